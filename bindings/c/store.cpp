@@ -1,0 +1,206 @@
+// Opening, closing, writing, and what a store says of itself.
+#include "support.hpp"
+
+namespace {
+
+using namespace icecore::c;
+
+icecore_options default_options() noexcept {
+  icecore_options defaults{};
+  defaults.struct_size = sizeof(defaults);
+  defaults.huge_pages = 1;
+  defaults.index = ICECORE_INDEX_BTREE;
+  return defaults;
+}
+
+/// An enumerator given as an int, checked before it becomes one.
+template <class Enum>
+Enum enumerator(int value, Enum least, Enum greatest, const char* field) {
+  if (value < static_cast<int>(least) || value > static_cast<int>(greatest)) {
+    throw icecore::error(icecore::errc::invalid_argument, std::string("icecore_open: ") + field + " is " +
+                                                              std::to_string(value) + "; it must be " +
+                                                              std::to_string(static_cast<int>(least)) + " to " +
+                                                              std::to_string(static_cast<int>(greatest)));
+  }
+  return static_cast<Enum>(value);
+}
+
+icecore::options options_of(const icecore_options* given) {
+  const icecore_options defaults = default_options();
+  const icecore_options set = given == nullptr ? defaults : read_structure(given, defaults, "icecore_open");
+  icecore::options opening;
+  opening.access = enumerator(set.access, icecore::access::read_write, icecore::access::read_only, "access");
+  opening.creation =
+      enumerator(set.creation, icecore::creation::open_or_create, icecore::creation::create_new, "creation");
+  opening.durability =
+      enumerator(set.durability, icecore::durability::best_available, icecore::durability::operation, "durability");
+  opening.emulate_durability = set.emulate_durability != 0;
+  opening.accept_copy = set.accept_copy != 0;
+  opening.huge_pages = set.huge_pages != 0;
+  opening.index = enumerator(set.index, icecore::index_kind::btree, icecore::index_kind::btree, "index");
+  opening.recovery_threads = set.recovery_threads;
+  opening.on_progress = progress_of(set.on_progress, set.progress_context);
+  return opening;
+}
+
+icecore_durability_info durability_of(const icecore::durability_info& info) noexcept {
+  icecore_durability_info result{};
+  result.mode = static_cast<int>(info.mode);
+  result.medium = static_cast<int>(info.medium);
+  result.emulated = info.emulated ? 1 : 0;
+  copy_text(result.flush_method, info.flush_method);
+  copy_text(result.filesystem, info.filesystem);
+  return result;
+}
+
+icecore_statistics statistics_of(const icecore::statistics& now) noexcept {
+  icecore_statistics result{};
+  result.keys = now.keys;
+  result.records = now.records;
+  result.removes = now.removes;
+  result.tags = now.tags;
+  result.clock = now.clock;
+  result.key_bytes = now.key_bytes;
+  result.value_bytes = now.value_bytes;
+  result.used_bytes = now.used_bytes;
+  result.file_bytes = now.file_bytes;
+  result.index_bytes = now.index_bytes;
+  result.huge_page_bytes = now.huge_page_bytes;
+  result.recovery_seconds = now.recovery_seconds;
+  result.recovered_from_crash = now.recovered_from_crash ? 1 : 0;
+  result.index = static_cast<int>(now.index);
+  result.format_major = now.format_major;
+  result.format_minor = now.format_minor;
+  copy_text(result.pool_id, now.pool_id);
+  return result;
+}
+
+}  // namespace
+
+struct icecore_batch {
+  icecore::batch operations;
+};
+
+extern "C" {
+
+void icecore_options_init(icecore_options* options, size_t struct_size) {
+  if (options == nullptr || struct_size < sizeof(size_t)) return;
+  std::memset(options, 0, struct_size);  // also what only a newer header knows
+  options->struct_size = struct_size;
+  write_structure(options, default_options());
+}
+
+int icecore_open(const char* path, const icecore_options* options, icecore_store** store) {
+  if (store != nullptr) *store = nullptr;
+  return guarded([&] {
+    require(path, "icecore_open", "path");
+    require(store, "icecore_open", "store");
+    icecore::store opened(path, options_of(options));
+    *store = new icecore_store{std::move(opened), path};
+  });
+}
+
+int icecore_close(icecore_store* store) {
+  if (store == nullptr) return ICECORE_OK;
+  const int code = guarded([&] { store->store.close(); });
+  delete store;
+  return code;
+}
+
+int icecore_insert(icecore_store* store, const void* key, size_t key_size, const void* value, size_t value_size,
+                   icecore_version* version) {
+  if (version != nullptr) *version = 0;
+  return guarded([&] {
+    require(store, "icecore_insert", "store");
+    const icecore_version written = store->store.insert(view(key, key_size, "icecore_insert", "key"),
+                                                        view(value, value_size, "icecore_insert", "value"));
+    if (version != nullptr) *version = written;
+  });
+}
+
+int icecore_remove(icecore_store* store, const void* key, size_t key_size, icecore_version* version) {
+  if (version != nullptr) *version = 0;
+  return guarded([&] {
+    require(store, "icecore_remove", "store");
+    const auto removed = store->store.remove(view(key, key_size, "icecore_remove", "key"));
+    if (version != nullptr) *version = removed.value_or(0);
+  });
+}
+
+int icecore_batch_new(icecore_batch** batch) {
+  if (batch != nullptr) *batch = nullptr;
+  return guarded([&] {
+    require(batch, "icecore_batch_new", "batch");
+    *batch = new icecore_batch{};
+  });
+}
+
+void icecore_batch_free(icecore_batch* batch) { delete batch; }
+
+int icecore_batch_insert(icecore_batch* batch, const void* key, size_t key_size, const void* value, size_t value_size) {
+  return guarded([&] {
+    require(batch, "icecore_batch_insert", "batch");
+    batch->operations.insert(view(key, key_size, "icecore_batch_insert", "key"),
+                             view(value, value_size, "icecore_batch_insert", "value"));
+  });
+}
+
+int icecore_batch_remove(icecore_batch* batch, const void* key, size_t key_size) {
+  return guarded([&] {
+    require(batch, "icecore_batch_remove", "batch");
+    batch->operations.remove(view(key, key_size, "icecore_batch_remove", "key"));
+  });
+}
+
+int icecore_batch_clear(icecore_batch* batch) {
+  return guarded([&] {
+    require(batch, "icecore_batch_clear", "batch");
+    batch->operations.clear();
+  });
+}
+
+size_t icecore_batch_size(const icecore_batch* batch) { return batch == nullptr ? 0 : batch->operations.size(); }
+
+int icecore_apply(icecore_store* store, const icecore_batch* batch, icecore_version* version) {
+  if (version != nullptr) *version = 0;
+  return guarded([&] {
+    require(store, "icecore_apply", "store");
+    require(batch, "icecore_apply", "batch");
+    const icecore_version written = store->store.apply(batch->operations);
+    if (version != nullptr) *version = written;
+  });
+}
+
+int icecore_sync(icecore_store* store) {
+  return guarded([&] {
+    require(store, "icecore_sync", "store");
+    store->store.sync();
+  });
+}
+
+int icecore_durability(const icecore_store* store, icecore_durability_info* info) {
+  return guarded([&] {
+    require(store, "icecore_durability", "store");
+    require_result(info, "icecore_durability");
+    write_structure(info, durability_of(store->store.durability()));
+  });
+}
+
+int icecore_stats(const icecore_store* store, icecore_statistics* statistics) {
+  return guarded([&] {
+    require(store, "icecore_stats", "store");
+    require_result(statistics, "icecore_stats");
+    write_structure(statistics, statistics_of(store->store.stats()));
+  });
+}
+
+const char* icecore_path(const icecore_store* store) { return store == nullptr ? nullptr : store->path.c_str(); }
+
+int icecore_is_read_only(const icecore_store* store) {
+  int read_only = 0;
+  // A handle that can be asked at all is open, so that there is nothing to report.
+  static_cast<void>(guarded([&] { read_only = store != nullptr && store->store.read_only() ? 1 : 0; }));
+  return read_only;
+}
+
+}  // extern "C"

@@ -1,0 +1,112 @@
+// What all parts of the C interface share: handles, the barrier that exceptions do not cross, conversions.
+//
+// Invariants:
+//   C1. No exception leaves a function of icecore.h: every body runs inside guarded(), or cannot throw.
+//   C2. Outputs are set to nothing before anything can fail.
+//   C3. Bytes that are there have data != NULL, also when they are empty.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "icecore/error.hpp"
+#include "icecore/icecore.h"
+#include "icecore/snapshot.hpp"
+#include "icecore/store.hpp"
+#include "icecore/version.hpp"
+
+struct icecore_store {
+  icecore::store store;
+  std::string path;
+};
+
+struct icecore_snapshot {
+  icecore::snapshot snapshot;
+};
+
+namespace icecore::c {
+
+/// To be called inside a catch block: notes the exception's message for this thread and returns its code (C1).
+[[nodiscard]] int code_of_current_exception() noexcept;
+
+/// Runs `body` and turns what it throws into a code.
+template <class Body>
+int guarded(Body&& body) noexcept {
+  try {
+    body();
+    return ICECORE_OK;
+  } catch (...) {
+    return code_of_current_exception();
+  }
+}
+
+/// Throws errc::invalid_argument, naming function and argument.
+[[noreturn]] void throw_null(const char* function, const char* argument);
+
+inline void require(const void* pointer, const char* function, const char* argument) {
+  if (pointer == nullptr) throw_null(function, argument);
+}
+
+/// A (pointer, size) pair of the caller's as a view; (NULL, 0) is the empty string.
+[[nodiscard]] inline std::string_view view(const void* data, std::size_t size, const char* function,
+                                           const char* argument) {
+  if (size != 0) require(data, function, argument);
+  return {data == nullptr ? "" : static_cast<const char*>(data), size};
+}
+
+[[nodiscard]] inline icecore_bytes bytes(std::string_view view) noexcept {
+  return {view.data() == nullptr ? "" : view.data(), view.size()};
+}
+
+[[nodiscard]] inline icecore_bytes bytes(const std::optional<std::string_view>& view) noexcept {
+  return view ? bytes(*view) : icecore_bytes{nullptr, 0};
+}
+
+/// from <= key < to, where NULL is no bound.
+[[nodiscard]] key_bounds bounds(const void* from, std::size_t from_size, const void* to, std::size_t to_size,
+                                const char* function);
+
+/// Throws errc::invalid_argument unless a structure of `size` bytes can be one of ours, and unless the part of it that
+/// only a newer library knows, if any, is all zero: what cannot be honoured must not be ignored.
+void check_structure(const void* structure, std::size_t size, std::size_t known_size, const char* function);
+
+/// The caller's structure, whose size may be another than ours: what it lacks keeps the value it has in `defaults`.
+template <class Structure>
+[[nodiscard]] Structure read_structure(const Structure* given, Structure defaults, const char* function) {
+  require(given, function, "the structure");
+  check_structure(given, given->struct_size, sizeof(Structure), function);
+  std::memcpy(&defaults, given, std::min(given->struct_size, sizeof(Structure)));
+  defaults.struct_size = sizeof(Structure);
+  return defaults;
+}
+
+/// Fills as much of the caller's structure as it has room for; its size field stays as it is.
+template <class Structure>
+void write_structure(Structure* wanted, Structure filled) noexcept {
+  filled.struct_size = wanted->struct_size;
+  std::memcpy(wanted, &filled, std::min(wanted->struct_size, sizeof(Structure)));
+}
+
+/// Throws errc::invalid_argument unless the caller's result structure can hold its own size.
+template <class Structure>
+void require_result(const Structure* wanted, const char* function) {
+  require(wanted, function, "the result structure");
+  if (wanted->struct_size < sizeof(std::size_t)) check_structure(wanted, wanted->struct_size, 0, function);
+}
+
+/// Copies a text into a fixed field, cutting it if it is too long; always terminated.
+template <std::size_t Size>
+void copy_text(char (&field)[Size], std::string_view text) noexcept {
+  const std::size_t size = std::min(text.size(), Size - 1);
+  std::memcpy(field, text.data(), size);
+  field[size] = '\0';
+}
+
+/// An icecore::progress_function that calls the C one; empty for NULL.
+[[nodiscard]] progress_function progress_of(icecore_progress_function function, void* context);
+
+}  // namespace icecore::c

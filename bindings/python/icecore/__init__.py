@@ -1,0 +1,99 @@
+"""icecore: an ordered map that never forgets.
+
+import icecore
+
+with icecore.open("model.ice") as store:
+    store[b"layer1/bias"] = b"0.5"
+    store.tag("epoch-1")
+    store[b"layer1/bias"] = b"0.7"
+    store.at(tag="epoch-1")[b"layer1/bias"]  # b"0.5", now and for ever
+"""
+
+from ._native import library_version as _library_version
+from ._types import Change, Difference
+from .batch import Batch
+from .columns import ByteColumn, Columns
+from .errors import (
+    Errc,
+    BadInputError,
+    ClosedError,
+    CopiedError,
+    DamagedError,
+    Error,
+    ForkedError,
+    IOFailedError,
+    InvalidArgumentError,
+    KeyTooLongError,
+    LockedError,
+    NoSpaceError,
+    NoSuchStoreError,
+    NotAStoreError,
+    NotDurableError,
+    PermissionDeniedError,
+    PoisonedError,
+    ReadOnlyError,
+    StorageError,
+    StoreExistsError,
+    TagExistsError,
+    TruncatedError,
+    UnknownTagError,
+    UnsupportedFormatError,
+    ValueTooLargeError,
+    VersionNotClosedError,
+)
+from .history import Diff, History
+from .information import Damage, DurabilityInfo, Statistics, Tag, Tags, VerifyReport
+from .mapping import ItemsView, KeysView, ValuesView
+from .snapshot import Snapshot
+from .store import Store, open, verify_file
+
+__version__: str = _library_version()
+
+__all__ = [
+    "BadInputError",
+    "Batch",
+    "ByteColumn",
+    "Change",
+    "ClosedError",
+    "Columns",
+    "CopiedError",
+    "Damage",
+    "DamagedError",
+    "Diff",
+    "Difference",
+    "DurabilityInfo",
+    "Errc",
+    "Error",
+    "ForkedError",
+    "History",
+    "IOFailedError",
+    "InvalidArgumentError",
+    "ItemsView",
+    "KeyTooLongError",
+    "KeysView",
+    "LockedError",
+    "NoSpaceError",
+    "NoSuchStoreError",
+    "NotAStoreError",
+    "NotDurableError",
+    "PermissionDeniedError",
+    "PoisonedError",
+    "ReadOnlyError",
+    "Snapshot",
+    "Statistics",
+    "StorageError",
+    "Store",
+    "StoreExistsError",
+    "Tag",
+    "TagExistsError",
+    "Tags",
+    "TruncatedError",
+    "UnknownTagError",
+    "UnsupportedFormatError",
+    "ValueTooLargeError",
+    "ValuesView",
+    "VerifyReport",
+    "VersionNotClosedError",
+    "open",
+    "verify_file",
+]

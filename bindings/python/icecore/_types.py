@@ -1,0 +1,40 @@
+"""Types that several modules name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+    from typing_extensions import Buffer, TypeAlias
+
+    from .columns import ByteColumn
+    from .information import Tag
+    from .snapshot import Snapshot
+
+    BytesLike: TypeAlias = Union[str, Buffer, npt.NDArray[Any]]
+    """What is accepted as key and value: bytes, anything with a C-contiguous buffer, or str, stored as UTF-8."""
+
+    VersionLike: TypeAlias = Union[int, str, Tag, Snapshot]
+    """What names a closed version: its number, a tag's name, a Tag or a Snapshot."""
+
+    ColumnLike: TypeAlias = Union[npt.NDArray[np.generic], ByteColumn, Sequence[BytesLike]]
+    """A column of keys or values: an array of fixed-size items, offsets and bytes, or a sequence."""
+
+
+class Change(NamedTuple):
+    """One record of a key's history; ``value`` is None where the key was removed."""
+
+    version: int
+    value: bytes | memoryview | None
+
+
+class Difference(NamedTuple):
+    """A key whose value differs between two versions; None where it is not there."""
+
+    key: bytes
+    before: bytes | memoryview | None
+    after: bytes | memoryview | None

@@ -1,0 +1,82 @@
+"""NumPy arrays as values.
+
+An array is stored as a .npy file (format 1.0, or 2.0 for very long dtypes): the bytes of the value, written to a file,
+can be read by ``numpy.load``. The header's size is a multiple of 64, and a store places every value at a multiple of 8
+(values of 4 KiB and more at a multiple of 64), so that the array that is read back needs no copy to be aligned.
+"""
+
+from __future__ import annotations
+
+import io
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+_PREFIX_SIZE = {(1, 0): 10, (2, 0): 12}  # magic, version, header length
+_HEADER_SIZE_MAX = 1 << 20
+
+
+def encode(array: npt.ArrayLike) -> bytearray:
+    """The array as a .npy file in memory. TypeError or ValueError for dtypes that bytes cannot hold."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError("a masked array would lose its mask: store its data and its mask under two keys")
+    given = np.asarray(array)
+    if given.dtype.hasobject:
+        raise TypeError(f"an array of dtype {given.dtype} holds Python objects, which cannot be stored as bytes")
+    if npy.descr_to_dtype(npy.dtype_to_descr(given.dtype)) != given.dtype:
+        raise TypeError(f"the .npy format cannot tell dtype {given.dtype}: store a view of a standard dtype")
+    if not (given.flags.c_contiguous or given.flags.f_contiguous):
+        given = np.ascontiguousarray(given)
+    header = _header(given)
+    out = bytearray(len(header) + given.nbytes)
+    out[: len(header)] = header
+    if given.nbytes:
+        body: npt.NDArray[Any] = np.ndarray(
+            given.shape, given.dtype, out, len(header), order="C" if given.flags.c_contiguous else "F"
+        )
+        body[...] = given
+    return out
+
+
+def decode(value: memoryview, key: object) -> npt.NDArray[Any]:
+    """The array in ``value``, which it keeps alive. ValueError if it is none."""
+    try:
+        version = npy.read_magic(io.BytesIO(value[:8]))
+        prefix = _PREFIX_SIZE[version]
+        size = prefix + int.from_bytes(value[8:prefix], "little")
+        if size > len(value) or size > _HEADER_SIZE_MAX:
+            raise ValueError("its header is longer than it")
+        shape, dtype, order = _parsed(version, bytes(value[8:size]))
+        if size + dtype.itemsize * int(np.prod(shape, dtype=object)) != len(value):
+            raise ValueError(f"its {len(value) - size} bytes are no array of shape {shape} and dtype {dtype}")
+    except (ValueError, KeyError, SyntaxError, TypeError) as e:
+        raise ValueError(f"the value of {key!r} is no array stored by put_array: {e}") from None
+    return np.ndarray(shape, dtype, value, size, order=order)
+
+
+def _header(array: npt.NDArray[Any]) -> bytes:
+    out = io.BytesIO()
+    told = npy.header_data_from_array_1_0(array)
+    try:
+        npy.write_array_header_1_0(out, told)
+    except ValueError:  # longer than 64 KiB can tell
+        out = io.BytesIO()
+        npy.write_array_header_2_0(out, told)
+    if out.tell() > _HEADER_SIZE_MAX:
+        raise ValueError(f"dtype and shape take a header of {out.tell()} bytes, more than {_HEADER_SIZE_MAX}")
+    return out.getvalue()
+
+
+@lru_cache(maxsize=256)
+def _parsed(version: tuple[int, int], header: bytes) -> tuple[tuple[int, ...], np.dtype[Any], Any]:
+    """Shape, dtype and order; remembered, since the arrays of a program have few different headers."""
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, fortran_order, dtype = read(io.BytesIO(header), max_header_size=_HEADER_SIZE_MAX)
+    if dtype.hasobject:
+        raise ValueError("it claims to hold Python objects")
+    return shape, dtype, "F" if fortran_order else "C"

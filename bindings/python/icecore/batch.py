@@ -1,0 +1,64 @@
+"""Writes that take effect at one instant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import _native, arrays, columns
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ._types import BytesLike, ColumnLike
+
+
+class Batch:
+    """Inserts and removes that no reader and no crash ever sees a part of. Made by ``with store.batch() as b:``.
+
+    Later operations on the same key win. A batch cannot be read. Removing a key that is not there does nothing.
+    Keys and values are copied, so memory must hold them all.
+    """
+
+    __slots__ = ("_applied", "_operations")
+
+    def __init__(self) -> None:
+        self._operations = _native.Batch()
+        self._applied: int | None = None
+
+    def __setitem__(self, key: BytesLike, value: BytesLike) -> None:
+        self._open().insert(key, value)
+
+    def __delitem__(self, key: BytesLike) -> None:
+        self._open().remove(key)
+
+    def put_many(self, keys: ColumnLike, values: ColumnLike) -> None:
+        """Adds whole columns without a Python loop: see ``Store.put_many`` for what a column is."""
+        self._open().insert_many(*columns.as_columns(keys, values))
+
+    def put_array(self, key: BytesLike, array: npt.ArrayLike) -> None:
+        """Adds an array with its dtype and shape: see ``Store.put_array``."""
+        self._open().insert(key, arrays.encode(array))
+
+    def clear(self) -> None:
+        """Forgets what was collected so far."""
+        self._open().clear()
+
+    def __len__(self) -> int:
+        """Operations collected."""
+        return len(self._operations)
+
+    @property
+    def version(self) -> int:
+        """The version the writes belong to, once the ``with`` block has ended well and if there were any."""
+        if self._applied is None:
+            raise ValueError("the batch has not been applied: its version is known after the with block")
+        return self._applied
+
+    def _open(self) -> _native.Batch:
+        if self._applied is not None:
+            raise ValueError("the batch has been applied already: start another with store.batch()")
+        return self._operations
+
+    def _apply_to(self, store: _native.Store) -> None:
+        if len(self._operations) > 0:
+            self._applied = store._apply(self._operations)

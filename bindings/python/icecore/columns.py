@@ -1,0 +1,159 @@
+"""Whole columns of keys and values: NumPy arrays in and out without a Python loop."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from . import _native
+from .errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ._types import ColumnLike
+    from .snapshot import Snapshot
+
+_KEY, _VALUE = 0, 1
+
+
+class ByteColumn(NamedTuple):
+    """Byte strings of any sizes in one piece: item i is ``bytes[offsets[i]:offsets[i + 1]]``."""
+
+    offsets: npt.NDArray[np.uint64]
+    bytes: npt.NDArray[np.uint8]
+
+
+class Columns(NamedTuple):
+    """The keys and values of a snapshot, in key order."""
+
+    keys: ByteColumn
+    values: ByteColumn
+
+
+def thread_count(asked: int) -> int:
+    """``asked``, or the cores this process may use if it is 0."""
+    if asked < 0:
+        raise ValueError(f"threads must be 0 (all cores) or more, not {asked}")
+    return asked or len(os.sched_getaffinity(0))
+
+
+def as_column(given: ColumnLike, what: str) -> _native.Column:
+    """Anything that is a column of byte strings, for C++ to read. ``what`` names it in errors."""
+    if isinstance(given, ByteColumn):
+        offsets = np.ascontiguousarray(given.offsets)
+        if offsets.dtype.kind not in "iu":
+            raise TypeError(f"the offsets of {what} must be integers, not {offsets.dtype}")
+        data = np.ascontiguousarray(given.bytes).view(np.uint8)
+        return _native.Column.variable(offsets.astype(np.uint64, copy=False), data)
+    if isinstance(given, (bytes, bytearray, memoryview, str)):
+        raise TypeError(f"{what} must be an array or a sequence of bytes-like objects, not one {type(given).__name__}")
+    if not isinstance(given, np.ndarray):
+        return _native.Column.sequence(given, what)
+    if given.dtype.hasobject:
+        return _native.Column.sequence(given.tolist(), what)
+    if given.ndim == 0 or given.shape[0] > 0 and given[0].nbytes == 0:
+        raise ValueError(f"{what} must be an array of at least one dimension, with items of at least one byte")
+    if given.dtype.kind == "U":
+        given = np.char.encode(given.astype(np.str_), "utf-8")
+    strip_nul = given.dtype.kind == "S" and given.ndim == 1
+    size = given.nbytes // len(given) if len(given) else 1
+    return _native.Column.fixed(_raw(np.ascontiguousarray(given)), size, strip_nul)
+
+
+def as_columns(keys: ColumnLike, values: ColumnLike) -> tuple[_native.Column, _native.Column]:
+    """Both columns of put_many, which must be of one length."""
+    key_column, value_column = as_column(keys, "keys"), as_column(values, "values")
+    if len(key_column) != len(value_column):
+        raise InvalidArgumentError(f"{len(key_column)} keys cannot be put with {len(value_column)} values")
+    return key_column, value_column
+
+
+class FoundValues:
+    """Arrays for find_many to fill."""
+
+    def __init__(self, count: int, dtype: npt.DTypeLike) -> None:
+        self.values, self.size, self.pad = _empty(count, dtype)
+        self.found = np.empty(count, np.bool_)
+
+    @property
+    def value_bytes(self) -> npt.NDArray[np.uint8]:
+        return _raw(self.values)
+
+    @property
+    def found_bytes(self) -> npt.NDArray[np.uint8]:
+        return self.found.view(np.uint8)
+
+
+def to_numpy(
+    snapshot: Snapshot, key_dtype: npt.DTypeLike | None, value_dtype: npt.DTypeLike | None, threads: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """See Snapshot.to_numpy."""
+    threads = thread_count(threads)
+    dtypes = [None if asked is None else np.dtype(asked) for asked in (key_dtype, value_dtype)]
+    if snapshot.bounds == (None, None) and None not in dtypes:
+        try:
+            keys, values = _extract_fixed(snapshot, dtypes[_KEY], dtypes[_VALUE], threads)
+            if not _ends_with_nul(keys) and not _ends_with_nul(values):
+                return keys, values
+        except InvalidArgumentError:
+            if not any(dtype is not None and dtype.kind == "S" for dtype in dtypes):
+                raise
+    # the general way: also items of different sizes, runs of keys, and telling which item does not fit
+    selection = _native.Selection(snapshot, threads)
+    return _selected(selection, _KEY, dtypes[_KEY]), _selected(selection, _VALUE, dtypes[_VALUE])
+
+
+def _extract_fixed(
+    snapshot: Snapshot, key_dtype: npt.DTypeLike | None, value_dtype: npt.DTypeLike | None, threads: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    capacity = snapshot._size_bound()
+    keys, key_size, _ = _empty(capacity, key_dtype)
+    values, value_size, _ = _empty(capacity, value_dtype)
+    count = _native.extract_fixed(snapshot, _raw(keys), key_size, _raw(values), value_size, capacity, threads)
+    if count < capacity:  # removed keys count in the bound: give their room back, without copying
+        keys.resize((count, *keys.shape[1:]), refcheck=False)
+        values.resize((count, *values.shape[1:]), refcheck=False)
+    return keys, values
+
+
+def _selected(selection: _native.Selection, part: int, dtype: npt.DTypeLike | None) -> npt.NDArray[Any]:
+    if dtype is None:
+        objects = np.empty(len(selection), object)
+        objects[:] = selection.to_objects(part)
+        return objects
+    out, size, pad = _empty(len(selection), dtype)
+    selection.copy_fixed(part, _raw(out), size, pad)
+    return out
+
+
+def to_columns(snapshot: Snapshot, threads: int) -> Columns:
+    """See Snapshot.to_columns."""
+    parts = _native.extract_columns(snapshot, thread_count(threads))
+    return Columns(ByteColumn(*parts[:2]), ByteColumn(*parts[2:]))
+
+
+def _empty(count: int, dtype: npt.DTypeLike | None) -> tuple[npt.NDArray[Any], int, bool]:
+    """An array of ``count`` items, an item's size in bytes, and whether shorter byte strings fit it too."""
+    made = np.dtype(dtype)
+    if made.hasobject:
+        raise ValueError(f"dtype {made} holds Python objects; None makes an array of bytes objects")
+    if made.itemsize == 0:
+        raise ValueError(f"dtype {made} has no size: say how many bytes an item has, as in 'S8'")
+    if made.kind == "U":
+        raise ValueError(f"dtype {made} is UTF-32; take 'S' with a size in bytes and decode with numpy.char.decode")
+    return np.empty(count, made), made.itemsize, made.kind == "S"
+
+
+def _ends_with_nul(array: npt.NDArray[Any]) -> bool:
+    """Whether an item of dtype 'S' ends with a NUL byte, which NumPy would not show."""
+    if array.dtype.kind != "S" or array.size == 0:
+        return False
+    return not _raw(array).reshape(-1, array.dtype.itemsize)[:, -1].all()
+
+
+def _raw(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """The array's memory as bytes: the buffer protocol does not know all dtypes."""
+    return array.reshape(-1).view(np.uint8)

@@ -1,0 +1,89 @@
+"""What was: one key's records, and the differences between two versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from . import _native, html
+from ._types import Change, Difference
+
+if TYPE_CHECKING:
+    from ._types import BytesLike
+
+
+class History(Iterable[Change]):
+    """One key's past: ``Change(version, value)`` for every insert and remove of it.
+
+    Runs newest first; ``reversed()`` runs oldest first. Each run reads the store anew and fetches as it goes, so a long
+    history costs what is taken of it.
+    """
+
+    __slots__ = ("_key", "_source")
+
+    def __init__(self, source: _native.Store | _native.Snapshot, key: BytesLike) -> None:
+        self._source = source
+        self._key = key
+
+    def __iter__(self) -> Iterator[Change]:
+        return map(Change._make, _native.HistoryIterator(self._source, self._key, False, False))
+
+    def __reversed__(self) -> Iterator[Change]:
+        return map(Change._make, _native.HistoryIterator(self._source, self._key, True, False))
+
+    def views(self, *, oldest_first: bool = False) -> Iterator[Change]:
+        """The same with values as read-only memoryviews: for large values, of which none is copied."""
+        return map(Change._make, _native.HistoryIterator(self._source, self._key, oldest_first, True))
+
+    def __len__(self) -> int:
+        """Records. O(records)."""
+        return sum(1 for _ in _native.HistoryIterator(self._source, self._key, False, True))
+
+    def __repr__(self) -> str:
+        return f"<icecore.History of {self._key!r} in {self._source!r}>"
+
+    def _repr_html_(self) -> str:
+        shown = list(islice(self, html.ROWS_MAX + 1))
+        rows = [(c.version, "removed" if c.value is None else _text(c.value)) for c in shown[: html.ROWS_MAX]]
+        return html.table(("version", "value"), rows, f"history of {self._key!r}", -1 if len(shown) > len(rows) else 0)
+
+
+class Diff(Iterable[Difference]):
+    """What changed from one version to another: ``Difference(key, before, after)`` in key order.
+
+    Each run reads the store anew and fetches as it goes. O(keys of the store).
+    """
+
+    __slots__ = ("_arguments", "_store", "after", "before")
+
+    def __init__(self, store: _native.Store, before: int, after: int, *bounds: BytesLike | None) -> None:
+        self._store = store
+        self._arguments = bounds
+        self.before = before
+        self.after = after
+        self._run(True)  # tells of unknown versions now, not when the first difference is asked for
+
+    def _run(self, as_views: bool) -> Iterator[Any]:
+        start, stop, prefix = self._arguments
+        return _native.DiffIterator(self._store, self.before, self.after, start, stop, prefix, as_views)
+
+    def __iter__(self) -> Iterator[Difference]:
+        return map(Difference._make, self._run(False))
+
+    def views(self) -> Iterator[Difference]:
+        """The same with values as read-only memoryviews: for large values, of which none is copied."""
+        return map(Difference._make, self._run(True))
+
+    def __repr__(self) -> str:
+        return f"<icecore.Diff from version {self.before} to {self.after} of {self._store!r}>"
+
+    def _repr_html_(self) -> str:
+        shown = list(islice(self, html.ROWS_MAX + 1))
+        rows = [(html.shortened(d.key), _text(d.before), _text(d.after)) for d in shown[: html.ROWS_MAX]]
+        caption = f"from version {self.before} to {self.after}"
+        return html.table(("key", "before", "after"), rows, caption, -1 if len(shown) > len(rows) else 0)
+
+
+def _text(value: bytes | memoryview | None) -> str:
+    return html.shortened(None if value is None else bytes(value))

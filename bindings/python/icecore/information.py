@@ -1,0 +1,134 @@
+"""What a store says of itself: tags, statistics, durability, verification."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from . import html
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+DURABILITY_MODES = ("best_available", "none", "tag", "operation")
+"""The modes in the order of ``icecore::durability``."""
+
+_MEDIA = ("", "persistent_memory", "block_device", "memory")
+_INDEXES = ("", "btree")
+
+
+def nanoseconds(time: datetime | int) -> int:
+    """Nanoseconds since 1970-01-01 UTC; a naive datetime is local time, as everywhere in Python."""
+    if isinstance(time, datetime):
+        since = time.astimezone(timezone.utc) - _EPOCH
+        return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000
+    if isinstance(time, int):
+        return time
+    raise TypeError(f"a time is a datetime or nanoseconds since 1970-01-01 UTC as an int, not {type(time).__name__}")
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A named or timed tag."""
+
+    version: int
+    time_ns: int  #: nanoseconds since 1970-01-01 UTC
+    name: str  #: may be empty
+    note: str  #: may be empty
+
+    @property
+    def time(self) -> datetime:
+        """The time in UTC, to the microsecond below; ``time_ns`` is exact."""
+        return _EPOCH + timedelta(microseconds=self.time_ns // 1_000)
+
+
+class Tags(list[Tag]):
+    """Tags, oldest version first: a list that shows itself as a table in notebooks."""
+
+    def _repr_html_(self) -> str:
+        rows = [(t.version, t.name, t.time.isoformat(" ", "seconds"), t.note) for t in self[: html.ROWS_MAX]]
+        return html.table(("version", "name", "time (UTC)", "note"), rows, f"{len(self)} tags", len(self) - len(rows))
+
+
+@dataclass(frozen=True)
+class DurabilityInfo:
+    """The durability a store really has."""
+
+    mode: str  #: "none", "tag" or "operation"
+    medium: str  #: "persistent_memory", "block_device" or "memory"
+    emulated: bool  #: the flushes are executed, but the medium forgets at power off
+    flush_method: str
+    filesystem: str
+
+    @classmethod
+    def _of(cls, told: dict[str, Any]) -> DurabilityInfo:
+        return cls(**told | {"mode": DURABILITY_MODES[told["mode"]], "medium": _MEDIA[told["medium"]]})
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Sizes and counts. Bytes are of the store's file unless they say otherwise."""
+
+    path: str
+    pool_id: str
+    keys: int  #: ever inserted, removed ones too
+    records: int  #: inserts and removes of all versions
+    removes: int
+    tags: int  #: named or timed ones
+    clock: int  #: the version that a write now belongs to
+    key_bytes: int
+    value_bytes: int
+    used_bytes: int
+    file_bytes: int
+    index_bytes: int  #: memory the index takes
+    huge_page_bytes: int
+    recovery_seconds: float
+    recovered_from_crash: bool
+    format: tuple[int, int]
+    index: str
+    durability: DurabilityInfo
+
+    @classmethod
+    def _of(cls, told: dict[str, Any]) -> Statistics:
+        durability = DurabilityInfo._of(told["durability"])
+        return cls(**told | {"durability": durability, "index": _INDEXES[told["index"]]})
+
+    def _repr_html_(self) -> str:
+        rows = [(f.name, getattr(self, f.name)) for f in fields(self) if f.name != "durability"]
+        rows += [(f"durability: {f.name}", getattr(self.durability, f.name)) for f in fields(self.durability)]
+        return html.table(("", ""), rows)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One damaged place found by verify."""
+
+    offset: int  #: byte in the store's file
+    structure: str
+    what: str
+    key: bytes | None
+    version: int | None
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What verify looked at and found; true if all is well."""
+
+    damages: list[Damage]
+    segments: int
+    entries: int
+    records: int
+    tags: int
+    bytes: int  #: bytes whose checks were computed
+
+    @classmethod
+    def _of(cls, told: dict[str, Any]) -> VerifyReport:
+        return cls(**told | {"damages": [Damage(*found) for found in told["damages"]]})
+
+    @property
+    def ok(self) -> bool:
+        """Nothing is damaged."""
+        return not self.damages
+
+    def __bool__(self) -> bool:
+        return self.ok

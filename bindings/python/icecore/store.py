@@ -1,0 +1,375 @@
+"""The store: opening, writing, tags, and ways to its past."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Union, overload
+
+import numpy as np
+
+from . import _native, arrays, columns
+from .batch import Batch
+from .errors import InvalidArgumentError, LockedError, UnknownTagError
+from .history import Diff, History
+from .information import DURABILITY_MODES, DurabilityInfo, Statistics, Tag, Tags, VerifyReport, nanoseconds
+from .mapping import OrderedMapping
+from .snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from typing_extensions import Self
+
+    from ._types import BytesLike, ColumnLike, VersionLike
+
+    class _Base(OrderedMapping, MutableMapping[bytes, bytes]):
+        pass
+
+else:
+    _Base = OrderedMapping
+
+Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+Progress = Callable[[str, int, int, str], object]
+
+# mode: (access, creation), the numbers of icecore::access and icecore::creation
+_MODES = {"r": (1, 1), "r+": (0, 1), "a": (0, 0), "x": (0, 2)}
+_VERSION_MAX = 2**48 - 1
+_RAISE = object()
+
+# Stores that may need closing at exit, by id: they are equal by content, and so have no hash.
+_stores: weakref.WeakValueDictionary[int, Store] = weakref.WeakValueDictionary()
+
+
+class Store(_native.Store, _Base):
+    """An ordered map that never forgets: a ``MutableMapping`` from bytes to bytes, with every version of it.
+
+    Reading and writing the store is about the present; ``at()``, ``history()`` and ``diff()`` read the past. Any number
+    of threads may use a store. Close it with ``close()`` or leave its ``with`` block.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(
+        self,
+        path: Path,
+        mode: str = "a",
+        *,
+        durability: str = "best_available",
+        emulate_durability: bool = False,
+        accept_copy: bool = False,
+        huge_pages: bool = True,
+        recovery_threads: int = 0,
+        on_progress: Progress | None = None,
+    ) -> None:
+        access, creation = _mode(mode)
+        if durability not in DURABILITY_MODES:
+            raise InvalidArgumentError(f"durability {durability!r} is none of {', '.join(DURABILITY_MODES)}")
+        try:
+            super().__init__(
+                _path_bytes(path),
+                access,
+                creation,
+                DURABILITY_MODES.index(durability),
+                emulate_durability,
+                accept_copy,
+                huge_pages,
+                columns.thread_count(recovery_threads),
+                on_progress,
+            )
+        except LockedError as e:
+            raise _explained(e, path) from None
+        _stores[id(self)] = self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _snapshot(self) -> Snapshot:
+        return self.latest()
+
+    # ---- Writing -----------------------------------------------------------------------------------------------------
+
+    def put_array(self, key: BytesLike, array: npt.ArrayLike) -> int:
+        """Stores an array with its dtype and shape, as a .npy file; returns the version. ``get_array`` reads it."""
+        return self.insert(key, arrays.encode(array))
+
+    def put_many(self, keys: ColumnLike, values: ColumnLike, *, threads: int = 1) -> None:
+        """Inserts whole columns without a Python loop.
+
+        A column is an array of fixed-size items (of dtype 'S', without the NUL bytes at their ends), a ``ByteColumn``,
+        or a sequence of bytes-like objects. Items are inserted one by one, in order; with several threads each takes a
+        run of them, and of equal keys any may be the last. Not atomic: if it fails, the error names an item, and others
+        may have been inserted; ``with store.batch() as b: b.put_many(...)`` is atomic.
+        """
+        key_column, value_column = columns.as_columns(keys, values)
+        self._insert_many(key_column, value_column, columns.thread_count(threads))
+
+    @contextmanager
+    def batch(self) -> Iterator[Batch]:
+        """Collects writes and applies them at one instant at the end of the ``with`` block; an exception drops them.
+        Afterwards ``b.version`` is the version they belong to."""
+        collected = Batch()
+        yield collected
+        collected._apply_to(self)
+
+    def clear(self) -> None:
+        """Removes all keys at one instant. Their past stays."""
+        with self.batch() as b:
+            for key in self:
+                del b[key]
+
+    def pop(self, key: BytesLike, default: Any = _RAISE) -> Any:
+        """Removes the key and returns its value, or ``default`` if it is not there, else KeyError."""
+        found = self.find(key)
+        if found is not None:
+            self.remove(key)
+            return found
+        if default is _RAISE:
+            raise KeyError(key)
+        return default
+
+    if not TYPE_CHECKING:
+        popitem = MutableMapping.popitem
+        setdefault = MutableMapping.setdefault
+        update = MutableMapping.update
+
+    # ---- Versions ----------------------------------------------------------------------------------------------------
+
+    def tag(self, name: str | None = None, note: str = "", time: datetime | int | None = None) -> int:
+        """Closes the open version and returns its number: from now on ``at()`` reads it, the same for ever.
+
+        A name (unique in the store), a note or a time are kept, and found by ``tags()`` and ``at()``; the time is now
+        unless given. ``time`` may be a datetime or nanoseconds since 1970-01-01 UTC. Under tag durability this returns
+        when the version is durable.
+        """
+        time_ns = None if time is None else nanoseconds(time)
+        return self._tag(None if name == "" else name, None if note == "" else note, time_ns)
+
+    def tags(self) -> Tags:
+        """Named and timed tags, oldest version first."""
+        return Tags(Tag(*found) for found in self._tag_tuples())
+
+    def find_tag(self, tagged: str | int) -> Tag | None:
+        """The tag of this name or version, or None."""
+        found = self._tag_by_name(tagged) if isinstance(tagged, str) else self._tag_by_version(_checked(tagged))
+        return None if found is None else Tag(*found)
+
+    def latest(self) -> Snapshot:
+        """The present, as a snapshot: closes the open version. O(1)."""
+        return Snapshot(self, self._latest_version())
+
+    def at(
+        self, version: VersionLike | None = None, *, tag: str | None = None, time: datetime | int | None = None
+    ) -> Snapshot:
+        """The snapshot of a closed version: by number, by tag name, or by time (the latest tag not after it).
+
+        Costs nothing. A datetime means the end of its microsecond, so that ``at(time=t.time)`` is the tag ``t``; a
+        naive one is local time. UnknownTagError (a KeyError) or VersionNotClosedError (a ValueError).
+        """
+        if (version is not None) + (tag is not None) + (time is not None) != 1:
+            raise TypeError("at() takes exactly one of version, tag and time")
+        if time is not None:
+            return Snapshot(self, self._version_at(time))
+        return Snapshot(self, self._version_of(version if tag is None else tag))
+
+    def history(self, key: BytesLike) -> History:
+        """All records of the key, newest first; empty if it was never inserted."""
+        return History(self, key)
+
+    def diff(
+        self,
+        before: VersionLike,
+        after: VersionLike,
+        start: BytesLike | None = None,
+        stop: BytesLike | None = None,
+        prefix: BytesLike | None = None,
+    ) -> Diff:
+        """What changed from one closed version to another, in key order, between bounds."""
+        return Diff(self, self._version_of(before), self._version_of(after), start, stop, prefix)
+
+    # ---- Reading -----------------------------------------------------------------------------------------------------
+
+    def view(self, key: BytesLike, version: VersionLike | None = None) -> memoryview:
+        """The value as a read-only memoryview into the store: no copy. It stays valid after ``close()``, which lets
+        the file go only when the last view is gone. KeyError if there is no such key."""
+        found = self._find_view(key) if version is None else self._find_view(key, self._version_of(version))
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def get_array(self, key: BytesLike, version: VersionLike | None = None) -> npt.NDArray[Any]:
+        """The array that ``put_array`` stored, read-only and without a copy. KeyError if there is no such key,
+        ValueError if the value is no array."""
+        return arrays.decode(self.view(key, version), key)
+
+    @overload
+    def find_many(
+        self, keys: ColumnLike, dtype: None = None, *, version: Any = None, default: Any = None
+    ) -> list[Any]: ...
+    @overload
+    def find_many(
+        self, keys: ColumnLike, dtype: npt.DTypeLike, *, version: Any = None, default: None = None
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]: ...
+    def find_many(self, keys: ColumnLike, dtype: Any = None, *, version: Any = None, default: Any = None) -> Any:
+        """Finds many keys at once: see ``Snapshot.find_many``. ``version``: of all keys, or an array with one a key."""
+        if not isinstance(version, (np.ndarray, list)):
+            snapshot = self.latest() if version is None else self.at(version)
+            return snapshot.find_many(keys, dtype, default=default)
+        column = columns.as_column(keys, "keys")
+        versions = np.ascontiguousarray(version)
+        if versions.dtype.kind not in "iu" or (versions.size and versions.min() < 0):
+            raise InvalidArgumentError("an array of versions holds integers from 0 on")
+        versions = versions.astype(np.uint64, copy=False)
+        if dtype is None:
+            return self._find_many_objects(column, versions, default)
+        out = columns.FoundValues(len(column), dtype)
+        self._find_many_fixed(column, versions, out.value_bytes, out.found_bytes, out.size, out.pad)
+        return out.values, out.found
+
+    # ---- The store itself --------------------------------------------------------------------------------------------
+
+    def durability(self) -> DurabilityInfo:
+        """The durability the store really has on its device."""
+        return DurabilityInfo._of(self._durability_dict())
+
+    def stats(self) -> Statistics:
+        """Sizes and counts."""
+        return Statistics._of(self._stats_dict())
+
+    def verify(self, on_progress: Progress | None = None) -> VerifyReport:
+        """Checks every structure against its checksums and against the others. O(bytes of the store)."""
+        return VerifyReport._of(self._verify_dict(on_progress))
+
+    def __repr__(self) -> str:
+        return f"<icecore.Store {self.path!r}{' closed' if self.closed else ''}>"
+
+    def _repr_html_(self) -> str:
+        return (
+            f"<p>{self!r} closed</p>".replace("<icecore", "&lt;icecore") if self.closed else self.stats()._repr_html_()
+        )
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(
+            "a store cannot be pickled or copied: send its path, and open it in the other process with "
+            "icecore.open(path, 'r') once it is closed here (one process at a time may write)"
+        )
+
+    def _version_of(self, named: VersionLike | None) -> int:
+        if isinstance(named, (Snapshot, Tag)):
+            return named.version
+        if not isinstance(named, str):
+            return _checked(named)
+        found = self._tag_by_name(named)
+        if found is None:
+            raise UnknownTagError(f"{self.path}: no tag is named {named!r}; tags() lists them")
+        return int(found[0])
+
+    def _version_at(self, time: datetime | int) -> int:
+        time_ns = nanoseconds(time) + (999 if isinstance(time, datetime) else 0)
+        found = self._tag_by_time(time_ns)
+        if found is None:
+            raise UnknownTagError(f"{self.path}: no tag is as old as {time}; tags() lists them")
+        return int(found[0])
+
+
+Mapping.register(Snapshot)
+MutableMapping.register(Store)
+
+
+def open(  # icecore.open is what people expect
+    path: Path,
+    mode: str = "a",
+    *,
+    durability: str = "best_available",
+    emulate_durability: bool = False,
+    accept_copy: bool = False,
+    huge_pages: bool = True,
+    recovery_threads: int = 0,
+    on_progress: Progress | None = None,
+) -> Store:
+    """Opens the store at ``path``.
+
+    ``mode``: ``'r'`` reads (any number of processes, while none writes), ``'r+'`` reads and writes a store that exists,
+    ``'a'`` does that or creates one, ``'x'`` creates one and fails if something is there.
+
+    ``durability``: what survives a power cut (a process crash loses nothing, in every mode): ``'operation'``: every
+    write that returned; ``'tag'``: every tag that returned, with all it covers; ``'none'``: only ``sync()`` and a clean
+    close; ``'best_available'``: operation on persistent memory, tag on block devices, none on memory file systems. A
+    device that cannot keep the mode is refused, unless ``emulate_durability``: flushes are executed, but a memory file
+    system still forgets.
+
+    ``accept_copy`` opens a copy of a file whose writer had not closed it. ``recovery_threads``: 0 for all cores.
+    ``on_progress(what, done, total, unit)`` is told of a long opening.
+    """
+    return Store(
+        path,
+        mode,
+        durability=durability,
+        emulate_durability=emulate_durability,
+        accept_copy=accept_copy,
+        huge_pages=huge_pages,
+        recovery_threads=recovery_threads,
+        on_progress=on_progress,
+    )
+
+
+def verify_file(path: Path, on_progress: Progress | None = None) -> VerifyReport:
+    """Checks a store's file that may be too damaged to open; changes nothing."""
+    return VerifyReport._of(_native.verify_file_dict(_path_bytes(path), on_progress))
+
+
+def _mode(mode: str) -> tuple[int, int]:
+    if mode == "w":
+        raise InvalidArgumentError("a store never forgets: no mode 'w' that truncates; delete the file, then use 'x'")
+    if mode not in _MODES:
+        raise InvalidArgumentError(f"mode {mode!r} is none of {', '.join(map(repr, _MODES))}")
+    return _MODES[mode]
+
+
+def _path_bytes(path: Path) -> bytes:
+    made = os.fsencode(path)
+    if b"\0" in made:
+        raise InvalidArgumentError(f"the path {path!r} has a NUL byte in it")
+    return made
+
+
+def _checked(version: object) -> int:
+    if isinstance(version, bool) or not hasattr(version, "__index__"):
+        raise TypeError(f"a version is an int, a tag's name, a Tag or a Snapshot, not {type(version).__name__}")
+    made = int(version.__index__())
+    if not 0 <= made <= _VERSION_MAX:
+        raise InvalidArgumentError(f"version {made} is not from 0 to {_VERSION_MAX}")
+    return made
+
+
+def _explained(locked: LockedError, path: Path) -> LockedError:
+    """The error, and if it is this very process that holds the file, why."""
+    for store in list(_stores.values()):
+        try:
+            same = os.path.samefile(store.path, path)
+        except OSError:
+            continue
+        if same and store._lingering:
+            hint = f"this process closed it, but {store._views} views of its values are alive: delete them first"
+        elif same and not store.closed:
+            hint = "this process has it open: use that Store, from any thread"
+        else:
+            continue
+        return LockedError(locked.errno, f"{locked} ({hint})")
+    return locked
+
+
+@atexit.register
+def _close_all() -> None:
+    """A store left open is closed at exit, so that the next opening need not recover."""
+    for store in list(_stores.values()):
+        try:
+            store.close()
+        except Exception:  # the process ends: there is nobody left to tell
+            pass

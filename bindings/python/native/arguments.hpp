@@ -1,0 +1,122 @@
+// Python objects as C++ bytes, and C++ errors as Python exceptions.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "icecore/icecore.hpp"
+#include "session.hpp"
+
+namespace icecore::python {
+
+namespace nb = nanobind;
+
+/// The bytes of a Python object for the length of one call: bytes, str (as UTF-8), or anything with a C-contiguous
+/// buffer, such as bytearray, memoryview and NumPy arrays. Nothing is copied. `what` names the argument in errors.
+class bytes_argument {
+ public:
+  bytes_argument(PyObject* object, const char* what) {
+    if (PyBytes_CheckExact(object)) {
+      bytes_ = {PyBytes_AS_STRING(object), static_cast<std::size_t>(PyBytes_GET_SIZE(object))};
+    } else {
+      read(object, what);
+    }
+  }
+  ~bytes_argument() {
+    if (has_buffer_) PyBuffer_Release(&buffer_);
+  }
+  bytes_argument(const bytes_argument&) = delete;
+  bytes_argument& operator=(const bytes_argument&) = delete;
+
+  [[nodiscard]] std::string_view bytes() const noexcept { return bytes_; }
+
+ private:
+  void read(PyObject* object, const char* what);
+
+  std::string_view bytes_;
+  Py_buffer buffer_;  // only if has_buffer_
+  bool has_buffer_ = false;
+};
+
+/// A writable C-contiguous buffer of exactly `size` bytes, the caller's array to fill.
+class output_buffer {
+ public:
+  output_buffer(nb::handle object, std::size_t size);
+  ~output_buffer() { PyBuffer_Release(&buffer_); }
+  output_buffer(const output_buffer&) = delete;
+  output_buffer& operator=(const output_buffer&) = delete;
+
+  [[nodiscard]] char* data() const noexcept { return static_cast<char*>(buffer_.buf); }
+
+ private:
+  Py_buffer buffer_;
+};
+
+/// A new bytes object. Copies large values without the GIL, during which `owner` keeps them mapped.
+[[nodiscard]] PyObject* new_bytes(session& owner, std::string_view bytes);
+
+/// A new str; bytes that are not UTF-8 become surrogates, as in file names.
+[[nodiscard]] nb::object new_text(std::string_view text);
+
+/// A read-only memoryview of a value in the pool.
+[[nodiscard]] nb::object new_view(const std::shared_ptr<session>& owner, std::string_view bytes);
+
+/// Bounds from optional bytes-like ends and an optional prefix, all of which must hold.
+[[nodiscard]] key_bounds bounds_from(nb::handle start, nb::handle stop, nb::handle prefix);
+/// The bounds that hold where both hold.
+[[nodiscard]] key_bounds intersection(key_bounds a, const key_bounds& b);
+/// No key lies between them.
+[[nodiscard]] bool empty(const key_bounds& bounds) noexcept;
+[[nodiscard]] bool contains(const key_bounds& bounds, std::string_view key) noexcept;
+
+/// Sets the Python exception that belongs to the C++ exception being handled. Call inside a catch block.
+void set_python_error() noexcept;
+
+/// Runs `body` for a slot of a Python type: an exception becomes Python's, and `failed` is returned.
+template <typename Result, typename Body>
+Result slot(Result failed, const Body& body) noexcept {
+  try {
+    return body();
+  } catch (...) {
+    set_python_error();
+    return failed;
+  }
+}
+
+/// The C++ object inside `self`, which must be one that was initialised.
+template <typename T>
+T& self_of(PyObject* self) {
+  if (!nb::inst_ready(self)) throw nb::type_error("this object was never initialised: call its class's __init__");
+  return *nb::inst_ptr<T>(self);
+}
+
+/// Calls a Python progress function from inside a C++ call, and keeps its first exception for after that call.
+class progress_adapter {
+ public:
+  explicit progress_adapter(nb::handle function);
+  ~progress_adapter() {
+    if (shared_) shared_->function = nullptr;
+  }
+  progress_adapter(const progress_adapter&) = delete;
+  progress_adapter& operator=(const progress_adapter&) = delete;
+
+  /// Empty if the function is None.
+  [[nodiscard]] progress_function function();
+  /// Ends all calling; throws what the Python function threw.
+  void finish();
+
+ private:
+  struct shared {
+    PyObject* function;  // borrowed from the caller's arguments; null after finish()
+    std::optional<nb::python_error> thrown;
+  };
+  std::shared_ptr<shared> shared_;
+};
+
+}  // namespace icecore::python

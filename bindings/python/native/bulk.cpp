@@ -1,0 +1,228 @@
+// put_many and find_many: whole columns of keys in one call, without the GIL.
+#include <nanobind/stl/optional.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <span>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "objects.hpp"
+
+namespace icecore::python {
+namespace {
+
+// Between two of these Ctrl-C is looked for.
+constexpr std::size_t insert_chunk = 64 * 1024;
+// Keys whose finds are interleaved in one call of the core; their answers stay in the cache.
+constexpr std::size_t find_chunk = 4096;
+
+void check_signals() {
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+/// Inserts items [from, to), one after the other.
+void insert_range(icecore::store& store, const column& keys, const column& values, std::size_t from, std::size_t to) {
+  for (std::size_t i = from; i < to; ++i) {
+    try {
+      store.insert(keys[i], values[i]);
+    } catch (const error& e) {
+      throw error(static_cast<errc>(e.code().value()), "put_many failed at item " + std::to_string(i) + " of " +
+                                                           std::to_string(keys.size()) + ": " + e.message());
+    }
+  }
+}
+
+/// Runs insert_range on `threads` threads, each over its own run of items; throws the first failure after all ended.
+void insert_in_parallel(icecore::store& store, const column& keys, const column& values, std::size_t from,
+                        std::size_t to, std::size_t threads) {
+  std::exception_ptr first;
+  std::mutex first_mutex;
+  const auto work = [&](std::size_t begin, std::size_t end) {
+    try {
+      insert_range(store, keys, values, begin, end);
+    } catch (...) {
+      const std::scoped_lock lock(first_mutex);
+      if (!first) first = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    const std::size_t each = (to - from + threads - 1) / threads;
+    for (std::size_t begin = from + each; begin < to; begin += each) {
+      const std::size_t end = std::min(begin + each, to);
+      try {
+        others.emplace_back(work, begin, end);
+      } catch (const std::system_error&) {
+        work(begin, end);  // the machine gives no more threads: do it here
+      }
+    }
+    work(from, std::min(from + each, to));
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+void put_many(store_object& self, const column& keys, const column& values, unsigned threads) {
+  icecore::store& store = self.owner->use();
+  const std::size_t parallel = std::max(threads, 1U);
+  const std::size_t chunk = insert_chunk * parallel;
+  for (std::size_t from = 0; from < keys.size(); from += chunk) {
+    const std::size_t to = std::min(from + chunk, keys.size());
+    self.owner->use();  // between two chunks another thread may have closed the store
+    {
+      const without_gil released(*self.owner);
+      if (parallel == 1 || to - from < parallel) {
+        insert_range(store, keys, values, from, to);
+      } else {
+        insert_in_parallel(store, keys, values, from, to, parallel);
+      }
+    }
+    check_signals();
+  }
+}
+
+using answer = std::optional<std::string_view>;
+
+/// Finds keys [from, from + out.size()), all at one version or each at its own.
+struct find_job {
+  const column& keys;
+  const snapshot_object* at;                      // or
+  const icecore::store* store;                    // with
+  const std::vector<icecore::version>* versions;  // one a key
+
+  void run(std::size_t from, std::vector<std::string_view>& chunk, std::vector<answer>& out) const {
+    for (std::size_t i = 0; i < chunk.size(); ++i) chunk[i] = keys[from + i];
+    if (at == nullptr) {
+      store->find_many(chunk, std::span(*versions).subspan(from, chunk.size()), out);
+      return;
+    }
+    at->at.find_many(chunk, out);
+    if (!at->bounded()) return;
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
+      if (!contains(at->bounds, chunk[i])) out[i].reset();
+    }
+  }
+};
+
+/// Calls `take(first, answers)` for each chunk of keys, with the GIL held only if `with_gil`.
+template <typename Take>
+void find_in_chunks(session& owner, const find_job& job, bool with_gil, const Take& take) {
+  std::vector<std::string_view> chunk;
+  std::vector<answer> out;
+  for (std::size_t from = 0; from < job.keys.size(); from += find_chunk) {
+    owner.use();
+    chunk.resize(std::min(find_chunk, job.keys.size() - from));
+    out.resize(chunk.size());
+    {
+      const without_gil released(owner);
+      job.run(from, chunk, out);
+      if (!with_gil) take(from, out);
+    }
+    if (with_gil) take(from, out);
+    check_signals();
+  }
+}
+
+nb::object find_objects(session& owner, const find_job& job, nb::handle missing) {
+  const nb::object list = nb::steal(PyList_New(static_cast<Py_ssize_t>(job.keys.size())));
+  if (!list.is_valid()) throw nb::python_error();
+  find_in_chunks(owner, job, true, [&](std::size_t from, const std::vector<answer>& out) {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      owner.use();  // copying a large value lets the GIL go: the store may have been closed meanwhile
+      PyObject* const made = out[i] ? new_bytes(owner, *out[i]) : Py_NewRef(missing.ptr());
+      if (made == nullptr) throw nb::python_error();
+      PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(from + i), made);
+    }
+  });
+  return list;
+}
+
+/// Where find_fixed writes: one value of `size` bytes and one found flag a key.
+struct fixed_output {
+  char* values;
+  char* found;
+  std::size_t size;
+  bool pad;
+
+  void put(std::size_t i, const answer& value) const {
+    found[i] = value ? 1 : 0;
+    const std::string_view bytes = value.value_or(std::string_view{});
+    if (value && bytes.size() != size && (!pad || bytes.size() > size)) {
+      throw error(errc::invalid_argument, "the value of key " + std::to_string(i) + " has " +
+                                              std::to_string(bytes.size()) + " bytes where the dtype has " +
+                                              std::to_string(size) +
+                                              ": choose another dtype, or None for a list of bytes");
+    }
+    if (!bytes.empty()) std::memcpy(values + i * size, bytes.data(), bytes.size());
+    std::memset(values + i * size + bytes.size(), 0, size - bytes.size());
+  }
+};
+
+void find_fixed(session& owner, const find_job& job, const fixed_output& to) {
+  find_in_chunks(owner, job, false, [&](std::size_t from, const std::vector<answer>& out) {
+    for (std::size_t i = 0; i < out.size(); ++i) to.put(from + i, out[i]);
+  });
+}
+
+/// The job for a call on a store: `versions` is a buffer of one 64-bit version a key.
+struct versioned_job {
+  std::vector<icecore::version> versions;
+  find_job job;
+
+  versioned_job(const versioned_job&) = delete;  // job points to versions
+  versioned_job& operator=(const versioned_job&) = delete;
+  versioned_job(const store_object& self, const column& keys, nb::handle buffer)
+      : job{keys, nullptr, &self.owner->use(), &versions} {
+    const bytes_argument given(buffer.ptr(), "versions");
+    if (given.bytes().size() != keys.size() * sizeof(icecore::version)) {
+      throw error(errc::invalid_argument, std::to_string(keys.size()) + " keys need as many 64-bit versions");
+    }
+    versions.resize(keys.size());
+    if (!versions.empty()) std::memcpy(versions.data(), given.bytes().data(), given.bytes().size());
+  }
+};
+
+find_job job_of(const snapshot_object& self, const column& keys) { return {keys, &self, nullptr, nullptr}; }
+
+}  // namespace
+
+void bind_bulk(store_class& store, snapshot_class& snapshot) {
+  store.def("_insert_many", &put_many, nb::arg("keys"), nb::arg("values"), nb::arg("threads"))
+      .def(
+          "_find_many_objects",
+          [](store_object& self, const column& keys, nb::handle versions, nb::handle missing) {
+            return find_objects(*self.owner, versioned_job(self, keys, versions).job, missing);
+          },
+          nb::arg("keys"), nb::arg("versions"), nb::arg("missing").none())
+      .def(
+          "_find_many_fixed",
+          [](store_object& self, const column& keys, nb::handle versions, nb::handle values, nb::handle found,
+             std::size_t size, bool pad) {
+            const output_buffer value_buffer(values, keys.size() * size);
+            const output_buffer found_buffer(found, keys.size());
+            find_fixed(*self.owner, versioned_job(self, keys, versions).job,
+                       {value_buffer.data(), found_buffer.data(), size, pad});
+          },
+          nb::arg("keys"), nb::arg("versions"), nb::arg("values"), nb::arg("found"), nb::arg("size"), nb::arg("pad"));
+  snapshot
+      .def(
+          "_find_many_objects",
+          [](snapshot_object& self, const column& keys, nb::handle missing) {
+            return find_objects(*self.owner, job_of(self, keys), missing);
+          },
+          nb::arg("keys"), nb::arg("missing").none())
+      .def(
+          "_find_many_fixed",
+          [](snapshot_object& self, const column& keys, nb::handle values, nb::handle found, std::size_t size,
+             bool pad) {
+            const output_buffer value_buffer(values, keys.size() * size);
+            const output_buffer found_buffer(found, keys.size());
+            find_fixed(*self.owner, job_of(self, keys), {value_buffer.data(), found_buffer.data(), size, pad});
+          },
+          nb::arg("keys"), nb::arg("values"), nb::arg("found"), nb::arg("size"), nb::arg("pad"));
+}
+
+}  // namespace icecore::python

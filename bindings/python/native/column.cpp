@@ -1,0 +1,85 @@
+#include "column.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+
+#include <cstdint>
+#include <cstring>
+
+namespace icecore::python {
+
+std::unique_ptr<column> column::fixed(nb::handle buffer, std::size_t size, bool strip_nul) {
+  auto made = std::make_unique<column>();
+  const auto& layout = made->layout_.emplace<fixed_layout>(buffer, size, strip_nul);
+  if (size == 0 || layout.data.bytes().size() % size != 0) {
+    throw error(errc::invalid_argument, std::to_string(layout.data.bytes().size()) + " bytes are no whole number of " +
+                                            std::to_string(size) + "-byte items");
+  }
+  made->size_ = layout.data.bytes().size() / size;
+  return made;
+}
+
+std::unique_ptr<column> column::variable(nb::handle offsets, nb::handle bytes) {
+  auto made = std::make_unique<column>();
+  auto& layout = made->layout_.emplace<variable_layout>(bytes);
+  const bytes_argument given(offsets.ptr(), "offsets");
+  const std::size_t count = given.bytes().size() / sizeof(std::uint64_t);
+  if (count == 0 || given.bytes().size() % sizeof(std::uint64_t) != 0) {
+    throw error(errc::invalid_argument, "offsets must be 64-bit numbers, one more of them than there are items");
+  }
+  const nb::gil_scoped_release released;  // both buffers are pinned
+  layout.offsets.resize(count);
+  std::memcpy(layout.offsets.data(), given.bytes().data(), given.bytes().size());
+  std::uint64_t last = 0;
+  for (const std::uint64_t offset : layout.offsets) {
+    if (offset < last || offset > layout.data.bytes().size()) {
+      throw error(errc::invalid_argument, "offset " + std::to_string(offset) + " after " + std::to_string(last) +
+                                              ": offsets must not decrease nor pass the end of the " +
+                                              std::to_string(layout.data.bytes().size()) + " bytes");
+    }
+    last = offset;
+  }
+  made->size_ = count - 1;
+  return made;
+}
+
+std::unique_ptr<column> column::sequence(nb::handle objects, const char* what) {
+  auto made = std::make_unique<column>();
+  auto& layout = made->layout_.emplace<sequence_layout>();
+  layout.objects = nb::steal(PySequence_Tuple(objects.ptr()));
+  if (!layout.objects.is_valid()) throw nb::python_error();
+  const auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(layout.objects.ptr()));
+  layout.items.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    PyObject* const object = PyTuple_GET_ITEM(layout.objects.ptr(), static_cast<Py_ssize_t>(i));
+    if (PyBytes_CheckExact(object) || PyUnicode_Check(object)) {  // their bytes live as long as they do
+      layout.items.push_back(bytes_argument(object, what).bytes());
+    } else {
+      layout.buffers.push_back(std::make_unique<bytes_argument>(object, what));
+      layout.items.push_back(layout.buffers.back()->bytes());
+    }
+  }
+  made->size_ = count;
+  return made;
+}
+
+std::string_view column::operator[](std::size_t i) const noexcept {
+  if (const auto* items = std::get_if<sequence_layout>(&layout_)) return items->items[i];
+  if (const auto* variable = std::get_if<variable_layout>(&layout_)) {
+    const std::uint64_t from = variable->offsets[i];
+    return {variable->data.bytes().data() + from, variable->offsets[i + 1] - from};
+  }
+  const auto& fixed = *std::get_if<fixed_layout>(&layout_);
+  const std::string_view item{fixed.data.bytes().data() + i * fixed.size, fixed.size};
+  return fixed.strip_nul ? item.substr(0, item.find_last_not_of('\0') + 1) : item;
+}
+
+void bind_column(nb::module_& m) {
+  nb::class_<column>(m, "Column", "A column of byte strings for put_many and find_many.")
+      .def_static("fixed", &column::fixed, nb::arg("buffer"), nb::arg("size"), nb::arg("strip_nul"))
+      .def_static("variable", &column::variable, nb::arg("offsets"), nb::arg("bytes"))
+      .def_static("sequence", &column::sequence, nb::arg("objects"), nb::arg("what"))
+      .def("__len__", &column::size);
+}
+
+}  // namespace icecore::python

@@ -1,0 +1,58 @@
+// A column of byte strings given by Python in one of three layouts, read by C++ without the GIL.
+//
+// Invariant: a column keeps its Python buffers or objects pinned, so its bytes stay where they are while it lives.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "arguments.hpp"
+
+namespace icecore::python {
+
+class column {
+ public:
+  /// Item i is the `size` bytes at i * size of `buffer`; with `strip_nul` without its trailing NUL bytes (NumPy's 'S').
+  [[nodiscard]] static std::unique_ptr<column> fixed(nb::handle buffer, std::size_t size, bool strip_nul);
+  /// Item i is bytes[offsets[i] .. offsets[i + 1]). errc::invalid_argument if the offsets leave the bytes.
+  [[nodiscard]] static std::unique_ptr<column> variable(nb::handle offsets, nb::handle bytes);
+  /// Item i is objects[i]: bytes, str or bytes-like.
+  [[nodiscard]] static std::unique_ptr<column> sequence(nb::handle objects, const char* what);
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  /// Item i < size(). O(1).
+  [[nodiscard]] std::string_view operator[](std::size_t i) const noexcept;
+
+ private:
+  struct fixed_layout {
+    bytes_argument data;
+    std::size_t size;
+    bool strip_nul;
+    fixed_layout(nb::handle buffer, std::size_t item_size, bool strip)
+        : data(buffer.ptr(), "data"), size(item_size), strip_nul(strip) {}
+  };
+  struct variable_layout {
+    bytes_argument data;
+    std::vector<std::uint64_t> offsets;  // a copy: checked once, and nobody can change it afterwards
+    explicit variable_layout(nb::handle bytes) : data(bytes.ptr(), "bytes") {}
+  };
+  struct sequence_layout {
+    nb::object objects;                                    // a tuple, so that nobody can take its items away
+    std::vector<std::unique_ptr<bytes_argument>> buffers;  // of the items that are neither bytes nor str
+    std::vector<std::string_view> items;
+  };
+
+  std::variant<std::monostate, fixed_layout, variable_layout, sequence_layout> layout_;
+  std::size_t size_ = 0;
+};
+
+void bind_column(nb::module_& m);
+
+}  // namespace icecore::python

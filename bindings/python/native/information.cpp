@@ -1,0 +1,158 @@
+// What a store says of itself: tags, statistics, durability, verification. Plain tuples and dicts go up; the Python
+// layer makes named objects of them.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "objects.hpp"
+
+namespace icecore::python {
+namespace {
+
+nb::tuple tuple_of(const tag_info& tag) {
+  return nb::make_tuple(tag.version, tag.time_ns, new_text(tag.name), new_text(tag.note));
+}
+
+nb::object optional_tuple_of(const std::optional<tag_info>& tag) {
+  return tag ? nb::object(tuple_of(*tag)) : nb::none();
+}
+
+nb::dict dict_of(const durability_info& info) {
+  nb::dict d;
+  d["mode"] = static_cast<int>(info.mode);
+  d["medium"] = static_cast<int>(info.medium);
+  d["emulated"] = info.emulated;
+  d["flush_method"] = info.flush_method;
+  d["filesystem"] = info.filesystem;
+  return d;
+}
+
+nb::dict dict_of(const statistics& s) {
+  nb::dict d;
+  d["path"] = nb::steal(PyUnicode_DecodeFSDefaultAndSize(s.path.data(), static_cast<Py_ssize_t>(s.path.size())));
+  d["pool_id"] = s.pool_id;
+  d["keys"] = s.keys;
+  d["records"] = s.records;
+  d["removes"] = s.removes;
+  d["tags"] = s.tags;
+  d["clock"] = s.clock;
+  d["key_bytes"] = s.key_bytes;
+  d["value_bytes"] = s.value_bytes;
+  d["used_bytes"] = s.used_bytes;
+  d["file_bytes"] = s.file_bytes;
+  d["index_bytes"] = s.index_bytes;
+  d["huge_page_bytes"] = s.huge_page_bytes;
+  d["recovery_seconds"] = s.recovery_seconds;
+  d["recovered_from_crash"] = s.recovered_from_crash;
+  d["format"] = nb::make_tuple(s.format_major, s.format_minor);
+  d["index"] = static_cast<int>(s.index);
+  d["durability"] = dict_of(s.durability);
+  return d;
+}
+
+nb::dict dict_of(const verify_report& report) {
+  nb::list damages;
+  for (const damage& found : report.damages) {
+    const nb::object key = found.key ? nb::object(nb::bytes(found.key->data(), found.key->size())) : nb::none();
+    const nb::object version = found.version ? nb::cast(*found.version) : nb::none();
+    damages.append(nb::make_tuple(found.offset, found.structure, new_text(found.what), key, version));
+  }
+  nb::dict d;
+  d["damages"] = damages;
+  d["segments"] = report.segments;
+  d["entries"] = report.entries;
+  d["records"] = report.records;
+  d["tags"] = report.tags;
+  d["bytes"] = report.bytes;
+  return d;
+}
+
+nb::dict verify_store(store_object& self, nb::handle on_progress) {
+  const icecore::store& store = self.owner->use();
+  progress_adapter progress(on_progress);
+  const progress_function function = progress.function();
+  verify_report report;
+  {
+    const without_gil released(*self.owner);
+    report = store.verify(function);
+  }
+  progress.finish();
+  return dict_of(report);
+}
+
+nb::dict verify_path(const nb::bytes& path, nb::handle on_progress) {
+  const std::filesystem::path file(std::string(path.c_str(), path.size()));
+  progress_adapter progress(on_progress);
+  const progress_function function = progress.function();
+  verify_report report;
+  {
+    const nb::gil_scoped_release released;
+    report = verify_file(file, function);
+  }
+  progress.finish();
+  return dict_of(report);
+}
+
+}  // namespace
+
+void bind_information(store_class& c, nb::module_& m) {
+  c.def_prop_ro("clock", [](store_object& self) { return self.owner->use().clock(); })
+      .def_prop_ro("read_only", [](store_object& self) { return self.owner->use().read_only(); })
+      .def_prop_ro("closed", [](const store_object& self) { return self.owner->closed(); })
+      .def_prop_ro("_lingering", [](const store_object& self) { return self.owner->lingering(); })
+      .def_prop_ro("_views", [](const store_object& self) { return self.owner->views(); })
+      .def_prop_ro(
+          "path",
+          [](const store_object& self) {
+            const std::string& path = self.owner->path().native();
+            return nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
+          })
+      .def("_tag_tuples",
+           [](store_object& self) {
+             const icecore::store& store = self.owner->use();
+             std::vector<tag_info> found;
+             {
+               const without_gil released(*self.owner);
+               found = store.tags();
+             }
+             nb::list tags;
+             for (const tag_info& tag : found) tags.append(tuple_of(tag));
+             return tags;
+           })
+      .def(
+          "_tag_by_name",
+          [](store_object& self, nb::handle name) {
+            return optional_tuple_of(self.owner->use().find_tag(bytes_argument(name.ptr(), "name").bytes()));
+          },
+          nb::arg("name"))
+      .def(
+          "_tag_by_version",
+          [](store_object& self, icecore::version tagged) {
+            return optional_tuple_of(self.owner->use().find_tag(tagged));
+          },
+          nb::arg("version"))
+      .def(
+          "_tag_by_time",
+          [](store_object& self, std::int64_t time_ns) {
+            return optional_tuple_of(self.owner->use().find_tag_at_time(time_ns));
+          },
+          nb::arg("time_ns"))
+      .def("_durability_dict", [](store_object& self) { return dict_of(self.owner->use().durability()); })
+      .def("_stats_dict",
+           [](store_object& self) {
+             const icecore::store& store = self.owner->use();
+             std::optional<statistics> counted;
+             {
+               const without_gil released(*self.owner);
+               counted = store.stats();
+             }
+             return dict_of(*counted);
+           })
+      .def("_verify_dict", &verify_store, nb::arg("on_progress").none());
+  m.def("verify_file_dict", &verify_path, nb::arg("path"), nb::arg("on_progress").none());
+}
+
+}  // namespace icecore::python

@@ -1,0 +1,246 @@
+// Python iterators over items, histories and differences. Each fetches a block of views from C++ without the GIL and
+// makes Python objects of them one by one as they are asked for.
+//
+// Threads: an iterator used by two threads at once raises ValueError, as a generator does, instead of mixing blocks.
+#include <nanobind/stl/optional.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <vector>
+
+#include "objects.hpp"
+
+namespace icecore::python {
+namespace {
+
+// Blocks start small, so that the first item comes at once, and grow, so that a long loop rarely pays for the GIL.
+constexpr std::size_t block_size_first = 16;
+constexpr std::size_t block_size_max = 1024;
+
+/// A run through `Range`, fetched block by block. `Range` stays where it is: its iterators point to it.
+template <typename Range, typename Element>
+class block_reader {
+ public:
+  block_reader(std::shared_ptr<session> owner, Range range, std::uint64_t limit)
+      : owner_(std::move(owner)), range_(std::move(range)), left_(limit) {}
+  block_reader(const block_reader&) = delete;
+  block_reader& operator=(const block_reader&) = delete;
+
+  [[nodiscard]] const std::shared_ptr<session>& owner() const noexcept { return owner_; }
+
+  /// The next element, or null at the end.
+  [[nodiscard]] const Element* next() {
+    owner_->use();  // a block holds views: never hand them out after close() (S1, session.hpp)
+    if (position_ == block_.size() && !fetch()) return nullptr;
+    return &block_[position_++];
+  }
+
+ private:
+  bool fetch() {
+    if (fetching_) {
+      PyErr_SetString(PyExc_ValueError, "this iterator is being advanced by another thread: give each its own");
+      throw nb::python_error();
+    }
+    if (left_ == 0) return false;
+    const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(block_size_, left_));
+    std::vector<Element> block;
+    block.reserve(wanted);
+    fetching_ = true;
+    struct at_end {
+      bool& flag;
+      ~at_end() { flag = false; }
+    } const fetched{fetching_};
+    {
+      const without_gil released(*owner_);
+      if (!at_) {
+        at_.emplace(range_.begin());
+      } else if (*at_ != range_.end()) {
+        ++*at_;
+      }
+      while (*at_ != range_.end()) {
+        block.push_back(**at_);
+        if (block.size() == wanted) break;
+        ++*at_;
+      }
+    }
+    left_ = block.size() < wanted ? 0 : left_ - wanted;
+    block_size_ = std::min(2 * block_size_, block_size_max);
+    block_ = std::move(block);
+    position_ = 0;
+    return !block_.empty();
+  }
+
+  std::shared_ptr<session> owner_;
+  Range range_;
+  std::optional<typename Range::iterator> at_;  // at the last element fetched
+  std::vector<Element> block_;
+  std::size_t position_ = 0;
+  std::size_t block_size_ = block_size_first;
+  std::uint64_t left_;
+  bool fetching_ = false;
+};
+
+/// A vector as the kind of range that block_reader walks.
+template <typename Element>
+class owned_elements {
+ public:
+  using iterator = typename std::vector<Element>::const_iterator;
+  explicit owned_elements(std::vector<Element> elements) : elements_(std::move(elements)) {}
+  [[nodiscard]] iterator begin() const noexcept { return elements_.begin(); }
+  [[nodiscard]] iterator end() const noexcept { return elements_.end(); }
+
+ private:
+  std::vector<Element> elements_;
+};
+
+/// new_bytes, or None for a removed value, or a view instead of a copy.
+PyObject* new_value(const std::shared_ptr<session>& owner, const std::optional<std::string_view>& value, bool as_view) {
+  if (!value) return Py_NewRef(Py_None);
+  if (as_view) return new_view(owner, *value).release().ptr();
+  return new_bytes(*owner, *value);
+}
+
+template <std::size_t Size>
+PyObject* tuple_of(const std::array<PyObject*, Size>& parts) {
+  PyObject* tuple = nullptr;
+  if (std::none_of(parts.begin(), parts.end(), [](PyObject* p) { return p == nullptr; })) {
+    tuple = PyTuple_New(static_cast<Py_ssize_t>(Size));
+  }
+  for (std::size_t i = 0; i < Size; ++i) {
+    if (tuple != nullptr) {
+      PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), parts[i]);
+    } else {
+      Py_XDECREF(parts[i]);
+    }
+  }
+  return tuple;
+}
+
+/// icecore._native.ItemIterator
+struct item_iterator {
+  block_reader<item_range, item> reader;
+  part wanted;
+
+  PyObject* next() {
+    const item* found = reader.next();
+    if (found == nullptr) return nullptr;
+    const item now = *found;  // the block may be replaced while a large value is copied without the GIL
+    session& owner = *reader.owner();
+    if (wanted == part::key) return new_bytes(owner, now.key);
+    if (wanted == part::value) return new_bytes(owner, now.value);
+    PyObject* const key = new_bytes(owner, now.key);
+    return tuple_of<2>({key, new_bytes(owner, now.value)});
+  }
+};
+
+PyObject* new_change(const std::shared_ptr<session>& owner, const change& c, bool as_views) {
+  PyObject* const version = PyLong_FromUnsignedLongLong(c.version);
+  return tuple_of<2>({version, new_value(owner, c.value, as_views)});
+}
+
+/// icecore._native.HistoryIterator: newest first record by record, oldest first from a list made at once.
+struct history_iterator {
+  std::optional<block_reader<key_history, change>> newest_first;
+  std::optional<block_reader<owned_elements<change>, change>> oldest_first;
+  bool as_views;
+
+  PyObject* next() {
+    const change* found = newest_first ? newest_first->next() : oldest_first->next();
+    if (found == nullptr) return nullptr;
+    const change now = *found;
+    return new_change(newest_first ? newest_first->owner() : oldest_first->owner(), now, as_views);
+  }
+};
+
+/// icecore._native.DiffIterator
+struct diff_iterator {
+  block_reader<diff_range, difference> reader;
+  bool as_views;
+
+  PyObject* next() {
+    const difference* found = reader.next();
+    if (found == nullptr) return nullptr;
+    const difference now = *found;
+    PyObject* const key = new_bytes(*reader.owner(), now.key);
+    PyObject* const before = new_value(reader.owner(), now.before, as_views);
+    return tuple_of<3>({key, before, new_value(reader.owner(), now.after, as_views)});
+  }
+};
+
+template <typename Iterator>
+PyObject* iterator_next(PyObject* self) noexcept {
+  return slot<PyObject*>(nullptr, [&] { return self_of<Iterator>(self).next(); });
+}
+
+template <typename Iterator>
+const PyType_Slot* iterator_slots() {
+  static const PyType_Slot slots[] = {
+      {Py_tp_iter, reinterpret_cast<void*>(PyObject_SelfIter)},
+      {Py_tp_iternext, reinterpret_cast<void*>(iterator_next<Iterator>)},
+      {0, nullptr},
+  };
+  return slots;
+}
+
+void make_history_iterator(history_iterator* self, const std::shared_ptr<session>& owner, nb::handle key,
+                           icecore::version up_to, bool oldest_first, bool as_views) {
+  const icecore::store& store = owner->use();
+  key_history history(store.core(), bytes_argument(key.ptr(), "a key").bytes(), up_to);
+  constexpr std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
+  if (!oldest_first) {
+    new (self) history_iterator{{}, {}, as_views};
+    self->newest_first.emplace(owner, std::move(history), all);
+    return;
+  }
+  std::vector<change> changes;
+  {
+    const without_gil released(*owner);
+    changes = history.oldest_first();
+  }
+  new (self) history_iterator{{}, {}, as_views};
+  self->oldest_first.emplace(owner, owned_elements<change>(std::move(changes)), all);
+}
+
+}  // namespace
+
+void bind_iterators(nb::module_& m) {
+  nb::class_<item_iterator>(m, "ItemIterator", nb::type_slots(iterator_slots<item_iterator>()))
+      .def(
+          "__init__",
+          [](item_iterator* self, const snapshot_object& snapshot, int wanted, bool reverse, std::uint64_t limit) {
+            snapshot.owner->use();
+            item_range range(snapshot.at.core(), snapshot.at.version(), snapshot.bounds, reverse);
+            new (self) item_iterator{{snapshot.owner, std::move(range), empty(snapshot.bounds) ? 0 : limit},
+                                     static_cast<part>(wanted)};
+          },
+          nb::arg("snapshot"), nb::arg("part"), nb::arg("reverse"), nb::arg("limit"));
+  nb::class_<history_iterator>(m, "HistoryIterator", nb::type_slots(iterator_slots<history_iterator>()))
+      .def(
+          "__init__",
+          [](history_iterator* self, const store_object& store, nb::handle key, bool oldest_first, bool as_views) {
+            make_history_iterator(self, store.owner, key, version_max, oldest_first, as_views);
+          },
+          nb::arg("source"), nb::arg("key"), nb::arg("oldest_first"), nb::arg("as_views"))
+      .def(
+          "__init__",
+          [](history_iterator* self, const snapshot_object& snapshot, nb::handle key, bool oldest_first,
+             bool as_views) {
+            make_history_iterator(self, snapshot.owner, key, snapshot.at.version(), oldest_first, as_views);
+          },
+          nb::arg("source"), nb::arg("key"), nb::arg("oldest_first"), nb::arg("as_views"));
+  nb::class_<diff_iterator>(m, "DiffIterator", nb::type_slots(iterator_slots<diff_iterator>()))
+      .def(
+          "__init__",
+          [](diff_iterator* self, const store_object& store, icecore::version before, icecore::version after,
+             nb::handle start, nb::handle stop, nb::handle prefix, bool as_views) {
+            key_bounds bounds = bounds_from(start, stop, prefix);
+            const std::uint64_t limit = empty(bounds) ? 0 : std::numeric_limits<std::uint64_t>::max();
+            new (self) diff_iterator{{store.owner, store.owner->use().diff(before, after, std::move(bounds)), limit},
+                                     as_views};
+          },
+          nb::arg("store"), nb::arg("before"), nb::arg("after"), nb::arg("start").none(), nb::arg("stop").none(),
+          nb::arg("prefix").none(), nb::arg("as_views"));
+}
+
+}  // namespace icecore::python

@@ -1,0 +1,49 @@
+// icecore._native: the C++ half of the Python package. Start reading at session.hpp, then store.cpp.
+#include <nanobind/nanobind.h>
+
+#include "objects.hpp"
+
+namespace icecore::python {
+namespace {
+
+int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
+  return slot(-1, [&] {
+    const std::string_view bytes = self_of<value_view>(self).bytes();
+    // a buffer of no bytes must still have an address
+    void* const data = bytes.empty() ? const_cast<char*>("") : const_cast<char*>(bytes.data());
+    return PyBuffer_FillInfo(view, self, data, static_cast<Py_ssize_t>(bytes.size()), /*readonly=*/1, flags);
+  });
+}
+
+const PyType_Slot view_slots[] = {
+    {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
+    {0, nullptr},
+};
+
+void translate(const std::exception_ptr& thrown, void*) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const error&) {
+    set_python_error();
+  }
+}
+
+}  // namespace
+}  // namespace icecore::python
+
+NB_MODULE(_native, m) {
+  namespace python = icecore::python;
+  nanobind::set_leak_warnings(false);  // a store still open at exit is closed by icecore's exit function, not a leak
+  nanobind::register_exception_translator(python::translate);
+  nanobind::class_<python::value_view>(m, "ValueView", nanobind::type_slots(python::view_slots),
+                                       "A value in the pool, which it keeps mapped.");
+  python::bind_column(m);
+  python::bind_batch(m);
+  python::store_class store = python::bind_store(m);
+  python::bind_information(store, m);
+  python::snapshot_class snapshot = python::bind_snapshot(m);
+  python::bind_bulk(store, snapshot);
+  python::bind_iterators(m);
+  python::bind_extraction(m);
+  m.def("library_version", &icecore::library_version);
+}

@@ -1,0 +1,65 @@
+// The C++ halves of the Python objects, and the functions that bind them, one a file.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "arguments.hpp"
+#include "column.hpp"
+#include "icecore/icecore.hpp"
+#include "session.hpp"
+
+namespace icecore::python {
+
+/// icecore._native.Store
+struct store_object {
+  std::shared_ptr<session> owner;
+};
+
+/// icecore._native.Snapshot: one version of the store between bounds.
+struct snapshot_object {
+  std::shared_ptr<session> owner;
+  icecore::snapshot at;
+  key_bounds bounds;
+
+  [[nodiscard]] bool bounded() const noexcept { return bounds.from.has_value() || bounds.to.has_value(); }
+  [[nodiscard]] std::optional<std::string_view> find(std::string_view key) const {
+    if (!contains(bounds, key)) return std::nullopt;
+    return at.find(key);
+  }
+};
+
+/// icecore._native.Batch. The mutex guards the operations while large values are copied without the GIL; whoever takes
+/// it needs no GIL before giving it back, so it may be waited for with the GIL held.
+struct batch_object {
+  std::mutex mutex;
+  icecore::batch operations;
+};
+
+/// Which half of an item is wanted.
+enum class part : std::uint8_t { key = 0, value = 1, both = 2 };
+
+/// Called by mp_subscript for a slice: the Python layer answers with a narrowed snapshot.
+[[nodiscard]] inline PyObject* subscript_slice(PyObject* self, PyObject* slice) {
+  return PyObject_CallMethod(self, "_slice", "O", slice);
+}
+
+using store_class = nb::class_<store_object>;
+using snapshot_class = nb::class_<snapshot_object>;
+
+void bind_batch(nb::module_& m);                               // store.cpp
+[[nodiscard]] store_class bind_store(nb::module_& m);          // store.cpp
+void bind_information(store_class& store, nb::module_& m);     // information.cpp
+[[nodiscard]] snapshot_class bind_snapshot(nb::module_& m);    // snapshot.cpp
+void bind_iterators(nb::module_& m);                           // iterators.cpp
+void bind_extraction(nb::module_& m);                          // extraction.cpp
+void bind_bulk(store_class& store, snapshot_class& snapshot);  // bulk.cpp
+
+}  // namespace icecore::python

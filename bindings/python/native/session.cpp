@@ -1,0 +1,116 @@
+#include "session.hpp"
+
+#include <pthread.h>
+
+#include <utility>
+
+namespace icecore::python {
+namespace {
+
+std::atomic<std::uint64_t> forks{0};
+
+// relaxed: the child's only thread runs the handler before anything else
+const int fork_handler_installed =
+    pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+
+// Calls this thread is inside of: closing from there (from a progress callback) would wait for itself.
+thread_local std::size_t calls_of_this_thread = 0;
+
+}  // namespace
+
+std::uint64_t session::current_fork_generation() noexcept {
+  return forks.load(std::memory_order_relaxed);  // relaxed: see the handler
+}
+
+session::session(const std::filesystem::path& path, const options& opening)
+    : path_(path), store_(std::in_place, path, opening), fork_generation_(current_fork_generation()) {
+  const durability_info info = store_->durability();
+  writes_block_ = info.mode == durability::operation && info.medium == medium::block_device;
+}
+
+session::~session() = default;
+
+void session::refuse() const {
+  if (forked()) {
+    throw error(errc::forked, path_.string() +
+                                  ": the store was opened before this process was forked; open it again "
+                                  "in the child (mode 'r': one process writes at a time)");
+  }
+  throw error(errc::closed, path_.string() + ": the store is closed; open it again with icecore.open()");
+}
+
+void session::close() {
+  if (closed()) return;
+  if (forked()) {
+    state_ = state::closed;  // the parent closes it; the child only stops using it
+    return;
+  }
+  if (calls_of_this_thread > 0) {
+    throw error(errc::invalid_argument,
+                "close() was called from inside another call of a store (a progress function); "
+                "close it after that call has returned");
+  }
+  state_ = state::closing;
+  PyThreadState* const thread = PyEval_SaveThread();
+  // acquire: what the finished calls did happens before the store is closed
+  for (std::size_t running = calls_.load(std::memory_order_acquire); running != 0;
+       running = calls_.load(std::memory_order_acquire)) {
+    calls_.wait(running, std::memory_order_acquire);
+  }
+  PyEval_RestoreThread(thread);
+  if (views_ > 0) return linger();
+  std::optional<icecore::store> last = std::exchange(store_, std::nullopt);
+  state_ = state::closed;
+  const without_gil released(*this);
+  last->close();
+}
+
+void session::linger() {
+  struct at_end {
+    session& self;
+    ~at_end() {  // also when the sync throws
+      self.state_ = state::lingering;
+      self.release_if_unused();
+    }
+  } const to_lingering{*this};
+  if (store_->read_only()) return;
+  const without_gil released(*this);
+  store_->sync();
+}
+
+void session::end_call() noexcept {
+  // release: pairs with the acquire in close()
+  if (calls_.fetch_sub(1, std::memory_order_release) == 1 && state_ == state::closing) calls_.notify_all();
+}
+
+void session::end_view() noexcept {
+  --views_;
+  release_if_unused();
+}
+
+void session::release_if_unused() noexcept {
+  if (state_ != state::lingering || views_ > 0) return;
+  store_.reset();  // syncs nothing new: linger() has
+  state_ = state::closed;
+}
+
+without_gil::without_gil(session& used) : session_(used) {
+  session_.calls_.fetch_add(1, std::memory_order_relaxed);  // relaxed: close() sees it through the GIL
+  ++calls_of_this_thread;
+  state_ = PyEval_SaveThread();
+}
+
+without_gil::~without_gil() {
+  PyEval_RestoreThread(state_);
+  --calls_of_this_thread;
+  session_.end_call();
+}
+
+value_view::value_view(std::shared_ptr<session> owner, std::string_view bytes)
+    : session_(std::move(owner)), bytes_(bytes) {
+  ++session_->views_;
+}
+
+value_view::~value_view() { session_->end_view(); }
+
+}  // namespace icecore::python

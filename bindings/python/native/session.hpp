@@ -1,0 +1,117 @@
+// One open store as Python holds it: who may use it now, and when its file may be let go.
+//
+// A session is shared by the Python objects made from one icecore.open(): the store, its snapshots, iterators and
+// views.
+//
+// Invariants:
+//   S1. `store_` is released only when no call is running without the GIL (calls_ == 0) and no view of a value is
+//       alive (views_ == 0): nothing Python can still reach is ever unmapped.
+//   S2. After close() or a fork every use() throws, so only views outlive a close.
+//   S3. Members change only while the GIL is held; calls_ is atomic because close() waits for it without the GIL.
+//   S4. open -> closing -> closed, or open -> closing -> lingering -> closed: never back.
+#pragma once
+
+#include <Python.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "icecore/icecore.hpp"
+
+namespace icecore::python {
+
+class session {
+ public:
+  /// Opens the store. Call without the GIL: recovery may take seconds.
+  session(const std::filesystem::path& path, const options& opening);
+  ~session();
+  session(const session&) = delete;
+  session& operator=(const session&) = delete;
+
+  /// The store, to be used while the GIL is held or inside `without_gil`. errc::closed, errc::forked.
+  icecore::store& use() {
+    if (state_ != state::open || forked()) refuse();
+    return *store_;
+  }
+
+  /// Refuses all further use, waits for the running calls, then closes the store, or, while views of its values are
+  /// alive, syncs it and leaves the closing to the last of them. Closing twice does nothing.
+  void close();
+
+  [[nodiscard]] bool closed() const noexcept { return state_ != state::open; }
+  /// Closed, but the file is still held for living views.
+  [[nodiscard]] bool lingering() const noexcept { return state_ == state::lingering; }
+  [[nodiscard]] std::size_t views() const noexcept { return views_; }
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+  /// Every write waits for the device (operation durability on a block device).
+  [[nodiscard]] bool writes_block() const noexcept { return writes_block_; }
+
+ private:
+  friend class without_gil;
+  friend class value_view;
+
+  enum class state : std::uint8_t { open, closing, lingering, closed };
+
+  [[noreturn]] void refuse() const;
+  [[nodiscard]] bool forked() const noexcept { return fork_generation_ != current_fork_generation(); }
+  [[nodiscard]] static std::uint64_t current_fork_generation() noexcept;
+  void end_call() noexcept;
+  void end_view() noexcept;
+  void linger();
+  void release_if_unused() noexcept;
+
+  std::filesystem::path path_;
+  std::optional<icecore::store> store_;
+  std::atomic<std::size_t> calls_{0};  // running without the GIL
+  std::size_t views_ = 0;              // living value_view objects
+  std::uint64_t fork_generation_;
+  state state_ = state::open;
+  bool writes_block_ = false;
+};
+
+/// Gives the GIL away for the rest of the scope; the session's store stays open for as long.
+class without_gil {
+ public:
+  explicit without_gil(session& used);
+  ~without_gil();
+  without_gil(const without_gil&) = delete;
+  without_gil& operator=(const without_gil&) = delete;
+
+ private:
+  session& session_;
+  PyThreadState* state_;
+};
+
+/// Copying fewer bytes than this takes less than giving the GIL away and getting it back.
+inline constexpr std::size_t gil_bytes_min = 16 * 1024;
+
+/// Runs `call` without the GIL if `worth_it`, else with it.
+template <typename Call>
+auto maybe_without_gil(session& used, bool worth_it, const Call& call) {
+  if (!worth_it) return call();
+  const without_gil released(used);
+  return call();
+}
+
+/// A value's bytes in the pool, which it keeps mapped. Exported to Python as a read-only buffer.
+class value_view {
+ public:
+  value_view(std::shared_ptr<session> owner, std::string_view bytes);
+  ~value_view();
+  value_view(const value_view&) = delete;
+  value_view& operator=(const value_view&) = delete;
+
+  [[nodiscard]] std::string_view bytes() const noexcept { return bytes_; }
+
+ private:
+  std::shared_ptr<session> session_;
+  std::string_view bytes_;
+};
+
+}  // namespace icecore::python

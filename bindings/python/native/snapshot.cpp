@@ -1,0 +1,115 @@
+// One version of the store: subscription, views, narrowing, counting.
+#include <nanobind/stl/optional.h>
+
+#include "objects.hpp"
+
+namespace icecore::python {
+namespace {
+
+PyObject* subscript(PyObject* self, PyObject* key) noexcept {
+  return slot<PyObject*>(nullptr, [&]() -> PyObject* {
+    if (PySlice_Check(key)) return subscript_slice(self, key);
+    const auto& snapshot = self_of<snapshot_object>(self);
+    snapshot.owner->use();
+    const bytes_argument bytes(key, "a key");
+    if (const auto value = snapshot.find(bytes.bytes())) return new_bytes(*snapshot.owner, *value);
+    PyErr_SetObject(PyExc_KeyError, key);
+    return nullptr;
+  });
+}
+
+int contains_key(PyObject* self, PyObject* key) noexcept {
+  return slot(-1, [&] {
+    const auto& snapshot = self_of<snapshot_object>(self);
+    snapshot.owner->use();
+    const bytes_argument bytes(key, "a key");
+    return snapshot.find(bytes.bytes()) ? 1 : 0;
+  });
+}
+
+const PyType_Slot snapshot_slots[] = {
+    {Py_mp_subscript, reinterpret_cast<void*>(subscript)},
+    {Py_sq_contains, reinterpret_cast<void*>(contains_key)},
+    {0, nullptr},
+};
+
+std::size_t count(const snapshot_object& self) {
+  self.owner->use();
+  if (empty(self.bounds)) return 0;
+  const without_gil released(*self.owner);
+  if (!self.bounded()) return self.at.size();
+  std::size_t counted = 0;
+  icecore::item_range range = self.at.range(self.bounds);
+  for (auto it = range.begin(); it != range.end(); ++it) ++counted;
+  return counted;
+}
+
+}  // namespace
+
+snapshot_class bind_snapshot(nb::module_& m) {
+  snapshot_class c(m, "Snapshot", nb::type_slots(snapshot_slots),
+                   "One closed version of a store; icecore.Snapshot adds the rest.");
+  c.def(
+       "__init__",
+       [](snapshot_object* self, const store_object& store, icecore::version at) {
+         new (self) snapshot_object{store.owner, store.owner->use().at(at), {}};
+       },
+       nb::arg("store"), nb::arg("version"))
+      .def(
+          "__init__",
+          [](snapshot_object* self, const snapshot_object& whole, nb::handle start, nb::handle stop,
+             nb::handle prefix) {
+            new (self)
+                snapshot_object{whole.owner, whole.at, intersection(bounds_from(start, stop, prefix), whole.bounds)};
+          },
+          nb::arg("snapshot"), nb::arg("start").none(), nb::arg("stop").none(), nb::arg("prefix").none())
+      .def(
+          "find",
+          [](const snapshot_object& self, nb::handle key) -> nb::object {
+            self.owner->use();
+            const bytes_argument bytes(key.ptr(), "a key");
+            const auto value = self.find(bytes.bytes());
+            if (!value) return nb::none();
+            PyObject* const made = new_bytes(*self.owner, *value);
+            if (made == nullptr) throw nb::python_error();
+            return nb::steal(made);
+          },
+          nb::arg("key"))
+      .def(
+          "_find_view",
+          [](const snapshot_object& self, nb::handle key) -> nb::object {
+            self.owner->use();
+            const bytes_argument bytes(key.ptr(), "a key");
+            const auto value = self.find(bytes.bytes());
+            return value ? new_view(self.owner, *value) : nb::none();
+          },
+          nb::arg("key"))
+      .def("_tag_tuple",
+           [](const snapshot_object& self) -> nb::object {
+             const auto tag = self.owner->use().find_tag(self.at.version());
+             if (!tag) return nb::none();
+             return nb::make_tuple(tag->version, tag->time_ns, new_text(tag->name), new_text(tag->note));
+           })
+      .def("__len__", &count)
+      .def("_size_bound",
+           [](const snapshot_object& self) {
+             self.owner->use();
+             return self.at.size_bound();
+           })
+      .def_prop_ro("version", [](const snapshot_object& self) { return self.at.version(); })
+      .def_prop_ro("bounds",
+                   [](const snapshot_object& self) {
+                     const auto bound = [](const std::optional<std::string>& key) -> nb::object {
+                       if (!key) return nb::none();
+                       return nb::bytes(key->data(), key->size());
+                     };
+                     return nb::make_tuple(bound(self.bounds.from), bound(self.bounds.to));
+                   })
+      .def_prop_ro("path", [](const snapshot_object& self) {
+        const std::string& path = self.owner->path().native();
+        return nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
+      });
+  return c;
+}
+
+}  // namespace icecore::python

@@ -1,0 +1,241 @@
+// The store: opening, reading and writing one key, tags, batches.
+//
+// Subscription (store[key], store[key] = value, del store[key], key in store) goes through slots of the type instead of
+// bound methods: the call costs a quarter as much, which counts beside a find of some 200 ns.
+//
+// The GIL: a find or an insert of a small value keeps it. Letting it go costs a third of the operation and buys
+// nothing, since the interpreter around it needs the GIL anyway (docs/python.md has the figures). Whatever waits for a
+// device, or copies much, or walks many keys gives it away.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <filesystem>
+#include <string>
+
+#include "objects.hpp"
+
+namespace icecore::python {
+namespace {
+
+PyObject* subscript(PyObject* self, PyObject* key) noexcept {
+  return slot<PyObject*>(nullptr, [&]() -> PyObject* {
+    if (PySlice_Check(key)) return subscript_slice(self, key);
+    session& owner = *self_of<store_object>(self).owner;
+    const bytes_argument bytes(key, "a key");
+    if (const auto value = owner.use().find(bytes.bytes())) return new_bytes(owner, *value);
+    PyErr_SetObject(PyExc_KeyError, key);
+    return nullptr;
+  });
+}
+
+icecore::version insert(session& owner, PyObject* key, PyObject* value) {
+  const bytes_argument key_bytes(key, "a key");
+  const bytes_argument value_bytes(value, "a value");
+  icecore::store& store = owner.use();
+  return maybe_without_gil(owner, owner.writes_block() || value_bytes.bytes().size() >= gil_bytes_min,
+                           [&] { return store.insert(key_bytes.bytes(), value_bytes.bytes()); });
+}
+
+std::optional<icecore::version> remove(session& owner, PyObject* key) {
+  const bytes_argument key_bytes(key, "a key");
+  icecore::store& store = owner.use();
+  return maybe_without_gil(owner, owner.writes_block(), [&] { return store.remove(key_bytes.bytes()); });
+}
+
+int assign_subscript(PyObject* self, PyObject* key, PyObject* value) noexcept {
+  return slot(-1, [&] {
+    if (PySlice_Check(key)) throw nb::type_error("a slice of a store cannot be assigned or deleted: use a batch");
+    session& owner = *self_of<store_object>(self).owner;
+    if (value != nullptr) {
+      insert(owner, key, value);
+      return 0;
+    }
+    if (remove(owner, key)) return 0;
+    PyErr_SetObject(PyExc_KeyError, key);
+    return -1;
+  });
+}
+
+int contains_key(PyObject* self, PyObject* key) noexcept {
+  return slot(-1, [&] {
+    session& owner = *self_of<store_object>(self).owner;
+    const bytes_argument bytes(key, "a key");
+    return owner.use().contains(bytes.bytes()) ? 1 : 0;
+  });
+}
+
+const PyType_Slot store_slots[] = {
+    {Py_mp_subscript, reinterpret_cast<void*>(subscript)},
+    {Py_mp_ass_subscript, reinterpret_cast<void*>(assign_subscript)},
+    {Py_sq_contains, reinterpret_cast<void*>(contains_key)},
+    {0, nullptr},
+};
+
+std::optional<std::string_view> find(session& owner, std::string_view key, std::optional<icecore::version> at) {
+  return at ? owner.use().find(key, *at) : owner.use().find(key);
+}
+
+/// How icecore.open asks for a store; the Python layer checks and translates what people write.
+struct opening {
+  std::string path;
+  int access;
+  int creation;
+  int durability;
+  bool emulate_durability;
+  bool accept_copy;
+  bool huge_pages;
+  unsigned recovery_threads;
+};
+
+store_object open_store(const opening& asked, nb::handle on_progress) {
+  options o;
+  o.access = static_cast<icecore::access>(asked.access);
+  o.creation = static_cast<icecore::creation>(asked.creation);
+  o.durability = static_cast<icecore::durability>(asked.durability);
+  o.emulate_durability = asked.emulate_durability;
+  o.accept_copy = asked.accept_copy;
+  o.huge_pages = asked.huge_pages;
+  o.recovery_threads = asked.recovery_threads;
+  progress_adapter progress(on_progress);
+  o.on_progress = progress.function();
+  store_object made;
+  {
+    const nb::gil_scoped_release released;
+    made.owner = std::make_shared<session>(std::filesystem::path(asked.path), o);
+  }
+  progress.finish();
+  return made;
+}
+
+icecore::version tag(store_object& self, nb::handle name, nb::handle note, std::optional<std::int64_t> time_ns) {
+  session& owner = *self.owner;
+  icecore::store& store = owner.use();
+  if (name.is_none() && note.is_none() && !time_ns) {
+    const without_gil released(owner);
+    return store.tag();
+  }
+  std::optional<bytes_argument> name_bytes;
+  std::optional<bytes_argument> note_bytes;
+  tag_options label{.time_ns = time_ns};
+  if (!name.is_none()) label.name = name_bytes.emplace(name.ptr(), "name").bytes();
+  if (!note.is_none()) label.note = note_bytes.emplace(note.ptr(), "note").bytes();
+  const without_gil released(owner);
+  return store.tag(label);
+}
+
+void bind_writing(store_class& c) {
+  c.def(
+       "insert",
+       [](store_object& self, nb::handle key, nb::handle value) { return insert(*self.owner, key.ptr(), value.ptr()); },
+       nb::arg("key"), nb::arg("value"))
+      .def(
+          "remove", [](store_object& self, nb::handle key) { return remove(*self.owner, key.ptr()); }, nb::arg("key"))
+      .def(
+          "_apply",
+          [](store_object& self, batch_object& batch) {
+            icecore::store& store = self.owner->use();
+            const icecore::batch operations =
+                std::exchange(batch.operations, {});  // other threads may go on filling it
+            const without_gil released(*self.owner);
+            return store.apply(operations);
+          },
+          nb::arg("batch"))
+      .def("_tag", &tag, nb::arg("name").none(), nb::arg("note").none(), nb::arg("time_ns").none())
+      .def("sync", [](store_object& self) {
+        icecore::store& store = self.owner->use();
+        const without_gil released(*self.owner);
+        store.sync();
+      });
+}
+
+void bind_reading(store_class& c) {
+  c.def(
+       "find",
+       [](store_object& self, nb::handle key, std::optional<icecore::version> at) -> nb::object {
+         const bytes_argument bytes(key.ptr(), "a key");
+         const auto value = find(*self.owner, bytes.bytes(), at);
+         if (!value) return nb::none();
+         PyObject* const made = new_bytes(*self.owner, *value);
+         if (made == nullptr) throw nb::python_error();
+         return nb::steal(made);
+       },
+       nb::arg("key"), nb::arg("at").none() = nb::none())
+      .def(
+          "_find_view",
+          [](store_object& self, nb::handle key, std::optional<icecore::version> at) -> nb::object {
+            const bytes_argument bytes(key.ptr(), "a key");
+            const auto value = find(*self.owner, bytes.bytes(), at);
+            return value ? new_view(self.owner, *value) : nb::none();
+          },
+          nb::arg("key"), nb::arg("at").none() = nb::none())
+      .def("_latest_version", [](store_object& self) { return self.owner->use().latest().version(); });
+}
+
+}  // namespace
+
+void bind_batch(nb::module_& m) {
+  nb::class_<batch_object>(m, "Batch", "Writes collected to take effect at one instant.")
+      .def(nb::init<>())
+      .def(
+          "insert",
+          [](batch_object& self, nb::handle key, nb::handle value) {
+            const bytes_argument key_bytes(key.ptr(), "a key");
+            const bytes_argument value_bytes(value.ptr(), "a value");
+            std::optional<nb::gil_scoped_release> released;
+            if (value_bytes.bytes().size() >= gil_bytes_min) released.emplace();
+            const std::scoped_lock lock(self.mutex);
+            self.operations.insert(key_bytes.bytes(), value_bytes.bytes());
+          },
+          nb::arg("key"), nb::arg("value"))
+      .def(
+          "remove",
+          [](batch_object& self, nb::handle key) {
+            const bytes_argument key_bytes(key.ptr(), "a key");
+            const std::scoped_lock lock(self.mutex);
+            self.operations.remove(key_bytes.bytes());
+          },
+          nb::arg("key"))
+      .def(
+          "insert_many",
+          [](batch_object& self, const column& keys, const column& values) {
+            const nb::gil_scoped_release released;
+            const std::scoped_lock lock(self.mutex);
+            for (std::size_t i = 0; i < keys.size(); ++i) self.operations.insert(keys[i], values[i]);
+          },
+          nb::arg("keys"), nb::arg("values"))
+      .def("clear",
+           [](batch_object& self) {
+             const std::scoped_lock lock(self.mutex);
+             self.operations.clear();
+           })
+      .def("__len__", [](batch_object& self) {
+        const std::scoped_lock lock(self.mutex);
+        return self.operations.size();
+      });
+}
+
+store_class bind_store(nb::module_& m) {
+  store_class c(m, "Store", nb::type_slots(store_slots), "An open store; icecore.Store adds the rest.");
+  c.def(
+      "__init__",
+      [](store_object* self, const nb::bytes& path, int access, int creation, int durability, bool emulate_durability,
+         bool accept_copy, bool huge_pages, unsigned recovery_threads, nb::handle on_progress) {
+        new (self) store_object(open_store(opening{{path.c_str(), path.size()},
+                                                   access,
+                                                   creation,
+                                                   durability,
+                                                   emulate_durability,
+                                                   accept_copy,
+                                                   huge_pages,
+                                                   recovery_threads},
+                                           on_progress));
+      },
+      nb::arg("path"), nb::arg("access"), nb::arg("creation"), nb::arg("durability"), nb::arg("emulate_durability"),
+      nb::arg("accept_copy"), nb::arg("huge_pages"), nb::arg("recovery_threads"), nb::arg("on_progress").none());
+  c.def("close", [](store_object& self) { std::shared_ptr(self.owner)->close(); });
+  bind_writing(c);
+  bind_reading(c);
+  return c;
+}
+
+}  // namespace icecore::python

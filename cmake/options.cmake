@@ -1,0 +1,43 @@
+# Build options, the flags every target of ours is built with, and the libraries we stand on.
+option(ICECORE_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
+option(ICECORE_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(BUILD_SHARED_LIBS "Build libicecore as a shared library" OFF)
+set(ICECORE_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
+set(ICECORE_PYTHON "" CACHE FILEPATH
+    "Python interpreter with the icecore package (scripts/python-environment makes one); empty: its tests are left out")
+
+include(GNUInstallDirs)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
+endif()
+# The baseline instruction set of the platform: faster paths (CRC32C, cache-line write-back) are chosen at run time, so
+# that one binary or wheel runs on every machine of its kind.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(ICECORE_BUILD_TESTS)
+  enable_testing()
+endif()
+
+add_library(icecore_build_flags INTERFACE)
+target_compile_options(icecore_build_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+                       $<$<BOOL:${ICECORE_WERROR}>:-Werror>)
+if(ICECORE_SANITIZE)
+  target_compile_options(icecore_build_flags INTERFACE -fsanitize=${ICECORE_SANITIZE} -fno-sanitize-recover=all
+                         -fno-omit-frame-pointer)
+  target_link_options(icecore_build_flags INTERFACE -fsanitize=${ICECORE_SANITIZE})
+endif()
+if(ICECORE_SANITIZE MATCHES thread)
+  # GCC warns of fences, from which ThreadSanitizer learns no happens-before. Ours order stores before loads and publish
+  # nothing, so it has nothing to learn from them.
+  target_compile_options(icecore_build_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
+endif()
+
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(pmem2 REQUIRED IMPORTED_TARGET libpmem2)

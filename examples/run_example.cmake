@@ -1,0 +1,10 @@
+# Runs an example and compares what it prints with what it is expected to print.
+execute_process(COMMAND ${PROGRAM} ${STORE} RESULT_VARIABLE result OUTPUT_VARIABLE printed ERROR_VARIABLE complaints)
+file(REMOVE ${STORE})
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "${PROGRAM} ended with ${result}: ${complaints}")
+endif()
+file(READ ${EXPECTED} expected)
+if(NOT printed STREQUAL expected)
+  message(FATAL_ERROR "${PROGRAM} printed:\n${printed}\nbut this was expected:\n${expected}")
+endif()

@@ -1,0 +1,67 @@
+// One key's past: every insert and remove of it, with the version each belongs to.
+//
+//   for (const auto& [version, value] : store.history("layer1/weight")) ...       // newest first
+//   for (const auto& [version, value] : store.history("layer1/weight").oldest_first()) ...
+//
+// Threads: many may read one key's history; a key_history object belongs to one thread at a time.
+// Lifetime: valid while the store is open. Records written after begin() are not seen.
+// Cost: O(1) a record newest first; oldest first collects the records before returning.
+// Source: extract_history, IPDPS 2022, section II.
+#pragma once
+
+#include <cstddef>
+#include <iterator>
+#include <ranges>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "icecore/snapshot.hpp"
+
+namespace icecore {
+
+class key_history : public std::ranges::view_interface<key_history> {
+ public:
+  class iterator {
+   public:
+    using value_type = change;
+    using difference_type = std::ptrdiff_t;
+    using iterator_concept = std::input_iterator_tag;
+
+    explicit iterator(key_history* range) noexcept : range_(range) {}
+    [[nodiscard]] const change& operator*() const noexcept { return range_->current_; }
+    [[nodiscard]] const change* operator->() const noexcept { return &range_->current_; }
+    iterator& operator++() {
+      range_->step();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    friend bool operator==(const iterator& it, std::default_sentinel_t) noexcept { return it.at_end(); }
+
+   private:
+    [[nodiscard]] bool at_end() const noexcept { return range_->record_ == 0; }
+
+    key_history* range_;
+  };
+
+  key_history(const detail::store_core& core, std::string_view key, icecore::version up_to = version_max);
+
+  /// Newest first, from the newest record at the time of this call.
+  [[nodiscard]] iterator begin();
+  [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
+
+  [[nodiscard]] std::vector<change> newest_first();
+  [[nodiscard]] std::vector<change> oldest_first();
+
+ private:
+  void step();
+  void show();
+
+  const detail::store_core* core_;
+  std::string key_;
+  icecore::version up_to_;
+  std::uint64_t record_ = 0;  // link to the current record; 0: at the end
+  change current_{};
+};
+
+}  // namespace icecore

@@ -1,0 +1,10 @@
+// All of icecore's C++ interface.
+#pragma once
+
+#include "icecore/error.hpp"
+#include "icecore/history.hpp"
+#include "icecore/options.hpp"
+#include "icecore/snapshot.hpp"
+#include "icecore/store.hpp"
+#include "icecore/typed.hpp"
+#include "icecore/version.hpp"

@@ -1,0 +1,152 @@
+// How a store is opened, and what it says of itself.
+//
+//   icecore::options o;
+//   o.durability = icecore::durability::operation;   // every returned insert survives a power cut ...
+//   icecore::store s("/mnt/pmem0/model.ice", o);     // ... or this throws errc::not_durable
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace icecore {
+
+/// Names one state of the store. Versions are 48-bit, start at 1 and grow by one with each tag; version 0 is the
+/// empty store before its first write. No number is ever used twice, not even across a crash.
+using version = std::uint64_t;
+
+/// The largest version a store can reach.
+inline constexpr version version_max = (version{1} << 48) - 1;
+
+/// Limits of what a store holds.
+inline constexpr std::size_t key_size_max = 65'535;
+inline constexpr std::uint64_t value_size_max = 4'294'967'295;  // 4 GiB - 1
+
+/// What survives a power cut (a process crash loses nothing that was returned, in every mode).
+enum class durability : std::uint8_t {
+  best_available = 0,  ///< operation on persistent memory, tag on block devices, none on memory file systems
+  none = 1,            ///< only sync() and a clean close
+  tag = 2,             ///< every returned tag, with all it covers
+  operation = 3,       ///< every returned write, and every value that was read
+};
+
+enum class access : std::uint8_t {
+  read_write = 0,  ///< one process at a time
+  read_only = 1,   ///< any number of processes, while no one writes; the file is never changed
+};
+
+enum class creation : std::uint8_t {
+  open_or_create = 0,
+  open_existing = 1,  ///< errc::no_such_store if there is none
+  create_new = 2,     ///< errc::store_exists if there is one
+};
+
+/// The ordered index; chosen when a store is created.
+enum class index_kind : std::uint8_t {
+  btree = 1,  ///< volatile B+-tree with optimistic lock coupling, rebuilt at opening
+};
+
+/// Told while something long runs: opening after a crash, verifying. `total` is 0 where it is not known.
+struct progress {
+  std::string_view what;
+  std::uint64_t done;
+  std::uint64_t total;
+  std::string_view unit;
+};
+using progress_function = std::function<void(const progress&)>;
+
+struct options {
+  icecore::access access = icecore::access::read_write;
+  icecore::creation creation = icecore::creation::open_or_create;
+  icecore::durability durability = icecore::durability::best_available;
+
+  /// Accept `tag` and `operation` on a device that cannot keep them (a memory file system): all flushes and syncs are
+  /// executed, none survives a power cut, and `store::durability()` says so. For measuring and testing.
+  bool emulate_durability = false;
+
+  /// Open a file whose last writer did not close it although the file has been copied or moved to another inode
+  /// since. Right only if that writer was dead when the copy was made.
+  bool accept_copy = false;
+
+  /// Ask for huge pages for the index, and for the pool where the file system can.
+  bool huge_pages = true;
+
+  icecore::index_kind index = icecore::index_kind::btree;
+
+  /// Threads that read the pool at opening; 0: as many as there are cores.
+  unsigned recovery_threads = 0;
+
+  /// Called from the opening thread, at most some ten times a second. Empty: silence.
+  progress_function on_progress;
+};
+
+/// What the device gives, told by the mapping and the file system, never assumed.
+enum class medium : std::uint8_t {
+  persistent_memory = 1,  ///< stores are durable once flushed (DAX), or at once (eADR)
+  block_device = 2,       ///< durable once synced, in pages
+  memory = 3,             ///< gone at power off (tmpfs, ramfs)
+};
+
+/// The durability a store really has.
+struct durability_info {
+  icecore::durability mode;  ///< never best_available
+  icecore::medium medium;
+  bool emulated;             ///< the mode's flushes are executed but the medium forgets at power off
+  std::string flush_method;  ///< "clwb", "clflushopt", "clflush", "eADR", "fdatasync" or "none"
+  std::string filesystem;    ///< "ext", "tmpfs", "xfs", ...; hexadecimal magic if unknown
+};
+
+/// A named or timed tag.
+struct tag_info {
+  icecore::version version;
+  std::int64_t time_ns;  ///< nanoseconds since 1970-01-01 UTC
+  std::string name;      ///< may be empty
+  std::string note;      ///< may be empty
+};
+
+/// Sizes and counts. Bytes are of the pool file unless they say otherwise.
+struct statistics {
+  std::uint64_t keys;             ///< keys ever inserted (removed ones too)
+  std::uint64_t records;          ///< inserts and removes of all versions
+  std::uint64_t removes;          ///< of these, removes
+  std::uint64_t tags;             ///< named or timed tags
+  version clock;                  ///< the version that a write now belongs to
+  std::uint64_t key_bytes;        ///< key bytes, once a key
+  std::uint64_t value_bytes;      ///< value bytes of all records
+  std::uint64_t used_bytes;       ///< records with their headers and padding, tags, batches, segment headers
+  std::uint64_t file_bytes;       ///< size of the pool file
+  std::uint64_t index_bytes;      ///< memory the index takes
+  std::uint64_t huge_page_bytes;  ///< of the index and the mapping, in huge pages right now (0 if the kernel hides it)
+  double recovery_seconds;        ///< what opening took
+  bool recovered_from_crash;      ///< the last writer had not closed the store
+  std::string path;
+  std::string pool_id;  ///< 32 hexadecimal digits
+  unsigned format_major;
+  unsigned format_minor;
+  icecore::index_kind index;
+  durability_info durability;
+};
+
+/// One damaged place found by verify.
+struct damage {
+  std::uint64_t offset;                     ///< byte in the pool file
+  std::string structure;                    ///< "root", "segment", "entry", "record", "tag", "batch", "index", "file"
+  std::string what;                         ///< what is wrong, in words
+  std::optional<std::string> key;           ///< where it can be told
+  std::optional<icecore::version> version;  ///< where it can be told
+};
+
+struct verify_report {
+  std::vector<damage> damages;
+  std::uint64_t segments = 0;
+  std::uint64_t entries = 0;
+  std::uint64_t records = 0;
+  std::uint64_t tags = 0;
+  std::uint64_t bytes = 0;  ///< bytes whose checks were computed
+  [[nodiscard]] bool ok() const noexcept { return damages.empty(); }
+};
+
+}  // namespace icecore

@@ -1,0 +1,264 @@
+// Reading one version of a store: finds, bounds, cursors, ranges, extraction.
+//
+//   icecore::snapshot then = store.at("epoch-3");
+//   for (const auto& [key, value] : then.prefix("layer1/")) use(key, value);
+//   for (const auto& [key, value] : then.range("a", "m").reversed()) ...
+//
+// Threads: a snapshot is a value of two words; copy it freely, read it from any number of threads. A cursor belongs to
+//   one thread at a time.
+// Lifetime: snapshots, cursors, ranges and all views they return are valid while their store is open.
+// Guarantee (G2, docs/guarantees.md): every reader of a version gets the same answer, at any time.
+// Source: extract_snapshot, "Scalable Multi-Versioning Ordered Key-Value Stores", IPDPS 2022, sections II and IV.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "icecore/options.hpp"
+
+namespace icecore {
+
+namespace detail {
+class store_core;
+}
+
+/// A key with its value in one version. Views into the pool.
+struct item {
+  std::string_view key;
+  std::string_view value;
+  friend bool operator==(const item&, const item&) = default;
+};
+
+/// One record of a key's history.
+struct change {
+  icecore::version version;
+  std::optional<std::string_view> value;  ///< empty: the key was removed
+  friend bool operator==(const change&, const change&) = default;
+};
+
+/// A key whose value differs between two versions.
+struct difference {
+  std::string_view key;
+  std::optional<std::string_view> before;  ///< empty: not there before
+  std::optional<std::string_view> after;   ///< empty: not there after
+  friend bool operator==(const difference&, const difference&) = default;
+};
+
+/// Half-open bounds of keys: from <= key < to; a missing bound is open.
+struct key_bounds {
+  std::optional<std::string> from;
+  std::optional<std::string> to;
+
+  /// The bounds of all keys that start with `prefix`.
+  [[nodiscard]] static key_bounds of_prefix(std::string_view prefix);
+};
+
+/// A place among the keys that are present in one version. Moves both ways; O(log keys) to seek, amortised O(1) to
+/// step. A value: copies go their own ways.
+class cursor {
+ public:
+  /// Nowhere yet: seek first.
+  cursor(const detail::store_core& core, icecore::version at) : core_(&core), at_(at) {}
+
+  void seek_first();                       ///< to the first key
+  void seek_last();                        ///< to the last key
+  void seek(std::string_view key);         ///< to the first key >= `key` (lower bound)
+  void seek_after(std::string_view key);   ///< to the first key > `key` (upper bound)
+  void seek_before(std::string_view key);  ///< to the last key < `key`
+
+  [[nodiscard]] bool valid() const noexcept { return valid_; }
+  explicit operator bool() const noexcept { return valid_; }
+
+  /// The current item. Precondition: valid().
+  [[nodiscard]] const item& operator*() const noexcept { return current_; }
+  [[nodiscard]] const item* operator->() const noexcept { return &current_; }
+
+  /// One step; past an end the cursor becomes invalid. Precondition: valid().
+  void next();
+  void previous();
+
+ private:
+  struct access;  // reads blocks of the index into a cursor
+
+  const detail::store_core* core_;
+  icecore::version at_;
+  bool valid_ = false;
+  item current_{};
+  std::size_t position_ = 0;            // in visible_
+  std::vector<std::uint64_t> visible_;  // records of the current index block that show a value, in key order
+  std::uint64_t first_entry_ = 0;       // of the block
+  std::uint64_t next_block_ = 0;
+};
+
+/// The items of a snapshot between bounds, in order: a C++ input range.
+class item_range : public std::ranges::view_interface<item_range> {
+ public:
+  class iterator {
+   public:
+    using value_type = item;
+    using difference_type = std::ptrdiff_t;
+    using iterator_concept = std::input_iterator_tag;
+
+    explicit iterator(item_range* range) noexcept : range_(range) {}
+    [[nodiscard]] const item& operator*() const noexcept { return *range_->cursor_; }
+    [[nodiscard]] const item* operator->() const noexcept { return range_->cursor_.operator->(); }
+    iterator& operator++() {
+      range_->step();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    friend bool operator==(const iterator& it, std::default_sentinel_t) noexcept { return it.at_end(); }
+
+   private:
+    [[nodiscard]] bool at_end() const noexcept { return range_->done(); }
+
+    item_range* range_;
+  };
+
+  item_range(const detail::store_core& core, icecore::version at, key_bounds bounds, bool reverse = false);
+
+  /// The same items from last to first.
+  [[nodiscard]] item_range reversed() const;
+
+  /// Starts (again) at the first item. O(log keys).
+  [[nodiscard]] iterator begin();
+  [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
+
+ private:
+  void step();
+  [[nodiscard]] bool done() const noexcept;
+
+  const detail::store_core* core_;
+  icecore::version at_;
+  key_bounds bounds_;
+  bool reverse_;
+  icecore::cursor cursor_;
+};
+
+/// Column form of variable-length data: item i is bytes[offsets[i] .. offsets[i + 1]).
+struct byte_column {
+  std::vector<std::uint64_t> offsets;  ///< count + 1 of them
+  std::vector<char> bytes;
+};
+struct columns {
+  byte_column keys;
+  byte_column values;
+};
+
+/// Where `snapshot::extract` writes fixed-size keys and values.
+struct fixed_columns {
+  void* keys = nullptr;        ///< capacity * key_size bytes; null: keys are not wanted
+  std::size_t key_size = 0;    ///< every key must have this size
+  void* values = nullptr;      ///< capacity * value_size bytes; null: values are not wanted
+  std::size_t value_size = 0;  ///< every value must have this size
+  std::size_t capacity = 0;    ///< items there is room for; snapshot::size() is exact, size_bound() is O(1)
+};
+
+class snapshot {
+ public:
+  snapshot(const detail::store_core& core, icecore::version at) noexcept : core_(&core), at_(at) {}
+
+  [[nodiscard]] icecore::version version() const noexcept { return at_; }
+
+  /// O(log keys + log records of the key).
+  [[nodiscard]] std::optional<std::string_view> find(std::string_view key) const;
+  [[nodiscard]] bool contains(std::string_view key) const { return find(key).has_value(); }
+
+  /// Finds many keys at once, overlapping their memory accesses. out[i] answers keys[i]; the sizes must be equal.
+  void find_many(std::span<const std::string_view> keys, std::span<std::optional<std::string_view>> out) const;
+
+  [[nodiscard]] std::optional<item> lower_bound(std::string_view key) const;  ///< first item with key >= `key`
+  [[nodiscard]] std::optional<item> upper_bound(std::string_view key) const;  ///< first item with key > `key`
+  [[nodiscard]] std::optional<item> first() const;
+  [[nodiscard]] std::optional<item> last() const;
+
+  /// A cursor that is not yet anywhere: seek it.
+  [[nodiscard]] icecore::cursor cursor() const { return icecore::cursor(*core_, at_); }
+
+  [[nodiscard]] item_range range() const { return range(key_bounds{}); }
+  [[nodiscard]] item_range range(std::string_view from, std::string_view to) const;
+  [[nodiscard]] item_range range(key_bounds bounds) const { return item_range(*core_, at_, std::move(bounds)); }
+  [[nodiscard]] item_range prefix(std::string_view prefix) const { return range(key_bounds::of_prefix(prefix)); }
+
+  /// Keys present in this version. O(keys of the store) over `threads` threads (0: all cores): versions keep no counts.
+  [[nodiscard]] std::size_t size(unsigned threads = 0) const;
+  /// Keys ever inserted: never less than size(). O(1).
+  [[nodiscard]] std::size_t size_bound() const noexcept;
+
+  /// Copies all items in key order into the caller's columns and returns how many.
+  /// errc::invalid_argument if a key or value has another size than the column or if the capacity does not suffice.
+  /// `threads`: 0 for all cores.
+  std::size_t extract(const fixed_columns& out, unsigned threads = 1) const;
+  /// Copies all items between bounds, of any sizes, in key order.
+  [[nodiscard]] columns extract(unsigned threads = 1, const key_bounds& bounds = {}) const;
+  /// All items between bounds as views, in key order, copying nothing but the views.
+  [[nodiscard]] std::vector<item> items(unsigned threads = 1, const key_bounds& bounds = {}) const;
+
+  /// Calls `visit` for each item; calls come from `threads` threads (0: all cores) at once, each in key order over its
+  /// own part of the keys. The first exception thrown by `visit` stops all and is thrown on.
+  void for_each(const std::function<void(const item&)>& visit, unsigned threads = 0) const;
+
+  /// Records of `key` up to this version, newest first.
+  [[nodiscard]] std::vector<change> history(std::string_view key) const;
+
+  [[nodiscard]] const detail::store_core& core() const noexcept { return *core_; }
+
+ private:
+  const detail::store_core* core_;
+  icecore::version at_;
+};
+
+/// The differences between two versions in key order: a C++ input range. O(keys of the store) to run through; keys that
+/// did not change cost one look at their newest record.
+class diff_range : public std::ranges::view_interface<diff_range> {
+ public:
+  class iterator {
+   public:
+    using value_type = difference;
+    using difference_type = std::ptrdiff_t;
+    using iterator_concept = std::input_iterator_tag;
+
+    explicit iterator(diff_range* range) noexcept : range_(range) {}
+    [[nodiscard]] const difference& operator*() const noexcept { return range_->block_[range_->position_]; }
+    [[nodiscard]] const difference* operator->() const noexcept { return &**this; }
+    iterator& operator++() {
+      range_->step();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    friend bool operator==(const iterator& it, std::default_sentinel_t) noexcept { return it.at_end(); }
+
+   private:
+    [[nodiscard]] bool at_end() const noexcept { return range_->position_ >= range_->block_.size(); }
+
+    diff_range* range_;
+  };
+
+  diff_range(const detail::store_core& core, icecore::version before, icecore::version after, key_bounds bounds);
+  ~diff_range();
+  diff_range(diff_range&&) noexcept;
+  diff_range& operator=(diff_range&&) noexcept;
+
+  [[nodiscard]] iterator begin();
+  [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
+
+ private:
+  void step();
+  void load();
+
+  struct walk;
+  std::unique_ptr<walk> walk_;
+  std::vector<difference> block_;
+  std::size_t position_ = 0;
+};
+
+}  // namespace icecore

@@ -1,0 +1,81 @@
+#include "base/checksum.hpp"
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+static_assert(std::endian::native == std::endian::little, "icecore's media format is little-endian");
+
+namespace icecore {
+namespace {
+
+constexpr std::uint32_t polynomial = 0x82f63b78U;  // Castagnoli, bit-reversed
+
+constexpr auto tables = [] {
+  std::array<std::array<std::uint32_t, 256>, 8> t{};
+  for (std::uint32_t i = 0; i < 256; ++i) {
+    std::uint32_t c = i;
+    for (int bit = 0; bit < 8; ++bit) c = (c >> 1) ^ ((c & 1) != 0 ? polynomial : 0);
+    t[0][i] = c;
+  }
+  for (std::size_t k = 1; k < 8; ++k) {
+    for (std::size_t i = 0; i < 256; ++i) t[k][i] = (t[k - 1][i] >> 8) ^ t[0][t[k - 1][i] & 0xff];
+  }
+  return t;
+}();
+
+std::uint32_t word_portable(std::uint32_t crc, std::uint64_t word) noexcept {
+  word ^= crc;
+  std::uint32_t out = 0;
+  for (std::size_t k = 0; k < 8; ++k) out ^= tables[7 - k][(word >> (8 * k)) & 0xff];
+  return out;
+}
+
+std::uint64_t load_word(const unsigned char* p) noexcept {
+  std::uint64_t word;
+  std::memcpy(&word, p, sizeof word);
+  return word;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) std::uint32_t hardware(std::uint32_t crc, const void* data,
+                                                         std::size_t size) noexcept {
+  const auto* p = static_cast<const unsigned char*>(data);
+  std::uint64_t c = crc;
+  for (; size >= 8; p += 8, size -= 8) c = __builtin_ia32_crc32di(c, load_word(p));
+  auto c32 = static_cast<std::uint32_t>(c);
+  for (; size > 0; ++p, --size) c32 = __builtin_ia32_crc32qi(c32, *p);
+  return c32;
+}
+
+__attribute__((target("sse4.2"))) std::uint32_t hardware_word(std::uint32_t crc, std::uint64_t word) noexcept {
+  return static_cast<std::uint32_t>(__builtin_ia32_crc32di(crc, word));
+}
+
+const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
+#endif
+
+}  // namespace
+
+std::uint32_t crc32c_portable(std::uint32_t crc, const void* data, std::size_t size) noexcept {
+  const auto* p = static_cast<const unsigned char*>(data);
+  for (; size >= 8; p += 8, size -= 8) crc = word_portable(crc, load_word(p));
+  for (; size > 0; ++p, --size) crc = (crc >> 8) ^ tables[0][(crc ^ *p) & 0xff];
+  return crc;
+}
+
+std::uint32_t crc32c(std::uint32_t crc, const void* data, std::size_t size) noexcept {
+#if defined(__x86_64__)
+  if (has_instruction) return hardware(crc, data, size);
+#endif
+  return crc32c_portable(crc, data, size);
+}
+
+std::uint32_t crc32c(std::uint32_t crc, std::uint64_t word) noexcept {
+#if defined(__x86_64__)
+  if (has_instruction) return hardware_word(crc, word);
+#endif
+  return word_portable(crc, word);
+}
+
+}  // namespace icecore

@@ -1,0 +1,101 @@
+#include "icecore/error.hpp"
+
+#include "icecore/version.hpp"
+
+namespace icecore {
+namespace {
+
+class category_type final : public std::error_category {
+ public:
+  const char* name() const noexcept override { return "icecore"; }
+
+  std::string message(int code) const override {
+    switch (static_cast<errc>(code)) {
+      case errc::invalid_argument:
+        return "invalid argument";
+      case errc::key_too_long:
+        return "key too long";
+      case errc::value_too_large:
+        return "value too large";
+      case errc::not_a_store:
+        return "not an icecore store";
+      case errc::unsupported_format:
+        return "unsupported format";
+      case errc::damaged:
+        return "damaged";
+      case errc::truncated:
+        return "truncated";
+      case errc::locked:
+        return "locked by another process";
+      case errc::no_space:
+        return "no space left";
+      case errc::io:
+        return "input/output error";
+      case errc::not_durable:
+        return "durability not available";
+      case errc::version_not_closed:
+        return "version not closed";
+      case errc::unknown_tag:
+        return "unknown tag";
+      case errc::tag_exists:
+        return "tag exists";
+      case errc::read_only:
+        return "read-only store";
+      case errc::closed:
+        return "store closed";
+      case errc::forked:
+        return "used after fork";
+      case errc::poisoned:
+        return "poisoned by a failed sync";
+      case errc::copied:
+        return "copied while open";
+      case errc::no_such_store:
+        return "no such store";
+      case errc::store_exists:
+        return "store exists";
+      case errc::bad_input:
+        return "bad input";
+      case errc::permission:
+        return "permission denied";
+    }
+    return "unknown icecore error " + std::to_string(code);
+  }
+
+  /// So that `e.code() == std::errc::no_space_on_device` and the like hold where there is a plain equivalent.
+  std::error_condition default_error_condition(int code) const noexcept override {
+    switch (static_cast<errc>(code)) {
+      case errc::invalid_argument:
+        return std::errc::invalid_argument;
+      case errc::no_space:
+        return std::errc::no_space_on_device;
+      case errc::io:
+        return std::errc::io_error;
+      case errc::permission:
+        return std::errc::permission_denied;
+      case errc::no_such_store:
+        return std::errc::no_such_file_or_directory;
+      case errc::store_exists:
+        return std::errc::file_exists;
+      case errc::read_only:
+        return std::errc::read_only_file_system;
+      default:
+        return {code, *this};
+    }
+  }
+};
+
+}  // namespace
+
+const std::error_category& category() noexcept {
+  static const category_type instance;
+  return instance;
+}
+
+#define ICECORE_TEXT_OF(x) #x
+#define ICECORE_TEXT(x) ICECORE_TEXT_OF(x)
+const char* library_version() noexcept {
+  return ICECORE_TEXT(ICECORE_VERSION_MAJOR) "." ICECORE_TEXT(ICECORE_VERSION_MINOR) "." ICECORE_TEXT(
+      ICECORE_VERSION_PATCH);
+}
+
+}  // namespace icecore

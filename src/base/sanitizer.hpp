@@ -1,0 +1,21 @@
+// What the build is instrumented with, where that limits what a program may ask for.
+#pragma once
+
+namespace icecore {
+
+#if defined(__SANITIZE_THREAD__)
+#define ICECORE_UNDER_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define ICECORE_UNDER_THREAD_SANITIZER 1
+#endif
+#endif
+
+/// ThreadSanitizer leaves a program some terabytes of addresses, of which many stores at once must reserve less each.
+#if defined(ICECORE_UNDER_THREAD_SANITIZER)
+inline constexpr bool addresses_are_scarce = true;
+#else
+inline constexpr bool addresses_are_scarce = false;
+#endif
+
+}  // namespace icecore

@@ -1,0 +1,50 @@
+// Small helpers for threads: dense thread numbers, running a function on several threads, polite waiting.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <thread>
+
+namespace icecore {
+
+/// A small number no other living thread has; numbers of finished threads are given out again, lowest first.
+[[nodiscard]] unsigned thread_number() noexcept;
+
+/// Cores this process may run on, at least 1.
+[[nodiscard]] unsigned core_count() noexcept;
+
+/// `asked`, or all cores if it is 0.
+[[nodiscard]] inline unsigned thread_count(unsigned asked) noexcept { return asked == 0 ? core_count() : asked; }
+
+/// Runs body(0) ... body(threads - 1), each on its own thread (the caller's is one of them), and waits for all.
+/// Throws the first exception one of them threw, after all have ended.
+void run_on_threads(unsigned threads, const std::function<void(unsigned)>& body);
+
+/// How often this process is a forked copy of the one that loaded the library: 0 in the original, more in children.
+[[nodiscard]] std::uint64_t fork_generation() noexcept;
+
+/// Tells the core that this is a spin loop.
+inline void cpu_relax() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+/// Waiting for another thread to finish something short: spins a while, then gives the core away.
+class backoff {
+ public:
+  void pause() noexcept {
+    if (++rounds_ < spins_before_yield) {
+      cpu_relax();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+
+ private:
+  static constexpr unsigned spins_before_yield = 64;
+  unsigned rounds_ = 0;
+};
+
+}  // namespace icecore

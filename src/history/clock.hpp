@@ -1,0 +1,51 @@
+// The store's clock: the version that a write now belongs to.
+//
+// The clock itself is a word of the pool's live page, so that it outlives a process (page cache survives); a limit kept
+// well ahead in the root outlives the machine, so that no version number is ever used twice.
+//
+// Threads: all. Memory order: the clock is read and moved with sequential consistency, since "linked before the clock
+//   was read" against "clock moved before the head was read" is a store-load (Dekker) pattern; see history.hpp, H3.
+// Invariants:
+//   C1. clock < limit, and the limit was durable in the root before any version reached it.
+//   C2. The clock never falls.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "icecore/options.hpp"
+#include "pool/root.hpp"
+
+namespace icecore {
+
+class version_clock {
+ public:
+  version_clock(std::atomic<std::uint64_t>& word, root_pages* roots, std::uint64_t limit) noexcept
+      : word_(&word), roots_(roots), limit_(limit) {}
+
+  /// The open version.
+  [[nodiscard]] version now() const noexcept { return word_->load(std::memory_order_seq_cst); }
+
+  /// Closes the open version and returns it. O(1); once in a million calls it writes the root.
+  version tick();
+
+  /// How far the limit is moved at a time.
+  static constexpr std::uint64_t step = 1 << 20;
+
+  /// Tells the limit that the root has now. Before the first tick only.
+  void set_limit(std::uint64_t limit) noexcept { limit_.store(limit, std::memory_order_release); }
+
+ private:
+  void extend_limit();
+
+  /// Threads that may pass the check in tick() before the limit moves: more than any machine runs at once.
+  static constexpr std::uint64_t margin = 1 << 16;
+
+  std::atomic<std::uint64_t>* word_;
+  root_pages* roots_;
+  std::atomic<std::uint64_t> limit_;
+  std::mutex mutex_;
+};
+
+}  // namespace icecore

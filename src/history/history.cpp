@@ -1,0 +1,161 @@
+#include "history/history.hpp"
+
+#include "base/threads.hpp"
+
+namespace icecore {
+namespace {
+
+constexpr std::uint64_t stamp_offset = offsetof(format::record_header, stamp);
+
+}  // namespace
+
+version histories::stamp(link l) const noexcept {
+  const record r = at(l);
+  version v = 0;
+  if (r.batched()) {
+    v = stamp_batch(r.batch());
+    if (v == 0) return 0;
+  } else {
+    v = clock_->now();
+  }
+  std::uint64_t expected = 0;
+  const std::uint64_t word = codec_.encode(v, link_offset(l) + stamp_offset);
+  // release: publishes nothing new (linking did) but keeps the record before its stamp on media lines;
+  // acquire on failure: the other's stamp is as good as ours
+  if (r.header().stamp.compare_exchange_strong(expected, word, std::memory_order_acq_rel, std::memory_order_acquire)) {
+    return v;
+  }
+  return expected & format::stamp_version_mask;
+}
+
+version histories::stamp_batch(link batch) const noexcept {
+  auto& stamp = at(batch).header().stamp;
+  // acquire: pairs with the release of stamp_ready, behind which all records of the batch are linked
+  std::uint64_t word = stamp.load(std::memory_order_acquire);
+  if (word == 0) return 0;
+  if (word == format::stamp_ready) {
+    // the clock is read after stamp_ready was seen: a reader of closed v that met the batch unready skipped it, and
+    // the clock was beyond v already, so this stamp is too (H3)
+    const version v = clock_->now();
+    const std::uint64_t mine = codec_.encode(v, link_offset(batch) + stamp_offset);
+    if (stamp.compare_exchange_strong(word, mine, std::memory_order_acq_rel, std::memory_order_acquire)) return v;
+  }
+  return word & format::stamp_version_mask;
+}
+
+link histories::find_from(link newest, version v) const noexcept {
+  const record r = at(newest);
+  if (r.header().depth < version_samples::depth_min) return find_by_jumps(newest, v);
+  const version stamped = stamp_of(newest);
+  if (stamped != 0 && stamped <= v) return newest;
+  link l = samples_->start(r.as_update().entry, r.header().depth, v, newest, stamped);
+  // between two samples: records written one after the other often lie so, too; fetch them all while reading the first
+  for (unsigned i = 1; i < version_samples::spacing; ++i) {
+    __builtin_prefetch(at(l).address() - i * format::cache_line_size);
+  }
+  for (unsigned i = 0; i <= version_samples::spacing; ++i) {
+    const version s = stamp_of(l);
+    if (s != 0 && s <= v) return l;
+    if (at(l).is_entry()) return null_link;
+    l = at(l).older();
+  }
+  return find_by_jumps(l, v);  // a sample was missing
+}
+
+link histories::find_by_jumps(link newest, version v) const noexcept {
+  link l = newest;
+  for (;;) {
+    const version stamped = stamp_of(l);
+    if (stamped != 0 && stamped <= v) return l;
+    const record r = at(l);
+    if (r.is_entry()) return null_link;
+    // a jump that does not overshoot is taken: everything from l down to it is too new (H1)
+    const link jump = r.as_update().jump;
+    l = stamp_of(jump) > v ? jump : r.as_update().older;
+  }
+}
+
+link histories::find_latest(link entry) const noexcept {
+  const link l = newest(entry);
+  if (stamp_of(l) != 0) return l;
+  const link older = at(l).older();  // of an unready batch: the one below is stamped (H2)
+  return older;
+}
+
+void histories::settle(link l) const {
+  backoff wait;
+  while (stamp_of(l) == 0) {
+    // another writer's batch is between its first link and its stamp: a matter of microseconds. Batches link their keys
+    // in ascending order, so two of them never wait for each other
+    if (persist_->poisoned()) persist_->raise_poisoned();
+    wait.pause();
+  }
+  persist_before_return(l);
+}
+
+void histories::set_links(record fresh, link entry, link older) const noexcept {
+  auto& u = fresh.as_update();
+  u.entry = entry;
+  u.older = older;
+  u.record.depth = at(older).header().depth + 1;
+  // skew-binary: two jumps of equal length behind the parent become one
+  const link a = jump_of(older);
+  const link b = jump_of(a);
+  const std::uint32_t da = at(a).header().depth;
+  u.jump = at(older).header().depth - da == da - at(b).header().depth ? b : older;
+}
+
+bool histories::link_on_top(link entry, link fresh, std::uint32_t seed, bool unless_removed) const {
+  auto& head = at(entry).as_entry().head;
+  const record r = at(fresh);
+  for (;;) {
+    const link top = newest(entry);
+    settle(top);  // H1, H2
+    if (unless_removed && at(top).is_removal()) return false;
+    set_links(r, entry, top);
+    r.seal(seed);
+    link expected = top == entry ? null_link : top;
+    // seq_cst: H3, the writer's side; also the release that publishes the record
+    if (head.compare_exchange_strong(expected, fresh, std::memory_order_seq_cst, std::memory_order_relaxed))
+      return true;
+  }
+}
+
+version histories::complete(link fresh) const {
+  const version v = stamp_of(fresh);
+  persist_before_return(fresh);
+  sample(fresh);
+  return v;
+}
+
+void histories::sample(link l) const noexcept {
+  const record r = at(l);
+  if (!version_samples::wanted(r.header().depth)) return;
+  samples_->add(r.as_update().entry, r.header().depth, stamp_of(l), l);
+}
+
+version histories::complete_batch(link batch) const {
+  // release: all links come before anyone can stamp the batch (H4); seq_cst RMWs linked them
+  at(batch).header().stamp.store(format::stamp_ready, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // H3: ready is visible before the clock is read
+  const version v = stamp_batch(batch);
+  persist_before_return(batch);
+  return v;
+}
+
+void histories::persist_record(link l) const {
+  const record r = at(l);
+  auto& stamp = r.header().stamp;
+  // acquire: a set bit means that another thread's flush and fence are done (H5)
+  if ((stamp.load(std::memory_order_acquire) & format::stamp_persisted) != 0) return;
+  if (r.batched()) {
+    // its bytes were durable before the batch became ready; what decides is the batch's stamp
+    persist_record(r.batch());
+  } else {
+    persist_->flush(r.address(), r.layout().size());
+    persist_->sync();
+  }
+  stamp.fetch_or(format::stamp_persisted, std::memory_order_release);  // release: H5
+}
+
+}  // namespace icecore

@@ -1,0 +1,127 @@
+// One key's versions: an append-only, lock-free list of records from newest to oldest, stamped by whoever comes first.
+//
+// After versioned CAS (Wei et al., PPoPP 2021) with the append-only per-key histories and lazily completed writes of
+// IPDPS 2022 (section IV); the jump links are Myers' skew-binary ones (1983). The protocol for single records is
+// model-checked as an explicit-state model; docs/design/0001-histories.md tells it and what batches add.
+//
+// A write:  fill the record, settle the newest (H2), set the links, seal, CAS the entry's head, stamp, persist.
+// A read:   stamp the newest if nobody has (stamp-on-read), walk to the first record <= version, persist what is
+//           returned if nobody has (persist-on-read).
+//
+// Threads: all functions from any thread.
+// Cost: append O(1); find O(log depth).
+// Invariants:
+//   H1. Along a history from newest to oldest, stamps never increase and depth falls by one with each record.
+//   H2. A record is linked only on one that is stamped and, under operation durability, durable. So a record found
+//       valid after a crash has all its older ones.
+//   H3. A record not yet seen by a reader of closed version v will be stamped > v. For a stamp is a clock value read
+//       after linking: if the reader's load of the head (sequentially consistent, after the tick that closed v) came
+//       before the link, the clock read comes after the tick. A new key's link is a store into the index, ordered
+//       before the clock read by a fence.
+//   H4. A stamp, once set, never changes. Every record of a batch carries the stamp of its batch record, which may be
+//       set only once all records of the batch are linked (and under operation durability durable): stamp_ready.
+//   H5. Under operation durability the persisted bit is set only after record and stamp are durable.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "history/clock.hpp"
+#include "history/record.hpp"
+#include "history/version_samples.hpp"
+#include "pool/persist.hpp"
+
+namespace icecore {
+
+/// The addresses behind links: base[pool] + offset.
+class address_space {
+ public:
+  static constexpr std::size_t pools_max = 16;
+
+  explicit address_space(std::byte* pool_0) noexcept { bases_[0] = pool_0; }
+  [[nodiscard]] std::byte* at(link l) const noexcept { return bases_[link_pool(l)] + link_offset(l); }
+  [[nodiscard]] record record_at(link l) const noexcept { return record(at(l)); }
+
+ private:
+  std::array<std::byte*, pools_max> bases_{};
+};
+
+class histories {
+ public:
+  histories(address_space space, version_clock& clock, word_codec codec, persistence& persist, bool persist_on_read)
+      : space_(space),
+        clock_(&clock),
+        codec_(codec),
+        persist_(&persist),
+        persist_on_read_(persist_on_read),
+        samples_(std::make_unique<version_samples>()) {}
+
+  [[nodiscard]] record at(link l) const noexcept { return space_.record_at(l); }
+  [[nodiscard]] const address_space& space() const noexcept { return space_; }
+  /// Whether operation durability holds: nothing is returned that is not durable.
+  [[nodiscard]] bool persists_on_read() const noexcept { return persist_on_read_; }
+
+  /// The newest record of an entry: the entry's own first one, or what its head links to.
+  [[nodiscard]] link newest(link entry) const noexcept {
+    // seq_cst: H3, the reader's side
+    const link head = at(entry).as_entry().head.load(std::memory_order_seq_cst);
+    return head == null_link ? entry : head;
+  }
+
+  /// The version a record belongs to, stamping it if nobody has. 0: it is of a batch that has not happened yet.
+  [[nodiscard]] version stamp_of(link l) const noexcept {
+    // acquire: whoever sees the stamp sees the record; pairs with the CAS that set it
+    const std::uint64_t word = at(l).header().stamp.load(std::memory_order_acquire);
+    return word != 0 ? word & format::stamp_version_mask : stamp(l);
+  }
+
+  /// The record that `entry` shows in closed version `v`: a removal, an insert, or null_link if there was none yet.
+  [[nodiscard]] link find_at(link entry, version v) const noexcept { return find_from(newest(entry), v); }
+  /// The same, starting from a record of the entry.
+  [[nodiscard]] link find_from(link newest, version v) const noexcept;
+  /// The newest record that has happened; null_link if none has.
+  [[nodiscard]] link find_latest(link entry) const noexcept;
+
+  /// Returns when the record is as durable as a read of it must be (persist-on-read). May throw errc::poisoned.
+  void persist_before_return(link l) const {
+    if (persist_on_read_) persist_record(l);
+  }
+
+  /// Links a filled record on top of its entry's history: settles the newest, sets the links, seals, swaps the head.
+  /// False, and nothing linked, if `unless_removed` and the newest record is a removal.
+  [[nodiscard]] bool link_on_top(link entry, link fresh, std::uint32_t seed, bool unless_removed) const;
+
+  /// Stamps and persists a linked record that belongs to no batch; returns its version.
+  version complete(link fresh) const;
+
+  /// Notes where a deep history's record is (version_samples.hpp). Once a record, after it is stamped.
+  void sample(link l) const noexcept;
+
+  /// The fence between publishing a new key's entry in the index and stamping it (H3).
+  static void fence_after_index_publish() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+  /// Lets a batch happen: all its records are linked. Returns its version.
+  version complete_batch(link batch) const;
+
+ private:
+  version stamp(link l) const noexcept;
+  [[nodiscard]] link find_by_jumps(link newest, version v) const noexcept;
+  version stamp_batch(link batch) const noexcept;
+  void settle(link l) const;
+  void persist_record(link l) const;
+  void set_links(record fresh, link entry, link older) const noexcept;
+  [[nodiscard]] link jump_of(link l) const noexcept {
+    const record r = at(l);
+    return r.is_entry() ? l : r.as_update().jump;
+  }
+
+  address_space space_;
+  version_clock* clock_;
+  word_codec codec_;
+  persistence* persist_;
+  bool persist_on_read_;
+  std::unique_ptr<version_samples> samples_;
+};
+
+}  // namespace icecore

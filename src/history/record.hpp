@@ -1,0 +1,132 @@
+// Records as they lie in the pool: where their parts are, how they are filled, how they are checked.
+//
+//   record_layout layout = record_layout::of_update(value.size(), /*batched=*/false);
+//   std::uint64_t at = layout.place(position);
+//   record r(base + at);  r.fill_update(...);  r.seal(seed);
+//
+// Threads: a record has one writer until it is linked. After that only its stamp and an entry's head change,
+// atomically. Invariants:
+//   R1. `crc` covers every byte but itself, the stamp, an entry's head and a large value; it is seeded with the pool's
+//       id, the segment's generation and the record's offset, so that neither stale nor misplaced bytes pass.
+//   R2. Between sealing and linking nothing of a record changes but older, jump, depth and with them the crc.
+//   R3. A record spans as few cache lines as its size allows; a large value starts at a multiple of 64.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/checksum.hpp"
+#include "icecore/options.hpp"
+#include "pool/checked_word.hpp"
+#include "pool/format.hpp"
+
+namespace icecore {
+
+/// Sizes of a record's parts. All derived from kind, flags, key size and value size.
+struct record_layout {
+  format::record_kind kind = format::record_kind::none;
+  std::uint8_t flags = 0;
+  std::uint16_t key_size = 0;
+  std::uint32_t value_size = 0;
+
+  [[nodiscard]] static record_layout of_entry(std::size_t key_size, std::size_t value_size, bool batched,
+                                              bool removed = false) noexcept;
+  [[nodiscard]] static record_layout of_insert(std::size_t value_size, bool batched) noexcept;
+  [[nodiscard]] static record_layout of_remove(bool batched) noexcept;
+  [[nodiscard]] static record_layout of_batch() noexcept;
+  [[nodiscard]] static record_layout of_tag(std::size_t name_size, std::size_t note_size) noexcept;
+
+  [[nodiscard]] std::uint64_t fixed_size() const noexcept {
+    switch (kind) {
+      case format::record_kind::entry:
+        return sizeof(format::entry_header);
+      case format::record_kind::insert:
+      case format::record_kind::remove:
+        return sizeof(format::update_header);
+      case format::record_kind::tag:
+        return sizeof(format::tag_header);
+      default:
+        return sizeof(format::record_header);
+    }
+  }
+  [[nodiscard]] std::uint64_t batch_link_offset() const noexcept { return fixed_size(); }
+  [[nodiscard]] std::uint64_t value_crc_offset() const noexcept {
+    return fixed_size() + ((flags & format::flag_batched) != 0 ? 8 : 0);
+  }
+  [[nodiscard]] std::uint64_t key_offset() const noexcept {
+    return value_crc_offset() + ((flags & format::flag_large_value) != 0 ? 8 : 0);
+  }
+  [[nodiscard]] std::uint64_t value_offset() const noexcept { return key_offset() + format::round_up(key_size, 8); }
+  [[nodiscard]] std::uint64_t size() const noexcept { return format::round_up(value_offset() + value_size, 8); }
+
+  /// Whether these sizes can be those of a record at all; to be asked before a record read from media is trusted.
+  [[nodiscard]] bool plausible() const noexcept;
+
+  /// Where in the pool the record goes when everything before `position` is taken (R3). At most record_padding_max
+  /// bytes further.
+  [[nodiscard]] std::uint64_t place(std::uint64_t position) const noexcept;
+};
+
+/// A record in mapped memory. A pointer with names.
+class record {
+ public:
+  explicit record(std::byte* at) noexcept : at_(at) {}
+
+  [[nodiscard]] std::byte* address() const noexcept { return at_; }
+  [[nodiscard]] format::record_header& header() const noexcept {
+    return *reinterpret_cast<format::record_header*>(at_);
+  }
+  [[nodiscard]] format::entry_header& as_entry() const noexcept {
+    return *reinterpret_cast<format::entry_header*>(at_);
+  }
+  [[nodiscard]] format::update_header& as_update() const noexcept {
+    return *reinterpret_cast<format::update_header*>(at_);
+  }
+  [[nodiscard]] format::tag_header& as_tag() const noexcept { return *reinterpret_cast<format::tag_header*>(at_); }
+
+  [[nodiscard]] format::record_kind kind() const noexcept { return header().kind; }
+  [[nodiscard]] bool is_entry() const noexcept { return kind() == format::record_kind::entry; }
+  [[nodiscard]] bool is_update() const noexcept {
+    return kind() == format::record_kind::insert || kind() == format::record_kind::remove;
+  }
+  [[nodiscard]] bool is_removal() const noexcept {
+    return kind() == format::record_kind::remove || (header().flags & format::flag_removed_first) != 0;
+  }
+  [[nodiscard]] bool batched() const noexcept { return (header().flags & format::flag_batched) != 0; }
+  [[nodiscard]] bool has_large_value() const noexcept { return (header().flags & format::flag_large_value) != 0; }
+
+  [[nodiscard]] record_layout layout() const noexcept {
+    const auto& h = header();
+    return {h.kind, h.flags, h.key_size, h.value_size};
+  }
+  [[nodiscard]] link batch() const noexcept;
+  [[nodiscard]] std::string_view key() const noexcept;    ///< an entry's key, a tag's name
+  [[nodiscard]] std::string_view value() const noexcept;  ///< unchecked if large: see value_intact()
+  [[nodiscard]] link older() const noexcept { return is_update() ? as_update().older : null_link; }
+  [[nodiscard]] link jump() const noexcept { return is_update() ? as_update().jump : null_link; }
+
+  /// Fills everything but stamp, crc and, for updates, the links; the memory must be zero. `batch` as in the layout.
+  void fill(const record_layout& layout, link batch, std::string_view key, std::string_view value) const noexcept;
+  /// Sets the crc: after this the record is valid.
+  void seal(std::uint32_t seed) const noexcept { header().crc = compute_crc(seed); }
+
+  /// The check of everything the crc covers (R1). Precondition: layout().plausible() and its size is inside the
+  /// segment.
+  [[nodiscard]] bool intact(std::uint32_t seed) const noexcept { return header().crc == compute_crc(seed); }
+  /// The check of a large value; true for other records, whose value intact() covers.
+  [[nodiscard]] bool value_intact() const noexcept;
+
+ private:
+  [[nodiscard]] std::uint32_t compute_crc(std::uint32_t seed) const noexcept;
+
+  std::byte* at_;
+};
+
+/// What a certificate sums up: differs if any of place, content or version of a record differs.
+[[nodiscard]] inline std::uint64_t record_digest(std::uint64_t offset, std::uint32_t crc,
+                                                 std::uint64_t stamped) noexcept {
+  return mix64(mix64(offset ^ (std::uint64_t{crc} << 32)) + (stamped & format::stamp_version_mask));
+}
+
+}  // namespace icecore

@@ -1,0 +1,164 @@
+#include "history/version_samples.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+#include "base/checksum.hpp"
+
+namespace icecore {
+namespace {
+
+constexpr std::size_t first_chunk_slots = 64;
+constexpr std::size_t chunk_count = 27;  // depths up to 2^32
+
+struct slot_place {
+  std::size_t chunk;
+  std::size_t index;
+};
+
+/// Chunks double in size, so that slots never move.
+constexpr slot_place place_of(std::size_t i) noexcept {
+  const std::size_t n = i / first_chunk_slots + 1;
+  const auto chunk = static_cast<std::size_t>(std::bit_width(n) - 1);
+  return {chunk, i - first_chunk_slots * ((std::size_t{1} << chunk) - 1)};
+}
+
+constexpr std::size_t index_of(std::uint32_t depth) noexcept {
+  return (depth - version_samples::depth_min) / version_samples::spacing;
+}
+
+}  // namespace
+
+struct version_samples::history {
+  link entry = null_link;
+  history* next = nullptr;
+  std::array<std::atomic<slot*>, chunk_count> chunks{};
+
+  ~history() {
+    for (auto& c : chunks) delete[] c.load(std::memory_order_relaxed);  // relaxed: nobody else is left
+  }
+
+  [[nodiscard]] const slot* find(std::size_t i) const noexcept {
+    const slot_place p = place_of(i);
+    const slot* chunk = chunks[p.chunk].load(std::memory_order_acquire);  // acquire: its slots are constructed
+    return chunk == nullptr ? nullptr : chunk + p.index;
+  }
+
+  slot* make(std::size_t i) noexcept {
+    const slot_place p = place_of(i);
+    slot* chunk = chunks[p.chunk].load(std::memory_order_acquire);
+    if (chunk == nullptr) {
+      auto* fresh = new (std::nothrow) slot[first_chunk_slots << p.chunk];
+      if (fresh == nullptr) return nullptr;
+      // release: as above; acquire on failure: another thread's chunk is as good
+      if (chunks[p.chunk].compare_exchange_strong(chunk, fresh, std::memory_order_acq_rel, std::memory_order_acquire)) {
+        chunk = fresh;
+      } else {
+        delete[] fresh;
+      }
+    }
+    return chunk + p.index;
+  }
+};
+
+version_samples::version_samples() : buckets_(std::make_unique<std::atomic<history*>[]>(bucket_count)) {}
+
+version_samples::~version_samples() {
+  for (std::size_t i = 0; i < bucket_count; ++i) {
+    for (history* h = buckets_[i].load(std::memory_order_relaxed); h != nullptr;) {  // relaxed: nobody else is left
+      history* next = h->next;
+      delete h;
+      h = next;
+    }
+  }
+}
+
+std::atomic<version_samples::history*>& version_samples::bucket_of(link entry) const noexcept {
+  return buckets_[mix64(entry) % bucket_count];
+}
+
+version_samples::history* version_samples::find(link entry) const noexcept {
+  history* h = bucket_of(entry).load(std::memory_order_acquire);  // acquire: pairs with the push in add()
+  while (h != nullptr && h->entry != entry) h = h->next;
+  return h;
+}
+
+void version_samples::add(link entry, std::uint32_t depth, version stamped, link record) noexcept {
+  history* h = find(entry);
+  if (h == nullptr) {
+    auto* fresh = new (std::nothrow) history;
+    if (fresh == nullptr) return;
+    fresh->entry = entry;
+    auto& bucket = bucket_of(entry);
+    fresh->next = bucket.load(std::memory_order_acquire);
+    // release: the history is whole before it is found. Two threads may push one entry's history: the one pushed later
+    // is found first, and what was sampled in the other is missing, as samples may be
+    while (!bucket.compare_exchange_weak(fresh->next, fresh, std::memory_order_acq_rel, std::memory_order_acquire)) {
+    }
+    h = fresh;
+  }
+  slot* s = h->make(index_of(depth));
+  if (s == nullptr) return;
+  s->record.store(record, std::memory_order_relaxed);    // relaxed: ordered by the next line (V1)
+  s->stamped.store(stamped, std::memory_order_release);  // release: V1
+}
+
+link version_samples::start(link entry, std::uint32_t depth, version v, link newest,
+                            version newest_stamped) const noexcept {
+  const history* h = find(entry);
+  if (h == nullptr) return newest;
+  const std::size_t count = index_of(depth) + 1;
+  const auto stamped_at = [h](std::size_t i) -> version {
+    const slot* s = h->find(i);
+    return s == nullptr ? 0 : s->stamped.load(std::memory_order_acquire);  // acquire: V1
+  };
+  const auto too_new = [&](std::size_t i) {
+    const version stamped = stamped_at(i);
+    return stamped == 0 || stamped > v;  // a missing one counts as too new: V2
+  };
+  // Versions mostly grow evenly with depth: guess the place, then search outwards from it in doubling steps. A good
+  // guess costs one or two cache misses, a bad one no more than a binary search.
+  const version first = stamped_at(0);
+  if (first > v) return record_at(*h, 0, newest);
+  if (first == 0 || newest_stamped <= first) return newest;
+  const double part = static_cast<double>(v - first) / static_cast<double>(newest_stamped - first);
+  const std::size_t guess = std::min(count - 1, static_cast<std::size_t>(part * static_cast<double>(count)));
+  std::size_t low = 0;
+  std::size_t high = count;
+  std::size_t stride = 1;
+  if (too_new(guess)) {
+    high = guess;
+    while (stride <= high && too_new(high - stride)) {
+      high -= stride;
+      stride *= 2;
+    }
+    low = stride <= high ? high - stride + 1 : 0;
+  } else {
+    low = guess + 1;
+    while (low + stride <= count && !too_new(low + stride - 1)) {
+      low += stride;
+      stride *= 2;
+    }
+    high = std::min(count, low + stride - 1);
+  }
+  while (low < high) {
+    const std::size_t middle = (low + high) / 2;
+    if (too_new(middle)) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low < count ? record_at(*h, low, newest) : newest;
+}
+
+/// The record of slot `i`, or `otherwise` if it is missing.
+link version_samples::record_at(const history& h, std::size_t i, link otherwise) noexcept {
+  const slot* s = h.find(i);
+  // acquire: V1
+  if (s == nullptr || s->stamped.load(std::memory_order_acquire) == 0) return otherwise;
+  return s->record.load(std::memory_order_relaxed);  // relaxed: ordered by the load above
+}
+
+}  // namespace icecore

@@ -1,0 +1,91 @@
+#include "index/btree/btree.hpp"
+
+#include <cassert>
+#include <new>
+
+#include "index/btree/descent.hpp"
+
+namespace icecore::index {
+
+btree::btree(const key_source& source, const arena_options& options) : source_(source), arena_(options) {
+  first_leaf_ = arena_.allocate(sizeof(node));
+  new (arena_.at(first_leaf_)) node(0, null_link, null_link);
+  // Release: as every publication of a node, so that whoever follows the reference sees the node whole.
+  root_.store(first_leaf_, std::memory_order_release);
+}
+
+link btree::find(std::string_view key) const noexcept {
+  for (backoff wait;; wait()) {
+    path where;
+    if (!try_descend<side::right, stop::leaf>(key, where)) continue;
+    const place found = lower_bound(*where.node.at, key, source_);
+    if (where.node.validate()) return found.equal;
+  }
+}
+
+link btree::insert(std::string_view key, entry_maker& maker) {
+  link made = null_link;
+  for (backoff wait;; wait()) {
+    const link there = try_insert(key, maker, made);
+    if (there != null_link) return there;
+  }
+}
+
+/// Null if another writer came between, or if a node had to be split first.
+link btree::try_insert(std::string_view key, entry_maker& maker, link& made) {
+  path where;
+  if (!try_descend<side::right, stop::full_inner>(key, where)) return null_link;
+  node& n = *where.node.at;
+  if (!n.is_leaf()) {
+    (void)split_inner(where, key);  // either way the way down is another now
+    return null_link;
+  }
+  const place found = lower_bound(n, key, source_);
+  if (found.equal != null_link) return where.node.validate() ? found.equal : null_link;
+  const bool full = n.form.load().count == slot_count;
+  if (made == null_link) {
+    if (!where.node.validate()) return null_link;
+    made = maker.make();
+    assert(made != null_link);
+  }
+  if (full) {
+    if (!split_leaf(where, found.slot, key, made)) return null_link;
+  } else {
+    const write_guard guard(n.lock, where.node.seen);
+    if (!guard.holds()) return null_link;
+    insert_in_leaf(n, found.slot, key, made);
+  }
+  count_insert();
+  return made;
+}
+
+void btree::insert_in_leaf(node& leaf, unsigned slot, std::string_view key, link entry) noexcept {
+  admit_to_prefix(leaf, key);
+  node_form form = leaf.form.load();
+  leaf.note_insert(slot);
+  leaf.make_room(slot, form.count);
+  leaf.heads[slot].store(head_of(key, form.prefix_length));
+  leaf.links[slot].store(entry);
+  form.admit_size(true, key.size());
+  ++form.count;
+  leaf.form.store(form);
+}
+
+void btree::count_insert() noexcept {
+  // Stacks are megabytes apart, so the frame's address tells threads apart without a thread-local's call.
+  const auto stack = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) >> 20;
+  // Relaxed: a statistic, it orders nothing.
+  sizes_[(stack * 0x9E3779B97F4A7C15U) >> 60].value.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::uint64_t btree::size() const noexcept {
+  std::uint64_t sum = 0;
+  for (const counter& part : sizes_) sum += part.value.load(std::memory_order_relaxed);  // relaxed: see count_insert()
+  return sum;
+}
+
+std::unique_ptr<ordered_index> make_btree(const key_source& source, arena_options options) {
+  return std::make_unique<btree>(source, options);
+}
+
+}  // namespace icecore::index

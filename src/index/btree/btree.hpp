@@ -1,0 +1,139 @@
+// The B+-tree: an ordered_index whose readers take no lock and write nothing that others read.
+//
+//   const auto tree = make_btree(source, {.huge_pages = true});
+//   const link there = tree->insert(key, entry);        // entry, or the link that had the key already
+//
+// Writers lock the leaf they change, and on a split its parent (optimistic_lock.hpp). Full inner nodes are split on the
+// way down, so a split never needs more than two locks, the parent's first; both are only tried, never waited for, so
+// there is no deadlock. Nodes are never freed or merged. Why it is as it is: docs/design/0002-btree.md.
+//
+// Threads: as ordered_index says. Failures: std::bad_alloc from insert() and build(), and then the tree is as before.
+// Files: node.hpp (layout, invariants N1 to N6, search), btree.cpp (descent, find, insert), split.cpp, prefix.cpp,
+// find_many.cpp, walk.cpp (blocks), build.cpp, check.cpp.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "index/arena.hpp"
+#include "index/btree/node.hpp"
+#include "index/index.hpp"
+
+namespace icecore::index {
+
+class btree final : public ordered_index {
+ public:
+  /// `source` must outlive the tree. Throws std::bad_alloc.
+  btree(const key_source& source, const arena_options& options);
+
+  [[nodiscard]] link find(std::string_view key) const noexcept override;
+  void find_many(std::span<const std::string_view> keys, std::span<link> out) const noexcept override;
+  using ordered_index::insert;
+  link insert(std::string_view key, entry_maker& maker) override;
+
+  /// As ordered_index says, and more: the first link of `out` is the lower bound itself; `out` is empty only if there
+  /// is none.
+  void seek(std::string_view key, block& out) const noexcept override;
+  void seek_first(block& out) const noexcept override;
+  void seek_last(block& out) const noexcept override;
+  bool next_block(block& b) const noexcept override;
+  bool block_before(std::string_view key, block& out) const noexcept override;
+  [[nodiscard]] std::vector<link> split_points(std::size_t count) const override;
+
+  void build(std::span<const link> sorted, unsigned threads) override;
+  [[nodiscard]] std::uint64_t size() const noexcept override;
+  [[nodiscard]] std::uint64_t memory_bytes() const noexcept override { return arena_.used_bytes(); }
+  [[nodiscard]] std::vector<std::string> check() const override;
+
+ private:
+  /// A node as it was when its lock word was `seen`.
+  struct view {
+    node* at = nullptr;
+    std::uint64_t seen = 0;
+    [[nodiscard]] bool validate() const noexcept { return at->lock.validate(seen); }
+  };
+  /// Where a descent ended.
+  struct path {
+    view parent;  ///< at is null if node is the root
+    view node;
+    unsigned child_slot = 0;  ///< node is parent.children[child_slot]
+  };
+  /// Which child a descent takes where its key equals a separator.
+  enum class side { right, left };
+  /// What a descent stops at, besides a leaf.
+  enum class stop { leaf, full_inner };
+
+  /// A counter that its writers do not share a line for.
+  struct alignas(64) counter {
+    std::atomic<std::uint64_t> value{0};
+  };
+
+  [[nodiscard]] node* at(arena_ref ref) const noexcept { return reinterpret_cast<node*>(arena_.at(ref)); }
+  [[nodiscard]] arena_ref ref_of(const node* n) const noexcept {
+    return arena_.ref_of(reinterpret_cast<const std::byte*>(n));
+  }
+  [[nodiscard]] view root() const noexcept;
+  template <side equal, stop until>
+  [[nodiscard]] bool try_descend(std::string_view key, path& out) const noexcept;
+
+  [[nodiscard]] link try_insert(std::string_view key, entry_maker& maker, link& made);
+  void insert_in_leaf(node& leaf, unsigned slot, std::string_view key, link entry) noexcept;
+  void count_insert() noexcept;
+
+  // split.cpp
+  class spare_node;
+  struct cut;
+  [[nodiscard]] bool split_inner(const path& where, std::string_view key);
+  [[nodiscard]] bool split_leaf(const path& where, unsigned slot, std::string_view key, link entry);
+  template <class Node>
+  [[nodiscard]] bool split(const path& where, const cut& c);
+  void add_child(inner_node& parent, unsigned slot, const cut& c, arena_ref child) noexcept;
+  [[nodiscard]] arena_ref take_node(bool leaf);
+  void give_back(arena_ref ref, bool leaf) noexcept;
+
+  // prefix.cpp
+  void refresh_prefix(node& n, bool was_open) noexcept;
+  void admit_to_prefix(node& n, std::string_view key) noexcept;
+  void set_prefix(node& n, std::size_t prefix_length) noexcept;
+
+  // find_many.cpp
+  struct lookup;
+  void find_group(std::span<const std::string_view> keys, std::span<link> out) const noexcept;
+  [[nodiscard]] bool step_down(lookup& l, std::string_view key) const noexcept;
+  [[nodiscard]] bool search_leaf(lookup& l, std::string_view key) const noexcept;
+
+  // walk.cpp
+  [[nodiscard]] bool read_leaf(const view& leaf, unsigned first, unsigned end, block& out) const noexcept;
+  void read_from(std::string_view key, bool at_key, block& out) const noexcept;
+  void collect(arena_ref ref, unsigned level, std::vector<link>& out) const;
+
+  // build.cpp
+  struct level_plan;
+  void fill(const level_plan& plan, std::size_t index) noexcept;
+
+  // check.cpp
+  struct audit;
+  void check_links(const node& n, audit& a) const;
+  void check_node(const node& n, audit& a) const;
+
+  const key_source& source_;
+  arena arena_;
+  std::atomic<arena_ref> root_{0};
+  arena_ref first_leaf_ = 0;  ///< splits add to the right only, so the leftmost leaf stays; build() may replace it
+  std::mutex spares_lock_;    ///< held to take from or give to spares_
+  /// Nodes taken for a split that another writer was faster with, chained by `next`: [0] inner nodes, [1] leaves.
+  std::array<std::atomic<arena_ref>, 2> spares_{};
+  std::array<counter, 16> sizes_;
+};
+
+/// An empty B+-tree. `source` must outlive it.
+[[nodiscard]] std::unique_ptr<ordered_index> make_btree(const key_source& source, arena_options options = {});
+
+}  // namespace icecore::index

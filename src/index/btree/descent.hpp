@@ -1,0 +1,50 @@
+// How every operation gets from the root to its leaf: optimistic lock coupling.
+//
+// A child's lock word is read before its parent is validated. A split changes child and parent while it holds both
+// locks, so if the parent has not changed since its own word was read, the child's word is from a time when the child
+// spanned the key; and if the child validates against that word later, it still did.
+#pragma once
+
+#include "index/btree/btree.hpp"
+
+namespace icecore::index {
+
+inline btree::view btree::root() const noexcept {
+  for (;;) {
+    // Acquire: see the node whole.
+    const arena_ref ref = root_.load(std::memory_order_acquire);
+    node* n = at(ref);
+    const std::uint64_t seen = n->lock.read();
+    // A root is split under its lock and root_ stored before the unlock: if this is still the root now that its word
+    // has been read, its word is the root's. Relaxed: reading the word acquired what was stored before the unlock.
+    if (root_.load(std::memory_order_relaxed) == ref) return {n, seen};
+  }
+}
+
+/// From the root to the leaf that spans `key` (with side::left, the keys just below it). False if a writer came
+/// between: start again.
+template <btree::side equal, btree::stop until>
+bool btree::try_descend(std::string_view key, path& out) const noexcept {
+  out.node = root();
+  out.parent = {};
+  for (;;) {
+    const node& n = *out.node.at;
+    const node_form form = n.form.load();
+    if (form.level == 0) return true;
+    if constexpr (until == stop::full_inner) {
+      if (form.count == separator_count_max) return out.node.validate();
+    }
+    const place found = lower_bound(n, form, key, source_);
+    const unsigned slot = found.slot + (equal == side::right && found.equal != null_link ? 1U : 0U);
+    const arena_ref ref = static_cast<const inner_node&>(n).children[slot].load();
+    if (ref == 0) return false;  // torn
+    prefetch_for_search(arena_.at(ref), form.level - 1U);
+    const view child{at(ref), at(ref)->lock.read()};
+    if (!out.node.validate()) return false;
+    out.parent = out.node;
+    out.node = child;
+    out.child_slot = slot;
+  }
+}
+
+}  // namespace icecore::index

@@ -1,0 +1,198 @@
+// What a B+-tree node looks like, and how one is searched.
+//
+// A node holds up to `slot_count` links in key order. In a leaf they are the entries; in an inner node each is a
+// separator: the entry whose key is the lowest of the child to its right. Keys are never removed, so an entry's link
+// can stand for its key in separators and fences for ever, and no key bytes are copied.
+//
+// Beside each link is its head: the 8 bytes of its key after the node's prefix, big-endian, zeros behind the key's end,
+// so that integers compare like the bytes. Heads decide nearly every comparison; equal heads (longer keys, or a shorter
+// one padded) are decided by the whole keys.
+//
+// Node invariants (outside a writer's lock; check() looks at each):
+//   N1. low is the lowest link the node may hold (null: no bound), high the lowest it may not (null: no bound). low
+//       never changes; high changes only in a split, to the low of the new right neighbour.
+//   N2. The leftmost leaf aside, a leaf's first link is its low. (So each leaf but the leftmost holds at least one.)
+//   N3. A closed node's (both fences there) prefix_length is at most the common prefix of its fences: so every key that
+//       the descent brings here has that prefix. An open node's prefix is common to its links only, and a search
+//       compares it with that of links[0].
+//   N4. links[0, count) ascend strictly; heads belong to them; heads[count, slot_count) are `no_head`.
+//   N5. Inner nodes: children[0, count] have one level less; child i spans [links[i - 1], links[i]), the outer bounds
+//       being the node's own fences.
+//   N6. Leaves: next is the leaf whose low is this leaf's high; 0 for the last one.
+//   N7. A uniform node's links all have keys of key_size bytes. So where these end within the head, as those of
+//   integers
+//       do, equal heads are equal keys, and not even a find of a key that is there reads an entry.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string_view>
+
+#include "index/arena.hpp"
+#include "index/btree/optimistic_lock.hpp"
+#include "index/index.hpp"
+#include "pool/link.hpp"
+
+namespace icecore::index {
+
+inline constexpr unsigned slot_count = 64;
+/// An inner node leaves its last slot empty, so that its children fill whole lines.
+inline constexpr unsigned separator_count_max = slot_count - 1;
+inline constexpr std::uint64_t no_head = std::numeric_limits<std::uint64_t>::max();
+
+/// What a search must know of a node, in one word: it is read in one load and never torn.
+struct alignas(8) node_form {
+  std::uint16_t count = 0;
+  std::uint16_t prefix_length = 0;
+  std::uint16_t key_size = 0;  ///< of every key, if uniform
+  std::uint8_t level = 0;      ///< 0: leaf; never changes
+  bool open : 1 = true;        ///< a fence is missing
+  bool uniform : 1 = true;     ///< all keys are of one size
+
+  /// Whether a head that equals the head of `key` proves that the keys are equal (N7).
+  [[nodiscard]] bool heads_are_exact_for(std::string_view key) const noexcept {
+    return uniform && key.size() == key_size && key.size() <= prefix_length + sizeof(std::uint64_t);
+  }
+  /// Before keys of this size (or of different ones) are added.
+  void admit_size(bool all_of_one_size, std::size_t size) noexcept {
+    if (count == 0) key_size = static_cast<std::uint16_t>(size);
+    uniform = all_of_one_size && (count == 0 || (uniform && key_size == size));
+  }
+};
+
+struct alignas(arena::unit_bytes) node {
+  optimistic_lock lock;
+  guarded<node_form> form;
+  guarded<link> low;
+  guarded<link> high;
+  guarded<arena_ref> next;             ///< leaves: the right neighbour
+  std::atomic<std::uint16_t> last{0};  ///< leaves: the slot of the last insert; writers only, inside the lock
+  std::atomic<std::int16_t> run{0};    ///< leaves: inserts in a row just behind (> 0) or before (< 0) the one before
+  alignas(arena::unit_bytes) guarded<std::uint64_t> heads[slot_count];
+  guarded<link> links[slot_count];
+
+  node(std::uint8_t level, link low_fence, link high_fence) noexcept : low(low_fence), high(high_fence) {
+    form.store({.level = level, .open = low_fence == null_link || high_fence == null_link});
+    for (auto& head : heads) head.store(no_head);
+  }
+  [[nodiscard]] bool is_leaf() const noexcept { return form.load().level == 0; }
+
+  // What follows is for writers, inside the lock or before the node is published (node.cpp).
+
+  /// Moves slots [slot, count) up by one.
+  void make_room(unsigned slot, unsigned count) noexcept;
+  /// An empty node takes over the slots [first, count) of `other`, whose form is `other_form`, with its prefix.
+  void take_slots(const node& other, unsigned first, node_form other_form) noexcept;
+  /// Forgets the slots from `first` on.
+  void drop_slots(unsigned first) noexcept;
+  /// Makes the form agree with the fences.
+  void refresh_open() noexcept;
+  /// Remembers where an insert went.
+  void note_insert(unsigned slot) noexcept;
+  /// Where to cut this full leaf so that an insert at `slot` finds room: `slot_count` for a new leaf of its own.
+  // A stream of keys that ascend (or descend) leaves full leaves behind.
+  [[nodiscard]] unsigned cut_for_insert(unsigned slot) const noexcept;
+};
+
+struct inner_node : node {
+  guarded<arena_ref> children[slot_count];
+  using node::node;
+};
+
+static_assert(offsetof(node, heads) == 64 && sizeof(node) == 64 + 16 * slot_count);
+static_assert(slot_count <= block::capacity, "a leaf must fit into a block");
+
+/// The head of a key that ends less than 8 bytes behind the prefix: zeros fill it up.
+[[nodiscard]] std::uint64_t short_head_of(std::string_view key, std::size_t prefix_length) noexcept;
+
+/// The head of `key` in a node whose prefix is `prefix_length` bytes long.
+[[nodiscard]] inline std::uint64_t head_of(std::string_view key, std::size_t prefix_length) noexcept {
+  std::uint64_t head = 0;
+  if (key.size() < prefix_length + sizeof head) [[unlikely]]
+    return short_head_of(key, prefix_length);
+  std::memcpy(&head, key.data() + prefix_length, sizeof head);
+  return std::endian::native == std::endian::little ? __builtin_bswap64(head) : head;
+}
+
+[[nodiscard]] std::size_t common_prefix(std::string_view a, std::string_view b) noexcept;
+
+/// How many heads are smaller: a binary search without branches, so that nothing is mispredicted and the processor can
+/// run ahead into what the caller does next while the lines are still on their way.
+[[nodiscard]] inline unsigned count_smaller(const guarded<std::uint64_t>* heads, std::uint64_t head) noexcept {
+  constexpr unsigned steps = std::countr_zero(slot_count);
+  static_assert(slot_count == 1U << steps);
+  unsigned first = 0;
+#pragma GCC unroll 8
+  for (unsigned step = steps; step > 0; --step) {
+    const unsigned half = 1U << (step - 1);
+    // A shift, not a choice: compilers like to make a branch of that.
+    first += static_cast<unsigned>(heads[first + half - 1].load() < head) << (step - 1);
+  }
+  return first + static_cast<unsigned>(heads[first].load() < head);
+}
+
+/// The longest prefix that N3 allows. Reads two keys.
+[[nodiscard]] std::size_t longest_prefix(const node& n, const key_source& source) noexcept;
+
+struct place {
+  unsigned slot;  ///< the first whose key is not smaller; the node's count if there is none
+  link equal;     ///< its link if the keys are equal, else null
+};
+
+/// How `key` compares with the prefix of the node's links; 0: it has that prefix. A closed node's it must have (N3).
+[[nodiscard]] int compare_with_prefix(const node& n, node_form form, std::string_view key,
+                                      const key_source& source) noexcept;
+
+/// Among equal heads from slot `first` on, by whole keys.
+[[nodiscard]] place lower_bound_of_equal_heads(const node& n, node_form form, unsigned first, std::string_view key,
+                                               const key_source& source) noexcept;
+
+/// Where `key` is among the links of a node, or would be; `form` is the node's. Optimistic: right if the node's lock
+/// validates afterwards.
+[[nodiscard]] inline place lower_bound(const node& n, node_form form, std::string_view key,
+                                       const key_source& source) noexcept {
+  if (form.open && form.prefix_length != 0) [[unlikely]] {
+    const int order = compare_with_prefix(n, form, key, source);
+    if (order != 0) return {order < 0 ? 0U : form.count, null_link};
+  }
+  const std::uint64_t head = head_of(key, form.prefix_length);
+  const unsigned slot = count_smaller(n.heads, head);
+  if (slot >= form.count) return {form.count, null_link};
+  if (n.heads[slot].load() != head) return {slot, null_link};
+  if (form.heads_are_exact_for(key)) return {slot, n.links[slot].load()};
+  return lower_bound_of_equal_heads(n, form, slot, key, source);
+}
+
+[[nodiscard]] inline place lower_bound(const node& n, std::string_view key, const key_source& source) noexcept {
+  return lower_bound(n, n.form.load(), key, source);
+}
+
+template <std::size_t begin, std::size_t end>
+inline void prefetch_lines(const std::byte* n) noexcept {
+#pragma GCC unroll 32
+  for (std::size_t line = begin; line < end; line += arena::unit_bytes) __builtin_prefetch(n + line);
+}
+
+/// Asks for the lines that the search of a node reads, all at once: which of them it will be is known too late.
+inline void prefetch_for_search(const std::byte* n, unsigned level) noexcept {
+  constexpr std::size_t links = offsetof(node, links);
+  if (level == 0) {
+    prefetch_lines<0, sizeof(node)>(n);
+  } else {  // a separator's link is read on ties only
+    prefetch_lines<0, links>(n);
+    prefetch_lines<sizeof(node), sizeof(inner_node)>(n);
+  }
+}
+
+/// Asks for the lines that a walk over leaves reads.
+inline void prefetch_for_scan(const std::byte* n) noexcept {
+  prefetch_lines<0, arena::unit_bytes>(n);
+  prefetch_lines<offsetof(node, links), sizeof(node)>(n);
+}
+
+}  // namespace icecore::index

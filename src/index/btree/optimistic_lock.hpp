@@ -1,0 +1,128 @@
+// A lock that readers do not take: they look, and afterwards make sure that nobody wrote meanwhile.
+//
+//   const std::uint64_t seen = n.lock.read();      // waits while a writer is inside
+//   const auto value = n.field.load();             // field is a guarded<T>; may be half of a change
+//   if (!n.lock.validate(seen)) start_again();     // true: value was n's state at one instant
+//
+//   if (!n.lock.try_upgrade(seen)) start_again();  // a writer: what was read still holds, and now nobody else writes
+//   n.field.store(changed);
+//   n.lock.unlock();
+//
+// After V. Leis, F. Scheibner, A. Kemper, T. Neumann: The ART of Practical Synchronization, DaMoN 2016; lock coupling
+// as there: read the child's word, then validate the parent, and the child was the right one when its word was read.
+//
+// Memory model. The word is even when free, odd while a writer is inside, and grows by one at each step. What a reader
+// must never do is validate successfully after it saw a writer's store. H.-J. Boehm (Can seqlocks get along with
+// programming language memory models?, MSPC 2012) gets that from fences; here it comes from the data itself, which
+// every sanitizer understands and which costs nothing on x86: stores of guarded fields release and loads acquire. If a
+// load reads from a store made inside the lock, the writer's locking happens before everything after that load, so
+// validate() reads a word at least as new as the writer's and fails.
+//
+// Reads may be torn until they are validated. So whatever is done with them before that must be harmless: indices are
+// in range, references lead to nodes (which are never freed), links are links.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+namespace icecore::index {
+
+/// Waits a little longer each time it is called: first the processor's pause, then the scheduler's.
+class backoff {
+ public:
+  void operator()() noexcept {
+    if (++turns_ < 32) {
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#elif defined(__aarch64__)
+      asm volatile("yield");
+#endif
+    } else {
+      std::this_thread::yield();  // the writer may have lost its processor: threads can outnumber cores
+    }
+  }
+
+ private:
+  unsigned turns_ = 0;
+};
+
+/// A field that is read without the lock and written only inside it (or before its node is published).
+template <class T>
+class guarded {
+ public:
+  guarded() noexcept = default;
+  explicit guarded(T value) noexcept : value_(value) {}
+  // Acquire and release: the argument is at the top of this page.
+  [[nodiscard]] T load() const noexcept { return value_.load(std::memory_order_acquire); }
+  void store(T value) noexcept { value_.store(value, std::memory_order_release); }
+
+  static_assert(std::atomic<T>::is_always_lock_free);
+
+ private:
+  std::atomic<T> value_{};
+};
+
+class optimistic_lock {
+ public:
+  /// The word of the free lock; waits while a writer is inside.
+  [[nodiscard]] std::uint64_t read() const noexcept {
+    const std::uint64_t word = peek();
+    return is_locked(word) ? wait() : word;
+  }
+
+  /// The word as it is, perhaps locked: for those who would rather not wait.
+  // Acquire: all that the last writer stored is seen by the loads that follow.
+  [[nodiscard]] std::uint64_t peek() const noexcept { return word_.load(std::memory_order_acquire); }
+  [[nodiscard]] static constexpr bool is_locked(std::uint64_t word) noexcept { return (word & 1U) != 0; }
+
+  /// Whether nobody has been inside since read() returned `seen`.
+  // Relaxed: the guarded loads before it acquire, so it cannot be older than they are.
+  [[nodiscard]] bool validate(std::uint64_t seen) const noexcept {
+    return word_.load(std::memory_order_relaxed) == seen;
+  }
+
+  /// Locks, if nobody has been inside since read() returned `seen`.
+  [[nodiscard]] bool try_upgrade(std::uint64_t seen) noexcept {
+    // Acquire: what the last writer stored is seen inside. The stores inside release, so they stay behind this one.
+    return word_.compare_exchange_strong(seen, seen + 1, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+
+  void unlock() noexcept {
+    // Relaxed load: this thread wrote the word last. Release: whoever reads the new word sees what was stored inside.
+    word_.store(word_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+
+ private:
+  [[gnu::noinline]] std::uint64_t wait() const noexcept {
+    for (backoff pause;; pause()) {
+      const std::uint64_t word = peek();
+      if (!is_locked(word)) return word;
+    }
+  }
+
+  std::atomic<std::uint64_t> word_{0};
+};
+
+/// Holds a lock that was upgraded; unlocks at the end of its scope.
+class write_guard {
+ public:
+  write_guard() noexcept = default;  ///< holds nothing
+  write_guard(optimistic_lock& lock, std::uint64_t seen) noexcept { (void)try_upgrade(lock, seen); }
+  ~write_guard() {
+    if (lock_ != nullptr) lock_->unlock();
+  }
+  write_guard(const write_guard&) = delete;
+  write_guard& operator=(const write_guard&) = delete;
+
+  [[nodiscard]] bool try_upgrade(optimistic_lock& lock, std::uint64_t seen) noexcept {
+    if (lock.try_upgrade(seen)) lock_ = &lock;
+    return holds();
+  }
+  [[nodiscard]] bool holds() const noexcept { return lock_ != nullptr; }
+
+ private:
+  optimistic_lock* lock_ = nullptr;
+};
+
+}  // namespace icecore::index

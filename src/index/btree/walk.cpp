@@ -1,0 +1,149 @@
+// Blocks: the links of one leaf, copied at one instant, and how to get from one to the next.
+//
+// Why X3 holds. A leaf never disappears and its low never changes (N1). Links and `next` are copied under the same
+// validated word, so at that instant next.low was this leaf's high: all that the copy lacks of the key space above is
+// from next.low on, and next still begins there whenever it is read later, however often either leaf has been split
+// since: a split moves only a leaf's upper part, into a new leaf that its own next then leads to. So walking by `next`
+// meets each link once. Backwards the walk goes by keys: the block before k ends with the greatest link below k at one
+// instant, and the next step asks for what is below that block's first link; nothing lies between and nothing twice.
+// A block that was cut off at k is continued not by the leaf but by its last link's key, again without a gap.
+#include <algorithm>
+
+#include "index/btree/descent.hpp"
+
+namespace icecore::index {
+namespace {
+
+// What block::next holds: 0 at the end; twice the reference of the leaf that comes next; or, for a block that ends
+// inside its leaf, its last link and one (links are even, L2): go on behind that link's key.
+constexpr std::uint64_t leaf_next(arena_ref leaf) noexcept { return std::uint64_t{leaf} << 1; }
+constexpr std::uint64_t behind_next(link last) noexcept { return last | 1; }
+constexpr bool is_behind(std::uint64_t next) noexcept { return (next & 1) != 0; }
+constexpr link link_before(std::uint64_t next) noexcept { return next & ~std::uint64_t{1}; }
+constexpr arena_ref leaf_of(std::uint64_t next) noexcept { return static_cast<arena_ref>(next >> 1); }
+
+}  // namespace
+
+/// Copies the links [first, end) of a leaf. False if a writer came between.
+bool btree::read_leaf(const view& leaf, unsigned first, unsigned end, block& out) const noexcept {
+  const node& n = *leaf.at;
+  const unsigned count = n.form.load().count;
+  const unsigned behind = std::min(end, count);
+  std::size_t size = 0;
+  for (unsigned i = first; i < behind; ++i) out.entries[size++] = n.links[i].load();
+  const arena_ref next = n.next.load();
+  if (!leaf.validate()) return false;
+  out.size = size;
+  out.next = behind == count ? leaf_next(next) : size != 0 ? behind_next(out.entries[size - 1]) : 0;
+  if (next != 0) prefetch_for_scan(arena_.at(next));
+  return true;
+}
+
+/// Makes `out` the block from the first link behind `key` (or at it, if `at_key`) to the end of its leaf.
+void btree::read_from(std::string_view key, bool at_key, block& out) const noexcept {
+  for (backoff wait;; wait()) {
+    path where;
+    if (!try_descend<side::right, stop::leaf>(key, where)) continue;
+    const place found = lower_bound(*where.node.at, key, source_);
+    const unsigned first = found.slot + (found.equal != null_link && !at_key ? 1U : 0U);
+    if (read_leaf(where.node, first, slot_count, out)) break;
+  }
+  if (out.size == 0) next_block(out);
+}
+
+void btree::seek(std::string_view key, block& out) const noexcept { read_from(key, true, out); }
+
+void btree::seek_first(block& out) const noexcept {
+  node* first = at(first_leaf_);
+  for (backoff wait; !read_leaf({first, first->lock.read()}, 0, slot_count, out); wait()) {
+  }
+}
+
+void btree::seek_last(block& out) const noexcept {
+  for (backoff wait;; wait()) {
+    view here = root();
+    for (;;) {
+      const node_form form = here.at->form.load();
+      if (form.level == 0) break;
+      const arena_ref ref = static_cast<const inner_node&>(*here.at).children[form.count].load();
+      if (ref == 0) break;  // torn
+      const view child{at(ref), at(ref)->lock.read()};
+      if (!here.validate()) break;
+      here = child;
+    }
+    if (here.at->is_leaf() && read_leaf(here, 0, slot_count, out)) return;
+  }
+}
+
+bool btree::next_block(block& b) const noexcept {
+  if (b.next == 0) {
+    b.size = 0;
+    return false;
+  }
+  if (is_behind(b.next)) {
+    read_from(source_.key_of(link_before(b.next)), false, b);
+    return b.size != 0;
+  }
+  node* n = at(leaf_of(b.next));
+  for (backoff wait; !read_leaf({n, n->lock.read()}, 0, slot_count, b); wait()) {
+  }
+  // The leaf after the next, too: the next one's header came with an earlier prefetch. Only a hint, so not validated.
+  const arena_ref after = b.next != 0 ? at(leaf_of(b.next))->next.load() : 0;
+  if (after != 0) prefetch_for_scan(arena_.at(after));
+  return true;
+}
+
+bool btree::block_before(std::string_view key, block& out) const noexcept {
+  for (backoff wait;; wait()) {
+    path where;
+    if (!try_descend<side::left, stop::leaf>(key, where)) continue;
+    const unsigned end = lower_bound(*where.node.at, key, source_).slot;
+    if (read_leaf(where.node, 0, end, out)) break;
+  }
+  // side::left led to the leaf whose low is below key, and which holds its low (N2): only the leftmost can have
+  // nothing.
+  return out.size != 0;
+}
+
+/// Appends the links of a subtree down to `level` to `out`, in order; separators below 1, entries at 0.
+void btree::collect(arena_ref ref, unsigned level, std::vector<link>& out) const {
+  const node& n = *at(ref);
+  std::array<link, slot_count> links;
+  std::array<arena_ref, slot_count> children;
+  node_form form;
+  for (backoff wait;; wait()) {
+    const std::uint64_t seen = n.lock.read();
+    form = n.form.load();
+    for (unsigned i = 0; i < form.count; ++i) links[i] = n.links[i].load();
+    if (form.level > level) {
+      for (unsigned i = 0; i <= form.count; ++i) children[i] = static_cast<const inner_node&>(n).children[i].load();
+    }
+    if (n.lock.validate(seen)) break;
+  }
+  for (unsigned i = 0; i <= form.count; ++i) {
+    if (form.level > level) collect(children[i], level, out);
+    // A leaf's first link is the separator above it already.
+    const bool again = form.level == 0 && i == 0 && !out.empty() && out.back() == links[0];
+    if (i < form.count && !again) out.push_back(links[i]);
+  }
+}
+
+std::vector<link> btree::split_points(std::size_t count) const {
+  // Subtrees differ in size, by a factor of two at most save at the edges; 16 times finer cuts even that out.
+  constexpr std::size_t finer = 16;
+  std::vector<link> candidates;
+  const view top = root();
+  unsigned level = top.at->form.load().level;
+  for (;; --level) {
+    candidates.clear();
+    collect(ref_of(top.at), level, candidates);
+    if (level == 0 || candidates.size() >= count * finer) break;
+  }
+  if (candidates.size() <= count) return candidates;
+  std::vector<link> points;
+  points.reserve(count);
+  for (std::size_t i = 1; i <= count; ++i) points.push_back(candidates[i * candidates.size() / (count + 1)]);
+  return points;
+}
+
+}  // namespace icecore::index

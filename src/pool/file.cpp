@@ -1,0 +1,213 @@
+#include "pool/file.hpp"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/raise.hpp"
+#include "base/threads.hpp"
+#include "pool/format.hpp"
+
+namespace icecore {
+namespace {
+
+constexpr unsigned long xfs_magic = 0x58465342UL;
+constexpr unsigned long zfs_magic = 0x2fc12fc1UL;
+constexpr unsigned long lustre_magic = 0x0bd00bd0UL;
+constexpr unsigned long gpfs_magic = 0x47504653UL;
+constexpr unsigned long ramfs_magic = 0x858458f6UL;
+
+struct filesystem_type {
+  unsigned long magic;
+  const char* name;
+};
+constexpr std::array filesystem_types = {
+    filesystem_type{TMPFS_MAGIC, "tmpfs"},
+    filesystem_type{ramfs_magic, "ramfs"},
+    filesystem_type{HUGETLBFS_MAGIC, "hugetlbfs"},
+    filesystem_type{EXT4_SUPER_MAGIC, "ext"},
+    filesystem_type{xfs_magic, "xfs"},
+    filesystem_type{BTRFS_SUPER_MAGIC, "btrfs"},
+    filesystem_type{F2FS_SUPER_MAGIC, "f2fs"},
+    filesystem_type{zfs_magic, "zfs"},
+    filesystem_type{NFS_SUPER_MAGIC, "nfs"},
+    filesystem_type{lustre_magic, "lustre"},
+    filesystem_type{gpfs_magic, "gpfs"},
+    filesystem_type{OVERLAYFS_SUPER_MAGIC, "overlay"},
+};
+
+unsigned long filesystem_magic(int descriptor) noexcept {
+  struct statfs s {};
+  if (fstatfs(descriptor, &s) != 0) return 0;
+  return static_cast<unsigned long>(s.f_type) & 0xffffffffUL;
+}
+
+}  // namespace
+
+pool_file::pool_file(const std::filesystem::path& path, access how, creation create)
+    : path_(path), process_(fork_generation()) {
+  // O_NONBLOCK: opening a FIFO must not wait for its other end; it changes nothing for regular files
+  const int flags = O_CLOEXEC | O_NONBLOCK | (how == access::read_only ? O_RDONLY : O_RDWR);
+  const bool may_create = how == access::read_write && create != creation::open_existing;
+  if (may_create) {
+    descriptor_ = ::open(path.c_str(), flags | O_CREAT | O_EXCL, 0666);
+    created_ = descriptor_ >= 0;
+  }
+  if (descriptor_ < 0 && !(may_create && (create == creation::create_new || errno != EEXIST))) {
+    descriptor_ = ::open(path.c_str(), flags);
+    // a symbolic link to nothing: O_EXCL does not follow it
+    if (descriptor_ < 0 && errno == ENOENT && may_create) descriptor_ = ::open(path.c_str(), flags | O_CREAT, 0666);
+  }
+  if (descriptor_ < 0) {
+    const int number = errno;
+    if (number == ENOENT && !may_create) {
+      raise(errc::no_such_store, "{}: no store there; to make one, open it for writing with creation allowed",
+            path.native());
+    }
+    if (number == EEXIST)
+      raise(errc::store_exists, "{}: a new store was asked for but something is there", path.native());
+    if (number == EISDIR) raise(errc::not_a_store, "{}: is a directory; a store is one file", path.native());
+    raise_errno(number, "open", path.native());
+  }
+  try {
+    check_kind();
+    lock(how);
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
+
+pool_file::~pool_file() {
+  // a forked child may hold the descriptor too, and with it the lock: release it by name. In that child it is not ours
+  if (process_ == fork_generation()) {
+    struct flock l {};
+    l.l_type = F_UNLCK;
+    l.l_whence = SEEK_SET;
+    fcntl(descriptor_, F_OFD_SETLK, &l);
+  }
+  ::close(descriptor_);
+}
+
+void pool_file::check_kind() const {
+  struct stat s {};
+  if (fstat(descriptor_, &s) != 0) raise_errno(errno, "fstat", path_.native());
+  if (S_ISREG(s.st_mode)) return;
+  const char* what = S_ISDIR(s.st_mode)    ? "a directory"
+                     : S_ISFIFO(s.st_mode) ? "a FIFO"
+                     : S_ISSOCK(s.st_mode) ? "a socket"
+                                           : "a device";
+  raise(errc::not_a_store, "{}: is {}; a store is one regular file", path_.native(), what);
+}
+
+void pool_file::lock(access how) const {
+  struct flock l {};
+  l.l_type = static_cast<short>(how == access::read_only ? F_RDLCK : F_WRLCK);
+  l.l_whence = SEEK_SET;
+  if (fcntl(descriptor_, F_OFD_SETLK, &l) == 0) return;
+  if (errno == EAGAIN || errno == EACCES) raise_locked(how);
+  const int number = errno;
+  raise(errc::io, "{}: the file system gives no lock ({}); put the store on one that does", path_.native(),
+        std::strerror(number));
+}
+
+void pool_file::raise_locked(access how) const {
+  struct flock holder {};
+  holder.l_type = static_cast<short>(how == access::read_only ? F_RDLCK : F_WRLCK);
+  holder.l_whence = SEEK_SET;
+  const bool readers = fcntl(descriptor_, F_OFD_GETLK, &holder) == 0 && holder.l_type == F_RDLCK;
+  if (readers) {
+    raise(errc::locked, "{}: another process has it open for reading; close that, or open for reading too",
+          path_.native());
+  }
+  std::uint64_t pid = 0;
+  std::array<char, 64> host{};
+  constexpr auto pid_at = format::live_page_offset + offsetof(format::live_page, writer_pid);
+  constexpr auto host_at = format::live_page_offset + offsetof(format::live_page, writer_host);
+  if (pread(descriptor_, &pid, sizeof pid, pid_at) != sizeof pid || pid == 0) {
+    raise(errc::locked, "{}: another process has it open for writing", path_.native());
+  }
+  if (pread(descriptor_, host.data(), host.size() - 1, host_at) < 0) host[0] = '\0';
+  raise(errc::locked, "{}: open for writing by process {} on {}{}; close it there first", path_.native(), pid,
+        host.data(), pid == static_cast<std::uint64_t>(getpid()) ? " (this process)" : "");
+}
+
+std::uint64_t pool_file::size() const {
+  struct stat s {};
+  if (fstat(descriptor_, &s) != 0) raise_errno(errno, "fstat", path_.native());
+  return static_cast<std::uint64_t>(s.st_size);
+}
+
+std::uint64_t pool_file::inode() const {
+  struct stat s {};
+  if (fstat(descriptor_, &s) != 0) raise_errno(errno, "fstat", path_.native());
+  return s.st_ino;
+}
+
+void pool_file::grow(std::uint64_t size, bool durable) const {
+  const std::uint64_t before = this->size();
+  if (size <= before) return;
+  const int failed = posix_fallocate(descriptor_, static_cast<off_t>(before), static_cast<off_t>(size - before));
+  if (failed != 0) {
+    shrink(before);  // some file systems leave a part of it behind
+    raise_errno(failed, fmt::format("growing the store from {} to {} bytes", before, size), path_.native());
+  }
+  if (durable && fsync(descriptor_) != 0) raise_errno(errno, "fsync", path_.native());
+}
+
+void pool_file::undo_creation() const noexcept {
+  shrink(0);
+  if (created_) ::unlink(path_.c_str());
+}
+
+void pool_file::shrink(std::uint64_t size) const noexcept {
+  // failing leaves unused bytes at the end, which is harmless
+  if (ftruncate(descriptor_, static_cast<off_t>(size)) != 0) return;
+}
+
+void pool_file::sync_with_directory() const {
+  if (fsync(descriptor_) != 0) raise_errno(errno, "fsync", path_.native());
+  auto directory = path_.parent_path();
+  if (directory.empty()) directory = ".";
+  const int d = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (d < 0) raise_errno(errno, "opening its directory", path_.native());
+  const int failed = fsync(d) != 0 ? errno : 0;
+  ::close(d);
+  // some file systems cannot sync directories and say so; their names are as durable as they get
+  if (failed != 0 && failed != EINVAL && failed != ENOTSUP)
+    raise_errno(failed, "fsync of its directory", path_.native());
+}
+
+std::uint64_t pool_file::device_capacity() const noexcept {
+  struct statvfs s {};
+  if (fstatvfs(descriptor_, &s) != 0) return 0;
+  return static_cast<std::uint64_t>(s.f_blocks) * s.f_frsize;
+}
+
+std::string pool_file::filesystem_name() const {
+  const unsigned long magic = filesystem_magic(descriptor_);
+  for (const auto& t : filesystem_types) {
+    if (t.magic == magic) return t.name;
+  }
+  return fmt::format("{:#x}", magic);
+}
+
+bool pool_file::on_memory_filesystem() const noexcept {
+  const unsigned long magic = filesystem_magic(descriptor_);
+  return magic == TMPFS_MAGIC || magic == ramfs_magic || magic == HUGETLBFS_MAGIC;
+}
+
+bool pool_file::is_dax() const noexcept {
+  struct statx s {};
+  if (statx(descriptor_, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &s) != 0) return false;
+  return (s.stx_attributes_mask & s.stx_attributes & STATX_ATTR_DAX) != 0;
+}
+
+}  // namespace icecore

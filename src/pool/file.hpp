@@ -1,0 +1,56 @@
+// A pool file and its lock.
+//
+// One process writes a pool, or any number read it: an open-file-description lock on the whole file, exclusive or
+// shared. Errors: errc::no_such_store, store_exists, not_a_store, permission, locked, no_space, io, each naming the
+// path.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "icecore/options.hpp"
+
+namespace icecore {
+
+/// A file descriptor with its path, locked from construction to destruction.
+class pool_file {
+ public:
+  pool_file(const std::filesystem::path& path, access how, creation create);
+  ~pool_file();
+  pool_file(const pool_file&) = delete;
+  pool_file& operator=(const pool_file&) = delete;
+
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+  [[nodiscard]] std::uint64_t size() const;
+  [[nodiscard]] std::uint64_t inode() const;
+  /// Grows the file to `size` with every block allocated, so that no later store can fail; durable if `durable`.
+  void grow(std::uint64_t size, bool durable) const;
+  void shrink(std::uint64_t size) const noexcept;
+  /// Leaves things as they were before a creation that failed: no file, or an empty one if there was one.
+  void undo_creation() const noexcept;
+  /// Makes the file's name durable: syncs the file and its directory.
+  void sync_with_directory() const;
+
+  /// Bytes the file system can hold at most.
+  [[nodiscard]] std::uint64_t device_capacity() const noexcept;
+  [[nodiscard]] std::string filesystem_name() const;
+  /// tmpfs, ramfs and hugetlbfs: gone at power off.
+  [[nodiscard]] bool on_memory_filesystem() const noexcept;
+  /// The file system maps this file's pages directly (DAX), as the kernel says.
+  [[nodiscard]] bool is_dax() const noexcept;
+
+ private:
+  void lock(access how) const;
+  [[noreturn]] void raise_locked(access how) const;
+  void check_kind() const;
+
+  std::filesystem::path path_;
+  std::uint64_t process_;  // fork generation that took the lock
+  int descriptor_ = -1;
+  bool created_ = false;
+};
+
+}  // namespace icecore

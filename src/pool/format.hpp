@@ -1,0 +1,191 @@
+// What is on media: the one truth about every byte of a pool file. docs/format.md tells it in prose.
+//
+// All numbers are little-endian; every structure starts at a multiple of 8. Zeroed media is a valid empty object: a
+// zero kind is "nothing here", link 0 is null, stamp 0 is "not stamped yet", a zero root is "never written".
+//
+//   offset 0        root A     4 KiB   } the valid one with the greater sequence counts
+//   offset 4096     root B     4 KiB   }
+//   offset 8192     live page  4 KiB   what only this boot of the machine may trust: the clock, the writer's pid
+//   offset 12288    zero, reserved
+//   offset 65536    segments: each a whole number of 64 KiB granules, a 64-byte header, then records front to back
+//
+// A record starts where the one before it ended, or after at most record_padding_max zero bytes.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "pool/link.hpp"
+
+namespace icecore::format {
+
+inline constexpr std::uint64_t magic = 0x0045524f43454349U;  // "ICECORE\0"
+inline constexpr std::uint32_t byte_order_mark = 0x01020304U;
+inline constexpr std::uint16_t version_major = 1;  // a reader refuses another major version
+inline constexpr std::uint16_t version_minor = 0;  // a writer refuses a greater minor version
+
+inline constexpr std::uint64_t page_size = 4096;
+inline constexpr std::uint64_t granule_size = 64 * 1024;
+inline constexpr std::uint64_t root_a_offset = 0;
+inline constexpr std::uint64_t root_b_offset = page_size;
+inline constexpr std::uint64_t live_page_offset = 2 * page_size;
+inline constexpr std::uint64_t first_segment_offset = granule_size;
+inline constexpr std::uint64_t cache_line_size = 64;
+
+// ---- Words that check themselves
+// -------------------------------------------------------------------------------------
+
+/// A stamp word: bits 0-47 version, 48-62 check, 63 "persisted" (volatile in meaning: set only after the record is
+/// durable, never needed on media). Zero: not stamped. A batch record's stamp may also be `stamp_ready`.
+inline constexpr unsigned stamp_check_bits = 15;
+inline constexpr std::uint64_t stamp_version_mask = (std::uint64_t{1} << 48) - 1;
+inline constexpr std::uint64_t stamp_persisted = std::uint64_t{1} << 63;
+inline constexpr std::uint64_t stamp_check_mask = ~(stamp_version_mask | stamp_persisted);
+/// All records of the batch are linked (and under operation durability persisted): whoever comes may stamp it.
+inline constexpr std::uint64_t stamp_ready = stamp_persisted;
+
+// ---- Root
+// ------------------------------------------------------------------------------------------------------------
+
+enum class root_state : std::uint8_t {
+  clean = 1,  ///< closed: the certificate covers every record
+  open = 2,   ///< a writer has it, or died with it
+};
+
+/// OFFSET SIZE MEANING
+struct root {
+  std::uint64_t magic;              //    0    8
+  std::uint32_t byte_order;         //    8    4  byte_order_mark as the writer's machine stores it
+  std::uint16_t version_major;      //   12    2
+  std::uint16_t version_minor;      //   14    2
+  std::uint64_t sequence;           //   16    8  counts root writes; the greater valid one is the root
+  std::uint8_t pool_id[16];         //   24   16  random, seeds every checksum
+  std::uint16_t pool_number;        //   40    2  this file's number in links
+  std::uint16_t pool_count;         //   42    2  files of the store
+  std::uint32_t granule_size;       //   44    4
+  std::uint64_t file_size;          //   48    8  the file is at least this long
+  std::uint64_t clock;              //   56    8  the open version when this root was written
+  std::uint64_t clock_limit;        //   64    8  no version >= this was ever given out
+  std::uint64_t durable_version;    //   72    8  D: records stamped <= D are certified, 0: none beyond the fills
+  std::uint64_t certified_records;  //   80    8  number of certified records
+  std::uint64_t certified_sum;      //   88    8  sum of their record_digest()s
+  root_state state;                 //   96    1
+  std::uint8_t durability;          //   97    1  of the session that wrote this root (icecore::durability)
+  std::uint8_t index;               //   98    1  icecore::index_kind
+  std::uint8_t zero_1[5];           //   99    5
+  std::uint8_t boot_id[16];         //  104   16  of the machine's boot in which it was written
+  std::uint64_t inode;              //  120    8  of the pool file, to tell a copy made under a live writer
+  std::int64_t created_ns;          //  128    8  since 1970-01-01 UTC
+  std::uint64_t used_end;           //  136    8  end of the last segment, when state is clean
+  std::uint8_t zero_2[3948];        //  144
+  std::uint32_t crc;                // 4092    4  CRC32C of bytes 0-4091
+};
+static_assert(sizeof(root) == page_size);
+static_assert(offsetof(root, pool_id) == 24 && offsetof(root, file_size) == 48 && offsetof(root, state) == 96);
+static_assert(offsetof(root, boot_id) == 104 && offsetof(root, used_end) == 136 && offsetof(root, crc) == 4092);
+static_assert(std::is_trivially_copyable_v<root>);
+
+// ---- Live page
+// -------------------------------------------------------------------------------------------------------
+
+/// Trusted only by the boot that wrote it.
+struct live_page {
+  std::atomic<std::uint64_t> clock;  //    0    8  the open version, plain
+  std::uint8_t zero_1[56];           //    8   56  the clock has its cache line to itself
+  std::uint64_t writer_pid;          //   64    8
+  char writer_host[64];              //   72   64  zero-terminated
+};
+static_assert(sizeof(live_page) == 136 && offsetof(live_page, writer_pid) == 64);
+
+// ---- Segment
+// ---------------------------------------------------------------------------------------------------------
+
+inline constexpr std::uint32_t segment_magic = 0x47455349U;  // "ISEG"
+
+struct segment_header {
+  std::uint32_t magic;       //  0  4
+  std::uint32_t granules;    //  4  4  size of the segment
+  std::uint32_t generation;  //  8  4  times this space was given out; seeds the records' checksums
+  std::uint32_t crc;         // 12  4  CRC32C of magic, granules, generation, seeded with pool id and offset
+  std::uint64_t fill;        // 16  8  checked word: all bytes below this offset in the segment are certified
+  std::uint8_t zero[40];     // 24 40
+};
+static_assert(sizeof(segment_header) == 64 && offsetof(segment_header, fill) == 16);
+
+// ---- Records
+// ---------------------------------------------------------------------------------------------------------
+
+enum class record_kind : std::uint8_t {
+  none = 0,    ///< nothing here
+  entry = 1,   ///< a key and its first record
+  insert = 2,  ///< a later insert
+  remove = 3,  ///< a later remove
+  batch = 4,   ///< the stamp of an atomic batch
+  tag = 5,     ///< a named or timed tag
+};
+
+inline constexpr std::uint8_t flag_batched = 1;        ///< a batch link follows the header; its stamp decides
+inline constexpr std::uint8_t flag_large_value = 2;    ///< the value's own CRC follows; `crc` leaves the value out
+inline constexpr std::uint8_t flag_removed_first = 4;  ///< an entry whose first record is a removal (batches only)
+inline constexpr std::uint8_t flags_known = flag_batched | flag_large_value | flag_removed_first;
+
+/// Values at least this large carry a CRC of their own and are checked when first read instead of at opening.
+inline constexpr std::uint32_t large_value_size = 4096;
+/// Large values start at a multiple of this, for vector instructions and direct I/O of their users.
+inline constexpr std::uint64_t large_value_alignment = 64;
+/// Zero bytes between two records of a segment are at most this many.
+inline constexpr std::uint64_t record_padding_max = 64;
+
+/// The first 24 bytes of every record.
+struct record_header {
+  record_kind kind;                  //  0  1  never zero, so that a record's first word is not
+  std::uint8_t flags;                //  1  1
+  std::uint16_t key_size;            //  2  2  entry: key bytes; tag: name bytes; else 0
+  std::uint32_t crc;                 //  4  4  of all bytes but this, the stamp, an entry's head, a large value
+  std::atomic<std::uint64_t> stamp;  //  8  8
+  std::uint32_t value_size;          // 16  4  insert, entry: value bytes; tag: note bytes; else 0
+  std::uint32_t depth;               // 20  4  place in the history, 1 for the first; batch: records in it; tag: 0
+};
+static_assert(sizeof(record_header) == 24 && offsetof(record_header, stamp) == 8);
+
+/// Followed by the extensions, the key (padded to 8 with zeros), the value.
+struct entry_header {
+  record_header record;             //  0 24
+  std::atomic<std::uint64_t> head;  // 24  8  link to the newest record; 0: this one. Recomputed at opening
+};
+static_assert(sizeof(entry_header) == 32 && offsetof(entry_header, head) == 24);
+
+/// Followed by the extensions and the value.
+struct update_header {
+  record_header record;  //  0 24
+  link entry;            // 24  8
+  link older;            // 32  8  the key's record before this one
+  link jump;             // 40  8  an older ancestor: skew-binary, see history/history.hpp
+};
+static_assert(sizeof(update_header) == 48 && offsetof(update_header, jump) == 40);
+
+struct batch_header {
+  record_header record;  //  0 24
+};
+static_assert(sizeof(batch_header) == 24);
+
+/// Followed by the name (padded to 8 with zeros) and the note. Its stamp is the version that it tags.
+struct tag_header {
+  record_header record;  //  0 24
+  std::int64_t time_ns;  // 24  8
+};
+static_assert(sizeof(tag_header) == 32);
+
+// Extensions, in this order, each 8 bytes and present by its flag:
+//   flag_batched      link to the batch record
+//   flag_large_value  CRC32C of the value (4 bytes), zero (4 bytes)
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(std::atomic<std::uint64_t>) == 8);
+
+[[nodiscard]] constexpr std::uint64_t round_up(std::uint64_t n, std::uint64_t multiple) noexcept {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace icecore::format

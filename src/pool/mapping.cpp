@@ -1,0 +1,62 @@
+#include "pool/mapping.hpp"
+
+#include <utility>
+
+#include "base/raise.hpp"
+#include "pool/format.hpp"
+
+namespace icecore {
+
+mapping::mapping(int descriptor, std::string path, std::uint64_t capacity, bool shared)
+    : path_(std::move(path)), capacity_(format::round_up(capacity, std::uint64_t{2} << 20)), shared_(shared) {
+  check(pmem2_source_from_fd(&source_, descriptor), "pmem2_source_from_fd");
+  // address space may be limited (ulimit -v): take what there is
+  while (pmem2_vm_reservation_new(&reservation_, nullptr, capacity_) != 0) {
+    capacity_ = format::round_up(capacity_ / 2, std::uint64_t{2} << 20);
+    if (capacity_ < (std::uint64_t{64} << 20)) {
+      pmem2_source_delete(&source_);
+      raise(errc::io, "{}: cannot reserve {} bytes of address space: {}", path_, capacity_, pmem2_errormsg());
+    }
+  }
+  base_ = static_cast<std::byte*>(pmem2_vm_reservation_get_address(reservation_));
+}
+
+mapping::~mapping() {
+  for (auto*& map : maps_) pmem2_map_delete(&map);
+  if (reservation_ != nullptr) pmem2_vm_reservation_delete(&reservation_);
+  if (source_ != nullptr) pmem2_source_delete(&source_);
+}
+
+void mapping::extend(std::uint64_t size) {
+  if (size <= size_) return;
+  if (size > capacity_) {
+    raise(errc::no_space, "{}: the store would need {} bytes of addresses but only {} could be reserved", path_, size,
+          capacity_);
+  }
+  pmem2_config* config = nullptr;
+  check(pmem2_config_new(&config), "pmem2_config_new");
+  pmem2_map* map = nullptr;
+  int result = pmem2_config_set_required_store_granularity(config, PMEM2_GRANULARITY_PAGE);
+  if (result == 0) result = pmem2_config_set_offset(config, size_);
+  if (result == 0) result = pmem2_config_set_length(config, size - size_);
+  if (result == 0) result = pmem2_config_set_sharing(config, shared_ ? PMEM2_SHARED : PMEM2_PRIVATE);
+  if (result == 0) result = pmem2_config_set_vm_reservation(config, reservation_, size_);
+  if (result == 0) {
+    maps_.reserve(maps_.size() + 1);
+    result = pmem2_map_new(&map, config, source_);
+  }
+  pmem2_config_delete(&config);
+  check(result, "pmem2_map_new");
+  maps_.push_back(map);
+  size_ = size;
+}
+
+pmem2_granularity mapping::granularity() const noexcept { return pmem2_map_get_store_granularity(maps_.front()); }
+
+void mapping::check(int result, const char* call) const {
+  if (result == 0) return;
+  if (result == -ENOMEM) throw std::bad_alloc();
+  raise(errc::io, "{}: {} failed: {}", path_, call, pmem2_errormsg());
+}
+
+}  // namespace icecore

@@ -1,0 +1,146 @@
+#include "pool/persist.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/raise.hpp"
+#include "pool/format.hpp"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
+namespace icecore {
+namespace {
+
+// Our own flush of cache lines, for memory file systems only: libpmem2 takes these for page media and would msync.
+// On real persistent memory libpmem2's functions are used.
+#if defined(__x86_64__)
+template <typename Flush>
+void for_each_line(const void* data, std::size_t size, Flush flush_line) noexcept {
+  const auto first = reinterpret_cast<std::uintptr_t>(data) & ~(format::cache_line_size - 1);
+  const auto end = reinterpret_cast<std::uintptr_t>(data) + size;
+  for (auto line = first; line < end; line += format::cache_line_size) flush_line(reinterpret_cast<char*>(line));
+}
+
+// the instructions as assembly: an intrinsic would need its whole call chain compiled for a newer processor
+void flush_clwb(const void* data, std::size_t size) {
+  for_each_line(data, size, [](char* line) { asm volatile("clwb %0" : "+m"(*line)); });
+}
+void flush_clflushopt(const void* data, std::size_t size) {
+  for_each_line(data, size, [](char* line) { asm volatile("clflushopt %0" : "+m"(*line)); });
+}
+void flush_clflush(const void* data, std::size_t size) {
+  for_each_line(data, size, [](char* line) { _mm_clflush(line); });
+}
+void drain_sfence() { _mm_sfence(); }
+
+struct emulation {
+  pmem2_flush_fn flush;
+  const char* name;
+};
+
+emulation best_line_flush() noexcept {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0) {
+    if ((b & (1U << 24)) != 0) return {flush_clwb, "clwb"};
+    if ((b & (1U << 23)) != 0) return {flush_clflushopt, "clflushopt"};
+  }
+  return {flush_clflush, "clflush"};
+}
+#else
+void drain_sfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+void flush_nothing(const void*, std::size_t) {}
+struct emulation {
+  pmem2_flush_fn flush;
+  const char* name;
+};
+emulation best_line_flush() noexcept { return {flush_nothing, "none"}; }
+#endif
+
+}  // namespace
+
+persistence::persistence(int descriptor, std::string path, medium on, durability mode, pmem2_flush_fn flush_function,
+                         pmem2_drain_fn drain_function, bool caches_persist)
+    : descriptor_(descriptor), path_(std::move(path)) {
+  switch (on) {
+    case medium::persistent_memory:
+      if (mode == durability::operation) {
+        flush_ = flush_function;
+        drain_ = drain_function;
+        method_ = caches_persist ? "eADR" : best_line_flush().name;
+        return;
+      }
+      break;
+    case medium::memory:
+      if (mode == durability::operation) {
+        const emulation lines = best_line_flush();
+        flush_ = lines.flush;
+        drain_ = drain_sfence;
+        method_ = lines.name;
+        return;
+      }
+      break;
+    case medium::block_device:
+      break;
+  }
+  // the other modes sync seldom and everything: the kernel knows which pages (on DAX too) are dirty
+  pages_ = true;
+  method_ = "fdatasync";
+}
+
+void persistence::persist(const void* data, std::size_t size) {
+  flush(data, size);
+  sync();
+}
+
+void persistence::sync() {
+  fence();
+  if (!pages_) return;
+  std::unique_lock lock(mutex_);
+  // a sync that is running may have begun before our stores: only one begun after now counts
+  const std::uint64_t wanted = started_ + 1;
+  while (completed_ < wanted) {
+    if (poisoned()) {
+      lock.unlock();
+      raise_poisoned();
+    }
+    if (running_) {
+      synced_.wait(lock);
+      continue;
+    }
+    running_ = true;
+    const std::uint64_t mine = ++started_;
+    lock.unlock();
+    const int failed = fdatasync(descriptor_) != 0 ? errno : 0;
+    if (failed != 0) {
+      poison(fmt::format("fdatasync failed: {}", std::strerror(failed)));
+    }
+    lock.lock();
+    running_ = false;
+    if (failed == 0) completed_ = mine;
+    synced_.notify_all();
+  }
+}
+
+void persistence::poison(const std::string& reason) {
+  const std::scoped_lock lock(mutex_);
+  if (poisoned()) return;
+  poison_reason_ = reason;
+  poisoned_.store(true, std::memory_order_relaxed);  // relaxed: the reason is read under the mutex
+}
+
+void persistence::raise_poisoned() const {
+  const std::scoped_lock lock(mutex_);
+  raise(errc::poisoned, "{}: the store takes no more operations: {}; close it and open it again to recover", path_,
+        poison_reason_);
+}
+
+}  // namespace icecore

@@ -1,0 +1,77 @@
+// How bytes reach the media: cache lines flushed and fenced, or pages synced.
+//
+//   persist.flush(record, size);  persist.fence();      // cache lines: now durable
+//   persist.sync();                                     // pages: all that was stored before is durable
+//
+// Every flush, fence and sync of the store goes through this page; nothing else touches durability.
+// Threads: all functions from any thread. sync() is a group commit: one fdatasync serves all who wait.
+// Errors: a failed sync poisons: the kernel has marked the pages clean, so what is on media is unknown and a retry
+// would
+//   lie. sync() throws errc::poisoned from then on.
+#pragma once
+
+#include <libpmem2.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "icecore/options.hpp"
+
+namespace icecore {
+
+class persistence {
+ public:
+  /// Nothing is done at all: a private mapping, which no one else sees.
+  persistence() = default;
+  /// What the mode needs on this medium. The functions are libpmem2's; on a memory file system (emulated) our own take
+  /// their place, since libpmem2 would msync there.
+  persistence(int descriptor, std::string path, medium on, durability mode, pmem2_flush_fn flush_function,
+              pmem2_drain_fn drain_function, bool caches_persist);
+
+  /// Starts writing the cache lines of a range back; durable after the next fence. Does nothing on page media.
+  void flush(const void* data, std::size_t size) const noexcept {
+    if (flush_ != nullptr) flush_(data, size);
+  }
+  /// All flushes of this thread before it are durable when it returns.
+  void fence() const noexcept {
+    if (drain_ != nullptr) drain_();
+  }
+  /// Makes one structure durable at once, on any medium: flush and fence, or sync.
+  void persist(const void* data, std::size_t size);
+  /// Page media: everything stored before is durable when it returns. Cache-line media: a fence.
+  void sync();
+
+  /// Whether flush and fence are what makes data durable.
+  [[nodiscard]] bool by_cache_lines() const noexcept { return flush_ != nullptr; }
+  /// Whether sync() does anything.
+  [[nodiscard]] bool by_pages() const noexcept { return pages_; }
+  [[nodiscard]] bool poisoned() const noexcept {
+    return poisoned_.load(std::memory_order_relaxed);  // relaxed: a flag that only ever rises, no data goes with it
+  }
+  /// Marks the store as unusable; later operations throw errc::poisoned with this reason.
+  void poison(const std::string& reason);
+  [[noreturn]] void raise_poisoned() const;
+  [[nodiscard]] const char* method() const noexcept { return method_; }
+
+ private:
+  pmem2_flush_fn flush_ = nullptr;
+  pmem2_drain_fn drain_ = nullptr;
+  bool pages_ = false;
+  int descriptor_ = -1;
+  std::string path_;
+  const char* method_ = "none";
+  std::atomic<bool> poisoned_{false};
+
+  mutable std::mutex mutex_;
+  std::condition_variable synced_;
+  std::uint64_t started_ = 0;    // syncs begun
+  std::uint64_t completed_ = 0;  // the last one of them that ended well
+  bool running_ = false;
+  std::string poison_reason_;
+};
+
+}  // namespace icecore

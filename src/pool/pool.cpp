@@ -1,0 +1,306 @@
+#include "pool/pool.hpp"
+
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+
+#include "base/raise.hpp"
+#include "base/sanitizer.hpp"
+
+namespace icecore {
+namespace {
+
+constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
+constexpr std::uint64_t initial_file_size = mebibyte;
+constexpr std::uint64_t growth_min = mebibyte;
+constexpr std::uint64_t growth_max = 1024 * mebibyte;
+constexpr std::uint64_t capacity_min = 1024 * mebibyte;
+constexpr std::uint64_t capacity_max = std::uint64_t{addresses_are_scarce ? 8 : 16 * 1024} << 30;
+/// Versions a crash may skip: the clock may run this far before the root must be written again.
+constexpr std::uint64_t first_clock_limit = std::uint64_t{1} << 20;
+
+bool all_zero(const std::byte* from, std::uint64_t size) noexcept {
+  return std::all_of(from, from + size, [](std::byte b) { return b == std::byte{0}; });
+}
+
+std::uint32_t seed_of(const format::root& r) noexcept { return crc32c(0x1cec02e5U, r.pool_id, sizeof r.pool_id); }
+
+std::uint32_t header_crc(const format::segment_header& h, std::uint32_t pool_seed, std::uint64_t offset) noexcept {
+  return crc32c(crc32c(pool_seed, offset), &h, offsetof(format::segment_header, crc));
+}
+
+int hex_digit(char c) noexcept {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
+}
+
+}  // namespace
+
+void read_boot_id(std::uint8_t (&id)[16]) noexcept {
+  std::memset(id, 0, sizeof id);
+  std::ifstream in("/proc/sys/kernel/random/boot_id");
+  std::size_t digits = 0;
+  for (char c; digits < 32 && in.get(c);) {
+    const int d = hex_digit(c);
+    if (d < 0) continue;
+    id[digits / 2] = static_cast<std::uint8_t>((id[digits / 2] << 4) | d);
+    ++digits;
+  }
+}
+
+pool::pool(const std::filesystem::path& path, const options& opening)
+    : file_(path, opening.access, opening.creation), shared_(opening.access == access::read_write) {
+  const std::uint64_t size = file_.size();
+  const std::uint64_t capacity =
+      std::clamp(std::max(file_.device_capacity(), size) + growth_max, capacity_min, std::max(capacity_max, size));
+  mapping_ = std::make_unique<mapping>(file_.descriptor(), path.native(), capacity, shared_);
+  if (size == 0) {
+    create(opening);
+    return;
+  }
+  const std::uint64_t whole_pages = size / format::page_size * format::page_size;
+  if (whole_pages < 3 * format::page_size) {
+    raise(errc::not_a_store, "{}: {} bytes are too few for an icecore store; give another path or remove the file",
+          path.native(), size);
+  }
+  mapping_->extend(whole_pages);
+  base_ = mapping_->base();
+  const auto newest = newest_root(base_);
+  if (!newest) {
+    // a crash between making the file and writing its first root leaves zeros: a valid empty object
+    if (size <= initial_file_size && all_zero(base_, whole_pages)) {
+      create(opening);
+      return;
+    }
+    const auto& a = *reinterpret_cast<const format::root*>(base_);
+    const bool swapped = a.magic == __builtin_bswap64(format::magic) ||
+                         (a.magic == format::magic && a.byte_order == __builtin_bswap32(format::byte_order_mark));
+    if (!swapped && a.magic != format::magic) {
+      raise(errc::not_a_store, "{}: is not an icecore store (no magic at its start)", path.native());
+    }
+    if (swapped) {
+      raise(errc::unsupported_format, "{}: written by a machine of other byte order; dump it there and load it here",
+            path.native());
+    }
+    raise(errc::damaged, "{}: both root pages are damaged (bytes 0-8191): {}", path.native(), *root_defect(a));
+  }
+  check_root(*newest, opening);
+  codec_ = word_codec(seed_of(*newest));
+  choose_durability(opening, *newest);
+  roots_ = std::make_unique<root_pages>(base_, *newest, *persist_);
+}
+
+void pool::create(const options& opening) {
+  if (!shared_) raise(errc::not_a_store, "{}: is empty; open it for writing first", file_.path().native());
+  if (opening.creation == creation::open_existing) {
+    raise(errc::no_such_store, "{}: is empty, and creating a store was not asked for", file_.path().native());
+  }
+  try {
+    write_first_root(opening);
+  } catch (...) {
+    file_.undo_creation();
+    throw;
+  }
+}
+
+void pool::write_first_root(const options& opening) {
+  file_.grow(initial_file_size, false);
+  mapping_->extend(initial_file_size);
+  base_ = mapping_->base();
+  format::root r{};
+  r.magic = format::magic;
+  r.byte_order = format::byte_order_mark;
+  r.version_major = format::version_major;
+  r.version_minor = format::version_minor;
+  if (getrandom(r.pool_id, sizeof r.pool_id, 0) != sizeof r.pool_id) {
+    raise_errno(errno, "getrandom", file_.path().native());
+  }
+  r.pool_count = 1;
+  r.granule_size = format::granule_size;
+  r.file_size = initial_file_size;
+  r.clock = 1;
+  r.clock_limit = first_clock_limit;
+  r.state = format::root_state::clean;
+  r.index = static_cast<std::uint8_t>(opening.index);
+  r.inode = file_.inode();
+  r.created_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  r.used_end = format::first_segment_offset;
+  codec_ = word_codec(seed_of(r));
+  choose_durability(opening, r);
+  r.durability = static_cast<std::uint8_t>(durability_.mode);
+  read_boot_id(r.boot_id);
+  roots_ = std::make_unique<root_pages>(base_, r, *persist_);
+  file_.sync_with_directory();
+  roots_->update([](format::root&) {});
+}
+
+void pool::check_root(const format::root& r, const options& opening) const {
+  const auto& path = file_.path().native();
+  if (r.version_major != format::version_major) {
+    raise(errc::unsupported_format, "{}: has format {}.{}; this icecore reads format {}", path, r.version_major,
+          r.version_minor, format::version_major);
+  }
+  if (r.version_minor > format::version_minor && shared_) {
+    raise(errc::unsupported_format, "{}: has format {}.{}, newer than {}.{}: it can be opened for reading only", path,
+          r.version_major, r.version_minor, format::version_major, format::version_minor);
+  }
+  if (r.granule_size != format::granule_size || r.pool_count != 1 || r.pool_number != 0) {
+    raise(errc::unsupported_format, "{}: has granules of {} bytes and is file {} of {}; this icecore cannot read that",
+          path, r.granule_size, r.pool_number + 1, r.pool_count);
+  }
+  if (r.index != static_cast<std::uint8_t>(index_kind::btree)) {
+    raise(errc::unsupported_format, "{}: uses index {}, which this icecore does not have", path, r.index);
+  }
+  if (file_.size() < r.file_size) {
+    raise(errc::truncated, "{}: is {} bytes long but was {}: its end is missing", path, file_.size(), r.file_size);
+  }
+  if (opening.creation == creation::create_new) {
+    raise(errc::store_exists, "{}: a new store was asked for but there is one", path);
+  }
+  if (r.state == format::root_state::open && r.inode != file_.inode() && !opening.accept_copy) {
+    raise(errc::copied,
+          "{}: is a copy, made or moved before its writer had closed it; if that writer was dead by then, accept the "
+          "copy (options::accept_copy, --accept-copy)",
+          path);
+  }
+}
+
+void pool::choose_durability(const options& opening, const format::root& r) {
+  durability_.filesystem = file_.filesystem_name();
+  if (!shared_) {
+    // a private mapping tells nothing of the medium; the mode is that of the last writer
+    durability_.medium = file_.on_memory_filesystem() ? medium::memory
+                         : file_.is_dax()             ? medium::persistent_memory
+                                                      : medium::block_device;
+    durability_.mode = static_cast<icecore::durability>(r.durability);
+    durability_.emulated = durability_.medium == medium::memory && durability_.mode != durability::none;
+    persist_ = std::make_unique<persistence>();
+    durability_.flush_method = persist_->method();
+    return;
+  }
+  const pmem2_granularity granularity = mapping_->granularity();
+  durability_.medium = file_.on_memory_filesystem()            ? medium::memory
+                       : granularity == PMEM2_GRANULARITY_PAGE ? medium::block_device
+                                                               : medium::persistent_memory;
+  auto mode = opening.durability;
+  if (mode == durability::best_available) {
+    mode = durability_.medium == medium::persistent_memory ? durability::operation
+           : durability_.medium == medium::block_device    ? durability::tag
+                                                           : durability::none;
+  }
+  durability_.mode = mode;
+  durability_.emulated = durability_.medium == medium::memory && mode != durability::none;
+  if (durability_.emulated && !opening.emulate_durability) {
+    raise(errc::not_durable,
+          "{}: {} is memory and forgets at power off: durability '{}' cannot be given there; use another device, "
+          "durability none, or ask for emulation",
+          file_.path().native(), durability_.filesystem, mode == durability::tag ? "tag" : "operation");
+  }
+  persist_ = std::make_unique<persistence>(file_.descriptor(), file_.path().native(), durability_.medium, mode,
+                                           mapping_->flush_function(), mapping_->drain_function(),
+                                           granularity == PMEM2_GRANULARITY_BYTE);
+  durability_.flush_method = persist_->method();
+}
+
+segment pool::allocate(std::uint64_t bytes) {
+  const std::uint64_t size = format::round_up(bytes + sizeof(format::segment_header), format::granule_size);
+  segment s;
+  {
+    const std::scoped_lock lock(mutex_);
+    s.offset = take_space(size);
+  }
+  s.size = size;
+  auto& h = header_of(s.offset);
+  // a generation above the old one makes what may be left on media fail its checksums
+  s.generation = h.generation + 1;
+  h.generation = s.generation;
+  h.granules = static_cast<std::uint32_t>(size / format::granule_size);
+  h.magic = format::segment_magic;
+  h.fill = 0;
+  h.crc = header_crc(h, codec_.pool_seed(), s.offset);
+  // P3; on page media the header becomes durable with the records, in the same sync
+  persist_->flush(&h, sizeof h);
+  persist_->fence();
+#ifdef MADV_POPULATE_WRITE
+  // one call instead of a page fault each; where the kernel is older the faults come as they do
+  if (size <= mebibyte) madvise(at(s.offset), size, MADV_POPULATE_WRITE);
+#endif
+  return s;
+}
+
+std::uint64_t pool::take_space(std::uint64_t size) {
+  if (const auto hole = free_.lower_bound(size); hole != free_.end()) {
+    const auto [hole_size, offset] = *hole;
+    free_.erase(hole);
+    if (hole_size > size) free_.emplace(hole_size - size, offset + size);
+    return offset;
+  }
+  if (used_end_ + size > mapping_->size()) grow_to(used_end_ + size);
+  const std::uint64_t offset = used_end_;
+  used_end_ += size;
+  return offset;
+}
+
+void pool::grow_to(std::uint64_t needed) {
+  const std::uint64_t now = mapping_->size();
+  const std::uint64_t step = format::round_up(std::clamp(now / 8, growth_min, growth_max), format::granule_size);
+  std::uint64_t size = std::max(needed, now + step);
+  const bool durable = persist_->by_pages() || durability_.medium == medium::persistent_memory;
+  try {
+    file_.grow(size, durable);
+  } catch (const error& e) {
+    if (e.code() != errc::no_space || size == needed) throw;
+    size = needed;  // the device is nearly full: take just what is needed
+    file_.grow(size, durable);
+  }
+  mapping_->extend(size);
+  roots_->update([size](format::root& r) { r.file_size = size; });
+}
+
+void pool::add_free(std::uint64_t offset, std::uint64_t size) {
+  const std::scoped_lock lock(mutex_);
+  free_.emplace(size, offset);
+}
+
+std::uint64_t pool::used_end() const {
+  const std::scoped_lock lock(mutex_);
+  return used_end_;
+}
+
+bool pool::valid_header(std::uint64_t offset) const noexcept {
+  const auto& h = header_of(offset);
+  return h.magic == format::segment_magic && h.granules != 0 &&
+         h.granules <= (mapping_->size() - offset) / format::granule_size &&
+         h.crc == header_crc(h, codec_.pool_seed(), offset);
+}
+
+segment pool::segment_at(std::uint64_t offset) const noexcept {
+  const auto& h = header_of(offset);
+  return {offset, h.granules * format::granule_size, h.generation};
+}
+
+std::optional<std::uint64_t> pool::fill_of(const segment& s) const noexcept {
+  const std::uint64_t word = header_of(s.offset).fill;
+  if (word == 0) return s.first_record();
+  const std::uint64_t fill = word & format::stamp_version_mask;
+  const bool good = codec_.valid(word, s.offset + offsetof(format::segment_header, fill)) &&
+                    (word & format::stamp_persisted) == 0 && fill >= sizeof(format::segment_header) && fill <= s.size;
+  if (!good) return std::nullopt;
+  return s.offset + fill;
+}
+
+void pool::set_fill(const segment& s, std::uint64_t end) const noexcept {
+  auto& h = header_of(s.offset);
+  const std::uint64_t word = codec_.encode(end - s.offset, s.offset + offsetof(format::segment_header, fill));
+  if (h.fill == word) return;
+  h.fill = word;
+  persist_->flush(&h, sizeof h);
+}
+
+}  // namespace icecore

@@ -1,0 +1,108 @@
+// A pool: the file in which a store's entries and records live, mapped in memory, given out in segments.
+//
+//   pool p(path, options);
+//   segment s = p.allocate(bytes);            // header durable, the rest zero
+//   std::byte* at = p.base() + s.offset;
+//
+// Threads: base(), at() and the persistence are free; allocate() and give_back() lock shortly.
+// Errors: those of opening (file.hpp), errc::no_space when the device is full: nothing has changed then.
+// Invariants:
+//   P3. A segment's header is durable (as far as the mode makes anything durable) before its first record.
+//   P4. All bytes of a segment behind its last record are zero.
+//   P5. Segments never overlap; each begins on a granule.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "icecore/options.hpp"
+#include "pool/checked_word.hpp"
+#include "pool/file.hpp"
+#include "pool/format.hpp"
+#include "pool/mapping.hpp"
+#include "pool/persist.hpp"
+#include "pool/root.hpp"
+
+namespace icecore {
+
+struct segment {
+  std::uint64_t offset = 0;  ///< of its header in the pool
+  std::uint64_t size = 0;    ///< bytes with the header
+  std::uint32_t generation = 0;
+
+  [[nodiscard]] std::uint64_t first_record() const noexcept { return offset + sizeof(format::segment_header); }
+  [[nodiscard]] std::uint64_t end() const noexcept { return offset + size; }
+};
+
+class pool {
+ public:
+  /// Opens or creates the file and maps all of it. Records are not looked at: that is recovery's business.
+  pool(const std::filesystem::path& path, const options& opening);
+
+  [[nodiscard]] std::byte* base() const noexcept { return base_; }
+  [[nodiscard]] std::byte* at(std::uint64_t offset) const noexcept { return base_ + offset; }
+  [[nodiscard]] std::uint64_t size() const noexcept { return mapping_->size(); }
+  /// Bytes the pool can grow to without moving.
+  [[nodiscard]] std::uint64_t capacity() const noexcept { return mapping_->capacity(); }
+  [[nodiscard]] bool shared() const noexcept { return shared_; }
+
+  [[nodiscard]] const word_codec& codec() const noexcept { return codec_; }
+  [[nodiscard]] root_pages& roots() const noexcept { return *roots_; }
+  [[nodiscard]] persistence& persist() const noexcept { return *persist_; }
+  [[nodiscard]] pool_file& file() noexcept { return file_; }
+  [[nodiscard]] const pool_file& file() const noexcept { return file_; }
+  [[nodiscard]] format::live_page& live() const noexcept {
+    return *reinterpret_cast<format::live_page*>(base_ + format::live_page_offset);
+  }
+  [[nodiscard]] const durability_info& durability() const noexcept { return durability_; }
+
+  /// A zeroed segment with room for `bytes` of records, its header durable (P3). Grows the file if it must.
+  [[nodiscard]] segment allocate(std::uint64_t bytes);
+  /// A hole that recovery found: free for allocate(), already zero.
+  void add_free(std::uint64_t offset, std::uint64_t size);
+  void set_used_end(std::uint64_t end) noexcept { used_end_ = end; }
+  [[nodiscard]] std::uint64_t used_end() const;
+
+  [[nodiscard]] format::segment_header& header_of(std::uint64_t offset) const noexcept {
+    return *reinterpret_cast<format::segment_header*>(base_ + offset);
+  }
+  /// Whether the header is one that allocate() wrote here and the segment lies inside the file.
+  [[nodiscard]] bool valid_header(std::uint64_t offset) const noexcept;
+  [[nodiscard]] segment segment_at(std::uint64_t offset) const noexcept;
+  /// The certified end of a segment's records (its fill), as an offset in the pool; its first record's if none.
+  /// Empty if the word is damaged.
+  [[nodiscard]] std::optional<std::uint64_t> fill_of(const segment& s) const noexcept;
+  void set_fill(const segment& s, std::uint64_t end) const noexcept;
+
+ private:
+  void create(const options& opening);
+  void write_first_root(const options& opening);
+  void check_root(const format::root& r, const options& opening) const;
+  void choose_durability(const options& opening, const format::root& r);
+  void grow_to(std::uint64_t needed);
+  std::uint64_t take_space(std::uint64_t size);
+
+  pool_file file_;
+  bool shared_;
+  std::unique_ptr<mapping> mapping_;
+  std::byte* base_ = nullptr;
+  std::unique_ptr<persistence> persist_;
+  std::unique_ptr<root_pages> roots_;
+  word_codec codec_{0};
+  durability_info durability_{};
+
+  mutable std::mutex mutex_;
+  std::uint64_t used_end_ = format::first_segment_offset;
+  std::multimap<std::uint64_t, std::uint64_t> free_;  // size -> offset
+};
+
+/// This boot of this machine, from the kernel; zeros if it does not tell.
+void read_boot_id(std::uint8_t (&id)[16]) noexcept;
+
+}  // namespace icecore

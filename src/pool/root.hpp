@@ -1,0 +1,45 @@
+// The root: what a pool says of itself, in two pages written in turn.
+//
+//   roots.update([](format::root& r) { r.file_size = larger; });    // durable when it returns
+//
+// Threads: update() from any thread; read() gives a copy.
+// Invariants:
+//   P1. At every instant, crash or not, one of the two pages holds a valid root: an update writes only the page that is
+//       not the newest, and the sequence number and the CRC make it count only when it is whole.
+//   P2. What a root promises (file size, clock limit, certified records) was durable before that root was written.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "pool/format.hpp"
+#include "pool/persist.hpp"
+
+namespace icecore {
+
+/// Why a root page cannot be used; empty if it can.
+[[nodiscard]] std::optional<std::string> root_defect(const format::root& r);
+
+/// The newest valid root of the two pages at `base`; empty if none is valid.
+[[nodiscard]] std::optional<format::root> newest_root(const std::byte* base);
+
+class root_pages {
+ public:
+  /// `base`: the mapped pool. `current`: the newest root, or for a new pool the first one, not yet written.
+  root_pages(std::byte* base, const format::root& current, persistence& persist)
+      : base_(base), current_(current), persist_(&persist) {}
+
+  [[nodiscard]] format::root read() const;
+  void update(const std::function<void(format::root&)>& change);
+
+ private:
+  mutable std::mutex mutex_;
+  std::byte* base_;
+  format::root current_;
+  persistence* persist_;
+};
+
+}  // namespace icecore

@@ -1,0 +1,121 @@
+// Atomic batches: all records linked, then one stamp for all.
+//
+// The batch record is placed first, so that the others can link to it, and filled last. Keys are linked in ascending
+// order: a writer that meets a record of an unready batch waits for that batch, so waiting always goes from a batch
+// that has come less far to one that is further along the keys, never in a circle.
+//
+// What a crash leaves at each point: before the batch's stamp is durable, nothing (recovery drops every record whose
+// batch record is invalid or unstamped); after it, everything, since all records were durable before it became ready.
+#include <algorithm>
+
+#include "base/raise.hpp"
+#include "store/core.hpp"
+
+namespace icecore {
+
+void batch::insert(std::string_view key, std::string_view value) {
+  if (key.size() > key_size_max) {
+    raise(errc::key_too_long, "a key of {} bytes: keys have at most {}", key.size(), key_size_max);
+  }
+  if (value.size() > value_size_max) {
+    raise(errc::value_too_large, "a value of {} bytes: values have at most {}", value.size(), value_size_max);
+  }
+  operations_.push_back({std::string(key), std::string(value)});
+}
+
+void batch::remove(std::string_view key) {
+  if (key.size() > key_size_max) {
+    raise(errc::key_too_long, "a key of {} bytes: keys have at most {}", key.size(), key_size_max);
+  }
+  operations_.push_back({std::string(key), std::nullopt});
+}
+
+namespace detail {
+namespace {
+
+/// The last operation on each key, ascending by key.
+std::vector<const batch::operation*> last_of_each_key(const batch& operations) {
+  std::vector<const batch::operation*> sorted;
+  sorted.reserve(operations.size());
+  for (const auto& o : operations.operations()) sorted.push_back(&o);
+  std::ranges::stable_sort(sorted, {}, [](const auto* o) -> std::string_view { return o->key; });
+  std::vector<const batch::operation*> last;
+  last.reserve(sorted.size());
+  for (const auto* o : sorted) {
+    if (!last.empty() && last.back()->key == o->key) {
+      last.back() = o;
+    } else {
+      last.push_back(o);
+    }
+  }
+  return last;
+}
+
+/// Room that surely suffices for the operation, whichever kind of record it needs.
+std::uint64_t room_for(const batch::operation& o) noexcept {
+  const std::size_t value_size = o.value ? o.value->size() : 0;
+  const auto as_entry = record_layout::of_entry(o.key.size(), value_size, true, !o.value);
+  const auto as_update = o.value ? record_layout::of_insert(value_size, true) : record_layout::of_remove(true);
+  return std::max(as_entry.size(), as_update.size()) + format::record_padding_max;
+}
+
+}  // namespace
+
+struct store_core::batch_run {
+  writer& w;
+  link batch_link;
+  std::vector<fresh_record> records;
+};
+
+version store_core::apply(const batch& operations) {
+  check_writable();
+  const auto todo = last_of_each_key(operations);
+  if (todo.empty()) return clock_->now();
+  const record_layout batch_layout = record_layout::of_batch();
+  std::uint64_t room = batch_layout.size() + format::record_padding_max;
+  for (const auto* o : todo) room += room_for(*o);
+
+  const writer_lease w(*writers_);
+  w->reserve(room);  // the last thing that may fail for want of space: nothing is linked yet
+  batch_run run{*w, w->allocate(batch_layout), {}};
+  run.records.reserve(todo.size());
+  try {
+    for (const auto* o : todo) link_batched(run, *o);
+  } catch (...) {
+    // what is linked cannot be unlinked: the batch stays unready, no reader ever sees it, reopening drops it
+    pool_->persist().poison("memory ran out in the middle of a batch");
+    throw;
+  }
+  for (const auto& fresh : run.records) {
+    pool_->persist().flush(histories_->at(fresh.at).address(), fresh.layout.size());
+  }
+  if (histories_->persists_on_read()) pool_->persist().sync();
+  const record b = histories_->at(run.batch_link);
+  b.fill(batch_layout, null_link, {}, {});
+  b.header().depth = static_cast<std::uint32_t>(run.records.size());
+  b.seal(w->seed_of(run.batch_link));
+  const version v = histories_->complete_batch(run.batch_link);
+  w->count(batch_layout, false, run.batch_link, b.header().crc, v);
+  for (const auto& fresh : run.records) finish(*w, fresh);
+  return v;
+}
+
+void store_core::link_batched(batch_run& run, const batch::operation& o) {
+  const std::string_view value = o.value ? std::string_view(*o.value) : std::string_view();
+  // a removal of a key that never was is recorded too: an insert of it by another thread may fall between here and the
+  // batch's instant, and must then come before the removal
+  const auto as_entry = record_layout::of_entry(o.key.size(), value.size(), true, !o.value);
+  const entered there = enter(run.w, {as_entry, run.batch_link, o.key, value});
+  if (there.fresh) {
+    run.records.push_back(*there.fresh);
+    return;
+  }
+  const auto layout = o.value ? record_layout::of_insert(value.size(), true) : record_layout::of_remove(true);
+  const fresh_record fresh{run.w.allocate(layout), layout};
+  histories_->at(fresh.at).fill(layout, run.batch_link, {}, value);
+  static_cast<void>(histories_->link_on_top(there.entry, fresh.at, run.w.seed_of(fresh.at), false));
+  run.records.push_back(fresh);
+}
+
+}  // namespace detail
+}  // namespace icecore

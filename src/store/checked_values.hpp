@@ -1,0 +1,50 @@
+// Which large values have been checked against their CRC. Opening checks the records but not the large values that lie
+// in the certified part of the pool; those are checked when first read, so that opening does not read terabytes of
+// tensors.
+//
+// A bit for each 4 KiB of the pool: a large value's record is longer than that, so no two share a bit.
+// Threads: all functions. Cost: one load where the value was checked before, one pass over the value where not.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "history/record.hpp"
+#include "pool/pool.hpp"
+
+namespace icecore::detail {
+
+class checked_values {
+ public:
+  /// `capacity`: bytes the pool can grow to. The bits take memory only where large values are.
+  explicit checked_values(std::uint64_t capacity);
+  ~checked_values();
+  checked_values(const checked_values&) = delete;
+  checked_values& operator=(const checked_values&) = delete;
+
+  void mark(link l) noexcept {
+    // release: whoever sees the bit may skip the check that came before it
+    word_of(l).fetch_or(mask_of(l), std::memory_order_release);
+  }
+
+  /// Returns if the record's large value is intact; errc::damaged with key, version and place if not.
+  void require_intact(const pool& in, record r, link l) {
+    if ((word_of(l).load(std::memory_order_acquire) & mask_of(l)) != 0) return;  // acquire: see mark()
+    check(in, r, l);
+  }
+
+ private:
+  void check(const pool& in, record r, link l);
+
+  [[nodiscard]] std::atomic<std::uint64_t>& word_of(link l) const noexcept {
+    return bits_[link_offset(l) / format::large_value_size / 64];
+  }
+  [[nodiscard]] static std::uint64_t mask_of(link l) noexcept {
+    return std::uint64_t{1} << (link_offset(l) / format::large_value_size % 64);
+  }
+
+  std::atomic<std::uint64_t>* bits_;
+  std::size_t size_bytes_;
+};
+
+}  // namespace icecore::detail

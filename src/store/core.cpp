@@ -1,0 +1,250 @@
+#include "store/core.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "base/raise.hpp"
+#include "base/threads.hpp"
+#include "index/btree/btree.hpp"
+#include "store/recovery.hpp"
+#include "store/scan.hpp"
+
+namespace icecore::detail {
+namespace {
+
+void check_sizes(std::string_view key, std::string_view value) {
+  if (key.size() > key_size_max) {
+    raise(errc::key_too_long, "a key of {} bytes: keys have at most {}", key.size(), key_size_max);
+  }
+  if (value.size() > value_size_max) {
+    raise(errc::value_too_large, "a value of {} bytes: values have at most {}", value.size(), value_size_max);
+  }
+}
+
+std::uint64_t huge_page_bytes_of_process() {
+  std::ifstream in("/proc/self/smaps_rollup");
+  std::uint64_t kibibytes = 0;
+  for (std::string name; in >> name;) {
+    std::uint64_t n = 0;
+    if (name == "AnonHugePages:" || name == "ShmemPmdMapped:" || name == "FilePmdMapped:") {
+      if (in >> n) kibibytes += n;
+    }
+    in.ignore(1 << 16, '\n');
+  }
+  return kibibytes * 1024;
+}
+
+}  // namespace
+
+store_core::store_core(const std::filesystem::path& path, const options& opening)
+    : pool_(std::make_unique<pool>(path, opening)), fork_generation_(fork_generation()) {
+  const format::root root = pool_->roots().read();
+  clock_ = std::make_unique<version_clock>(pool_->live().clock, &pool_->roots(), root.clock_limit);
+  const address_space space(pool_->base());
+  histories_ = std::make_unique<histories>(space, *clock_, pool_->codec(), pool_->persist(),
+                                           pool_->shared() && pool_->durability().mode == durability::operation);
+  keys_ = std::make_unique<entry_keys>(space);
+  // an entry takes more of the pool than of the index: no more addresses are needed than the pool has
+  index_ = index::make_btree(*keys_, {.huge_pages = opening.huge_pages, .size_max_bytes = pool_->capacity()});
+  writers_ = std::make_unique<writer_set>(*pool_);
+  checked_ = std::make_unique<checked_values>(std::max(pool_->capacity(), pool_->size()));
+  recovery(*this, opening).run();
+}
+
+store_core::~store_core() {
+  if (is_closed_ || fork_generation_ != fork_generation()) return;
+  try {
+    close();
+  } catch (...) {  // whoever wants to know calls close()
+  }
+}
+
+void store_core::check_usable() const {
+  if (fork_generation_ != fork_generation()) {
+    raise(errc::forked, "{}: used in a forked child of the process that opened it; open it again in the child",
+          pool_->file().path().native());
+  }
+  if (pool_->persist().poisoned()) pool_->persist().raise_poisoned();
+}
+
+void store_core::check_writable() const {
+  if (read_only()) raise(errc::read_only, "{}: was opened for reading only", pool_->file().path().native());
+  check_usable();
+}
+
+// ---- Single writes
+// ---------------------------------------------------------------------------------------------------
+
+version store_core::put(std::string_view key, std::string_view value) {
+  check_sizes(key, value);
+  check_writable();
+  const writer_lease w(*writers_);
+  const entered there = enter(*w, {record_layout::of_entry(key.size(), value.size(), false), null_link, key, value});
+  if (there.fresh) return finish(*w, *there.fresh);
+  const record_layout layout = record_layout::of_insert(value.size(), false);
+  const fresh_record fresh{w->allocate(layout), layout};
+  histories_->at(fresh.at).fill(layout, null_link, {}, value);
+  static_cast<void>(histories_->link_on_top(there.entry, fresh.at, w->seed_of(fresh.at), false));
+  return finish(*w, fresh);
+}
+
+std::optional<version> store_core::remove(std::string_view key) {
+  check_sizes(key, {});
+  check_writable();
+  const writer_lease w(*writers_);
+  const link entry = index_->find(key);
+  if (entry == null_link) return std::nullopt;
+  const record_layout layout = record_layout::of_remove(false);
+  const fresh_record fresh{w->allocate(layout), layout};
+  histories_->at(fresh.at).fill(layout, null_link, {}, {});
+  if (!histories_->link_on_top(entry, fresh.at, w->seed_of(fresh.at), true)) {
+    w->rewind(fresh.at, layout);
+    return std::nullopt;
+  }
+  return finish(*w, fresh);
+}
+
+/// Fills a new entry when the index asks for it; takes it back unless it is kept.
+class store_core::entry_filler final : public index::entry_maker {
+ public:
+  entry_filler(writer& w, const histories& past, const new_entry& what) : writer_(w), past_(past), what_(what) {}
+  ~entry_filler() {
+    // another thread was faster, or the index had no memory: no one has seen the entry
+    if (made_ != null_link && !kept_) writer_.rewind(made_, what_.layout);
+  }
+  entry_filler(const entry_filler&) = delete;
+  entry_filler& operator=(const entry_filler&) = delete;
+
+  [[nodiscard]] link make() override {
+    made_ = writer_.allocate(what_.layout);
+    const record r = past_.at(made_);
+    r.fill(what_.layout, what_.batch, what_.key, what_.value);
+    r.seal(writer_.seed_of(made_));
+    return made_;
+  }
+  /// Whether the key's entry is the one made here; it is kept then.
+  [[nodiscard]] bool keep_if(link entry) noexcept { return kept_ = made_ != null_link && made_ == entry; }
+
+ private:
+  writer& writer_;
+  const histories& past_;
+  const new_entry& what_;
+  link made_ = null_link;
+  bool kept_ = false;
+};
+
+store_core::entered store_core::enter(writer& w, const new_entry& what) const {
+  entry_filler filler(w, *histories_, what);
+  const link entry = index_->insert(what.key, filler);
+  if (!filler.keep_if(entry)) return {entry, std::nullopt};
+  histories::fence_after_index_publish();
+  return {entry, fresh_record{entry, what.layout}};
+}
+
+version store_core::finish(writer& w, const fresh_record& fresh) {
+  if ((fresh.layout.flags & format::flag_large_value) != 0) checked_->mark(fresh.at);
+  const version v = histories_->complete(fresh.at);
+  const record r = histories_->at(fresh.at);
+  w.count(fresh.layout, r.is_removal(), fresh.at, r.header().crc, v);
+  return v;
+}
+
+// ---- Reading
+// ---------------------------------------------------------------------------------------------------------
+
+void store_core::check_readable(version v) const {
+  check_usable();
+  const version open = clock_->now();
+  if (v < open || (v == open && read_only())) return;
+  raise(errc::version_not_closed, "version {} is not closed yet: the open version is {}; tag() closes it", v, open);
+}
+
+link store_core::visible_at(std::string_view key, version v) const {
+  const link entry = index_->find(key);
+  return entry == null_link ? null_link : entry_visible_at(entry, v);
+}
+
+link store_core::visible_latest(std::string_view key) const {
+  const link entry = index_->find(key);
+  if (entry == null_link) return null_link;
+  const link l = histories_->find_latest(entry);
+  return l == null_link ? null_link : returned(l);
+}
+
+void store_core::find_many(std::span<const std::string_view> keys, const version* at, std::size_t at_stride,
+                           std::span<std::optional<std::string_view>> out) const {
+  constexpr std::size_t group = 64;
+  std::array<link, group> links;
+  std::array<version, group> versions;
+  for (std::size_t first = 0; first < keys.size(); first += group) {
+    const std::size_t count = std::min(group, keys.size() - first);
+    // three passes, each over all of the group, so that their cache misses overlap: entries, newest records, answers
+    index_->find_many(keys.subspan(first, count), std::span(links).first(count));
+    for (std::size_t i = 0; i < count; ++i) {
+      versions[i] = at[(first + i) * at_stride];
+      if (links[i] == null_link) continue;
+      __builtin_prefetch(histories_->space().at(histories_->newest(links[i])));
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const link l = links[i] == null_link ? null_link : entry_visible_at(links[i], versions[i]);
+      if (l == null_link) {
+        out[first + i].reset();
+      } else {
+        out[first + i] = value_of(l);
+      }
+    }
+  }
+}
+
+std::vector<std::string_view> store_core::keys(const key_bounds& bounds) const {
+  check_usable();
+  std::vector<std::string_view> found;
+  for_each_block(*this, scan_bounds(bounds), [&](std::span<const link> entries) {
+    for (const link entry : entries) found.push_back(key_of(entry));
+    return true;
+  });
+  return found;
+}
+
+// ---- About itself
+// ----------------------------------------------------------------------------------------------------
+
+statistics store_core::stats() const {
+  check_usable();
+  record_totals totals = recovered_;
+  std::uint64_t free_in_segments = 0;
+  {
+    const writer_set::gate stopped(*writers_);
+    totals.add(writers_->totals());
+    writers_->for_each_place([&](const partial_segments::place& p) { free_in_segments += p.room(); });
+  }
+  const format::root root = pool_->roots().read();
+  statistics s{};
+  s.keys = totals.keys;
+  s.records = totals.inserts + totals.removes;
+  s.removes = totals.removes;
+  s.tags = tags_.size();
+  s.clock = clock_->now();
+  s.key_bytes = totals.key_bytes;
+  s.value_bytes = totals.value_bytes;
+  s.used_bytes = pool_->used_end() - format::first_segment_offset - free_in_segments;
+  s.file_bytes = pool_->file().size();
+  s.index_bytes = index_->memory_bytes();
+  s.huge_page_bytes = huge_page_bytes_of_process();
+  s.recovery_seconds = recovery_seconds_;
+  s.recovered_from_crash = recovered_from_crash_;
+  s.path = pool_->file().path().native();
+  for (const std::uint8_t byte : root.pool_id) s.pool_id += fmt::format("{:02x}", byte);
+  s.format_major = root.version_major;
+  s.format_minor = root.version_minor;
+  s.index = static_cast<index_kind>(root.index);
+  s.durability = pool_->durability();
+  return s;
+}
+
+}  // namespace icecore::detail

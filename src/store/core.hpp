@@ -1,0 +1,164 @@
+// The store behind the public classes: pool, clock, histories, index, writers and tags put together.
+//
+// The main path:  insert: store.cpp -> core.cpp (put) -> index/ -> history/history.cpp -> pool/persist.cpp
+//                 find:   store.cpp -> core.cpp (visible_at) -> index/ -> history/history.cpp
+//                 open:   store.cpp -> recovery.cpp -> index/ (build)
+//
+// Threads: everything from any thread, but construction, close() and destruction.
+// Invariants: those of pool (P), history (H), clock (C), writers (W), and
+//   S1. An entry is in the index before its first record is stamped, and never leaves it.
+//   S2. A tag's record is stamped with the version it tags, and is written before that tag is acknowledged.
+//   S3. The certificate in the root (durable_version, certified_records, certified_sum) counts exactly the records that
+//       lie below their segment's fill or are stamped <= durable_version; all of them were durable before it was
+//       written.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "history/clock.hpp"
+#include "history/history.hpp"
+#include "icecore/store.hpp"
+#include "index/index.hpp"
+#include "pool/pool.hpp"
+#include "store/checked_values.hpp"
+#include "store/tags.hpp"
+#include "store/writer.hpp"
+
+namespace icecore::detail {
+
+/// Keys for the index, read from the entries.
+class entry_keys final : public index::key_source {
+ public:
+  explicit entry_keys(address_space space) noexcept : space_(space) {}
+  [[nodiscard]] std::string_view key_of(link entry) const noexcept override { return space_.record_at(entry).key(); }
+  void prefetch(link entry) const noexcept override { __builtin_prefetch(space_.at(entry)); }
+
+ private:
+  address_space space_;
+};
+
+class store_core {
+ public:
+  store_core(const std::filesystem::path& path, const options& opening);
+  ~store_core();
+  store_core(const store_core&) = delete;
+  store_core& operator=(const store_core&) = delete;
+
+  /// Makes everything durable, certifies it and marks the store clean. Nothing else may run.
+  void close();
+
+  // ---- Writing ----
+  version put(std::string_view key, std::string_view value);
+  std::optional<version> remove(std::string_view key);
+  version apply(const batch& operations);
+  version tag(const tag_options& label);
+  void sync();
+  /// Closes the open version if anything was written in it; the newest closed version after that.
+  version close_version();
+
+  // ---- Reading ----
+  /// Throws unless version `v` is immutable here: closed, or, in a store opened for reading, the one left open.
+  void check_readable(version v) const;
+  /// The record that shows `key` in version `v` (not a removal), durable as a reader needs it; null_link if none.
+  [[nodiscard]] link visible_at(std::string_view key, version v) const;
+  [[nodiscard]] link visible_latest(std::string_view key) const;
+  /// The same for an entry that was already found.
+  [[nodiscard]] link entry_visible_at(link entry, version v) const {
+    return visible_from(histories_->newest(entry), v);
+  }
+  [[nodiscard]] link visible_from(link newest, version v) const {
+    const link l = histories_->find_from(newest, v);
+    return l == null_link ? null_link : returned(l);
+  }
+  void find_many(std::span<const std::string_view> keys, const version* at, std::size_t at_stride,
+                 std::span<std::optional<std::string_view>> out) const;
+
+  /// The value of a record found visible: checks a large value that nobody has read yet. errc::damaged names it.
+  [[nodiscard]] std::string_view value_of(link l) const {
+    const record r = histories_->at(l);
+    if (r.has_large_value()) checked_->require_intact(*pool_, r, l);
+    return r.value();
+  }
+  [[nodiscard]] std::string_view key_of(link entry) const noexcept { return histories_->at(entry).key(); }
+  [[nodiscard]] std::vector<std::string_view> keys(const key_bounds& bounds) const;
+
+  // ---- The parts ----
+  [[nodiscard]] const histories& past() const noexcept { return *histories_; }
+  [[nodiscard]] index::ordered_index& index() const noexcept { return *index_; }
+  [[nodiscard]] const version_clock& clock() const noexcept { return *clock_; }
+  [[nodiscard]] const tag_index& tags() const noexcept { return tags_; }
+  [[nodiscard]] pool& the_pool() const noexcept { return *pool_; }
+  [[nodiscard]] bool read_only() const noexcept { return !pool_->shared(); }
+  [[nodiscard]] statistics stats() const;
+  [[nodiscard]] verify_report verify(const progress_function& on_progress) const;
+  /// errc::forked after a fork (the child shares the file's lock and would write beside its parent), errc::poisoned
+  /// after a failed sync.
+  void check_usable() const;
+
+ private:
+  void check_writable() const;
+  /// Persist-on-read, then null_link if the record is a removal.
+  [[nodiscard]] link returned(link l) const {
+    histories_->persist_before_return(l);
+    return histories_->at(l).is_removal() ? null_link : l;
+  }
+
+  // core.cpp: single writes
+  struct fresh_record {
+    link at;
+    record_layout layout;
+  };
+  struct new_entry {
+    record_layout layout;
+    link batch;
+    std::string_view key;
+    std::string_view value;
+  };
+  struct entered {
+    link entry;
+    std::optional<fresh_record> fresh;  ///< if the entry is the new one
+  };
+  class entry_filler;
+  /// The key's entry: the one there is, or `what`, published in the index but not yet stamped.
+  [[nodiscard]] entered enter(writer& w, const new_entry& what) const;
+  version finish(writer& w, const fresh_record& fresh);
+
+  // batch.cpp
+  struct batch_run;
+  void link_batched(batch_run& run, const batch::operation& operation);
+
+  // tag.cpp
+  version tag_quickly(const tag_options& label, std::int64_t time_ns);
+  version tag_durably(const tag_options* label, std::int64_t time_ns);
+  version close_with_record(writer& w, const tag_options* label, std::int64_t time_ns);
+  /// Whether no write has completed in the open version `open`.
+  [[nodiscard]] bool untouched(version open) const noexcept;
+  /// Syncs all data, then writes the root that certifies it (S3).
+  void certify(version durable_version, const record_totals& totals);
+
+  std::unique_ptr<pool> pool_;
+  std::unique_ptr<version_clock> clock_;
+  std::unique_ptr<histories> histories_;
+  std::unique_ptr<entry_keys> keys_;
+  std::unique_ptr<index::ordered_index> index_;
+  std::unique_ptr<writer_set> writers_;
+  std::unique_ptr<checked_values> checked_;
+  tag_index tags_;
+  record_totals recovered_;       // what was there at opening
+  version newest_recovered_ = 0;  // the newest version that had a record at opening
+  std::mutex tag_mutex_;          // one tag with a record or with a sync at a time
+  std::uint64_t fork_generation_;
+  double recovery_seconds_ = 0;
+  bool recovered_from_crash_ = false;
+  bool is_closed_ = false;
+
+  friend class recovery;
+};
+
+}  // namespace icecore::detail

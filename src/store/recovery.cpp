@@ -1,0 +1,162 @@
+#include "store/recovery.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/raise.hpp"
+#include "base/threads.hpp"
+#include "store/core.hpp"
+#include "store/sorted_entries.hpp"
+
+namespace icecore::detail {
+
+void recovery::run() {
+  const auto begin = std::chrono::steady_clock::now();
+  const unsigned threads = core_.pool_->size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening_.recovery_threads);
+  survey found(*core_.pool_, {.threads = threads, .on_progress = opening_.on_progress});
+  refuse_damaged(found);
+  found.check_chains();
+  refuse_damaged(found);
+  set_heads(found);
+  build_index(found);
+  take_over(found);
+  if (!core_.read_only()) {
+    drop_uncounted(found);
+    start_session(found);
+  }
+  core_.recovery_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void recovery::refuse_damaged(const survey& found) const {
+  const auto damages = found.damages();
+  if (damages.empty()) return;
+  const damage& first = damages.front();
+  raise(errc::damaged, "{}: damaged at byte {} ({}): {}{}; icecore verify lists everything",
+        core_.pool_->file().path().native(), first.offset, first.structure, first.what,
+        damages.size() > 1 ? fmt::format(" and {} more", damages.size() - 1) : "");
+}
+
+/// Each entry's head becomes its deepest record that counts. What is on media is only a guess, often a right one: it is
+/// checked, and written only where it is wrong, so that opening dirties no page without need.
+void recovery::set_heads(const survey& found) const {
+  const auto& past = core_.past();
+  const auto threads = static_cast<unsigned>(found.parts().size());
+  const auto is_of = [&](link l, link entry) {
+    return found.is_counted_record(l) && past.at(l).is_update() && past.at(l).as_update().entry == entry;
+  };
+  run_on_threads(threads, [&](unsigned t) {
+    for (const link entry : found.parts()[t].entries) {
+      auto& head = past.at(entry).as_entry().head;
+      const link guess = head.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
+      if (guess != null_link && !is_of(guess, entry)) head.store(null_link, std::memory_order_relaxed);
+      static_cast<void>(past.stamp_of(entry));  // a batched record takes its batch's stamp
+    }
+  });
+  run_on_threads(threads, [&](unsigned t) {
+    for (const link update : found.parts()[t].updates) {
+      const record r = past.at(update);
+      static_cast<void>(past.stamp_of(update));
+      auto& head = past.at(r.as_update().entry).as_entry().head;
+      link now = head.load(std::memory_order_relaxed);
+      const auto deeper = [&] { return now == null_link || past.at(now).header().depth < r.header().depth; };
+      // relaxed: the threads' end orders all of it before the first operation
+      while (deeper() && !head.compare_exchange_weak(now, update, std::memory_order_relaxed)) {
+      }
+      past.sample(update);
+    }
+  });
+}
+
+void recovery::build_index(const survey& found) const {
+  const auto threads = static_cast<unsigned>(found.parts().size());
+  std::vector<link> sorted = sorted_entries(found, core_.past().space(), threads);
+  for (std::size_t i = 1; i < sorted.size(); ++i) {
+    // neighbours with one key: a key is entered once only, so one of them is not ours
+    if (i + 8 < sorted.size()) core_.keys_->prefetch(sorted[i + 8]);
+    if (core_.key_of(sorted[i - 1]) == core_.key_of(sorted[i])) {
+      raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice, also at byte {}",
+            core_.pool_->file().path().native(), link_offset(sorted[i]), link_offset(sorted[i - 1]));
+    }
+  }
+  core_.index_->build(sorted, threads);
+}
+
+void recovery::take_over(const survey& found) {
+  for (const auto& part : found.parts()) {
+    for (const link l : part.checked_values) core_.checked_->mark(l);
+    for (const link l : part.tags) {
+      const record r = core_.past().at(l);
+      core_.tags_.add({core_.past().stamp_of(l), r.as_tag().time_ns, std::string(r.key()), std::string(r.value())});
+    }
+  }
+  for (const auto& place : found.segments()) core_.writers_->partials().put(place);
+  core_.pool_->set_used_end(found.used_end());
+  for (const auto& hole : found.holes()) {
+    if (hole.end() <= found.used_end()) core_.pool_->add_free(hole.offset, hole.size);
+  }
+  core_.recovered_ = found.totals();
+  core_.newest_recovered_ = found.newest();
+  core_.recovered_from_crash_ = found.crashed();
+  // relaxed: nobody else is there yet
+  core_.pool_->live().clock.store(clock_after(found), std::memory_order_relaxed);
+}
+
+/// C2 and G5: no version is used twice. The live page's clock counts only if this boot wrote it.
+version recovery::clock_after(const survey& found) const {
+  const format::root root = core_.pool_->roots().read();
+  if (root.state == format::root_state::clean) return root.clock;
+  const version lived = core_.pool_->live().clock.load(std::memory_order_relaxed);
+  const bool sane = lived >= root.clock && lived >= found.newest() && lived < root.clock_limit;
+  return found.same_boot() && sane ? lived : root.clock_limit;
+}
+
+void recovery::drop_uncounted(const survey& found) const {
+  pool& p = *core_.pool_;
+  const auto clear = [&](std::uint64_t from, std::uint64_t end) {
+    std::byte* at = p.at(from);
+    if (std::all_of(at, at + (end - from), [](std::byte b) { return b == std::byte{0}; })) return;
+    std::memset(at, 0, end - from);
+    p.persist().flush(at, end - from);
+  };
+  for (const auto& place : found.segments()) clear(place.position, place.in.end());
+  for (const auto& hole : found.holes()) clear(hole.offset, hole.end());
+  if (!found.crashed()) return;  // a clean close has set the fills
+  p.persist().sync();
+  const record_totals totals = found.totals();
+  // nothing else is left: all that is there counts, whatever the fills say while they are being set
+  p.roots().update([&](format::root& r) {
+    r.durable_version = version_max;
+    r.certified_records = totals.records;
+    r.certified_sum = totals.digest;
+  });
+  for (const auto& place : found.segments()) p.set_fill(place.in, place.position);
+  p.persist().sync();
+}
+
+void recovery::start_session(const survey& found) const {
+  pool& p = *core_.pool_;
+  auto& live = p.live();
+  live.writer_pid = static_cast<std::uint64_t>(getpid());
+  std::memset(live.writer_host, 0, sizeof live.writer_host);
+  static_cast<void>(gethostname(live.writer_host, sizeof live.writer_host - 1));
+  const version clock = live.clock.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
+  const record_totals totals = found.totals();
+  const std::uint64_t inode = p.file().inode();
+  p.roots().update([&](format::root& r) {
+    r.state = format::root_state::open;
+    r.durability = static_cast<std::uint8_t>(p.durability().mode);
+    read_boot_id(r.boot_id);
+    r.inode = inode;
+    r.clock = clock;
+    r.clock_limit = std::max(r.clock_limit, clock) + version_clock::step;
+    r.durable_version = 0;  // S3: the fills stand for all there is
+    r.certified_records = totals.records;
+    r.certified_sum = totals.digest;
+  });
+  core_.clock_->set_limit(p.roots().read().clock_limit);
+}
+
+}  // namespace icecore::detail

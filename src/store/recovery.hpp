@@ -1,0 +1,39 @@
+// Opening: from the records in the pool to a store that works. One parallel pass over the records, one over the
+// histories, a sort, and the index built bottom-up.
+//
+// Order, and what a crash inside recovery leaves:
+//   1. survey, certificate, chains: nothing is written; damage throws here.
+//   2. heads and the stamps of batched records are set: both are recomputed at every opening.
+//   3. what does not count is zeroed and synced: the old root says the same of what is left (so that what was dropped
+//      cannot come back: trap 6). Then a root that certifies everything there is, then the fills, synced.
+//   4. the root of the new session is written: from now on the fills stand for all there is.
+#pragma once
+
+#include <vector>
+
+#include "icecore/options.hpp"
+#include "store/survey.hpp"
+
+namespace icecore::detail {
+
+class store_core;
+
+class recovery {
+ public:
+  recovery(store_core& core, const options& opening) : core_(core), opening_(opening) {}
+  void run();
+
+ private:
+  void refuse_damaged(const survey& found) const;
+  void set_heads(const survey& found) const;
+  void drop_uncounted(const survey& found) const;
+  void build_index(const survey& found) const;
+  void take_over(const survey& found);
+  void start_session(const survey& found) const;
+  [[nodiscard]] version clock_after(const survey& found) const;
+
+  store_core& core_;
+  const options& opening_;
+};
+
+}  // namespace icecore::detail

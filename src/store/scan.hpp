@@ -1,0 +1,91 @@
+// Walking the index in blocks with the memory accesses of many keys overlapped: what every scan is made of.
+//
+//   for_each_block(core, bounds, [&](std::span<const link> entries) { ...; return true; });
+//   std::size_t n = visible_records(core, entries, version, out);
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "store/core.hpp"
+
+namespace icecore::detail {
+
+/// The bounds of one part of a scan, as views. The empty key is the smallest: an empty `from` bounds nothing.
+struct scan_bounds {
+  std::string_view from{};
+  std::string_view to{};
+  bool bounded_above = false;
+
+  scan_bounds() = default;
+  explicit scan_bounds(const key_bounds& bounds) : bounded_above(bounds.to.has_value()) {
+    if (bounds.from) from = *bounds.from;
+    if (bounds.to) to = *bounds.to;
+  }
+  [[nodiscard]] bool beyond(std::string_view key) const noexcept { return bounded_above && key >= to; }
+};
+
+/// The entries of a block that lie within bounds. Only blocks at an end of the bounds look at keys one by one.
+[[nodiscard]] inline std::span<const link> within(const store_core& core, const index::block& b,
+                                                  const scan_bounds& bounds) {
+  std::span<const link> entries(b.entries.data(), b.size);
+  if (!bounds.from.empty()) {
+    while (!entries.empty() && core.key_of(entries.front()) < bounds.from) entries = entries.subspan(1);
+  }
+  while (!entries.empty() && bounds.beyond(core.key_of(entries.back()))) entries = entries.first(entries.size() - 1);
+  return entries;
+}
+
+inline void prefetch_entries(const store_core& core, const index::block& b) {
+  for (std::size_t i = 0; i < b.size; ++i) __builtin_prefetch(core.past().space().at(b.entries[i]));
+}
+
+/// Calls visit(entries) for consecutive parts of the index within bounds, in key order, until it returns false. The
+/// entries of the part after are being fetched meanwhile.
+template <typename Visit>
+void for_each_block(const store_core& core, const scan_bounds& bounds, Visit visit) {
+  std::array<index::block, 2> blocks;
+  core.index().seek(bounds.from, blocks[0]);
+  prefetch_entries(core, blocks[0]);
+  scan_bounds rest = bounds;
+  for (unsigned now = 0;; now ^= 1U) {
+    const index::block& current = blocks[now];
+    index::block& after = blocks[now ^ 1U];
+    after.size = 0;
+    after.next = current.next;
+    const bool more = core.index().next_block(after);
+    if (more) prefetch_entries(core, after);
+    const auto entries = within(core, current, rest);
+    if (!entries.empty()) {
+      if (!visit(entries)) return;
+      rest.from = {};  // all later ones are greater
+    }
+    const bool ended = current.size > 0 && bounds.beyond(core.key_of(current.entries[current.size - 1]));
+    if (!more || ended) return;
+  }
+}
+
+/// Writes the records of `entries` that show a value in version `v` to `out`, in order; returns how many.
+inline std::size_t visible_records(const store_core& core, std::span<const link> entries, version v,
+                                   std::span<link, index::block::capacity> out) {
+  const histories& past = core.past();
+  std::array<link, index::block::capacity> newest;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    newest[i] = past.newest(entries[i]);
+    if (newest[i] != entries[i]) __builtin_prefetch(past.space().at(newest[i]));
+  }
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const link l = core.visible_from(newest[i], v);
+    if (l != null_link) out[n++] = l;
+  }
+  return n;
+}
+
+/// The key of the entry that a record belongs to.
+[[nodiscard]] inline std::string_view key_of_record(const store_core& core, link l) noexcept {
+  const record r = core.past().at(l);
+  return r.is_entry() ? r.key() : core.key_of(r.as_update().entry);
+}
+
+}  // namespace icecore::detail

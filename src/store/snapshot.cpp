@@ -1,0 +1,271 @@
+#include "icecore/snapshot.hpp"
+
+#include <algorithm>
+
+#include "base/raise.hpp"
+#include "icecore/history.hpp"
+#include "store/core.hpp"
+#include "store/scan.hpp"
+
+namespace icecore {
+
+key_bounds key_bounds::of_prefix(std::string_view prefix) {
+  key_bounds bounds{std::string(prefix), std::nullopt};
+  std::string after(prefix);
+  while (!after.empty() && after.back() == '\xff') after.pop_back();
+  if (!after.empty()) {
+    after.back() = static_cast<char>(static_cast<unsigned char>(after.back()) + 1);
+    bounds.to = std::move(after);
+  }
+  return bounds;
+}
+
+// ---- Cursor
+// ----------------------------------------------------------------------------------------------------------
+
+/// Loads index blocks into a cursor. The block's first entry is kept even if it shows nothing: the walk back goes on
+/// from it.
+struct cursor::access {
+  static void take(cursor& c, const index::block& b) {
+    c.visible_.resize(index::block::capacity);
+    const auto entries = std::span(b.entries).first(b.size);
+    detail::prefetch_entries(*c.core_, b);
+    c.visible_.resize(detail::visible_records(
+        *c.core_, entries, c.at_, std::span<link, index::block::capacity>(c.visible_.data(), index::block::capacity)));
+    c.next_block_ = b.next;
+    if (b.size > 0) c.first_entry_ = entries.front();
+  }
+
+  static void show(cursor& c, std::size_t position) {
+    c.position_ = position;
+    const link l = c.visible_[position];
+    c.current_ = {detail::key_of_record(*c.core_, l), c.core_->value_of(l)};
+    c.valid_ = true;
+  }
+
+  /// To the first item of the blocks behind the current one.
+  static void forward(cursor& c) {
+    index::block b;
+    do {
+      c.valid_ = false;
+      b.next = c.next_block_;
+      if (!c.core_->index().next_block(b)) return;
+      take(c, b);
+    } while (c.visible_.empty());
+    show(c, 0);
+  }
+
+  /// To the last item with a key below `key`, going back as far as needed.
+  static void backward(cursor& c, std::string_view key) {
+    index::block b;
+    for (;;) {
+      c.valid_ = false;
+      if (!c.core_->index().block_before(key, b)) return;
+      take(c, b);
+      if (!c.visible_.empty()) return show(c, c.visible_.size() - 1);
+      key = c.core_->key_of(c.first_entry_);
+    }
+  }
+
+  /// To the first item of block `b` that satisfies `wanted`, or of those behind.
+  template <typename Wanted>
+  static void first_of(cursor& c, const index::block& b, Wanted wanted) {
+    c.valid_ = false;
+    if (b.size == 0) return;
+    take(c, b);
+    const auto found =
+        std::ranges::find_if(c.visible_, [&](link l) { return wanted(detail::key_of_record(*c.core_, l)); });
+    if (found == c.visible_.end()) return forward(c);
+    show(c, static_cast<std::size_t>(found - c.visible_.begin()));
+  }
+};
+
+void cursor::seek_first() {
+  index::block b;
+  core_->index().seek_first(b);
+  access::first_of(*this, b, [](std::string_view) { return true; });
+}
+
+void cursor::seek_last() {
+  valid_ = false;
+  index::block b;
+  core_->index().seek_last(b);
+  if (b.size == 0) return;
+  access::take(*this, b);
+  if (visible_.empty()) return access::backward(*this, core_->key_of(first_entry_));
+  access::show(*this, visible_.size() - 1);
+}
+
+void cursor::seek(std::string_view key) {
+  index::block b;
+  core_->index().seek(key, b);
+  access::first_of(*this, b, [key](std::string_view k) { return k >= key; });
+}
+
+void cursor::seek_after(std::string_view key) {
+  index::block b;
+  core_->index().seek(key, b);
+  access::first_of(*this, b, [key](std::string_view k) { return k > key; });
+}
+
+void cursor::seek_before(std::string_view key) { access::backward(*this, key); }
+
+void cursor::next() {
+  if (position_ + 1 < visible_.size()) return access::show(*this, position_ + 1);
+  access::forward(*this);
+}
+
+void cursor::previous() {
+  if (position_ > 0) return access::show(*this, position_ - 1);
+  access::backward(*this, core_->key_of(first_entry_));
+}
+
+// ---- Range
+// -----------------------------------------------------------------------------------------------------------
+
+item_range::item_range(const detail::store_core& core, icecore::version at, key_bounds bounds, bool reverse)
+    : core_(&core), at_(at), bounds_(std::move(bounds)), reverse_(reverse), cursor_(core, at) {}
+
+item_range item_range::reversed() const { return item_range(*core_, at_, bounds_, !reverse_); }
+
+item_range::iterator item_range::begin() {
+  if (!reverse_) {
+    if (bounds_.from) {
+      cursor_.seek(*bounds_.from);
+    } else {
+      cursor_.seek_first();
+    }
+  } else if (bounds_.to) {
+    cursor_.seek_before(*bounds_.to);
+  } else {
+    cursor_.seek_last();
+  }
+  return iterator(this);
+}
+
+void item_range::step() {
+  if (reverse_) {
+    cursor_.previous();
+  } else {
+    cursor_.next();
+  }
+}
+
+bool item_range::done() const noexcept {
+  if (!cursor_.valid()) return true;
+  if (reverse_) return bounds_.from && cursor_->key < *bounds_.from;
+  return bounds_.to && cursor_->key >= *bounds_.to;
+}
+
+// ---- Snapshot
+// --------------------------------------------------------------------------------------------------------
+
+std::optional<std::string_view> snapshot::find(std::string_view key) const {
+  core_->check_usable();
+  const link l = core_->visible_at(key, at_);
+  if (l == null_link) return std::nullopt;
+  return core_->value_of(l);
+}
+
+void snapshot::find_many(std::span<const std::string_view> keys, std::span<std::optional<std::string_view>> out) const {
+  core_->check_usable();
+  if (keys.size() != out.size()) {
+    raise(errc::invalid_argument, "find_many: {} keys but room for {} answers", keys.size(), out.size());
+  }
+  core_->find_many(keys, &at_, 0, out);
+}
+
+namespace {
+
+std::optional<item> item_at(const cursor& c) {
+  if (!c.valid()) return std::nullopt;
+  return *c;
+}
+
+}  // namespace
+
+std::optional<item> snapshot::lower_bound(std::string_view key) const {
+  auto c = cursor();
+  c.seek(key);
+  return item_at(c);
+}
+
+std::optional<item> snapshot::upper_bound(std::string_view key) const {
+  auto c = cursor();
+  c.seek_after(key);
+  return item_at(c);
+}
+
+std::optional<item> snapshot::first() const {
+  auto c = cursor();
+  c.seek_first();
+  return item_at(c);
+}
+
+std::optional<item> snapshot::last() const {
+  auto c = cursor();
+  c.seek_last();
+  return item_at(c);
+}
+
+item_range snapshot::range(std::string_view from, std::string_view to) const {
+  return range(key_bounds{std::string(from), std::string(to)});
+}
+
+std::size_t snapshot::size_bound() const noexcept { return core_->index().size(); }
+
+std::vector<change> snapshot::history(std::string_view key) const {
+  return key_history(*core_, key, at_).newest_first();
+}
+
+// ---- History
+// ---------------------------------------------------------------------------------------------------------
+
+key_history::key_history(const detail::store_core& core, std::string_view key, icecore::version up_to)
+    : core_(&core), key_(key), up_to_(up_to) {}
+
+key_history::iterator key_history::begin() {
+  core_->check_usable();
+  const link entry = core_->index().find(key_);
+  record_ = null_link;
+  if (entry != null_link) {
+    const auto& past = core_->past();
+    record_ = up_to_ == version_max ? past.find_latest(entry) : past.find_at(entry, up_to_);
+    show();
+  }
+  return iterator(this);
+}
+
+void key_history::step() {
+  record_ = core_->past().at(record_).older();
+  show();
+}
+
+/// Makes the record at record_ the current change, passing over removals of what was not there (batches record those).
+void key_history::show() {
+  const auto& past = core_->past();
+  for (; record_ != null_link; record_ = past.at(record_).older()) {
+    const record r = past.at(record_);
+    const bool changes_nothing = r.is_removal() && (r.is_entry() || past.at(r.older()).is_removal());
+    if (changes_nothing) continue;
+    past.persist_before_return(record_);
+    current_.version = past.stamp_of(record_);
+    current_.value.reset();
+    if (!r.is_removal()) current_.value = core_->value_of(record_);
+    return;
+  }
+}
+
+std::vector<change> key_history::newest_first() {
+  std::vector<change> changes;
+  for (const auto& c : *this) changes.push_back(c);
+  return changes;
+}
+
+std::vector<change> key_history::oldest_first() {
+  auto changes = newest_first();
+  std::ranges::reverse(changes);
+  return changes;
+}
+
+}  // namespace icecore

@@ -1,0 +1,136 @@
+#include "icecore/store.hpp"
+
+#include "base/raise.hpp"
+#include "store/core.hpp"
+
+namespace icecore {
+
+store::store(const std::filesystem::path& path, const options& opening)
+    : core_(std::make_unique<detail::store_core>(path, opening)) {}
+
+store::~store() = default;
+store::store(store&&) noexcept = default;
+store& store::operator=(store&&) noexcept = default;
+
+void store::close() {
+  if (core_ == nullptr) return;
+  const auto core = std::move(core_);  // released even if closing fails
+  core->close();
+}
+
+const detail::store_core& store::core() const {
+  if (core_ == nullptr) raise(errc::closed, "the store is closed");
+  return *core_;
+}
+
+detail::store_core& store::writable() const {
+  if (core_ == nullptr) raise(errc::closed, "the store is closed");
+  return *core_;
+}
+
+// ---- Writing
+// ---------------------------------------------------------------------------------------------------------
+
+version store::insert(std::string_view key, std::string_view value) { return writable().put(key, value); }
+std::optional<version> store::remove(std::string_view key) { return writable().remove(key); }
+version store::apply(const batch& operations) { return writable().apply(operations); }
+version store::tag() { return writable().tag({}); }
+version store::tag(std::string_view name, std::string_view note) {
+  return writable().tag({.name = name, .note = note});
+}
+version store::tag(const tag_options& label) { return writable().tag(label); }
+void store::sync() { writable().sync(); }
+
+// ---- Reading
+// ---------------------------------------------------------------------------------------------------------
+
+std::optional<std::string_view> store::find(std::string_view key) const {
+  const auto& c = core();
+  c.check_usable();
+  const link l = c.visible_latest(key);
+  if (l == null_link) return std::nullopt;
+  return c.value_of(l);
+}
+
+std::optional<std::string_view> store::find(std::string_view key, version at) const {
+  const auto& c = core();
+  c.check_readable(at);
+  const link l = c.visible_at(key, at);
+  if (l == null_link) return std::nullopt;
+  return c.value_of(l);
+}
+
+void store::find_many(std::span<const std::string_view> keys, version at,
+                      std::span<std::optional<std::string_view>> out) const {
+  this->at(at).find_many(keys, out);
+}
+
+void store::find_many(std::span<const std::string_view> keys, std::span<const version> at,
+                      std::span<std::optional<std::string_view>> out) const {
+  const auto& c = core();
+  if (keys.size() != out.size() || keys.size() != at.size()) {
+    raise(errc::invalid_argument, "find_many: {} keys, {} versions and room for {} answers", keys.size(), at.size(),
+          out.size());
+  }
+  for (const version v : at) c.check_readable(v);
+  c.find_many(keys, at.data(), 1, out);
+}
+
+snapshot store::at(version closed) const {
+  const auto& c = core();
+  c.check_readable(closed);
+  return {c, closed};
+}
+
+snapshot store::at(std::string_view tag_name) const {
+  const auto& c = core();
+  const auto tag = c.tags().find(tag_name);
+  if (!tag) raise(errc::unknown_tag, "no tag is named '{}'", tag_name);
+  return {c, tag->version};
+}
+
+snapshot store::at(std::chrono::system_clock::time_point time) const {
+  const auto& c = core();
+  const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+  const auto tag = c.tags().find_at_time(ns);
+  if (!tag) raise(errc::unknown_tag, "no tag is as old as {} ns since 1970", ns);
+  return {c, tag->version};
+}
+
+snapshot store::latest() const {
+  auto& c = writable();
+  return {c, c.close_version()};
+}
+
+key_history store::history(std::string_view key) const { return {core(), key}; }
+
+std::vector<std::string_view> store::keys(const key_bounds& bounds) const { return core().keys(bounds); }
+
+diff_range store::diff(version before, version after, key_bounds bounds) const {
+  const auto& c = core();
+  c.check_readable(before);
+  c.check_readable(after);
+  return {c, before, after, std::move(bounds)};
+}
+
+// ---- Tags and versions
+// -----------------------------------------------------------------------------------------------
+
+version store::clock() const { return core().clock().now(); }
+std::vector<tag_info> store::tags() const { return core().tags().all(); }
+std::optional<tag_info> store::find_tag(std::string_view name) const { return core().tags().find(name); }
+std::optional<tag_info> store::find_tag(version tagged) const { return core().tags().find(tagged); }
+std::optional<tag_info> store::find_tag_at_time(std::int64_t time_ns) const {
+  return core().tags().find_at_time(time_ns);
+}
+
+// ---- The store itself
+// ------------------------------------------------------------------------------------------------
+
+durability_info store::durability() const { return core().the_pool().durability(); }
+statistics store::stats() const { return core().stats(); }
+bool store::read_only() const { return core().read_only(); }
+const std::filesystem::path& store::path() const { return core().the_pool().file().path(); }
+verify_report store::verify(const progress_function& on_progress) const { return core().verify(on_progress); }
+
+}  // namespace icecore

@@ -1,0 +1,108 @@
+// Reading a pool front to back: which records are there, which of them count, what is damaged. Recovery builds the
+// store from it; verify reports it. It changes nothing.
+//
+//   survey found(pool, {.threads = 2});
+//   if (!found.damages().empty()) ...
+//   for (const auto& part : found.parts()) for (link entry : part.entries) ...
+//
+// What counts (DESIGN, section 7; S3 in core.hpp). A record is certified if it lies below its segment's fill or is
+// stamped <= the root's durable version. All certified records must be there and sum up to the certificate. Beyond them
+// a session may have left more:
+//   - closed cleanly: nothing;
+//   - its memory survived (same boot), or it persisted each operation: all intact, stamped records count;
+//   - else (a power cut under tag durability or none): nothing counts, the store goes back to its durable point.
+// In each segment what counts is a prefix (W2): the survey reads on until zeros, an unstamped record, one that does not
+// count, or bytes that are no record. Such bytes are an interrupted write if nothing counted lies behind them, damage
+// otherwise.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "history/history.hpp"
+#include "icecore/options.hpp"
+#include "pool/pool.hpp"
+#include "store/writer.hpp"
+
+namespace icecore::detail {
+
+struct survey_options {
+  unsigned threads = 1;
+  /// Check large certified values too (verify); else they are checked when first read.
+  bool large_values = false;
+  /// An open store is looked at: where each segment is filled to; beyond that a writer may be at work.
+  const std::vector<partial_segments::place>* filled = nullptr;
+  progress_function on_progress;
+};
+
+/// What one thread found.
+struct survey_part {
+  std::vector<link> entries;
+  std::vector<link> updates;
+  std::vector<link> tags;
+  std::vector<link> checked_values;  ///< large values that were checked
+  std::vector<damage> damages;
+  record_totals totals;  ///< of all that counts
+  record_totals certified;
+  version newest = 0;       ///< the greatest stamp
+  std::uint64_t bytes = 0;  ///< that were checksummed
+};
+
+class survey {
+ public:
+  survey(const pool& in, const survey_options& how);
+
+  [[nodiscard]] const std::vector<survey_part>& parts() const noexcept { return parts_; }
+  /// Each segment with the end of what counts in it.
+  [[nodiscard]] const std::vector<partial_segments::place>& segments() const noexcept { return segments_; }
+  /// Granules that belong to no segment; may hold rests of an interrupted session.
+  [[nodiscard]] const std::vector<segment>& holes() const noexcept { return holes_; }
+  [[nodiscard]] std::uint64_t used_end() const noexcept { return used_end_; }
+  [[nodiscard]] std::vector<damage> damages() const;
+  [[nodiscard]] record_totals totals() const;
+  [[nodiscard]] version newest() const;
+  /// The last writer died with the store open.
+  [[nodiscard]] bool crashed() const noexcept {
+    return root_.state == format::root_state::open && how_.filled == nullptr;
+  }
+  /// Its memory survived it: this is still the same boot of the machine.
+  [[nodiscard]] bool same_boot() const noexcept { return same_boot_; }
+
+  /// Whether a record that counts starts at `l` (its checksum is computed: links read from media are not to be
+  /// trusted).
+  [[nodiscard]] bool is_counted_record(link l) const noexcept;
+
+  /// Checks that each update's older record is there and fits; appends what is wrong to the parts' damages.
+  void check_chains();
+
+ private:
+  struct reading;  // one segment being read
+
+  void find_segments();
+  void read_segment(std::size_t index, survey_part& into);
+  bool read_record(reading& r);
+  [[nodiscard]] std::optional<version> version_of(std::uint64_t offset) const noexcept;
+  [[nodiscard]] std::optional<std::uint64_t> next_counted(const segment& s, std::uint64_t from,
+                                                          std::uint64_t fill) const noexcept;
+  [[nodiscard]] bool whole_record(const segment& s, std::uint64_t offset) const noexcept;
+  [[nodiscard]] const partial_segments::place* place_containing(std::uint64_t offset) const noexcept;
+  void check_certificate();
+  void check_chain(link update, survey_part& into) const;
+  void report(survey_part& into, std::uint64_t offset, const char* structure, std::string what) const;
+
+  const pool* pool_;
+  survey_options how_;
+  format::root root_;
+  bool same_boot_ = false;
+  bool keep_all_ = false;
+  bool ordered_ = false;  // a segment's header is on media before its records (P3)
+  std::vector<partial_segments::place> segments_;
+  std::vector<std::uint32_t> segment_of_granule_;  // index into segments_ + 1
+  std::vector<segment> holes_;
+  std::uint64_t used_end_ = format::first_segment_offset;
+  std::vector<survey_part> parts_;
+};
+
+}  // namespace icecore::detail

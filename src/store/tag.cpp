@@ -1,0 +1,162 @@
+// Closing versions: tags, syncs, and the durable point that a power cut goes back to.
+//
+// A durable tag on page media (DESIGN of the durable point, trap 7):
+//   1. the gate stops writers between two operations: every record linked so far is stamped (at most with the open
+//      version), so no stalled writer or helper can stamp the closed version later;
+//   2. the clock ticks, the certificate (count and digest of all records <= v) is taken, the gate opens;
+//   3. the data is synced: everything stored before, records <= v above all;
+//   4. the root with the certificate is written and synced.
+// A crash before 4 goes back to the durable point before; records beyond it are dropped by recovery.
+#include <algorithm>
+#include <chrono>
+
+#include "base/raise.hpp"
+#include "base/threads.hpp"
+#include "store/core.hpp"
+
+namespace icecore::detail {
+namespace {
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+bool has_record(const tag_options& label) noexcept {
+  return !label.name.empty() || !label.note.empty() || label.time_ns.has_value();
+}
+
+}  // namespace
+
+version store_core::tag(const tag_options& label) {
+  check_writable();
+  if (label.name.size() > key_size_max || label.note.size() > key_size_max) {
+    raise(errc::invalid_argument, "a tag's name of {} and note of {} bytes: each has at most {}", label.name.size(),
+          label.note.size(), key_size_max);
+  }
+  const bool durably = pool_->durability().mode == durability::tag;
+  if (!has_record(label)) return durably ? tag_durably(nullptr, 0) : clock_->tick();
+
+  if (!label.name.empty() && !tags_.reserve(label.name)) {
+    raise(errc::tag_exists, "a tag named '{}' exists already, on version {}", label.name,
+          tags_.find(label.name).value_or(tag_info{}).version);
+  }
+  try {
+    const std::int64_t time_ns = label.time_ns.value_or(now_ns());
+    const version v = durably ? tag_durably(&label, time_ns) : tag_quickly(label, time_ns);
+    tags_.add({v, time_ns, std::string(label.name), std::string(label.note)});
+    return v;
+  } catch (...) {
+    tags_.release(label.name);
+    throw;
+  }
+}
+
+version store_core::tag_quickly(const tag_options& label, std::int64_t time_ns) {
+  const writer_lease w(*writers_);
+  const version v = close_with_record(*w, &label, time_ns);
+  if (histories_->persists_on_read()) pool_->persist().sync();  // S2; outside operation durability no one waits
+  return v;
+}
+
+version store_core::close_with_record(writer& w, const tag_options* label, std::int64_t time_ns) {
+  if (label == nullptr) return clock_->tick();
+  const auto layout = record_layout::of_tag(label->name.size(), label->note.size());
+  const link at = w.allocate(layout);  // the last thing that may fail: the version is not closed yet
+  const version v = clock_->tick();
+  const record r = histories_->at(at);
+  r.fill(layout, null_link, label->name, label->note);
+  r.as_tag().time_ns = time_ns;
+  // release: a crash image that has the stamp may still lack the rest, which the crc tells
+  r.header().stamp.store(pool_->codec().encode(v, link_offset(at) + offsetof(format::record_header, stamp)),
+                         std::memory_order_release);
+  r.seal(w.seed_of(at));
+  pool_->persist().flush(r.address(), layout.size());
+  if ((layout.flags & format::flag_large_value) != 0) checked_->mark(at);
+  w.count(layout, false, at, r.header().crc, v);
+  return v;
+}
+
+version store_core::tag_durably(const tag_options* label, std::int64_t time_ns) {
+  const std::scoped_lock one_at_a_time(tag_mutex_);
+  version v = 0;
+  record_totals certified = recovered_;
+  {
+    const writer_set::gate stopped(*writers_);
+    const writer_lease w(*writers_, /*through_gate=*/true);
+    v = close_with_record(*w, label, time_ns);
+    certified.add(writers_->totals());
+  }
+  certify(v, certified);
+  return v;
+}
+
+void store_core::certify(version durable_version, const record_totals& totals) {
+  pool_->persist().sync();
+  pool_->roots().update([&](format::root& r) {
+    r.durable_version = durable_version;
+    r.clock = std::max(r.clock, durable_version);
+    r.certified_records = totals.records;
+    r.certified_sum = totals.digest;
+  });
+}
+
+bool store_core::untouched(version open) const noexcept {
+  return std::max(newest_recovered_, writers_->newest_write()) < open;
+}
+
+version store_core::close_version() {
+  check_usable();
+  if (read_only()) return clock_->now();
+  const version open = clock_->now();
+  // whoever completed a write before this call said so before it returned: none did in the open version
+  if (untouched(open)) return open - 1;
+  return clock_->tick();
+}
+
+void store_core::sync() {
+  check_writable();
+  if (pool_->durability().mode == durability::operation) {
+    pool_->persist().sync();  // every returned write is durable already; this is for the device's own queue
+    return;
+  }
+  const std::scoped_lock one_at_a_time(tag_mutex_);
+  version v = 0;
+  record_totals certified = recovered_;
+  {
+    const writer_set::gate stopped(*writers_);
+    const version open = clock_->now();
+    v = untouched(open) ? open - 1 : clock_->tick();
+    certified.add(writers_->totals());
+  }
+  certify(v, certified);
+}
+
+// Closing: 1. all data durable and certified, the open version too (nothing is written any more), so that a crash from
+// here on keeps everything; 2. the fills, which from the next opening on stand for all that was there; 3. the clean
+// root. A crash between two of them leaves a root that is still right.
+void store_core::close() {
+  if (is_closed_) return;
+  is_closed_ = true;
+  if (read_only() || fork_generation_ != fork_generation()) return;
+  if (pool_->persist().poisoned()) pool_->persist().raise_poisoned();
+  const writer_set::gate stopped(*writers_);
+  record_totals totals = recovered_;
+  totals.add(writers_->totals());
+  const version open = clock_->now();
+  certify(open, totals);
+  writers_->for_each_place([&](const partial_segments::place& p) { pool_->set_fill(p.in, p.position); });
+  pool_->persist().sync();
+  const std::uint64_t used_end = pool_->used_end();
+  pool_->roots().update([&](format::root& r) {
+    r.state = format::root_state::clean;
+    r.clock = open;
+    r.durable_version = 0;
+    r.used_end = used_end;
+    r.file_size = used_end;
+  });
+  pool_->live().writer_pid = 0;
+  pool_->file().shrink(used_end);
+}
+
+}  // namespace icecore::detail

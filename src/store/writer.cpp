@@ -1,0 +1,161 @@
+#include "store/writer.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/threads.hpp"
+
+namespace icecore {
+
+void record_totals::add(const record_totals& other) noexcept {
+  records += other.records;
+  digest += other.digest;
+  inserts += other.inserts;
+  removes += other.removes;
+  keys += other.keys;
+  key_bytes += other.key_bytes;
+  value_bytes += other.value_bytes;
+  record_bytes += other.record_bytes;
+}
+
+void record_totals::add(const record_layout& layout, bool removal, std::uint64_t record_digest) noexcept {
+  ++records;
+  digest += record_digest;
+  record_bytes += layout.size();
+  if (layout.kind == format::record_kind::batch || layout.kind == format::record_kind::tag) return;
+  if (layout.kind == format::record_kind::entry) {
+    ++keys;
+    key_bytes += layout.key_size;
+  }
+  if (removal) {
+    ++removes;
+  } else {
+    ++inserts;
+    value_bytes += layout.value_size;
+  }
+}
+
+void partial_segments::put(const place& rest) {
+  if (rest.in.size == 0) return;
+  const std::scoped_lock lock(mutex_);
+  if (rest.room() < room_min) {
+    full_.push_back(rest);
+  } else {
+    by_room_.emplace(rest.room(), rest);
+  }
+}
+
+std::optional<partial_segments::place> partial_segments::take(std::uint64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = by_room_.lower_bound(bytes);
+  if (found == by_room_.end()) return std::nullopt;
+  const place p = found->second;
+  by_room_.erase(found);
+  return p;
+}
+
+link writer::allocate(const record_layout& layout) {
+  std::uint64_t start = layout.place(place_.position);
+  if (start + layout.size() > place_.in.end()) {
+    change_segment(layout.size() + format::record_padding_max);
+    start = layout.place(place_.position);
+  }
+  position_before_ = place_.position;
+  place_.position = start + layout.size();
+  return make_link(0, start);
+}
+
+void writer::change_segment(std::uint64_t bytes) {
+  auto rest = partials_->take(bytes);
+  if (!rest) {
+    const segment fresh = pool_->allocate(bytes);
+    rest = partial_segments::place{fresh, fresh.first_record()};
+  }
+  partials_->put(place_);
+  place_ = *rest;
+}
+
+void writer::reserve(std::uint64_t bytes) {
+  if (place_.position + bytes > place_.in.end()) change_segment(bytes);
+}
+
+void writer::rewind(link last, const record_layout& layout) {
+  std::byte* at = pool_->at(link_offset(last));
+  std::memset(at, 0, layout.size());
+  pool_->persist().flush(at, layout.size());
+  place_.position = position_before_;
+}
+
+void writer::count(const record_layout& layout, bool removal, link at, std::uint32_t crc, version stamped) noexcept {
+  totals_.add(layout, removal, record_digest(link_offset(at), crc, stamped));
+  // release: pairs with newest_write(), whose caller must find this write in the version it then reads
+  last_version_.store(stamped, std::memory_order_release);
+}
+
+writer_set::writer_set(pool& from) : writers_(std::make_unique<writer[]>(writers_max)) {
+  for (unsigned i = 0; i < writers_max; ++i) {
+    writers_[i].pool_ = &from;
+    writers_[i].partials_ = &partials_;
+  }
+}
+
+record_totals writer_set::totals() const noexcept {
+  record_totals sum;
+  for (unsigned i = 0; i < writers_max; ++i) sum.add(writers_[i].totals_);
+  return sum;
+}
+
+version writer_set::newest_write() const noexcept {
+  version newest = 0;
+  for (unsigned i = 0; i < writers_max; ++i) {
+    newest = std::max(newest, writers_[i].last_version_.load(std::memory_order_acquire));  // acquire: see count()
+  }
+  return newest;
+}
+
+writer_set::gate::gate(writer_set& set) : set_(&set), only_one_(set.gate_mutex_) {
+  // seq_cst against the exchange in writer_lease: either the writer sees the gate closed or we see it at work
+  set.gate_closed_.store(true, std::memory_order_seq_cst);
+  for (unsigned i = 0; i < writers_max; ++i) {
+    backoff wait;
+    const std::uint64_t seen = set.writers_[i].sequence_.load(std::memory_order_seq_cst);
+    if ((seen & 1) == 0) continue;
+    while (set.writers_[i].sequence_.load(std::memory_order_acquire) == seen) wait.pause();
+  }
+}
+
+writer_set::gate::~gate() {
+  // release: what was done under the gate is seen by whoever finds it open
+  set_->gate_closed_.store(false, std::memory_order_release);
+}
+
+writer_lease::writer_lease(writer_set& set, bool through_gate) {
+  backoff wait;
+  const unsigned first = thread_number();
+  for (;;) {
+    // a thread's own writer first: its line is in this core's cache and no one else wants it
+    for (unsigned i = 0; i < writer_set::writers_max; ++i) {
+      writer& w = set.writers_[(first + i) % writer_set::writers_max];
+      std::uint64_t sequence = w.sequence_.load(std::memory_order_relaxed);  // relaxed: the exchange decides
+      if ((sequence & 1) != 0) continue;
+      if (!w.sequence_.compare_exchange_strong(sequence, sequence + 1, std::memory_order_seq_cst,
+                                               std::memory_order_relaxed)) {
+        continue;
+      }
+      if (through_gate || !set.gate_closed_.load(std::memory_order_seq_cst)) {
+        writer_ = &w;
+        return;
+      }
+      w.sequence_.store(sequence + 2, std::memory_order_release);  // nothing was done
+      break;
+    }
+    wait.pause();
+  }
+}
+
+writer_lease::~writer_lease() {
+  // release: the next holder, and the gate, see all this operation did (W1)
+  writer_->sequence_.store(writer_->sequence_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+}  // namespace icecore

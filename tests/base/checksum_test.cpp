@@ -1,0 +1,33 @@
+#include "base/checksum.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cstring>
+#include <string>
+
+namespace icecore {
+namespace {
+
+TEST(checksum, is_the_published_crc32c) {
+  // the check value of CRC-32C (RFC 3720, appendix B.4, and the CRC catalogue), which inverts before and after
+  EXPECT_EQ(crc32c(0xffffffffU, "123456789", 9) ^ 0xffffffffU, 0xe3069283U);
+  const std::string zeros(32, '\0');
+  EXPECT_EQ(crc32c(0xffffffffU, zeros.data(), zeros.size()) ^ 0xffffffffU, 0x8a9136aaU);
+}
+
+RC_GTEST_PROP(checksum, is_the_same_with_and_without_the_instruction, (const std::string& data, std::uint32_t seed)) {
+  RC_ASSERT(crc32c(seed, data.data(), data.size()) == crc32c_portable(seed, data.data(), data.size()));
+}
+
+RC_GTEST_PROP(checksum, of_a_word_is_that_of_its_bytes, (std::uint64_t word, std::uint32_t seed)) {
+  RC_ASSERT(crc32c(seed, word) == crc32c(seed, &word, sizeof word));
+}
+
+RC_GTEST_PROP(checksum, goes_on_where_it_stopped, (const std::string& a, const std::string& b, std::uint32_t seed)) {
+  const std::string both = a + b;
+  RC_ASSERT(crc32c(crc32c(seed, a.data(), a.size()), b.data(), b.size()) == crc32c(seed, both.data(), both.size()));
+}
+
+}  // namespace
+}  // namespace icecore

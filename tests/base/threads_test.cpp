@@ -1,0 +1,59 @@
+#include "base/threads.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace icecore {
+namespace {
+
+TEST(threads, living_ones_have_different_numbers_and_finished_ones_give_theirs_back) {
+  constexpr unsigned count = 16;
+  const auto numbers_of_a_round = [] {
+    std::vector<unsigned> numbers(count);
+    std::barrier all_alive(count);
+    std::vector<std::jthread> threads;
+    for (unsigned i = 0; i < count; ++i) {
+      threads.emplace_back([&, i] {
+        numbers[i] = thread_number();
+        all_alive.arrive_and_wait();
+      });
+    }
+    threads.clear();
+    return std::set<unsigned>(numbers.begin(), numbers.end());
+  };
+  const auto first = numbers_of_a_round();
+  EXPECT_EQ(first.size(), count);
+  EXPECT_EQ(numbers_of_a_round(), first);
+}
+
+TEST(threads, run_on_threads_runs_each_number_once_and_waits_for_all) {
+  std::vector<std::atomic<int>> ran(8);
+  run_on_threads(8, [&](unsigned i) { ++ran[i]; });
+  for (const auto& n : ran) EXPECT_EQ(n, 1);
+}
+
+TEST(threads, run_on_threads_throws_on_after_all_have_ended) {
+  std::atomic<int> ended{0};
+  EXPECT_THROW(run_on_threads(4,
+                              [&](unsigned i) {
+                                if (i == 2) throw std::runtime_error("two");
+                                ++ended;
+                              }),
+               std::runtime_error);
+  EXPECT_EQ(ended, 3);
+}
+
+TEST(threads, there_is_a_core_to_run_on) {
+  EXPECT_GE(core_count(), 1U);
+  EXPECT_EQ(thread_count(0), core_count());
+  EXPECT_EQ(thread_count(7), 7U);
+}
+
+}  // namespace
+}  // namespace icecore

@@ -1,0 +1,67 @@
+/* test_c FOLDER [TEST]: runs all tests or one; keeps its stores in FOLDER. */
+#include "check.h"
+#include "tests.h"
+
+static const char* test_folder;
+static const char* test_name;
+
+const char* folder(void) { return test_folder; }
+
+const char* fresh_path(const char* name) {
+  static char path[4096];
+  snprintf(path, sizeof path, "%s/%s-%s", test_folder, test_name, name);
+  remove(path);
+  return path;
+}
+
+icecore_store* new_store(void) {
+  icecore_store* store;
+  static int count;
+  char name[32];
+  snprintf(name, sizeof name, "store-%d.ice", ++count);
+  OK(icecore_open(fresh_path(name), NULL, &store));
+  return store;
+}
+
+#define TEST(name) \
+  { #name, name }
+static const struct {
+  const char* name;
+  void (*run)(void);
+} tests[] = {
+    TEST(opens_by_options_and_closes),
+    TEST(structures_may_be_older_or_newer_than_the_library),
+    TEST(writes_are_found_and_tell_their_version),
+    TEST(a_batch_is_applied_at_once),
+    TEST(tags_carry_name_note_and_time),
+    TEST(a_store_tells_about_itself),
+    TEST(verify_finds_damage_and_names_it),
+    TEST(snapshots_are_found_by_version_tag_and_time),
+    TEST(many_keys_are_found_at_once),
+    TEST(columns_of_fixed_and_of_any_size_are_extracted),
+    TEST(visits_reach_every_item_and_can_stop),
+    TEST(cursors_walk_both_ways_between_bounds),
+    TEST(histories_run_from_either_end),
+    TEST(differences_come_in_key_order),
+    TEST(codes_have_texts_and_the_library_a_version),
+    TEST(nothing_where_something_must_be_is_an_error),
+    TEST(an_unfinished_cursor_step_shows_in_its_status),
+};
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    fprintf(stderr, "usage: test_c FOLDER [TEST]\n");
+    return 2;
+  }
+  test_folder = argv[1];
+  int run = 0;
+  for (size_t i = 0; i < sizeof tests / sizeof tests[0]; ++i) {
+    if (argc > 2 && strcmp(argv[2], tests[i].name) != 0) continue;
+    test_name = tests[i].name;
+    tests[i].run();
+    printf("passed: %s\n", tests[i].name);
+    ++run;
+  }
+  if (run == 0) fprintf(stderr, "no such test: %s\n", argv[2]);
+  return run == 0 ? 2 : 0;
+}

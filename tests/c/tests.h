@@ -1,0 +1,23 @@
+/* The tests, by the names under which they run. */
+#ifndef ICECORE_TESTS_C_TESTS_H
+#define ICECORE_TESTS_C_TESTS_H
+
+void opens_by_options_and_closes(void);
+void structures_may_be_older_or_newer_than_the_library(void);
+void writes_are_found_and_tell_their_version(void);
+void a_batch_is_applied_at_once(void);
+void tags_carry_name_note_and_time(void);
+void a_store_tells_about_itself(void);
+void verify_finds_damage_and_names_it(void);
+void snapshots_are_found_by_version_tag_and_time(void);
+void many_keys_are_found_at_once(void);
+void columns_of_fixed_and_of_any_size_are_extracted(void);
+void visits_reach_every_item_and_can_stop(void);
+void cursors_walk_both_ways_between_bounds(void);
+void histories_run_from_either_end(void);
+void differences_come_in_key_order(void);
+void codes_have_texts_and_the_library_a_version(void);
+void nothing_where_something_must_be_is_an_error(void);
+void an_unfinished_cursor_step_shows_in_its_status(void);
+
+#endif

@@ -1,0 +1,264 @@
+/* Opening, writing, batches, tags, and what a store says of itself. */
+#include "check.h"
+#include "tests.h"
+
+void opens_by_options_and_closes(void) {
+  const char* path = fresh_path("options.ice");
+  icecore_options options;
+  icecore_options_init(&options, sizeof options);
+  CHECK(options.struct_size == sizeof options);
+  CHECK(options.access == ICECORE_ACCESS_READ_WRITE && options.huge_pages == 1 && options.index == ICECORE_INDEX_BTREE);
+  CHECK(options.durability == ICECORE_DURABILITY_BEST_AVAILABLE && options.on_progress == NULL);
+  icecore_store* store = (icecore_store*)&options;
+  options.creation = ICECORE_OPEN_EXISTING;
+  FAILS(ICECORE_NO_SUCH_STORE, icecore_open(path, &options, &store));
+  CHECK(store == NULL);
+  CHECK(strstr(icecore_last_error_message(), path) != NULL);
+  options.creation = ICECORE_CREATE_NEW;
+  OK(icecore_open(path, &options, &store));
+  CHECK(strcmp(icecore_path(store), path) == 0);
+  CHECK(icecore_is_read_only(store) == 0);
+  icecore_store* second;
+  FAILS(ICECORE_LOCKED, icecore_open(path, NULL, &second));
+  OK(icecore_insert(store, TEXT("a"), TEXT("1"), NULL));
+  FAILS(ICECORE_STORE_EXISTS, icecore_open(path, &options, &second));
+  OK(icecore_close(store));
+  options.creation = ICECORE_OPEN_OR_CREATE;
+  options.access = ICECORE_ACCESS_READ_ONLY;
+  options.recovery_threads = 2;
+  OK(icecore_open(path, &options, &store));
+  CHECK(icecore_is_read_only(store) == 1);
+  icecore_version version = 5;
+  FAILS(ICECORE_READ_ONLY, icecore_insert(store, TEXT("a"), TEXT("2"), &version));
+  CHECK(version == 0);
+  icecore_bytes value;
+  OK(icecore_find(store, TEXT("a"), &value));
+  CHECK(holds(value, "1"));
+  OK(icecore_close(store));
+  OK(icecore_close(NULL));
+}
+
+void structures_may_be_older_or_newer_than_the_library(void) {
+  const char* path = fresh_path("sizes.ice");
+  struct {
+    icecore_options known;
+    int of_the_future;
+    int padding;
+  } newer;
+  icecore_store* store;
+  icecore_options_init(&newer.known, sizeof newer);
+  CHECK(newer.known.struct_size == sizeof newer && newer.of_the_future == 0);
+  OK(icecore_open(path, &newer.known, &store));
+  OK(icecore_close(store));
+  newer.of_the_future = 1;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &newer.known, &store));
+
+  icecore_options older;
+  memset(&older, 0x7f, sizeof older);
+  older.struct_size = sizeof(size_t) + sizeof(int); /* knows `access` only */
+  older.access = ICECORE_ACCESS_READ_ONLY;
+  OK(icecore_open(path, &older, &store));
+  CHECK(icecore_is_read_only(store) == 1);
+
+  icecore_statistics part;
+  memset(&part, 0x7f, sizeof part);
+  part.struct_size = sizeof(size_t) + sizeof(uint64_t);
+  OK(icecore_stats(store, &part));
+  CHECK(part.keys == 0 && part.records == 0x7f7f7f7f7f7f7f7fU);
+  part.struct_size = 3;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_stats(store, &part));
+  OK(icecore_close(store));
+
+  older.struct_size = 0;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &older, &store));
+  icecore_options_init(&older, sizeof older);
+  older.durability = 9;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &older, &store));
+  icecore_options_init(&older, sizeof older);
+  older.access = -1;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &older, &store));
+}
+
+void writes_are_found_and_tell_their_version(void) {
+  icecore_store* store = new_store();
+  icecore_version version;
+  OK(icecore_insert(store, TEXT("a"), TEXT("1"), &version));
+  CHECK(version == 1);
+  OK(icecore_insert(store, NULL, 0, NULL, 0, NULL)); /* the empty key with an empty value */
+  icecore_version closed;
+  OK(icecore_tag_now(store, &closed));
+  CHECK(closed == 1);
+  OK(icecore_remove(store, TEXT("a"), &version));
+  CHECK(version == 2);
+  OK(icecore_remove(store, TEXT("a"), &version));
+  CHECK(version == 0);
+  OK(icecore_remove(store, TEXT("never there"), NULL));
+  icecore_bytes value;
+  OK(icecore_find(store, TEXT("a"), &value));
+  CHECK(is_nothing(value));
+  OK(icecore_find_at(store, TEXT("a"), 1, &value));
+  CHECK(holds(value, "1"));
+  OK(icecore_find(store, "", 0, &value));
+  CHECK(value.data != NULL && value.size == 0);
+  FAILS(ICECORE_VERSION_NOT_CLOSED, icecore_find_at(store, TEXT("a"), 2, &value));
+  CHECK(is_nothing(value));
+  int present;
+  OK(icecore_contains(store, TEXT("a"), &present));
+  CHECK(present == 0);
+  OK(icecore_contains_at(store, TEXT("a"), 1, &present));
+  CHECK(present == 1);
+  OK(icecore_close(store));
+}
+
+void a_batch_is_applied_at_once(void) {
+  icecore_store* store = new_store();
+  OK(icecore_insert(store, TEXT("gone"), TEXT("1"), NULL));
+  icecore_batch* batch;
+  OK(icecore_batch_new(&batch));
+  OK(icecore_batch_insert(batch, TEXT("a"), TEXT("1")));
+  OK(icecore_batch_clear(batch));
+  CHECK(icecore_batch_size(batch) == 0);
+  OK(icecore_batch_insert(batch, TEXT("b"), TEXT("2")));
+  OK(icecore_batch_remove(batch, TEXT("gone")));
+  CHECK(icecore_batch_size(batch) == 2);
+  static char long_key[65536];
+  FAILS(ICECORE_KEY_TOO_LONG, icecore_batch_insert(batch, long_key, sizeof long_key, "", 0));
+  FAILS(ICECORE_KEY_TOO_LONG, icecore_batch_remove(batch, long_key, sizeof long_key));
+  icecore_version version;
+  OK(icecore_apply(store, batch, &version));
+  CHECK(version == 1);
+  icecore_batch_free(batch);
+  icecore_batch_free(NULL);
+  icecore_bytes value;
+  OK(icecore_find(store, TEXT("b"), &value));
+  CHECK(holds(value, "2"));
+  OK(icecore_find(store, TEXT("gone"), &value));
+  CHECK(is_nothing(value));
+  OK(icecore_find(store, TEXT("a"), &value));
+  CHECK(is_nothing(value));
+  OK(icecore_close(store));
+}
+
+void tags_carry_name_note_and_time(void) {
+  icecore_store* store = new_store();
+  icecore_tag_options label;
+  icecore_tag_options_init(&label, sizeof label);
+  CHECK(label.time_ns == ICECORE_TIME_NOW && label.name.size == 0 && label.note.size == 0);
+  label.name.data = "epoch-1";
+  label.name.size = 7;
+  label.note.data = "the note";
+  label.note.size = 8;
+  label.time_ns = 1000;
+  icecore_version closed;
+  OK(icecore_tag_with(store, &label, &closed));
+  CHECK(closed == 1);
+  FAILS(ICECORE_TAG_EXISTS, icecore_tag_with(store, &label, &closed));
+  CHECK(closed == 0);
+  label.name.data = "epoch-2";
+  label.note.size = 0;
+  label.time_ns = ICECORE_TIME_NOW;
+  OK(icecore_tag_with(store, &label, NULL));
+  icecore_version clock;
+  OK(icecore_clock(store, &clock));
+  CHECK(clock == 3);
+
+  icecore_tag* tag;
+  OK(icecore_find_tag(store, TEXT("epoch-1"), &tag));
+  CHECK(tag->version == 1 && tag->time_ns == 1000 && holds(tag->name, "epoch-1") && holds(tag->note, "the note"));
+  icecore_tag_free(tag);
+  OK(icecore_find_tag(store, TEXT("epoch-3"), &tag));
+  CHECK(tag == NULL);
+  icecore_tag_free(tag);
+  OK(icecore_find_tag_of_version(store, 2, &tag));
+  CHECK(holds(tag->name, "epoch-2") && tag->time_ns > 1700000000000000000 && tag->note.size == 0);
+  icecore_tag_free(tag);
+  OK(icecore_find_tag_at_time(store, 1001, &tag));
+  CHECK(tag->version == 1);
+  icecore_tag_free(tag);
+  OK(icecore_find_tag_at_time(store, 999, &tag));
+  CHECK(tag == NULL);
+
+  icecore_tags* tags;
+  OK(icecore_tags_open(store, &tags));
+  CHECK(icecore_tags_count(tags) == 2);
+  CHECK(holds(icecore_tags_next(tags)->name, "epoch-1"));
+  CHECK(holds(icecore_tags_next(tags)->name, "epoch-2"));
+  CHECK(icecore_tags_next(tags) == NULL && icecore_tags_next(tags) == NULL);
+  icecore_tags_close(tags);
+  icecore_tags_close(NULL);
+  OK(icecore_close(store));
+}
+
+void a_store_tells_about_itself(void) {
+  icecore_store* store = new_store();
+  OK(icecore_insert(store, TEXT("key"), TEXT("value"), NULL));
+  OK(icecore_insert(store, TEXT("key"), TEXT("values"), NULL));
+  OK(icecore_remove(store, TEXT("key"), NULL));
+  OK(icecore_sync(store));
+  icecore_statistics now;
+  now.struct_size = sizeof now;
+  OK(icecore_stats(store, &now));
+  CHECK(now.struct_size == sizeof now);
+  CHECK(now.keys == 1 && now.records == 3 && now.removes == 1 && now.tags == 0 && now.clock == 2);
+  CHECK(now.key_bytes == 3 && now.value_bytes == 11 && now.used_bytes > 14 && now.file_bytes >= now.used_bytes);
+  CHECK(now.index == ICECORE_INDEX_BTREE && now.format_major >= 1 && strlen(now.pool_id) == 32);
+  CHECK(now.recovered_from_crash == 0 && now.recovery_seconds >= 0);
+  icecore_durability_info info;
+  info.struct_size = sizeof info;
+  OK(icecore_durability(store, &info));
+  CHECK(info.mode >= ICECORE_DURABILITY_NONE && info.mode <= ICECORE_DURABILITY_OPERATION && info.emulated == 0);
+  CHECK(info.medium >= ICECORE_PERSISTENT_MEMORY && info.medium <= ICECORE_MEMORY);
+  CHECK(strlen(info.filesystem) > 0 && strlen(info.flush_method) > 0);
+  OK(icecore_close(store));
+
+  const char* path = fresh_path("emulated.ice");
+  icecore_options options;
+  icecore_options_init(&options, sizeof options);
+  options.durability = ICECORE_DURABILITY_OPERATION;
+  options.emulate_durability = 1;
+  OK(icecore_open(path, &options, &store));
+  OK(icecore_durability(store, &info));
+  CHECK(info.mode == ICECORE_DURABILITY_OPERATION && info.emulated == (info.medium == ICECORE_MEMORY));
+  OK(icecore_close(store));
+}
+
+static void count_progress(void* context, const char* what, uint64_t done, uint64_t total, const char* unit) {
+  CHECK(what != NULL && unit != NULL && (total == 0 || done <= total));
+  ++*(int*)context;
+}
+
+void verify_finds_damage_and_names_it(void) {
+  const char* path = fresh_path("verify.ice");
+  icecore_store* store;
+  OK(icecore_open(path, NULL, &store));
+  for (int i = 0; i < 100; ++i) OK(icecore_insert(store, &i, sizeof i, TEXT("a value to be damaged"), NULL));
+  icecore_verify_report* report;
+  int calls = 0;
+  OK(icecore_verify(store, count_progress, &calls, &report));
+  CHECK(report->damage_count == 0 && report->records == 100 && report->entries == 100 && report->segments > 0);
+  CHECK(report->bytes > 0 && report->tags == 0);
+  icecore_verify_report_free(report);
+  FAILS(ICECORE_LOCKED, icecore_verify_file(path, NULL, NULL, &report));
+  CHECK(report == NULL);
+  OK(icecore_close(store));
+  OK(icecore_verify_file(path, count_progress, &calls, &report));
+  CHECK(report->damage_count == 0);
+  icecore_verify_report_free(report);
+
+  FILE* file = fopen(path, "r+b");
+  static char content[4 << 20];
+  const size_t size = fread(content, 1, sizeof content, file);
+  size_t place = 0;
+  while (place + 8 < size && memcmp(content + place, "a value ", 8) != 0) ++place;
+  fseek(file, (long)place, SEEK_SET);
+  fputc('A', file);
+  fclose(file);
+  OK(icecore_verify_file(path, NULL, NULL, &report));
+  CHECK(report->damage_count > 0);
+  CHECK(report->damages[0].offset <= place && strlen(report->damages[0].what) > 0);
+  CHECK(strlen(report->damages[0].structure) > 0);
+  icecore_verify_report_free(report);
+  icecore_verify_report_free(NULL);
+  FAILS(ICECORE_DAMAGED, icecore_open(path, NULL, &store));
+  FAILS(ICECORE_NO_SUCH_STORE, icecore_verify_file(fresh_path("nothing.ice"), NULL, NULL, &report));
+}

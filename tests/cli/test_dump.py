@@ -1,0 +1,255 @@
+"""dump and load: exact round trips, and dumps that are wrong in every way."""
+
+import json
+import os
+import subprocess
+import zlib
+
+import pytest
+from conftest import PROJECT, command, dump_of, history, insert, items, lines, remove, run, tag, to_bytes, wait_for
+
+
+def contents_of(dump):
+    """A dump's lines between first and last, parts joined: comparable objects with bytes."""
+    out = []
+    for line in map(json.loads, dump.splitlines()[1:-1]):
+        if "part" in line:
+            out[-1]["value"] += to_bytes(line["part"])
+            continue
+        for member in ("key", "value", "tag", "note"):
+            if member in line:
+                line[member] = to_bytes(line[member])
+        if "size" in line:
+            line["value"] = b""
+            del line["size"]
+        out.append(line)
+    return out
+
+
+def random_contents(rng):
+    """Lines of a dump in the order of one, of a store with every peculiarity; and its clock."""
+    keys = [rng.randbytes(rng.randrange(6)) for _ in range(8)] + [b"", b"K" * 65_535, "ü".encode()]
+    present = set()
+    contents = []
+    version = 1
+    for _ in range(12):
+        # Gaps are what crashes leave.
+        version += rng.choice([1, 1, 1, 2, 1000, 20_000])
+        for key in sorted({rng.choice(keys) for _ in range(rng.randrange(6))}):
+            for _ in range(rng.choice([1, 1, 3])):
+                if key in present and rng.random() < 0.3:
+                    contents.append(remove(version, key))
+                    present.discard(key)
+                else:
+                    contents.append(insert(version, key, rng.randbytes(rng.choice([0, 1, 10, 5000]))))
+                    present.add(key)
+        if rng.random() < 0.5:
+            contents.append(
+                tag(version, rng.choice(["", f"name {version}"]), rng.randrange(-(2**63), 2**63), "a\tnote")
+            )
+    return contents, version + rng.choice([1, 2, 5000])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_loaded_dump_dumps_the_same(store, rng, seed):
+    contents, clock = random_contents(rng)
+    original = dump_of(clock, contents)
+    run("load", store, stdin=original)
+    dump = run("dump", store).stdout
+    assert contents_of(dump) == contents_of(original)
+    assert json.loads(dump.splitlines()[0])["clock"] == clock == lines("stat", store, "-o", "json")[0]["clock"]
+    # From here on even the bytes are the same.
+    run("load", store + "2", stdin=dump)
+    assert run("dump", store + "2").stdout == dump
+    run("verify", store + "2")
+
+
+def test_records_of_one_key_in_one_version_keep_their_order(store):
+    contents = [insert(1, b"k", b"a"), insert(1, b"k", b"b"), remove(1, b"k"), insert(1, b"k", b"a")]
+    run("load", store, stdin=dump_of(1, contents))
+    assert history(store, b"k") == [(1, b"a"), (1, None), (1, b"b"), (1, b"a")]
+    assert contents_of(run("dump", store).stdout) == contents_of(dump_of(1, contents))
+
+
+def test_keys_that_no_snapshot_shows_are_dumped(store):
+    run("put", store, "removed", "1")
+    run("tag", store)
+    run("del", store, "removed")
+    run("put", store, "came and went", "1")
+    run("del", store, "came and went")
+    found = contents_of(run("dump", store).stdout)
+    assert [(c["version"], c["key"], c.get("value")) for c in found] == [
+        (1, b"removed", b"1"),
+        (2, b"came and went", b"1"),
+        (2, b"came and went", None),
+        (2, b"removed", None),
+    ]
+
+
+@pytest.mark.parametrize("size", [2**20 - 1, 2**20, 2**20 + 1, 5_000_000])
+@pytest.mark.parametrize("unit", [b"\xff\0", "ü€".encode(), b"\t"])
+def test_large_values_are_dumped_in_parts(store, size, unit):
+    value = (unit * (size // len(unit) + 1))[:size]
+    run("put", store, "key", "-", stdin=value)
+    dump = run("dump", store).stdout
+    assert max(map(len, dump.splitlines())) < 3 * 2**20
+    assert len(dump.splitlines()) == (3 if size <= 2**20 else 3 + -(-size // 2**20))
+    assert contents_of(dump)[0]["value"] == value
+    run("load", store + "2", stdin=dump)
+    assert run("get", store + "2", "key").stdout == value
+
+
+@pytest.mark.parametrize("bound", [1, 2, 7, 40, 10**9])
+def test_how_much_is_sorted_at_once_does_not_show(store, rng, bound):
+    contents, clock = random_contents(rng)
+    run("load", store, stdin=dump_of(clock, contents))
+    assert run("dump", store, "--records-in-memory", str(bound)).stdout == run("dump", store).stdout
+
+
+def test_text_in_a_dump_can_be_read_by_people(store):
+    run("put", store, "layer/ü", "one\ntwo")
+    run("tag", store, "epoch-1", "--note", "done", "--time", "1970-01-01T00:00:01Z")
+    first, record, tagged, last = map(json.loads, run("dump", store).stdout.splitlines())
+    assert first["icecore_dump"] == 1 and (first["clock"], first["records"], first["tags"]) == (2, 1, 1)
+    assert record == {"version": 1, "key": "layer/ü", "value": "one\ntwo"}
+    assert tagged == {"version": 1, "tag": "epoch-1", "time_ns": 1_000_000_000, "note": "done"}
+    assert (last["end"], last["records"], last["tags"]) == (True, 1, 1)
+
+
+def test_the_checksum_is_the_crc32_of_all_lines_before_it(store):
+    run("put", store, "key", "value")
+    dump = run("dump", store).stdout
+    body = dump[: dump.rindex(b"\n", 0, -1) + 1]
+    assert json.loads(dump[len(body) :])["crc32"] == f"{zlib.crc32(body):08x}"
+
+
+def test_a_dump_goes_to_a_file_or_a_pipe(store, tmp_path):
+    run("put", store, "key", "value")
+    run("dump", store, "--output", tmp_path / "dump")
+    assert (tmp_path / "dump").read_bytes() == run("dump", store).stdout
+    run("load", store + "2", tmp_path / "dump")
+    with subprocess.Popen([command(), "dump", store], stdout=subprocess.PIPE) as dump:
+        subprocess.run([command(), "load", store + "3", "-"], stdin=dump.stdout, check=True, stdout=subprocess.DEVNULL)
+    assert items(store + "2") == items(store + "3") == [(b"key", b"value")]
+
+
+def test_an_empty_store_round_trips(store):
+    run("load", store, stdin=dump_of(1, []))
+    assert contents_of(run("dump", store).stdout) == []
+    # It counts as no store: it may be loaded again.
+    run("load", store, stdin=dump_of(2, [insert(1, b"k", b"v")]))
+    assert items(store) == [(b"k", b"v")]
+
+
+def test_a_store_that_is_not_empty_is_never_loaded_over(store):
+    run("put", store, "key", "value")
+    assert b"not empty" in run("load", store, stdin=dump_of(2, [insert(1, b"k", b"v")]), code=3).stderr
+    assert items(store) == [(b"key", b"value")]
+    run("del", store, "key")
+    run("load", store, stdin=dump_of(1, []), code=3)
+
+
+def test_a_dump_that_was_cut_off_anywhere_is_refused(store):
+    dump = dump_of(3, [insert(1, b"a", b"1"), tag(1, "t"), remove(2, b"a")])
+    for size in range(len(dump) - 1):
+        done = run("load", store, stdin=dump[:size], code=10)
+        assert not os.path.exists(store) and not os.path.exists(store + ".loading"), done
+    run("load", store, stdin=dump[:-1])
+
+
+def test_a_dump_with_any_byte_changed_is_refused(store):
+    dump = dump_of(2, [insert(1, b"a", b"1"), tag(1, "t")])
+    for place in range(len(dump) - 1):
+        changed = bytearray(dump)
+        changed[place] ^= 1
+        done = run("load", store, stdin=bytes(changed), code=None)
+        # "version":1 of "written_by" aside, a change of any kind is noticed.
+        assert done.returncode == 10, (place, bytes(changed))
+        assert not os.path.exists(store)
+
+
+GOOD = insert(1, b"a", b"1")
+WRONG = {
+    "line 2: no JSON": b'{"version":1,\n',
+    "line 2: no JSON object": b"[1]\n",
+    "line 2: neither a record": {"version": 1},
+    'line 2: a member "colour"': {**GOOD, "colour": "red"},
+    'line 2: a member "version" is missing': {"key": "a", "value": "1"},
+    'line 2: "version" is no whole number from 0 to 5': {**GOOD, "version": 6},
+    'line 2: "version" is no whole number': {**GOOD, "version": -1},
+    'line 2: "version" is no whole  number'.replace("  ", " "): {**GOOD, "version": 1.5},
+    'line 2: "key" is neither': {**GOOD, "key": 5},
+    "line 2: base64: its length": {**GOOD, "key": {"base64": "abc"}},
+    "line 2: base64: '!'": {**GOOD, "key": {"base64": "ab!="}},
+    "line 2: base64: bits": {**GOOD, "key": {"base64": "ab=="}},
+    "line 2: a key of 65536 bytes": {**GOOD, "key": "k" * 65_536},
+    "line 2: a record has one of": {**GOOD, "removed": True},
+    'line 2: "removed" is not true': {"version": 1, "key": "a", "removed": False},
+    "line 2: a key is removed that is not there": remove(1, b"a"),
+    'line 2: "size" is no whole number from 0 to 4294967295': {"version": 1, "key": "a", "size": 2**32},
+    "line 3: a part of 3 bytes, where 2": [{"version": 1, "key": "a", "size": 2}, {"part": "123"}],
+    "line 3: a part of 0 bytes, where 2": [{"version": 1, "key": "a", "size": 2}, {"part": ""}],
+    'line 3: a member "version" has no meaning': [{"version": 1, "key": "a", "size": 2}, GOOD],
+    'line 2: "time_ns"': {"version": 1, "tag": "t", "time_ns": 2**63, "note": ""},
+    'line 2: a member "note" is missing': {"version": 1, "tag": "t", "time_ns": 0},
+    "line 2: version 5 is tagged, but not below the clock 5": tag(5, "t"),
+    "line 3: a tag named 't'": [tag(1, "t"), tag(2, "t")],
+    "line 3: version 1 is closed already": [insert(2, b"a", b"1"), GOOD],
+    "line 3: version 1 is closed  already".replace("  ", " "): [tag(1, "t"), GOOD],
+}
+
+
+@pytest.mark.parametrize("wanted", WRONG)
+def test_what_is_wrong_is_told_with_its_line(store, wanted):
+    wrong = WRONG[wanted]
+    if isinstance(wrong, bytes):
+        text = dump_of(5, [GOOD]).splitlines(keepends=True)
+        dump = text[0] + wrong + b"".join(text[1:])
+    else:
+        dump = dump_of(5, wrong if isinstance(wrong, list) else [wrong])
+    assert "standard input, " + wanted in run("load", store, stdin=dump, code=10).stderr.decode()
+    assert not os.path.exists(store) and not os.path.exists(store + ".loading")
+
+
+@pytest.mark.parametrize(
+    "first, wanted",
+    [
+        (b"", "nothing to read"),
+        (b"\n", "no icecore dump"),
+        (b"SQLite format 3\0", "no icecore dump"),
+        (b"{}\n", "no icecore dump"),
+        (b'{"icecore_dump":2,"clock":1,"records":0,"tags":0}\n', "format 2"),
+        (b'{"icecore_dump":1,"clock":0,"records":0,"tags":0}\n', "clock"),
+        (b'{"icecore_dump":1}\n', "missing"),
+        (b"x" * 20_000_000, "longer than any line"),
+    ],
+)
+def test_what_is_no_dump_is_told(store, first, wanted):
+    assert wanted in run("load", store, stdin=first, code=10).stderr.decode()
+
+
+def test_missing_and_added_lines_are_told(store):
+    text = dump_of(2, [insert(1, b"a", b"1"), insert(1, b"b", b"2")]).splitlines(keepends=True)
+    assert b"lines are missing" in run("load", store, stdin=b"".join(text[:1] + text[2:]), code=10).stderr
+    assert b"lines are missing" in run("load", store, stdin=b"".join(text[:2] + text[1:]), code=10).stderr
+    assert b"follows" in run("load", store, stdin=b"".join(text) + b"{}\n", code=10).stderr
+    assert b"checksum" in run("load", store, stdin=b"".join([text[0], text[2], text[1], text[3]]), code=10).stderr
+
+
+def test_what_a_killed_load_left_is_replaced(store):
+    with subprocess.Popen([command(), "load", store], stdin=subprocess.PIPE) as load:
+        load.stdin.write(dump_of(2, [insert(1, b"a", b"1")])[:-20])
+        load.stdin.flush()
+        wait_for(store + ".loading")
+        load.kill()
+        load.wait()
+    assert not os.path.exists(store)
+    run("load", store, stdin=dump_of(2, [insert(1, b"b", b"2")]))
+    assert items(store) == [(b"b", b"2")] and not os.path.exists(store + ".loading")
+
+
+def test_the_example_in_the_description_of_the_format_loads(store):
+    page = (PROJECT / "docs" / "dump-format.md").read_text()
+    example = page.split("```jsonl\n")[1].split("```")[0]
+    run("load", store, stdin=example.encode())
+    assert contents_of(run("dump", store).stdout) == contents_of(example.encode())

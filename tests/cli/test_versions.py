@@ -1,0 +1,187 @@
+"""tag, log, history, diff, stat, verify."""
+
+import re
+
+import pytest
+from conftest import history, items, lines, run
+
+
+@pytest.fixture
+def three(store):
+    """Three tagged versions and an open one."""
+    run("put", store, "a", "1")
+    run("put", store, "b", "1")
+    run("tag", store, "one", "--note", "the first", "--time", "2024-01-01T00:00:00Z")
+    run("put", store, "a", "2")
+    run("put", store, "c", "1")
+    run("tag", store)
+    run("del", store, "b")
+    run("put", store, "a", "3")
+    run("put", store, "a", "4")
+    run("tag", store, "three", "--note", "tab\there", "--time", "2024-01-02T00:00:00.5Z")
+    run("put", store, "d", "1")
+    return store
+
+
+def test_tag_prints_the_version_it_closes(store):
+    run("put", store, "a", "1")
+    assert run("tag", store).stdout == b"1\n"
+    assert run("tag", store, "named").stdout == b"2\n"
+
+
+def test_log_lists_labelled_tags_newest_first(three):
+    assert lines("log", three, "-o", "json") == [
+        {
+            "version": 3,
+            "time": "2024-01-02T00:00:00.5Z",
+            "time_ns": 1704153600_500000000,
+            "name": "three",
+            "note": "tab\there",
+        },
+        {
+            "version": 1,
+            "time": "2024-01-01T00:00:00Z",
+            "time_ns": 1704067200_000000000,
+            "name": "one",
+            "note": "the first",
+        },
+    ]
+    assert [t["version"] for t in lines("log", three, "--reverse", "-o", "json")] == [1, 3]
+    assert [t["version"] for t in lines("log", three, "--limit", "1", "-o", "json")] == [3]
+    assert run("log", three).stdout.decode().splitlines() == [
+        "version  time                    name   note",
+        "      3  2024-01-02T00:00:00.5Z  three  tab\\there",
+        "      1  2024-01-01T00:00:00Z    one    the first",
+    ]
+
+
+def test_a_tag_without_a_time_is_of_now(store):
+    run("put", store, "a", "1")
+    run("tag", store, "now")
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", lines("log", store, "-o", "json")[0]["time"])
+
+
+def test_tags_are_found_by_their_beginning_if_it_is_unique(store):
+    for name in ("epoch-1", "epoch-2", "release"):
+        run("put", store, "key", name)
+        run("tag", store, name)
+    assert run("get", store, "key", "--at", "rele").stdout == b"release"
+    assert b"'epoch-1' or 'epoch-2'" in run("get", store, "key", "--at", "epoch", code=11).stderr
+    run("get", store, "key", "--at", "rel", code=11)
+    # A whole name is itself, even if others begin with it.
+    run("tag", store, "epoch")
+    assert run("get", store, "key", "--at", "epoch").stdout == b"release"
+
+
+def test_a_tag_named_like_a_number_is_reached_as_tag(store):
+    run("put", store, "key", "one")
+    run("tag", store)
+    run("put", store, "key", "two")
+    run("tag", store, "1")
+    assert run("get", store, "key", "--at", "1").stdout == b"one"
+    assert run("get", store, "key", "--at", "tag:1").stdout == b"two"
+
+
+def test_history_shows_every_record_of_a_key(three):
+    assert history(three, b"a") == [(3, b"4"), (3, b"3"), (2, b"2"), (1, b"1")]
+    assert history(three, b"b") == [(3, None), (1, b"1")]
+    assert history(three, b"a", "--reverse", "--limit", "2") == [(1, b"1"), (2, b"2")]
+    assert history(three, b"a", "--at", "2") == [(2, b"2"), (1, b"1")]
+    run("history", three, "nothing", code=1)
+    # Each record goes with the first tag that shows it; the open version has none yet.
+    assert [c.get("tag") for c in lines("history", three, "a", "-o", "json")] == ["three", "three", "three", "one"]
+    assert "tag" not in lines("history", three, "d", "-o", "json")[0]
+    assert b"(removed)" in run("history", three, "b").stdout
+
+
+def test_diff_lists_what_changed_in_key_order(three):
+    assert run("diff", three, "1", "3", code=1).stdout == b"~ a\n- b\n+ c\n"
+    assert run("diff", three, "three", "one", code=1).stdout == b"~ a\n+ b\n- c\n"
+    assert run("diff", three, "three", code=1).stdout == b"+ d\n"
+    assert run("diff", three, "0", "one", code=1).stdout == b"+ a\n+ b\n"
+    assert run("diff", three, "one", "one", code=0).stdout == b""
+    assert run("diff", three, "1", "3", "--prefix", "c", code=1).stdout == b"+ c\n"
+    assert run("diff", three, "1", "3", "--from", "b", "--to", "c", code=1).stdout == b"- b\n"
+    assert (
+        run("diff", three, "1", "3", "--values", code=1).stdout
+        == b"~ a\n    - 1\n    + 4\n- b\n    - 1\n+ c\n    + 1\n"
+    )
+    assert lines("diff", three, "1", "3", "--values", "-o", "json", code=1) == [
+        {"change": "changed", "key": "a", "before": "1", "after": "4"},
+        {"change": "removed", "key": "b", "before": "1"},
+        {"change": "added", "key": "c", "after": "1"},
+    ]
+    assert lines("diff", three, "1", "3", "--stat", "-o", "json", code=1) == [
+        {
+            "added": {"keys": 1, "bytes_before": 0, "bytes_after": 1},
+            "removed": {"keys": 1, "bytes_before": 1, "bytes_after": 0},
+            "changed": {"keys": 1, "bytes_before": 1, "bytes_after": 1},
+        }
+    ]
+
+
+def test_a_key_set_to_what_it_was_is_no_difference(store):
+    run("put", store, "a", "1")
+    run("tag", store)
+    run("put", store, "a", "2")
+    run("put", store, "a", "1")
+    run("tag", store)
+    assert run("diff", store, "1", "2", code=0).stdout == b""
+
+
+def test_stat_counts(three):
+    stat = lines("stat", three, "-o", "json")[0]
+    wanted = {
+        "clock": 4,
+        "keys": 4,
+        "records": 8,
+        "inserts": 7,
+        "removes": 1,
+        "tags": 2,
+        "key_bytes": 4,
+        "value_bytes": 7,
+    }
+    assert {name: stat[name] for name in wanted} == wanted
+    assert stat["used_bytes"] >= 11 and stat["file_bytes"] >= stat["used_bytes"]
+    assert set(stat["durability"]) == {"mode", "medium", "emulated", "flush_method", "filesystem"}
+    text = run("stat", three).stdout.decode()
+    for row in (
+        "keys  ",
+        "records  ",
+        "tags  ",
+        "key bytes",
+        "value bytes",
+        "overhead",
+        "file size",
+        "index",
+        "huge pages",
+        "durability",
+        "mapping",
+        "B a key",
+    ):
+        assert row in text, row
+
+
+def test_verify_finds_nothing_in_a_good_store(three):
+    summary = lines("verify", three, "-o", "json")[-1]
+    assert summary["ok"] and summary["damages"] == 0 and summary["records"] == 8 and summary["tags"] == 2
+    assert b"no damage" in run("verify", three).stdout
+
+
+def test_verify_names_place_and_key_of_damage(three):
+    run("put", three, "precious", "a value that will be damaged")
+    with open(three, "r+b") as file:
+        offset = file.read().index(b"a value that will be damaged")
+        file.seek(offset)
+        file.write(b"A")
+    found = lines("verify", three, "-o", "json", code=6)
+    assert found[-1] == {**found[-1], "ok": False, "damages": len(found) - 1}
+    damage = found[0]["damage"]
+    assert abs(damage["offset"] - offset) < 4096 and damage["structure"] and damage["what"]
+    assert b"damaged" in run("verify", three, code=6).stdout
+
+
+def test_the_open_version_can_be_read_but_not_by_a_later_number(three):
+    assert (b"d", b"1") in items(three)
+    assert (b"d", b"1") in items(three, "--at", "4")
+    run("scan", three, "--at", "5", code=11)

@@ -1,0 +1,146 @@
+#include "history/history.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+namespace icecore {
+namespace {
+
+// What an operation costs on persistent memory is counted, not timed.
+thread_local std::uint64_t lines_flushed = 0;
+thread_local std::uint64_t fences = 0;
+void count_flush(const void* data, std::size_t size) {
+  const auto from = reinterpret_cast<std::uintptr_t>(data) / format::cache_line_size;
+  const auto to = (reinterpret_cast<std::uintptr_t>(data) + size - 1) / format::cache_line_size;
+  lines_flushed += to - from + 1;
+}
+void count_fence() { ++fences; }
+
+/// Histories in plain memory, with a bump allocator where the store has segments.
+class history_test : public testing::Test {
+ protected:
+  history_test()
+      : memory_(1 << 22),
+        base_(reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory_.data()) + 63) / 64 * 64)),
+        persist_(-1, "memory", medium::persistent_memory, durability::operation, count_flush, count_fence, false),
+        clock_(clock_word_, nullptr, std::uint64_t{1} << 40),
+        past_(address_space(base_), clock_, codec_, persist_, true) {}
+
+  link place(const record_layout& layout, std::string_view key, std::string_view value) {
+    const std::uint64_t at = layout.place(position_);
+    position_ = at + layout.size();
+    past_.at(at).fill(layout, null_link, key, value);
+    return at;
+  }
+  link make_entry(std::string_view key, std::string_view value) {
+    const link e = place(record_layout::of_entry(key.size(), value.size(), false), key, value);
+    past_.at(e).seal(codec_.record_seed(1, e));
+    past_.complete(e);
+    return e;
+  }
+  link append(link entry, std::string_view value) {
+    const link r = place(record_layout::of_insert(value.size(), false), {}, value);
+    EXPECT_TRUE(past_.link_on_top(entry, r, codec_.record_seed(1, r), false));
+    past_.complete(r);
+    return r;
+  }
+
+  std::vector<std::byte> memory_;
+  std::byte* base_;
+  std::uint64_t position_ = 64;
+  std::atomic<std::uint64_t> clock_word_{1};
+  word_codec codec_{99};
+  persistence persist_;
+  version_clock clock_;
+  histories past_;
+};
+
+TEST_F(history_test, a_small_insert_flushes_one_line_and_fences_once) {
+  lines_flushed = fences = 0;
+  const link e = make_entry("8 bytes.", "8 bytes.");
+  EXPECT_EQ(lines_flushed, 1U);
+  EXPECT_EQ(fences, 1U);
+  for (int i = 0; i < 100; ++i) {
+    lines_flushed = fences = 0;
+    append(e, "8 bytes.");
+    EXPECT_EQ(lines_flushed, 1U);
+    EXPECT_EQ(fences, 1U);
+  }
+}
+
+TEST_F(history_test, reading_what_is_durable_flushes_nothing) {
+  const link e = make_entry("key", "value");
+  lines_flushed = fences = 0;
+  past_.persist_before_return(past_.find_latest(e));
+  EXPECT_EQ(lines_flushed, 0U);
+  EXPECT_EQ(fences, 0U);
+}
+
+TEST_F(history_test, whoever_reads_an_unfinished_write_stamps_and_persists_it) {
+  const link e = make_entry("key", "old");
+  const link r = place(record_layout::of_insert(3, false), {}, "new");
+  ASSERT_TRUE(past_.link_on_top(e, r, codec_.record_seed(1, r), false));
+  // the writer stops here: linked, neither stamped nor flushed
+  lines_flushed = fences = 0;
+  const version before = clock_.tick();
+  EXPECT_EQ(past_.find_at(e, before), e) << "a write that no one stamped by the tag is not in it";
+  EXPECT_EQ(past_.stamp_of(r), before + 1) << "stamp-on-read";
+  const link latest = past_.find_latest(e);
+  EXPECT_EQ(latest, r);
+  past_.persist_before_return(latest);
+  EXPECT_GE(lines_flushed, 1U) << "persist-on-read";
+  EXPECT_EQ(fences, 1U);
+}
+
+TEST_F(history_test, every_version_is_found_at_every_depth) {
+  const link e = make_entry("key", "1");
+  std::vector<link> by_version{null_link, e};
+  for (int i = 2; i <= 3000; ++i) {
+    clock_.tick();
+    by_version.push_back(append(e, "x"));
+  }
+  clock_.tick();
+  for (version v = 0; v < by_version.size(); ++v) ASSERT_EQ(past_.find_at(e, v), by_version[v]) << "version " << v;
+}
+
+TEST_F(history_test, depth_and_stamps_follow_the_chain) {
+  const link e = make_entry("key", "1");
+  link top = e;
+  for (int i = 2; i <= 500; ++i) {
+    if (i % 3 == 0) clock_.tick();
+    top = append(e, "x");
+  }
+  std::uint32_t depth = 500;
+  for (link l = top; l != null_link; l = past_.at(l).older(), --depth) {
+    ASSERT_EQ(past_.at(l).header().depth, depth);
+    const link older = past_.at(l).older();
+    if (older == null_link) continue;
+    ASSERT_GE(past_.stamp_of(l), past_.stamp_of(older));
+    ASSERT_LT(past_.at(past_.at(l).jump()).header().depth, depth);
+  }
+  EXPECT_EQ(depth, 0U);
+}
+
+TEST_F(history_test, a_batch_that_has_not_happened_is_passed_over) {
+  const link e = make_entry("key", "old");
+  const link b = place(record_layout::of_batch(), {}, {});
+  const auto layout = record_layout::of_insert(3, true);
+  const std::uint64_t at = layout.place(position_);
+  position_ = at + layout.size();
+  past_.at(at).fill(layout, b, {}, "new");
+  ASSERT_TRUE(past_.link_on_top(e, at, codec_.record_seed(1, at), false));
+  EXPECT_EQ(past_.stamp_of(at), 0U);
+  EXPECT_EQ(past_.find_latest(e), e);
+  const version closed = clock_.tick();
+  EXPECT_EQ(past_.find_at(e, closed), e);
+  const version happened = past_.complete_batch(b);
+  EXPECT_GT(happened, closed);
+  EXPECT_EQ(past_.find_latest(e), at);
+  EXPECT_EQ(past_.find_at(e, closed), e) << "a snapshot never changes";
+}
+
+}  // namespace
+}  // namespace icecore

@@ -1,0 +1,96 @@
+#include "index/arena.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <thread>
+#include <vector>
+
+namespace icecore::index {
+namespace {
+
+TEST(arena, hands_out_aligned_zeroed_memory_that_references_lead_to) {
+  arena a({});
+  for (const std::size_t size : {1U, 63U, 64U, 65U, 1088U, 100'000U, 5'000'000U}) {
+    const arena_ref ref = a.allocate(size);
+    std::byte* p = a.at(ref);
+    EXPECT_NE(ref, 0U);
+    EXPECT_EQ(a.ref_of(p), ref);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % arena::unit_bytes, 0U);
+    EXPECT_TRUE(std::all_of(p, p + size, [](std::byte b) { return b == std::byte{0}; }));
+    std::memset(p, 0xAB, size);
+  }
+}
+
+TEST(arena, accounts_what_it_hands_out_in_units) {
+  arena a({});
+  const std::uint64_t before = a.used_bytes();
+  (void)a.allocate(65);
+  EXPECT_EQ(a.used_bytes(), before + 128);
+}
+
+TEST(arena, throws_bad_alloc_at_its_limit_and_stays_usable) {
+  arena a({.huge_pages = false, .size_max_bytes = 100'000});
+  EXPECT_THROW((void)a.allocate(100'001), std::bad_alloc);
+  EXPECT_THROW((void)a.allocate(~std::uint64_t{0}), std::bad_alloc);
+  std::uint64_t bytes = arena::unit_bytes;
+  const auto fill = [&] {
+    for (;; bytes += 1024) std::memset(a.at(a.allocate(1024)), 1, 1024);
+  };
+  EXPECT_THROW(fill(), std::bad_alloc);
+  EXPECT_GT(bytes + 1024, 100'000U);
+  EXPECT_LE(a.used_bytes(), 100'000U);
+  (void)a.allocate(64);  // what is left is still there
+}
+
+TEST(arena, threads_get_memory_of_their_own) {
+  constexpr std::size_t threads = 8;
+  constexpr std::size_t each = 2000;
+  arena a({});
+  std::vector<std::vector<arena_ref>> taken(threads);
+  {
+    std::vector<std::jthread> workers;
+    for (std::size_t t = 0; t < threads; ++t) {
+      workers.emplace_back([&, t] {
+        for (std::size_t i = 0; i < each; ++i) {
+          taken[t].push_back(a.allocate(1088));
+          std::memset(a.at(taken[t].back()), static_cast<int>(t), 1088);
+        }
+      });
+    }
+  }
+  std::vector<arena_ref> all;
+  for (std::size_t t = 0; t < threads; ++t) {
+    for (const arena_ref ref : taken[t]) {
+      const std::byte* p = a.at(ref);
+      ASSERT_TRUE(std::all_of(p, p + 1088, [t](std::byte b) { return b == static_cast<std::byte>(t); }));
+      all.push_back(ref);
+    }
+  }
+  std::sort(all.begin(), all.end());
+  for (std::size_t i = 1; i < all.size(); ++i) ASSERT_GE(all[i] - all[i - 1], 1088U / arena::unit_bytes);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadow memory needs the address space
+TEST(arena, leaves_a_limited_address_space_to_others) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  rlimit limited = before;
+  limited.rlim_cur = std::uint64_t{4} << 30;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limited), 0);
+  {
+    arena one({});
+    arena two({});
+    std::memset(one.at(one.allocate(1 << 20)), 1, 1 << 20);
+    std::memset(two.at(two.allocate(1 << 20)), 1, 1 << 20);
+    EXPECT_THROW((void)one.allocate(std::uint64_t{2} << 30), std::bad_alloc);
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+}
+#endif
+
+}  // namespace
+}  // namespace icecore::index

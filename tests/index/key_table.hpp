@@ -1,0 +1,55 @@
+// Keys for tests of indexes: a key_source that is a table of strings. Slots are plain memory, so that a thread
+// sanitizer sees whether an index publishes the keys that were written before the insert.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "index/index.hpp"
+
+namespace icecore::index {
+
+class key_table final : public key_source {
+ public:
+  explicit key_table(std::size_t capacity) : keys_(capacity) {}
+
+  /// A link to a new entry with this key. From any thread.
+  link add(std::string key) {
+    const std::size_t slot = used_.fetch_add(1, std::memory_order_relaxed);
+    keys_.at(slot) = std::move(key);
+    return link_of(slot);
+  }
+
+  [[nodiscard]] static link link_of(std::size_t slot) { return (slot + 1) * 8; }
+
+  [[nodiscard]] std::string_view key_of(link entry) const noexcept override {
+    const std::size_t slot = entry / 8 - 1;
+    if (entry == null_link || entry % 8 != 0 || slot >= keys_.size()) {
+      ADD_FAILURE() << "the index asked for a link it was never given: " << entry;
+      return {};
+    }
+    return keys_[slot];
+  }
+
+  void prefetch(link entry) const noexcept override {
+    EXPECT_TRUE(entry != null_link && entry % 8 == 0 && entry / 8 - 1 < keys_.size()) << entry;
+  }
+
+ private:
+  std::vector<std::string> keys_;
+  std::atomic<std::size_t> used_{0};
+};
+
+/// `number` as 8 bytes that compare like it.
+[[nodiscard]] inline std::string big_endian(std::uint64_t number) {
+  std::string key(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) key[i] = static_cast<char>(number >> (56 - 8 * i));
+  return key;
+}
+
+}  // namespace icecore::index

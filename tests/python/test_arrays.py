@@ -1,0 +1,169 @@
+"""NumPy arrays as values: dtype, shape, order and bits come back, without a copy."""
+
+import io
+
+import numpy as np
+import pytest
+from conftest import open_store
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import icecore
+
+
+def place_of(store, key):
+    return np.frombuffer(store.view(key), np.uint8).ctypes.data
+
+
+def test_an_array_comes_back_as_a_view_of_the_store(store):
+    given = np.arange(3_000, dtype="<f4").reshape(30, 100)
+    assert store.put_array(b"w", given) == store.clock
+    array = store.get_array(b"w")
+    assert np.array_equal(array, given)
+    assert array.dtype == given.dtype
+    assert not array.flags.owndata
+    assert not array.flags.writeable
+    assert array.flags.aligned
+    start = place_of(store, b"w")
+    assert start < array.ctypes.data < start + len(store[b"w"])
+    assert array.ctypes.data + array.nbytes == start + len(store[b"w"])
+    with pytest.raises(ValueError, match="read-only"):
+        array[0, 0] = 1
+
+
+@pytest.mark.parametrize("count, alignment", [(1, 8), (3, 8), (511, 8), (2_000, 64), (100_000, 64)])
+@pytest.mark.parametrize("key", [b"", b"1", b"a key of 23 bytes, odd"])
+def test_arrays_are_aligned(store, key, count, alignment):
+    for rewrite in range(3):  # a key's first record and the later ones have different headers
+        store.put_array(key, np.full(count, rewrite, np.float64))
+        assert store.get_array(key).ctypes.data % alignment == 0
+
+
+def test_the_value_is_a_npy_file(store):
+    given = np.linspace(0, 1, 7)
+    store.put_array(b"w", given)
+    assert np.array_equal(np.load(io.BytesIO(store[b"w"]), allow_pickle=False), given)
+    assert store[b"w"].startswith(b"\x93NUMPY\x01\x00")
+    out = io.BytesIO()
+    np.save(out, given)
+    store[b"saved"] = out.getvalue()
+    assert np.array_equal(store.get_array(b"saved"), given)
+
+
+def test_arrays_have_versions(store):
+    for i in range(3):
+        store.put_array(b"w", np.full(4, i))
+        store.tag(f"epoch-{i}")
+    assert store.get_array(b"w", "epoch-1").tolist() == [1] * 4
+    assert store.get_array(b"w", store.find_tag("epoch-0")).tolist() == [0] * 4
+    assert store.at(tag="epoch-2").get_array(b"w").tolist() == [2] * 4
+    assert store.get_array("w").tolist() == [2] * 4
+
+
+def test_an_array_outlives_its_store(path):
+    with open_store(path) as store:
+        store.put_array(b"w", np.arange(10_000))
+        array = store.get_array(b"w")
+    assert int(array.sum()) == 49_995_000
+    slice_of_it = array[5:10]
+    del array
+    assert slice_of_it.tolist() == [5, 6, 7, 8, 9]
+
+
+def content_of(array):
+    """The bytes of the items, without those between the fields of a structure."""
+    if array.dtype.names:
+        return b"".join(array[name].tobytes() for name in array.dtype.names)
+    return array.tobytes()
+
+
+STRUCTURED = np.dtype([("id", ">u4"), ("x", "<f8", (3,)), ("name", "S5")])
+DTYPES = (
+    hnp.scalar_dtypes()
+    | hnp.byte_string_dtypes(min_len=1)
+    | hnp.unicode_string_dtypes(min_len=1)
+    | st.just(STRUCTURED)
+    | st.just(np.dtype([("a", "i1"), ("b", "f8")], align=True))
+    | st.just(np.dtype("V7"))
+    | st.just(np.dtype("complex64"))
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(dtype=DTYPES, data=st.data())
+def test_every_dtype_shape_and_order_comes_back(tmp_path_factory, dtype, data):
+    shape = data.draw(hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5))
+    count = int(np.prod(shape))
+    content = data.draw(st.binary(min_size=count * dtype.itemsize, max_size=count * dtype.itemsize))
+    given = np.ndarray(shape, dtype, content)
+    if dtype.kind == "U":
+        given = np.full(shape, "ä€", dtype)
+    layout = data.draw(st.sampled_from(["C", "F", "every other"]))
+    if layout == "F":
+        given = np.asfortranarray(given)
+    elif layout == "every other" and given.ndim:
+        given = given[::2]
+    with open_store(tmp_path_factory.mktemp("arrays") / "s") as store:
+        store.put_array(b"a", given)
+        array = store.get_array(b"a")
+        assert array.dtype == given.dtype
+        assert array.shape == given.shape
+        assert content_of(array) == content_of(given)
+        assert array.flags.aligned
+        assert given.ndim < 2 or not given.flags.f_contiguous or array.flags.f_contiguous
+
+
+def test_what_bytes_cannot_hold_is_refused(store):
+    for wrong in (np.array([object()]), np.array([("a", None)], dtype="S1,O"), np.ma.masked_array([1, 2], [0, 1])):
+        with pytest.raises(TypeError, match="objects|mask"):
+            store.put_array(b"w", wrong)
+    assert b"w" not in store
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"no array",
+        b"\x93NUMPY",
+        b"\x93NUMPY\x01\x00\xff\xff",
+        b"\x93NUMPY\x09\x00\x10\x00" + b" " * 100,
+        b"\x93NUMPY\x01\x00\x04\x00{}  ",
+        b"\x93NUMPY\x01\x00\x76\x00"
+        + b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }".ljust(117)
+        + b"\n"
+        + bytes(8),
+        b"\x93NUMPY\x01\x00\x76\x00"
+        + b"{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }".ljust(117)
+        + b"\n"
+        + bytes(8),
+        b"\x93NUMPY\x01\x00\x76\x00" + b"{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }".ljust(117) + b"\n",
+        b"\x93NUMPY\x01\x00\x76\x00"
+        + b"{'descr': '<f8', 'fortran_order': False, 'shape': (2**70,2), }".ljust(117)
+        + b"\n",
+        b"\x93NUMPY\x01\x00\x76\x00" + b"__import__('os')".ljust(117) + b"\n",
+    ],
+)
+def test_what_is_no_array_is_told_so(store, value):
+    store[b"k"] = value
+    with pytest.raises(ValueError, match="b'k' is no array"):
+        store.get_array(b"k")
+
+
+def test_a_dtype_too_long_for_the_first_npy_format_takes_the_second(store):
+    dtype = np.dtype([(f"field_{i:05}", "<f8") for i in range(5_000)])
+    store.put_array(b"w", np.full(2, 3, dtype))
+    assert store[b"w"].startswith(b"\x93NUMPY\x02\x00")
+    assert store.get_array(b"w").dtype == dtype
+    assert store.get_array(b"w")["field_04999"].tolist() == [3, 3]
+    with pytest.raises(ValueError, match="header"):
+        store.put_array(b"w", np.zeros(1, [(f"field_{i:0100}", "<f8") for i in range(10_000)]))
+
+
+def test_raw_array_values_are_their_bytes(store):
+    given = np.arange(10, dtype=">u2")
+    store[b"raw"] = given
+    assert store[b"raw"] == given.tobytes()
+    assert np.array_equal(np.frombuffer(store.view(b"raw"), ">u2"), given)
+    assert icecore.__version__

@@ -1,0 +1,34 @@
+"""The examples of docs/python.md run, each with a store of its own."""
+
+import re
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+from conftest import open_store
+
+import icecore
+
+PAGE = Path(__file__).parents[2] / "docs/python.md"
+
+
+def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 6
+    first, *others = blocks
+    exec(compile(first, "docs/python.md", "exec"), {})
+    assert "b'0.7'" in capsys.readouterr().out
+    for number, block in enumerate(others):
+        with open_store(f"{number}.ice") as store:
+            store.tag()  # version 1, which an example reads
+            exec(compile(block, "docs/python.md", "exec"), {"store": store, "np": np, "datetime": datetime})
+            assert store.verify().ok
+
+
+def test_every_error_class_is_in_the_documentation():
+    page = PAGE.read_text()
+    for name in icecore.__all__:
+        made = getattr(icecore, name)
+        if isinstance(made, type) and issubclass(made, icecore.Error):
+            assert f"{name}`" in page, name

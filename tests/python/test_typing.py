@@ -1,0 +1,110 @@
+"""The types that are promised: the package passes mypy --strict, its stub tells the truth, and programs type-check."""
+
+import ast
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import icecore
+
+PROGRAM = """
+    from datetime import datetime
+    from typing import assert_type
+    import numpy as np
+    import icecore
+
+    with icecore.open("path", "a", durability="tag") as store:
+        assert_type(store, icecore.Store)
+        store[b"k"] = b"v"
+        store["k"] = bytearray(b"v")
+        store[b"k"] = np.arange(3)
+        assert_type(store[b"k"], bytes)
+        assert_type(store.find("k"), bytes | None)
+        assert_type(store[b"a":b"b"], icecore.Snapshot)
+        snapshot = store.at(tag="t")
+        assert_type(snapshot, icecore.Snapshot)
+        assert_type(store.at(time=datetime.now()).version, int)
+        for key, value in snapshot.items(prefix="a", limit=3):
+            assert_type(key, bytes)
+            assert_type(value, bytes)
+        assert_type(store.tag("name", "note"), int)
+        assert_type(snapshot.view("k"), memoryview)
+        assert_type(store.remove(b"k"), int | None)
+        with store.batch() as b:
+            b["x"] = b"y"
+            assert_type(b, icecore.Batch)
+        store.put_many(np.arange(3), [b"a", b"b", b"c"], threads=2)
+        store.put_many(*snapshot.to_columns())
+        keys, values = snapshot.to_numpy(">u8", ("<f4", (3,)))
+        for change in store.history(b"k"):
+            assert_type(change.version, int)
+        try:
+            store.sync()
+        except icecore.NoSpaceError as e:
+            assert_type(e.code, icecore.Errc)
+
+    store.tag(5)  # type: ignore[arg-type]
+    store[5]  # type: ignore[call-overload]
+    store.nothing  # type: ignore[attr-defined]
+"""
+
+
+def run_module(*arguments):
+    done = subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_package_is_strictly_typed(tmp_path):
+    run_module("mypy", "--strict", "--cache-dir", tmp_path, "-p", "icecore")
+
+
+def parameters(signature):
+    """The names in nanobind's signature of a bound function."""
+    tree = ast.parse(textwrap.dedent(re.sub(r"\\\d+", "None", signature)) + ": ...")
+    return [a.arg for a in tree.body[0].args.args if a.arg != "self"]
+
+
+def test_the_stub_of_the_native_half_tells_the_truth():
+    """Every class, method and parameter of the stub exists, and vice versa (stubtest does not know nanobind)."""
+    stub = ast.parse(Path(icecore.__file__).with_name("_native.pyi").read_text())
+    classes = {node.name: node.body for node in stub.body if isinstance(node, ast.ClassDef)}
+    for name, body in {**classes, None: stub.body}.items():
+        owner = getattr(icecore._native, name) if name else icecore._native
+        told = {}
+        for node in body:
+            if isinstance(node, ast.FunctionDef):
+                told.setdefault(node.name, []).append([a.arg for a in node.args.args if a.arg != "self"])
+        for function, alternatives in told.items():
+            bound = vars(owner).get(function)
+            if bound is None:
+                assert function in ("__buffer__", "__init__") or hasattr(owner, function), (name, function)
+            elif hasattr(bound, "__nb_signature__") and len(alternatives) == len(bound.__nb_signature__):
+                assert alternatives == [parameters(s[0]) for s in bound.__nb_signature__], (name, function)
+        public = {f for f, v in vars(owner).items() if not f.startswith("__") and not isinstance(v, type)}
+        assert public <= told.keys(), name
+    assert {c for c, v in vars(icecore._native).items() if isinstance(v, type)} == classes.keys()
+
+
+def test_programs_type_check(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(PROGRAM))
+    run_module("mypy", "--strict", "--warn-unused-ignores", "--cache-dir", str(tmp_path), str(program))
+
+
+def test_the_versions_of_library_and_package_agree():
+    from importlib.metadata import version
+
+    assert icecore.__version__ == version("icecore")
+
+
+def test_all_that_is_public_exists_and_is_documented():
+    for name in icecore.__all__:
+        public = getattr(icecore, name)
+        assert public.__doc__, name
+        if not isinstance(public, type) or not public.__module__.startswith("icecore"):
+            continue
+        for member, value in vars(public).items():
+            if not member.startswith("_") and callable(value) and not issubclass(public, tuple):
+                assert getattr(value, "__doc__", None), f"{name}.{member}"

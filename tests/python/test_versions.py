@@ -1,0 +1,229 @@
+"""Tags, snapshots, histories and differences: the past, from Python."""
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from conftest import open_store
+
+import icecore
+from icecore import Change, Difference
+
+
+@pytest.fixture
+def epochs(store):
+    for i in range(1, 6):
+        store[b"w"] = b"%d" % i
+        store[b"epoch %d" % i] = b""
+        if i == 4:
+            del store[b"w"]
+        store.tag(f"epoch-{i}", note=f"loss {1 / i:.2f}", time=i * 1_000_000_000)
+    return store
+
+
+def test_a_tag_reads_the_same_for_ever(epochs, path):
+    expected = {f"epoch-{t}": dict(epochs.at(tag=f"epoch-{t}")) for t in range(1, 6)}
+    assert [bytes(e.get(b"w", b"-")) for e in expected.values()] == [b"1", b"2", b"3", b"-", b"5"]
+    epochs.clear()
+    assert {t: dict(epochs.at(tag=t)) for t in expected} == expected
+    epochs.close()
+    with open_store(path, "r") as again:
+        assert {t: dict(again.at(tag=t)) for t in expected} == expected
+        assert dict(again) == {}
+
+
+def test_versions_are_named_by_number_name_tag_snapshot_and_time(epochs):
+    tag = epochs.find_tag("epoch-2")
+    snapshots = [
+        epochs.at(tag.version),
+        epochs.at("epoch-2"),
+        epochs.at(tag="epoch-2"),
+        epochs.at(tag),
+        epochs.at(epochs.at(tag)),
+        epochs.at(time=2_000_000_000),
+        epochs.at(time=2_999_999_999),
+        epochs.at(time=tag.time),
+        epochs.at(time=datetime(1970, 1, 1, 0, 0, 2, tzinfo=timezone.utc)),
+        epochs.at(time=datetime.fromtimestamp(2.5)),
+    ]
+    assert {s.version for s in snapshots} == {tag.version}
+    assert snapshots[0].tag == tag
+    assert epochs.find_tag(tag.version) == tag
+    assert epochs.at(0) == {}
+    assert epochs.find("w", tag.version) == b"2"
+    assert epochs.find("w", at=0) is None
+
+
+def test_a_tag_keeps_time_to_the_nanosecond_and_is_found_by_its_datetime(store):
+    store.tag("exact", time=1_700_000_000_123_456_789)
+    tag = store.find_tag("exact")
+    assert tag.time_ns == 1_700_000_000_123_456_789
+    assert tag.time == datetime(2023, 11, 14, 22, 13, 20, 123456, tzinfo=timezone.utc)
+    assert store.at(time=tag.time).tag == tag
+    assert store.at(time=tag.time_ns).tag == tag
+    with pytest.raises(icecore.UnknownTagError):
+        store.at(time=tag.time_ns - 1)
+
+
+def test_a_tag_given_a_datetime_keeps_it(store):
+    east = timezone(timedelta(hours=9))
+    store.tag(time=datetime(2001, 2, 3, 4, 5, 6, 789, tzinfo=east))
+    (tag,) = store.tags()
+    assert tag.time == datetime(2001, 2, 3, 4, 5, 6, 789, tzinfo=east)
+    before = datetime.now(timezone.utc) - timedelta(seconds=1)
+    store.tag("now")
+    assert before < store.find_tag("now").time < datetime.now(timezone.utc) + timedelta(seconds=1)
+
+
+def test_a_tag_without_label_closes_the_version_and_is_not_listed(store):
+    clock = store.clock
+    assert store.tag() == clock
+    assert store.clock == clock + 1
+    assert store.tags() == []
+    assert store.at(clock).tag is None
+    assert store.find_tag(clock) is None
+    assert store.find_tag("nothing") is None
+
+
+def test_tags_are_listed_oldest_first_with_name_note_and_time(epochs):
+    tags = epochs.tags()
+    assert [t.name for t in tags] == [f"epoch-{i}" for i in range(1, 6)]
+    assert [t.note for t in tags][:2] == ["loss 1.00", "loss 0.50"]
+    assert [t.version for t in tags] == sorted(t.version for t in tags)
+    assert tags[0].time_ns == 1_000_000_000
+
+
+def test_wrong_versions_are_told_apart(epochs):
+    with pytest.raises(icecore.VersionNotClosedError) as raised:
+        epochs.at(epochs.clock)
+    assert isinstance(raised.value, ValueError)
+    with pytest.raises(icecore.UnknownTagError, match="epoch-9") as raised:
+        epochs.at(tag="epoch-9")
+    assert isinstance(raised.value, KeyError)
+    assert "epoch-9" in str(raised.value)
+    with pytest.raises(icecore.UnknownTagError):
+        epochs.at(time=999_999_999)
+    with pytest.raises(icecore.TagExistsError):
+        epochs.tag("epoch-1")
+    for wrong in (-1, 2**48, 2**70):
+        with pytest.raises(icecore.InvalidArgumentError):
+            epochs.at(wrong)
+    for wrong in (True, 1.5, b"epoch-1"):
+        with pytest.raises(TypeError):
+            epochs.at(wrong)
+    for wrong in ({}, {"version": 1, "tag": "epoch-1"}):
+        with pytest.raises(TypeError, match="exactly one"):
+            epochs.at(**wrong)
+    with pytest.raises(TypeError, match="time"):
+        epochs.at(time=1.5)
+
+
+def test_a_history_runs_both_ways_and_ends_at_its_snapshot(epochs):
+    v = [t.version for t in epochs.tags()]
+    expected = [Change(v[4], b"5"), Change(v[3], None), Change(v[3], b"4")]
+    expected += [Change(v[i], b"%d" % (i + 1)) for i in (2, 1, 0)]
+    history = epochs.history("w")
+    assert list(history) == expected
+    assert list(history) == expected, "a history can be run through again"
+    assert list(reversed(history)) == expected[::-1]
+    assert [(c.version, c.value if c.value is None else bytes(c.value)) for c in history.views()] == expected
+    assert [c.version for c in history.views(oldest_first=True)] == [c.version for c in expected[::-1]]
+    assert len(history) == 6
+    assert list(epochs.at("epoch-2").history("w")) == expected[-2:]
+    assert list(reversed(epochs.at("epoch-2").history("w"))) == expected[:-3:-1]
+    assert list(epochs.history(b"never")) == []
+
+
+def test_a_long_history_is_fetched_as_it_is_read(store):
+    for i in range(5000):
+        store[b"k"] = b"%d" % i
+    assert [int(c.value) for c in store.history(b"k")] == list(range(5000))[::-1]
+    assert [int(c.value) for c in reversed(store.history(b"k"))] == list(range(5000))
+    assert int(next(iter(store.history(b"k"))).value) == 4999
+
+
+def test_a_difference_tells_before_and_after_in_key_order(epochs):
+    diff = epochs.diff("epoch-3", "epoch-5")
+    expected = [
+        Difference(b"epoch 4", None, b""),
+        Difference(b"epoch 5", None, b""),
+        Difference(b"w", b"3", b"5"),
+    ]
+    assert list(diff) == expected
+    assert list(diff) == expected, "a difference can be run through again"
+    assert [tuple(None if x is None else bytes(x) for x in d) for d in diff.views()] == expected
+    backwards = epochs.diff(epochs.at("epoch-5"), epochs.find_tag("epoch-3").version)
+    assert [(d.key, d.after, d.before) for d in backwards] == expected
+    assert list(epochs.diff(0, "epoch-1")) == [Difference(b"epoch 1", None, b""), Difference(b"w", None, b"1")]
+    assert list(epochs.diff("epoch-1", "epoch-1")) == []
+    assert list(epochs.diff("epoch-3", "epoch-5", prefix="epoch")) == expected[:2]
+    assert list(epochs.diff("epoch-3", "epoch-5", "epoch 5", "w")) == expected[1:2]
+    assert list(epochs.diff("epoch-3", "epoch-5", "x", "a")) == []
+    with pytest.raises(icecore.UnknownTagError):
+        epochs.diff("epoch-1", "epoch-9")
+    with pytest.raises(icecore.VersionNotClosedError):
+        epochs.diff(1, epochs.clock)
+
+
+def test_insert_and_remove_tell_the_version(store):
+    clock = store.clock
+    assert store.insert(b"k", b"v") == clock
+    assert store.tag() == clock
+    assert store.remove(b"k") == clock + 1
+    assert store.remove(b"k") is None
+    assert store.remove(b"never") is None
+
+
+def test_a_batch_takes_effect_at_one_instant_or_not_at_all(store):
+    store[b"old"] = b"1"
+    with store.batch() as b:
+        b[b"x"] = b"1"
+        b["y"] = "2"
+        b[b"x"] = b"3"
+        del b[b"old"]
+        del b[b"never there"]
+        b.put_array("a", [1.0, 2.0])
+        b.put_many([b"m1", b"m2"], [b"1", b"2"])
+        assert len(b) == 8
+        assert dict(store) == {b"old": b"1"}
+        with pytest.raises(ValueError, match="not been applied"):
+            b.version
+    assert b.version == store.clock - 1 or b.version == store.clock
+    assert store[b"x"] == b"3"
+    assert b"old" not in store
+    assert store.get_array(b"a").tolist() == [1.0, 2.0]
+    assert store[b"m2"] == b"2"
+    with pytest.raises(ValueError, match="applied already"):
+        b[b"z"] = b""
+    with pytest.raises(ZeroDivisionError), store.batch() as dropped:
+        dropped[b"x"] = b"never"
+        1 / 0
+    assert store[b"x"] == b"3"
+    with store.batch() as empty:
+        empty[b"k"] = b"v"
+        empty.clear()
+    assert b"k" not in store
+
+
+def test_sync_and_durability_and_statistics_tell_what_is(path):
+    for mode in ("none", "tag", "operation"):
+        with open_store(path, durability=mode) as store:
+            store[mode] = b"x" * 100
+            store.tag(mode)
+            store.sync()
+            info = store.durability()
+            assert info.mode == mode
+            assert info.medium in ("persistent_memory", "block_device", "memory")
+            assert info.emulated == (info.medium == "memory" and mode != "none")
+    with open_store(path, "r") as store:
+        told = store.stats()
+        assert (told.keys, told.records, told.tags) == (3, 3, 3)
+        assert told.value_bytes == 300
+        assert told.path == str(path)
+        assert told.clock == store.clock
+        assert told.index == "btree"
+        assert store.read_only
+        report = store.verify()
+        assert report.ok
+        assert report
+        assert (report.entries, report.tags) == (3, 3)
+    assert icecore.verify_file(path).ok

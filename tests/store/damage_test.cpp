@@ -1,0 +1,312 @@
+// G6: nothing wrong is ever returned. A bit is flipped in the bytes of a small store, one at a time; each time the
+// store either refuses to open or to answer, with an error that says so, or everything it answers is right.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "icecore/icecore.hpp"
+#include "support/expect.hpp"
+#include "support/file.hpp"
+#include "support/process.hpp"
+#include "support/scratch.hpp"
+#include "support/sound_store.hpp"
+
+namespace icecore::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+[[nodiscard]] std::string flipped(std::string bytes, std::size_t offset, unsigned bit) {
+  bytes[offset] = static_cast<char>(bytes[offset] ^ (1 << bit));
+  return bytes;
+}
+
+[[nodiscard]] bool is_said_clearly(const error& failure) {
+  const auto code = static_cast<errc>(failure.code().value());
+  return code == errc::damaged || code == errc::not_a_store || code == errc::truncated ||
+         code == errc::unsupported_format || code == errc::copied;
+}
+
+/// Bytes that hold something, their neighbours, and a sample of the others: all of them if `every`.
+[[nodiscard]] std::vector<std::size_t> offsets_to_flip(const std::string& bytes, bool every) {
+  std::vector<std::size_t> offsets;
+  std::size_t last_used = 0;
+  std::vector<bool> used(bytes.size());
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] != 0) last_used = i;
+    used[i] = bytes[i] != 0 || i - last_used <= 8 || (i + 8 < bytes.size() && bytes[i + 8] != 0);
+  }
+  std::size_t run = 0;  // of equal bytes: a large value needs no flip of each
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    run = i > 0 && bytes[i] == bytes[i - 1] ? run + 1 : 0;
+    if (every || (used[i] ? run < 64 || run % 61 == 0 : i % 1021 == 0)) offsets.push_back(i);
+  }
+  return offsets;
+}
+
+class Damage : public ::testing::Test {
+ protected:
+  /// What a reader, a writer and the checker make of a file with these bytes. Throws broken_promise.
+  void read_damaged(const std::string& bad) {
+    write_file(path_, bad);
+    std::string complaint;
+    options reading;
+    reading.access = access::read_only;
+    try {
+      const store opened(path_, reading);
+      read_everything(opened, holds_);
+    } catch (const error& failure) {
+      promise(is_said_clearly(failure), [&] { return "reading fails with: " + failure.message(); });
+      complaint = failure.message();
+    }
+    promise(read_file(path_) == bad, [] { return std::string("a store opened for reading was changed"); });
+    compare_with_verify(complaint);
+    try {
+      write_on();
+    } catch (const error& failure) {
+      promise(is_said_clearly(failure), [&] { return "writing fails with: " + failure.message(); });
+    }
+  }
+
+  /// verify_file() finds all damage that matters, and says so before the store is opened.
+  void compare_with_verify(const std::string& complaint) const {
+    bool sound = false;
+    try {
+      sound = verify_file(path_).ok();
+    } catch (const error& failure) {
+      promise(is_said_clearly(failure), [&] { return "verify_file() fails with: " + failure.message(); });
+    }
+    promise(complaint.empty() || !sound,
+            [&] { return "verify_file() finds nothing but reading fails with: " + complaint; });
+  }
+
+  /// A store that opens for writing in spite of the flip goes on as if it had not happened.
+  void write_on() {
+    {
+      store opened(path_);
+      read_everything(opened, holds_);
+      opened.insert("key-5", "written on");
+      opened.insert("another", "written on");
+      opened.close();
+    }
+    const store again(path_);
+    for (const auto& [key, history] : holds_.records) {
+      const bool changed = key == "key-5";
+      const auto found = again.find(key);
+      promise(changed ? found == "written on" : found == holds_.find(key),
+              [&] { return "written on: find(" + show(key) + ") gives " + show_found(found); });
+    }
+    promise(again.find("another") == "written on", [] { return std::string("written on: a new key is lost"); });
+  }
+
+  /// Runs `one` for all places in children, which may crash or hang; says for which place.
+  void for_each_place(const std::vector<std::size_t>& places, const std::function<void(std::size_t)>& one) {
+    struct progress_log {
+      std::atomic<std::size_t> next;
+      std::atomic<unsigned> wrong;
+    };
+    const shared<progress_log> log;
+    unsigned deaths = 0;
+    while (log->next < places.size() && deaths + log->wrong < 20) {
+      child reader([&] {
+        for (std::size_t i = log->next; i < places.size() && log->wrong < 20; i = ++log->next) {
+          alarm(60);
+          try {
+            one(places[i]);
+          } catch (const std::exception& failure) {
+            std::fprintf(stderr, "damaged at byte %zu: %s\n", places[i], failure.what());
+            ++log->wrong;
+          }
+        }
+        return 0;
+      });
+      const int end = reader.wait(std::chrono::hours(5));
+      if (end != 0) {
+        ADD_FAILURE() << "damaged at byte " << places[log->next] << ": "
+                      << (end == -SIGALRM ? "a hang" : "a crash, signal " + std::to_string(-end));
+        ++deaths;
+        ++log->next;
+      }
+    }
+    EXPECT_EQ(log->wrong, 0U);
+    EXPECT_FALSE(places.empty());
+  }
+
+  /// Every byte (or a good part) of the closed store.
+  void run(bool every) {
+    fill_small_store(path_, {}, holds_).close();
+    const std::string sound = read_file(path_);
+    const auto offsets = offsets_to_flip(sound, every);
+    RecordProperty("flips", std::to_string(offsets.size()));
+    for_each_place(offsets, [&](std::size_t offset) {
+      read_damaged(flipped(sound, offset, static_cast<unsigned>(offset * 7 + offset / 8) % 8));
+    });
+  }
+
+  scratch folder_;
+  std::filesystem::path path_ = folder_ / "damaged.ice";
+  model holds_;
+};
+
+#ifdef ICECORE_LONG_TESTS
+
+TEST_F(Damage, a_bit_flipped_in_any_byte_never_gives_a_wrong_answer) { run(true); }
+
+#else
+
+TEST_F(Damage, a_bit_flipped_in_any_used_byte_never_gives_a_wrong_answer) { run(false); }
+
+TEST_F(Damage, a_line_a_sector_or_a_page_of_zeros_never_gives_a_wrong_answer) {
+  fill_small_store(path_, {}, holds_).close();
+  const std::string sound = read_file(path_);
+  for (const std::size_t size : {64U, 512U, 4096U, 65'536U}) {
+    SCOPED_TRACE(size);
+    std::vector<std::size_t> places;
+    const std::string zeros(size, '\0');
+    for (std::size_t at = 0; at + size <= sound.size(); at += size) {
+      if (sound.compare(at, size, zeros) != 0) places.push_back(at);
+    }
+    for_each_place(places, [&](std::size_t at) { read_damaged(std::string(sound).replace(at, size, zeros)); });
+  }
+}
+
+TEST_F(Damage, a_line_a_sector_or_a_page_that_was_never_written_again_never_gives_a_wrong_answer) {
+  {
+    // the same store at an earlier close: its pages are whole and have the same pool's checksums
+    store s = fill_small_store(path_, {}, holds_);
+    s.close();
+  }
+  const std::string earlier = read_file(path_);
+  {
+    store s(path_);
+    for (int i = 0; i < 40; ++i) {
+      const std::string key = "key-" + std::to_string(i % 8);
+      s.insert(key, "later");
+      holds_.clock = s.clock();
+      holds_.insert(key, "later");
+      if (i % 10 == 0) s.tag();
+    }
+    holds_.clock = s.clock();
+  }
+  const std::string sound = read_file(path_);
+  ASSERT_EQ(sound.size(), earlier.size());
+  for (const std::size_t size : {64U, 512U, 4096U, 65'536U}) {
+    SCOPED_TRACE(size);
+    std::vector<std::size_t> places;
+    // but not the roots: a root that a device has lost after it was synced cannot be told from one never written
+    for (std::size_t at = 65'536; at + size <= sound.size(); at += size) {
+      if (sound.compare(at, size, earlier, at, size) != 0) places.push_back(at);
+    }
+    for_each_place(places,
+                   [&](std::size_t at) { read_damaged(std::string(sound).replace(at, size, earlier, at, size)); });
+  }
+}
+
+TEST_F(Damage, bytes_that_changed_places_never_give_a_wrong_answer) {
+  fill_small_store(path_, {}, holds_).close();
+  const std::string sound = read_file(path_);
+  std::vector<std::size_t> places;
+  for (std::size_t at = 65'536; at + 128 <= sound.size(); at += 8) {
+    if (sound.compare(at, 64, sound, at + 64, 64) != 0) places.push_back(at);
+  }
+  for_each_place(places, [&](std::size_t at) {
+    std::string swapped = sound;
+    std::swap_ranges(swapped.begin() + static_cast<std::ptrdiff_t>(at),
+                     swapped.begin() + static_cast<std::ptrdiff_t>(at + 64),
+                     swapped.begin() + static_cast<std::ptrdiff_t>(at + 64));
+    read_damaged(swapped);
+  });
+}
+
+TEST_F(Damage, a_sound_store_is_found_sound_open_closed_and_after_a_crash) {
+  {
+    const store opened = fill_small_store(path_, {}, holds_);
+    EXPECT_TRUE(opened.verify().ok());
+    const auto report = opened.verify();
+    EXPECT_EQ(report.tags, holds_.tags.size());
+    EXPECT_GE(report.records, 30U);
+    EXPECT_GT(report.entries, 10U);
+    EXPECT_GT(report.segments, 0U);
+    EXPECT_GT(report.bytes, 5'000U);
+    std::filesystem::copy_file(path_, folder_ / "crashed.ice");
+  }
+  EXPECT_TRUE(verify_file(path_).ok());
+  EXPECT_TRUE(verify_file(folder_ / "crashed.ice").ok()) << "what a crash leaves is not damage";
+  unsigned calls = 0;
+  static_cast<void>(verify_file(path_, [&](const progress&) { ++calls; }));
+}
+
+TEST_F(Damage, a_flipped_value_is_named_by_verify_with_its_key) {
+  fill_small_store(path_, {}, holds_).close();
+  const std::string sound = read_file(path_);
+  const std::size_t offset = sound.find("of the empty key");
+  ASSERT_NE(offset, std::string::npos);
+  write_file(path_, flipped(sound, offset + 3, 2));
+  const auto report = verify_file(path_);
+  ASSERT_FALSE(report.ok());
+  const auto& place = report.damages.front();
+  EXPECT_LE(place.offset, offset);
+  EXPECT_GT(place.offset + 4096, offset) << "the place named is far from the damage";
+  EXPECT_FALSE(place.what.empty());
+  expect_error(errc::damaged, "damaged.ice", [&] { const store opened(path_); });
+}
+
+TEST_F(Damage, a_damaged_large_value_is_an_error_when_it_is_read_and_all_else_is_right) {
+  fill_small_store(path_, {}, holds_).close();
+  const std::string sound = read_file(path_);
+  const std::size_t offset = sound.find(std::string(5'000, 'L'));
+  ASSERT_NE(offset, std::string::npos);
+  write_file(path_, flipped(sound, offset + 2'500, 0));
+  EXPECT_FALSE(verify_file(path_).ok());
+  try {
+    const store opened(path_);
+    expect_error(errc::damaged, "large", [&] { static_cast<void>(opened.find("large")); });
+    expect_error(errc::damaged, "large", [&] { static_cast<void>(opened.find("large")); });
+    expect_error(errc::damaged, "large", [&] { static_cast<void>(opened.history("large").newest_first()); });
+    expect_error(errc::damaged, "large", [&] { static_cast<void>(opened.latest().extract(2)); });
+    expect_error(errc::damaged, "large", [&] {
+      for (const auto& one : opened.latest().range()) static_cast<void>(one);
+    });
+    EXPECT_EQ(opened.find("deep"), "11");
+    EXPECT_FALSE(opened.verify().ok());
+  } catch (const error& failure) {
+    EXPECT_EQ(failure.code(), errc::damaged);  // to refuse the whole store is safe, too
+  }
+}
+
+TEST_F(Damage, a_flip_in_a_store_whose_writer_died_never_gives_a_value_that_was_not_written) {
+  const auto crashed = folder_ / "crashed.ice";
+  {
+    const store opened = fill_small_store(path_, {}, holds_);
+    std::filesystem::copy_file(path_, crashed);
+  }
+  const std::string left = read_file(crashed);
+  options accepting;
+  accepting.accept_copy = true;
+  for_each_place(offsets_to_flip(left, false), [&](std::size_t offset) {
+    write_file(path_, flipped(left, offset, static_cast<unsigned>(offset * 5 + offset / 8) % 8));
+    try {
+      const store opened(path_, accepting);
+      for (const auto& [key, history] : holds_.records) {
+        for (const auto& [version, value] : opened.history(key)) {
+          const bool written = std::ranges::any_of(history, [&](const model::record& w) { return w.value == value; });
+          promise(written, [&] { return show(key) + " has the value " + show_found(value); });
+        }
+      }
+      for (const auto& one : opened.latest().range()) {
+        promise(holds_.records.contains(std::string(one.key)),
+                [&] { return "a key that never was: " + show(one.key); });
+      }
+    } catch (const error& failure) {
+      promise(is_said_clearly(failure), [&] { return "reading fails with: " + failure.message(); });
+    }
+  });
+}
+
+#endif
+
+}  // namespace
+}  // namespace icecore::testing

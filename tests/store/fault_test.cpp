@@ -1,0 +1,264 @@
+// System calls that fail: the store says so, never claims what is not so, and opens again with all it had acknowledged.
+//
+// The calls below take the place of the C library's in this program, and fail when a test wants them to.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "icecore/icecore.hpp"
+#include "support/expect.hpp"
+#include "support/model.hpp"
+#include "support/scratch.hpp"
+
+namespace {
+
+/// Which calls fail: the one after `calls_left` more, and `times` - 1 after it.
+struct {
+  int calls_left = -1;  // negative: none
+  int times = 1;
+  int error = EIO;
+  bool syncs_only = false;
+  int made = 0;
+} faults;
+
+bool fails(bool is_sync) {
+  if (faults.syncs_only && !is_sync) return false;
+  ++faults.made;
+  if (faults.calls_left < 0) return false;
+  if (faults.calls_left-- > 0) return false;
+  if (--faults.times > 0) faults.calls_left = 0;
+  return true;
+}
+
+}  // namespace
+
+extern "C" {
+
+int fdatasync(int descriptor) {
+  if (fails(true)) {
+    errno = faults.error;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_fdatasync, descriptor));
+}
+
+int fsync(int descriptor) {
+  if (fails(true)) {
+    errno = faults.error;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_fsync, descriptor));
+}
+
+int posix_fallocate(int descriptor, off_t offset, off_t length) {
+  if (fails(false)) return faults.error;
+  return syscall(SYS_fallocate, descriptor, 0, offset, length) == 0 ? 0 : errno;
+}
+
+int ftruncate(int descriptor, off_t length) noexcept {
+  if (fails(false)) {
+    errno = faults.error;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_ftruncate, descriptor, length));
+}
+
+int fstatfs(int descriptor, struct statfs* about) noexcept {
+  if (fails(false)) {
+    errno = faults.error;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_fstatfs, descriptor, about));
+}
+
+}  // extern "C"
+
+namespace icecore::testing {
+namespace {
+
+void no_faults() { faults = {}; }
+
+/// The `n`th call from now on fails, and `times` - 1 after it.
+void fail_call(int n, int error, int times = 1) { faults = {n, times, error, false, 0}; }
+
+class Faults : public ::testing::TestWithParam<setting> {
+ protected:
+  void TearDown() override { no_faults(); }
+
+  /// Whether a failure is one of those that a failing call may become.
+  static void expect_documented(const error& failure) {
+    const auto code = static_cast<errc>(failure.code().value());
+    EXPECT_TRUE(code == errc::io || code == errc::no_space || code == errc::poisoned || code == errc::not_durable ||
+                code == errc::permission)
+        << failure.code().value() << ": " << failure.what();
+    EXPECT_NE(failure.message().find("fault.ice"), std::string::npos) << "no place named: " << failure.what();
+  }
+
+  /// Expects the store to hold the keys 0 .. count - 1, each with its number, and perhaps the next one.
+  void expect_acknowledged(std::uint64_t count) const {
+    store s(path_, GetParam().options());
+    const map<std::uint64_t, std::uint64_t> numbers(s);
+    for (std::uint64_t n = 0; n < count; ++n) ASSERT_EQ(numbers.find(n), n);
+    EXPECT_LE(s.latest().size(), count + 1);
+    EXPECT_TRUE(s.verify().ok());
+  }
+
+  scratch folder_{GetParam().where};
+  std::filesystem::path path_ = folder_ / "fault.ice";
+};
+
+TEST_P(Faults, a_failed_sync_poisons_the_store_until_it_is_opened_again) {
+  if (GetParam().durability == durability::operation) GTEST_SKIP() << "flushed by cache lines: no call that can fail";
+  {
+    store s(path_, GetParam().options());
+    map<std::uint64_t, std::uint64_t> numbers(s);
+    numbers.insert(0, 0);
+    s.sync();
+    numbers.insert(1, 1);
+    faults = {0, 1, EIO, true, 0};  // one sync fails; a second one would "succeed"
+    try {
+      s.sync();
+      ADD_FAILURE() << "a sync that failed was acknowledged";
+    } catch (const error& failure) {
+      expect_documented(failure);
+    }
+    no_faults();
+    expect_error(errc::poisoned, "fault.ice", [&] { numbers.insert(2, 2); });
+    expect_error(errc::poisoned, "fault.ice", [&] { static_cast<void>(numbers.remove(1)); });
+    expect_error(errc::poisoned, "fault.ice", [&] { s.apply(batch{}); });
+    expect_error(errc::poisoned, "fault.ice", [&] { s.tag(); });
+    expect_error(errc::poisoned, "fault.ice", [&] { s.tag("a name"); });
+    expect_error(errc::poisoned, "fault.ice", [&] { s.sync(); });
+    expect_error(errc::poisoned, "fault.ice", [&] { s.close(); });
+  }
+  store again(path_, GetParam().options());
+  map<std::uint64_t, std::uint64_t> numbers(again);
+  EXPECT_EQ(numbers.find(0), 0U) << "what was synced before the failure is lost";
+  numbers.insert(3, 3);
+  again.tag("a name");
+}
+
+TEST_P(Faults, a_tag_whose_sync_fails_is_not_acknowledged) {
+  if (GetParam().durability != durability::tag) GTEST_SKIP() << "tags of this mode need no sync";
+  store s(path_, GetParam().options());
+  s.insert("a", "1");
+  faults = {1, 1, EIO, true, 0};  // the data is synced, the root is not
+  EXPECT_THROW(s.tag("lost"), error);
+  no_faults();
+  expect_error(errc::poisoned, "fault.ice", [&] { s.tag("later"); });
+}
+
+TEST_P(Faults, whichever_call_fails_at_creation_it_is_told_and_the_next_attempt_succeeds) {
+  for (const int fault : {EIO, ENOSPC}) {
+    for (int n = 0;; ++n) {
+      SCOPED_TRACE("call " + std::to_string(n));
+      fail_call(n, fault);
+      bool failed = false;
+      try {
+        store s(path_, GetParam().options());
+        s.insert("a", "1");
+        s.close();
+      } catch (const error& failure) {
+        failed = true;
+        expect_documented(failure);
+      }
+      const bool reached = faults.calls_left < 0;
+      no_faults();
+      store s(path_, GetParam().options());
+      s.insert("a", "2");
+      s.close();
+      std::filesystem::remove(path_);
+      if (!failed && !reached) break;
+      ASSERT_LT(n, 200);
+    }
+  }
+}
+
+TEST_P(Faults, whichever_call_fails_at_opening_after_a_crash_nothing_acknowledged_is_lost) {
+  const auto original = folder_ / "original.ice";
+  options accepting = GetParam().options();
+  accepting.accept_copy = true;
+  {
+    store s(original, GetParam().options());
+    map<std::uint64_t, std::uint64_t> numbers(s);
+    for (std::uint64_t n = 0; n < 100; ++n) numbers.insert(n, n);
+    s.sync();
+    std::filesystem::copy_file(original, folder_ / "crashed.ice");
+  }
+  for (int n = 0;; ++n) {
+    SCOPED_TRACE("call " + std::to_string(n));
+    std::filesystem::remove(path_);
+    std::filesystem::copy_file(folder_ / "crashed.ice", path_);
+    fail_call(n, EIO);
+    bool failed = false;
+    try {
+      const store s(path_, accepting);
+    } catch (const error& failure) {
+      failed = true;
+      expect_documented(failure);
+    }
+    const bool reached = faults.calls_left < 0;
+    no_faults();
+    {
+      store s(path_, accepting);
+      const map<std::uint64_t, std::uint64_t> numbers(s);
+      for (std::uint64_t i = 0; i < 100; ++i) ASSERT_EQ(numbers.find(i), i);
+    }
+    expect_acknowledged(100);
+    if (!failed && !reached) break;
+    ASSERT_LT(n, 200);
+  }
+}
+
+TEST_P(Faults, whichever_call_fails_while_it_grows_nothing_acknowledged_is_lost) {
+  const std::string large(900'000, 'x');
+  for (const int fault : {EIO, ENOSPC}) {
+    for (int n = 0;; ++n) {
+      SCOPED_TRACE("call " + std::to_string(n));
+      std::filesystem::remove(path_);
+      std::uint64_t acknowledged = 0;
+      bool failed = false;
+      bool continue_reading = true;
+      {
+        store s(path_, GetParam().options());
+        map<std::uint64_t, std::uint64_t> numbers(s);
+        fail_call(n, fault, 2);
+        try {
+          for (int i = 0; i < 8; ++i) {
+            s.insert("large-" + std::to_string(i), large);
+            numbers.insert(acknowledged, acknowledged);
+            ++acknowledged;
+            s.tag();
+          }
+          s.close();
+        } catch (const error& failure) {
+          failed = true;
+          expect_documented(failure);
+          if (failure.code() == errc::poisoned) continue_reading = false;  // after a failed sync nothing is answered
+          for (std::uint64_t i = 0; continue_reading && i < acknowledged; ++i) {
+            ASSERT_EQ(numbers.find(i), i) << "not readable any more";
+          }
+        }
+      }
+      const bool reached = faults.calls_left < 0;
+      no_faults();
+      store s(path_, GetParam().options());
+      const map<std::uint64_t, std::uint64_t> numbers(s);
+      for (std::uint64_t i = 0; i < acknowledged; ++i) ASSERT_EQ(numbers.find(i), i);
+      for (std::uint64_t i = 0; i < acknowledged; ++i) ASSERT_TRUE(s.find("large-" + std::to_string(i)) == large);
+      if (!failed && !reached) break;
+      ASSERT_LT(n, 500);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryDurability, Faults, ::testing::ValuesIn(tmpfs_settings()),
+                         [](const auto& tested) { return tested.param.name(); });
+
+}  // namespace
+}  // namespace icecore::testing

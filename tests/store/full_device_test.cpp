@@ -1,0 +1,197 @@
+// A full device: a clear error at growth, nothing acknowledged lost, everything readable, and on it goes with more
+// room.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "icecore/icecore.hpp"
+#include "support/expect.hpp"
+#include "support/file.hpp"
+#include "support/process.hpp"
+#include "support/scratch.hpp"
+
+namespace icecore::testing {
+namespace {
+
+/// Mounts a memory file system of `size` (as mount's option) that only this process sees and that goes with it. Empty
+/// if that is not permitted; then errno says why.
+std::optional<std::filesystem::path> small_device(const scratch& folder, const char* size) {
+  static const bool separate = [] {
+    if (unshare(CLONE_NEWNS) == 0) return true;
+    const std::string uid = std::to_string(getuid());
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+    std::ofstream("/proc/self/uid_map") << "0 " << uid << " 1";
+    return true;
+  }();
+  if (!separate) return std::nullopt;
+  mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
+  const auto path = folder / "device";
+  std::filesystem::create_directory(path);
+  const std::string size_option = std::string("size=").append(size);
+  if (mount("tmpfs", path.c_str(), "tmpfs", 0, size_option.c_str()) != 0) return std::nullopt;
+  return path;
+}
+
+class FullDevice : public ::testing::TestWithParam<setting> {
+ protected:
+  void SetUp() override {
+    device_ = small_device(folder_, "8m");
+    if (!device_) GTEST_SKIP() << "mounting a small tmpfs is not permitted here: " << std::strerror(errno);
+  }
+  void TearDown() override {
+    if (device_) umount2(device_->c_str(), MNT_DETACH);
+  }
+
+  static std::string value_of(std::uint64_t n, std::size_t size) {
+    std::string value = std::to_string(n);
+    value.resize(size, static_cast<char>('a' + n % 26));
+    return value;
+  }
+  /// Inserts until there is no room; how many were acknowledged.
+  static std::uint64_t fill(store& s, std::size_t value_size, std::uint64_t first = 0) {
+    map<std::uint64_t, std::string> entries(s);
+    for (std::uint64_t n = first;; ++n) {
+      try {
+        entries.insert(n, value_of(n, value_size));
+        if (n % 100 == 0) s.tag();
+      } catch (const error& failure) {
+        EXPECT_EQ(failure.code().value(), static_cast<int>(errc::no_space)) << failure.what();
+        EXPECT_NE(failure.message().find("full.ice"), std::string::npos) << failure.message();
+        return n;
+      }
+    }
+  }
+  static void expect_filled(const store& s, std::uint64_t count, std::size_t value_size) {
+    std::uint64_t n = 0;
+    for (const auto& [key, value] : typed_snapshot<std::uint64_t, std::string>(s.latest()).range()) {
+      ASSERT_EQ(key, n);
+      ASSERT_EQ(value, value_of(n, value_size));
+      ++n;
+    }
+    EXPECT_EQ(n, count);
+    EXPECT_TRUE(s.verify().ok());
+  }
+
+  scratch folder_;
+  std::optional<std::filesystem::path> device_;
+};
+
+TEST_P(FullDevice, says_so_and_loses_nothing_and_goes_on_after_there_is_room) {
+  const auto path = *device_ / "full.ice";
+  const auto ballast = *device_ / "ballast";
+  write_file(ballast, std::string(3 << 20, 'b'));
+  std::uint64_t count = 0;
+  {
+    store s(path, GetParam().options());
+    count = fill(s, 1000);
+    EXPECT_GT(count, 1000U);
+    for (int again = 0; again < 20; ++again) {  // it stays an error, and nothing happens
+      expect_error(errc::no_space, "full.ice", [&] { s.insert("another", std::string(100'000, 'x')); });
+    }
+    EXPECT_EQ(s.find("another"), std::nullopt);
+    expect_filled(s, count, 1000);
+    std::filesystem::remove(ballast);
+    const std::uint64_t more = fill(s, 1000, count);
+    EXPECT_GT(more, count) << "it did not go on although there was room";
+    count = more;
+  }
+  {
+    options reading;
+    reading.access = access::read_only;
+    const store s(path, reading);
+    expect_filled(s, count, 1000);
+  }
+  const store s(path, GetParam().options());
+  expect_filled(s, count, 1000);
+}
+
+TEST_P(FullDevice, smaller_values_still_fit_after_a_large_one_did_not) {
+  store s(*device_ / "full.ice", GetParam().options());
+  s.insert("small", "1");
+  expect_error(errc::no_space, "full.ice", [&] { s.insert("large", std::string(20 << 20, 'x')); });
+  EXPECT_EQ(s.find("large"), std::nullopt);
+  for (int i = 0; i < 1000; ++i) s.insert("small-" + std::to_string(i), "value");
+  EXPECT_EQ(s.latest().size(), 1001U);
+  s.close();
+  EXPECT_EQ(store(*device_ / "full.ice", GetParam().options()).latest().size(), 1001U);
+}
+
+TEST_P(FullDevice, a_batch_that_does_not_fit_has_not_happened) {
+  store s(*device_ / "full.ice", GetParam().options());
+  s.insert("key-0", "before");
+  batch large;
+  for (int i = 0; i < 2000; ++i) large.insert("key-" + std::to_string(i), std::string(8000, 'x'));
+  expect_error(errc::no_space, "full.ice", [&] { s.apply(large); });
+  EXPECT_EQ(s.find("key-0"), "before");
+  EXPECT_EQ(s.latest().size(), 1U);
+  batch small;
+  small.insert("key-0", "after");
+  small.insert("key-1", "after");
+  s.apply(small);
+  EXPECT_EQ(s.latest().size(), 2U);
+}
+
+TEST_P(FullDevice, threads_that_fill_it_lose_nothing_acknowledged) {
+  const auto path = *device_ / "full.ice";
+  std::array<std::uint64_t, 4> acknowledged{};
+  {
+    store s(path, GetParam().options());
+    in_threads(4, [&](unsigned thread) {
+      map<std::pair<unsigned, std::uint64_t>, std::uint64_t> entries(s);
+      try {
+        for (std::uint64_t n = 0;; ++n) {
+          entries.insert({thread, n}, n);
+          acknowledged[thread] = n + 1;
+        }
+      } catch (const error& failure) {
+        EXPECT_EQ(failure.code().value(), static_cast<int>(errc::no_space)) << failure.what();
+      }
+    });
+  }
+  store s(path, GetParam().options());
+  map<std::pair<unsigned, std::uint64_t>, std::uint64_t> entries(s);
+  for (unsigned thread = 0; thread < 4; ++thread) {
+    for (std::uint64_t n = 0; n < acknowledged[thread]; ++n) ASSERT_EQ(entries.find({thread, n}), n);
+  }
+  EXPECT_EQ(s.stats().keys, acknowledged[0] + acknowledged[1] + acknowledged[2] + acknowledged[3]);
+}
+
+TEST_P(FullDevice, a_store_that_cannot_even_begin_leaves_nothing_behind) {
+  const auto ballast = *device_ / "ballast";
+  write_file(ballast, std::string(8 << 20, 'b'));
+  const auto path = *device_ / "full.ice";
+  expect_error(errc::no_space, "full.ice", [&] { const store s(path, GetParam().options()); });
+  std::filesystem::remove(ballast);
+  store s(path, GetParam().options());
+  s.insert("a", "1");
+}
+
+TEST_P(FullDevice, a_full_store_can_be_tagged_or_says_why_not_and_closes) {
+  const auto path = *device_ / "full.ice";
+  std::uint64_t tagged = 0;
+  {
+    store s(path, GetParam().options());
+    fill(s, 100);
+    try {
+      for (;; ++tagged) s.tag("tag-" + std::to_string(tagged), std::string(1000, 'n'));
+    } catch (const error& failure) {
+      EXPECT_EQ(failure.code().value(), static_cast<int>(errc::no_space)) << failure.what();
+    }
+    EXPECT_EQ(s.tags().size(), tagged);
+    s.tag();  // without a record it needs no room
+    s.close();
+  }
+  const store s(path, GetParam().options());
+  EXPECT_EQ(s.tags().size(), tagged);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryDurability, FullDevice, ::testing::ValuesIn(tmpfs_settings()),
+                         [](const auto& tested) { return tested.param.name(); });
+
+}  // namespace
+}  // namespace icecore::testing

@@ -1,0 +1,142 @@
+// G3: nobody waits for a reader, and a reader never waits for a stalled writer's publication.
+//
+// A writer thread is stalled at a random instruction, by a signal handler that waits, while others go on. These write
+// so little that one segment suffices: a segment is given out under a lock, which the stalled thread may hold.
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include <random>
+
+#include "icecore/icecore.hpp"
+#include "support/model.hpp"
+#include "support/process.hpp"
+#include "support/scratch.hpp"
+
+namespace icecore::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::atomic<bool> stall{false};
+std::atomic<bool> stalled{false};
+
+void wait_in_handler(int) {
+  stalled.store(true);
+  const timespec moment{0, 50'000};
+  while (stall.load()) nanosleep(&moment, nullptr);
+  stalled.store(false);
+}
+
+class Progress : public ::testing::TestWithParam<setting> {
+ protected:
+  void SetUp() override {
+    struct sigaction action {};
+    action.sa_handler = wait_in_handler;
+    sigaction(SIGUSR1, &action, nullptr);
+  }
+
+  /// Runs `work` while the thread is stalled wherever it happens to be.
+  template <class Work>
+  static void while_stalled(std::thread& thread, const Work& work) {
+    stall = true;
+    pthread_kill(thread.native_handle(), SIGUSR1);
+    while (!stalled) std::this_thread::yield();
+    work();
+    stall = false;
+    while (stalled) std::this_thread::yield();
+  }
+
+  scratch folder_{GetParam().where};
+  store store_{folder_ / "progress.ice", GetParam().options()};
+};
+
+TEST_P(Progress, readers_tags_and_writers_of_other_keys_do_not_wait_for_a_stalled_writer) {
+  constexpr unsigned keys = 8;
+  map<unsigned, std::uint64_t> registers(store_);
+  for (unsigned key = 0; key < 2 * keys; ++key) registers.insert(key, 0);
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (std::uint64_t n = 1; !stop; ++n) registers.insert(static_cast<unsigned>(n % keys), n);
+  });
+  const bool durable_tags = GetParam().durability == durability::tag;  // those wait writers out: that is their promise
+  std::mt19937 random(7);
+  for (unsigned round = 0; round < 100; ++round) {
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
+    while_stalled(writer, [&] {
+      const deadline no_waiting("waiting for a stalled writer", 20s);
+      for (unsigned key = 0; key < 2 * keys; ++key) ASSERT_TRUE(registers.find(key).has_value());
+      const version closed = durable_tags ? store_.latest().version() : store_.tag();
+      const auto then = registers.at(closed);
+      for (unsigned key = 0; key < keys; ++key) {
+        const auto found = then.find(key);
+        ASSERT_TRUE(found.has_value());
+        ASSERT_EQ(then.find(key), found);
+      }
+      std::size_t count = 0;
+      for (const auto& [key, value] : then.range()) count += key < 2 * keys ? 1 : 0;
+      ASSERT_EQ(count, 2 * keys);
+      for (const auto& [version, value] : registers.history(round % keys)) {
+        ASSERT_TRUE(value.has_value());
+        break;
+      }
+      for (unsigned key = keys; key < 2 * keys; ++key) registers.insert(key, round);  // other keys
+    });
+  }
+  stop = true;
+  writer.join();
+}
+
+TEST_P(Progress, a_writer_of_the_same_key_does_not_wait_for_a_stalled_one) {
+  map<unsigned, std::uint64_t> registers(store_);
+  registers.insert(0, 0);
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (std::uint64_t n = 1; !stop; ++n) registers.insert(0, n);
+  });
+  std::mt19937 random(11);
+  for (unsigned round = 0; round < 100; ++round) {
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
+    while_stalled(writer, [&] {
+      const deadline no_waiting("waiting for a stalled writer of the same key", 20s);
+      for (unsigned i = 0; i < 5; ++i) registers.insert(0, (std::uint64_t{round} << 32) + i);
+      ASSERT_EQ(registers.find(0), (std::uint64_t{round} << 32) + 4);
+    });
+  }
+  stop = true;
+  writer.join();
+}
+
+TEST_P(Progress, writers_and_tags_do_not_wait_for_a_stalled_reader) {
+  map<unsigned, std::uint64_t> registers(store_);
+  for (unsigned key = 0; key < 500; ++key) registers.insert(key, 0);
+  store_.tag();
+  std::atomic<bool> stop{false};
+  std::thread reader([&] {
+    while (!stop) {
+      for (const auto& [key, value] : registers.at(version{1}).range())
+        promise(value == 0, [] { return std::string("changed"); });
+      for (unsigned key = 0; key < 500; ++key) static_cast<void>(registers.find(key));
+    }
+  });
+  std::mt19937 random(13);
+  for (unsigned round = 1; round < 100; ++round) {
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
+    while_stalled(reader, [&] {
+      const deadline no_waiting("waiting for a stalled reader", 20s);
+      for (unsigned key = 0; key < 50; ++key) registers.insert(key * round, round);
+      for (unsigned key = 1000 * round; key < 1000 * round + 100; ++key) registers.insert(key, round);  // splits nodes
+      store_.tag("round-" + std::to_string(round));
+      store_.sync();
+    });
+  }
+  stop = true;
+  reader.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryDurability, Progress, ::testing::ValuesIn(tmpfs_settings()),
+                         [](const auto& tested) { return tested.param.name(); });
+
+}  // namespace
+}  // namespace icecore::testing

@@ -1,0 +1,34 @@
+// Expecting an icecore::error.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "icecore/error.hpp"
+
+namespace icecore {
+
+/// So that a failed comparison shows the code.
+inline void PrintTo(errc code, std::ostream* out) { *out << "errc " << static_cast<int>(code); }
+
+}  // namespace icecore
+
+namespace icecore::testing {
+
+/// Expects `call` to throw an icecore::error of this code whose message holds `part`.
+template <class Call>
+void expect_error(errc code, const std::string& part, const Call& call) {
+  try {
+    call();
+  } catch (const error& failure) {
+    EXPECT_EQ(failure.code().value(), static_cast<int>(code)) << failure.what();
+    EXPECT_NE(failure.message().find(part), std::string::npos)
+        << "\"" << part << "\" is missing in: " << failure.message();
+    EXPECT_GT(failure.message().size(), 10U) << "not a clear message: " << failure.message();
+    return;
+  }
+  ADD_FAILURE() << "no error instead of " << static_cast<int>(code);
+}
+
+}  // namespace icecore::testing

@@ -1,0 +1,82 @@
+// What a store must be: std::map<key, vector<(version, value or removed)>>, a clock and a list of tags.
+// Everything is looked up in the plainest way there is.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "icecore/options.hpp"
+#include "icecore/store.hpp"
+
+namespace icecore::testing {
+
+class model {
+ public:
+  struct record {
+    icecore::version version;
+    std::optional<std::string> value;  // empty: removed
+    friend bool operator==(const record&, const record&) = default;
+  };
+  struct difference {
+    std::string key;
+    std::optional<std::string> before;
+    std::optional<std::string> after;
+    friend bool operator==(const difference&, const difference&) = default;
+  };
+  using items = std::map<std::string, std::string>;
+
+  icecore::version insert(const std::string& key, std::string value);
+  std::optional<icecore::version> remove(const std::string& key);
+  icecore::version apply(const icecore::batch& operations);
+  icecore::version close_version() { return clock++; }
+
+  [[nodiscard]] std::optional<std::string> find(const std::string& key, icecore::version at = version_max) const;
+  /// Present items with from <= key < to.
+  [[nodiscard]] items items_at(icecore::version at, const key_bounds& bounds = {}) const;
+  [[nodiscard]] std::vector<record> newest_first(const std::string& key, icecore::version up_to = version_max) const;
+  [[nodiscard]] std::vector<difference> diff(icecore::version before, icecore::version after,
+                                             const key_bounds& bounds = {}) const;
+
+  /// Whether something was written in the open version.
+  [[nodiscard]] bool touched() const noexcept { return newest_write == clock; }
+
+  [[nodiscard]] const tag_info* find_tag(std::string_view name) const;
+  [[nodiscard]] const tag_info* find_tag(icecore::version tagged) const;
+  [[nodiscard]] const tag_info* find_tag_at_time(std::int64_t time_ns) const;
+
+  std::map<std::string, std::vector<record>> records;  // of each key, oldest first
+  std::uint64_t idle_removes = 0;                      // batched removes of what was not there: stored, never shown
+  std::vector<tag_info> tags;                          // oldest version first
+  icecore::version clock = 1;
+  icecore::version newest_write = 0;
+};
+
+/// Thrown where the store does not do what the model does.
+class broken_promise : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A key or value to be read by people: printable, short.
+[[nodiscard]] std::string show(std::string_view bytes);
+[[nodiscard]] std::string show_found(const std::optional<std::string_view>& bytes);
+
+/// Throws broken_promise unless `held`; `what` is a function that says what was expected, called only then.
+template <class What>
+void promise(bool held, const What& what) {
+  if (!held) throw broken_promise(what());
+}
+
+/// Reads all of the store in all ways and compares it with the model: closed versions (all, or about `versions_max` of
+/// them), the present, histories, tags, statistics and verify().
+void compare_everything(const icecore::store& store, const model& expected, std::size_t versions_max = 12);
+
+/// One version, read by finds, scans in both directions, extraction, counts.
+void compare_version(const icecore::snapshot& snapshot, const model& expected, icecore::version at);
+
+}  // namespace icecore::testing

@@ -1,0 +1,79 @@
+#include "support/scratch.hpp"
+
+#include <linux/magic.h>
+#include <sys/statfs.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <stdexcept>
+#include <system_error>
+
+namespace icecore::testing {
+namespace {
+
+[[nodiscard]] bool is_memory(const std::filesystem::path& folder) {
+  struct statfs about {};
+  if (statfs(folder.c_str(), &about) != 0) return false;
+  return about.f_type == TMPFS_MAGIC || about.f_type == RAMFS_MAGIC;
+}
+
+}  // namespace
+
+std::optional<std::filesystem::path> root_of(place where) {
+  if (where == place::tmpfs) {
+    if (is_memory("/dev/shm")) return "/dev/shm";
+    return std::nullopt;
+  }
+  if (const char* chosen = std::getenv("ICECORE_TEST_DISK")) return chosen;
+  for (const auto& folder :
+       {std::filesystem::temp_directory_path(), std::filesystem::path("/var/tmp"), std::filesystem::current_path()}) {
+    if (std::filesystem::is_directory(folder) && !is_memory(folder)) return folder;
+  }
+  return std::nullopt;
+}
+
+scratch::scratch(place where) {
+  const auto root = root_of(where);
+  if (!root) throw std::runtime_error(where == place::tmpfs ? "no memory file system here" : "no disk here");
+  std::string pattern = (*root / "icecore-test-XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr) throw std::system_error(errno, std::generic_category(), "mkdtemp " + pattern);
+  path_ = pattern;
+}
+
+scratch::~scratch() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+options setting::options() const {
+  icecore::options opening;
+  opening.durability = durability;
+  opening.emulate_durability = where == place::tmpfs && durability != icecore::durability::none;
+  return opening;
+}
+
+std::string setting::name() const {
+  static constexpr const char* modes[] = {"best", "none", "tag", "operation"};
+  return std::string(modes[static_cast<std::size_t>(durability)]) + (where == place::tmpfs ? "_on_tmpfs" : "_on_disk");
+}
+
+const std::vector<setting>& tmpfs_settings() {
+  static const std::vector<setting> settings = {
+      {place::tmpfs, durability::none}, {place::tmpfs, durability::tag}, {place::tmpfs, durability::operation}};
+  return settings;
+}
+
+const std::vector<setting>& all_settings() {
+  static const std::vector<setting> settings = [] {
+    std::vector<setting> all = tmpfs_settings();
+    if (root_of(place::disk)) {
+      for (const auto mode : {durability::none, durability::tag, durability::operation}) {
+        all.push_back({place::disk, mode});
+      }
+    }
+    return all;
+  }();
+  return settings;
+}
+
+}  // namespace icecore::testing

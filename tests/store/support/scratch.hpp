@@ -1,0 +1,47 @@
+// Where tests keep their stores: a fresh folder on a memory file system or on a disk, removed afterwards.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "icecore/options.hpp"
+
+namespace icecore::testing {
+
+enum class place { tmpfs, disk };
+
+/// The folder under which scratch folders are made: /dev/shm, or $ICECORE_TEST_DISK, else the first of the temporary
+/// folder, /var/tmp and the current folder that is on no memory file system. Empty if the machine has no such place.
+[[nodiscard]] std::optional<std::filesystem::path> root_of(place where);
+
+/// A folder of its own, removed with all it holds when the object goes.
+class scratch {
+ public:
+  explicit scratch(place where = place::tmpfs);
+  ~scratch();
+  scratch(const scratch&) = delete;
+  scratch& operator=(const scratch&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  [[nodiscard]] std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// A durability mode and where it is tried: emulated on a memory file system, for real on a disk.
+struct setting {
+  place where;
+  icecore::durability durability;
+  [[nodiscard]] icecore::options options() const;
+  [[nodiscard]] std::string name() const;
+};
+
+/// Every mode in every place.
+[[nodiscard]] const std::vector<setting>& all_settings();
+/// Every mode, on the memory file system.
+[[nodiscard]] const std::vector<setting>& tmpfs_settings();
+
+}  // namespace icecore::testing

@@ -1,0 +1,87 @@
+// Random sequences of all operations, run on a store and on the model in lockstep.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "support/model.hpp"
+#include "support/scratch.hpp"
+
+namespace icecore::testing {
+
+/// One operation; every number means something in every state, so that any part of a script is a script.
+struct step {
+  enum class kind : std::uint8_t {
+    insert,
+    remove,
+    batch,
+    tag,
+    label,  // a tag with name, note or time
+    sync,
+    latest,
+    find,
+    seek,
+    walk,
+    range,
+    columns,
+    history,
+    diff,
+    tags,
+    misuse,
+    compare,
+    reopen,
+    reopen_read_only,
+  };
+  kind what;
+  unsigned key;
+  unsigned other;
+  unsigned size;
+  unsigned seed;
+};
+using script = std::vector<step>;
+
+inline constexpr unsigned kinds_of_step = static_cast<unsigned>(step::kind::reopen_read_only) + 1;
+
+std::ostream& operator<<(std::ostream& out, const step& one);
+
+/// The keys that scripts use: empty, binary, prefixes of each other, equal in their first eight bytes, very long.
+[[nodiscard]] const std::vector<std::string>& script_keys();
+
+/// Runs a script on a store at `path`; throws broken_promise where store and model differ.
+class lockstep {
+ public:
+  lockstep(std::filesystem::path path, setting how);
+  void run(const script& steps);
+  /// Compares everything, closes, checks the file, reopens for reading, compares everything again.
+  void finish();
+
+ private:
+  void run(const step& one);
+  void write(const step& one);
+  void label(const step& one);
+  void find(const step& one);
+  void seek(const step& one);
+  void walk(const step& one);
+  void range(const step& one);
+  void columns(const step& one);
+  void history(const step& one);
+  void diff(const step& one);
+  void tags(const step& one);
+  void misuse(const step& one);
+  void reopen(const step& one, bool read_only_between);
+
+  [[nodiscard]] version some_version(unsigned number) const { return number % model_.clock; }
+  [[nodiscard]] key_bounds some_bounds(const step& one) const;
+  [[nodiscard]] options writing(unsigned number) const;
+
+  std::filesystem::path path_;
+  setting how_;
+  options options_;
+  std::unique_ptr<store> store_;
+  model model_;
+};
+
+}  // namespace icecore::testing

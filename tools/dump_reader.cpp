@@ -1,0 +1,221 @@
+#include "dump_reader.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+#include "dump_format.hpp"
+#include "icecore/error.hpp"
+
+namespace icecore::cli {
+namespace {
+
+constexpr std::size_t read_bytes = std::size_t{1} << 18U;
+constexpr std::string_view cut_off = "the dump was cut off; make it again, or copy it again";
+
+}  // namespace
+
+void dump_reader::fail(std::string_view what) const {
+  throw error(errc::bad_input, fmt::format("{}, line {}: {}", name_, line_number_, what));
+}
+
+bool dump_reader::fill() {
+  buffer_.erase(0, position_);
+  position_ = 0;
+  const std::size_t filled = buffer_.size();
+  buffer_.resize(filled + read_bytes);
+  ssize_t count = 0;
+  do {
+    count = ::read(descriptor_, buffer_.data() + filled, read_bytes);
+  } while (count < 0 && errno == EINTR);
+  if (count < 0) throw error(errc::io, fmt::format("{}: reading failed: {}", name_, std::strerror(errno)));
+  buffer_.resize(filled + static_cast<std::size_t>(count));
+  bytes_read_ += static_cast<std::uint64_t>(count);
+  return count > 0;
+}
+
+/// The next line without its end into line_; false at the end of the input.
+bool dump_reader::read_line() {
+  std::size_t searched = position_;
+  std::size_t end = buffer_.find('\n', searched);
+  while (end == std::string::npos) {
+    searched = buffer_.size() - position_;
+    if (searched > dump_line_bytes_max) {
+      ++line_number_;
+      fail("longer than any line of a dump; is this an icecore dump?");
+    }
+    if (!fill()) break;
+    end = buffer_.find('\n', searched);
+  }
+  line_was_ended_ = end != std::string::npos;
+  if (!line_was_ended_) end = buffer_.size();
+  if (!line_was_ended_ && end == position_) return false;
+  line_.assign(buffer_, position_, end - position_);
+  position_ = std::min(buffer_.size(), end + 1);
+  ++line_number_;
+  return true;
+}
+
+/// The next line as a JSON object; line_ and the checksum take it in.
+json dump_reader::read_object() {
+  if (!read_line()) {
+    ++line_number_;
+    fail(cut_off);
+  }
+  const auto add = [&](std::string_view text) {
+    crc_ = static_cast<std::uint32_t>(::crc32_z(crc_, reinterpret_cast<const Bytef*>(text.data()), text.size()));
+  };
+  json object;
+  try {
+    object = json::parse(line_);
+  } catch (const json::parse_error& wrong) {
+    if (!line_was_ended_) fail(cut_off);
+    fail(fmt::format("no JSON, at character {}", wrong.byte));
+  }
+  if (!object.is_object()) fail("no JSON object");
+  add(line_);
+  if (line_was_ended_) add("\n");
+  return object;
+}
+
+void dump_reader::allow_only(const json& object, std::initializer_list<std::string_view> members) const {
+  for (const auto& [name, value] : object.items()) {
+    if (std::find(members.begin(), members.end(), name) == members.end()) {
+      fail(fmt::format("a member \"{}\" has no meaning here", shown(name, 60)));
+    }
+  }
+}
+
+std::uint64_t dump_reader::number(const json& object, const char* member, std::uint64_t max) const {
+  const auto found = object.find(member);
+  if (found == object.end()) fail(fmt::format("a member \"{}\" is missing", member));
+  if (!found->is_number_unsigned() || found->get<std::uint64_t>() > max) {
+    fail(fmt::format("\"{}\" is no whole number from 0 to {}", member, max));
+  }
+  return found->get<std::uint64_t>();
+}
+
+std::string dump_reader::bytes(const json& object, const char* member) const {
+  const auto found = object.find(member);
+  if (found == object.end()) fail(fmt::format("a member \"{}\" is missing", member));
+  try {
+    return bytes_from_json(*found, member);
+  } catch (const error& wrong) {
+    fail(wrong.message());
+  }
+}
+
+dump_header dump_reader::header() {
+  if (!read_line()) {
+    throw error(errc::bad_input, fmt::format("{}: nothing to read; `icecore dump` writes at least two lines", name_));
+  }
+  // The first line may be anything; what is no header is told in one way.
+  const json object = json::parse(line_, nullptr, false);
+  if (!object.is_object() || !object.contains("icecore_dump")) {
+    fail("this is no icecore dump: a dump begins with {\"icecore_dump\":1, ...}");
+  }
+  const auto format = number(object, "icecore_dump", std::numeric_limits<std::uint32_t>::max());
+  if (format != dump_format_version) {
+    fail(
+        fmt::format("a dump of format {}; this icecore reads format {}: use a newer one", format, dump_format_version));
+  }
+  allow_only(object, {"icecore_dump", "clock", "records", "tags", "written_by"});
+  line_ += line_was_ended_ ? "\n" : "";
+  crc_ = static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(line_.data()), line_.size()));
+  constexpr auto any = std::numeric_limits<std::uint64_t>::max();
+  const dump_header header{number(object, "clock", version_max), number(object, "records", any),
+                           number(object, "tags", any)};
+  if (header.clock == 0) fail("\"clock\" is 0, but the first version of a store is 1");
+  clock_ = header.clock;
+  return header;
+}
+
+std::optional<dump_item> dump_reader::next() {
+  const std::uint32_t crc_before = crc_;
+  const json object = read_object();
+  if (object.contains("key")) {
+    ++records_;
+    return record_of(object);
+  }
+  if (object.contains("tag")) {
+    ++tags_;
+    return tag_of(object);
+  }
+  if (!object.contains("end")) fail("neither a record (\"key\"), nor a tag (\"tag\"), nor the end (\"end\")");
+  check_trailer(object, crc_before);
+  return std::nullopt;
+}
+
+dump_record dump_reader::record_of(const json& object) {
+  allow_only(object, {"version", "key", "value", "removed", "size"});
+  dump_record record{number(object, "version", clock_), bytes(object, "key"), std::nullopt};
+  if (record.key.size() > key_size_max)
+    fail(fmt::format("a key of {} bytes; at most {}", record.key.size(), key_size_max));
+  const bool removed = object.contains("removed");
+  if (object.contains("value") + object.contains("size") + removed != 1) {
+    fail("a record has one of \"value\", \"size\" and \"removed\"");
+  }
+  if (removed) {
+    if (object["removed"] != true) fail("\"removed\" is not true");
+  } else if (object.contains("value")) {
+    record.value = bytes(object, "value");
+  } else {
+    record.value = value_in_parts(object);
+  }
+  return record;
+}
+
+std::string dump_reader::value_in_parts(const json& object) {
+  const std::uint64_t size = number(object, "size", value_size_max);
+  std::string value;
+  while (value.size() < size) {
+    const json part = read_object();
+    allow_only(part, {"part"});
+    const std::string more = bytes(part, "part");
+    // Nothing is reserved on the word of the input: memory grows with what really comes.
+    if (more.empty() || more.size() > size - value.size()) {
+      fail(fmt::format("a part of {} bytes, where {} of {} are still to come", more.size(), size - value.size(), size));
+    }
+    value += more;
+  }
+  return value;
+}
+
+tag_info dump_reader::tag_of(const json& object) const {
+  allow_only(object, {"version", "tag", "time_ns", "note"});
+  tag_info tag{number(object, "version", clock_), 0, bytes(object, "tag"), bytes(object, "note")};
+  const auto time = object.find("time_ns");
+  constexpr auto max = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (time == object.end() || !time->is_number_integer() ||
+      (time->is_number_unsigned() && time->get<std::uint64_t>() > max)) {
+    fail("\"time_ns\" is no whole number of 64 bits");
+  }
+  tag.time_ns = time->get<std::int64_t>();
+  if (tag.version >= clock_) fail(fmt::format("version {} is tagged, but not below the clock {}", tag.version, clock_));
+  return tag;
+}
+
+void dump_reader::check_trailer(const json& object, std::uint32_t crc) {
+  allow_only(object, {"end", "records", "tags", "crc32"});
+  constexpr auto any = std::numeric_limits<std::uint64_t>::max();
+  const auto records = number(object, "records", any);
+  const auto tags = number(object, "tags", any);
+  if (records != records_ || tags != tags_) {
+    fail(fmt::format("{} records and {} tags were read, but the dump had {} and {}: lines are missing or were added",
+                     records_, tags_, records, tags));
+  }
+  const std::string wanted = bytes(object, "crc32");
+  const std::string found = fmt::format("{:08x}", crc);
+  if (wanted != found) {
+    fail(
+        fmt::format("the checksum of the lines is {}, but the dump's was {}: it was damaged or edited", found, wanted));
+  }
+  if (read_line()) fail("something follows the dump's last line");
+}
+
+}  // namespace icecore::cli

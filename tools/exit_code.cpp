@@ -1,0 +1,44 @@
+#include "exit_code.hpp"
+
+namespace icecore::cli {
+
+exit_code exit_code_of(errc code) noexcept {
+  switch (code) {
+    case errc::invalid_argument:
+    case errc::key_too_long:
+    case errc::value_too_large:
+    case errc::read_only:
+      return exit_code::usage;
+    case errc::not_a_store:
+    case errc::unsupported_format:
+    case errc::no_such_store:
+    case errc::store_exists:
+      return exit_code::no_store;
+    case errc::locked:
+      return exit_code::locked;
+    case errc::damaged:
+    case errc::truncated:
+    case errc::copied:
+      return exit_code::damaged;
+    case errc::no_space:
+      return exit_code::no_space;
+    case errc::not_durable:
+    case errc::poisoned:
+      return exit_code::not_durable;
+    case errc::io:
+    case errc::permission:
+      return exit_code::io;
+    case errc::bad_input:
+      return exit_code::bad_input;
+    case errc::version_not_closed:
+    case errc::unknown_tag:
+    case errc::tag_exists:
+      return exit_code::unknown_version;
+    case errc::closed:
+    case errc::forked:
+      return exit_code::internal;
+  }
+  return exit_code::internal;
+}
+
+}  // namespace icecore::cli

@@ -1,0 +1,216 @@
+// load: a store from a dump, or from the history of a git repository (git_load.cpp).
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "arguments.hpp"
+#include "dump_reader.hpp"
+#include "git_load.hpp"
+#include "opening.hpp"
+#include "output.hpp"
+#include "progress.hpp"
+
+namespace icecore::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct load_arguments {
+  std::string file = "-";
+  git_load_arguments git;  // its store, durability and format are the dump's too
+};
+
+struct descriptor {
+  int number;
+  ~descriptor() {
+    if (number > STDERR_FILENO) ::close(number);
+  }
+};
+
+[[noreturn]] void fail_on_file(const std::string& path, std::string_view call) {
+  const int number = errno;
+  const bool denied = number == EACCES || number == EPERM || number == EROFS;
+  throw error(denied ? errc::permission : errc::io,
+              fmt::format("{}: {} failed: {}", path, call, std::strerror(number)));
+}
+
+/// Writes what a dump holds into a store that is empty.
+class dump_loader {
+ public:
+  dump_loader(store& into, dump_reader& from) : into_(&into), from_(&from), header_(from.header()) {}
+
+  void run(std::uint64_t total_bytes) {
+    progress_bar bar("loading", total_bytes != 0 ? total_bytes : header_.records, total_bytes != 0 ? "B" : "records");
+    while (const auto item = from_->next()) {
+      std::visit([this](const auto& it) { this->add(it); }, *item);
+      bar.update(total_bytes != 0 ? from_->bytes_read() : records);
+    }
+    if (records != header_.records || tags != header_.tags) {
+      from_->fail(fmt::format("the first line announced {} records and {} tags, but there were {} and {}",
+                              header_.records, header_.tags, records, tags));
+    }
+    close_versions_before(header_.clock);
+  }
+
+  std::uint64_t records = 0;
+  std::uint64_t tags = 0;
+
+ private:
+  void add(const dump_record& record) {
+    close_versions_before(record.version);
+    if (record.value) {
+      (void)into_->insert(record.key, *record.value);
+    } else if (!into_->remove(record.key)) {
+      from_->fail("a key is removed that is not there");
+    }
+    ++records;
+  }
+
+  void add(const tag_info& tag) {
+    close_versions_before(tag.version);
+    try {
+      (void)into_->tag(tag_options{.name = tag.name, .note = tag.note, .time_ns = tag.time_ns});
+    } catch (const error& wrong) {
+      if (wrong.code() == errc::tag_exists || wrong.code() == errc::invalid_argument) from_->fail(wrong.message());
+      throw;
+    }
+    ++tags;
+  }
+
+  void close_versions_before(version open) {
+    version clock = into_->clock();
+    if (open < clock) {
+      from_->fail(fmt::format("version {} is closed already: the lines of a dump are ordered by version", open));
+    }
+    for (; clock < open; ++clock) (void)into_->tag();
+  }
+
+  store* into_;
+  dump_reader* from_;
+  dump_header header_;
+};
+
+/// A dump goes into a new store, or in the place of one that was never written.
+void check_place(const std::string& path) {
+  if (!fs::exists(fs::symlink_status(path))) return;
+  const store s = open_to_read(path);
+  const statistics holds = s.stats();
+  if (holds.records == 0 && holds.tags == 0 && holds.clock <= 1) return;
+  throw error(
+      errc::store_exists,
+      fmt::format("{}: this store is not empty ({} records, {} tags); a dump is loaded into a new one: name a path "
+                  "where nothing is, or delete this store first",
+                  path, holds.records, holds.tags));
+}
+
+/// Removes what a load that was killed has left, unless another one is just writing it.
+void remove_leftover(const std::string& path) {
+  if (!fs::exists(fs::symlink_status(path))) return;
+  try {
+    (void)open_to_read(path);
+  } catch (const error& e) {
+    if (e.code() == errc::locked) throw;
+  }
+  fs::remove(path);
+}
+
+/// Gives a finished store its name, durably.
+void move_into_place(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) fail_on_file(to, "renaming " + from + " to it");
+  const std::string folder = fs::absolute(to).parent_path().string();
+  const descriptor opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (opened.number < 0 || (::fsync(opened.number) != 0 && errno != EINVAL)) fail_on_file(folder, "fsync");
+}
+
+void report(const load_arguments& a, const dump_loader& loader, version clock, std::uint64_t bytes, double seconds) {
+  const double rate = seconds > 0 ? static_cast<double>(bytes) / seconds : 0;
+  if (a.git.format == cli::format::json) {
+    out().line(json{
+        {"records", loader.records},
+        {"tags", loader.tags},
+        {"clock", clock},
+        {"dump_bytes", bytes},
+        {"seconds",
+         seconds}}.dump());
+  } else {
+    out().line(fmt::format("{}: {} records and {} tags up to version {}, {} of dump in {:.2f} s ({}/s)", a.git.store,
+                           grouped(loader.records), grouped(loader.tags), clock,
+                           human_bytes(static_cast<double>(bytes)), seconds, human_bytes(rate)));
+  }
+}
+
+exit_code load_dump(const load_arguments& a) {
+  const bool standard_input = a.file == "-";
+  const descriptor input{standard_input ? STDIN_FILENO : ::open(a.file.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (input.number < 0) fail_on_file(a.file, "opening the dump");
+  struct stat status {};
+  const bool sized = ::fstat(input.number, &status) == 0 && S_ISREG(status.st_mode);
+
+  // Nothing that is only partly loaded ever has the store's name.
+  const std::string path = fs::is_symlink(a.git.store) ? fs::weakly_canonical(a.git.store).string() : a.git.store;
+  const std::string unfinished = path + ".loading";
+  check_place(path);
+  remove_leftover(unfinished);
+  const auto start = std::chrono::steady_clock::now();
+  struct remover {
+    std::string path;
+    ~remover() {
+      std::error_code ignored;
+      if (!path.empty()) fs::remove(path, ignored);
+    }
+  } cleanup{unfinished};
+
+  store s = open_to_write(unfinished, a.git.write, creation::create_new);
+  dump_reader dump(input.number, standard_input ? "standard input" : a.file);
+  dump_loader loader(s, dump);
+  loader.run(sized ? static_cast<std::uint64_t>(status.st_size) : 0);
+  const version clock = s.clock();
+  s.close();
+  move_into_place(unfinished, path);
+  cleanup.path.clear();
+  report(a, loader, clock, dump.bytes_read(),
+         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  return exit_code::ok;
+}
+
+}  // namespace
+
+void add_load_verb(CLI::App& app, action& chosen) {
+  const auto a = std::make_shared<load_arguments>();
+  CLI::App* verb = add_verb(
+      app, "load", "Make a store from a dump, or from the history of a git repository",
+      "  icecore load model.ice model.jsonl\n"
+      "  zstdcat model.jsonl.zst | icecore load model.ice\n"
+      "  icecore load history.ice --git ~/src/project\n"
+      "  icecore load history.ice --git project.git --ref v2.0\n"
+      "A dump is loaded into a new store. From git, each commit of the ref's first-parent chain becomes a tag named\n"
+      "by its hash, each path it changed an insert or a remove; a load that was stopped goes on when it is started\n"
+      "again, and a later load adds the newer commits.");
+  a->git.write.durability = durability::none;
+  add_store(verb, a->git.store);
+  auto* file = verb->add_option("FILE", a->file, "The dump; - or nothing: standard input")->type_name("");
+  auto* git = verb->add_option("--git", a->git.repository, "Load the history of this git repository")
+                  ->type_name("REPO")
+                  ->excludes(file);
+  verb->add_option("--ref", a->git.ref, "Branch, tag or commit whose first-parent chain is loaded (default: HEAD)")
+      ->type_name("REF")
+      ->needs(git);
+  verb->add_option("--threads", a->git.threads, "Threads that read the git repository (default: all cores)")
+      ->type_name("N")
+      ->needs(git);
+  add_durability(verb, a->git.write);
+  add_format(verb, a->git.format);
+  verb->callback([a, git, &chosen] {
+    const bool from_git = git->count() > 0;
+    chosen = [a, from_git] { return from_git ? load_git(a->git) : load_dump(*a); };
+  });
+}
+
+}  // namespace icecore::cli

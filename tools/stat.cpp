@@ -1,0 +1,138 @@
+// stat: what a store holds, how it is kept, what it costs.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "arguments.hpp"
+#include "json.hpp"
+#include "opening.hpp"
+#include "output.hpp"
+#include "text.hpp"
+
+namespace icecore::cli {
+namespace {
+
+struct stat_arguments {
+  std::string store;
+  cli::format format = cli::format::table;
+};
+
+std::string_view name_of(durability mode) {
+  switch (mode) {
+    case durability::best_available:
+      return "best";
+    case durability::none:
+      return "none";
+    case durability::tag:
+      return "tag";
+    case durability::operation:
+      return "operation";
+  }
+  return "?";
+}
+
+std::string_view name_of(medium m) {
+  switch (m) {
+    case medium::persistent_memory:
+      return "persistent memory";
+    case medium::block_device:
+      return "block device";
+    case medium::memory:
+      return "memory";
+  }
+  return "?";
+}
+
+std::string_view name_of(index_kind kind) { return kind == index_kind::btree ? "btree" : "?"; }
+
+double bytes_a_key(std::uint64_t bytes, const statistics& s) {
+  return s.keys == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(s.keys);
+}
+
+void print_json(const statistics& s) {
+  const json line{
+      {"path", bytes_to_json(s.path)},
+      {"pool_id", s.pool_id},
+      {"format", fmt::format("{}.{}", s.format_major, s.format_minor)},
+      {"index", name_of(s.index)},
+      {"clock", s.clock},
+      {"keys", s.keys},
+      {"records", s.records},
+      {"inserts", s.records - s.removes},
+      {"removes", s.removes},
+      {"tags", s.tags},
+      {"key_bytes", s.key_bytes},
+      {"value_bytes", s.value_bytes},
+      {"used_bytes", s.used_bytes},
+      {"file_bytes", s.file_bytes},
+      {"index_bytes", s.index_bytes},
+      {"huge_page_bytes", s.huge_page_bytes},
+      {"used_bytes_a_key", bytes_a_key(s.used_bytes, s)},
+      {"index_bytes_a_key", bytes_a_key(s.index_bytes, s)},
+      {"recovered_from_crash", s.recovered_from_crash},
+      {"opening_seconds", s.recovery_seconds},
+      {"durability",
+       {{"mode", name_of(s.durability.mode)},
+        {"medium", name_of(s.durability.medium)},
+        {"emulated", s.durability.emulated},
+        {"flush_method", s.durability.flush_method},
+        {"filesystem", s.durability.filesystem}}},
+  };
+  out().line(line.dump());
+}
+
+void print_table(const statistics& s) {
+  const auto line = [](std::string_view what, const std::string& value) {
+    out().line(fmt::format("{:<22}{}", what, value));
+  };
+  const auto bytes = [](std::uint64_t count) {
+    return count < 1000 ? fmt::format("{} B", count)
+                        : fmt::format("{} B ({})", grouped(count), human_bytes(static_cast<double>(count)));
+  };
+  const std::uint64_t content = s.key_bytes + s.value_bytes;
+  line("store", fmt::format("{}  (pool {}, format {}.{})", shown(s.path), s.pool_id, s.format_major, s.format_minor));
+  line("open version", grouped(s.clock));
+  line("keys", grouped(s.keys));
+  line("records", fmt::format("{}  ({} inserts, {} removes)", grouped(s.records), grouped(s.records - s.removes),
+                              grouped(s.removes)));
+  line("tags", fmt::format("{}  (named or timed)", grouped(s.tags)));
+  line("key bytes", bytes(s.key_bytes));
+  line("value bytes", bytes(s.value_bytes));
+  line("overhead", bytes(s.used_bytes > content ? s.used_bytes - content : 0));
+  line("used in the file", fmt::format("{}, {:.1f} B a key", bytes(s.used_bytes), bytes_a_key(s.used_bytes, s)));
+  line("file size", bytes(s.file_bytes));
+  line("index",
+       fmt::format("{}, {}, {:.1f} B a key", name_of(s.index), bytes(s.index_bytes), bytes_a_key(s.index_bytes, s)));
+  line("huge pages", s.huge_page_bytes == 0 ? "none" : bytes(s.huge_page_bytes));
+  line("durability", fmt::format("{}{}", name_of(s.durability.mode), s.durability.emulated ? ", emulated" : ""));
+  line("mapping", fmt::format("{} ({}), flushed by {}", name_of(s.durability.medium), s.durability.filesystem,
+                              s.durability.flush_method));
+  line("opening", fmt::format("{:.3f} s{}", s.recovery_seconds,
+                              s.recovered_from_crash ? ", recovered: the last writer had not closed it" : ""));
+}
+
+exit_code stat(const stat_arguments& a) {
+  const store s = open_to_read(a.store);
+  const statistics statistics = s.stats();
+  if (a.format == cli::format::json) {
+    print_json(statistics);
+  } else {
+    print_table(statistics);
+  }
+  return exit_code::ok;
+}
+
+}  // namespace
+
+void add_stat_verb(CLI::App& app, action& chosen) {
+  const auto a = std::make_shared<stat_arguments>();
+  CLI::App* verb = add_verb(app, "stat", "Show what a store holds, how durable it is and what it costs",
+                            "  icecore stat model.ice\n"
+                            "  icecore stat model.ice -o json | jq .keys\n"
+                            "The durability shown is the best that this file can be given where it lies.");
+  add_store(verb, a->store);
+  add_format(verb, a->format);
+  verb->callback([a, &chosen] { chosen = [a] { return stat(*a); }; });
+}
+
+}  // namespace icecore::cli

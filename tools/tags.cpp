@@ -1,0 +1,94 @@
+// tag and log: closing versions, and what was closed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+
+#include "arguments.hpp"
+#include "json.hpp"
+#include "opening.hpp"
+#include "output.hpp"
+#include "text.hpp"
+#include "time.hpp"
+
+namespace icecore::cli {
+namespace {
+
+struct tag_arguments {
+  std::string store;
+  std::string name;
+  std::string note;
+  std::string time;
+  write_arguments write;
+};
+
+exit_code tag(const tag_arguments& a) {
+  tag_options label{.name = a.name, .note = a.note};
+  if (!a.time.empty()) label.time_ns = parse_time(a.time);
+  store s = open_to_write(a.store, a.write, creation::open_existing);
+  const version closed = s.tag(label);
+  s.close();
+  out().line(fmt::format("{}", closed));
+  return exit_code::ok;
+}
+
+struct log_arguments {
+  std::string store;
+  bool reverse = false;
+  std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
+  cli::format format = cli::format::table;
+};
+
+exit_code log(const log_arguments& a) {
+  const store s = open_to_read(a.store);
+  auto tags = s.tags();
+  if (!a.reverse) std::reverse(tags.begin(), tags.end());
+  tags.resize(std::min<std::uint64_t>(tags.size(), a.limit));
+  if (a.format == cli::format::json) {
+    for (const tag_info& t : tags) {
+      const json line{{"version", t.version},
+                      {"time", format_time(t.time_ns)},
+                      {"time_ns", t.time_ns},
+                      {"name", bytes_to_json(t.name)},
+                      {"note", bytes_to_json(t.note)}};
+      out().line(line.dump());
+    }
+    return exit_code::ok;
+  }
+  table rows({">version", "time", "name", "note"});
+  for (const tag_info& t : tags) {
+    rows.row({fmt::format("{}", t.version), format_time(t.time_ns), shown(t.name), shown(t.note)});
+  }
+  rows.print(out());
+  return exit_code::ok;
+}
+
+}  // namespace
+
+void add_tag_verbs(CLI::App& app, action& chosen) {
+  const auto t = std::make_shared<tag_arguments>();
+  CLI::App* verb = add_verb(app, "tag", "Close the open version: from now on it never changes. Prints its number",
+                            "  icecore tag model.ice epoch-1 --note 'loss 0.31'\n"
+                            "  icecore tag model.ice\n"
+                            "  icecore tag model.ice release-2 --time 2024-05-01T12:00:00Z");
+  add_store(verb, t->store);
+  verb->add_option("NAME", t->name, "A name that no other tag has; without one the tag has only its number and time")
+      ->type_name("");
+  verb->add_option("--note", t->note, "Any text, at most 65,535 bytes")->type_name("TEXT");
+  verb->add_option("--time", t->time, "The tag's time (ISO 8601; no zone: UTC) instead of now")->type_name("TIME");
+  add_durability(verb, t->write);
+  verb->callback([t, &chosen] { chosen = [t] { return tag(*t); }; });
+
+  const auto l = std::make_shared<log_arguments>();
+  verb = add_verb(app, "log", "List the tags, newest first: version, time (UTC), name, note",
+                  "  icecore log model.ice --limit 10\n"
+                  "  icecore log model.ice --reverse -o json");
+  add_store(verb, l->store);
+  verb->add_option("--limit", l->limit, "Stop after this many")->type_name("N");
+  verb->add_flag("--reverse", l->reverse, "Oldest first");
+  add_format(verb, l->format);
+  verb->callback([l, &chosen] { chosen = [l] { return log(*l); }; });
+}
+
+}  // namespace icecore::cli

@@ -1,0 +1,17 @@
+// Times as people write them: ISO 8601 in, ISO 8601 in UTC out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace icecore::cli {
+
+/// Nanoseconds since 1970-01-01 UTC as "2024-05-01T12:00:00Z", with a fraction only if there is one.
+[[nodiscard]] std::string format_time(std::int64_t time_ns);
+
+/// "2024-05-01", "2024-05-01T12:00", "2024-05-01T12:00:00.5Z", "2024-05-01 12:00+02:00", "@1714564800" (seconds since
+/// 1970). Without a zone it is UTC. errc::invalid_argument, with the forms that are understood.
+[[nodiscard]] std::int64_t parse_time(std::string_view text);
+
+}  // namespace icecore::cli
