@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <fstream>
 #include <limits>
-#include <mutex>
 
 #include "icecore/error.hpp"
 #include "text.hpp"
@@ -21,20 +20,27 @@ constexpr std::size_t cached_tree_bytes = std::size_t{1} << 20U;
 
 bool is_tree(const git_tree_entry* entry) { return git_tree_entry_type(entry) == GIT_OBJECT_TREE; }
 
+/// libgit2 frees what it keeps for a thread when the thread ends, unless it was shut down before: so it stays up until
+/// the process ends.
+void start_library() {
+  struct library {
+    library() {
+      git_libgit2_init();
+      git_libgit2_opts(GIT_OPT_SET_CACHE_OBJECT_LIMIT, GIT_OBJECT_TREE, cached_tree_bytes);
+    }
+    library(const library&) = delete;
+    library& operator=(const library&) = delete;
+    ~library() { git_libgit2_shutdown(); }
+  };
+  static const library started;
+}
+
 }  // namespace
 
 std::string hash_text(const git_oid& id) {
   char digits[GIT_OID_HEXSZ + 1];
   return git_oid_tostr(digits, sizeof digits, &id);
 }
-
-git_reader::library::library() {
-  git_libgit2_init();
-  static std::once_flag once;
-  std::call_once(once, [] { git_libgit2_opts(GIT_OPT_SET_CACHE_OBJECT_LIMIT, GIT_OBJECT_TREE, cached_tree_bytes); });
-}
-
-git_reader::library::~library() { git_libgit2_shutdown(); }
 
 void git_reader::fail(int code, std::string_view what) const {
   const git_error* last = git_error_last();
@@ -46,6 +52,7 @@ void git_reader::fail(int code, std::string_view what) const {
 }
 
 git_reader::git_reader(const std::string& path) : path_(path) {
+  start_library();
   ::git_repository* opened = nullptr;
   if (const int code = git_repository_open_ext(&opened, path.c_str(), GIT_REPOSITORY_OPEN_NO_SEARCH, nullptr);
       code != 0) {

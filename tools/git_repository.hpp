@@ -58,11 +58,6 @@ class git_reader {
   using tree_pointer = std::unique_ptr<git_tree, deleter<git_tree, ::git_tree_free>>;
   using commit_pointer = std::unique_ptr<git_commit, deleter<git_commit, ::git_commit_free>>;
 
-  struct library {  // libgit2 counts its users
-    library();
-    ~library();
-  };
-
   [[nodiscard]] commit_pointer commit_of(const git_oid& id) const;
   [[nodiscard]] tree_pointer tree_of(const git_oid& id) const;
   [[nodiscard]] tree_pointer tree_of_commit(const git_oid& commit) const;
@@ -73,7 +68,6 @@ class git_reader {
                const git_change_visitor& visit) const;
   [[noreturn]] void fail(int code, std::string_view what) const;
 
-  library library_;
   std::string path_;
   repository_pointer repository_;
   odb_pointer odb_;
