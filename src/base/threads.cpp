@@ -42,22 +42,22 @@ struct thread_lease {
   ~thread_lease() { numbers().give_back(number); }
 };
 
-std::atomic<std::uint64_t> forks{0};
-
 // relaxed: the child's only thread runs the handler before anything else
 const int fork_handler_installed =
-    pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+    pthread_atfork(nullptr, nullptr, [] { detail::forks.fetch_add(1, std::memory_order_relaxed); });
 
 }  // namespace
 
-unsigned thread_number() noexcept {
+namespace detail {
+
+std::atomic<std::uint64_t> forks{0};
+
+unsigned take_thread_number() noexcept {
   thread_local const thread_lease lease;
-  return lease.number;
+  return own_thread_number = lease.number;
 }
 
-std::uint64_t fork_generation() noexcept {
-  return forks.load(std::memory_order_relaxed);  // relaxed: see the handler
-}
+}  // namespace detail
 
 unsigned core_count() noexcept {
   cpu_set_t set;

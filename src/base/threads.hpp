@@ -8,8 +8,19 @@
 
 namespace icecore {
 
+namespace detail {
+inline constexpr unsigned no_number = ~0U;
+/// Initialised at compile time, so that reading it takes no call.
+inline thread_local constinit unsigned own_thread_number = no_number;
+unsigned take_thread_number() noexcept;
+extern std::atomic<std::uint64_t> forks;
+}  // namespace detail
+
 /// A small number no other living thread has; numbers of finished threads are given out again, lowest first.
-[[nodiscard]] unsigned thread_number() noexcept;
+[[nodiscard]] inline unsigned thread_number() noexcept {
+  const unsigned own = detail::own_thread_number;
+  return own != detail::no_number ? own : detail::take_thread_number();
+}
 
 /// Cores this process may run on, at least 1.
 [[nodiscard]] unsigned core_count() noexcept;
@@ -22,7 +33,9 @@ namespace icecore {
 void run_on_threads(unsigned threads, const std::function<void(unsigned)>& body);
 
 /// How often this process is a forked copy of the one that loaded the library: 0 in the original, more in children.
-[[nodiscard]] std::uint64_t fork_generation() noexcept;
+[[nodiscard]] inline std::uint64_t fork_generation() noexcept {
+  return detail::forks.load(std::memory_order_relaxed);  // relaxed: the child's only thread counts before all else
+}
 
 /// Tells the core that this is a spin loop.
 inline void cpu_relax() noexcept {

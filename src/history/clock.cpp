@@ -1,5 +1,6 @@
 #include "history/clock.hpp"
 
+#include "base/fence.hpp"
 #include "base/raise.hpp"
 
 namespace icecore {
@@ -9,7 +10,7 @@ version version_clock::tick() {
   if (word_->load(std::memory_order_relaxed) + margin >= limit_.load(std::memory_order_acquire)) extend_limit();
   const version closed = word_->fetch_add(1, std::memory_order_seq_cst);
   // H3: orders this tick before all reads of the caller, and of whomever the caller tells the version
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  fence_after_rmw();
   return closed;
 }
 

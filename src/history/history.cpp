@@ -1,5 +1,7 @@
 #include "history/history.hpp"
 
+#include <cassert>
+
 #include "base/threads.hpp"
 
 namespace icecore {
@@ -43,12 +45,10 @@ version histories::stamp_batch(link batch) const noexcept {
   return word & format::stamp_version_mask;
 }
 
-link histories::find_from(link newest, version v) const noexcept {
+link histories::find_older(link newest, version newest_stamped, version v) const noexcept {
   const record r = at(newest);
   if (r.header().depth < version_samples::depth_min) return find_by_jumps(newest, v);
-  const version stamped = stamp_of(newest);
-  if (stamped != 0 && stamped <= v) return newest;
-  link l = samples_->start(r.as_update().entry, r.header().depth, v, newest, stamped);
+  link l = samples_->start(r.as_update().entry, r.header().depth, v, newest, newest_stamped);
   // between two samples: records written one after the other often lie so, too; fetch them all while reading the first
   for (unsigned i = 1; i < version_samples::spacing; ++i) {
     __builtin_prefetch(at(l).address() - i * format::cache_line_size);
@@ -121,16 +121,7 @@ bool histories::link_on_top(link entry, link fresh, std::uint32_t seed, bool unl
   }
 }
 
-version histories::complete(link fresh) const {
-  const version v = stamp_of(fresh);
-  persist_before_return(fresh);
-  sample(fresh);
-  return v;
-}
-
-void histories::sample(link l) const noexcept {
-  const record r = at(l);
-  if (!version_samples::wanted(r.header().depth)) return;
+void histories::add_sample(record r, link l) const noexcept {
   samples_->add(r.as_update().entry, r.header().depth, stamp_of(l), l);
 }
 
@@ -147,7 +138,9 @@ void histories::persist_record(link l) const {
   const record r = at(l);
   auto& stamp = r.header().stamp;
   // acquire: a set bit means that another thread's flush and fence are done (H5)
-  if ((stamp.load(std::memory_order_acquire) & format::stamp_persisted) != 0) return;
+  const std::uint64_t word = stamp.load(std::memory_order_acquire);
+  if ((word & format::stamp_persisted) != 0) return;
+  assert(word != 0 && word != format::stamp_ready);
   if (r.batched()) {
     // its bytes were durable before the batch became ready; what decides is the batch's stamp
     persist_record(r.batch());
@@ -155,7 +148,9 @@ void histories::persist_record(link l) const {
     persist_->flush(r.address(), r.layout().size());
     persist_->sync();
   }
-  stamp.fetch_or(format::stamp_persisted, std::memory_order_release);  // release: H5
+  // A store will do: the record is stamped, so that this bit is all that can still change of its word (H4), and whoever
+  // else sets it stores the same. release: H5
+  stamp.store(word | format::stamp_persisted, std::memory_order_release);
 }
 
 }  // namespace icecore

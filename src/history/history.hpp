@@ -79,7 +79,11 @@ class histories {
   /// The record that `entry` shows in closed version `v`: a removal, an insert, or null_link if there was none yet.
   [[nodiscard]] link find_at(link entry, version v) const noexcept { return find_from(newest(entry), v); }
   /// The same, starting from a record of the entry.
-  [[nodiscard]] link find_from(link newest, version v) const noexcept;
+  [[nodiscard]] link find_from(link newest, version v) const noexcept {
+    const version stamped = stamp_of(newest);
+    if (stamped != 0 && stamped <= v) return newest;
+    return at(newest).is_entry() ? null_link : find_older(newest, stamped, v);
+  }
   /// The newest record that has happened; null_link if none has.
   [[nodiscard]] link find_latest(link entry) const noexcept;
 
@@ -93,10 +97,18 @@ class histories {
   [[nodiscard]] bool link_on_top(link entry, link fresh, std::uint32_t seed, bool unless_removed) const;
 
   /// Stamps and persists a linked record that belongs to no batch; returns its version.
-  version complete(link fresh) const;
+  version complete(link fresh) const {
+    const version v = stamp_of(fresh);
+    sample(fresh);
+    persist_before_return(fresh);
+    return v;
+  }
 
   /// Notes where a deep history's record is (version_samples.hpp). Once a record, after it is stamped.
-  void sample(link l) const noexcept;
+  void sample(link l) const noexcept {
+    const record r = at(l);
+    if (version_samples::wanted(r.header().depth)) add_sample(r, l);
+  }
 
   /// The fence between publishing a new key's entry in the index and stamping it (H3).
   static void fence_after_index_publish() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
@@ -106,9 +118,12 @@ class histories {
 
  private:
   version stamp(link l) const noexcept;
+  /// find_from() behind a newest record that is too new and not the only one.
+  [[nodiscard]] link find_older(link newest, version newest_stamped, version v) const noexcept;
   [[nodiscard]] link find_by_jumps(link newest, version v) const noexcept;
   version stamp_batch(link batch) const noexcept;
   void settle(link l) const;
+  void add_sample(record r, link l) const noexcept;
   void persist_record(link l) const;
   void set_links(record fresh, link entry, link older) const noexcept;
   [[nodiscard]] link jump_of(link l) const noexcept {

@@ -7,37 +7,6 @@ namespace icecore {
 
 using format::record_kind;
 
-namespace {
-
-[[nodiscard]] std::uint8_t flags_of(std::size_t value_size, bool batched) noexcept {
-  return static_cast<std::uint8_t>((batched ? format::flag_batched : 0) |
-                                   (value_size >= format::large_value_size ? format::flag_large_value : 0));
-}
-
-}  // namespace
-
-record_layout record_layout::of_entry(std::size_t key_size, std::size_t value_size, bool batched,
-                                      bool removed) noexcept {
-  auto flags = flags_of(value_size, batched);
-  if (removed) flags |= format::flag_removed_first;
-  return {record_kind::entry, flags, static_cast<std::uint16_t>(key_size), static_cast<std::uint32_t>(value_size)};
-}
-
-record_layout record_layout::of_insert(std::size_t value_size, bool batched) noexcept {
-  return {record_kind::insert, flags_of(value_size, batched), 0, static_cast<std::uint32_t>(value_size)};
-}
-
-record_layout record_layout::of_remove(bool batched) noexcept {
-  return {record_kind::remove, flags_of(0, batched), 0, 0};
-}
-
-record_layout record_layout::of_batch() noexcept { return {record_kind::batch, 0, 0, 0}; }
-
-record_layout record_layout::of_tag(std::size_t name_size, std::size_t note_size) noexcept {
-  return {record_kind::tag, flags_of(note_size, false), static_cast<std::uint16_t>(name_size),
-          static_cast<std::uint32_t>(note_size)};
-}
-
 bool record_layout::plausible() const noexcept {
   if ((flags & ~format::flags_known) != 0) return false;
   const bool large = (flags & format::flag_large_value) != 0;
@@ -61,31 +30,10 @@ bool record_layout::plausible() const noexcept {
   return false;
 }
 
-std::uint64_t record_layout::place(std::uint64_t position) const noexcept {
-  constexpr std::uint64_t line = format::cache_line_size;
-  if ((flags & format::flag_large_value) != 0) {
-    const std::uint64_t before_value = value_offset();
-    return format::round_up(position + before_value, format::large_value_alignment) - before_value;
-  }
-  const std::uint64_t length = size();
-  const std::uint64_t lines_here = (position + length - 1) / line - position / line + 1;
-  return lines_here > (length + line - 1) / line ? format::round_up(position, line) : position;
-}
-
 link record::batch() const noexcept {
   link l;
   std::memcpy(&l, at_ + layout().batch_link_offset(), sizeof l);
   return l;
-}
-
-std::string_view record::key() const noexcept {
-  const auto l = layout();
-  return {reinterpret_cast<const char*>(at_ + l.key_offset()), l.key_size};
-}
-
-std::string_view record::value() const noexcept {
-  const auto l = layout();
-  return {reinterpret_cast<const char*>(at_ + l.value_offset()), l.value_size};
 }
 
 void record::fill(const record_layout& layout, link batch, std::string_view key,

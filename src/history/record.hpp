@@ -31,11 +31,23 @@ struct record_layout {
   std::uint32_t value_size = 0;
 
   [[nodiscard]] static record_layout of_entry(std::size_t key_size, std::size_t value_size, bool batched,
-                                              bool removed = false) noexcept;
-  [[nodiscard]] static record_layout of_insert(std::size_t value_size, bool batched) noexcept;
-  [[nodiscard]] static record_layout of_remove(bool batched) noexcept;
-  [[nodiscard]] static record_layout of_batch() noexcept;
-  [[nodiscard]] static record_layout of_tag(std::size_t name_size, std::size_t note_size) noexcept;
+                                              bool removed = false) noexcept {
+    auto flags = flags_of(value_size, batched);
+    if (removed) flags |= format::flag_removed_first;
+    return {format::record_kind::entry, flags, static_cast<std::uint16_t>(key_size),
+            static_cast<std::uint32_t>(value_size)};
+  }
+  [[nodiscard]] static record_layout of_insert(std::size_t value_size, bool batched) noexcept {
+    return {format::record_kind::insert, flags_of(value_size, batched), 0, static_cast<std::uint32_t>(value_size)};
+  }
+  [[nodiscard]] static record_layout of_remove(bool batched) noexcept {
+    return {format::record_kind::remove, flags_of(0, batched), 0, 0};
+  }
+  [[nodiscard]] static record_layout of_batch() noexcept { return {format::record_kind::batch, 0, 0, 0}; }
+  [[nodiscard]] static record_layout of_tag(std::size_t name_size, std::size_t note_size) noexcept {
+    return {format::record_kind::tag, flags_of(note_size, false), static_cast<std::uint16_t>(name_size),
+            static_cast<std::uint32_t>(note_size)};
+  }
 
   [[nodiscard]] std::uint64_t fixed_size() const noexcept {
     switch (kind) {
@@ -65,7 +77,22 @@ struct record_layout {
 
   /// Where in the pool the record goes when everything before `position` is taken (R3). At most record_padding_max
   /// bytes further.
-  [[nodiscard]] std::uint64_t place(std::uint64_t position) const noexcept;
+  [[nodiscard]] std::uint64_t place(std::uint64_t position) const noexcept {
+    constexpr std::uint64_t line = format::cache_line_size;
+    if ((flags & format::flag_large_value) != 0) {
+      const std::uint64_t before_value = value_offset();
+      return format::round_up(position + before_value, format::large_value_alignment) - before_value;
+    }
+    const std::uint64_t length = size();
+    const std::uint64_t lines_here = (position + length - 1) / line - position / line + 1;
+    return lines_here > (length + line - 1) / line ? format::round_up(position, line) : position;
+  }
+
+ private:
+  [[nodiscard]] static std::uint8_t flags_of(std::size_t value_size, bool batched) noexcept {
+    return static_cast<std::uint8_t>((batched ? format::flag_batched : 0) |
+                                     (value_size >= format::large_value_size ? format::flag_large_value : 0));
+  }
 };
 
 /// A record in mapped memory. A pointer with names.
@@ -101,8 +128,16 @@ class record {
     return {h.kind, h.flags, h.key_size, h.value_size};
   }
   [[nodiscard]] link batch() const noexcept;
-  [[nodiscard]] std::string_view key() const noexcept;    ///< an entry's key, a tag's name
-  [[nodiscard]] std::string_view value() const noexcept;  ///< unchecked if large: see value_intact()
+  /// An entry's key, a tag's name.
+  [[nodiscard]] std::string_view key() const noexcept {
+    const auto l = layout();
+    return {reinterpret_cast<const char*>(at_ + l.key_offset()), l.key_size};
+  }
+  /// Unchecked if large: see value_intact().
+  [[nodiscard]] std::string_view value() const noexcept {
+    const auto l = layout();
+    return {reinterpret_cast<const char*>(at_ + l.value_offset()), l.value_size};
+  }
   [[nodiscard]] link older() const noexcept { return is_update() ? as_update().older : null_link; }
   [[nodiscard]] link jump() const noexcept { return is_update() ? as_update().jump : null_link; }
 

@@ -34,8 +34,7 @@ inline constexpr std::uint64_t live_page_offset = 2 * page_size;
 inline constexpr std::uint64_t first_segment_offset = granule_size;
 inline constexpr std::uint64_t cache_line_size = 64;
 
-// ---- Words that check themselves
-// -------------------------------------------------------------------------------------
+// ---- Words that check themselves ----
 
 /// A stamp word: bits 0-47 version, 48-62 check, 63 "persisted" (volatile in meaning: set only after the record is
 /// durable, never needed on media). Zero: not stamped. A batch record's stamp may also be `stamp_ready`.
@@ -46,8 +45,7 @@ inline constexpr std::uint64_t stamp_check_mask = ~(stamp_version_mask | stamp_p
 /// All records of the batch are linked (and under operation durability persisted): whoever comes may stamp it.
 inline constexpr std::uint64_t stamp_ready = stamp_persisted;
 
-// ---- Root
-// ------------------------------------------------------------------------------------------------------------
+// ---- Root ----
 
 enum class root_state : std::uint8_t {
   clean = 1,  ///< closed: the certificate covers every record
@@ -87,8 +85,7 @@ static_assert(offsetof(root, pool_id) == 24 && offsetof(root, file_size) == 48 &
 static_assert(offsetof(root, boot_id) == 104 && offsetof(root, used_end) == 136 && offsetof(root, crc) == 4092);
 static_assert(std::is_trivially_copyable_v<root>);
 
-// ---- Live page
-// -------------------------------------------------------------------------------------------------------
+// ---- Live page ----
 
 /// Trusted only by the boot that wrote it.
 struct live_page {
@@ -99,8 +96,7 @@ struct live_page {
 };
 static_assert(sizeof(live_page) == 136 && offsetof(live_page, writer_pid) == 64);
 
-// ---- Segment
-// ---------------------------------------------------------------------------------------------------------
+// ---- Segment ----
 
 inline constexpr std::uint32_t segment_magic = 0x47455349U;  // "ISEG"
 
@@ -114,8 +110,7 @@ struct segment_header {
 };
 static_assert(sizeof(segment_header) == 64 && offsetof(segment_header, fill) == 16);
 
-// ---- Records
-// ---------------------------------------------------------------------------------------------------------
+// ---- Records ----
 
 enum class record_kind : std::uint8_t {
   none = 0,    ///< nothing here

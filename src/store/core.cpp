@@ -64,21 +64,24 @@ store_core::~store_core() {
   }
 }
 
-void store_core::check_usable() const {
+void store_core::raise_unusable() const {
   if (fork_generation_ != fork_generation()) {
     raise(errc::forked, "{}: used in a forked child of the process that opened it; open it again in the child",
           pool_->file().path().native());
   }
-  if (pool_->persist().poisoned()) pool_->persist().raise_poisoned();
+  pool_->persist().raise_poisoned();
 }
 
-void store_core::check_writable() const {
-  if (read_only()) raise(errc::read_only, "{}: was opened for reading only", pool_->file().path().native());
-  check_usable();
+void store_core::raise_read_only() const {
+  raise(errc::read_only, "{}: was opened for reading only", pool_->file().path().native());
 }
 
-// ---- Single writes
-// ---------------------------------------------------------------------------------------------------
+void store_core::raise_not_closed(version v) const {
+  raise(errc::version_not_closed, "version {} is not closed yet: the open version is {}; tag() closes it", v,
+        clock_->now());
+}
+
+// ---- Single writes ----
 
 version store_core::put(std::string_view key, std::string_view value) {
   check_sizes(key, value);
@@ -148,26 +151,14 @@ store_core::entered store_core::enter(writer& w, const new_entry& what) const {
 
 version store_core::finish(writer& w, const fresh_record& fresh) {
   if ((fresh.layout.flags & format::flag_large_value) != 0) checked_->mark(fresh.at);
-  const version v = histories_->complete(fresh.at);
+  const version v = histories_->stamp_of(fresh.at);
   const record r = histories_->at(fresh.at);
+  // Before the fence: behind it the processor can run ahead into the next operation only as far as its window reaches.
   w.count(fresh.layout, r.is_removal(), fresh.at, r.header().crc, v);
-  return v;
+  return histories_->complete(fresh.at);
 }
 
-// ---- Reading
-// ---------------------------------------------------------------------------------------------------------
-
-void store_core::check_readable(version v) const {
-  check_usable();
-  const version open = clock_->now();
-  if (v < open || (v == open && read_only())) return;
-  raise(errc::version_not_closed, "version {} is not closed yet: the open version is {}; tag() closes it", v, open);
-}
-
-link store_core::visible_at(std::string_view key, version v) const {
-  const link entry = index_->find(key);
-  return entry == null_link ? null_link : entry_visible_at(entry, v);
-}
+// ---- Reading ----
 
 link store_core::visible_latest(std::string_view key) const {
   const link entry = index_->find(key);
@@ -211,8 +202,7 @@ std::vector<std::string_view> store_core::keys(const key_bounds& bounds) const {
   return found;
 }
 
-// ---- About itself
-// ----------------------------------------------------------------------------------------------------
+// ---- About itself ----
 
 statistics store_core::stats() const {
   check_usable();

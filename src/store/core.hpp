@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/threads.hpp"
 #include "history/clock.hpp"
 #include "history/history.hpp"
 #include "icecore/store.hpp"
@@ -64,9 +65,18 @@ class store_core {
 
   // ---- Reading ----
   /// Throws unless version `v` is immutable here: closed, or, in a store opened for reading, the one left open.
-  void check_readable(version v) const;
+  void check_readable(version v) const {
+    check_usable();
+    const version open = clock_->now();
+    if (v < open || (v == open && read_only())) [[likely]]
+      return;
+    raise_not_closed(v);
+  }
   /// The record that shows `key` in version `v` (not a removal), durable as a reader needs it; null_link if none.
-  [[nodiscard]] link visible_at(std::string_view key, version v) const;
+  [[nodiscard]] link visible_at(std::string_view key, version v) const {
+    const link entry = index_->find(key);
+    return entry == null_link ? null_link : entry_visible_at(entry, v);
+  }
   [[nodiscard]] link visible_latest(std::string_view key) const;
   /// The same for an entry that was already found.
   [[nodiscard]] link entry_visible_at(link entry, version v) const {
@@ -99,10 +109,20 @@ class store_core {
   [[nodiscard]] verify_report verify(const progress_function& on_progress) const;
   /// errc::forked after a fork (the child shares the file's lock and would write beside its parent), errc::poisoned
   /// after a failed sync.
-  void check_usable() const;
+  void check_usable() const {
+    if (fork_generation_ != fork_generation() || pool_->persist().poisoned()) [[unlikely]]
+      raise_unusable();
+  }
 
  private:
-  void check_writable() const;
+  void check_writable() const {
+    if (read_only()) [[unlikely]]
+      raise_read_only();
+    check_usable();
+  }
+  [[noreturn]] void raise_unusable() const;
+  [[noreturn]] void raise_read_only() const;
+  [[noreturn]] void raise_not_closed(version v) const;
   /// Persist-on-read, then null_link if the record is a removal.
   [[nodiscard]] link returned(link l) const {
     histories_->persist_before_return(l);

@@ -20,8 +20,7 @@ key_bounds key_bounds::of_prefix(std::string_view prefix) {
   return bounds;
 }
 
-// ---- Cursor
-// ----------------------------------------------------------------------------------------------------------
+// ---- Cursor ----
 
 /// Loads index blocks into a cursor. The block's first entry is kept even if it shows nothing: the walk back goes on
 /// from it.
@@ -120,8 +119,7 @@ void cursor::previous() {
   access::backward(*this, core_->key_of(first_entry_));
 }
 
-// ---- Range
-// -----------------------------------------------------------------------------------------------------------
+// ---- Range ----
 
 item_range::item_range(const detail::store_core& core, icecore::version at, key_bounds bounds, bool reverse)
     : core_(&core), at_(at), bounds_(std::move(bounds)), reverse_(reverse), cursor_(core, at) {}
@@ -157,8 +155,7 @@ bool item_range::done() const noexcept {
   return bounds_.to && cursor_->key >= *bounds_.to;
 }
 
-// ---- Snapshot
-// --------------------------------------------------------------------------------------------------------
+// ---- Snapshot ----
 
 std::optional<std::string_view> snapshot::find(std::string_view key) const {
   core_->check_usable();
@@ -218,8 +215,7 @@ std::vector<change> snapshot::history(std::string_view key) const {
   return key_history(*core_, key, at_).newest_first();
 }
 
-// ---- History
-// ---------------------------------------------------------------------------------------------------------
+// ---- History ----
 
 key_history::key_history(const detail::store_core& core, std::string_view key, icecore::version up_to)
     : core_(&core), key_(key), up_to_(up_to) {}

@@ -28,8 +28,7 @@ detail::store_core& store::writable() const {
   return *core_;
 }
 
-// ---- Writing
-// ---------------------------------------------------------------------------------------------------------
+// ---- Writing ----
 
 version store::insert(std::string_view key, std::string_view value) { return writable().put(key, value); }
 std::optional<version> store::remove(std::string_view key) { return writable().remove(key); }
@@ -41,8 +40,7 @@ version store::tag(std::string_view name, std::string_view note) {
 version store::tag(const tag_options& label) { return writable().tag(label); }
 void store::sync() { writable().sync(); }
 
-// ---- Reading
-// ---------------------------------------------------------------------------------------------------------
+// ---- Reading ----
 
 std::optional<std::string_view> store::find(std::string_view key) const {
   const auto& c = core();
@@ -113,8 +111,7 @@ diff_range store::diff(version before, version after, key_bounds bounds) const {
   return {c, before, after, std::move(bounds)};
 }
 
-// ---- Tags and versions
-// -----------------------------------------------------------------------------------------------
+// ---- Tags and versions ----
 
 version store::clock() const { return core().clock().now(); }
 std::vector<tag_info> store::tags() const { return core().tags().all(); }
@@ -124,8 +121,7 @@ std::optional<tag_info> store::find_tag_at_time(std::int64_t time_ns) const {
   return core().tags().find_at_time(time_ns);
 }
 
-// ---- The store itself
-// ------------------------------------------------------------------------------------------------
+// ---- The store itself ----
 
 durability_info store::durability() const { return core().the_pool().durability(); }
 statistics store::stats() const { return core().stats(); }

@@ -70,8 +70,7 @@ survey::survey(const pool& in, const survey_options& how)
   if (how_.filled == nullptr) check_certificate();
 }
 
-// ---- Segments
-// --------------------------------------------------------------------------------------------------------
+// ---- Segments ----
 
 void survey::find_segments() {
   segment_of_granule_.assign(pool_->size() / format::granule_size + 1, 0);
@@ -129,8 +128,7 @@ void survey::read_segment(std::size_t index, survey_part& into) {
   into.bytes += r.position - s.offset;
 }
 
-// ---- Records
-// ---------------------------------------------------------------------------------------------------------
+// ---- Records ----
 
 bool survey::whole_record(const segment& s, std::uint64_t offset) const noexcept {
   if (offset % 8 != 0 || offset < s.first_record() || offset + sizeof(format::record_header) > s.end()) return false;
@@ -263,8 +261,7 @@ void survey::check_certificate() {
                                                                     root_.certified_records, certified.records));
 }
 
-// ---- Chains
-// ----------------------------------------------------------------------------------------------------------
+// ---- Chains ----
 
 bool survey::is_counted_record(link l) const noexcept {
   const std::uint64_t offset = link_offset(l);

@@ -18,23 +18,6 @@ void record_totals::add(const record_totals& other) noexcept {
   record_bytes += other.record_bytes;
 }
 
-void record_totals::add(const record_layout& layout, bool removal, std::uint64_t record_digest) noexcept {
-  ++records;
-  digest += record_digest;
-  record_bytes += layout.size();
-  if (layout.kind == format::record_kind::batch || layout.kind == format::record_kind::tag) return;
-  if (layout.kind == format::record_kind::entry) {
-    ++keys;
-    key_bytes += layout.key_size;
-  }
-  if (removal) {
-    ++removes;
-  } else {
-    ++inserts;
-    value_bytes += layout.value_size;
-  }
-}
-
 void partial_segments::put(const place& rest) {
   if (rest.in.size == 0) return;
   const std::scoped_lock lock(mutex_);
@@ -52,17 +35,6 @@ std::optional<partial_segments::place> partial_segments::take(std::uint64_t byte
   const place p = found->second;
   by_room_.erase(found);
   return p;
-}
-
-link writer::allocate(const record_layout& layout) {
-  std::uint64_t start = layout.place(place_.position);
-  if (start + layout.size() > place_.in.end()) {
-    change_segment(layout.size() + format::record_padding_max);
-    start = layout.place(place_.position);
-  }
-  position_before_ = place_.position;
-  place_.position = start + layout.size();
-  return make_link(0, start);
 }
 
 void writer::change_segment(std::uint64_t bytes) {
@@ -84,12 +56,6 @@ void writer::rewind(link last, const record_layout& layout) {
   std::memset(at, 0, layout.size());
   pool_->persist().flush(at, layout.size());
   place_.position = position_before_;
-}
-
-void writer::count(const record_layout& layout, bool removal, link at, std::uint32_t crc, version stamped) noexcept {
-  totals_.add(layout, removal, record_digest(link_offset(at), crc, stamped));
-  // release: pairs with newest_write(), whose caller must find this write in the version it then reads
-  last_version_.store(stamped, std::memory_order_release);
 }
 
 writer_set::writer_set(pool& from) : writers_(std::make_unique<writer[]>(writers_max)) {
@@ -129,33 +95,15 @@ writer_set::gate::~gate() {
   set_->gate_closed_.store(false, std::memory_order_release);
 }
 
-writer_lease::writer_lease(writer_set& set, bool through_gate) {
+void writer_lease::lease_any(writer_set& set, unsigned own, bool through_gate) noexcept {
   backoff wait;
-  const unsigned first = thread_number();
   for (;;) {
-    // a thread's own writer first: its line is in this core's cache and no one else wants it
     for (unsigned i = 0; i < writer_set::writers_max; ++i) {
-      writer& w = set.writers_[(first + i) % writer_set::writers_max];
-      std::uint64_t sequence = w.sequence_.load(std::memory_order_relaxed);  // relaxed: the exchange decides
-      if ((sequence & 1) != 0) continue;
-      if (!w.sequence_.compare_exchange_strong(sequence, sequence + 1, std::memory_order_seq_cst,
-                                               std::memory_order_relaxed)) {
-        continue;
-      }
-      if (through_gate || !set.gate_closed_.load(std::memory_order_seq_cst)) {
-        writer_ = &w;
-        return;
-      }
-      w.sequence_.store(sequence + 2, std::memory_order_release);  // nothing was done
-      break;
+      if (try_lease(set, (own + i) % writer_set::writers_max, through_gate)) return;
+      if (!through_gate && set.gate_closed_.load(std::memory_order_relaxed)) break;  // relaxed: a hint to wait
     }
     wait.pause();
   }
-}
-
-writer_lease::~writer_lease() {
-  // release: the next holder, and the gate, see all this operation did (W1)
-  writer_->sequence_.store(writer_->sequence_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 }  // namespace icecore

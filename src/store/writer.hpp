@@ -23,6 +23,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/threads.hpp"
 #include "history/record.hpp"
 #include "icecore/options.hpp"
 #include "pool/pool.hpp"
@@ -42,7 +43,22 @@ struct record_totals {
 
   void add(const record_totals& other) noexcept;
   /// Adds one record of this layout.
-  void add(const record_layout& layout, bool removal, std::uint64_t record_digest) noexcept;
+  void add(const record_layout& layout, bool removal, std::uint64_t record_digest) noexcept {
+    ++records;
+    digest += record_digest;
+    record_bytes += layout.size();
+    if (layout.kind == format::record_kind::batch || layout.kind == format::record_kind::tag) return;
+    if (layout.kind == format::record_kind::entry) {
+      ++keys;
+      key_bytes += layout.key_size;
+    }
+    if (removal) {
+      ++removes;
+    } else {
+      ++inserts;
+      value_bytes += layout.value_size;
+    }
+  }
 };
 
 /// All segments that no writer is filling now; those with room left can be taken, best fit first.
@@ -77,7 +93,18 @@ class partial_segments {
 class alignas(128) writer {
  public:
   /// Zeroed memory for a record, at the place its layout wants. errc::no_space leaves everything as it was.
-  [[nodiscard]] link allocate(const record_layout& layout);
+  [[nodiscard]] link allocate(const record_layout& layout) {
+    std::uint64_t start = layout.place(place_.position);
+    if (start + layout.size() > place_.in.end()) [[unlikely]] {
+      change_segment(layout.size() + format::record_padding_max);
+      start = layout.place(place_.position);
+    }
+    position_before_ = place_.position;
+    place_.position = start + layout.size();
+    // The records to come: asked for now, their lines are here when they are filled. A prefetch never faults.
+    __builtin_prefetch(pool_->at(place_.position) + 4 * format::cache_line_size, 1);
+    return make_link(0, start);
+  }
   /// Gives the last allocation back: zeroes it (flushed, so that no stale byte of it can be met after a crash: the next
   /// record's fence, which is before anything behind it counts, covers the flush).
   void rewind(link last, const record_layout& layout);
@@ -89,7 +116,11 @@ class alignas(128) writer {
     return pool_->codec().record_seed(place_.in.generation, link_offset(fresh));
   }
   /// Counts a record that is linked, stamped and sealed.
-  void count(const record_layout& layout, bool removal, link at, std::uint32_t crc, version stamped) noexcept;
+  void count(const record_layout& layout, bool removal, link at, std::uint32_t crc, version stamped) noexcept {
+    totals_.add(layout, removal, record_digest(link_offset(at), crc, stamped));
+    // release: pairs with newest_write(), whose caller must find this write in the version it then reads
+    last_version_.store(stamped, std::memory_order_release);
+  }
 
  private:
   friend class writer_set;
@@ -156,8 +187,16 @@ class writer_set {
 class writer_lease {
  public:
   /// `through_gate`: the caller itself holds the gate.
-  explicit writer_lease(writer_set& set, bool through_gate = false);
-  ~writer_lease();
+  explicit writer_lease(writer_set& set, bool through_gate = false) {
+    // a thread's own writer first: its line is in this core's cache and no one else wants it
+    const unsigned own = thread_number() % writer_set::writers_max;
+    if (!try_lease(set, own, through_gate)) [[unlikely]]
+      lease_any(set, own, through_gate);
+  }
+  ~writer_lease() {
+    // release: the next holder, and the gate, see all this operation did (W1)
+    writer_->sequence_.store(writer_->sequence_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
   writer_lease(const writer_lease&) = delete;
   writer_lease& operator=(const writer_lease&) = delete;
 
@@ -165,6 +204,25 @@ class writer_lease {
   [[nodiscard]] writer& operator*() const noexcept { return *writer_; }
 
  private:
+  /// False if the writer is leased already, or the gate is closed.
+  [[nodiscard]] bool try_lease(writer_set& set, unsigned number, bool through_gate) noexcept {
+    writer& w = set.writers_[number];
+    std::uint64_t sequence = w.sequence_.load(std::memory_order_relaxed);  // relaxed: the exchange decides
+    if ((sequence & 1) != 0) return false;
+    // seq_cst against the gate's store: either it sees this writer at work or we see it closed
+    if (!w.sequence_.compare_exchange_strong(sequence, sequence + 1, std::memory_order_seq_cst,
+                                             std::memory_order_relaxed)) {
+      return false;
+    }
+    if (through_gate || !set.gate_closed_.load(std::memory_order_seq_cst)) {
+      writer_ = &w;
+      return true;
+    }
+    w.sequence_.store(sequence + 2, std::memory_order_release);  // nothing was done
+    return false;
+  }
+  void lease_any(writer_set& set, unsigned own, bool through_gate) noexcept;
+
   writer* writer_ = nullptr;
 };
 

@@ -107,33 +107,39 @@ struct inner_node : node {
 static_assert(offsetof(node, heads) == 64 && sizeof(node) == 64 + 16 * slot_count);
 static_assert(slot_count <= block::capacity, "a leaf must fit into a block");
 
-/// The head of a key that ends less than 8 bytes behind the prefix: zeros fill it up.
+/// The head of a key of less than 8 bytes.
 [[nodiscard]] std::uint64_t short_head_of(std::string_view key, std::size_t prefix_length) noexcept;
 
 /// The head of `key` in a node whose prefix is `prefix_length` bytes long.
 [[nodiscard]] inline std::uint64_t head_of(std::string_view key, std::size_t prefix_length) noexcept {
-  std::uint64_t head = 0;
-  if (key.size() < prefix_length + sizeof head) [[unlikely]]
+  constexpr std::size_t width = sizeof(std::uint64_t);
+  if (key.size() < width) [[unlikely]]
     return short_head_of(key, prefix_length);
-  std::memcpy(&head, key.data() + prefix_length, sizeof head);
-  return std::endian::native == std::endian::little ? __builtin_bswap64(head) : head;
+  // Where the key ends within the head, the last 8 bytes are read and moved up: zeros fill it.
+  const std::size_t from = std::min(prefix_length, key.size() - width);
+  const std::size_t missing = prefix_length - from;
+  std::uint64_t head = 0;
+  std::memcpy(&head, key.data() + from, width);
+  if constexpr (std::endian::native == std::endian::little) head = __builtin_bswap64(head);
+  return missing < width ? head << (8 * missing) : 0;
 }
 
 [[nodiscard]] std::size_t common_prefix(std::string_view a, std::string_view b) noexcept;
 
-/// How many heads are smaller: a binary search without branches, so that nothing is mispredicted and the processor can
-/// run ahead into what the caller does next while the lines are still on their way.
+/// How many heads are smaller: first how many lines of them, then how many in the line that decides. All loads of a
+/// step are independent, and there is no branch: nothing is mispredicted, and the processor can run ahead into what the
+/// caller does next while the lines are still on their way.
 [[nodiscard]] inline unsigned count_smaller(const guarded<std::uint64_t>* heads, std::uint64_t head) noexcept {
-  constexpr unsigned steps = std::countr_zero(slot_count);
-  static_assert(slot_count == 1U << steps);
-  unsigned first = 0;
+  constexpr unsigned line = arena::unit_bytes / sizeof(std::uint64_t);
+  static_assert(slot_count % line == 0);
+  unsigned lines = 0;
 #pragma GCC unroll 8
-  for (unsigned step = steps; step > 0; --step) {
-    const unsigned half = 1U << (step - 1);
-    // A shift, not a choice: compilers like to make a branch of that.
-    first += static_cast<unsigned>(heads[first + half - 1].load() < head) << (step - 1);
-  }
-  return first + static_cast<unsigned>(heads[first].load() < head);
+  for (unsigned last = line - 1; last < slot_count - 1; last += line) lines += heads[last].load() < head ? 1U : 0U;
+  const unsigned first = lines * line;
+  unsigned smaller = first;
+#pragma GCC unroll 8
+  for (unsigned i = 0; i < line; ++i) smaller += heads[first + i].load() < head ? 1U : 0U;
+  return smaller;
 }
 
 /// The longest prefix that N3 allows. Reads two keys.
