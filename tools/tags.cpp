@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <memory>
 
@@ -23,9 +24,15 @@ struct tag_arguments {
   write_arguments write;
 };
 
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
 exit_code tag(const tag_arguments& a) {
-  tag_options label{.name = a.name, .note = a.note};
-  if (!a.time.empty()) label.time_ns = parse_time(a.time);
+  // the time is always given: a tag with nothing to keep would only close the version
+  const std::int64_t time_ns = a.time.empty() ? now_ns() : parse_time(a.time);
+  const tag_options label{.name = a.name, .note = a.note, .time_ns = time_ns};
   store s = open_to_write(a.store, a.write, creation::open_existing);
   const version closed = s.tag(label);
   s.close();
@@ -70,7 +77,7 @@ void add_tag_verbs(CLI::App& app, action& chosen) {
   const auto t = std::make_shared<tag_arguments>();
   CLI::App* verb = add_verb(app, "tag", "Close the open version: from now on it never changes. Prints its number",
                             "  icecore tag model.ice epoch-1 --note 'loss 0.31'\n"
-                            "  icecore tag model.ice\n"
+                            "  icecore tag model.ice                 # every night: log lists the times\n"
                             "  icecore tag model.ice release-2 --time 2024-05-01T12:00:00Z");
   add_store(verb, t->store);
   verb->add_option("NAME", t->name, "A name that no other tag has; without one the tag has only its number and time")

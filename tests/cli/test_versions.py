@@ -1,6 +1,6 @@
 """tag, log, history, diff, stat, verify."""
 
-import re
+import time
 
 import pytest
 from conftest import history, items, lines, run
@@ -14,7 +14,7 @@ def three(store):
     run("tag", store, "one", "--note", "the first", "--time", "2024-01-01T00:00:00Z")
     run("put", store, "a", "2")
     run("put", store, "c", "1")
-    run("tag", store)
+    run("tag", store, "--time", "2024-01-01T12:00:00Z")
     run("del", store, "b")
     run("put", store, "a", "3")
     run("put", store, "a", "4")
@@ -29,7 +29,7 @@ def test_tag_prints_the_version_it_closes(store):
     assert run("tag", store, "named").stdout == b"2\n"
 
 
-def test_log_lists_labelled_tags_newest_first(three):
+def test_log_lists_tags_newest_first(three):
     assert lines("log", three, "-o", "json") == [
         {
             "version": 3,
@@ -39,6 +39,13 @@ def test_log_lists_labelled_tags_newest_first(three):
             "note": "tab\there",
         },
         {
+            "version": 2,
+            "time": "2024-01-01T12:00:00Z",
+            "time_ns": 1704110400_000000000,
+            "name": "",
+            "note": "",
+        },
+        {
             "version": 1,
             "time": "2024-01-01T00:00:00Z",
             "time_ns": 1704067200_000000000,
@@ -46,19 +53,38 @@ def test_log_lists_labelled_tags_newest_first(three):
             "note": "the first",
         },
     ]
-    assert [t["version"] for t in lines("log", three, "--reverse", "-o", "json")] == [1, 3]
+    assert [t["version"] for t in lines("log", three, "--reverse", "-o", "json")] == [1, 2, 3]
     assert [t["version"] for t in lines("log", three, "--limit", "1", "-o", "json")] == [3]
     assert run("log", three).stdout.decode().splitlines() == [
         "version  time                    name   note",
         "      3  2024-01-02T00:00:00.5Z  three  tab\\there",
+        "      2  2024-01-01T12:00:00Z",
         "      1  2024-01-01T00:00:00Z    one    the first",
     ]
 
 
-def test_a_tag_without_a_time_is_of_now(store):
+@pytest.mark.parametrize("name", [(), ("now",)])
+def test_a_tag_without_a_time_is_of_now(store, name):
     run("put", store, "a", "1")
-    run("tag", store, "now")
-    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", lines("log", store, "-o", "json")[0]["time"])
+    before = time.time_ns()
+    run("tag", store, *name)
+    after = time.time_ns()
+    (tag,) = lines("log", store, "-o", "json")
+    assert before <= tag["time_ns"] <= after and tag["name"] == "".join(name)
+    seconds, nanoseconds = divmod(tag["time_ns"], 10**9)
+    fraction = f".{nanoseconds:09}".rstrip("0.")
+    assert tag["time"] == time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + fraction + "Z"
+
+
+def test_tags_without_a_name_are_found_by_their_time(store):
+    for value in ("monday", "tuesday"):
+        run("put", store, "key", value)
+        run("tag", store)
+        time.sleep(0.01)
+    monday, tuesday = lines("log", store, "--reverse", "-o", "json")
+    assert run("get", store, "key", "--at-time", monday["time"]).stdout == b"monday"
+    assert run("get", store, "key", "--at-time", tuesday["time"]).stdout == b"tuesday"
+    run("get", store, "key", "--at-time", f"@{monday['time_ns'] // 10**9 - 1}", code=11)
 
 
 def test_tags_are_found_by_their_beginning_if_it_is_unique(store):
@@ -89,7 +115,7 @@ def test_history_shows_every_record_of_a_key(three):
     assert history(three, b"a", "--at", "2") == [(2, b"2"), (1, b"1")]
     run("history", three, "nothing", code=1)
     # Each record goes with the first tag that shows it; the open version has none yet.
-    assert [c.get("tag") for c in lines("history", three, "a", "-o", "json")] == ["three", "three", "three", "one"]
+    assert [c.get("tag") for c in lines("history", three, "a", "-o", "json")] == ["three", "three", "", "one"]
     assert "tag" not in lines("history", three, "d", "-o", "json")[0]
     assert b"(removed)" in run("history", three, "b").stdout
 
@@ -137,7 +163,7 @@ def test_stat_counts(three):
         "records": 8,
         "inserts": 7,
         "removes": 1,
-        "tags": 2,
+        "tags": 3,
         "key_bytes": 4,
         "value_bytes": 7,
     }
@@ -164,7 +190,7 @@ def test_stat_counts(three):
 
 def test_verify_finds_nothing_in_a_good_store(three):
     summary = lines("verify", three, "-o", "json")[-1]
-    assert summary["ok"] and summary["damages"] == 0 and summary["records"] == 8 and summary["tags"] == 2
+    assert summary["ok"] and summary["damages"] == 0 and summary["records"] == 8 and summary["tags"] == 3
     assert b"no damage" in run("verify", three).stdout
 
 
