@@ -146,6 +146,20 @@ void report(const load_arguments& a, const dump_loader& loader, version clock, s
   }
 }
 
+/// The durability the new store is to be recorded with, told by an empty one: a mode that the device cannot give is
+/// refused before the dump is read.
+durability durability_given(const std::string& path, const write_arguments& asked) {
+  store s = open_to_write(path, asked, creation::create_new);
+  const durability given = s.durability().mode;
+  s.close();
+  return given;
+}
+
+/// A store tells the mode of its last writer (stat): opens it once more in the one that was asked for.
+void record_durability(const std::string& path, const write_arguments& asked) {
+  open_to_write(path, asked, creation::open_existing).close();
+}
+
 exit_code load_dump(const load_arguments& a) {
   const bool standard_input = a.file == "-";
   const descriptor input{standard_input ? STDIN_FILENO : ::open(a.file.c_str(), O_RDONLY | O_CLOEXEC)};
@@ -167,12 +181,16 @@ exit_code load_dump(const load_arguments& a) {
     }
   } cleanup{unfinished};
 
-  store s = open_to_write(unfinished, a.git.write, creation::create_new);
+  // Under durability tag each version would wait for the device, the millions that a crash skipped too. Nobody needs
+  // them before the store has its name, and closing makes all of it durable.
+  const durability given = durability_given(unfinished, a.git.write);
+  store s = open_to_write(unfinished, {.durability = durability::none}, creation::open_existing);
   dump_reader dump(input.number, standard_input ? "standard input" : a.file);
   dump_loader loader(s, dump);
   loader.run(sized ? static_cast<std::uint64_t>(status.st_size) : 0);
   const version clock = s.clock();
   s.close();
+  if (given != durability::none) record_durability(unfinished, a.git.write);
   move_into_place(unfinished, path);
   cleanup.path.clear();
   report(a, loader, clock, dump.bytes_read(),

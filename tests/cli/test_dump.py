@@ -64,6 +64,18 @@ def test_a_loaded_dump_dumps_the_same(store, rng, seed):
     run("verify", store + "2")
 
 
+@pytest.mark.parametrize("durability", ["tag", "operation"])
+def test_versions_skipped_by_the_hundred_thousand_are_loaded_under_any_durability(store, durability):
+    """Each is closed in memory: waiting for the device at each would take minutes, and run into the time limit."""
+    gap, clock = 200_000, 1_400_000
+    contents = [insert(1, b"k", b"a"), tag(gap, "far", 7), insert(gap + 1, b"k", b"b"), remove(clock - 1, b"k")]
+    run("load", store, "--durability", durability, "--emulate-durability", stdin=dump_of(clock, contents))
+    assert contents_of(run("dump", store).stdout) == contents_of(dump_of(clock, contents))
+    stat = lines("stat", store, "-o", "json")[0]
+    assert (stat["clock"], stat["durability"]["mode"]) == (clock, durability)
+    assert not stat["recovered_from_crash"]
+
+
 def test_records_of_one_key_in_one_version_keep_their_order(store):
     contents = [insert(1, b"k", b"a"), insert(1, b"k", b"b"), remove(1, b"k"), insert(1, b"k", b"a")]
     run("load", store, stdin=dump_of(1, contents))

@@ -146,6 +146,9 @@ def test_8_is_a_durability_that_the_device_cannot_give(tmp_path):
     try:
         assert "durab" in message("put", store, "key", "value", "--durability", "operation", code=8)
         assert not os.path.exists(store)
+        # Told before the dump is read, which is none.
+        assert "durab" in message("load", store, "--durability", "tag", stdin=b"no dump", code=8)
+        assert not os.path.exists(store) and not os.path.exists(store + ".loading")
         run("put", store, "key", "value", "--durability", "operation", "--emulate-durability")
         run("put", store, "key", "value", "--durability", "none")
         run("put", store, "key", "value", "--durability", "best")
