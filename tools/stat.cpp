@@ -43,6 +43,19 @@ std::string_view name_of(medium m) {
   return "?";
 }
 
+/// What durability::best_available means on a medium.
+durability best_on(medium m) {
+  switch (m) {
+    case medium::persistent_memory:
+      return durability::operation;
+    case medium::block_device:
+      return durability::tag;
+    case medium::memory:
+      break;
+  }
+  return durability::none;
+}
+
 std::string_view name_of(index_kind kind) { return kind == index_kind::btree ? "btree" : "?"; }
 
 double bytes_a_key(std::uint64_t bytes, const statistics& s) {
@@ -73,9 +86,9 @@ void print_json(const statistics& s) {
       {"opening_seconds", s.recovery_seconds},
       {"durability",
        {{"mode", name_of(s.durability.mode)},
+        {"best", name_of(best_on(s.durability.medium))},
         {"medium", name_of(s.durability.medium)},
         {"emulated", s.durability.emulated},
-        {"flush_method", s.durability.flush_method},
         {"filesystem", s.durability.filesystem}}},
   };
   out().line(line.dump());
@@ -104,9 +117,9 @@ void print_table(const statistics& s) {
   line("index",
        fmt::format("{}, {}, {:.1f} B a key", name_of(s.index), bytes(s.index_bytes), bytes_a_key(s.index_bytes, s)));
   line("huge pages", s.huge_page_bytes == 0 ? "none" : bytes(s.huge_page_bytes));
-  line("durability", fmt::format("{}{}", name_of(s.durability.mode), s.durability.emulated ? ", emulated" : ""));
-  line("mapping", fmt::format("{} ({}), flushed by {}", name_of(s.durability.medium), s.durability.filesystem,
-                              s.durability.flush_method));
+  line("durability", fmt::format("{}{} for the last writer; the best here is {}", name_of(s.durability.mode),
+                                 s.durability.emulated ? " (emulated)" : "", name_of(best_on(s.durability.medium))));
+  line("medium", fmt::format("{} ({})", name_of(s.durability.medium), s.durability.filesystem));
   line("opening", fmt::format("{:.3f} s{}", s.recovery_seconds,
                               s.recovered_from_crash ? ", recovered: the last writer had not closed it" : ""));
 }
@@ -126,10 +139,12 @@ exit_code stat(const stat_arguments& a) {
 
 void add_stat_verb(CLI::App& app, action& chosen) {
   const auto a = std::make_shared<stat_arguments>();
-  CLI::App* verb = add_verb(app, "stat", "Show what a store holds, how durable it is and what it costs",
-                            "  icecore stat model.ice\n"
-                            "  icecore stat model.ice -o json | jq .keys\n"
-                            "The durability shown is the best that this file can be given where it lies.");
+  CLI::App* verb =
+      add_verb(app, "stat", "Show what a store holds, how durable it is and what it costs",
+               "  icecore stat model.ice\n"
+               "  icecore stat model.ice -o json | jq .keys\n"
+               "The durability shown is that of the last writer, beside the best that the device can give.\n"
+               "Bytes of index and huge pages are those of this process.");
   add_store(verb, a->store);
   add_format(verb, a->format);
   verb->callback([a, &chosen] { chosen = [a] { return stat(*a); }; });

@@ -169,7 +169,7 @@ def test_stat_counts(three):
     }
     assert {name: stat[name] for name in wanted} == wanted
     assert stat["used_bytes"] >= 11 and stat["file_bytes"] >= stat["used_bytes"]
-    assert set(stat["durability"]) == {"mode", "medium", "emulated", "flush_method", "filesystem"}
+    assert set(stat["durability"]) == {"mode", "best", "medium", "emulated", "filesystem"}
     text = run("stat", three).stdout.decode()
     for row in (
         "keys  ",
@@ -182,10 +182,25 @@ def test_stat_counts(three):
         "index",
         "huge pages",
         "durability",
-        "mapping",
+        "medium",
         "B a key",
     ):
         assert row in text, row
+
+
+@pytest.mark.parametrize("mode", ["none", "tag", "operation", "best"])
+def test_stat_tells_the_durability_of_the_last_writer_and_the_best(store, mode):
+    run("put", store, "key", "value", "--durability", "tag", "--emulate-durability")
+    run("put", store, "key", "value", "--durability", mode, "--emulate-durability")
+    told = lines("stat", store, "-o", "json")[0]["durability"]
+    best = {"persistent memory": "operation", "block device": "tag", "memory": "none"}[told["medium"]]
+    assert told["best"] == best
+    assert told["mode"] == (best if mode == "best" else mode)
+    assert told["emulated"] == (told["medium"] == "memory" and told["mode"] != "none")
+    emulated = " (emulated)" if told["emulated"] else ""
+    text = run("stat", store).stdout.decode()
+    assert f"{told['mode']}{emulated} for the last writer; the best here is {best}\n" in text
+    assert f"{told['medium']} ({told['filesystem']})\n" in text
 
 
 def test_verify_finds_nothing_in_a_good_store(three):
