@@ -71,7 +71,8 @@ struct options {
   /// since. Right only if that writer was dead when the copy was made.
   bool accept_copy = false;
 
-  /// Ask for huge pages for the index, and for the pool where the file system can.
+  /// Ask for huge pages for the index. The pool's pages are the file system's matter: a memory file system mounted with
+  /// huge=always gives huge ones by itself.
   bool huge_pages = true;
 
   icecore::index_kind index = icecore::index_kind::btree;
@@ -119,7 +120,7 @@ struct statistics {
   std::uint64_t used_bytes;       ///< records with their headers and padding, tags, batches, segment headers
   std::uint64_t file_bytes;       ///< size of the pool file
   std::uint64_t index_bytes;      ///< memory the index takes
-  std::uint64_t huge_page_bytes;  ///< of the index and the mapping, in huge pages right now (0 if the kernel hides it)
+  std::uint64_t huge_page_bytes;  ///< of the whole process, in huge pages right now (0 if the kernel hides it)
   double recovery_seconds;        ///< what opening took
   bool recovered_from_crash;      ///< the last writer had not closed the store
   std::string path;

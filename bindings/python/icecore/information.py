@@ -81,7 +81,7 @@ class Statistics:
     used_bytes: int
     file_bytes: int
     index_bytes: int  #: memory the index takes
-    huge_page_bytes: int
+    huge_page_bytes: int  #: of the whole process, in huge pages right now (0 if the kernel hides it)
     recovery_seconds: float
     recovered_from_crash: bool
     format: tuple[int, int]
