@@ -155,6 +155,68 @@ def test_long_calls_let_other_threads_run(large, name):
     pytest.fail(f"{name} took {took:.3f} s and kept the GIL for {longest:.3f} s of them")
 
 
+FINDS = {
+    "store[key]": lambda store, snapshot: store[b"big"],
+    "key in store": lambda store, snapshot: b"big" in store,
+    "store.find": lambda store, snapshot: store.find(b"big"),
+    "store.find at": lambda store, snapshot: store.find(b"big", snapshot.version),
+    "store.view": lambda store, snapshot: store.view(b"big"),
+    "snapshot[key]": lambda store, snapshot: snapshot[b"big"],
+    "key in snapshot": lambda store, snapshot: b"big" in snapshot,
+    "snapshot.get": lambda store, snapshot: snapshot.get(b"big"),
+    "snapshot.view": lambda store, snapshot: snapshot.view(b"big"),
+}
+
+
+@pytest.fixture(scope="module")
+def stores_of_large_values(tmp_path_factory):
+    """One of large values only, and one that has a large value, known to have it, among many small ones."""
+    folder = tmp_path_factory.mktemp("unread")
+    with open_store(folder / "large.ice", "x", durability="none") as store:
+        store[b"big"] = bytes(1 << 28)
+    with open_store(folder / "mixed.ice", "x", durability="none") as store:
+        store.put_many(np.arange(200_000, dtype=">u4"), np.zeros(200_000, "u1"))
+        store[b"big"] = bytes(1 << 28)
+        store[b"large"] = bytes(1 << 20)
+    return folder
+
+
+@pytest.mark.parametrize("name", FINDS)
+@pytest.mark.parametrize("kind", ["large", "mixed"])
+def test_the_first_look_at_a_large_value_lets_other_threads_run(stores_of_large_values, kind, name):
+    """The first look checks all of it: only a store that was just opened has values nobody has looked at."""
+    for _ in range(8):  # a busy machine may pause a thread by itself
+        with open_store(stores_of_large_values / f"{kind}.ice", "r") as store:
+            snapshot = store.latest()
+            if kind == "mixed":
+                assert len(store[b"large"]) == 1 << 20
+            longest, took = longest_pause_during(lambda: FINDS[name](store, snapshot))
+        if longest < max(took / 4, 0.003):  # checking is a third of what checking and copying take
+            return
+    pytest.fail(f"{name} took {took:.3f} s and kept the GIL for {longest:.3f} s of them")
+
+
+def test_a_store_closed_during_a_find_gives_the_value_or_refuses(stores_of_large_values):
+    for _ in range(5):
+        store = open_store(stores_of_large_values / "large.ice", "r")
+        started, found = threading.Event(), []
+
+        def find():
+            started.set()
+            try:
+                found.append(len(store[b"big"]))
+            except icecore.ClosedError:
+                found.append(None)
+
+        finding = threading.Thread(target=find)
+        finding.start()
+        started.wait()
+        time.sleep(0.002)
+        store.close()
+        finding.join()
+        assert found in ([1 << 28], [None])
+
+
 def test_an_iterator_shared_by_threads_gives_each_item_once_or_says_no(store):
     count = 50_000
     store.put_many(np.arange(count, dtype=">u4"), np.zeros(count, "u1"))

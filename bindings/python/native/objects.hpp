@@ -31,8 +31,10 @@ struct snapshot_object {
 
   [[nodiscard]] bool bounded() const noexcept { return bounds.from.has_value() || bounds.to.has_value(); }
   [[nodiscard]] std::optional<std::string_view> find(std::string_view key) const {
-    if (!contains(bounds, key)) return std::nullopt;
-    return at.find(key);
+    return find_value(*owner, [&](const icecore::store&) -> std::optional<std::string_view> {
+      if (!contains(bounds, key)) return std::nullopt;
+      return at.find(key);
+    });
   }
 };
 

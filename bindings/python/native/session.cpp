@@ -24,8 +24,19 @@ std::uint64_t session::current_fork_generation() noexcept {
 
 session::session(const std::filesystem::path& path, const options& opening)
     : path_(path), store_(std::in_place, path, opening), fork_generation_(current_fork_generation()) {
+  foresee_blocking();
+}
+
+void session::foresee_blocking() {
   const durability_info info = store_->durability();
   writes_block_ = info.mode == durability::operation && info.medium == medium::block_device;
+  // How large the largest value is cannot be asked for. From this average on large ones are the rule; below it the GIL
+  // is kept until the first one is met (found), so that stores of small values never pay for it.
+  constexpr std::uint64_t large_average_bytes = 4096;
+  const statistics holds = store_->stats();
+  const std::uint64_t values = holds.records - holds.removes;
+  has_unread_values_ = holds.value_bytes >= gil_bytes_min;
+  finds_block_ = writes_block_ || (has_unread_values_ && holds.value_bytes >= values * large_average_bytes);
 }
 
 session::~session() = default;

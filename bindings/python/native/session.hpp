@@ -25,6 +25,9 @@
 
 namespace icecore::python {
 
+/// Copying or checking fewer bytes than this takes less than giving the GIL away and getting it back.
+inline constexpr std::size_t gil_bytes_min = 16 * 1024;
+
 class session {
  public:
   /// Opens the store. Call without the GIL: recovery may take seconds.
@@ -51,6 +54,13 @@ class session {
 
   /// Every write waits for the device (operation durability on a block device).
   [[nodiscard]] bool writes_block() const noexcept { return writes_block_; }
+  /// A find may take long: it may meet a large value that nobody has looked at, which is checked first, or, where
+  /// writes block, a record that must become durable before anyone sees it.
+  [[nodiscard]] bool finds_block() const noexcept { return finds_block_; }
+  /// Told the size of each value found: a store that was opened with large values may have more that are not checked.
+  void found(std::size_t value_size) noexcept {
+    if (value_size >= gil_bytes_min && has_unread_values_) finds_block_ = true;
+  }
 
  private:
   friend class without_gil;
@@ -65,6 +75,7 @@ class session {
   void end_view() noexcept;
   void linger();
   void release_if_unused() noexcept;
+  void foresee_blocking();
 
   std::filesystem::path path_;
   std::optional<icecore::store> store_;
@@ -73,6 +84,8 @@ class session {
   std::uint64_t fork_generation_;
   state state_ = state::open;
   bool writes_block_ = false;
+  bool finds_block_ = false;
+  bool has_unread_values_ = false;  // enough of them at opening for a large one to be among them
 };
 
 /// Gives the GIL away for the rest of the scope; the session's store stays open for as long.
@@ -88,15 +101,25 @@ class without_gil {
   PyThreadState* state_;
 };
 
-/// Copying fewer bytes than this takes less than giving the GIL away and getting it back.
-inline constexpr std::size_t gil_bytes_min = 16 * 1024;
-
 /// Runs `call` without the GIL if `worth_it`, else with it.
 template <typename Call>
 auto maybe_without_gil(session& used, bool worth_it, const Call& call) {
   if (!worth_it) return call();
   const without_gil released(used);
   return call();
+}
+
+/// Runs a find, without the GIL where it may take long. The answer's bytes are mapped until the GIL is next given away:
+/// a small value may be copied, and new_bytes or new_view keep a large one. errc::closed, also if another thread has
+/// closed the store during the find.
+template <typename Find>
+std::optional<std::string_view> find_value(session& used, const Find& find) {
+  icecore::store& store = used.use();
+  const std::optional<std::string_view> value =
+      maybe_without_gil(used, used.finds_block(), [&]() -> std::optional<std::string_view> { return find(store); });
+  if (used.finds_block()) used.use();
+  if (value) used.found(value->size());
+  return value;
 }
 
 /// A value's bytes in the pool, which it keeps mapped. Exported to Python as a read-only buffer.

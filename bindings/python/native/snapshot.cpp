@@ -10,7 +10,6 @@ PyObject* subscript(PyObject* self, PyObject* key) noexcept {
   return slot<PyObject*>(nullptr, [&]() -> PyObject* {
     if (PySlice_Check(key)) return subscript_slice(self, key);
     const auto& snapshot = self_of<snapshot_object>(self);
-    snapshot.owner->use();
     const bytes_argument bytes(key, "a key");
     if (const auto value = snapshot.find(bytes.bytes())) return new_bytes(*snapshot.owner, *value);
     PyErr_SetObject(PyExc_KeyError, key);
@@ -21,7 +20,6 @@ PyObject* subscript(PyObject* self, PyObject* key) noexcept {
 int contains_key(PyObject* self, PyObject* key) noexcept {
   return slot(-1, [&] {
     const auto& snapshot = self_of<snapshot_object>(self);
-    snapshot.owner->use();
     const bytes_argument bytes(key, "a key");
     return snapshot.find(bytes.bytes()) ? 1 : 0;
   });
@@ -66,7 +64,6 @@ snapshot_class bind_snapshot(nb::module_& m) {
       .def(
           "find",
           [](const snapshot_object& self, nb::handle key) -> nb::object {
-            self.owner->use();
             const bytes_argument bytes(key.ptr(), "a key");
             const auto value = self.find(bytes.bytes());
             if (!value) return nb::none();
@@ -78,7 +75,6 @@ snapshot_class bind_snapshot(nb::module_& m) {
       .def(
           "_find_view",
           [](const snapshot_object& self, nb::handle key) -> nb::object {
-            self.owner->use();
             const bytes_argument bytes(key.ptr(), "a key");
             const auto value = self.find(bytes.bytes());
             return value ? new_view(self.owner, *value) : nb::none();

@@ -5,7 +5,8 @@
 //
 // The GIL: a find or an insert of a small value keeps it. Letting it go costs a third of the operation and buys
 // nothing, since the interpreter around it needs the GIL anyway (docs/python.md has the figures). Whatever waits for a
-// device, or copies much, or walks many keys gives it away.
+// device, or copies much, or walks many keys gives it away; so do all finds of a store where one may take long
+// (session.hpp, finds_block), since it is known only afterwards which did.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
@@ -17,12 +18,17 @@
 namespace icecore::python {
 namespace {
 
+std::optional<std::string_view> find(session& owner, std::string_view key,
+                                     std::optional<icecore::version> at = std::nullopt) {
+  return find_value(owner, [&](const icecore::store& store) { return at ? store.find(key, *at) : store.find(key); });
+}
+
 PyObject* subscript(PyObject* self, PyObject* key) noexcept {
   return slot<PyObject*>(nullptr, [&]() -> PyObject* {
     if (PySlice_Check(key)) return subscript_slice(self, key);
     session& owner = *self_of<store_object>(self).owner;
     const bytes_argument bytes(key, "a key");
-    if (const auto value = owner.use().find(bytes.bytes())) return new_bytes(owner, *value);
+    if (const auto value = find(owner, bytes.bytes())) return new_bytes(owner, *value);
     PyErr_SetObject(PyExc_KeyError, key);
     return nullptr;
   });
@@ -60,7 +66,7 @@ int contains_key(PyObject* self, PyObject* key) noexcept {
   return slot(-1, [&] {
     session& owner = *self_of<store_object>(self).owner;
     const bytes_argument bytes(key, "a key");
-    return owner.use().contains(bytes.bytes()) ? 1 : 0;
+    return find(owner, bytes.bytes()) ? 1 : 0;
   });
 }
 
@@ -70,10 +76,6 @@ const PyType_Slot store_slots[] = {
     {Py_sq_contains, reinterpret_cast<void*>(contains_key)},
     {0, nullptr},
 };
-
-std::optional<std::string_view> find(session& owner, std::string_view key, std::optional<icecore::version> at) {
-  return at ? owner.use().find(key, *at) : owner.use().find(key);
-}
 
 /// How icecore.open asks for a store; the Python layer checks and translates what people write.
 struct opening {
