@@ -136,8 +136,11 @@ void bind_writing(store_class& c) {
           "_apply",
           [](store_object& self, batch_object& batch) {
             icecore::store& store = self.owner->use();
-            const icecore::batch operations =
-                std::exchange(batch.operations, {});  // other threads may go on filling it
+            icecore::batch operations;
+            {
+              const std::scoped_lock lock(batch.mutex);
+              operations = std::exchange(batch.operations, {});  // other threads may go on filling it
+            }
             const without_gil released(*self.owner);
             return store.apply(operations);
           },
