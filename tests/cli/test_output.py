@@ -3,19 +3,20 @@
 import json
 import os
 import pty
+import re
 import select
 import subprocess
 import time
 
 import pytest
-from conftest import command, dump_of, filled, insert, lines, run
+from conftest import PROJECT, command, dump_of, filled, insert, lines, run
 
 VERBS = ("put", "get", "del", "scan", "tag", "log", "history", "diff", "stat", "verify", "dump", "load", "bench")
 
 
-def test_version_is_that_of_the_library():
-    name, version = run("--version").stdout.decode().split()
-    assert name == "icecore" and version.count(".") == 2
+def test_version_is_that_of_the_project():
+    version = re.search(r"^project\(icecore VERSION ([0-9.]+)", (PROJECT / "CMakeLists.txt").read_text(), re.MULTILINE)
+    assert run("--version").stdout.decode().split() == ["icecore", version[1]]
 
 
 def test_help_lists_every_verb_and_the_exit_codes():
@@ -25,10 +26,14 @@ def test_help_lists_every_verb_and_the_exit_codes():
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_help_of_each_verb_has_examples_that_can_be_run(verb):
-    text = run(verb, "--help").stdout.decode()
-    examples = text[text.index("Examples:") :]
+def test_help_of_each_verb_has_examples_that_it_understands(verb):
+    options, examples = run(verb, "--help").stdout.decode().split("Examples:\n")
     assert f"  icecore {verb}" in examples
+    used = set()
+    for command_line in re.findall(rf"icecore {verb} ([^|#\n]*)", examples):
+        used |= set(re.findall(r"(?<=\s)(--?[a-z][a-z-]*|-0)(?=[\s=]|$)", command_line))
+    known = set(re.findall(r"(?<=[\s,])(--?[a-z][a-z-]*|-0)(?=[\s,]|$)", options))
+    assert used <= known, used - known
 
 
 def test_a_wrong_verb_is_told_how_to_get_help():

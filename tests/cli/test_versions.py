@@ -209,16 +209,24 @@ def test_verify_finds_nothing_in_a_good_store(three):
     assert b"no damage" in run("verify", three).stdout
 
 
-def test_verify_names_place_and_key_of_damage(three):
-    run("put", three, "precious", "a value that will be damaged")
+def test_verify_names_the_place_of_damage_and_the_key_where_it_can(three):
+    """A small value is checked together with its key, a large one by itself."""
+    run("put", three, "precious", "-", stdin=b"v" * 5000 + b"damage me" + b"v" * 5000)
+    run("put", three, "small", "damage this")
+    places = []
     with open(three, "r+b") as file:
-        offset = file.read().index(b"a value that will be damaged")
-        file.seek(offset)
-        file.write(b"A")
-    found = lines("verify", three, "-o", "json", code=6)
-    assert found[-1] == {**found[-1], "ok": False, "damages": len(found) - 1}
-    damage = found[0]["damage"]
-    assert abs(damage["offset"] - offset) < 4096 and damage["structure"] and damage["what"]
+        for value in (b"damage me", b"damage this"):
+            file.seek(0)
+            places.append(file.read().index(value))
+            file.seek(places[-1])
+            file.write(b"D")
+    *damages, summary = lines("verify", three, "-o", "json", code=6)
+    assert (summary["ok"], summary["damages"]) == (False, 2)
+    large, small = sorted((d["damage"] for d in damages), key=lambda d: d["structure"])
+    assert (large["structure"], large["key"], large["version"]) == ("entry", "precious", 4)
+    assert places[0] - 5100 < large["offset"] < places[0] - 5000 and large["what"]
+    assert (small["structure"], "key" in small) == ("record", False)
+    assert places[1] - 100 < small["offset"] < places[1] and small["what"]
     assert b"damaged" in run("verify", three, code=6).stdout
 
 

@@ -9,8 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-import icecore
-
 
 def place_of(store, key):
     return np.frombuffer(store.view(key), np.uint8).ctypes.data
@@ -166,4 +164,3 @@ def test_raw_array_values_are_their_bytes(store):
     store[b"raw"] = given
     assert store[b"raw"] == given.tobytes()
     assert np.array_equal(np.frombuffer(store.view(b"raw"), ">u2"), given)
-    assert icecore.__version__

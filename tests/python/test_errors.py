@@ -221,9 +221,11 @@ def test_a_full_device_is_an_error_and_the_store_stays_readable(run, path):
 
 
 def test_a_progress_function_that_raises_is_heard_after_the_call(store):
-    store.put_many([b"%d" % i for i in range(1000)], [b"x"] * 1000)
+    for i in range(32):  # what is done in no time is not told of
+        store[b"%d" % i] = bytes(8 << 20)
     told = []
     assert store.verify(lambda *progress: told.append(progress)).ok
+    assert told
     for what, done, total, unit in told:
         assert isinstance(what, str)
         assert isinstance(unit, str)
@@ -232,9 +234,8 @@ def test_a_progress_function_that_raises_is_heard_after_the_call(store):
     def fail(*progress):
         raise ZeroDivisionError
 
-    if told:
-        with pytest.raises(ZeroDivisionError):
-            store.verify(fail)
-        with pytest.raises(icecore.InvalidArgumentError, match="inside another call"):
-            store.verify(lambda *progress: store.close())
-    assert store[b"1"] == b"x"
+    with pytest.raises(ZeroDivisionError):
+        store.verify(fail)
+    with pytest.raises(icecore.InvalidArgumentError, match="inside another call"):
+        store.verify(lambda *progress: store.close())
+    assert store.view(b"1") == bytes(8 << 20)

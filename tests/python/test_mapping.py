@@ -177,7 +177,11 @@ def test_ranges_are_those_of_a_sorted_dict(tmp_path_factory, content, data):
                 and (prefix is None or k.startswith(prefix))
             ]
             narrowed = snapshot[start:stop]
-            assert dict(narrowed) == {k: v for k, v in content.items() if k in narrowed}
+            run = {
+                k: v for k, v in content.items() if (start is None or k >= start) and (stop is None or k < stop)
+            }
+            assert dict(narrowed) == run
+            assert {k for k in content if k in narrowed} == run.keys()
             unlimited = snapshot.items(start, stop, prefix=prefix)
             assert len(unlimited) == len(expected)
             if reverse:

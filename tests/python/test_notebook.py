@@ -17,7 +17,7 @@ def filled(store):
 
 def rows(thing):
     html = thing._repr_html_()
-    assert "<b>" not in html.replace("<tbody>", "")
+    assert "<b>" not in html
     table = ElementTree.fromstring(html)
     assert table.tag == "table"
     return table.findall("tbody/tr")

@@ -1,5 +1,6 @@
 """Threads: a store is shared freely, the GIL is given away where it should be, and snapshots hold still."""
 
+import itertools
 import sys
 import threading
 import time
@@ -39,52 +40,72 @@ def quick_switching():
 
 
 def test_readers_of_a_tag_never_see_later_writes(store):
-    """Four writers and a tagger; each snapshot is read several times over and must not change."""
+    """Four writers, and two readers that tag: each snapshot is read several times over and must not change."""
     done = threading.Event()
     stamps = [b"%d" % i for i in range(100)]
+    keys = [[b"%d/%d" % (number, key) for key in range(5)] for number in range(4)]
+    for key in sum(keys, []):
+        store[key] = b"first"
+    overtaken = []  # whether the store was another one when a snapshot was read for the last time
 
     def write(number):
-        for round_number in range(300):
-            for key in range(5):
-                store[b"%d/%d" % (number, key)] = stamps[round_number % 100]
+        for stamp in itertools.cycle(stamps):
+            if done.is_set():
+                return
+            for key in keys[number]:
+                store[key] = stamp
 
     def tag_and_read():
-        while not done.is_set():
+        for _ in range(50):
             snapshot = store.at(store.tag())
             first = dict(snapshot)
+            assert len(first) == 20
             for _ in range(3):
                 assert dict(snapshot) == first
                 assert {k: snapshot[k] for k in first} == first
+            overtaken.append(dict(store) != first)
 
-    def write_all():
+    def read_all():
         try:
-            run_threads(*(lambda n=n: write(n) for n in range(4)))
+            run_threads(tag_and_read, tag_and_read)
         finally:
             done.set()
 
-    run_threads(write_all, tag_and_read, tag_and_read)
+    run_threads(read_all, *(lambda n=n: write(n) for n in range(4)))
+    assert len(overtaken) == 100
+    assert any(overtaken)
     assert store.verify().ok
 
 
 def test_batches_are_never_seen_half(store):
     done = threading.Event()
     keys = [b"%d" % i for i in range(10)]
+    seen = set()
 
     def write():
+        for i in itertools.count():
+            if done.is_set():
+                return
+            with store.batch() as b:
+                for key in keys:
+                    b[key] = b"%d" % i
+
+    def read():
+        end = time.monotonic() + 60
+        while len(seen) < 50:
+            assert time.monotonic() < end, f"only {len(seen)} batches were seen"
+            found = dict(store.latest())
+            assert sorted(found) in ([], keys)
+            assert len(set(found.values())) <= 1, found
+            seen.update(found.values())
+
+    def read_all():
         try:
-            for i in range(300):
-                with store.batch() as b:
-                    for key in keys:
-                        b[key] = b"%d" % i
+            run_threads(read, read)
         finally:
             done.set()
 
-    def read():
-        while not done.is_set():
-            seen = set(store.latest().values())
-            assert len(seen) <= 1, seen
-
-    run_threads(write, read, read)
+    run_threads(read_all, write)
 
 
 def test_threads_insert_and_find_what_they_inserted(store):

@@ -70,6 +70,7 @@ def test_the_stub_of_the_native_half_tells_the_truth():
     """Every class, method and parameter of the stub exists, and vice versa (stubtest does not know nanobind)."""
     stub = ast.parse(Path(icecore.__file__).with_name("_native.pyi").read_text())
     classes = {node.name: node.body for node in stub.body if isinstance(node, ast.ClassDef)}
+    checked = 0
     for name, body in {**classes, None: stub.body}.items():
         owner = getattr(icecore._native, name) if name else icecore._native
         told = {}
@@ -80,10 +81,14 @@ def test_the_stub_of_the_native_half_tells_the_truth():
             bound = vars(owner).get(function)
             if bound is None:
                 assert function in ("__buffer__", "__init__") or hasattr(owner, function), (name, function)
-            elif hasattr(bound, "__nb_signature__") and len(alternatives) == len(bound.__nb_signature__):
-                assert alternatives == [parameters(s[0]) for s in bound.__nb_signature__], (name, function)
+            elif hasattr(bound, "__nb_signature__"):
+                signatures = [parameters(s[0]) for s in bound.__nb_signature__]
+                # Alternatives that differ in a type only may be one in the stub.
+                assert set(map(tuple, alternatives)) == set(map(tuple, signatures)), (name, function)
+                checked += 1
         public = {f for f, v in vars(owner).items() if not f.startswith("__") and not isinstance(v, type)}
         assert public <= told.keys(), name
+    assert checked > 40
     assert {c for c, v in vars(icecore._native).items() if isinstance(v, type)} == classes.keys()
 
 
