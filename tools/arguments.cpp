@@ -44,7 +44,7 @@ void add_bounds(CLI::App* verb, bounds_arguments& bounds) {
   verb->add_option("--to", bounds.to, "Only keys before this one")->type_name("KEY");
 }
 
-void add_durability(CLI::App* verb, write_arguments& write) {
+void add_writing(CLI::App* verb, write_arguments& write) {
   static const std::map<std::string, durability> names{{"none", durability::none},
                                                        {"tag", durability::tag},
                                                        {"operation", durability::operation},
@@ -54,6 +54,11 @@ void add_durability(CLI::App* verb, write_arguments& write) {
       ->type_name("MODE");
   verb->add_flag("--emulate-durability", write.emulate,
                  "Execute the mode's flushes even on a medium that forgets at power off (to measure or test)");
+  static const std::map<std::string, index_kind> indexes{{"btree", index_kind::btree},
+                                                         {"skip_list", index_kind::skip_list}};
+  verb->add_option("--index", write.index, "The index of a new store: btree or skip_list (lock-free, slower)")
+      ->transform(CLI::CheckedTransformer(indexes).description(""))
+      ->type_name("INDEX");
 }
 
 std::string bytes_of(const std::string& argument, bool hex) { return hex ? from_hex(argument) : argument; }

@@ -33,6 +33,7 @@ struct bounds_arguments {
 struct write_arguments {
   icecore::durability durability = icecore::durability::best_available;
   bool emulate = false;
+  icecore::index_kind index = icecore::index_kind::btree;
 };
 
 /// A verb of `app` with its one-line description and its examples, one a line.
@@ -43,7 +44,8 @@ void add_format(CLI::App* verb, cli::format& format);
 void add_hex(CLI::App* verb, bool& hex);
 void add_view(CLI::App* verb, view_arguments& view);
 void add_bounds(CLI::App* verb, bounds_arguments& bounds);
-void add_durability(CLI::App* verb, write_arguments& write);
+/// How a store is opened to be written.
+void add_writing(CLI::App* verb, write_arguments& write);
 
 /// The bytes an argument stands for: itself, or what its hexadecimal digits say.
 [[nodiscard]] std::string bytes_of(const std::string& argument, bool hex);

@@ -239,7 +239,7 @@ void add_bench_verb(CLI::App& app, action& chosen) {
   verb->add_option("--keys", a->keys, "How many keys (default: 1,000,000)")->type_name("N");
   verb->add_option("--threads", a->threads, "How many threads (default: all cores)")->type_name("N");
   verb->add_option("--seed", a->seed, "Chooses the keys (default: 1)")->type_name("N");
-  add_durability(verb, a->write);
+  add_writing(verb, a->write);
   add_format(verb, a->format);
   verb->callback([a, &chosen] { chosen = [a] { return bench(*a); }; });
 }

@@ -134,7 +134,7 @@ void add_key_verbs(CLI::App& app, action& chosen) {
   auto* value = verb->add_option("VALUE", a->value, "The value; - reads it from standard input")->type_name("");
   verb->add_option("--file", a->file, "Read the value from this file")->type_name("FILE")->excludes(value);
   add_hex(verb, a->hex);
-  add_durability(verb, a->write);
+  add_writing(verb, a->write);
   verb->callback([a, &chosen] { chosen = [a] { return put(*a); }; });
 
   verb = add_verb(app, "get", "Write the value of a key to standard output, byte for byte",
@@ -155,7 +155,7 @@ void add_key_verbs(CLI::App& app, action& chosen) {
   add_store(verb, a->store);
   verb->add_option("KEY", a->key, "The key")->required()->type_name("");
   add_hex(verb, a->hex);
-  add_durability(verb, a->write);
+  add_writing(verb, a->write);
   verb->callback([a, &chosen] { chosen = [a] { return del(*a); }; });
 }
 

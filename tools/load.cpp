@@ -223,7 +223,7 @@ void add_load_verb(CLI::App& app, action& chosen) {
   verb->add_option("--threads", a->git.threads, "Threads that read the git repository (default: all cores)")
       ->type_name("N")
       ->needs(git);
-  add_durability(verb, a->git.write);
+  add_writing(verb, a->git.write);
   add_format(verb, a->git.format);
   verb->callback([a, git, &chosen] {
     const bool from_git = git->count() > 0;

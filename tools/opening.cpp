@@ -59,6 +59,7 @@ store open_to_write(const std::string& path, const write_arguments& write, creat
   opening.creation = creation;
   opening.durability = write.durability;
   opening.emulate_durability = write.emulate;
+  opening.index = write.index;
   return store(path, with_progress(opening));
 }
 

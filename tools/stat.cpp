@@ -56,7 +56,7 @@ durability best_on(medium m) {
   return durability::none;
 }
 
-std::string_view name_of(index_kind kind) { return kind == index_kind::btree ? "btree" : "?"; }
+std::string_view name_of(index_kind kind) { return kind == index_kind::skip_list ? "skip_list" : "btree"; }
 
 double bytes_a_key(std::uint64_t bytes, const statistics& s) {
   return s.keys == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(s.keys);

@@ -84,7 +84,7 @@ void add_tag_verbs(CLI::App& app, action& chosen) {
       ->type_name("");
   verb->add_option("--note", t->note, "Any text, at most 65,535 bytes")->type_name("TEXT");
   verb->add_option("--time", t->time, "The tag's time (ISO 8601; no zone: UTC) instead of now")->type_name("TIME");
-  add_durability(verb, t->write);
+  add_writing(verb, t->write);
   verb->callback([t, &chosen] { chosen = [t] { return tag(*t); }; });
 
   const auto l = std::make_shared<log_arguments>();

@@ -37,7 +37,7 @@ icecore::options options_of(const icecore_options* given) {
   opening.emulate_durability = set.emulate_durability != 0;
   opening.accept_copy = set.accept_copy != 0;
   opening.huge_pages = set.huge_pages != 0;
-  opening.index = enumerator(set.index, icecore::index_kind::btree, icecore::index_kind::btree, "index");
+  opening.index = enumerator(set.index, icecore::index_kind::btree, icecore::index_kind::skip_list, "index");
   opening.recovery_threads = set.recovery_threads;
   opening.on_progress = progress_of(set.on_progress, set.progress_context);
   return opening;

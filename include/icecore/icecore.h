@@ -82,7 +82,7 @@ enum icecore_code {
   ICECORE_BAD_INPUT = 22,          /* text or data given to load cannot be understood */
   ICECORE_PERMISSION = 23,         /* the file system denies access */
 
-  ICECORE_NO_MEMORY = -1, /* the process is out of memory; the call has changed nothing */
+  ICECORE_NO_MEMORY = -1, /* the process is out of memory; a batch it hit half-way poisons the store */
   ICECORE_SYSTEM = -2,    /* the system denied something else, a thread for example; the message names it */
   ICECORE_STOPPED = -3    /* a callback asked to stop */
 };
@@ -117,7 +117,7 @@ enum icecore_durability_mode {
   ICECORE_DURABILITY_OPERATION = 3       /* every returned write, and every value that was read */
 };
 
-enum icecore_index_kind { ICECORE_INDEX_BTREE = 1 };
+enum icecore_index_kind { ICECORE_INDEX_BTREE = 1, ICECORE_INDEX_SKIP_LIST = 2 };
 
 /* Told at most some ten times a second while something long runs. `total` is 0 where it is not known. The texts are
  * valid during the call. */
@@ -402,7 +402,7 @@ typedef struct icecore_statistics {
   uint64_t used_bytes;      /* records with headers and padding, tags, batches, segment headers */
   uint64_t file_bytes;      /* size of the pool file */
   uint64_t index_bytes;     /* memory the index takes */
-  uint64_t huge_page_bytes; /* of index and mapping, in huge pages right now (0 if the kernel hides it) */
+  uint64_t huge_page_bytes; /* of the process, in huge pages right now (0 if the kernel hides it) */
   double recovery_seconds;  /* what opening took */
   int recovered_from_crash; /* not 0: the last writer had not closed the store */
   int index;                /* enum icecore_index_kind */

@@ -44,9 +44,11 @@ enum class creation : std::uint8_t {
   create_new = 2,     ///< errc::store_exists if there is one
 };
 
-/// The ordered index; chosen when a store is created.
+/// The ordered index in memory, built at opening; chosen when a store is created. Both hold the same and answer the
+/// same.
 enum class index_kind : std::uint8_t {
-  btree = 1,  ///< volatile B+-tree with optimistic lock coupling, rebuilt at opening
+  btree = 1,      ///< B+-tree with optimistic lock coupling: the faster one
+  skip_list = 2,  ///< lock-free skip list: a write never waits for another, whoever loses its core; 64 bytes a key
 };
 
 /// Told while something long runs: opening after a crash, verifying. `total` is 0 where it is not known.
@@ -75,6 +77,7 @@ struct options {
   /// huge=always gives huge ones by itself.
   bool huge_pages = true;
 
+  /// Of a new store; an existing one keeps what it was created with.
   icecore::index_kind index = icecore::index_kind::btree;
 
   /// Threads that read the pool at opening; 0: as many as there are cores.

@@ -19,6 +19,13 @@ def test_put_says_nothing_and_replaces(store):
     assert run("get", store, "key").stdout == b"two"
 
 
+def test_a_store_keeps_the_index_it_was_made_with(store):
+    run("put", "--index", "skip_list", store, "key", "value")
+    run("put", store, "other", "value")
+    assert b"skip_list" in run("stat", store).stdout
+    assert b"skip_list" in run("put", "--index", "hash", store, "key", "value", code=2).stderr
+
+
 @pytest.mark.parametrize(
     "key", [b"", b" ", b"-", b"--", b"-x", b"--hex", b"a\nb", b"\xff\xfe", "käse".encode(), b"k" * 65_535]
 )

@@ -206,6 +206,18 @@ def test_a_batch_takes_effect_at_one_instant_or_not_at_all(store):
     assert b"k" not in store
 
 
+def test_a_store_keeps_the_index_it_was_made_with(path):
+    with open_store(path, index="skip_list") as store:
+        for i in range(1000):
+            store[b"%d" % (i * 7919 % 1000)] = b"%d" % i
+        assert store.stats().index == "skip_list"
+    with open_store(path) as store:
+        assert store.stats().index == "skip_list"
+        assert list(store) == sorted(b"%d" % i for i in range(1000))
+    with pytest.raises(ValueError, match="'hash' is none of btree, skip_list"):
+        open_store(path, index="hash")
+
+
 def test_sync_and_durability_and_statistics_tell_what_is(path):
     for mode in ("none", "tag", "operation"):
         with open_store(path, durability=mode) as store:

@@ -55,6 +55,7 @@ class Store:
         emulate_durability: bool,
         accept_copy: bool,
         huge_pages: bool,
+        index: int,
         recovery_threads: int,
         on_progress: _Progress | None,
     ) -> None: ...

@@ -14,7 +14,7 @@ DURABILITY_MODES = ("best_available", "none", "tag", "operation")
 """The modes in the order of ``icecore::durability``."""
 
 _MEDIA = ("", "persistent_memory", "block_device", "memory")
-_INDEXES = ("", "btree")
+INDEXES = ("", "btree", "skip_list")
 
 
 def nanoseconds(time: datetime | int) -> int:
@@ -91,7 +91,7 @@ class Statistics:
     @classmethod
     def _of(cls, told: dict[str, Any]) -> Statistics:
         durability = DurabilityInfo._of(told["durability"])
-        return cls(**told | {"durability": durability, "index": _INDEXES[told["index"]]})
+        return cls(**told | {"durability": durability, "index": INDEXES[told["index"]]})
 
     def _repr_html_(self) -> str:
         rows = [(f.name, getattr(self, f.name)) for f in fields(self) if f.name != "durability"]

@@ -16,7 +16,7 @@ from . import _native, arrays, columns
 from .batch import Batch
 from .errors import InvalidArgumentError, LockedError, UnknownTagError
 from .history import Diff, History
-from .information import DURABILITY_MODES, DurabilityInfo, Statistics, Tag, Tags, VerifyReport, nanoseconds
+from .information import DURABILITY_MODES, INDEXES, DurabilityInfo, Statistics, Tag, Tags, VerifyReport, nanoseconds
 from .mapping import OrderedMapping
 from .snapshot import Snapshot
 
@@ -62,12 +62,15 @@ class Store(_native.Store, _Base):
         emulate_durability: bool = False,
         accept_copy: bool = False,
         huge_pages: bool = True,
+        index: str = "btree",
         recovery_threads: int = 0,
         on_progress: Progress | None = None,
     ) -> None:
         access, creation = _mode(mode)
         if durability not in DURABILITY_MODES:
             raise InvalidArgumentError(f"durability {durability!r} is none of {', '.join(DURABILITY_MODES)}")
+        if index not in INDEXES[1:]:
+            raise InvalidArgumentError(f"index {index!r} is none of {', '.join(INDEXES[1:])}")
         try:
             super().__init__(
                 _path_bytes(path),
@@ -77,6 +80,7 @@ class Store(_native.Store, _Base):
                 emulate_durability,
                 accept_copy,
                 huge_pages,
+                INDEXES.index(index),
                 columns.thread_count(recovery_threads),
                 on_progress,
             )
@@ -290,6 +294,7 @@ def open(  # icecore.open is what people expect
     emulate_durability: bool = False,
     accept_copy: bool = False,
     huge_pages: bool = True,
+    index: str = "btree",
     recovery_threads: int = 0,
     on_progress: Progress | None = None,
 ) -> Store:
@@ -304,6 +309,9 @@ def open(  # icecore.open is what people expect
     device that cannot keep the mode is refused, unless ``emulate_durability``: flushes are executed, but a memory file
     system still forgets.
 
+    ``index``: of a new store: ``'btree'``, or ``'skip_list'``, which is slower and in which no write ever waits for
+    another.
+
     ``accept_copy`` opens a copy of a file whose writer had not closed it. ``recovery_threads``: 0 for all cores.
     ``on_progress(what, done, total, unit)`` is told of a long opening.
     """
@@ -314,6 +322,7 @@ def open(  # icecore.open is what people expect
         emulate_durability=emulate_durability,
         accept_copy=accept_copy,
         huge_pages=huge_pages,
+        index=index,
         recovery_threads=recovery_threads,
         on_progress=on_progress,
     )

@@ -55,7 +55,7 @@ link btree::try_insert(std::string_view key, entry_maker& maker, link& made) {
     if (!guard.holds()) return null_link;
     insert_in_leaf(n, found.slot, key, made);
   }
-  count_insert();
+  size_.add(1);
   return made;
 }
 
@@ -69,19 +69,6 @@ void btree::insert_in_leaf(node& leaf, unsigned slot, std::string_view key, link
   form.admit_size(true, key.size());
   ++form.count;
   leaf.form.store(form);
-}
-
-void btree::count_insert() noexcept {
-  // Stacks are megabytes apart, so the frame's address tells threads apart without a thread-local's call.
-  const auto stack = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) >> 20;
-  // Relaxed: a statistic, it orders nothing.
-  sizes_[(stack * 0x9E3779B97F4A7C15U) >> 60].value.fetch_add(1, std::memory_order_relaxed);
-}
-
-std::uint64_t btree::size() const noexcept {
-  std::uint64_t sum = 0;
-  for (const counter& part : sizes_) sum += part.value.load(std::memory_order_relaxed);  // relaxed: see count_insert()
-  return sum;
 }
 
 std::unique_ptr<ordered_index> make_btree(const key_source& source, arena_options options) {

@@ -8,7 +8,7 @@
 // there is no deadlock. Nodes are never freed or merged. Why it is as it is: docs/design/0002-btree.md.
 //
 // Threads: as ordered_index says. Failures: std::bad_alloc from insert() and build(), and then the tree is as before.
-// Files: node.hpp (layout, invariants N1 to N6, search), btree.cpp (descent, find, insert), split.cpp, prefix.cpp,
+// Files: node.hpp (layout, invariants N1 to N7, search), btree.cpp (descent, find, insert), split.cpp, prefix.cpp,
 // find_many.cpp, walk.cpp (blocks), build.cpp, check.cpp.
 #pragma once
 
@@ -24,6 +24,7 @@
 
 #include "index/arena.hpp"
 #include "index/btree/node.hpp"
+#include "index/counter.hpp"
 #include "index/index.hpp"
 
 namespace icecore::index {
@@ -48,7 +49,7 @@ class btree final : public ordered_index {
   [[nodiscard]] std::vector<link> split_points(std::size_t count) const override;
 
   void build(std::span<const link> sorted, unsigned threads) override;
-  [[nodiscard]] std::uint64_t size() const noexcept override;
+  [[nodiscard]] std::uint64_t size() const noexcept override { return size_.sum(); }
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept override { return arena_.used_bytes(); }
   [[nodiscard]] std::vector<std::string> check() const override;
 
@@ -70,11 +71,6 @@ class btree final : public ordered_index {
   /// What a descent stops at, besides a leaf.
   enum class stop { leaf, full_inner };
 
-  /// A counter that its writers do not share a line for.
-  struct alignas(64) counter {
-    std::atomic<std::uint64_t> value{0};
-  };
-
   [[nodiscard]] node* at(arena_ref ref) const noexcept { return reinterpret_cast<node*>(arena_.at(ref)); }
   [[nodiscard]] arena_ref ref_of(const node* n) const noexcept {
     return arena_.ref_of(reinterpret_cast<const std::byte*>(n));
@@ -85,7 +81,6 @@ class btree final : public ordered_index {
 
   [[nodiscard]] link try_insert(std::string_view key, entry_maker& maker, link& made);
   void insert_in_leaf(node& leaf, unsigned slot, std::string_view key, link entry) noexcept;
-  void count_insert() noexcept;
 
   // split.cpp
   class spare_node;
@@ -130,7 +125,7 @@ class btree final : public ordered_index {
   std::mutex spares_lock_;    ///< held to take from or give to spares_
   /// Nodes taken for a split that another writer was faster with, chained by `next`: [0] inner nodes, [1] leaves.
   std::array<std::atomic<arena_ref>, 2> spares_{};
-  std::array<counter, 16> sizes_;
+  spread_counter size_;
 };
 
 /// An empty B+-tree. `source` must outlive it.

@@ -86,7 +86,7 @@ void btree::build(std::span<const link> sorted, unsigned threads) {
   first_leaf_ = first_leaf;
   // Release: publishes all nodes.
   root_.store(plan.first, std::memory_order_release);
-  sizes_[0].value.fetch_add(sorted.size(), std::memory_order_relaxed);  // relaxed: a statistic
+  size_.add(sorted.size());
 }
 
 void btree::fill(const level_plan& plan, std::size_t index) noexcept {

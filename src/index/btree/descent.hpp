@@ -25,14 +25,16 @@ inline btree::view btree::root() const noexcept {
 /// between: start again.
 template <btree::side equal, btree::stop until>
 bool btree::try_descend(std::string_view key, path& out) const noexcept {
-  out.node = root();
-  out.parent = {};
+  view parent;
+  view here = root();
+  unsigned child_slot = 0;
   for (;;) {
-    const node& n = *out.node.at;
+    const node& n = *here.at;
     const node_form form = n.form.load();
-    if (form.level == 0) return true;
-    if constexpr (until == stop::full_inner) {
-      if (form.count == separator_count_max) return out.node.validate();
+    const bool full = until == stop::full_inner && form.count == separator_count_max;
+    if (form.level == 0 || full) {
+      out = {parent, here, child_slot};
+      return form.level == 0 || here.validate();
     }
     const place found = lower_bound(n, form, key, source_);
     const unsigned slot = found.slot + (equal == side::right && found.equal != null_link ? 1U : 0U);
@@ -40,10 +42,10 @@ bool btree::try_descend(std::string_view key, path& out) const noexcept {
     if (ref == 0) return false;  // torn
     prefetch_for_search(arena_.at(ref), form.level - 1U);
     const view child{at(ref), at(ref)->lock.read()};
-    if (!out.node.validate()) return false;
-    out.parent = out.node;
-    out.node = child;
-    out.child_slot = slot;
+    if (!here.validate()) return false;
+    parent = here;
+    here = child;
+    child_slot = slot;
   }
 }
 

@@ -130,16 +130,16 @@ static_assert(slot_count <= block::capacity, "a leaf must fit into a block");
 /// step are independent, and there is no branch: nothing is mispredicted, and the processor can run ahead into what the
 /// caller does next while the lines are still on their way.
 [[nodiscard]] inline unsigned count_smaller(const guarded<std::uint64_t>* heads, std::uint64_t head) noexcept {
-  constexpr unsigned line = arena::unit_bytes / sizeof(std::uint64_t);
+  constexpr std::size_t line = arena::unit_bytes / sizeof(std::uint64_t);
   static_assert(slot_count % line == 0);
-  unsigned lines = 0;
+  std::size_t lines = 0;
 #pragma GCC unroll 8
-  for (unsigned last = line - 1; last < slot_count - 1; last += line) lines += heads[last].load() < head ? 1U : 0U;
-  const unsigned first = lines * line;
-  unsigned smaller = first;
+  for (std::size_t last = line - 1; last < slot_count - 1; last += line) lines += heads[last].load() < head ? 1U : 0U;
+  const guarded<std::uint64_t>* const deciding = heads + lines * line;
+  std::size_t smaller = lines * line;
 #pragma GCC unroll 8
-  for (unsigned i = 0; i < line; ++i) smaller += heads[first + i].load() < head ? 1U : 0U;
-  return smaller;
+  for (std::size_t i = 0; i < line; ++i) smaller += deciding[i].load() < head ? 1U : 0U;
+  return static_cast<unsigned>(smaller);
 }
 
 /// The longest prefix that N3 allows. Reads two keys.

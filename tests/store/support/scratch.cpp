@@ -48,18 +48,22 @@ scratch::~scratch() {
 options setting::options() const {
   icecore::options opening;
   opening.durability = durability;
+  opening.index = index;
   opening.emulate_durability = where == place::tmpfs && durability != icecore::durability::none;
   return opening;
 }
 
 std::string setting::name() const {
   static constexpr const char* modes[] = {"best", "none", "tag", "operation"};
-  return std::string(modes[static_cast<std::size_t>(durability)]) + (where == place::tmpfs ? "_on_tmpfs" : "_on_disk");
+  return std::string(modes[static_cast<std::size_t>(durability)]) + (where == place::tmpfs ? "_on_tmpfs" : "_on_disk") +
+         (index == index_kind::btree ? "" : "_in_skip_list");
 }
 
 const std::vector<setting>& tmpfs_settings() {
-  static const std::vector<setting> settings = {
-      {place::tmpfs, durability::none}, {place::tmpfs, durability::tag}, {place::tmpfs, durability::operation}};
+  static const std::vector<setting> settings = {{place::tmpfs, durability::none},
+                                                {place::tmpfs, durability::tag},
+                                                {place::tmpfs, durability::operation},
+                                                {place::tmpfs, durability::none, index_kind::skip_list}};
   return settings;
 }
 

@@ -35,13 +35,14 @@ class scratch {
 struct setting {
   place where;
   icecore::durability durability;
+  icecore::index_kind index = icecore::index_kind::btree;
   [[nodiscard]] icecore::options options() const;
   [[nodiscard]] std::string name() const;
 };
 
-/// Every mode in every place.
+/// Every mode in every place, and one with the other index.
 [[nodiscard]] const std::vector<setting>& all_settings();
-/// Every mode, on the memory file system.
+/// Every mode, on the memory file system, and one with the other index.
 [[nodiscard]] const std::vector<setting>& tmpfs_settings();
 
 }  // namespace icecore::testing

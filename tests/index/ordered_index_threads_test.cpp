@@ -1,4 +1,4 @@
-// The B+-tree under threads: what index.hpp promises as X1 to X3, while leaves, inner nodes and the root are split.
+// Every index under threads: what index.hpp promises as X1 to X3, while nodes are split and towers linked.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "index/btree/btree.hpp"
+#include "indexes.hpp"
 #include "key_table.hpp"
 
 namespace icecore::index {
@@ -59,17 +59,23 @@ std::vector<link> all_links(const ordered_index& tree) {
   return all;
 }
 
-class btree_with_threads : public testing::TestWithParam<pattern> {};
+class an_index_with_threads : public testing::TestWithParam<std::tuple<index_under_test, pattern>> {
+ protected:
+  [[nodiscard]] static std::unique_ptr<ordered_index> make(const key_source& source, arena_options options = {}) {
+    return std::get<0>(GetParam()).make(source, options);
+  }
+  [[nodiscard]] static pattern keys_pattern() { return std::get<1>(GetParam()); }
+};
 
-TEST_P(btree_with_threads, each_key_gets_one_entry_whoever_inserts_it) {
+TEST_P(an_index_with_threads, each_key_gets_one_entry_whoever_inserts_it) {
   constexpr std::size_t keys = 6000;
   key_table table(keys * thread_count);
-  const auto tree = make_btree(table);
+  const auto tree = make(table);
   std::vector<std::vector<link>> got(thread_count, std::vector<link>(keys));
   std::atomic<std::size_t> won{0};
   in_threads([&](std::size_t t) {
     for (std::size_t i = 0; i < keys; ++i) {
-      const std::string key = key_of_number(GetParam(), i);
+      const std::string key = key_of_number(keys_pattern(), i);
       const link mine = table.add(key);
       got[t][i] = tree->insert(key, mine);
       if (got[t][i] == mine) won.fetch_add(1);
@@ -121,11 +127,11 @@ class writers {
   std::array<std::atomic<std::size_t>, count> inserted_{};
 };
 
-TEST_P(btree_with_threads, what_was_inserted_is_found_by_every_later_find) {
+TEST_P(an_index_with_threads, what_was_inserted_is_found_by_every_later_find) {
   constexpr std::size_t each = 6000;
   key_table table(writers::count * each);
-  const auto tree = make_btree(table);
-  writers w(*tree, table, GetParam(), each);
+  const auto tree = make(table);
+  writers w(*tree, table, keys_pattern(), each);
   in_threads([&](std::size_t t) {
     if (t < writers::count) return w.write(t);
     std::mt19937_64 random(t);
@@ -135,7 +141,7 @@ TEST_P(btree_with_threads, what_was_inserted_is_found_by_every_later_find) {
         const std::size_t known = w.inserted(writer);
         if (known == 0) continue;
         for (const std::size_t i : {known - 1, random() % known}) {
-          keys.push_back(key_of_number(GetParam(), w.number(writer, i)));
+          keys.push_back(key_of_number(keys_pattern(), w.number(writer, i)));
           const link found = tree->find(keys.back());
           ASSERT_NE(found, null_link);
           ASSERT_EQ(table.key_of(found), keys.back());
@@ -195,19 +201,19 @@ struct walk {
   }
 };
 
-TEST_P(btree_with_threads, a_walk_meets_all_there_was_exactly_once_in_order) {
+TEST_P(an_index_with_threads, a_walk_meets_all_there_was_exactly_once_in_order) {
   constexpr std::size_t each = 6000;
   key_table table(2 * writers::count * each);
-  const auto tree = make_btree(table);
+  const auto tree = make(table);
   std::map<std::string, link> before;  // numbers that the writers leave out
   for (std::size_t i = 0; i < 3000; ++i) {
-    const std::string key = key_of_number(GetParam(), writers::count * each + i * 7);
+    const std::string key = key_of_number(keys_pattern(), writers::count * each + i * 7);
     before[key] = table.add(key);
     ASSERT_EQ(tree->insert(key, before[key]), before[key]);
   }
   std::set<link> links;
   for (const auto& item : before) links.insert(item.second);
-  writers w(*tree, table, GetParam(), each);
+  writers w(*tree, table, keys_pattern(), each);
   in_threads([&](std::size_t t) {
     if (t < writers::count) return w.write(t);
     std::mt19937_64 random(t);
@@ -245,14 +251,14 @@ TEST_P(btree_with_threads, a_walk_meets_all_there_was_exactly_once_in_order) {
   EXPECT_EQ(tree->size(), before.size() + writers::count * each);
 }
 
-TEST_P(btree_with_threads, the_first_splits_are_safe) {
+TEST_P(an_index_with_threads, the_first_splits_are_safe) {
   constexpr std::size_t keys = 600;  // one leaf, root splits, and little else
   for (std::size_t round = 0; round < 60; ++round) {
     key_table table(keys);
-    const auto tree = make_btree(table);
+    const auto tree = make(table);
     in_threads([&](std::size_t t) {
       for (std::size_t i = t; i < keys; i += thread_count) {
-        const std::string key = key_of_number(GetParam(), i);
+        const std::string key = key_of_number(keys_pattern(), i);
         const link entry = table.add(key);
         ASSERT_EQ(tree->insert(key, entry), entry);
         ASSERT_EQ(tree->find(key), entry);
@@ -263,21 +269,21 @@ TEST_P(btree_with_threads, the_first_splits_are_safe) {
   }
 }
 
-TEST_P(btree_with_threads, a_built_tree_takes_inserts) {
+TEST_P(an_index_with_threads, a_built_tree_takes_inserts) {
   constexpr std::size_t each = 3000;
   constexpr std::size_t built = 20'000;
   key_table table(built + writers::count * each);
   std::map<std::string, link> before;
   for (std::size_t i = 0; i < built; ++i) {
-    const std::string key = key_of_number(GetParam(), writers::count * each + i);
+    const std::string key = key_of_number(keys_pattern(), writers::count * each + i);
     before[key] = table.add(key);
   }
   std::vector<link> sorted;
   for (const auto& item : before) sorted.push_back(item.second);
-  const auto tree = make_btree(table);
+  const auto tree = make(table);
   tree->build(sorted, thread_count);
   EXPECT_THAT(tree->check(), testing::IsEmpty());
-  writers w(*tree, table, GetParam(), each);
+  writers w(*tree, table, keys_pattern(), each);
   in_threads([&](std::size_t t) {
     if (t < writers::count) return w.write(t);
     while (!w.done()) {
@@ -288,15 +294,15 @@ TEST_P(btree_with_threads, a_built_tree_takes_inserts) {
   EXPECT_EQ(all_links(*tree).size(), built + writers::count * each);
 }
 
-TEST(btree_threads, that_run_out_of_memory_leave_no_lock_and_no_half_split) {
+TEST_P(an_index_with_threads, that_run_out_of_memory_leaves_no_lock_and_no_half_split) {
   constexpr std::size_t each = 4000;
   key_table table(thread_count * each);
-  const auto tree = make_btree(table, {.huge_pages = false, .size_max_bytes = 200'000});
+  const auto tree = make(table, {.huge_pages = false, .size_max_bytes = 200'000});
   std::atomic<std::size_t> inserted{0};
   std::atomic<std::size_t> refused{0};
   in_threads([&](std::size_t t) {
     for (std::size_t i = 0; i < each; ++i) {
-      const std::string key = key_of_number(pattern::random, i * thread_count + t);
+      const std::string key = key_of_number(keys_pattern(), i * thread_count + t);
       const link entry = table.add(key);
       try {
         ASSERT_EQ(tree->insert(key, entry), entry);
@@ -312,13 +318,15 @@ TEST(btree_threads, that_run_out_of_memory_leave_no_lock_and_no_half_split) {
   EXPECT_EQ(all_links(*tree).size(), inserted);
 }
 
-std::string name_of(const testing::TestParamInfo<pattern>& instance) {
+std::string name_of(const testing::TestParamInfo<std::tuple<index_under_test, pattern>>& instance) {
   constexpr const char* names[] = {"random", "ascending", "descending", "paths"};
-  return names[static_cast<int>(instance.param)];
+  return std::string(std::get<0>(instance.param).name) + "_" + names[static_cast<int>(std::get<1>(instance.param))];
 }
 
-INSTANTIATE_TEST_SUITE_P(all, btree_with_threads,
-                         testing::Values(pattern::random, pattern::ascending, pattern::descending, pattern::paths),
+INSTANTIATE_TEST_SUITE_P(all, an_index_with_threads,
+                         testing::Combine(testing::ValuesIn(indexes),
+                                          testing::Values(pattern::random, pattern::ascending, pattern::descending,
+                                                          pattern::paths)),
                          name_of);
 
 }  // namespace

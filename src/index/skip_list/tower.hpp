@@ -1,0 +1,82 @@
+// What a node of the skip list looks like, and how a key compares with one.
+//
+// A tower stands for one key. It holds the entry's link, the first 8 bytes of the key as a number (its head), and a
+// reference to its successor on each of its levels. Heads decide nearly every comparison of integer keys without a look
+// at the entry; a tower of up to 11 levels is one cache line.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "index/arena.hpp"
+#include "index/index.hpp"
+#include "pool/link.hpp"
+
+namespace icecore::index {
+
+/// One tower in four reaches the level above: 4^16 keys find a level with a few towers.
+inline constexpr unsigned height_max = 16;
+
+struct tower {
+  std::uint64_t head;
+  link entry;
+  std::uint16_t key_size;
+  std::uint16_t height;  ///< levels, 1 to height_max
+
+  /// The successor on `level`, which must be below `height`; 0 at the end. Acquire: the successor is seen whole.
+  [[nodiscard]] arena_ref next(unsigned level) const noexcept { return links()[level].load(std::memory_order_acquire); }
+  /// For whoever has not published the tower on this level yet, or builds alone. Relaxed: publishing releases.
+  void set_next(unsigned level, arena_ref to) noexcept { links()[level].store(to, std::memory_order_relaxed); }
+  /// Links `to` behind this tower on `level`, if `expected` is still there. Release: publishes `to` and its links.
+  [[nodiscard]] bool publish_next(unsigned level, arena_ref expected, arena_ref to) noexcept {
+    return links()[level].compare_exchange_strong(expected, to, std::memory_order_release, std::memory_order_relaxed);
+  }
+
+  [[nodiscard]] static constexpr std::size_t bytes_of(unsigned height) noexcept {
+    return (sizeof(tower) - sizeof(std::uint32_t) + height * sizeof(std::atomic<arena_ref>) + arena::unit_bytes - 1) /
+           arena::unit_bytes * arena::unit_bytes;
+  }
+
+ private:
+  // The references begin where the struct's padding does, and go on behind it.
+  [[nodiscard]] std::atomic<arena_ref>* links() const noexcept {
+    auto* const self = reinterpret_cast<std::byte*>(const_cast<tower*>(this));
+    return reinterpret_cast<std::atomic<arena_ref>*>(self + sizeof(tower) - sizeof(std::uint32_t));
+  }
+};
+static_assert(sizeof(tower) == 24 && tower::bytes_of(11) == arena::unit_bytes);
+
+/// A key that is looked for, with its head.
+struct sought_key {
+  std::string_view bytes;
+  std::uint64_t head;
+
+  explicit sought_key(std::string_view key) noexcept : bytes(key), head(head_of(key)) {}
+
+  /// The first 8 bytes as a number, zeros behind a shorter key's end.
+  [[nodiscard]] static std::uint64_t head_of(std::string_view key) noexcept {
+    std::uint64_t word = 0;
+    if (key.size() >= sizeof word) [[likely]] {
+      std::memcpy(&word, key.data(), sizeof word);
+    } else if (!key.empty()) {
+      std::memcpy(&word, key.data(), key.size());
+    }
+    return std::endian::native == std::endian::little ? __builtin_bswap64(word) : word;
+  }
+
+  /// Below 0: this key is before the tower's; 0: it is the tower's; above 0: it is behind it.
+  [[nodiscard]] int compare(const tower& with, const key_source& source) const noexcept {
+    if (head != with.head) [[likely]]
+      return head < with.head ? -1 : 1;
+    // With equal heads, a key of at most 8 bytes is the beginning of the other.
+    if (bytes.size() <= sizeof head || with.key_size <= sizeof head) {
+      return static_cast<int>(bytes.size()) - static_cast<int>(with.key_size);
+    }
+    return bytes.substr(sizeof head).compare(source.key_of(with.entry).substr(sizeof head));
+  }
+};
+
+}  // namespace icecore::index
