@@ -26,7 +26,7 @@ int code_of_current_exception() noexcept {
     note(failure.message());
     return failure.code().value();
   } catch (const std::bad_alloc&) {
-    last_message_text = "out of memory: the call has changed nothing";
+    last_message_text = "out of memory";
     return ICECORE_NO_MEMORY;
   } catch (const std::exception& failure) {
     note(failure.what());

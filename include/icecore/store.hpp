@@ -9,11 +9,12 @@
 //   for (auto& [key, value] : s.at("epoch-1").range()) ...
 //
 // Threads: every function but close(), the destructor and moving may be called from any number of threads at once.
-//   Finds and scans take no lock and never wait for a writer to publish; writers of different keys do not wait for each
-//   other. See docs/guarantees.md (G1 to G3).
+//   Finds and scans take no lock and never wait for a writer to publish; writers of different keys hardly ever wait for
+//   each other. See docs/guarantees.md (G1 to G3).
 // Durability: as opened; `durability()` tells what the device really gives.
 // Lifetime: values, keys and snapshots are views into the pool, valid until the store is closed.
-// Errors: icecore::error (error.hpp), std::bad_alloc. A write that throws has not happened.
+// Errors: icecore::error (error.hpp), std::bad_alloc. A write or tag that throws has not happened, unless the error is
+//   errc::poisoned: then reopening tells.
 // Cost: find O(log keys + log records of the key); insert the same plus one flushed record and one fence under
 //   operation durability; tag O(1); at() nothing.
 // Source: IPDPS 2022 (multi-version ordered dictionary, Table I).

@@ -1,18 +1,8 @@
 #include "history/clock.hpp"
 
-#include "base/fence.hpp"
 #include "base/raise.hpp"
 
 namespace icecore {
-
-version version_clock::tick() {
-  // acquire: pairs with the release below, so that the root write is seen as done (C1)
-  if (word_->load(std::memory_order_relaxed) + margin >= limit_.load(std::memory_order_acquire)) extend_limit();
-  const version closed = word_->fetch_add(1, std::memory_order_seq_cst);
-  // H3: orders this tick before all reads of the caller, and of whomever the caller tells the version
-  fence_after_rmw();
-  return closed;
-}
 
 void version_clock::extend_limit() {
   const std::scoped_lock lock(mutex_);

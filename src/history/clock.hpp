@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "base/fence.hpp"
 #include "icecore/options.hpp"
 #include "pool/root.hpp"
 
@@ -28,7 +29,15 @@ class version_clock {
   [[nodiscard]] version now() const noexcept { return word_->load(std::memory_order_seq_cst); }
 
   /// Closes the open version and returns it. O(1); once in a million calls it writes the root.
-  version tick();
+  version tick() {
+    // acquire: pairs with the release of whoever extends the limit, so that the root write is seen as done (C1)
+    if (word_->load(std::memory_order_relaxed) + margin >= limit_.load(std::memory_order_acquire)) [[unlikely]]
+      extend_limit();
+    const version closed = word_->fetch_add(1, std::memory_order_seq_cst);
+    // H3: orders this tick before all reads of the caller, and of whomever the caller tells the version
+    fence_after_rmw();
+    return closed;
+  }
 
   /// How far the limit is moved at a time.
   static constexpr std::uint64_t step = 1 << 20;

@@ -134,6 +134,11 @@ version histories::complete_batch(link batch) const {
   return v;
 }
 
+bool histories::was_durable_at_opening(link l) const noexcept {
+  const auto after = std::ranges::upper_bound(durable_, link_offset(l), {}, &durable_range::begin);
+  return after != durable_.begin() && link_offset(l) < std::prev(after)->end;
+}
+
 void histories::persist_record(link l) const {
   const record r = at(l);
   auto& stamp = r.header().stamp;
@@ -141,6 +146,8 @@ void histories::persist_record(link l) const {
   const std::uint64_t word = stamp.load(std::memory_order_acquire);
   if ((word & format::stamp_persisted) != 0) return;
   assert(word != 0 && word != format::stamp_ready);
+  // Its bit is left as it is: setting it would dirty a page for nothing.
+  if (was_durable_at_opening(l)) return;
   if (r.batched()) {
     // its bytes were durable before the batch became ready; what decides is the batch's stamp
     persist_record(r.batch());

@@ -23,9 +23,11 @@
 //   H5. Under operation durability the persisted bit is set only after record and stamp are durable.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "history/clock.hpp"
 #include "history/record.hpp"
@@ -96,7 +98,7 @@ class histories {
   /// False, and nothing linked, if `unless_removed` and the newest record is a removal.
   [[nodiscard]] bool link_on_top(link entry, link fresh, std::uint32_t seed, bool unless_removed) const;
 
-  /// Stamps and persists a linked record that belongs to no batch; returns its version.
+  /// Stamps (of a batch: as its batch is stamped) and persists a linked record; returns its version.
   version complete(link fresh) const {
     const version v = stamp_of(fresh);
     sample(fresh);
@@ -113,10 +115,23 @@ class histories {
   /// The fence between publishing a new key's entry in the index and stamping it (H3).
   static void fence_after_index_publish() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
+  /// All that lies in these segments up to their positions is durable already. Before the first operation only.
+  template <typename Places>
+  void set_durable(const Places& places) {
+    durable_.clear();
+    for (const auto& p : places) durable_.push_back({p.in.offset, p.position});
+    std::ranges::sort(durable_, {}, &durable_range::begin);
+  }
+
   /// Lets a batch happen: all its records are linked. Returns its version.
   version complete_batch(link batch) const;
 
  private:
+  struct durable_range {
+    std::uint64_t begin;
+    std::uint64_t end;
+  };
+
   version stamp(link l) const noexcept;
   /// find_from() behind a newest record that is too new and not the only one.
   [[nodiscard]] link find_older(link newest, version newest_stamped, version v) const noexcept;
@@ -125,6 +140,7 @@ class histories {
   void settle(link l) const;
   void add_sample(record r, link l) const noexcept;
   void persist_record(link l) const;
+  [[nodiscard]] bool was_durable_at_opening(link l) const noexcept;
   void set_links(record fresh, link entry, link older) const noexcept;
   [[nodiscard]] link jump_of(link l) const noexcept {
     const record r = at(l);
@@ -136,6 +152,7 @@ class histories {
   word_codec codec_;
   persistence* persist_;
   bool persist_on_read_;
+  std::vector<durable_range> durable_;  // ascending
   std::unique_ptr<version_samples> samples_;
 };
 

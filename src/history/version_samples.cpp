@@ -120,7 +120,7 @@ link version_samples::start(link entry, std::uint32_t depth, version v, link new
   // Versions mostly grow evenly with depth: guess the place, then search outwards from it in doubling steps. A good
   // guess costs one or two cache misses, a bad one no more than a binary search.
   const version first = stamped_at(0);
-  if (first > v) return record_at(*h, 0, newest);
+  if (first > v) return record_behind(*h, 0, v, newest);
   if (first == 0 || newest_stamped <= first) return newest;
   const double part = static_cast<double>(v - first) / static_cast<double>(newest_stamped - first);
   const std::size_t guess = std::min(count - 1, static_cast<std::size_t>(part * static_cast<double>(count)));
@@ -150,14 +150,15 @@ link version_samples::start(link entry, std::uint32_t depth, version v, link new
       low = middle + 1;
     }
   }
-  return low < count ? record_at(*h, low, newest) : newest;
+  return low < count ? record_behind(*h, low, v, newest) : newest;
 }
 
-/// The record of slot `i`, or `otherwise` if it is missing.
-link version_samples::record_at(const history& h, std::size_t i, link otherwise) noexcept {
+/// The record of slot `i` if it is newer than `v`; else `otherwise`. A slot that was missing, and so taken for too new,
+/// may have been filled meanwhile, and its record be older than the one that v shows.
+link version_samples::record_behind(const history& h, std::size_t i, version v, link otherwise) noexcept {
   const slot* s = h.find(i);
   // acquire: V1
-  if (s == nullptr || s->stamped.load(std::memory_order_acquire) == 0) return otherwise;
+  if (s == nullptr || s->stamped.load(std::memory_order_acquire) <= v) return otherwise;
   return s->record.load(std::memory_order_relaxed);  // relaxed: ordered by the load above
 }
 

@@ -55,7 +55,7 @@ class version_samples {
 
   [[nodiscard]] std::atomic<history*>& bucket_of(link entry) const noexcept;
   [[nodiscard]] history* find(link entry) const noexcept;
-  [[nodiscard]] static link record_at(const history& h, std::size_t i, link otherwise) noexcept;
+  [[nodiscard]] static link record_behind(const history& h, std::size_t i, version v, link otherwise) noexcept;
 
   static constexpr std::size_t bucket_count = 4096;
   std::unique_ptr<std::atomic<history*>[]> buckets_;

@@ -151,7 +151,7 @@ std::uint64_t pool_file::inode() const {
   return s.st_ino;
 }
 
-void pool_file::grow(std::uint64_t size, bool durable) const {
+void pool_file::grow(std::uint64_t size) const {
   const std::uint64_t before = this->size();
   if (size <= before) return;
   const int failed = posix_fallocate(descriptor_, static_cast<off_t>(before), static_cast<off_t>(size - before));
@@ -159,7 +159,6 @@ void pool_file::grow(std::uint64_t size, bool durable) const {
     shrink(before);  // some file systems leave a part of it behind
     raise_errno(failed, fmt::format("growing the store from {} to {} bytes", before, size), path_.native());
   }
-  if (durable && fsync(descriptor_) != 0) raise_errno(errno, "fsync", path_.native());
 }
 
 void pool_file::undo_creation() const noexcept {
@@ -170,6 +169,10 @@ void pool_file::undo_creation() const noexcept {
 void pool_file::shrink(std::uint64_t size) const noexcept {
   // failing leaves unused bytes at the end, which is harmless
   if (ftruncate(descriptor_, static_cast<off_t>(size)) != 0) return;
+}
+
+void pool_file::sync() const {
+  if (fdatasync(descriptor_) != 0) raise_errno(errno, "fdatasync", path_.native());
 }
 
 void pool_file::sync_with_directory() const {

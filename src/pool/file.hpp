@@ -26,11 +26,13 @@ class pool_file {
 
   [[nodiscard]] std::uint64_t size() const;
   [[nodiscard]] std::uint64_t inode() const;
-  /// Grows the file to `size` with every block allocated, so that no later store can fail; durable if `durable`.
-  void grow(std::uint64_t size, bool durable) const;
+  /// Grows the file to `size` with every block allocated, so that no later store can fail. Durable after a sync.
+  void grow(std::uint64_t size) const;
   void shrink(std::uint64_t size) const noexcept;
   /// Leaves things as they were before a creation that failed: no file, or an empty one if there was one.
   void undo_creation() const noexcept;
+  /// Makes the file's content durable, for those who only read it: writers sync through persistence.
+  void sync() const;
   /// Makes the file's name durable: syncs the file and its directory.
   void sync_with_directory() const;
 

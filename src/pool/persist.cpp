@@ -1,5 +1,6 @@
 #include "pool/persist.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -119,15 +120,33 @@ void persistence::sync() {
     running_ = true;
     const std::uint64_t mine = ++started_;
     lock.unlock();
-    const int failed = fdatasync(descriptor_) != 0 ? errno : 0;
-    if (failed != 0) {
-      poison(fmt::format("fdatasync failed: {}", std::strerror(failed)));
-    }
+    const std::string failure = failure_of(fdatasync(descriptor_), "fdatasync");
+    if (!failure.empty()) poison(failure);
     lock.lock();
     running_ = false;
-    if (failed == 0) completed_ = mine;
+    if (failure.empty()) completed_ = mine;
     synced_.notify_all();
   }
+}
+
+void persistence::sync_file() {
+  if (descriptor_ < 0) return;
+  // it may report, and so use up, an error of writing data back: a later sync would then succeed
+  const std::string failure = failure_of(fsync(descriptor_), "fsync");
+  if (failure.empty()) return;
+  poison(failure);
+  raise_poisoned();
+}
+
+/// What is wrong after a sync that returned `result`; empty if nothing is.
+std::string persistence::failure_of(int result, const char* call) const {
+  if (result != 0) return fmt::format("{} failed: {}", call, std::strerror(errno));
+  // acquire, and before the file is asked: it may be growing meanwhile
+  const std::uint64_t expected = file_size_.load(std::memory_order_acquire);
+  struct stat s {};
+  if (fstat(descriptor_, &s) != 0) return fmt::format("fstat failed: {}", std::strerror(errno));
+  if (static_cast<std::uint64_t>(s.st_size) >= expected) return {};
+  return fmt::format("another program has truncated the file from {} to {} bytes", expected, s.st_size);
 }
 
 void persistence::poison(const std::string& reason) {

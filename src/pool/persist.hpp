@@ -44,6 +44,12 @@ class persistence {
   void persist(const void* data, std::size_t size);
   /// Page media: everything stored before is durable when it returns. Cache-line media: a fence.
   void sync();
+  /// The file's size and the places of its blocks are durable when it returns, on any medium.
+  void sync_file();
+  /// How long the file is at least: a sync of one that somebody has truncated would succeed and keep nothing.
+  void expect_file_size(std::uint64_t size) noexcept {
+    file_size_.store(size, std::memory_order_release);  // release: it has that size already
+  }
 
   /// Whether flush and fence are what makes data durable.
   [[nodiscard]] bool by_cache_lines() const noexcept { return flush_ != nullptr; }
@@ -66,6 +72,9 @@ class persistence {
   const char* method_ = "none";
   std::atomic<bool> poisoned_{false};
 
+  [[nodiscard]] std::string failure_of(int result, const char* call) const;
+
+  std::atomic<std::uint64_t> file_size_{0};
   mutable std::mutex mutex_;
   std::condition_variable synced_;
   std::uint64_t started_ = 0;    // syncs begun

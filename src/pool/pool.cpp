@@ -72,8 +72,11 @@ pool::pool(const std::filesystem::path& path, const options& opening)
   base_ = mapping_->base();
   const auto newest = newest_root(base_);
   if (!newest) {
-    // a crash between making the file and writing its first root leaves zeros: a valid empty object
-    if (size <= initial_file_size && all_zero(base_, whole_pages)) {
+    // a crash before the first root was written leaves zeros: a valid empty object. That root goes to page B, and the
+    // power cut may have torn it; nothing else is written before it is whole
+    const bool only_page_b = all_zero(base_, format::page_size) &&
+                             all_zero(base_ + 2 * format::page_size, whole_pages - 2 * format::page_size);
+    if (size <= initial_file_size && only_page_b) {
       create(opening);
       return;
     }
@@ -92,6 +95,7 @@ pool::pool(const std::filesystem::path& path, const options& opening)
   check_root(*newest, opening);
   codec_ = word_codec(seed_of(*newest));
   choose_durability(opening, *newest);
+  persist_->expect_file_size(whole_pages);
   roots_ = std::make_unique<root_pages>(base_, *newest, *persist_);
 }
 
@@ -109,7 +113,7 @@ void pool::create(const options& opening) {
 }
 
 void pool::write_first_root(const options& opening) {
-  file_.grow(initial_file_size, false);
+  file_.grow(initial_file_size);
   mapping_->extend(initial_file_size);
   base_ = mapping_->base();
   format::root r{};
@@ -135,6 +139,7 @@ void pool::write_first_root(const options& opening) {
   choose_durability(opening, r);
   r.durability = static_cast<std::uint8_t>(durability_.mode);
   read_boot_id(r.boot_id);
+  persist_->expect_file_size(initial_file_size);
   roots_ = std::make_unique<root_pages>(base_, r, *persist_);
   file_.sync_with_directory();
   roots_->update([](format::root&) {});
@@ -154,7 +159,8 @@ void pool::check_root(const format::root& r, const options& opening) const {
     raise(errc::unsupported_format, "{}: has granules of {} bytes and is file {} of {}; this icecore cannot read that",
           path, r.granule_size, r.pool_number + 1, r.pool_count);
   }
-  if (r.index != static_cast<std::uint8_t>(index_kind::btree)) {
+  const auto index = static_cast<index_kind>(r.index);
+  if (index != index_kind::btree && index != index_kind::skip_list) {
     raise(errc::unsupported_format, "{}: uses index {}, which this icecore does not have", path, r.index);
   }
   if (file_.size() < r.file_size) {
@@ -253,12 +259,14 @@ void pool::grow_to(std::uint64_t needed) {
   std::uint64_t size = std::max(needed, now + step);
   const bool durable = persist_->by_pages() || durability_.medium == medium::persistent_memory;
   try {
-    file_.grow(size, durable);
+    file_.grow(size);
   } catch (const error& e) {
     if (e.code() != errc::no_space || size == needed) throw;
     size = needed;  // the device is nearly full: take just what is needed
-    file_.grow(size, durable);
+    file_.grow(size);
   }
+  persist_->expect_file_size(size);
+  if (durable) persist_->sync_file();
   mapping_->extend(size);
   roots_->update([size](format::root& r) { r.file_size = size; });
 }

@@ -76,9 +76,11 @@ version store_core::apply(const batch& operations) {
   for (const auto* o : todo) room += room_for(*o);
 
   const writer_lease w(*writers_);
-  w->reserve(room);  // the last thing that may fail for want of space: nothing is linked yet
-  batch_run run{*w, w->allocate(batch_layout), {}};
+  check_usable();  // see put()
+  batch_run run{*w, null_link, {}};
   run.records.reserve(todo.size());
+  w->reserve(room);  // the last thing that may fail before something is linked
+  run.batch_link = w->allocate(batch_layout);
   try {
     for (const auto* o : todo) link_batched(run, *o);
   } catch (...) {

@@ -10,7 +10,7 @@
 
 #include "base/raise.hpp"
 #include "base/threads.hpp"
-#include "index/btree/btree.hpp"
+#include "index/make_index.hpp"
 #include "store/recovery.hpp"
 #include "store/scan.hpp"
 
@@ -49,8 +49,9 @@ store_core::store_core(const std::filesystem::path& path, const options& opening
   histories_ = std::make_unique<histories>(space, *clock_, pool_->codec(), pool_->persist(),
                                            pool_->shared() && pool_->durability().mode == durability::operation);
   keys_ = std::make_unique<entry_keys>(space);
-  // an entry takes more of the pool than of the index: no more addresses are needed than the pool has
-  index_ = index::make_btree(*keys_, {.huge_pages = opening.huge_pages, .size_max_bytes = pool_->capacity()});
+  // an entry takes at least half as much of the pool as of the index: no more addresses are needed than that
+  index_ = index::make_index(static_cast<index_kind>(root.index), *keys_,
+                             {.huge_pages = opening.huge_pages, .size_max_bytes = 2 * pool_->capacity()});
   writers_ = std::make_unique<writer_set>(*pool_);
   checked_ = std::make_unique<checked_values>(std::max(pool_->capacity(), pool_->size()));
   recovery(*this, opening).run();
@@ -87,6 +88,9 @@ version store_core::put(std::string_view key, std::string_view value) {
   check_sizes(key, value);
   check_writable();
   const writer_lease w(*writers_);
+  // Again: a write that met a failed sync may have left an unfinished record in this writer's segment, behind which
+  // nothing must come. It poisoned the store before it gave the writer back.
+  check_usable();
   const entered there = enter(*w, {record_layout::of_entry(key.size(), value.size(), false), null_link, key, value});
   if (there.fresh) return finish(*w, *there.fresh);
   const record_layout layout = record_layout::of_insert(value.size(), false);
@@ -100,6 +104,7 @@ std::optional<version> store_core::remove(std::string_view key) {
   check_sizes(key, {});
   check_writable();
   const writer_lease w(*writers_);
+  check_usable();  // see put()
   const link entry = index_->find(key);
   if (entry == null_link) return std::nullopt;
   const record_layout layout = record_layout::of_remove(false);

@@ -58,6 +58,11 @@ class store_core {
   version put(std::string_view key, std::string_view value);
   std::optional<version> remove(std::string_view key);
   version apply(const batch& operations);
+  /// A tag without name, note and time.
+  version tag() {
+    check_writable();
+    return pool_->durability().mode == durability::tag ? tag_durably(nullptr, 0) : clock_->tick();
+  }
   version tag(const tag_options& label);
   void sync();
   /// Closes the open version if anything was written in it; the newest closed version after that.

@@ -15,6 +15,7 @@ namespace icecore::detail {
 
 void recovery::run() {
   const auto begin = std::chrono::steady_clock::now();
+  if (!core_.read_only()) name_writer();
   const unsigned threads = core_.pool_->size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening_.recovery_threads);
   survey found(*core_.pool_, {.threads = threads, .on_progress = opening_.on_progress});
   refuse_damaged(found);
@@ -23,11 +24,24 @@ void recovery::run() {
   set_heads(found);
   build_index(found);
   take_over(found);
-  if (!core_.read_only()) {
+  if (core_.read_only()) {
+    // a write that this process is about to show must not be lost: the writer may have died before it made it durable
+    const bool promised = core_.pool_->durability().mode == durability::operation;
+    if (promised && found.crashed()) core_.pool_->file().sync();
+  } else {
     drop_uncounted(found);
     start_session(found);
+    core_.histories_->set_durable(found.segments());
   }
   core_.recovery_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// For the error of others who want to write: from the beginning, since reading the records may take long.
+void recovery::name_writer() const {
+  auto& live = core_.pool_->live();
+  live.writer_pid = static_cast<std::uint64_t>(getpid());
+  std::memset(live.writer_host, 0, sizeof live.writer_host);
+  static_cast<void>(gethostname(live.writer_host, sizeof live.writer_host - 1));
 }
 
 void recovery::refuse_damaged(const survey& found) const {
@@ -124,6 +138,10 @@ void recovery::drop_uncounted(const survey& found) const {
   for (const auto& place : found.segments()) clear(place.position, place.in.end());
   for (const auto& hole : found.holes()) clear(hole.offset, hole.end());
   if (!found.crashed()) return;  // a clean close has set the fills
+  // what counts may still be in the caches only: the writer died before it flushed it, or never meant to
+  for (const auto& place : found.segments()) {
+    p.persist().flush(p.at(place.in.offset), place.position - place.in.offset);
+  }
   p.persist().sync();
   const record_totals totals = found.totals();
   // nothing else is left: all that is there counts, whatever the fills say while they are being set
@@ -138,11 +156,7 @@ void recovery::drop_uncounted(const survey& found) const {
 
 void recovery::start_session(const survey& found) const {
   pool& p = *core_.pool_;
-  auto& live = p.live();
-  live.writer_pid = static_cast<std::uint64_t>(getpid());
-  std::memset(live.writer_host, 0, sizeof live.writer_host);
-  static_cast<void>(gethostname(live.writer_host, sizeof live.writer_host - 1));
-  const version clock = live.clock.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
+  const version clock = p.live().clock.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
   const record_totals totals = found.totals();
   const std::uint64_t inode = p.file().inode();
   p.roots().update([&](format::root& r) {
@@ -151,7 +165,7 @@ void recovery::start_session(const survey& found) const {
     read_boot_id(r.boot_id);
     r.inode = inode;
     r.clock = clock;
-    r.clock_limit = std::max(r.clock_limit, clock) + version_clock::step;
+    r.clock_limit = std::max(r.clock_limit, clock + version_clock::step);
     r.durable_version = 0;  // S3: the fills stand for all there is
     r.certified_records = totals.records;
     r.certified_sum = totals.digest;

@@ -24,6 +24,7 @@ class recovery {
   void run();
 
  private:
+  void name_writer() const;
   void refuse_damaged(const survey& found) const;
   void set_heads(const survey& found) const;
   void drop_uncounted(const survey& found) const;

@@ -33,7 +33,7 @@ detail::store_core& store::writable() const {
 version store::insert(std::string_view key, std::string_view value) { return writable().put(key, value); }
 std::optional<version> store::remove(std::string_view key) { return writable().remove(key); }
 version store::apply(const batch& operations) { return writable().apply(operations); }
-version store::tag() { return writable().tag({}); }
+version store::tag() { return writable().tag(); }
 version store::tag(std::string_view name, std::string_view note) {
   return writable().tag({.name = name, .note = note});
 }

@@ -196,7 +196,9 @@ bool survey::read_record(reading& r) {
     if (*v == 0 || !(certified || keep_all_)) return false;  // an interrupted write, or beyond the durable point
     const record rec(pool_->at(start));
     const record_layout layout = rec.layout();
-    if ((layout.flags & format::flag_large_value) != 0 && (start >= r.fill || how_.large_values)) {
+    // a tag's note is read at opening, other values later
+    const bool check_now = start >= r.fill || how_.large_values || layout.kind == record_kind::tag;
+    if ((layout.flags & format::flag_large_value) != 0 && check_now) {
       if (rec.value_intact()) {
         r.into.checked_values.push_back(make_link(0, start));
       } else if (start >= r.fill && !certified && !next_counted(r.in, start + layout.size(), r.fill)) {

@@ -29,17 +29,18 @@ bool has_record(const tag_options& label) noexcept {
 }  // namespace
 
 version store_core::tag(const tag_options& label) {
+  if (!has_record(label)) return tag();
   check_writable();
   if (label.name.size() > key_size_max || label.note.size() > key_size_max) {
     raise(errc::invalid_argument, "a tag's name of {} and note of {} bytes: each has at most {}", label.name.size(),
           label.note.size(), key_size_max);
   }
   const bool durably = pool_->durability().mode == durability::tag;
-  if (!has_record(label)) return durably ? tag_durably(nullptr, 0) : clock_->tick();
 
   if (!label.name.empty() && !tags_.reserve(label.name)) {
-    raise(errc::tag_exists, "a tag named '{}' exists already, on version {}", label.name,
-          tags_.find(label.name).value_or(tag_info{}).version);
+    const auto there = tags_.find(label.name);
+    if (!there) raise(errc::tag_exists, "a tag named '{}' is being made by another thread", label.name);
+    raise(errc::tag_exists, "a tag named '{}' exists already, on version {}", label.name, there->version);
   }
   try {
     const std::int64_t time_ns = label.time_ns.value_or(now_ns());
@@ -54,6 +55,7 @@ version store_core::tag(const tag_options& label) {
 
 version store_core::tag_quickly(const tag_options& label, std::int64_t time_ns) {
   const writer_lease w(*writers_);
+  check_usable();  // see put()
   const version v = close_with_record(*w, &label, time_ns);
   if (histories_->persists_on_read()) pool_->persist().sync();  // S2; outside operation durability no one waits
   return v;
@@ -102,14 +104,14 @@ void store_core::certify(version durable_version, const record_totals& totals) {
 }
 
 bool store_core::untouched(version open) const noexcept {
-  return std::max(newest_recovered_, writers_->newest_write()) < open;
+  return newest_recovered_ < open && writers_->none_since(open);
 }
 
 version store_core::close_version() {
   check_usable();
   if (read_only()) return clock_->now();
   const version open = clock_->now();
-  // whoever completed a write before this call said so before it returned: none did in the open version
+  // no write that this caller can have seen is in the open version: it need not be closed
   if (untouched(open)) return open - 1;
   return clock_->tick();
 }
@@ -126,7 +128,7 @@ void store_core::sync() {
   {
     const writer_set::gate stopped(*writers_);
     const version open = clock_->now();
-    v = untouched(open) ? open - 1 : clock_->tick();
+    v = untouched(open) ? open - 1 : clock_->tick();  // under the gate no write is under way
     certified.add(writers_->totals());
   }
   certify(v, certified);

@@ -71,12 +71,14 @@ record_totals writer_set::totals() const noexcept {
   return sum;
 }
 
-version writer_set::newest_write() const noexcept {
-  version newest = 0;
+bool writer_set::none_since(version open) const noexcept {
   for (unsigned i = 0; i < writers_max; ++i) {
-    newest = std::max(newest, writers_[i].last_version_.load(std::memory_order_acquire));  // acquire: see count()
+    // acquire, and in this order: whoever knows of a write has seen what came after its writer was leased. So the
+    // sequence is odd here, or so new that the write's count() is seen, too
+    if ((writers_[i].sequence_.load(std::memory_order_acquire) & 1) != 0) return false;
+    if (writers_[i].last_version_.load(std::memory_order_acquire) >= open) return false;
   }
-  return newest;
+  return true;
 }
 
 writer_set::gate::gate(writer_set& set) : set_(&set), only_one_(set.gate_mutex_) {

@@ -118,7 +118,7 @@ class alignas(128) writer {
   /// Counts a record that is linked, stamped and sealed.
   void count(const record_layout& layout, bool removal, link at, std::uint32_t crc, version stamped) noexcept {
     totals_.add(layout, removal, record_digest(link_offset(at), crc, stamped));
-    // release: pairs with newest_write(), whose caller must find this write in the version it then reads
+    // release: pairs with none_since(), whose caller must find this write in the version it then reads
     last_version_.store(stamped, std::memory_order_release);
   }
 
@@ -129,7 +129,7 @@ class alignas(128) writer {
   void change_segment(std::uint64_t bytes);
 
   std::atomic<std::uint64_t> sequence_{0};
-  /// The newest version this writer has completed a write in; read by others.
+  /// The newest version this writer has written in; read by others.
   std::atomic<version> last_version_{0};
   pool* pool_ = nullptr;
   partial_segments* partials_ = nullptr;
@@ -149,8 +149,9 @@ class writer_set {
 
   /// Sum of what all writers have written since opening. Call under the gate (W3).
   [[nodiscard]] record_totals totals() const noexcept;
-  /// The newest version in which a write has completed since opening, 0 if none.
-  [[nodiscard]] version newest_write() const noexcept;
+  /// Whether since opening no write has taken effect in a version >= `open` that the caller can know of: none has
+  /// completed, and none is under way.
+  [[nodiscard]] bool none_since(version open) const noexcept;
 
   /// Stops all writers between two operations, for as long as it lives (W3).
   class gate {

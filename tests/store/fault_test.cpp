@@ -257,6 +257,34 @@ TEST_P(Faults, whichever_call_fails_while_it_grows_nothing_acknowledged_is_lost)
   }
 }
 
+TEST_P(Faults, a_file_truncated_by_another_program_is_noticed_at_the_next_sync) {
+  if (GetParam().durability == durability::operation) GTEST_SKIP() << "nothing is synced on a memory file system";
+  store s(path_, GetParam().options());
+  s.insert("key", "value");
+  s.sync();
+  std::filesystem::resize_file(path_, std::filesystem::file_size(path_) - 4096);  // free space: touched by no one
+  expect_error(errc::poisoned, "truncated", [&] { s.sync(); });
+}
+
+TEST(FaultsOfReading, what_was_durable_at_opening_is_not_synced_again_when_it_is_read) {
+  if (!root_of(place::disk)) GTEST_SKIP() << "this machine has no place on a disk";
+  const scratch folder(place::disk);
+  constexpr std::uint64_t keys = 500;
+  {
+    store s(folder / "store.ice", setting{place::disk, durability::none}.options());
+    map<std::uint64_t, std::uint64_t> numbers(s);
+    for (std::uint64_t i = 0; i < keys; ++i) numbers.insert(i, i);
+  }
+  store s(folder / "store.ice", setting{place::disk, durability::operation}.options());
+  map<std::uint64_t, std::uint64_t> numbers(s);
+  faults = {.syncs_only = true};
+  for (std::uint64_t i = 0; i < keys; ++i) ASSERT_EQ(numbers.find(i), i);
+  EXPECT_EQ(faults.made, 0);
+  numbers.insert(0, 1);
+  EXPECT_EQ(faults.made, 1);
+  no_faults();
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryDurability, Faults, ::testing::ValuesIn(tmpfs_settings()),
                          [](const auto& tested) { return tested.param.name(); });
 

@@ -7,6 +7,7 @@
 #include "icecore/icecore.hpp"
 #include "pool/format.hpp"
 #include "support/expect.hpp"
+#include "support/file.hpp"
 #include "support/scratch.hpp"
 
 namespace icecore::testing {
@@ -129,6 +130,18 @@ TEST_F(Limits, a_value_too_large_for_a_fresh_file_makes_it_grow) {
 TEST_F(Limits, a_new_store_takes_at_most_two_mebibytes) {
   EXPECT_LE(std::filesystem::file_size(store_.path()), 2U << 20);
   EXPECT_EQ(std::filesystem::file_size(store_.path()), store_.stats().file_bytes);
+}
+
+TEST_F(Limits, a_long_note_that_was_damaged_is_not_taken_for_sound) {
+  const auto path = store_.path();
+  store_.tag("name", std::string(5000, 'n'));
+  store_.close();
+  std::string content = read_file(path);
+  const auto note = content.find(std::string(5000, 'n'));
+  ASSERT_NE(note, std::string::npos);
+  content[note + 2500] = 'm';
+  write_file(path, content);
+  expect_error(errc::damaged, "checksum", [&] { store s(path); });
 }
 
 TEST_F(Limits, tag_names_and_notes_of_the_longest_size_are_kept_and_longer_ones_refused) {

@@ -242,6 +242,21 @@ TEST_P(Linearizability, threads_that_insert_the_same_new_keys_make_one_entry_of_
   EXPECT_TRUE(store_.verify().ok());
 }
 
+TEST_P(Linearizability, what_a_thread_has_found_is_in_the_snapshot_it_takes_next) {
+  constexpr std::uint64_t keys = 20'000;
+  map<std::uint64_t, std::uint64_t> numbers(store_);
+  std::atomic<bool> done{false};
+  std::jthread writer([&] {
+    for (std::uint64_t i = 0; i < keys; ++i) numbers.insert(i, i);
+    done = true;
+  });
+  for (std::uint64_t next = 0; !done;) {
+    if (!numbers.find(next)) continue;
+    ASSERT_EQ(numbers.latest().find(next), next) << "found, and then not in the latest snapshot";
+    while (next < keys && numbers.find(next)) ++next;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryDurability, Linearizability, ::testing::ValuesIn(tmpfs_settings()),
                          [](const auto& tested) { return tested.param.name(); });
 

@@ -1,0 +1,171 @@
+// What a power cut may leave on a device: of all that was written since the last sync, any 512-byte sector in its old
+// or its new state. Made by hand from two images of the file, with the boot's id changed, since a test cannot cut
+// power.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+
+#include "base/checksum.hpp"
+#include "icecore/store.hpp"
+#include "pool/format.hpp"
+#include "support/file.hpp"
+#include "support/scratch.hpp"
+
+namespace icecore::testing {
+namespace {
+
+constexpr std::size_t sector = 512;
+
+/// Another boot of the machine: nothing of the live page can be trusted, and no memory survived.
+void change_boot(std::string& image) {
+  for (const std::uint64_t at : {format::root_a_offset, format::root_b_offset}) {
+    format::root r;
+    std::memcpy(&r, image.data() + at, sizeof r);
+    if (r.magic != format::magic) continue;
+    r.boot_id[0] = static_cast<std::uint8_t>(~r.boot_id[0]);
+    r.crc = crc32c(0, &r, offsetof(format::root, crc));
+    std::memcpy(image.data() + at, &r, sizeof r);
+  }
+}
+
+/// `later` with each sector behind the roots, by chance, as it was in `earlier`. Roots are synced one by one.
+std::string mixed(const std::string& earlier, const std::string& later, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const unsigned old_in_eight = static_cast<unsigned>(random() % 9);
+  std::string image = later;
+  for (std::size_t at = format::live_page_offset; at < later.size(); at += sector) {
+    if (random() % 8 >= old_in_eight) continue;
+    const std::size_t size = std::min(sector, later.size() - at);
+    for (std::size_t i = 0; i < size; ++i) image[at + i] = at + i < earlier.size() ? earlier[at + i] : '\0';
+  }
+  return image;
+}
+
+class PowerCut : public ::testing::TestWithParam<setting> {
+ protected:
+  PowerCut() : folder_(GetParam().where) {}
+
+  [[nodiscard]] std::filesystem::path path() const { return folder_ / "store.ice"; }
+  [[nodiscard]] bool keeps_each_write() const { return GetParam().durability == durability::operation; }
+  [[nodiscard]] store open() const { return store(path(), GetParam().options()); }
+
+  /// Makes what was written so far durable, by the means of the mode.
+  static version make_durable(store& s, durability mode) {
+    if (mode == durability::none) {
+      s.sync();
+      return s.clock() - 1;
+    }
+    return s.tag("durable");
+  }
+
+ private:
+  scratch folder_;
+};
+
+std::string key(int i) { return "key " + std::to_string(i); }
+
+TEST_P(PowerCut, goes_back_to_the_last_durable_point_whichever_sectors_were_written_since) {
+  constexpr int keys = 300;
+  std::string earlier;
+  std::string later;
+  version durable = 0;
+  version clock = 0;
+  {
+    store s = open();
+    for (int i = 0; i < keys; ++i) s.insert(key(i), "first " + std::string(static_cast<std::size_t>(i % 90), 'x'));
+    s.insert("large", std::string(10'000, 'l'));
+    durable = make_durable(s, GetParam().durability);
+    earlier = read_file(path());
+    for (int i = 0; i < keys; i += 2) {
+      s.insert(key(i), "second");
+      // Under tag durability it would be a durable point.
+      if (GetParam().durability != durability::tag) s.tag();
+    }
+    for (int i = 1; i < keys; i += 4) s.remove(key(i));
+    batch both;
+    both.insert(key(0), "third");
+    both.insert("new in a batch", "x");
+    both.remove("large");
+    s.apply(both);
+    for (int i = keys; i < 2 * keys; ++i) s.insert(key(i), "late");
+    later = read_file(path());
+    clock = s.clock();
+  }
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    std::string image = mixed(earlier, later, seed);
+    if (keeps_each_write()) {  // all but the live page, which is never synced
+      image.replace(format::live_page_offset + format::page_size, std::string::npos, later,
+                    format::live_page_offset + format::page_size);
+    }
+    change_boot(image);
+    write_file(path(), image);
+    version reopened_clock = 0;
+    for (int opening = 0; opening < 3; ++opening) {
+      store s = open();
+      const snapshot then = s.at(durable);
+      ASSERT_EQ(then.size(), static_cast<std::size_t>(keys) + 1);
+      for (int i = 0; i < keys; ++i) {
+        ASSERT_EQ(then.find(key(i)), "first " + std::string(static_cast<std::size_t>(i % 90), 'x'));
+      }
+      ASSERT_EQ(then.find("large"), std::string(10'000, 'l'));
+      ASSERT_EQ(s.find(key(0)), keeps_each_write() ? "third" : "first ");
+      ASSERT_EQ(s.contains("new in a batch"), keeps_each_write());
+      ASSERT_EQ(s.contains(key(keys)), keeps_each_write());
+      ASSERT_EQ(s.contains("large"), !keeps_each_write());
+      ASSERT_EQ(s.tags().size(), GetParam().durability == durability::none ? 0U : 1U);
+      ASSERT_TRUE(s.verify().ok());
+      // no number is used twice, and few are skipped
+      ASSERT_GE(s.clock(), std::max(clock, reopened_clock));
+      ASSERT_LE(s.clock(), clock + (version{9} << 17));
+      reopened_clock = s.clock();
+      if (opening == 1) s.insert("after", "the cut");
+      if (opening == 2) {
+        ASSERT_EQ(s.find("after"), "the cut");
+      }
+    }
+  }
+}
+
+TEST_P(PowerCut, skips_no_more_versions_after_many_openings) {
+  version clock = 0;
+  for (int i = 0; i < 20; ++i) {
+    store s = open();
+    s.insert("key", std::to_string(i));
+    clock = s.clock();
+  }
+  std::string image;
+  {
+    store s = open();
+    s.insert("key", "in flight");
+    image = read_file(path());
+  }
+  change_boot(image);
+  write_file(path(), image);
+  const store s = open();
+  EXPECT_GE(s.clock(), clock);
+  EXPECT_LE(s.clock(), clock + (version{9} << 17));
+}
+
+TEST_P(PowerCut, while_the_store_is_made_leaves_a_file_that_can_be_opened) {
+  { const store s = open(); }
+  const std::string whole = read_file(path());
+  for (std::size_t sectors = 0; sectors <= format::page_size / sector; ++sectors) {
+    SCOPED_TRACE(sectors);
+    std::string image(std::size_t{1} << 20, '\0');
+    image.replace(format::root_b_offset, sectors * sector, whole, format::root_a_offset, sectors * sector);
+    if (sectors == format::page_size / sector) continue;  // a whole root: nothing was torn
+    write_file(path(), image);
+    store s = open();
+    s.insert("key", "value");
+    EXPECT_EQ(s.find("key"), "value");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryDurability, PowerCut, ::testing::ValuesIn(all_settings()),
+                         [](const auto& instance) { return instance.param.name(); });
+
+}  // namespace
+}  // namespace icecore::testing
