@@ -48,6 +48,8 @@ class StoreModel : public ::testing::TestWithParam<setting> {};
 TEST_P(StoreModel, does_what_an_ordered_map_with_a_past_does) {
 #ifdef ICECORE_LONG_TESTS
   setenv("RC_PARAMS", "max_success=3000", /*overwrite=*/0);
+#elif defined(__SANITIZE_ADDRESS__)
+  setenv("RC_PARAMS", "max_success=40", /*overwrite=*/0);  // each takes five times as long
 #endif
   const bool held = rc::check("store equals model", [] {
     const auto steps = *rc::gen::scale(3.0, rc::gen::arbitrary<script>());
