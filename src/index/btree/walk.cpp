@@ -8,8 +8,10 @@
 // instant, and the next step asks for what is below that block's first link; nothing lies between and nothing twice.
 // A block that was cut off at k is continued not by the leaf but by its last link's key, again without a gap.
 #include <algorithm>
+#include <utility>
 
 #include "index/btree/descent.hpp"
+#include "index/evenly_chosen.hpp"
 
 namespace icecore::index {
 namespace {
@@ -139,11 +141,7 @@ std::vector<link> btree::split_points(std::size_t count) const {
     collect(ref_of(top.at), level, candidates);
     if (level == 0 || candidates.size() >= count * finer) break;
   }
-  if (candidates.size() <= count) return candidates;
-  std::vector<link> points;
-  points.reserve(count);
-  for (std::size_t i = 1; i <= count; ++i) points.push_back(candidates[i * candidates.size() / (count + 1)]);
-  return points;
+  return evenly_chosen(std::move(candidates), count);
 }
 
 }  // namespace icecore::index

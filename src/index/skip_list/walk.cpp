@@ -4,7 +4,9 @@
 // the walk goes on from there however many were linked since: those between the two were not there when the walk began,
 // or it would have met them. Backwards the walk goes by keys: the block before k ends with the last tower before k.
 #include <algorithm>
+#include <utility>
 
+#include "index/evenly_chosen.hpp"
 #include "index/skip_list/skip_list.hpp"
 
 namespace icecore::index {
@@ -73,11 +75,7 @@ std::vector<link> skip_list::split_points(std::size_t count) const {
     }
     if (candidates.size() >= count * finer) break;
   }
-  if (candidates.size() <= count) return candidates;
-  std::vector<link> points;
-  points.reserve(count);
-  for (std::size_t i = 1; i <= count; ++i) points.push_back(candidates[i * candidates.size() / (count + 1)]);
-  return points;
+  return evenly_chosen(std::move(candidates), count);
 }
 
 }  // namespace icecore::index
