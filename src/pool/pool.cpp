@@ -39,6 +39,15 @@ int hex_digit(char c) noexcept {
   return -1;
 }
 
+/// Whether the page may be what a power cut left of a root: its first sectors, or nothing, or its checksum alone. It
+/// must not be taken for one if it is somebody else's.
+bool maybe_torn_root(const std::byte* page) noexcept {
+  std::uint64_t magic;
+  std::memcpy(&magic, page, sizeof magic);
+  const std::size_t used = magic == format::magic ? offsetof(format::root, zero_2) : 0;
+  return all_zero(page + used, offsetof(format::root, crc) - used);
+}
+
 }  // namespace
 
 void read_boot_id(std::uint8_t (&id)[16]) noexcept {
@@ -74,9 +83,9 @@ pool::pool(const std::filesystem::path& path, const options& opening)
   if (!newest) {
     // a crash before the first root was written leaves zeros: a valid empty object. That root goes to page B, and the
     // power cut may have torn it; nothing else is written before it is whole
-    const bool only_page_b = all_zero(base_, format::page_size) &&
-                             all_zero(base_ + 2 * format::page_size, whole_pages - 2 * format::page_size);
-    if (size <= initial_file_size && only_page_b) {
+    const bool never_made = all_zero(base_, format::page_size) && maybe_torn_root(base_ + format::root_b_offset) &&
+                            all_zero(base_ + 2 * format::page_size, whole_pages - 2 * format::page_size);
+    if (size <= initial_file_size && never_made) {
       create(opening);
       return;
     }

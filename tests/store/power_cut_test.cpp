@@ -10,6 +10,7 @@
 #include "base/checksum.hpp"
 #include "icecore/store.hpp"
 #include "pool/format.hpp"
+#include "support/expect.hpp"
 #include "support/file.hpp"
 #include "support/scratch.hpp"
 
@@ -162,6 +163,14 @@ TEST_P(PowerCut, while_the_store_is_made_leaves_a_file_that_can_be_opened) {
     s.insert("key", "value");
     EXPECT_EQ(s.find("key"), "value");
   }
+}
+
+TEST_P(PowerCut, while_a_store_is_made_is_not_seen_in_a_file_of_somebody_else) {
+  std::string theirs(std::size_t{1} << 20, '\0');
+  theirs.replace(5000, 6, "theirs");  // where a torn root would be
+  write_file(path(), theirs);
+  expect_error(errc::not_a_store, "not an icecore store", [&] { const store s = open(); });
+  EXPECT_TRUE(read_file(path()) == theirs);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryDurability, PowerCut, ::testing::ValuesIn(all_settings()),
