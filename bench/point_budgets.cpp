@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "icecore/icecore.hpp"
-#include "memory_latency.hpp"
+#include "machine_limits.hpp"
 #include "report.hpp"
 
 namespace icecore::bench {

@@ -1,0 +1,205 @@
+#include "comparison.hpp"
+
+#include <fmt/format.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "icecore/icecore.hpp"
+#include "isolated.hpp"
+#include "machine_limits.hpp"
+#include "measure.hpp"
+#include "progress.hpp"
+#include "report.hpp"
+
+namespace icecore::bench {
+namespace {
+
+const std::string limits_name = "limits";
+const std::string machine_name = "machine";
+
+/// A folder of this process's own, removed at the end.
+class scratch_folder {
+ public:
+  explicit scratch_folder(const std::filesystem::path& where)
+      : path_(where / ("icecore-bench-" + std::to_string(getpid()))) {
+    renew();
+  }
+  ~scratch_folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  scratch_folder(const scratch_folder&) = delete;
+  scratch_folder& operator=(const scratch_folder&) = delete;
+  void renew() const {
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directories(path_);
+  }
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Half the distance from the least to the greatest, of the median.
+double spread(const std::vector<double>& rates) {
+  const auto [least, greatest] = std::ranges::minmax(rates);
+  return (greatest - least) / 2 / median(rates);
+}
+
+std::string short_number(double number) {
+  constexpr double thousand = 1e3;
+  for (const auto& [unit, size] : {std::pair{" G", 1e9}, std::pair{" M", 1e6}, std::pair{" k", thousand}}) {
+    if (number >= size) return fmt::format("{:.2f}{}", number / size, unit);
+  }
+  return fmt::format("{:.3g}", number);
+}
+
+}  // namespace
+
+comparison::comparison(comparison_settings chosen) : chosen_(std::move(chosen)) {}
+
+void comparison::measure(const std::function<bool()>& stopped, const std::function<void()>& after_repetition) {
+  const auto suites = chosen_.suites.size();
+  const auto stores = chosen_.stores.size();
+  const scratch_folder folder(chosen_.folder);
+  std::vector<std::vector<stage>> stages;
+  for (const suite* s : chosen_.suites) stages.push_back(s->prepare(chosen_.n));
+
+  cli::progress_bar bar("measuring", chosen_.repetitions * suites * chosen_.threads.size() * stores, "runs");
+  std::uint64_t done = 0;
+  for (unsigned repetition = 0; repetition < chosen_.repetitions; ++repetition) {
+    const auto before = rows_;
+    measure_limits();
+    for (std::size_t suite = 0; suite < suites; ++suite) {
+      for (const unsigned threads : chosen_.threads) {
+        for (std::size_t turn = 0; turn < stores; ++turn) {
+          const std::size_t store = (turn + repetition) % stores;
+          bar.update(done++, fmt::format("repetition {} of {}: {}, {} threads, {}", repetition + 1, chosen_.repetitions,
+                                         suite_name(suite), threads, store_name(suite, store)));
+          if (!has_failed(suite, threads, store)) measure_one(suite, stages[suite], threads, store);
+          if (stopped()) {
+            rows_ = before;
+            return;
+          }
+        }
+      }
+    }
+    after_repetition();
+  }
+}
+
+void comparison::measure_one(std::size_t suite, const std::vector<stage>& stages, unsigned threads, std::size_t store) {
+  const store_kind& kind = *chosen_.stores[store];
+  const scratch_folder folder(chosen_.folder);
+  const shared_array<figures> measured(1);
+  try {
+    for (const stage& s : stages) {
+      if (s.reopens && !kind.survives_kill) continue;
+      if (!s.reopens) folder.renew();
+      run_and_kill(chosen_.limit_s, [&] { s.work({kind, threads, folder.path(), measured[0]}); });
+    }
+  } catch (const std::exception& failed) {
+    failures_.push_back({suite, threads, store, failed.what()});
+    return;
+  }
+  keep(suite, threads, store, measured[0]);
+}
+
+void comparison::keep(std::size_t suite, unsigned threads, std::size_t store, const figures& measured) {
+  for (std::size_t i = 0; i < measured.count; ++i) {
+    const figure& f = measured.all[i];
+    row& r = rows_[{suite, workload_number(f.workload.data()), threads, store}];
+    r.n = f.n;
+    r.rates.push_back(f.operations / f.seconds);
+    if (f.bytes_per_key > 0) r.bytes_per_key.push_back(f.bytes_per_key);
+  }
+}
+
+void comparison::measure_limits() {
+  const std::size_t suite = chosen_.suites.size();  // behind those that were asked for
+  for (const auto& limit : measure_machine_limits(chosen_.threads, chosen_.sync_folder)) {
+    row& r = rows_[{suite, workload_number(limit.name), limit.threads, 0}];
+    r.n = limit.n;
+    r.unit = limit.unit;
+    r.rates.push_back(limit.per_second);
+  }
+}
+
+bool comparison::has_failed(std::size_t suite, unsigned threads, std::size_t store) const {
+  return std::ranges::any_of(
+      failures_, [&](const failure& f) { return f.suite == suite && f.threads == threads && f.store == store; });
+}
+
+std::size_t comparison::workload_number(std::string_view name) {
+  const auto found = std::ranges::find(workloads_, name);
+  if (found != workloads_.end()) return static_cast<std::size_t>(found - workloads_.begin());
+  workloads_.emplace_back(name);
+  return workloads_.size() - 1;
+}
+
+const std::string& comparison::suite_name(std::size_t suite) const {
+  return suite < chosen_.suites.size() ? chosen_.suites[suite]->name : limits_name;
+}
+
+const std::string& comparison::store_name(std::size_t suite, std::size_t store) const {
+  return suite < chosen_.suites.size() ? chosen_.stores[store]->name : machine_name;
+}
+
+json comparison::to_json() const {
+  const unsigned cores = std::thread::hardware_concurrency();
+  json about = machine();
+  about["folder"] = chosen_.folder.string();
+  about["sync_folder"] = chosen_.sync_folder.string();
+  json result = {{"icecore", library_version()}, {"machine", std::move(about)}};
+  for (const suite* s : chosen_.suites) result["suites"].push_back(s->name);
+  for (const store_kind* k : chosen_.stores) {
+    result["stores"].push_back({{"name", k->name}, {"configuration", k->configuration}});
+  }
+  result["rows"] = json::array();
+  for (const auto& [key, r] : rows_) {
+    const auto [least, greatest] = std::ranges::minmax(r.rates);
+    json one = {{"suite", suite_name(key.suite)},
+                {"workload", workloads_[key.workload]},
+                {"store", store_name(key.suite, key.store)},
+                {"threads", key.threads},
+                {"n", r.n},
+                {"repetitions", r.rates.size()},
+                {"ops_per_second", median(r.rates)},
+                {"min", least},
+                {"max", greatest}};
+    if (key.threads > cores) one["oversubscribed"] = true;
+    if (!r.unit.empty()) one["unit"] = r.unit;
+    if (!r.bytes_per_key.empty()) one["bytes_per_key"] = median(r.bytes_per_key);
+    result["rows"].push_back(std::move(one));
+  }
+  result["failures"] = json::array();
+  for (const auto& f : failures_) {
+    result["failures"].push_back({{"suite", suite_name(f.suite)},
+                                  {"store", store_name(f.suite, f.store)},
+                                  {"threads", f.threads},
+                                  {"what", f.what}});
+  }
+  return result;
+}
+
+void comparison::print() const {
+  table shown({"suite", "workload", "threads", "store", "a second", "+-", chosen_.stores.front()->name + " is"});
+  for (const auto& [key, r] : rows_) {
+    const auto first = rows_.find({key.suite, key.workload, key.threads, 0});
+    const bool comparable = first != rows_.end() && key.suite < chosen_.suites.size() && key.store != 0;
+    shown.add({suite_name(key.suite), workloads_[key.workload], std::to_string(key.threads),
+               store_name(key.suite, key.store), short_number(median(r.rates)),
+               fmt::format("{:.0f} %", spread(r.rates) * 100),
+               comparable ? fmt::format("{:.2f} times as fast", median(first->second.rates) / median(r.rates)) : ""});
+  }
+  shown.print();
+  for (const auto& f : failures_) {
+    std::printf("FAILED: %s, %u threads, %s: %s\n", suite_name(f.suite).c_str(), f.threads,
+                store_name(f.suite, f.store).c_str(), f.what.c_str());
+  }
+}
+
+}  // namespace icecore::bench

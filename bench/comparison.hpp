@@ -1,0 +1,75 @@
+// Runs suites on stores by numbers of threads, repeated and interleaved, and gathers medians.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+#include <vector>
+
+#include "suites/suite.hpp"
+
+namespace icecore::bench {
+
+struct comparison_settings {
+  std::vector<const suite*> suites;
+  std::vector<const store_kind*> stores;
+  std::vector<unsigned> threads = {1, 2};
+  std::uint64_t n = 1'000'000;
+  unsigned repetitions = 5;
+  std::filesystem::path folder = "/dev/shm";       ///< where stores lie; a folder in it is made and removed
+  std::filesystem::path sync_folder = "/var/tmp";  ///< where the device is whose syncs are measured
+  unsigned limit_s = 3600;                         ///< of one process
+};
+
+/// What was measured so far. Rates are operations a second.
+class comparison {
+ public:
+  explicit comparison(comparison_settings chosen);
+
+  /// Measures, and calls `after_repetition` after each. A store that fails in a suite is not measured in it again by so
+  /// many threads. Returns early, with whole repetitions only, when `stopped` says so.
+  void measure(const std::function<bool()>& stopped, const std::function<void()>& after_repetition);
+
+  /// The machine, how stores were configured, rows, failures: docs/performance.md tells the form.
+  [[nodiscard]] nlohmann::ordered_json to_json() const;
+  /// A table for people: medians, spreads, ratios to the first store.
+  void print() const;
+  [[nodiscard]] bool failed() const noexcept { return !failures_.empty(); }
+
+ private:
+  struct row_key {
+    std::size_t suite, workload;  // in the order of their first figures
+    unsigned threads;
+    std::size_t store;
+    auto operator<=>(const row_key&) const = default;
+  };
+  struct row {
+    std::uint64_t n = 0;
+    std::string unit;
+    std::vector<double> rates;
+    std::vector<double> bytes_per_key;
+  };
+  struct failure {
+    std::size_t suite;
+    unsigned threads;
+    std::size_t store;
+    std::string what;
+  };
+
+  void measure_limits();
+  void measure_one(std::size_t suite, const std::vector<stage>& stages, unsigned threads, std::size_t store);
+  void keep(std::size_t suite, unsigned threads, std::size_t store, const figures& measured);
+  [[nodiscard]] bool has_failed(std::size_t suite, unsigned threads, std::size_t store) const;
+  [[nodiscard]] std::size_t workload_number(std::string_view name);
+  [[nodiscard]] const std::string& suite_name(std::size_t suite) const;
+  [[nodiscard]] const std::string& store_name(std::size_t suite, std::size_t store) const;
+
+  comparison_settings chosen_;
+  std::vector<std::string> workloads_;  // the names behind row_key::workload
+  std::map<row_key, row> rows_;
+  std::vector<failure> failures_;
+};
+
+}  // namespace icecore::bench

@@ -1,0 +1,541 @@
+"""Draws a benchmark run as the figures 2 to 5 of the paper, and as ratios for what goes beyond it.
+
+    bench/figures FILE [--out FOLDER]
+
+FILE is what `bench/run --json FILE` wrote; FOLDER is docs/figures unless given. Each figure becomes a PNG and an SVG,
+which the same file and the same matplotlib always give the same bytes. What was not measured is left out, and said.
+
+All rates of a run are those of its threads together. The paper draws seconds, which are some work divided by a rate;
+error bars go from the slowest repetition to the fastest.
+"""
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from targets import BASE_STORE, WrongForm, read_results
+
+DEFAULT_FOLDER = Path(__file__).resolve().parents[1] / "docs" / "figures"
+MACHINE = "machine"
+SUBJECT = "icecore"
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a store looks in every figure; one that keeps nothing in a file is hollow."""
+
+    color: str
+    marker: str
+    in_file: bool = True
+    line_width: float = 1.2
+    marker_size: float = 5.5
+
+    @property
+    def fill(self):
+        return self.color if self.in_file else "white"
+
+    @property
+    def hatch(self):
+        return None if self.in_file else "//////"
+
+    @property
+    def line(self):
+        """What matplotlib calls these of a line."""
+        return dict(
+            color=self.color,
+            linewidth=self.line_width,
+            marker=self.marker,
+            markersize=self.marker_size,
+            markerfacecolor=self.fill,
+            markeredgewidth=1.2,
+        )
+
+
+# Hues after Okabe and Ito, which colour-blind readers tell apart; related stores share one and differ in the marker.
+# icecore's lines often lie on each other: drawn in this order, each leaves the border of the one before to be seen.
+STYLES = {
+    "icecore-none": Style("#0072b2", "o", line_width=5, marker_size=10),
+    "icecore-tag": Style("#56b4e9", "D", line_width=3.2, marker_size=6.5),
+    "icecore-operation": Style("#00284a", "s", line_width=1.8, marker_size=4.5),
+    "ESkipList": Style("#009e73", "^", in_file=False),
+    "PSkipList": Style("#009e73", "v"),
+    "LockedMap": Style("#7a7a7a", "P", in_file=False),
+    "absl": Style("#000000", "X", in_file=False),
+    "SQLiteMem": Style("#cc79a7", "<", in_file=False),
+    "SQLiteReg": Style("#cc79a7", ">"),
+    "LMDB": Style("#d55e00", "d"),
+    "LMDB-batch": Style("#8f3f00", "p"),
+    "RocksDB": Style("#e69f00", "h"),
+    "LevelDB": Style("#b8a800", "*", marker_size=7.5),
+    "WiredTiger": Style("#6a51a3", "x"),
+    "BerkeleyDB": Style("#a3623a", "+", marker_size=7),
+}
+UNKNOWN_STYLE = Style("#555555", "1")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A bound of the machine: each operation takes `uses` of what the suite `limits` measured as `workload`."""
+
+    label: str
+    workload: str
+    uses: int
+    color: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    title: str
+    workload: str
+    seconds_of: str  # what the seconds are of: "all", "each" or "one"; see work()
+    what: str  # says so, given n
+    limits: tuple = ()
+
+
+OPERATIONS = "{n:,} operations by T threads"
+
+FLUSH = Limit("one flush and fence", "flush_and_fence", 1, "#555555")
+CLOCK = Limit("one fetch-add of the clock", "fetch_add", 1, "#a0a0a0")
+MISSES = Limit("three dependent misses, 4 KiB pages", "random_access_4k_pages", 3, "#555555")
+KEY_AND_VALUE_BYTES = 16
+# A snapshot's operation is a key of it here.
+BANDWIDTH = Limit("16 bytes a key at read bandwidth", "read_bandwidth", KEY_AND_VALUE_BYTES, "#555555")
+
+FIGURES = {
+    "figure2": (
+        "Insert and remove (the paper's figure 2)",
+        Panel("Insert (unique keys)", "insert", "all", OPERATIONS, (FLUSH, CLOCK)),
+        Panel("Remove", "remove", "all", OPERATIONS, (FLUSH, CLOCK)),
+    ),
+    "figure3": (
+        "Key history and find (the paper's figure 3)",
+        Panel("Extract key history", "history", "all", OPERATIONS, (MISSES,)),
+        Panel("Find a key at a version", "find", "all", OPERATIONS, (MISSES,)),
+    ),
+    "figure4": (
+        "Snapshots (the paper's figure 4)",
+        Panel("Each thread extracts its own", "snapshot", "each", "T snapshots at once, of {n:,} keys", (BANDWIDTH,)),
+        Panel(
+            "All threads extract one", "one_snapshot", "one", "one snapshot of {n:,} keys by T threads", (BANDWIDTH,)
+        ),
+    ),
+    "figure5": (
+        "Reopening after a kill (the paper's figure 5)",
+        Panel("Rebuild", "reopen", "one", "{n:,} keys by T threads"),
+        Panel("Find a key at a version, reopened", "find_after_reopen", "all", OPERATIONS, (MISSES,)),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Bars of some workloads of a suite; `otherwise` stands in for a workload that a store does not have."""
+
+    title: str
+    suite: str
+    workloads: tuple
+    unit: str = ""  # of the number that ends a workload's name
+    otherwise: str = ""
+
+
+BEYOND = (
+    (
+        Group(
+            "Histories 10, 1,000 and 100,000 deep",
+            "depth",
+            tuple(
+                f"{operation}_{depth}" for depth in (10, 1000, 100000) for operation in ("insert", "find", "history")
+            ),
+            unit="deep",
+        ),
+    ),
+    (
+        Group(
+            "Values of 128 B, 4 KiB and 128 KiB",
+            "values",
+            tuple(f"{operation}_{size}" for size in (128, 4096, 131072) for operation in ("insert", "find")),
+            unit="bytes",
+        ),
+        Group("Finds and inserts mixed", "mixed", ("mixed_90", "mixed_50")),
+    ),
+    (
+        Group("Keys of 31 bytes with long shared prefixes", "paths", ("insert", "find", "snapshot")),
+        Group("Sequential keys", "sequential", ("insert", "find", "snapshot")),
+        Group("find_many*", "paper", ("find_many",), otherwise="find"),
+    ),
+)
+BEYOND_NOTE = "* find_many against find, where a store has no find_many\n"
+WORKLOAD_LABELS = {"mixed_90": "90 % finds", "mixed_50": "50 % finds", "find_many": "find_many\nor find"}
+
+
+def style_of(store):
+    return STYLES.get(store, UNKNOWN_STYLE)
+
+
+def is_subject(store):
+    return store.startswith(SUBJECT)
+
+
+def in_order(stores):
+    """Those of STYLES as there, then the others by name."""
+    known = list(STYLES)
+    return sorted(stores, key=lambda store: (known.index(store) if store in known else len(known), store))
+
+
+def work(panel, row):
+    """What a row's rate is to divide, so that the quotient is the seconds that the panel draws."""
+    return {"all": row["n"], "each": row["threads"], "one": 1}[panel.seconds_of]
+
+
+def limit_work(panel, limit, row):
+    operations = row["n"] * (row["threads"] if panel.seconds_of == "each" else 1)
+    return limit.uses * operations
+
+
+def rows_of(results, suite, workload):
+    """A workload's rows by store, each store's by number of threads."""
+    found = {}
+    for row in results.rows:
+        if (row["suite"], row["workload"]) == (suite, workload) and row["store"] != MACHINE:
+            found.setdefault(row["store"], []).append(row)
+    return {store: sorted(found[store], key=lambda row: row["threads"]) for store in in_order(found)}
+
+
+def cores_of(results):
+    """As many threads as run at once; the most of any row if the file does not say."""
+    fitting = [row["threads"] for row in results.rows if not row.get("oversubscribed")]
+    return results.machine.get("threads", max(fitting, default=1))
+
+
+def machine_line(results):
+    machine = results.machine
+    parts = [machine.get("processor"), f"{cores_of(results)} hardware threads", machine.get("kernel")]
+    parts += [machine.get("folder"), f"icecore {results.version}"]
+    return " · ".join(str(part) for part in parts if part)
+
+
+def draw_store(axes, panel, store, rows):
+    style = style_of(store)
+    seconds = [work(panel, row) / row["ops_per_second"] for row in rows]
+    slower = [work(panel, row) / row["min"] - s for row, s in zip(rows, seconds)]
+    faster = [s - work(panel, row) / row["max"] for row, s in zip(rows, seconds)]
+    axes.errorbar(
+        [row["threads"] for row in rows],
+        seconds,
+        yerr=[faster, slower],
+        elinewidth=0.8,
+        capsize=2,
+        zorder=4 if is_subject(store) else 3,
+        **style.line,
+    )
+
+
+def draw_limit(axes, results, panel, limit, rows):
+    """Draws the bound wherever it was measured; gives what its legend shows, or nothing."""
+    points = []
+    for row in {row["threads"]: row for store_rows in rows.values() for row in store_rows}.values():
+        measured = results.row("limits", limit.workload, MACHINE, row["threads"])
+        if measured:
+            points.append((row["threads"], limit_work(panel, limit, row) / measured["ops_per_second"]))
+    if not points:
+        return None
+    # The marker is a dash as well, so that a bound measured at one number of threads alone is seen.
+    look = dict(color=limit.color, linestyle="--", linewidth=1.4, marker="_", markersize=11, markeredgewidth=1.4)
+    axes.plot(*zip(*sorted(points)), zorder=2, **look)
+    return Line2D([], [], label=limit.label, **{**look, "marker": ""})
+
+
+def shade_oversubscription(axes, threads, cores):
+    if max(threads) <= cores:
+        return
+    start = max([count for count in threads if count <= cores], default=min(threads) / 2)
+    # Half way, on the logarithmic axis, from the last number that fits to the first that does not.
+    start = (start * min(count for count in threads if count > cores)) ** 0.5
+    axes.axvspan(start, max(threads) * 4, color="#000000", alpha=0.06, linewidth=0, zorder=0)
+    axes.annotate(
+        "more threads than cores →",
+        (start, 1),
+        xycoords=("data", "axes fraction"),
+        xytext=(4, -5),
+        textcoords="offset points",
+        va="top",
+        fontsize=8,
+        color="#444444",
+    )
+
+
+def plain_number(value, _):
+    return f"{value:g}" if 1e-3 <= value < 1e5 else f"{value:.0e}"
+
+
+def set_ratio_ticks(axes):
+    """Plain numbers at powers of ten, and at 2 and 5 as well where the axis is short."""
+    low, high = axes.get_ylim()
+    short = high / low < 300
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if short else (1,), numticks=20))
+    axes.yaxis.set_major_formatter(FuncFormatter(plain_number))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def set_axes(axes, threads):
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlim(min(threads) / 1.25, max(threads) * 1.25)
+    axes.xaxis.set_major_locator(FixedLocator(threads))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(plain_number))
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high * 1.6)  # room for the words above the shading
+    set_ratio_ticks(axes)
+    axes.grid(True, which="major", color="#dddddd", linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.set_xlabel("threads T")
+    axes.set_ylabel("seconds (lower is better)")
+
+
+def draw_panel(axes, results, panel, rows, letter):
+    for store, store_rows in rows.items():
+        draw_store(axes, panel, store, store_rows)
+    limits = [draw_limit(axes, results, panel, limit, rows) for limit in panel.limits]
+    threads = sorted({row["threads"] for store_rows in rows.values() for row in store_rows})
+    set_axes(axes, threads)
+    shade_oversubscription(axes, threads, cores_of(results))
+    axes.set_title(f"({letter}) {panel.title}\n", fontsize=11, fontweight="bold", loc="left")
+    n = next(iter(rows.values()))[0]["n"]
+    axes.text(0, 1.02, panel.what.format(n=n), transform=axes.transAxes, fontsize=9, color="#444444")
+    handles = [handle for handle in limits if handle]
+    if handles:
+        axes.legend(
+            handles=handles,
+            title="the machine's own limits",
+            loc="upper left",
+            bbox_to_anchor=(0, -0.13),
+            ncols=2,
+            fontsize=8,
+            title_fontsize=8,
+            frameon=False,
+            alignment="left",
+            borderaxespad=0,
+        )
+
+
+def head(figure, title, results, note=""):
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
+    figure.supxlabel(note + machine_line(results), x=0.01, ha="left", fontsize=8, color="#666666")
+
+
+def scaling_figure(results, title, panels):
+    """A figure of those panels that have rows, or None."""
+    measured = [(panel, rows) for panel in panels if (rows := rows_of(results, "paper", panel.workload))]
+    if not measured:
+        return None
+    figure = Figure(figsize=(2.2 + 4.9 * len(measured), 5.4), layout="constrained")
+    grid = figure.subplots(1, len(measured), squeeze=False)[0]
+    for axes, (panel, rows), letter in zip(grid, measured, "ab"):
+        draw_panel(axes, results, panel, rows, letter)
+    stores = in_order({store for _, rows in measured for store in rows})
+    figure.legend(
+        handles=[Line2D([], [], label=store, **style_of(store).line) for store in stores],
+        loc="outside right center",
+        frameon=False,
+        fontsize=9,
+        title="hollow: not in a file",
+        title_fontsize=8,
+        alignment="left",
+        handlelength=3.2,
+        labelspacing=0.7,
+    )
+    head(figure, title, results)
+    return figure
+
+
+def group_threads(results, group):
+    """The most threads, no more than cores, at which icecore was measured; None if it was not."""
+    counts = [
+        row["threads"]
+        for row in results.rows
+        if row["suite"] == group.suite and row["workload"] in group.workloads and row["store"] == BASE_STORE
+    ]
+    return max((count for count in counts if count <= cores_of(results)), default=min(counts, default=None))
+
+
+def group_rows(results, group, threads):
+    """{workload: {store: row}} of what is beside a row of icecore."""
+    found = {}
+    for workload in group.workloads:
+        if not results.row(group.suite, workload, BASE_STORE, threads):
+            continue
+        stores = in_order({row["store"] for row in results.rows if row["store"] != MACHINE})
+        rows = {
+            store: results.row(group.suite, workload, store, threads)
+            or results.row(group.suite, group.otherwise, store, threads)
+            for store in stores
+        }
+        found[workload] = {store: row for store, row in rows.items() if row}
+    return found
+
+
+def draw_bars(axes, position, rows, stores):
+    base = rows[BASE_STORE]["ops_per_second"]
+    width = 0.86 / len(stores)
+    for index, store in enumerate(stores):
+        if store not in rows:
+            continue
+        row, style = rows[store], style_of(store)
+        ratio = row["ops_per_second"] / base
+        x = position + (index - (len(stores) - 1) / 2) * width
+        axes.bar(
+            x,
+            ratio - 1,
+            width * 0.88,
+            bottom=1,
+            facecolor=style.fill,
+            edgecolor=style.color,
+            linewidth=0.8,
+            hatch=style.hatch,
+            zorder=3,
+        )
+        axes.vlines(x, row["min"] / base, row["max"] / base, color="#333333", linewidth=0.7, zorder=4)
+
+
+def draw_group(axes, group, rows, stores, threads):
+    for position, workload in enumerate(rows):
+        draw_bars(axes, position, rows[workload], stores)
+    axes.axhline(1, color=style_of(BASE_STORE).color, linewidth=2.2, zorder=5)
+    axes.set_yscale("log")
+    set_ratio_ticks(axes)
+    axes.set_xlim(-0.5, len(rows) - 0.5)
+    axes.set_xticks(range(len(rows)), [label(workload, group.unit) for workload in rows], fontsize=9)
+    axes.tick_params(axis="x", length=0)
+    for boundary in range(1, len(rows)):
+        axes.axvline(boundary - 0.5, color="#cccccc", linewidth=0.7)
+    axes.grid(True, axis="y", which="major", color="#dddddd", linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.set_title(f"{group.title} (T = {threads})", fontsize=10, fontweight="bold", loc="left")
+
+
+def label(workload, unit):
+    operation, _, size = workload.rpartition("_")
+    if workload in WORKLOAD_LABELS or not size.isdigit():
+        return WORKLOAD_LABELS.get(workload, workload)
+    return f"{operation}\n{int(size):,} {unit}"
+
+
+def comparison(results, group):
+    """(group, threads, rows) if icecore was measured beside at least one other store, or None."""
+    threads = group_threads(results, group)
+    rows = group_rows(results, group, threads)
+    return (group, threads, rows) if any(len(stores) > 1 for stores in rows.values()) else None
+
+
+def comparisons(results):
+    lines = [[found for group in line if (found := comparison(results, group))] for line in BEYOND]
+    return [line for line in lines if line]
+
+
+def beyond_figure(results):
+    lines = comparisons(results)
+    if not lines:
+        return None
+    all_rows = [rows for line in lines for _, _, rows in line]
+    stores = in_order({store for rows in all_rows for workload in rows for store in rows[workload]})
+    bars = [store for store in stores if store != BASE_STORE]
+    figure = Figure(figsize=(13, 1.2 + 3 * len(lines)), layout="constrained")
+    for subfigure, line in zip(figure.subfigures(len(lines), 1, squeeze=False)[:, 0], lines):
+        widths = [len(rows) for _, _, rows in line]
+        grid = subfigure.subplots(1, len(line), squeeze=False, sharey=True, width_ratios=widths)[0]
+        for axes, (group, threads, rows) in zip(grid, line):
+            draw_group(axes, group, rows, bars, threads)
+        grid[0].set_ylabel(f"speed / {BASE_STORE}'s")
+    figure.legend(
+        handles=[bar_handle(store) for store in stores],
+        loc="outside right center",
+        frameon=False,
+        fontsize=9,
+        title="hatched: not in a file",
+        title_fontsize=8,
+        alignment="left",
+        labelspacing=0.7,
+    )
+    note = BEYOND_NOTE if any(group.otherwise for line in lines for group, _, _ in line) else ""
+    head(figure, f"Beyond the paper: speed as a ratio to {BASE_STORE} (below the line: slower)", results, note)
+    return figure
+
+
+def bar_handle(store):
+    style = style_of(store)
+    if store == BASE_STORE:
+        return Line2D([], [], color=style.color, linewidth=2.2, label=f"{store} (= 1)")
+    return Patch(
+        label=store,
+        facecolor=style.fill,
+        edgecolor=style.color,
+        hatch=style.hatch,
+    )
+
+
+def missing(results):
+    """What the figures would draw and the file does not have."""
+    workloads = {row["workload"] for row in results.rows if row["suite"] == "paper"}
+    limits = {row["workload"] for row in results.rows if row["suite"] == "limits"}
+    panels = [panel for _, *panels in FIGURES.values() for panel in panels]
+    for panel in panels:
+        if panel.workload not in workloads:
+            yield f"paper/{panel.workload}"
+    for name in sorted({limit.workload for panel in panels for limit in panel.limits} - limits):
+        yield f"limits/{name}"
+    for group in (group for line in BEYOND for group in line):
+        if not comparison(results, group):
+            yield f"{group.suite}/{', '.join(group.workloads)} of {BASE_STORE} and another store"
+
+
+def save(figure, folder, name):
+    folder.mkdir(parents=True, exist_ok=True)
+    for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None, "Creator": None})):
+        path = folder / (name + suffix)
+        figure.savefig(path, dpi=150, metadata=metadata)
+        print(path)
+
+
+def draw(results, folder):
+    """Writes the figures; gives how many."""
+    # A reader's own settings must not change the figures; the salt makes the names within an SVG the same each time.
+    matplotlib.rcdefaults()
+    matplotlib.rcParams.update({"svg.hashsalt": "icecore", "hatch.linewidth": 0.6})
+    figures = {name: scaling_figure(results, title, panels) for name, (title, *panels) in FIGURES.items()}
+    figures["beyond"] = beyond_figure(results)
+    drawn = {name: figure for name, figure in figures.items() if figure}
+    for name, figure in drawn.items():
+        save(figure, folder, name)
+    for what in missing(results):
+        print(f"not measured, so not drawn: {what}")
+    return len(drawn)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog="figures", description="Draws the figures of a benchmark run, as PNG and SVG."
+    )
+    parser.add_argument("file", metavar="FILE", help="what bench/run --json FILE wrote")
+    parser.add_argument("--out", metavar="FOLDER", type=Path, default=DEFAULT_FOLDER, help="default: docs/figures")
+    arguments = parser.parse_args()
+    try:
+        drawn = draw(read_results(arguments.file), arguments.out)
+    except (OSError, WrongForm) as error:
+        reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else f"{arguments.file}: {error}"
+        print(f"figures: {reason}", file=sys.stderr)
+        return 2
+    if not drawn:
+        print(f"figures: {arguments.file} has no rows that any figure draws", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

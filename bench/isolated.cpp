@@ -1,0 +1,65 @@
+#include "isolated.hpp"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <exception>
+#include <stdexcept>
+#include <system_error>
+
+namespace icecore::bench {
+namespace {
+
+struct outcome {
+  bool returned;
+  std::array<char, 1024> error;  // what was thrown, cut to size
+};
+
+void record(outcome& result, const char* what) {
+  const std::size_t length = std::min(std::strlen(what), result.error.size() - 1);
+  std::memcpy(result.error.data(), what, length);
+}
+
+[[noreturn]] void work_and_die(unsigned limit_s, const std::function<void()>& work, outcome& result) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGALRM, SIG_DFL);
+  alarm(limit_s);
+  try {
+    work();
+    result.returned = true;
+  } catch (const std::exception& failure) {
+    record(result, failure.what());
+  } catch (...) {
+    record(result, "something that is no exception was thrown");
+  }
+  kill(getpid(), SIGKILL);
+  _exit(1);
+}
+
+}  // namespace
+
+void run_and_kill(unsigned limit_s, const std::function<void()>& work) {
+  const shared_array<outcome> result(1);
+  const pid_t child = fork();
+  if (child < 0) throw std::system_error(errno, std::generic_category(), "cannot make a process");
+  if (child == 0) work_and_die(limit_s, work, result[0]);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) throw std::system_error(errno, std::generic_category(), "cannot wait for a process");
+  }
+  if (result[0].returned) return;
+  if (result[0].error[0] != '\0') throw std::runtime_error(result[0].error.data());
+  const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  if (signal == SIGALRM) throw std::runtime_error(fmt::format("took more than {} s and was stopped", limit_s));
+  throw std::runtime_error(fmt::format("ended by signal {} ({})", signal, strsignal(signal)));
+}
+
+}  // namespace icecore::bench

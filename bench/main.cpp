@@ -1,0 +1,134 @@
+// icecore_bench: icecore beside other stores, on the evaluation of its paper and beyond it.
+//
+// Every repetition of a suite, by one number of threads, on one store, runs in a process of its own (isolated.hpp). All
+// stores take their turns within a repetition, in an order that moves on from one to the next, so that moods of the
+// machine meet all of them.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include "comparison.hpp"
+#include "stores/kinds.hpp"
+
+namespace icecore::bench {
+namespace {
+
+constexpr std::uint64_t n_of_quick_runs = 50'000;
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void list_what_there_is() {
+  std::printf("Suites:\n");
+  for (const auto& s : all_suites()) std::printf("  %-18s %s\n", s.name.c_str(), s.what.c_str());
+  std::printf("\nStores:\n");
+  for (const auto& k : all_kinds()) std::printf("  %-18s %s\n", k.name.c_str(), k.configuration.c_str());
+}
+
+template <class T>
+std::vector<std::string> names_of(const std::vector<T>& all) {
+  std::vector<std::string> names;
+  for (const auto& one : all) names.push_back(one.name);
+  return names;
+}
+
+/// Those of `all` whose names were given, in the order of `all`; all of them if none was.
+template <class T>
+std::vector<const T*> chosen_of(const std::vector<T>& all, const std::vector<std::string>& names) {
+  std::vector<const T*> chosen;
+  for (const auto& one : all) {
+    if (names.empty() || std::ranges::find(names, one.name) != names.end()) chosen.push_back(&one);
+  }
+  return chosen;
+}
+
+/// Whole or not at all: a run that is killed leaves the file of the repetition before.
+void write_json(const comparison& measured, const std::string& path) {
+  const std::string unfinished = path + ".unfinished";
+  std::ofstream out(unfinished);
+  out << measured.to_json().dump(2) << '\n';
+  out.close();
+  if (!out) throw std::runtime_error("cannot write " + unfinished);
+  std::filesystem::rename(unfinished, path);
+}
+
+int compare(const comparison_settings& chosen, const std::string& json_path) {
+  std::signal(SIGINT, [](int) { interrupted = 1; });
+  comparison measured(chosen);
+  measured.measure([] { return interrupted != 0; },
+                   [&] {
+                     if (!json_path.empty()) write_json(measured, json_path);
+                   });
+  measured.print();
+  if (interrupted != 0) {
+    std::fprintf(stderr, "icecore_bench: interrupted; shown are the repetitions that were whole.\n");
+    return 128 + SIGINT;
+  }
+  return measured.failed() ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace icecore::bench
+
+int main(int argc, char** argv) {
+  using namespace icecore::bench;
+  CLI::App app{"Measures icecore beside other stores: the evaluation of its paper, and more."};
+  comparison_settings chosen;
+  std::vector<std::string> suites = {"paper"};
+  std::vector<std::string> stores;
+  std::string json_path;
+  bool quick = false;
+  bool list = false;
+  auto suite_names = names_of(all_suites());
+  suite_names.emplace_back("all");
+  app.add_option("--suite", suites, "What is measured: suites, or all")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::IsMember(suite_names));
+  app.add_option("--stores", stores, "Only these stores")->delimiter(',')->check(CLI::IsMember(names_of(all_kinds())));
+  app.add_option("--threads", chosen.threads, "Numbers of threads; more than there are cores are marked")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  auto* n_option = app.add_option("--n", chosen.n, "Size of the problems: N of the paper")
+                       ->capture_default_str()
+                       ->check(CLI::Range(std::uint64_t{1000}, std::uint64_t{1'000'000'000}));
+  app.add_option("--repetitions", chosen.repetitions, "Repetitions, of which the median is taken")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  app.add_flag("--quick", quick, "N = 50,000: minutes instead of hours")->excludes(n_option);
+  app.add_option("--folder", chosen.folder, "Where stores lie: they are removed after each run")
+      ->capture_default_str()
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--sync-folder", chosen.sync_folder, "A folder on the device whose syncs are measured")
+      ->capture_default_str()
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--time-limit", chosen.limit_s, "Seconds after which a store is given up in a suite")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1'000'000));
+  app.add_option("--json", json_path, "Write the figures to this file, after each repetition");
+  app.add_flag("--list", list, "List suites, and stores with their configurations");
+  app.footer(
+      "Examples:\n"
+      "  icecore_bench --suite paper --threads 1,2 --json paper.json\n"
+      "  icecore_bench --suite all --quick\n"
+      "  icecore_bench --suite depth,mixed --stores icecore-none,LMDB --n 100000");
+  CLI11_PARSE(app, argc, argv);
+  if (list) {
+    list_what_there_is();
+    return 0;
+  }
+  if (quick) chosen.n = n_of_quick_runs;
+  if (std::ranges::find(suites, "all") != suites.end()) suites.clear();
+  chosen.suites = chosen_of(all_suites(), suites);
+  chosen.stores = chosen_of(all_kinds(), stores);
+  try {
+    return compare(chosen, json_path);
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "icecore_bench: %s\n", failure.what());
+    return 1;
+  }
+}

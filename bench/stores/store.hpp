@@ -1,0 +1,158 @@
+// What the benchmark asks of a store: the operations of the papers' multi-version ordered map, as bytes.
+//
+// An adaptor is one file, <store>.cpp, that implements `store` and `session` and adds a `store_kind` to the list in
+// kinds.hpp. Versions begin at 1; a write belongs to the version that is current when it happens, and tag() makes the
+// next one current. Stores without versions of their own keep (key, version) pairs: see composite_key.hpp.
+//
+// Threads: a store is shared by all, a session belongs to one thread. Errors: any exception; it ends the run of this
+// store and is shown. Lifetime: sessions end before their store.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace icecore::bench {
+
+using version = std::uint64_t;
+
+/// One change of a key, as history() tells it. Histories are only asked of stores whose values have 8 bytes.
+struct recorded_change {
+  bench::version version;
+  std::optional<std::uint64_t> value;  ///< empty: removed
+  friend bool operator==(const recorded_change&, const recorded_change&) = default;
+};
+
+/// The pairs of a snapshot in key order, copied into columns of fixed-size keys and values.
+class pair_columns {
+ public:
+  pair_columns(std::size_t capacity, std::size_t key_size, std::size_t value_size)
+      : key_size_(key_size),
+        value_size_(value_size),
+        capacity_(capacity),
+        keys_(capacity * key_size),
+        values_(capacity * value_size) {}
+
+  void clear() noexcept { count_ = 0; }
+  void add(std::string_view key, std::string_view value) {
+    if (count_ == capacity_ || key.size() != key_size_ || value.size() != value_size_) {
+      throw std::runtime_error("a snapshot with too many pairs, or with sizes nobody wrote");
+    }
+    std::memcpy(&keys_[count_ * key_size_], key.data(), key_size_);
+    std::memcpy(&values_[count_ * value_size_], value.data(), value_size_);
+    ++count_;
+  }
+  void set_count(std::size_t count) noexcept { count_ = count; }  ///< for who wrote into the columns by himself
+
+  [[nodiscard]] std::size_t count() const noexcept { return count_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+  [[nodiscard]] std::size_t key_size() const noexcept { return key_size_; }
+  [[nodiscard]] std::size_t value_size() const noexcept { return value_size_; }
+  [[nodiscard]] char* keys() noexcept { return keys_.data(); }
+  [[nodiscard]] char* values() noexcept { return values_.data(); }
+  [[nodiscard]] std::string_view key(std::size_t i) const { return {&keys_[i * key_size_], key_size_}; }
+  [[nodiscard]] std::string_view value(std::size_t i) const { return {&values_[i * value_size_], value_size_}; }
+
+ private:
+  std::size_t key_size_, value_size_, capacity_, count_ = 0;
+  std::vector<char> keys_, values_;
+};
+
+/// A value of 8 bytes as a number, in the machine's byte order.
+[[nodiscard]] inline std::uint64_t number_of(std::string_view value) {
+  if (value.size() != sizeof(std::uint64_t)) throw std::runtime_error("a value of another size than was written");
+  std::uint64_t number = 0;
+  std::memcpy(&number, value.data(), sizeof(number));
+  return number;
+}
+
+/// What one thread does with a store.
+class session {
+ public:
+  session() = default;
+  virtual ~session() = default;
+  session(const session&) = delete;
+  session& operator=(const session&) = delete;
+
+  /// Each returns the version it belongs to. A remove is of a key that is there.
+  virtual version insert(std::string_view key, std::string_view value) = 0;
+  virtual version remove(std::string_view key) = 0;
+  /// Closes the current version, for all threads.
+  virtual void tag() = 0;
+  /// After the last write of a phase: what was gathered is committed. Timed.
+  virtual void commit() {}
+
+  /// The value of `key` at `at`. The view is valid until the next call.
+  virtual std::optional<std::string_view> find(std::string_view key, version at) = 0;
+
+  /// For values of 8 bytes; `out` has as many places as `keys` and `at`.
+  virtual void find_many(std::span<const std::string_view> keys, std::span<const version> at,
+                         std::span<std::optional<std::uint64_t>> out) {
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const auto value = find(keys[i], at[i]);
+      out[i] = value ? std::optional(number_of(*value)) : std::nullopt;
+    }
+  }
+
+  /// Appends all changes of `key` to `out`, newest first.
+  virtual void history(std::string_view key, std::vector<recorded_change>& out) = 0;
+
+  /// Fills `out`, which is empty, with all pairs at `at`. `threads` is more than 1 only if the kind can use them.
+  virtual void extract(version at, pair_columns& out, unsigned threads) = 0;
+};
+
+class store {
+ public:
+  store() = default;
+  virtual ~store() = default;
+  store(const store&) = delete;
+  store& operator=(const store&) = delete;
+
+  /// Called in the thread that will use the session, while others do the same.
+  virtual std::unique_ptr<session> new_session() = 0;
+  /// The version a write now belongs to.
+  [[nodiscard]] virtual version clock() const = 0;
+  /// Of a store that is open, for the report; 0: not known.
+  [[nodiscard]] virtual std::uint64_t index_bytes() const { return 0; }
+};
+
+/// The clock of stores that have none of their own, counted in memory: a store made for use would have to keep it.
+class version_clock {
+ public:
+  [[nodiscard]] version now() const noexcept { return now_.load(std::memory_order_acquire); }
+  void tag() noexcept { now_.fetch_add(1, std::memory_order_acq_rel); }
+
+ private:
+  std::atomic<version> now_{1};
+};
+
+/// How to make a store.
+struct opening {
+  std::filesystem::path folder;    ///< of this store alone; empty for a new store, else what a killed process left
+  unsigned threads = 1;            ///< that will use it, or that recover it
+  std::uint64_t records = 0;       ///< that will be written, about
+  std::size_t key_size = 8;        ///< of every key
+  std::size_t value_size = 8;      ///< of every value
+
+  [[nodiscard]] std::uint64_t record_bytes() const noexcept { return key_size + value_size; }
+};
+
+struct store_kind {
+  std::string name;           ///< as the papers and the figures call it
+  std::string configuration;  ///< how it was configured, in a sentence, for the documentation
+  bool survives_kill;         ///< a process that opens the same folder finds what a killed one left
+  bool parallel_extract;      ///< extract() uses more threads than one
+  std::function<std::unique_ptr<store>(const opening&)> open;  ///< makes it, or opens it again
+};
+
+}  // namespace icecore::bench

@@ -1,0 +1,367 @@
+#!/usr/bin/env python3
+"""Sets the results of a benchmark run beside what icecore must reach, as Markdown.
+
+    bench/targets.py FILE [--all]
+
+FILE is what `bench/run --json FILE` wrote. Prints one line for each target: what is required of 1 and of 2 threads,
+what was measured, and whether that reaches it. --all prints every measured row as well, with its spread and its ratio
+to icecore-none. Exits with 0 whatever was reached, and with 2 if FILE cannot be read or has the wrong form.
+
+Needs Python 3.9 or newer and nothing else.
+"""
+
+import argparse
+import json
+import math
+import sys
+from dataclasses import dataclass
+from typing import Optional, Union
+
+THREADS = (1, 2)
+KEYS = 1_000_000  # the N that the targets are set for
+BASE_STORE = "icecore-none"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A rate of the run: the best of some stores, which are one store's variants."""
+
+    workload: str
+    stores: tuple[str, ...]
+    threads: Optional[int] = None  # None: as many as the target's column
+    field: str = "ops_per_second"
+
+
+@dataclass(frozen=True)
+class Published:
+    """Rates by number of threads that were measured elsewhere, with N = KEYS."""
+
+    rates: dict[int, float]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Required of subject / rival, or of the subject itself where there is no rival, by number of threads."""
+
+    what: str
+    against: str
+    subject: Measured
+    rival: Union[Measured, Published, None]
+    required: dict[int, float]
+    at_most: bool = False
+
+
+NONE = ("icecore-none",)
+OPERATION = ("icecore-operation",)
+LMDB = ("LMDB", "LMDB-batch")
+ROCKSDB = ("RocksDB",)
+SQLITE = ("SQLiteReg",)
+LOCKED_MAP = ("LockedMap",)
+ABSL = ("absl",)
+
+
+def against(what, workload, ours, *rivals):
+    """The targets of one workload; a rival is (stores, required of 1 thread, of 2 threads)."""
+    return tuple(
+        Target(what, stores[0], Measured(workload, ours), Measured(workload, stores), {1: one, 2: two})
+        for stores, one, two in rivals
+    )
+
+
+def against_published(workload, required, rates):
+    return Target(
+        f"{workload}, operation",
+        "published PSkipList",
+        Measured(workload, OPERATION),
+        Published(dict(zip(THREADS, rates))),
+        dict(zip(THREADS, required)),
+    )
+
+
+TARGETS = (
+    *against("insert, none", "insert", NONE, (LMDB, 2.8, 4), (ROCKSDB, 15, 22), (SQLITE, 38, 100)),
+    *against("insert, operation", "insert", OPERATION, (LMDB, 2.3, 3.7), (ROCKSDB, 13, 20), (SQLITE, 32, 90)),
+    *against("insert, none", "insert", NONE, (ABSL, 1.1, 3.0)),
+    *against("remove, operation", "remove", OPERATION, (LMDB, 4.5, 7), (ROCKSDB, 15, 25)),
+    *against("find at a version", "find", NONE, (LMDB, 2.3, 2.2), (ROCKSDB, 13, 14), (LOCKED_MAP, 2.8, 8)),
+    Target("find_many at a version", "LMDB's finds", Measured("find_many", NONE), Measured("find", LMDB), {1: 6, 2: 6}),
+    *against("key history", "history", NONE, (LMDB, 2, 2), (ROCKSDB, 15, 16)),
+    *against("snapshot, each thread its own", "snapshot", NONE, (LMDB, 1.8, 1.8), (ROCKSDB, 9, 9)),
+    Target(
+        "one snapshot by 2 threads",
+        "by 1 thread",
+        Measured("one_snapshot", NONE),
+        Measured("one_snapshot", NONE, threads=1),
+        {2: 1.7},
+    ),
+    Target(
+        "insert, none: cost of operation durability",
+        "icecore-operation",
+        Measured("insert", NONE),
+        Measured("insert", OPERATION),
+        {1: 1.25, 2: 1.25},
+        at_most=True,
+    ),
+    *against("reopen after kill, operation", "reopen", OPERATION, (ROCKSDB, 5, 8)),
+    Target(
+        "file bytes a key, operation",
+        "–",
+        Measured("insert_more", OPERATION, field="bytes_per_key"),
+        None,
+        {1: 110},
+        at_most=True,
+    ),
+    # The design's budgets give these as M/s and, for snapshots by each of T threads and for reopening, as seconds.
+    against_published("insert", (30, 32), (0.11e6, 0.17e6)),
+    against_published("find", (7, 7), (0.38e6, 0.82e6)),
+    against_published("snapshot", (30, 25), (1 / 1.2, 2 / 1.15)),
+    against_published("reopen", (10, 15), (1 / 2.2, 1 / 2.0)),
+)
+
+
+class WrongForm(ValueError):
+    """A file that is no result of a benchmark run; the message says what is wrong with it."""
+
+
+class Results:
+    """A run's rows, each found by its suite, workload, store and number of threads."""
+
+    def __init__(self, document):
+        self.version = document.get("icecore", "of unknown version")
+        self.machine = document["machine"]
+        self.failures = document.get("failures", [])
+        self.rows = document["rows"]
+        self._by_key = {}
+        for index, row in enumerate(self.rows):
+            key = tuple(row[field] for field in ("suite", "workload", "store", "threads"))
+            if key in self._by_key:
+                raise WrongForm(f"rows[{index}] is the second one of {'/'.join(map(str, key))} threads")
+            self._by_key[key] = row
+
+    def row(self, suite, workload, store, threads):
+        return self._by_key.get((suite, workload, store, threads))
+
+    def keys(self):
+        """N: the number of keys that the paper's phases worked on, or None."""
+        counts = {r["n"] for r in self.rows if r["suite"] == "paper" and r["workload"] in ("insert", "find")}
+        return counts.pop() if len(counts) == 1 else None
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+
+
+def is_count(value):
+    return is_number(value) and isinstance(value, int)
+
+
+def is_name(value):
+    return isinstance(value, str) and value != ""
+
+
+ROW_FIELDS = (
+    *((name, is_name, "a name", True) for name in ("suite", "workload", "store")),
+    *((name, is_count, "a whole number above 0", True) for name in ("threads", "n", "repetitions")),
+    *((name, is_number, "a number above 0", True) for name in ("ops_per_second", "min", "max")),
+    ("bytes_per_key", is_number, "a number above 0", False),
+    ("unit", is_name, "a name", False),
+    ("oversubscribed", lambda value: isinstance(value, bool), "true or false", False),
+)
+FAILURE_FIELDS = tuple((name, is_name, "a name", True) for name in ("suite", "store", "what")) + (
+    ("threads", is_count, "a whole number above 0", True),
+)
+
+
+def check_fields(where, value, fields):
+    if not isinstance(value, dict):
+        raise WrongForm(f"{where} is not an object")
+    for name, fits, expected, required in fields:
+        if name not in value:
+            if required:
+                raise WrongForm(f"{where}: '{name}' is missing")
+        elif not fits(value[name]):
+            raise WrongForm(f"{where}: '{name}' is {json.dumps(value[name])}, not {expected}")
+
+
+def check(document):
+    """Throws WrongForm unless the document is what the benchmark program writes."""
+    fields = (
+        ("icecore", is_name, "a version", False),
+        ("machine", lambda value: isinstance(value, dict), "an object", True),
+        ("rows", lambda value: isinstance(value, list), "a list", True),
+        ("failures", lambda value: isinstance(value, list), "a list", False),
+    )
+    check_fields("the document", document, fields)
+    check_fields("machine", document["machine"], [("threads", is_count, "a whole number above 0", False)])
+    for index, row in enumerate(document["rows"]):
+        check_fields(f"rows[{index}]", row, ROW_FIELDS)
+        if not row["min"] <= row["ops_per_second"] <= row["max"]:
+            raise WrongForm(f"rows[{index}]: 'ops_per_second' is not between 'min' and 'max'")
+    for index, failure in enumerate(document.get("failures", [])):
+        check_fields(f"failures[{index}]", failure, FAILURE_FIELDS)
+
+
+def read_results(path):
+    """Throws OSError if the file cannot be read and WrongForm if it is no result of a run."""
+    with open(path, encoding="utf-8") as file:
+        try:
+            document = json.load(file)
+        except ValueError as error:
+            raise WrongForm(f"not JSON: {error}") from None
+    check(document)
+    return Results(document)
+
+
+def best_row(results, measured, threads):
+    found = [results.row("paper", measured.workload, store, measured.threads or threads) for store in measured.stores]
+    found = [row for row in found if row is not None and measured.field in row]
+    return max(found, key=lambda row: row[measured.field], default=None)
+
+
+def rival_rate(results, rival, threads):
+    """(rate, name of the variant that it is of), or None."""
+    if rival is None:
+        return 1, ""
+    if isinstance(rival, Published):
+        return rival.rates[threads], ""
+    row = best_row(results, rival, threads)
+    return row and (row[rival.field], row["store"] if len(rival.stores) > 1 else "")
+
+
+def judge(results, target, threads):
+    """(required, measured, verdict) of a target's column, as texts."""
+    required = target.required.get(threads)
+    if required is None:
+        return "–", "–", "–"
+    wanted = f"{'≤' if target.at_most else '≥'} {required:g}"
+    subject = best_row(results, target.subject, threads)
+    rival = rival_rate(results, target.rival, threads)
+    if subject is None or rival is None:
+        return wanted, "–", "not measured"
+    ratio = subject[target.subject.field] / rival[0]
+    measured = significant(ratio) + (f" ({rival[1]})" if rival[1] else "")
+    if isinstance(target.rival, Published) and results.keys() != KEYS:
+        return wanted, measured, "other N"
+    reached = ratio <= required if target.at_most else ratio >= required
+    return wanted, measured, "reached" if reached else "**not reached**"
+
+
+def significant(value):
+    """Three significant digits, and all digits before the point."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}".rstrip(".")
+
+
+def scaled(value):
+    for factor, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if value >= factor:
+            return significant(value / factor) + letter
+    return significant(value)
+
+
+def escaped(text):
+    return str(text).replace("|", "\\|").replace("\n", " ")
+
+
+def table(header, rows):
+    yield "| " + " | ".join(header) + " |"
+    yield "|" + "---|" * len(header)
+    for row in rows:
+        yield "| " + " | ".join(map(escaped, row)) + " |"
+
+
+def describe_run(results):
+    machine = results.machine
+    parts = [str(machine.get("processor", "an unnamed processor"))]
+    parts += [f"{machine['threads']} threads"] if "threads" in machine else []
+    parts += [str(machine[name]) for name in ("kernel", "folder") if name in machine]
+    yield f"icecore {results.version} on {', '.join(parts)}."
+
+
+def caveats(results):
+    keys = results.keys()
+    if keys != KEYS:
+        measured = f"this run's is {keys:,}" if keys else "this run does not say its own"
+        yield f"The targets are set for N = {KEYS:,}; {measured}."
+    if results.machine.get("threads", max(THREADS)) < max(THREADS):
+        yield f"This machine runs {results.machine['threads']} thread at a time: the column T = 2 shares it."
+    yield (
+        "Ratios are speed over rival's speed. Figures of the published PSkipList are absolute ones of another run, on "
+        f"the design's machine with N = {KEYS:,}, and are not scaled to this machine."
+    )
+
+
+def describe_failures(results):
+    if results.failures:
+        yield "\nFailed:\n"
+        for failure in results.failures:
+            yield "- {suite}, {store}, T = {threads}: {what}".format(**failure)
+
+
+def target_table(results):
+    header = ["", "against"]
+    for threads in THREADS:
+        header += [f"T = {threads}: required", "measured", ""]
+    rows, verdicts = [], []
+    for target in TARGETS:
+        columns = [judge(results, target, threads) for threads in THREADS]
+        rows.append([target.what, target.against, *(text for column in columns for text in column)])
+        verdicts += [column[2] for column in columns if column[2] != "–"]
+    yield from table(header, rows)
+    yield f"\n{verdicts.count('reached')} of {len(verdicts)} reached, {verdicts.count('not measured')} not measured."
+
+
+def row_line(results, row):
+    base = results.row(row["suite"], row["workload"], BASE_STORE, row["threads"])
+    median = row["ops_per_second"]
+    return (
+        row["store"],
+        f"{row['threads']}{' *' if row.get('oversubscribed') else ''}",
+        f"{row['n']:,}",
+        scaled(median),
+        row.get("unit", "operations/s"),
+        f"{100 * (row['min'] / median - 1):+.1f} … {100 * (row['max'] / median - 1):+.1f} %",
+        significant(median / base["ops_per_second"]) if base else "–",
+    )
+
+
+def all_rows(results):
+    header = ("store", "T", "n", "median", "unit", "min … max", f"ratio to {BASE_STORE}")
+    groups = {}
+    for row in results.rows:
+        groups.setdefault((row["suite"], row["workload"]), []).append(row)
+    for (suite, workload), rows in groups.items():
+        yield f"\n### {suite} / {workload}\n"
+        ordered = sorted(rows, key=lambda row: row["threads"])
+        yield from table(header, [row_line(results, row) for row in ordered])
+    if any(row.get("oversubscribed") for row in results.rows):
+        yield "\n\\* more threads than the machine has cores"
+
+
+def report(results, with_all_rows):
+    yield from describe_run(results)
+    for caveat in caveats(results):
+        yield "\n" + caveat
+    yield ""
+    yield from target_table(results)
+    yield from describe_failures(results)
+    if with_all_rows:
+        yield from all_rows(results)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Sets a benchmark run's results beside what icecore must reach.")
+    parser.add_argument("file", metavar="FILE", help="what bench/run --json FILE wrote")
+    parser.add_argument("--all", action="store_true", help="print every measured row as well")
+    arguments = parser.parse_args()
+    try:
+        results = read_results(arguments.file)
+    except (OSError, WrongForm) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        print(f"targets: {arguments.file}: {reason}", file=sys.stderr)
+        return 2
+    print("\n".join(report(results, arguments.all)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,315 @@
+"""The reports of a benchmark run say what was measured: its figures, and which targets it reached.
+
+The figures' tests need matplotlib and are skipped without it.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[2] / "bench"
+sys.path.insert(0, str(BENCH))
+
+import targets  # noqa: E402
+
+STORES = (
+    *("icecore-none", "icecore-tag", "icecore-operation", "ESkipList", "PSkipList", "LockedMap", "absl"),
+    *("SQLiteReg", "SQLiteMem", "LMDB", "LMDB-batch", "RocksDB", "LevelDB", "WiredTiger", "BerkeleyDB"),
+)
+PAPER = ("insert", "remove", "insert_more", "history", "find", "snapshot", "reopen", "find_after_reopen")
+LIMITS = ("random_access_4k_pages", "read_bandwidth", "flush_and_fence", "fetch_add")
+
+
+def row(suite, workload, store, threads, rate, n=1_000_000, **more):
+    fields = {"suite": suite, "workload": workload, "store": store, "threads": threads, "n": n, "repetitions": 5}
+    return {**fields, "ops_per_second": rate, "min": rate * 0.9, "max": rate * 1.2, **more}
+
+
+def document(stores=STORES, threads=(1, 2, 4)):
+    """A run in which icecore is 1,000 times as fast as every other store, and 10 bytes a key small."""
+    rows = []
+    for count in threads:
+        for store in stores:
+            fast = store.startswith("icecore")
+            rate = (1e8 if fast else 1e5) * count
+            rows += [row("paper", workload, store, count, rate) for workload in PAPER]
+            rows += [row("paper", name, store, count, rate) for name in ("find_many", "one_snapshot") if fast]
+            rows.append(row("sequential", "insert", store, count, rate))
+        rows += [row("limits", name, "machine", count, 1e9, unit="1/s") for name in LIMITS]
+    for each in rows:
+        if each["threads"] > 2:
+            each["oversubscribed"] = True
+        if each["workload"] == "insert_more":
+            each["bytes_per_key"] = 10.5
+    return {"icecore": "0.1.0", "machine": {"processor": "a test", "threads": 2}, "rows": rows, "failures": []}
+
+
+def change(run, fields, **changes):
+    """Changes the rows that have these fields, and keeps each row's spread around its median."""
+    changed = [each for each in run["rows"] if fields.items() <= each.items()]
+    assert changed
+    for each in changed:
+        each.update(changes)
+        each["min"], each["max"] = each["ops_per_second"] * 0.9, each["ops_per_second"] * 1.2
+    return run
+
+
+def without(run, **fields):
+    kept = [each for each in run["rows"] if not fields.items() <= each.items()]
+    assert len(kept) < len(run["rows"])
+    return {**run, "rows": kept}
+
+
+def only(run, workload):
+    """The run's rows of one workload, and the machine's limits."""
+    return {**run, "rows": [each for each in run["rows"] if each["workload"] == workload or each["store"] == "machine"]}
+
+
+def run_script(script, *arguments):
+    command = [sys.executable, "-B", str(BENCH / script), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(content):
+        path = tmp_path / "run.json"
+        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def report(written):
+    def run(content, *options):
+        done = run_script("targets.py", written(content), *options)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    return run
+
+
+def cells(text, what, against):
+    """(required, measured, verdict) of the line's two columns."""
+    found = [line.split(" | ") for line in text.splitlines() if line.startswith(f"| {what} | {against} | ")]
+    assert len(found) == 1, (what, against)
+    parts = [part.strip(" |") for part in found[0]]
+    return tuple(parts[2:5]), tuple(parts[5:8])
+
+
+def verdicts(text):
+    return re.findall(r"\| (reached|\*\*not reached\*\*|not measured|other N) (?=\|)", text)
+
+
+def test_a_run_that_leads_everywhere_reaches_every_target(report):
+    text = report(document())
+    required = sum(len(target.required) for target in targets.TARGETS)
+    assert verdicts(text) == ["reached"] * required
+    assert f"{required} of {required} reached, 0 not measured." in text
+
+
+def test_a_target_names_what_is_required_and_what_was_measured(report):
+    one, two = cells(report(document()), "insert, none", "SQLiteReg")
+    assert one == ("≥ 38", "1,000", "reached")
+    assert two == ("≥ 100", "1,000", "reached")
+
+
+def test_a_rate_below_its_target_is_not_reached_in_its_column_alone(report):
+    run = document()
+    change(run, {"suite": "paper", "workload": "insert", "store": "RocksDB", "threads": 2}, ops_per_second=2e8 / 21.9)
+    text = report(run)
+    one, two = cells(text, "insert, none", "RocksDB")
+    assert one[2] == "reached" and two == ("≥ 22", "21.9", "**not reached**")
+    assert verdicts(text).count("**not reached**") == 1
+
+
+def test_a_ratio_that_is_exactly_the_target_reaches_it(report):
+    run = document()
+    change(run, {"suite": "paper", "workload": "history", "store": "RocksDB", "threads": 2}, ops_per_second=2e8 / 16)
+    assert cells(report(run), "key history", "RocksDB")[1] == ("≥ 16", "16.0", "reached")
+
+
+@pytest.mark.parametrize("faster", ["LMDB", "LMDB-batch"])
+def test_a_rival_counts_at_its_best_variant(report, faster):
+    run = change(document(), {"suite": "paper", "workload": "find", "store": faster}, ops_per_second=9e7)
+    text = report(run)
+    assert cells(text, "find at a version", "LMDB")[0] == ("≥ 2.3", f"1.11 ({faster})", "**not reached**")
+    assert cells(text, "find_many at a version", "LMDB's finds")[0][2] == "**not reached**"
+
+
+def test_operation_durability_may_cost_only_so_much(report):
+    run = change(
+        document(),
+        {"suite": "paper", "workload": "insert", "store": "icecore-operation", "threads": 1},
+        ops_per_second=1e8 / 1.3,
+    )
+    one, two = cells(report(run), "insert, none: cost of operation durability", "icecore-operation")
+    assert one == ("≤ 1.25", "1.30", "**not reached**") and two == ("≤ 1.25", "1.00", "reached")
+
+
+def test_a_file_may_take_only_so_many_bytes_a_key(report):
+    what = ("file bytes a key, operation", "–")
+    assert cells(report(document()), *what)[0] == ("≤ 110", "10.5", "reached")
+    run = change(document(), {"workload": "insert_more", "store": "icecore-operation"}, bytes_per_key=110.4)
+    assert cells(report(run), *what)[0] == ("≤ 110", "110", "**not reached**")
+
+
+def test_one_snapshot_by_two_threads_is_compared_with_one_thread(report):
+    run = change(document(), {"workload": "one_snapshot", "threads": 2}, ops_per_second=1.6e8)
+    one, two = cells(report(run), "one snapshot by 2 threads", "by 1 thread")
+    assert one == ("–", "–", "–") and two == ("≥ 1.7", "1.60", "**not reached**")
+
+
+def test_published_rates_are_absolute_and_of_their_own_number_of_keys(report):
+    run = change(document(), {"workload": "snapshot", "store": "icecore-operation", "threads": 2}, ops_per_second=40)
+    assert cells(report(run), "snapshot, operation", "published PSkipList")[1] == ("≥ 25", "23.0", "**not reached**")
+    for each in run["rows"]:
+        each["n"] //= 10
+    text = report(run)
+    assert cells(text, "snapshot, operation", "published PSkipList")[1][2] == "other N"
+    assert "set for N = 1,000,000; this run's is 100,000" in text
+
+
+def test_a_target_without_its_rows_is_not_measured(report):
+    text = report(without(document(), store="RocksDB"))
+    assert {line.split(" | ")[1] for line in text.splitlines() if "| not measured |" in line} == {"RocksDB"}
+    assert cells(text, "insert, none", "RocksDB") == (("≥ 15", "–", "not measured"), ("≥ 22", "–", "not measured"))
+    one, two = cells(report(without(document(), threads=2)), "insert, none", "LMDB")
+    assert one[2] == "reached" and two[2] == "not measured"
+    assert set(verdicts(report({"machine": {}, "rows": []}))) == {"not measured"}
+
+
+def test_failures_of_the_run_are_told(report):
+    run = document()
+    run["failures"] = [{"suite": "depth", "store": "SQLiteReg", "threads": 2, "what": "a wrong answer"}]
+    assert "- depth, SQLiteReg, T = 2: a wrong answer\n" in report(run)
+
+
+def test_all_prints_each_row_with_its_spread_and_ratio(report):
+    text = report(document(), "--all")
+    assert "### sequential / insert" in text and "### limits / fetch_add" in text
+    assert "| absl | 4 * | 1,000,000 | 400 k | operations/s | -10.0 … +20.0 % | 0.00100 |" in text
+    assert "| machine | 1 | 1,000,000 | 1.00 G | 1/s | -10.0 … +20.0 % | – |" in text
+    assert "###" not in report(document())
+
+
+def damaged(field, value):
+    run = document()
+    run["rows"][3][field] = value
+    return run
+
+
+MALFORMED = [
+    ("{", "not JSON"),
+    ([], "the document is not an object"),
+    ({"machine": {}}, "'rows' is missing"),
+    ({"rows": []}, "'machine' is missing"),
+    ({"machine": {}, "rows": {}}, "'rows' is {}, not a list"),
+    ({"machine": {}, "rows": [7]}, "rows[0] is not an object"),
+    ({"machine": {"threads": "two"}, "rows": []}, "machine: 'threads' is \"two\", not a whole number above 0"),
+    ({"machine": {}, "rows": [], "failures": ["all"]}, "failures[0] is not an object"),
+    ({"machine": {}, "rows": [{"suite": "paper"}]}, "rows[0]: 'workload' is missing"),
+    (damaged("ops_per_second", 0), "rows[3]: 'ops_per_second' is 0, not a number above 0"),
+    (damaged("ops_per_second", float("nan")), "rows[3]: 'ops_per_second' is NaN, not a number above 0"),
+    (damaged("max", float("inf")), "rows[3]: 'max' is Infinity, not a number above 0"),
+    (damaged("threads", True), "rows[3]: 'threads' is true, not a whole number above 0"),
+    (damaged("min", 1e12), "rows[3]: 'ops_per_second' is not between 'min' and 'max'"),
+    (damaged("workload", "insert"), "rows[3] is the second one of paper/insert/icecore-none/1 threads"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), MALFORMED, ids=[message for _, message in MALFORMED])
+def test_a_file_of_wrong_form_is_refused_by_what_is_wrong(written, content, message):
+    done = run_script("targets.py", written(content))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("targets: ") and message in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    done = run_script("targets.py", tmp_path / "none.json")
+    assert done.returncode == 2
+    assert done.stderr == f"targets: {tmp_path / 'none.json'}: No such file or directory\n"
+
+
+@pytest.fixture
+def draw(written, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path / "matplotlib"))
+
+    def run(content, folder="figures"):
+        return run_script("figures.py", written(content), "--out", tmp_path / folder), tmp_path / folder
+
+    return run
+
+
+FIGURES = ("figure2", "figure3", "figure4", "figure5", "beyond")
+KEPT_IN_NO_FILE = {"ESkipList", "LockedMap", "absl", "SQLiteMem"}
+
+
+def test_every_figure_is_drawn_with_every_store(draw):
+    run = document()
+    for store in KEPT_IN_NO_FILE:
+        for workload in ("reopen", "find_after_reopen"):
+            run = without(run, workload=workload, store=store)
+    done, folder = draw(run)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {path.name for path in folder.iterdir()} == {name + end for name in FIGURES for end in (".png", ".svg")}
+    for name in FIGURES:
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG\r\n")
+        drawing = (folder / f"{name}.svg").read_text(encoding="utf-8")
+        shown = {store for store in STORES if re.search(rf"<!-- {store}( \(= 1\))? -->", drawing)}
+        assert shown == set(STORES) - (KEPT_IN_NO_FILE if name == "figure5" else set())
+
+
+def test_a_run_is_always_drawn_as_the_same_bytes(draw):
+    run = only(document(), "insert")
+    (_, first), (_, second) = draw(run, "first"), draw(run, "second")
+    files = {path.name: path.read_bytes() for path in first.iterdir()}
+    assert set(files) == {name + end for name in ("figure2", "beyond") for end in (".png", ".svg")}
+    assert files == {path.name: path.read_bytes() for path in second.iterdir()}
+
+
+def test_threads_beyond_the_cores_and_the_limits_are_marked(draw):
+    drawing = (draw(only(document(), "remove"))[1] / "figure2.svg").read_text(encoding="utf-8")
+    assert "more threads than cores" in drawing and "one flush and fence" in drawing
+    few = without(only(document(threads=(1, 2)), "remove"), workload="flush_and_fence")
+    done, folder = draw(few, "few")
+    drawing = (folder / "figure2.svg").read_text(encoding="utf-8")
+    assert "more threads than cores" not in drawing and "one flush and fence" not in drawing
+    assert "not measured, so not drawn: limits/flush_and_fence\n" in done.stdout
+
+
+def test_what_was_not_measured_is_left_out_and_said(draw):
+    done, folder = draw({"machine": {}, "rows": [row("paper", "insert", "a new store", 8, 1e6)]})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {path.name for path in folder.iterdir()} == {"figure2.png", "figure2.svg"}
+    assert "<!-- a new store -->" in (folder / "figure2.svg").read_text(encoding="utf-8")
+    for what in ("paper/remove", "paper/snapshot", "mixed/mixed_90, mixed_50 of icecore-none and another store"):
+        assert f"not measured, so not drawn: {what}\n" in done.stdout
+
+
+def test_a_file_without_anything_to_draw_or_of_wrong_form_draws_nothing(draw):
+    done, folder = draw({"machine": {}, "rows": [row("limits", "sync", "machine", 1, 1e4)]})
+    assert done.returncode == 1 and "no rows that any figure draws" in done.stderr and not folder.exists()
+    done, folder = draw({"machine": {}})
+    assert done.returncode == 2 and "'rows' is missing" in done.stderr and not folder.exists()
+
+
+def test_the_seconds_drawn_are_those_of_the_paper():
+    pytest.importorskip("matplotlib")
+    import figures
+
+    threads_8 = {"n": 1000, "threads": 8, "ops_per_second": 50.0}
+    seconds = {
+        panel.workload: figures.work(panel, threads_8) / threads_8["ops_per_second"]
+        for _, *panels in figures.FIGURES.values()
+        for panel in panels
+    }
+    assert seconds["insert"] == seconds["find"] == 1000 / 50  # all operations
+    assert seconds["snapshot"] == 8 / 50  # T at once
+    assert seconds["one_snapshot"] == seconds["reopen"] == 1 / 50
