@@ -73,8 +73,9 @@ struct options {
   /// since. Right only if that writer was dead when the copy was made.
   bool accept_copy = false;
 
-  /// Ask for huge pages for the index. The pool's pages are the file system's matter: a memory file system mounted with
-  /// huge=always gives huge ones by itself.
+  /// Ask for huge pages: for the index, and for a pool on a memory file system, which then grows by multiples of 2 MiB
+  /// (Linux 6.1 or newer; a pool that was made without them keeps small pages). Elsewhere the pool's pages are the file
+  /// system's matter.
   bool huge_pages = true;
 
   /// Of a new store; an existing one keeps what it was created with.

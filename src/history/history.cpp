@@ -30,6 +30,12 @@ version histories::stamp(link l) const noexcept {
   return expected & format::stamp_version_mask;
 }
 
+void histories::stamp_unseen(link fresh) const noexcept {
+  const std::uint64_t word = codec_.encode(clock_->now(), link_offset(fresh) + stamp_offset);
+  // release: as in stamp(); nobody can be stamping it besides
+  at(fresh).header().stamp.store(word, std::memory_order_release);
+}
+
 version histories::stamp_batch(link batch) const noexcept {
   auto& stamp = at(batch).header().stamp;
   // acquire: pairs with the release of stamp_ready, behind which all records of the batch are linked
@@ -141,9 +147,8 @@ bool histories::was_durable_at_opening(link l) const noexcept {
 
 void histories::persist_record(link l) const {
   const record r = at(l);
-  auto& stamp = r.header().stamp;
   // acquire: a set bit means that another thread's flush and fence are done (H5)
-  const std::uint64_t word = stamp.load(std::memory_order_acquire);
+  const std::uint64_t word = r.header().stamp.load(std::memory_order_acquire);
   if ((word & format::stamp_persisted) != 0) return;
   assert(word != 0 && word != format::stamp_ready);
   // Its bit is left as it is: setting it would dirty a page for nothing.
@@ -155,9 +160,7 @@ void histories::persist_record(link l) const {
     persist_->flush(r.address(), r.layout().size());
     persist_->sync();
   }
-  // A store will do: the record is stamped, so that this bit is all that can still change of its word (H4), and whoever
-  // else sets it stores the same. release: H5
-  stamp.store(word | format::stamp_persisted, std::memory_order_release);
+  set_persisted(l);
 }
 
 }  // namespace icecore

@@ -17,7 +17,9 @@
 //   H3. A record not yet seen by a reader of closed version v will be stamped > v. For a stamp is a clock value read
 //       after linking: if the reader's load of the head (sequentially consistent, after the tick that closed v) came
 //       before the link, the clock read comes after the tick. A new key's link is a store into the index, ordered
-//       before the clock read by a fence.
+//       before the clock read by a fence. Where an index makes readers wait from before the clock read until after the
+//       link (a leaf's lock), the clock may be read, and the record stamped, before it is linked: a reader that did not
+//       wait looked before the clock was read.
 //   H4. A stamp, once set, never changes. Every record of a batch carries the stamp of its batch record, which may be
 //       set only once all records of the batch are linked (and under operation durability durable): stamp_ready.
 //   H5. Under operation durability the persisted bit is set only after record and stamp are durable.
@@ -79,7 +81,11 @@ class histories {
   }
 
   /// The record that `entry` shows in closed version `v`: a removal, an insert, or null_link if there was none yet.
-  [[nodiscard]] link find_at(link entry, version v) const noexcept { return find_from(newest(entry), v); }
+  [[nodiscard]] link find_at(link entry, version v) const noexcept {
+    const link l = newest(entry);
+    // The oldest record lies in the entry, which is read already: if it is too new, all are (H1), unread.
+    return l != entry && stamp_of(entry) > v ? null_link : find_from(l, v);
+  }
   /// The same, starting from a record of the entry.
   [[nodiscard]] link find_from(link newest, version v) const noexcept {
     const version stamped = stamp_of(newest);
@@ -98,12 +104,18 @@ class histories {
   /// False, and nothing linked, if `unless_removed` and the newest record is a removal.
   [[nodiscard]] bool link_on_top(link entry, link fresh, std::uint32_t seed, bool unless_removed) const;
 
-  /// Stamps (of a batch: as its batch is stamped) and persists a linked record; returns its version.
-  version complete(link fresh) const {
-    const version v = stamp_of(fresh);
-    sample(fresh);
-    persist_before_return(fresh);
-    return v;
+  /// Stamps a sealed record that nobody else can see yet, while readers who look for it wait (H3).
+  void stamp_unseen(link fresh) const noexcept;
+
+  /// Under operation durability: sends the lines of a sealed and stamped record on their way to the medium.
+  void flush_fresh(link fresh, std::uint64_t bytes) const noexcept {
+    if (persist_on_read_) persist_->flush(at(fresh).address(), bytes);
+  }
+  /// Under operation durability: returns when what flush_fresh() sent is there. May throw errc::poisoned.
+  void await_flushed(link fresh) const {
+    if (!persist_on_read_) return;
+    persist_->sync();
+    set_persisted(fresh);
   }
 
   /// Notes where a deep history's record is (version_samples.hpp). Once a record, after it is stamped.
@@ -140,6 +152,13 @@ class histories {
   void settle(link l) const;
   void add_sample(record r, link l) const noexcept;
   void persist_record(link l) const;
+  /// A store will do: the record is stamped, so that this bit is all that can still change of its word (H4), and
+  /// whoever else sets it stores the same.
+  void set_persisted(link l) const noexcept {
+    auto& stamp = at(l).header().stamp;
+    // relaxed: whoever stamped it had this thread see it; release: H5
+    stamp.store(stamp.load(std::memory_order_relaxed) | format::stamp_persisted, std::memory_order_release);
+  }
   [[nodiscard]] bool was_durable_at_opening(link l) const noexcept;
   void set_links(record fresh, link entry, link older) const noexcept;
   [[nodiscard]] link jump_of(link l) const noexcept {

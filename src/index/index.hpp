@@ -51,6 +51,12 @@ class entry_maker {
   /// Called at most once for an insert, with nothing locked. What it throws, insert() throws.
   [[nodiscard]] virtual link make() = 0;
 
+  /// Called by an index that publishes under a lock, at most once, when the entry made is about to be published for
+  /// sure: finds that begin after this call see the entry, or wait until they do. A full fence is between whatever
+  /// makes them wait and this call, so that what it reads is no older than any find that misses the entry. A few dozen
+  /// instructions at most: they wait.
+  virtual void publishing() noexcept {}
+
  protected:
   ~entry_maker() = default;
 };

@@ -16,6 +16,8 @@ namespace icecore {
 /// A file descriptor with its path, locked from construction to destruction.
 class pool_file {
  public:
+  static constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20;
+
   pool_file(const std::filesystem::path& path, access how, creation create);
   ~pool_file();
   pool_file(const pool_file&) = delete;
@@ -27,7 +29,9 @@ class pool_file {
   [[nodiscard]] std::uint64_t size() const;
   [[nodiscard]] std::uint64_t inode() const;
   /// Grows the file to `size` with every block allocated, so that no later store can fail. Durable after a sync.
-  void grow(std::uint64_t size) const;
+  /// `huge_pages`: on a memory file system, those of the 2 MiB that are new as a whole get a huge page each, where the
+  /// kernel has one.
+  void grow(std::uint64_t size, bool huge_pages) const;
   void shrink(std::uint64_t size) const noexcept;
   /// Leaves things as they were before a creation that failed: no file, or an empty one if there was one.
   void undo_creation() const noexcept;
@@ -48,6 +52,7 @@ class pool_file {
   void lock(access how) const;
   [[noreturn]] void raise_locked(access how) const;
   void check_kind() const;
+  void allocate_huge_pages(std::uint64_t from, std::uint64_t to) const noexcept;
 
   std::filesystem::path path_;
   std::uint64_t process_;  // fork generation that took the lock

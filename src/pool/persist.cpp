@@ -102,9 +102,7 @@ void persistence::persist(const void* data, std::size_t size) {
   sync();
 }
 
-void persistence::sync() {
-  fence();
-  if (!pages_) return;
+void persistence::sync_pages() {
   std::unique_lock lock(mutex_);
   // a sync that is running may have begun before our stores: only one begun after now counts
   const std::uint64_t wanted = started_ + 1;

@@ -43,12 +43,23 @@ class persistence {
   /// Makes one structure durable at once, on any medium: flush and fence, or sync.
   void persist(const void* data, std::size_t size);
   /// Page media: everything stored before is durable when it returns. Cache-line media: a fence.
-  void sync();
+  void sync() {
+    fence();
+    if (pages_) sync_pages();
+  }
   /// The file's size and the places of its blocks are durable when it returns, on any medium.
   void sync_file();
   /// How long the file is at least: a sync of one that somebody has truncated would succeed and keep nothing.
   void expect_file_size(std::uint64_t size) noexcept {
     file_size_.store(size, std::memory_order_release);  // release: it has that size already
+  }
+
+  /// Takes other functions in place of the medium's, where it is flushed by cache lines: for tests that count what is
+  /// flushed. Before any other thread uses this.
+  void replace_line_functions(pmem2_flush_fn flush_function, pmem2_drain_fn drain_function) noexcept {
+    if (!by_cache_lines()) return;
+    flush_ = flush_function;
+    drain_ = drain_function;
   }
 
   /// Whether flush and fence are what makes data durable.
@@ -72,6 +83,7 @@ class persistence {
   const char* method_ = "none";
   std::atomic<bool> poisoned_{false};
 
+  void sync_pages();
   [[nodiscard]] std::string failure_of(int result, const char* call) const;
 
   std::atomic<std::uint64_t> file_size_{0};

@@ -63,7 +63,9 @@ void read_boot_id(std::uint8_t (&id)[16]) noexcept {
 }
 
 pool::pool(const std::filesystem::path& path, const options& opening)
-    : file_(path, opening.access, opening.creation), shared_(opening.access == access::read_write) {
+    : file_(path, opening.access, opening.creation),
+      shared_(opening.access == access::read_write),
+      huge_pages_(opening.huge_pages) {
   const std::uint64_t size = file_.size();
   const std::uint64_t capacity =
       std::clamp(std::max(file_.device_capacity(), size) + growth_max, capacity_min, std::max(capacity_max, size));
@@ -122,7 +124,7 @@ void pool::create(const options& opening) {
 }
 
 void pool::write_first_root(const options& opening) {
-  file_.grow(initial_file_size);
+  file_.grow(initial_file_size, false);
   mapping_->extend(initial_file_size);
   base_ = mapping_->base();
   format::root r{};
@@ -266,13 +268,14 @@ void pool::grow_to(std::uint64_t needed) {
   const std::uint64_t now = mapping_->size();
   const std::uint64_t step = format::round_up(std::clamp(now / 8, growth_min, growth_max), format::granule_size);
   std::uint64_t size = std::max(needed, now + step);
+  if (huge_pages_ && file_.on_memory_filesystem()) size = format::round_up(size, pool_file::huge_page_bytes);
   const bool durable = persist_->by_pages() || durability_.medium == medium::persistent_memory;
   try {
-    file_.grow(size);
+    file_.grow(size, huge_pages_);
   } catch (const error& e) {
     if (e.code() != errc::no_space || size == needed) throw;
     size = needed;  // the device is nearly full: take just what is needed
-    file_.grow(size);
+    file_.grow(size, false);
   }
   persist_->expect_file_size(size);
   if (durable) persist_->sync_file();

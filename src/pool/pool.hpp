@@ -90,6 +90,7 @@ class pool {
 
   pool_file file_;
   bool shared_;
+  bool huge_pages_;  // wished for
   std::unique_ptr<mapping> mapping_;
   std::byte* base_ = nullptr;
   std::unique_ptr<persistence> persist_;

@@ -103,10 +103,11 @@ version store_core::put(std::string_view key, std::string_view value) {
 std::optional<version> store_core::remove(std::string_view key) {
   check_sizes(key, {});
   check_writable();
-  const writer_lease w(*writers_);
-  check_usable();  // see put()
   const link entry = index_->find(key);
   if (entry == null_link) return std::nullopt;
+  __builtin_prefetch(histories_->at(entry).address(), 1);
+  const writer_lease w(*writers_);
+  check_usable();  // see put()
   const record_layout layout = record_layout::of_remove(false);
   const fresh_record fresh{w->allocate(layout), layout};
   histories_->at(fresh.at).fill(layout, null_link, {}, {});
@@ -135,6 +136,14 @@ class store_core::entry_filler final : public index::entry_maker {
     r.seal(writer_.seed_of(made_));
     return made_;
   }
+  /// Stamped and flushed here, the record is on its way to the medium while the index makes room for it.
+  void publishing() noexcept override {
+    if (what_.batch != null_link) return;  // its stamp is the batch's, which is yet to come
+    past_.stamp_unseen(made_);
+    past_.flush_fresh(made_, what_.layout.size());
+    flushed_ = true;
+  }
+  [[nodiscard]] bool flushed() const noexcept { return flushed_; }
   /// Whether the key's entry is the one made here; it is kept then.
   [[nodiscard]] bool keep_if(link entry) noexcept { return kept_ = made_ != null_link && made_ == entry; }
 
@@ -144,23 +153,33 @@ class store_core::entry_filler final : public index::entry_maker {
   const new_entry& what_;
   link made_ = null_link;
   bool kept_ = false;
+  bool flushed_ = false;
 };
 
 store_core::entered store_core::enter(writer& w, const new_entry& what) const {
   entry_filler filler(w, *histories_, what);
   const link entry = index_->insert(what.key, filler);
   if (!filler.keep_if(entry)) return {entry, std::nullopt};
-  histories::fence_after_index_publish();
-  return {entry, fresh_record{entry, what.layout}};
+  if (!filler.flushed()) histories::fence_after_index_publish();
+  return {entry, fresh_record{entry, what.layout, filler.flushed()}};
 }
 
 version store_core::finish(writer& w, const fresh_record& fresh) {
   if ((fresh.layout.flags & format::flag_large_value) != 0) checked_->mark(fresh.at);
   const version v = histories_->stamp_of(fresh.at);
   const record r = histories_->at(fresh.at);
-  // Before the fence: behind it the processor can run ahead into the next operation only as far as its window reaches.
+  const bool batched = r.batched();  // then it was flushed with its batch
+  if (!batched && !fresh.flushed) histories_->flush_fresh(fresh.at, fresh.layout.size());
+  // All else before the fence: behind it the processor runs ahead into the next operation only as far as its window
+  // reaches.
+  histories_->sample(fresh.at);
   w.count(fresh.layout, r.is_removal(), fresh.at, r.header().crc, v);
-  return histories_->complete(fresh.at);
+  if (batched) {
+    histories_->persist_before_return(fresh.at);
+  } else {
+    histories_->await_flushed(fresh.at);
+  }
+  return v;
 }
 
 // ---- Reading ----

@@ -138,6 +138,7 @@ class store_core {
   struct fresh_record {
     link at;
     record_layout layout;
+    bool flushed = false;  ///< stamped, and its lines are on their way
   };
   struct new_entry {
     record_layout layout;

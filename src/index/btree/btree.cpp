@@ -3,6 +3,7 @@
 #include <cassert>
 #include <new>
 
+#include "base/fence.hpp"
 #include "index/btree/descent.hpp"
 
 namespace icecore::index {
@@ -53,6 +54,8 @@ link btree::try_insert(std::string_view key, entry_maker& maker, link& made) {
   } else {
     const write_guard guard(n.lock, where.node.seen);
     if (!guard.holds()) return null_link;
+    fence_after_rmw();  // finds that read the lock's word from here on wait for the unlock
+    maker.publishing();
     insert_in_leaf(n, found.slot, key, made);
   }
   size_.add(1);

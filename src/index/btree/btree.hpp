@@ -103,6 +103,7 @@ class btree final : public ordered_index {
   void find_group(std::span<const std::string_view> keys, std::span<link> out) const noexcept;
   [[nodiscard]] bool step_down(lookup& l, std::string_view key) const noexcept;
   [[nodiscard]] bool search_leaf(lookup& l, std::string_view key) const noexcept;
+  [[nodiscard]] bool take_candidate(lookup& l) const noexcept;
 
   // walk.cpp
   [[nodiscard]] bool read_leaf(const view& leaf, unsigned first, unsigned end, block& out) const noexcept;

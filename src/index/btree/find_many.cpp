@@ -20,6 +20,7 @@ constexpr std::size_t group_size = 16;
 struct btree::lookup {
   view parent;
   view here;
+  const guarded<link>* found = nullptr;  ///< where the candidate lies, its line on its way
   link candidate = null_link;
   bool exact = false;  ///< the candidate's key is equal for certain
   bool smooth = true;  ///< nothing has been in the way yet
@@ -54,6 +55,9 @@ void btree::find_group(std::span<const std::string_view> keys, std::span<link> o
   for (std::size_t i = 0; i < group.size(); ++i) {
     if (group[i].smooth) group[i].smooth = search_leaf(group[i], keys[i]);
   }
+  for (lookup& l : group) {
+    if (l.smooth && l.found != nullptr) l.smooth = take_candidate(l);
+  }
   for (std::size_t i = 0; i < group.size(); ++i) {
     const lookup& l = group[i];
     if (!l.smooth) {
@@ -73,13 +77,18 @@ bool btree::step_down(lookup& l, std::string_view key) const noexcept {
   const unsigned slot = found.slot + (found.equal != null_link ? 1U : 0U);
   const arena_ref child = static_cast<const inner_node&>(*l.here.at).children[slot].load();
   if (child == 0) return false;  // torn
-  prefetch_for_search(arena_.at(child), form.level - 1U);
+  // Of a leaf only what leads to the one line of links that is then asked for: the fewer lines, the more keys abreast.
+  if (form.level == 1) {
+    prefetch_lines<0, offsetof(node, links)>(arena_.at(child));
+  } else {
+    prefetch_for_search(arena_.at(child), form.level - 1U);
+  }
   l.parent = l.here;
   l.here.at = at(child);
   return true;
 }
 
-/// Takes the only link whose head is the key's.
+/// Finds the only link whose head is the key's.
 bool btree::search_leaf(lookup& l, std::string_view key) const noexcept {
   if (l.parent.at != nullptr && !l.arrive()) return false;
   const node& n = *l.here.at;
@@ -90,7 +99,13 @@ bool btree::search_leaf(lookup& l, std::string_view key) const noexcept {
   if (slot >= form.count || n.heads[slot].load() != head) return l.here.validate();
   if (slot + 1 < form.count && n.heads[slot + 1].load() == head) return false;
   l.exact = form.heads_are_exact_for(key);
-  l.candidate = n.links[slot].load();
+  l.found = &n.links[slot];
+  __builtin_prefetch(l.found);
+  return true;
+}
+
+bool btree::take_candidate(lookup& l) const noexcept {
+  l.candidate = l.found->load();
   if (!l.here.validate()) return false;
   source_.prefetch(l.candidate);
   return true;

@@ -85,7 +85,8 @@ class optimistic_lock {
   /// Locks, if nobody has been inside since read() returned `seen`.
   [[nodiscard]] bool try_upgrade(std::uint64_t seen) noexcept {
     // Acquire: what the last writer stored is seen inside. The stores inside release, so they stay behind this one.
-    return word_.compare_exchange_strong(seen, seen + 1, std::memory_order_acquire, std::memory_order_relaxed);
+    // seq_cst: together with fence_after_rmw() a full fence, for those who need one.
+    return word_.compare_exchange_strong(seen, seen + 1, std::memory_order_seq_cst, std::memory_order_relaxed);
   }
 
   void unlock() noexcept {
