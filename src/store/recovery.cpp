@@ -58,11 +58,19 @@ void recovery::refuse_damaged(const survey& found) const {
 void recovery::set_heads(const survey& found) const {
   const auto& past = core_.past();
   const auto threads = static_cast<unsigned>(found.parts().size());
+  constexpr std::size_t ahead = 16;  // so many records are on their way from memory
   const auto is_of = [&](link l, link entry) {
     return found.is_counted_record(l) && past.at(l).is_update() && past.at(l).as_update().entry == entry;
   };
   run_on_threads(threads, [&](unsigned t) {
-    for (const link entry : found.parts()[t].entries) {
+    const auto& entries = found.parts()[t].entries;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if (i + ahead < entries.size()) {
+        // relaxed: nobody else is there yet; a wrong guess makes a useless prefetch
+        const link soon = past.at(entries[i + ahead]).as_entry().head.load(std::memory_order_relaxed);
+        __builtin_prefetch(core_.pool_->at(link_offset(soon)));
+      }
+      const link entry = entries[i];
       auto& head = past.at(entry).as_entry().head;
       const link guess = head.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
       if (guess != null_link && !is_of(guess, entry)) head.store(null_link, std::memory_order_relaxed);
@@ -70,7 +78,11 @@ void recovery::set_heads(const survey& found) const {
     }
   });
   run_on_threads(threads, [&](unsigned t) {
-    for (const link update : found.parts()[t].updates) {
+    const auto& updates = found.parts()[t].updates;
+    for (std::size_t i = 0; i < updates.size(); ++i) {
+      if (i + ahead < updates.size())
+        __builtin_prefetch(past.at(past.at(updates[i + ahead]).as_update().entry).address());
+      const link update = updates[i];
       const record r = past.at(update);
       static_cast<void>(past.stamp_of(update));
       auto& head = past.at(r.as_update().entry).as_entry().head;
@@ -85,17 +97,13 @@ void recovery::set_heads(const survey& found) const {
 }
 
 void recovery::build_index(const survey& found) const {
-  const auto threads = static_cast<unsigned>(found.parts().size());
-  std::vector<link> sorted = sorted_entries(found, core_.past().space(), threads);
-  for (std::size_t i = 1; i < sorted.size(); ++i) {
-    // neighbours with one key: a key is entered once only, so one of them is not ours
-    if (i + 8 < sorted.size()) core_.keys_->prefetch(sorted[i + 8]);
-    if (core_.key_of(sorted[i - 1]) == core_.key_of(sorted[i])) {
-      raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice, also at byte {}",
-            core_.pool_->file().path().native(), link_offset(sorted[i]), link_offset(sorted[i - 1]));
-    }
+  const entries_in_order sorted = sort_entries(found, core_.past().space());
+  if (sorted.of_one_key) {  // a key is entered once only, so one of them is not ours
+    const auto [one, other] = *sorted.of_one_key;
+    raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice, also at byte {}",
+          core_.pool_->file().path().native(), link_offset(other), link_offset(one));
   }
-  core_.index_->build(sorted, threads);
+  core_.index_->build(sorted.entries, static_cast<unsigned>(found.parts().size()));
 }
 
 void recovery::take_over(const survey& found) {

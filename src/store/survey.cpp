@@ -272,11 +272,15 @@ bool survey::is_counted_record(link l) const noexcept {
 }
 
 void survey::check_chains() {
+  constexpr std::size_t ahead = 16;  // so many records are on their way from memory
   run_on_threads(static_cast<unsigned>(parts_.size()), [&](unsigned thread) {
     survey_part& part = parts_[thread];
     for (std::size_t i = 0; i < part.updates.size(); ++i) {
-      if (i + 8 < part.updates.size()) {
-        __builtin_prefetch(pool_->at(link_offset(record(pool_->at(link_offset(part.updates[i + 8]))).older())));
+      if (i + ahead < part.updates.size()) {
+        const auto& soon = record(pool_->at(link_offset(part.updates[i + ahead]))).as_update();
+        __builtin_prefetch(pool_->at(link_offset(soon.entry)));
+        __builtin_prefetch(pool_->at(link_offset(soon.older)));
+        __builtin_prefetch(pool_->at(link_offset(soon.jump)));
       }
       check_chain(part.updates[i], part);
     }
