@@ -84,7 +84,7 @@ class histories {
   [[nodiscard]] link find_at(link entry, version v) const noexcept {
     const link l = newest(entry);
     // The oldest record lies in the entry, which is read already: if it is too new, all are (H1), unread.
-    return l != entry && stamp_of(entry) > v ? null_link : find_from(l, v);
+    return stamp_of(entry) > v ? null_link : find_from(l, v);
   }
   /// The same, starting from a record of the entry.
   [[nodiscard]] link find_from(link newest, version v) const noexcept {

@@ -20,11 +20,17 @@ using detail::store_core;
 /// Parts a thread gets on average, so that uneven ones even out.
 constexpr unsigned parts_per_thread = 8;
 
-std::vector<scan_bounds> split(const store_core& core, const scan_bounds& all, unsigned threads) {
+/// Rows that a thread of an extraction to fixed columns finds before it writes them: so few that their records are
+/// still in its cache then.
+constexpr std::size_t entries_per_part = 8192;
+
+/// At least `parts_min` parts if there are several threads and keys enough.
+std::vector<scan_bounds> split(const store_core& core, const scan_bounds& all, unsigned threads,
+                               std::size_t parts_min = 0) {
   std::vector<scan_bounds> parts;
   scan_bounds rest = all;
   if (threads > 1) {
-    for (const link l : core.index().split_points(std::size_t{threads} * parts_per_thread)) {
+    for (const link l : core.index().split_points(std::max(parts_min, std::size_t{threads} * parts_per_thread))) {
       const std::string_view key = core.key_of(l);
       if (key <= all.from) continue;
       if (all.beyond(key)) break;
@@ -76,10 +82,10 @@ void copy_sized(std::byte* to, const char* from, std::size_t size) noexcept {
   }
 }
 
-/// One part's share of fixed columns.
-class fixed_part {
+/// Writes records into fixed columns.
+class fixed_writer {
  public:
-  fixed_part(const store_core& core, const fixed_columns& shape) : core_(&core), shape_(&shape) {}
+  fixed_writer(const store_core& core, const fixed_columns& shape) : core_(&core), shape_(&shape) {}
 
   /// Writes a record to row `row` of `keys` and `values`.
   void write(link l, std::byte* keys, std::byte* values, std::size_t row) const {
@@ -106,6 +112,114 @@ class fixed_part {
   const fixed_columns* shape_;
 };
 
+[[noreturn]] void raise_capacity(std::size_t capacity) {
+  raise(errc::invalid_argument, "extract: the columns have room for {} items, the snapshot has more", capacity);
+}
+
+/// Rows of fixed columns that a thread collects before it knows where they go; the memory is used again and again.
+class collected_rows {
+ public:
+  collected_rows(const fixed_writer& writer, const fixed_columns& shape) : writer_(&writer), shape_(&shape) {}
+
+  void clear() noexcept { rows_ = 0; }
+  [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
+
+  void add(std::span<const link> records) {
+    grow_to(rows_ + records.size());
+    for (const link l : records) writer_->write(l, keys_.data(), values_.data(), rows_++);
+  }
+  void copy_to(std::size_t row) const noexcept {
+    copy(shape_->keys, keys_, shape_->key_size, row);
+    copy(shape_->values, values_, shape_->value_size, row);
+  }
+
+ private:
+  void grow_to(std::size_t rows) {
+    if (rows <= room_) return;
+    room_ = 2 * rows;
+    // one byte more, so that a column of empty items is not taken for one that is not wanted
+    if (shape_->keys != nullptr) keys_.resize(room_ * shape_->key_size + 1);
+    if (shape_->values != nullptr) values_.resize(room_ * shape_->value_size + 1);
+  }
+  void copy(void* column, const std::vector<std::byte>& from, std::size_t size, std::size_t row) const noexcept {
+    if (column != nullptr && rows_ != 0) {
+      std::memcpy(static_cast<std::byte*>(column) + row * size, from.data(), rows_ * size);
+    }
+  }
+
+  const fixed_writer* writer_;
+  const fixed_columns* shape_;
+  std::size_t rows_ = 0;
+  std::size_t room_ = 0;
+  std::vector<std::byte> keys_;
+  std::vector<std::byte> values_;
+};
+
+/// Extraction by several threads. Parts are taken in order; a thread that has collected its part waits until the one
+/// before is collected, too, and so knows where its rows go. Nobody waits for copying.
+class ordered_extraction {
+ public:
+  ordered_extraction(const store_core& core, version at, const std::vector<scan_bounds>& parts,
+                     const fixed_columns& out)
+      : core_(&core), at_(at), parts_(&parts), out_(&out), writer_(core, out), first_rows_(parts.size() + 1) {
+    for (auto& row : first_rows_) row.store(unknown, std::memory_order_relaxed);  // relaxed: before the threads begin
+    first_rows_[0].store(0, std::memory_order_relaxed);
+  }
+
+  /// The number of rows.
+  [[nodiscard]] std::size_t run(unsigned threads) {
+    run_on_threads(std::min(threads, static_cast<unsigned>(parts_->size())), [&](unsigned) {
+      try {
+        work();
+      } catch (...) {
+        stopped_.store(true, std::memory_order_relaxed);  // who waits for this part's rows must not wait for ever
+        throw;
+      }
+    });
+    return first_rows_.back().load(std::memory_order_relaxed);  // relaxed: the threads have ended
+  }
+
+ private:
+  static constexpr std::size_t unknown = ~std::size_t{0};
+
+  // Relaxed, all that follow: numbers and a hint; what is copied lies in places of each thread's own.
+  [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_relaxed); }
+
+  void work() {
+    collected_rows mine(writer_, *out_);
+    for (std::size_t i; !stopped() && (i = next_.fetch_add(1, std::memory_order_relaxed)) < parts_->size();) {
+      mine.clear();
+      detail::for_each_block(*core_, (*parts_)[i], [&](std::span<const link> entries) {
+        std::array<link, index::block::capacity> visible;
+        mine.add(std::span(visible).first(detail::visible_records(*core_, entries, at_, visible)));
+        return !stopped();
+      });
+      const std::size_t row = await_first_row(i);
+      if (row == unknown) return;
+      if (row + mine.rows() > out_->capacity) raise_capacity(out_->capacity);
+      first_rows_[i + 1].store(row + mine.rows(), std::memory_order_relaxed);
+      mine.copy_to(row);
+    }
+  }
+
+  /// `unknown` if another thread has failed.
+  [[nodiscard]] std::size_t await_first_row(std::size_t part) const noexcept {
+    for (backoff wait;; wait.pause()) {
+      const std::size_t row = first_rows_[part].load(std::memory_order_relaxed);
+      if (row != unknown || stopped()) return row;
+    }
+  }
+
+  const store_core* core_;
+  version at_;
+  const std::vector<scan_bounds>* parts_;
+  const fixed_columns* out_;
+  fixed_writer writer_;
+  std::vector<std::atomic<std::size_t>> first_rows_;  // of each part, and of what is behind the last
+  std::atomic<std::size_t> next_{0};
+  std::atomic<bool> stopped_{false};
+};
+
 void append(byte_column& column, std::string_view bytes) {
   column.bytes.insert(column.bytes.end(), bytes.begin(), bytes.end());
   column.offsets.push_back(column.bytes.size());
@@ -115,10 +229,6 @@ void append(byte_column& column, const byte_column& more) {
   const std::uint64_t base = column.bytes.size();
   column.bytes.insert(column.bytes.end(), more.bytes.begin(), more.bytes.end());
   for (std::size_t i = 1; i < more.offsets.size(); ++i) column.offsets.push_back(base + more.offsets[i]);
-}
-
-[[noreturn]] void raise_capacity(std::size_t capacity) {
-  raise(errc::invalid_argument, "extract: the columns have room for {} items, the snapshot has more", capacity);
 }
 
 }  // namespace
@@ -139,11 +249,11 @@ std::size_t snapshot::size(unsigned threads) const {
 
 std::size_t snapshot::extract(const fixed_columns& out, unsigned threads) const {
   core_->check_usable();
-  const fixed_part writer(*core_, out);
+  const fixed_writer writer(*core_, out);
   auto* keys = static_cast<std::byte*>(out.keys);
   auto* values = static_cast<std::byte*>(out.values);
   const unsigned n = thread_count(threads);
-  const auto parts = split(*core_, scan_bounds(), n);
+  const auto parts = split(*core_, scan_bounds(), n, core_->index().size() / entries_per_part);
   if (parts.size() == 1) {
     std::size_t rows = 0;
     visit_parts(*core_, at_, parts, 1, [&](std::size_t, std::span<const link> records) {
@@ -153,39 +263,7 @@ std::size_t snapshot::extract(const fixed_columns& out, unsigned threads) const 
     });
     return rows;
   }
-  // rows of a part are known only once it is read: read into columns of its own, then copy those into place
-  struct own_columns {
-    std::vector<std::byte> keys;
-    std::vector<std::byte> values;
-    std::size_t rows = 0;
-  };
-  std::vector<own_columns> own(parts.size());
-  visit_parts(*core_, at_, parts, n, [&](std::size_t part, std::span<const link> records) {
-    auto& o = own[part];
-    const std::size_t before = o.rows;
-    o.rows += records.size();
-    // one byte more, so that a column of empty items is not taken for one that is not wanted
-    if (keys != nullptr) o.keys.resize(o.rows * out.key_size + 1);
-    if (values != nullptr) o.values.resize(o.rows * out.value_size + 1);
-    for (std::size_t i = 0; i < records.size(); ++i) {
-      writer.write(records[i], keys != nullptr ? o.keys.data() : nullptr, values != nullptr ? o.values.data() : nullptr,
-                   before + i);
-    }
-    return true;
-  });
-  std::vector<std::size_t> first_row(parts.size() + 1, 0);
-  for (std::size_t i = 0; i < parts.size(); ++i) first_row[i + 1] = first_row[i] + own[i].rows;
-  if (first_row.back() > out.capacity) raise_capacity(out.capacity);
-  run_on_threads(n, [&](unsigned t) {
-    for (std::size_t i = t; i < parts.size(); i += n) {
-      const auto& o = own[i];
-      if (!o.keys.empty()) std::memcpy(keys + first_row[i] * out.key_size, o.keys.data(), o.rows * out.key_size);
-      if (!o.values.empty()) {
-        std::memcpy(values + first_row[i] * out.value_size, o.values.data(), o.rows * out.value_size);
-      }
-    }
-  });
-  return first_row.back();
+  return ordered_extraction(*core_, at_, parts, out).run(n);
 }
 
 columns snapshot::extract(unsigned threads, const key_bounds& bounds) const {
