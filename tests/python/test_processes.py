@@ -202,7 +202,8 @@ for i in itertools.count():
             writer.send_signal(signal.SIGKILL)
             break
     rest = writer.stdout.read()
-    last = int(rest.splitlines()[-1]) if rest.endswith("\n") else last
+    whole_lines = rest[: rest.rfind("\n") + 1].splitlines()  # the kill may have cut the last one
+    last = int(whole_lines[-1]) if whole_lines else last
     writer.wait()
     with open_store(path) as store:
         assert store.stats().recovered_from_crash
