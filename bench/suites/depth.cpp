@@ -1,5 +1,5 @@
-// Deep histories: n records spread over keys 10, 1,000 and 100,000 deep, written in random order; finds at random
-// versions; whole histories.
+// Deep histories: n records spread over keys 10, 1,000 and 100,000 deep (as far as there are so many records), written
+// in random order; finds at random versions; whole histories.
 #include <algorithm>
 #include <memory>
 
@@ -11,7 +11,7 @@ namespace {
 
 struct inputs {
   inputs(std::uint64_t records, std::uint64_t depth_of_each)
-      : depth(depth_of_each), key_count(std::max<std::uint64_t>(1, records / depth)), keys(random_keys(0, key_count)) {
+      : depth(depth_of_each), key_count(records / depth), keys(random_keys(0, key_count)) {
     const auto order = shuffled(key_count * depth, 7);
     written.resize(order.size());
     std::ranges::transform(order, written.begin(), [&](std::uint32_t i) { return i % key_count; });
@@ -88,6 +88,7 @@ suite depth_suite() {
           .prepare = [](std::uint64_t n) {
             std::vector<stage> stages;
             for (const std::uint64_t depth : {10, 1'000, 100'000}) {
+              if (depth > n) continue;
               const auto in = std::make_shared<const inputs>(n, depth);
               stages.push_back({.work = [in](const run& r) { measure(*in, r); }});
             }

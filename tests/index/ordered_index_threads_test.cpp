@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <map>
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -316,6 +318,63 @@ TEST_P(an_index_with_threads, that_run_out_of_memory_leaves_no_lock_and_no_half_
   EXPECT_GT(refused, 0U);
   EXPECT_THAT(tree->check(), testing::IsEmpty());
   EXPECT_EQ(all_links(*tree).size(), inserted);
+}
+
+/// While an entry is being published another thread looks for it, and for its neighbour.
+class watched_maker final : public entry_maker {
+ public:
+  watched_maker(const ordered_index& tree, std::string key, link entry)
+      : tree_(tree), key_(std::move(key)), it_(entry) {}
+
+  [[nodiscard]] link make() override { return it_; }
+  void publishing() noexcept override {
+    ++published;
+    searcher_ = std::jthread([this] {
+      looking_ = true;
+      looking_.notify_all();
+      found = tree_.find(key_);
+      answered = true;
+    });
+    looking_.wait(false);
+    // Time enough for a find that does not wait. One that was late to begin proves nothing, but does no harm.
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    answered_too_early = answered;
+  }
+  void wait() { searcher_ = {}; }
+
+  int published = 0;
+  bool answered_too_early = false;
+  std::atomic<bool> answered{false};
+  link found = null_link;
+
+ private:
+  const ordered_index& tree_;
+  std::string key_;
+  link it_;
+  std::atomic<bool> looking_{false};
+  std::jthread searcher_;
+};
+
+TEST_P(an_index_with_threads, lets_finds_wait_for_an_entry_from_before_it_is_told_of_its_publishing) {
+  constexpr std::size_t keys = 150;  // with and without splits
+  key_table table(keys);
+  const auto tree = make(table);
+  int published = 0;
+  for (std::size_t i = 0; i < keys; ++i) {
+    const std::string key = key_of_number(keys_pattern(), i);
+    const link entry = table.add(key);
+    watched_maker maker(*tree, key, entry);
+    ASSERT_EQ(tree->insert(key, maker), entry);
+    maker.wait();
+    ASSERT_LE(maker.published, 1);
+    ASSERT_FALSE(maker.answered_too_early) << "key " << i;
+    if (maker.published == 1) {
+      ASSERT_EQ(maker.found, entry) << "key " << i;
+    }
+    published += maker.published;
+  }
+  const bool has_locks = std::string_view(std::get<0>(GetParam()).name) == "btree";
+  EXPECT_GT(published, has_locks ? static_cast<int>(keys) / 2 : -1) << "most inserts split nothing";
 }
 
 std::string name_of(const testing::TestParamInfo<std::tuple<index_under_test, pattern>>& instance) {
