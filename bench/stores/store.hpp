@@ -138,11 +138,11 @@ class version_clock {
 
 /// How to make a store.
 struct opening {
-  std::filesystem::path folder;    ///< of this store alone; empty for a new store, else what a killed process left
-  unsigned threads = 1;            ///< that will use it, or that recover it
-  std::uint64_t records = 0;       ///< that will be written, about
-  std::size_t key_size = 8;        ///< of every key
-  std::size_t value_size = 8;      ///< of every value
+  std::filesystem::path folder;  ///< of this store alone; empty for a new store, else what a killed process left
+  unsigned threads = 1;          ///< that will use it, or that recover it
+  std::uint64_t records = 0;     ///< that will be written, about
+  std::size_t key_size = 8;      ///< of every key
+  std::size_t value_size = 8;    ///< of every value
 
   [[nodiscard]] std::uint64_t record_bytes() const noexcept { return key_size + value_size; }
 };

@@ -16,11 +16,8 @@ figure& figures::add(std::string_view workload, std::uint64_t n, double operatio
 }
 
 std::unique_ptr<store> run::open(std::uint64_t records, std::size_t key_size, std::size_t value_size) const {
-  return kind.open({.folder = folder,
-                    .threads = threads,
-                    .records = records,
-                    .key_size = key_size,
-                    .value_size = value_size});
+  return kind.open(
+      {.folder = folder, .threads = threads, .records = records, .key_size = key_size, .value_size = value_size});
 }
 
 const std::vector<suite>& all_suites() {
