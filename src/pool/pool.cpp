@@ -79,15 +79,16 @@ pool::pool(const std::filesystem::path& path, const options& opening)
     raise(errc::not_a_store, "{}: {} bytes are too few for an icecore store; give another path or remove the file",
           path.native(), size);
   }
-  mapping_->extend(whole_pages);
+  mapping_->extend(std::min(whole_pages, initial_file_size));
   base_ = mapping_->base();
   const auto newest = newest_root(base_);
   if (!newest) {
     // a crash before the first root was written leaves zeros: a valid empty object. That root goes to page B, and the
     // power cut may have torn it; nothing else is written before it is whole
-    const bool never_made = all_zero(base_, format::page_size) && maybe_torn_root(base_ + format::root_b_offset) &&
+    const bool never_made = size <= initial_file_size && all_zero(base_, format::page_size) &&
+                            maybe_torn_root(base_ + format::root_b_offset) &&
                             all_zero(base_ + 2 * format::page_size, whole_pages - 2 * format::page_size);
-    if (size <= initial_file_size && never_made) {
+    if (never_made) {
       create(opening);
       return;
     }
@@ -104,9 +105,12 @@ pool::pool(const std::filesystem::path& path, const options& opening)
     raise(errc::damaged, "{}: both root pages are damaged (bytes 0-8191): {}", path.native(), *root_defect(a));
   }
   check_root(*newest, opening);
+  // A growth that was cut off leaves a longer file, in memory with holes that nobody may touch: it is not looked at.
+  if (shared_) file_.shrink(newest->file_size);
+  mapping_->extend(newest->file_size);
   codec_ = word_codec(seed_of(*newest));
   choose_durability(opening, *newest);
-  persist_->expect_file_size(whole_pages);
+  persist_->expect_file_size(newest->file_size);
   roots_ = std::make_unique<root_pages>(base_, *newest, *persist_);
 }
 

@@ -42,7 +42,9 @@ std::uint64_t huge_page_bytes_of_process() {
 }  // namespace
 
 store_core::store_core(const std::filesystem::path& path, const options& opening)
-    : pool_(std::make_unique<pool>(path, opening)), fork_generation_(fork_generation()) {
+    : pool_(std::make_unique<pool>(path, opening)),
+      fork_generation_(fork_generation()),
+      stores_never_wait_(pool_->durability().medium != medium::block_device) {
   const format::root root = pool_->roots().read();
   clock_ = std::make_unique<version_clock>(pool_->live().clock, &pool_->roots(), root.clock_limit);
   const address_space space(pool_->base());
@@ -121,7 +123,8 @@ std::optional<version> store_core::remove(std::string_view key) {
 /// Fills a new entry when the index asks for it; takes it back unless it is kept.
 class store_core::entry_filler final : public index::entry_maker {
  public:
-  entry_filler(writer& w, const histories& past, const new_entry& what) : writer_(w), past_(past), what_(what) {}
+  entry_filler(writer& w, const histories& past, const new_entry& what, bool stores_never_wait)
+      : writer_(w), past_(past), what_(what), stores_never_wait_(stores_never_wait) {}
   ~entry_filler() {
     // another thread was faster, or the index had no memory: no one has seen the entry
     if (made_ != null_link && !kept_) writer_.rewind(made_, what_.layout);
@@ -138,11 +141,17 @@ class store_core::entry_filler final : public index::entry_maker {
   }
   /// Stamped and flushed here, the record is on its way to the medium while the index makes room for it.
   void publishing() noexcept override {
-    if (what_.batch != null_link) return;  // its stamp is the batch's, which is yet to come
+    // On a block device the page may just be written back: a store would fault and wait, with readers behind it. A
+    // batch's records take its stamp, which is yet to come.
+    if (!stores_never_wait_ || what_.batch != null_link) return;
     past_.stamp_unseen(made_);
+    stamped_ = true;
+    constexpr std::uint64_t bytes_max = 4 * format::cache_line_size;  // readers wait: longer ones are flushed later
+    if (what_.layout.size() > bytes_max) return;
     past_.flush_fresh(made_, what_.layout.size());
     flushed_ = true;
   }
+  [[nodiscard]] bool stamped() const noexcept { return stamped_; }
   [[nodiscard]] bool flushed() const noexcept { return flushed_; }
   /// Whether the key's entry is the one made here; it is kept then.
   [[nodiscard]] bool keep_if(link entry) noexcept { return kept_ = made_ != null_link && made_ == entry; }
@@ -151,16 +160,18 @@ class store_core::entry_filler final : public index::entry_maker {
   writer& writer_;
   const histories& past_;
   const new_entry& what_;
+  bool stores_never_wait_;
   link made_ = null_link;
   bool kept_ = false;
+  bool stamped_ = false;
   bool flushed_ = false;
 };
 
 store_core::entered store_core::enter(writer& w, const new_entry& what) const {
-  entry_filler filler(w, *histories_, what);
+  entry_filler filler(w, *histories_, what, stores_never_wait_);
   const link entry = index_->insert(what.key, filler);
   if (!filler.keep_if(entry)) return {entry, std::nullopt};
-  if (!filler.flushed()) histories::fence_after_index_publish();
+  if (!filler.stamped()) histories::fence_after_index_publish();
   return {entry, fresh_record{entry, what.layout, filler.flushed()}};
 }
 

@@ -185,6 +185,7 @@ class store_core {
   double recovery_seconds_ = 0;
   bool recovered_from_crash_ = false;
   bool is_closed_ = false;
+  bool stores_never_wait_ = false;  // for the kernel to write a page back: so on memory and persistent memory
 
   friend class recovery;
 };

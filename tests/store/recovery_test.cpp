@@ -77,6 +77,31 @@ TEST(Recovery, a_batch_killed_between_its_stamp_and_its_records_own_is_whole) {
   EXPECT_TRUE(s.verify().ok());
 }
 
+TEST(Recovery, a_file_that_a_growth_cut_off_left_longer_opens_as_it_was) {
+  constexpr std::uintmax_t cut_off = std::uintmax_t{8} << 20;  // holes: touching them may end in SIGBUS
+  const scratch folder;
+  const auto path = folder / "store.ice";
+  { store(path).insert("key", "value"); }
+  const auto size = std::filesystem::file_size(path);
+  std::filesystem::resize_file(path, size + cut_off);
+  {
+    options reading;
+    reading.access = access::read_only;
+    const store s(path, reading);
+    EXPECT_EQ(s.find("key"), "value");
+    EXPECT_TRUE(s.verify().ok());
+    EXPECT_EQ(std::filesystem::file_size(path), size + cut_off) << "a reader changes nothing";
+  }
+  store s(path);
+  EXPECT_EQ(s.find("key"), "value");
+  EXPECT_EQ(std::filesystem::file_size(path), size);
+  EXPECT_EQ(s.stats().file_bytes, size);
+  const std::string large(1 << 20, 'v');
+  for (int i = 0; i < 12; ++i) s.insert("large " + std::to_string(i), large);
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(s.find("large " + std::to_string(i)), large);
+  EXPECT_TRUE(s.verify().ok());
+}
+
 TEST(Recovery, a_wrong_head_on_media_is_put_right) {
   const scratch folder;
   const auto path = folder / "store.ice";

@@ -61,6 +61,13 @@ key_set crowded() {
   return keys;
 }
 
+/// Nearly all in one bucket, and in one again behind what those share.
+key_set odd_ones() {
+  key_set keys = paths();
+  keys.insert({"meta", "/models/1", "/models/x", ""});
+  return keys;
+}
+
 class reopening_order : public ::testing::TestWithParam<shape> {};
 
 TEST_P(reopening_order, keys_of_every_shape_come_back_in_order_whatever_the_threads) {
@@ -86,8 +93,8 @@ TEST_P(reopening_order, keys_of_every_shape_come_back_in_order_whatever_the_thre
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, reopening_order,
-                         ::testing::Values(shape{"random", random_keys}, shape{"paths", paths}, shape{"ties", ties},
-                                           shape{"crowded", crowded}),
+                         ::testing::Values(shape{"random", random_keys}, shape{"paths", paths},
+                                           shape{"odd_ones", odd_ones}, shape{"ties", ties}, shape{"crowded", crowded}),
                          [](const auto& about) { return std::string(about.param.name); });
 
 }  // namespace
