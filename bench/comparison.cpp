@@ -19,12 +19,13 @@ namespace {
 
 const std::string limits_name = "limits";
 const std::string machine_name = "machine";
+const std::string folder_prefix = "icecore-bench-";
 
 /// A folder of this process's own, removed at the end.
 class scratch_folder {
  public:
   explicit scratch_folder(const std::filesystem::path& where)
-      : path_(where / ("icecore-bench-" + std::to_string(getpid()))) {
+      : path_(where / (folder_prefix + std::to_string(getpid()))) {
     renew();
   }
   ~scratch_folder() {
@@ -42,6 +43,17 @@ class scratch_folder {
  private:
   std::filesystem::path path_;
 };
+
+/// Removes what runs left that were killed themselves.
+void remove_folders_of_the_dead(const std::filesystem::path& where) {
+  for (const auto& entry : std::filesystem::directory_iterator(where)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(folder_prefix)) continue;
+    if (std::filesystem::exists("/proc/" + name.substr(folder_prefix.size()))) continue;
+    std::error_code ignored;  // another user's
+    std::filesystem::remove_all(entry.path(), ignored);
+  }
+}
 
 /// Half the distance from the least to the greatest, of the median.
 double spread(const std::vector<double>& rates) {
@@ -64,7 +76,7 @@ comparison::comparison(comparison_settings chosen) : chosen_(std::move(chosen)) 
 void comparison::measure(const std::function<bool()>& stopped, const std::function<void()>& after_repetition) {
   const auto suites = chosen_.suites.size();
   const auto stores = chosen_.stores.size();
-  const scratch_folder folder(chosen_.folder);
+  remove_folders_of_the_dead(chosen_.folder);
   std::vector<std::vector<stage>> stages;
   for (const suite* s : chosen_.suites) stages.push_back(s->prepare(chosen_.n));
 
@@ -79,9 +91,11 @@ void comparison::measure(const std::function<bool()>& stopped, const std::functi
           const std::size_t store = (turn + repetition) % stores;
           bar.update(done++, fmt::format("repetition {} of {}: {}, {} threads, {}", repetition + 1, chosen_.repetitions,
                                          suite_name(suite), threads, store_name(suite, store)));
+          const std::size_t failures = failures_.size();
           if (!has_failed(suite, threads, store)) measure_one(suite, stages[suite], threads, store);
           if (stopped()) {
             rows_ = before;
+            failures_.resize(failures);  // the signal ended the child, too
             return;
           }
         }

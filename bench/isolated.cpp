@@ -29,8 +29,7 @@ void record(outcome& result, const char* what) {
 
 [[noreturn]] void work_and_die(unsigned limit_s, const std::function<void()>& work, outcome& result) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGALRM, SIG_DFL);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGALRM}) std::signal(signal, SIG_DFL);
   alarm(limit_s);
   try {
     work();

@@ -1,10 +1,12 @@
 #include "machine_limits.hpp"
 
-#include <cpuid.h>
 #include <fcntl.h>
-#include <immintrin.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -70,6 +72,7 @@ class scratch_descriptor {
   int descriptor_;
 };
 
+#if defined(__x86_64__)
 enum class line_flush { clwb, clflushopt, clflush };
 
 line_flush best_line_flush() {
@@ -94,6 +97,8 @@ double flushes_per_second(std::byte* memory, std::size_t bytes) {
   }
   return static_cast<double>(bytes / line) / seconds_since(begin);
 }
+
+#endif
 
 double reads_per_second(const std::byte* memory, std::size_t bytes, unsigned threads) {
   const std::span numbers(reinterpret_cast<const std::uint64_t*>(memory), bytes / sizeof(std::uint64_t));
@@ -174,8 +179,10 @@ std::vector<machine_limit> measure_machine_limits(const std::vector<unsigned>& t
   add_accesses("random_access_2m_pages", true, 1);
   add_accesses("independent_access", true, independent_chains);
   const aligned_memory memory(bandwidth_bytes, true);
+#if defined(__x86_64__)
   limits.push_back({"flush_and_fence", 1, bandwidth_bytes / 4 / line,
                     flushes_per_second(memory.data(), bandwidth_bytes / 4), "lines"});
+#endif
   limits.push_back({"sync", 1, 1, syncs_per_second(sync_folder), "syncs"});
   for (const unsigned count : threads) {
     limits.push_back(

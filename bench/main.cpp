@@ -3,10 +3,13 @@
 // Every repetition of a suite, by one number of threads, on one store, runs in a process of its own (isolated.hpp). All
 // stores take their turns within a repetition, in an order that moves on from one to the next, so that moods of the
 // machine meet all of them.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -56,7 +59,8 @@ void write_json(const comparison& measured, const std::string& path) {
 }
 
 int compare(const comparison_settings& chosen, const std::string& json_path) {
-  std::signal(SIGINT, [](int) { interrupted = 1; });
+  if (!json_path.empty()) write_json(comparison(chosen), json_path);  // that it cannot be written is told at once
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, [](int received) { interrupted = received; });
   comparison measured(chosen);
   measured.measure([] { return interrupted != 0; },
                    [&] {
@@ -65,9 +69,18 @@ int compare(const comparison_settings& chosen, const std::string& json_path) {
   measured.print();
   if (interrupted != 0) {
     std::fprintf(stderr, "icecore_bench: interrupted; shown are the repetitions that were whole.\n");
-    return 128 + SIGINT;
+    return 128 + interrupted;
   }
   return measured.failed() ? 1 : 0;
+}
+
+/// Lets malloc ask for huge pages, as icecore does for itself: so that stores whose memory is malloc's have the same.
+/// glibc reads that when a program starts, so it is started anew.
+void allow_huge_pages_to_malloc(char** argv) {
+  constexpr const char* variable = "GLIBC_TUNABLES";
+  if (std::getenv(variable) != nullptr) return;  // the user's choice, or ours already
+  setenv(variable, "glibc.malloc.hugetlb=1", 1);
+  execv("/proc/self/exe", argv);
 }
 
 }  // namespace
@@ -75,6 +88,7 @@ int compare(const comparison_settings& chosen, const std::string& json_path) {
 
 int main(int argc, char** argv) {
   using namespace icecore::bench;
+  allow_huge_pages_to_malloc(argv);
   CLI::App app{"Measures icecore beside other stores: the evaluation of its paper, and more."};
   comparison_settings chosen;
   std::vector<std::string> suites = {"paper"};

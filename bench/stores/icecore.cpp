@@ -58,13 +58,20 @@ options options_of(const opening& how, durability promised, index_kind index) {
 class icecore_store final : public store {
  public:
   icecore_store(const opening& how, durability promised, index_kind index)
-      : store_(how.folder / "store.ice", options_of(how, promised, index)) {}
+      : existed_(std::filesystem::exists(how.folder / file_name)),
+        store_(how.folder / file_name, options_of(how, promised, index)) {
+    if (existed_ && !store_.stats().recovered_from_crash) {
+      throw std::runtime_error("the store was closed, not killed: what is measured is no recovery");
+    }
+  }
 
   std::unique_ptr<session> new_session() override { return std::make_unique<icecore_session>(store_); }
   [[nodiscard]] version clock() const override { return store_.clock(); }
   [[nodiscard]] std::uint64_t index_bytes() const override { return store_.stats().index_bytes; }
 
  private:
+  static constexpr const char* file_name = "store.ice";
+  bool existed_;
   icecore::store store_;
 };
 

@@ -87,7 +87,7 @@ suite depth_suite() {
           .what = "histories 10, 1,000 and 100,000 deep: inserts, finds at random versions, whole histories",
           .prepare = [](std::uint64_t n) {
             std::vector<stage> stages;
-            for (const std::uint64_t depth : {10, 1'000, 100'000}) {
+            for (const std::uint64_t depth : {10U, 1'000U, 100'000U}) {
               if (depth > n) continue;
               const auto in = std::make_shared<const inputs>(n, depth);
               stages.push_back({.work = [in](const run& r) { measure(*in, r); }});

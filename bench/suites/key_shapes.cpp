@@ -29,14 +29,14 @@ key_list ascending_keys(std::uint64_t count) {
 
 /// As of the tensors of models, in random order.
 key_list path_keys(std::uint64_t count) {
-  constexpr std::uint64_t tensors = 256;  // of a layer
-  constexpr std::uint64_t layers = 256;   // of a model
+  constexpr std::uint64_t tensors = 1024;  // of a layer
+  constexpr std::uint64_t layers = 1024;   // of a model
   key_list keys(path_size, count);
   const auto order = shuffled(count, 9);
   for (std::uint64_t n = 0; n < count; ++n) {
     const std::uint64_t i = order[n];
     const auto path =
-        fmt::format("/models/{:03}/layers/{:04}/t{:06}", i / (tensors * layers), i / tensors % layers, i % tensors);
+        fmt::format("/models/{:03x}/layers/{:04}/t{:06}", i / (tensors * layers), i / tensors % layers, i % tensors);
     expect(path.size() == path_size, "more keys than the paths have names for");
     std::ranges::copy(path, keys.at(n));
   }

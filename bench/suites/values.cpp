@@ -70,7 +70,7 @@ suite values_suite() {
           .what = "values of 128 B, 4 KiB and 128 KiB, 512 MiB of each at most: inserts, finds that read them whole",
           .prepare = [](std::uint64_t n) {
             std::vector<stage> stages;
-            for (const std::size_t size : {128, 4096, 131072}) {
+            for (const std::size_t size : {128U, 4096U, 131072U}) {
               const auto in = std::make_shared<const inputs>(n, size);
               stages.push_back({.work = [in](const run& r) { measure(*in, r); }});
             }
