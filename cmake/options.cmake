@@ -1,6 +1,7 @@
 # Build options, the flags every target of ours is built with, and the libraries we stand on.
 option(ICECORE_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 option(ICECORE_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(ICECORE_BUILD_BENCHMARKS "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(BUILD_SHARED_LIBS "Build libicecore as a shared library" OFF)
 set(ICECORE_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
 set(ICECORE_PYTHON "" CACHE FILEPATH
