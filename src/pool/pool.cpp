@@ -79,7 +79,7 @@ pool::pool(const std::filesystem::path& path, const options& opening)
     raise(errc::not_a_store, "{}: {} bytes are too few for an icecore store; give another path or remove the file",
           path.native(), size);
   }
-  mapping_->extend(std::min(whole_pages, initial_file_size));
+  mapping_->extend(whole_pages);
   base_ = mapping_->base();
   const auto newest = newest_root(base_);
   if (!newest) {
@@ -105,12 +105,11 @@ pool::pool(const std::filesystem::path& path, const options& opening)
     raise(errc::damaged, "{}: both root pages are damaged (bytes 0-8191): {}", path.native(), *root_defect(a));
   }
   check_root(*newest, opening);
-  // A growth that was cut off leaves a longer file, in memory with holes that nobody may touch: it is not looked at.
-  if (shared_) file_.shrink(newest->file_size);
-  mapping_->extend(newest->file_size);
+  // A growth that was cut off leaves a longer file, in memory with holes: touched, they might find no room.
+  if (shared_) file_.fill_holes(newest->file_size, whole_pages);
   codec_ = word_codec(seed_of(*newest));
   choose_durability(opening, *newest);
-  persist_->expect_file_size(newest->file_size);
+  persist_->expect_file_size(whole_pages);
   roots_ = std::make_unique<root_pages>(base_, *newest, *persist_);
 }
 
