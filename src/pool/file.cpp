@@ -187,12 +187,6 @@ void pool_file::allocate_huge_pages(std::uint64_t from, std::uint64_t to) const 
   munmap(addresses, reserved);
 }
 
-void pool_file::fill_holes(std::uint64_t from, std::uint64_t to) const {
-  if (from >= to) return;
-  const int failed = posix_fallocate(descriptor_, static_cast<off_t>(from), static_cast<off_t>(to - from));
-  if (failed != 0) raise_errno(failed, fmt::format("allocating bytes {} to {}", from, to), path_.native());
-}
-
 void pool_file::undo_creation() const noexcept {
   shrink(0);
   if (created_) ::unlink(path_.c_str());

@@ -33,8 +33,6 @@ class pool_file {
   /// kernel has one.
   void grow(std::uint64_t size, bool huge_pages) const;
   void shrink(std::uint64_t size) const noexcept;
-  /// Allocates what is missing of [from, to), which lies within the file.
-  void fill_holes(std::uint64_t from, std::uint64_t to) const;
   /// Leaves things as they were before a creation that failed: no file, or an empty one if there was one.
   void undo_creation() const noexcept;
   /// Makes the file's content durable, for those who only read it: writers sync through persistence.

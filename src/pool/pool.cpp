@@ -75,16 +75,19 @@ pool::pool(const std::filesystem::path& path, const options& opening)
     return;
   }
   const std::uint64_t whole_pages = size / format::page_size * format::page_size;
-  if (whole_pages < 3 * format::page_size) {
+  constexpr std::uint64_t fixed_pages = 3 * format::page_size;  // the roots and the live page
+  if (whole_pages < fixed_pages) {
     raise(errc::not_a_store, "{}: {} bytes are too few for an icecore store; give another path or remove the file",
           path.native(), size);
   }
-  mapping_->extend(whole_pages);
+  // These first: they tell how much of the file to look at.
+  mapping_->extend(fixed_pages);
   base_ = mapping_->base();
   const auto newest = newest_root(base_);
   if (!newest) {
     // a crash before the first root was written leaves zeros: a valid empty object. That root goes to page B, and the
     // power cut may have torn it; nothing else is written before it is whole
+    if (size <= initial_file_size) mapping_->extend(whole_pages);
     const bool never_made = size <= initial_file_size && all_zero(base_, format::page_size) &&
                             maybe_torn_root(base_ + format::root_b_offset) &&
                             all_zero(base_ + 2 * format::page_size, whole_pages - 2 * format::page_size);
@@ -105,11 +108,13 @@ pool::pool(const std::filesystem::path& path, const options& opening)
     raise(errc::damaged, "{}: both root pages are damaged (bytes 0-8191): {}", path.native(), *root_defect(a));
   }
   check_root(*newest, opening);
-  // A growth that was cut off leaves a longer file, in memory with holes: touched, they might find no room.
-  if (shared_) file_.fill_holes(newest->file_size, whole_pages);
+  // A growth that was cut off leaves a longer file, in memory with holes: touched, they might find no room. Nothing
+  // lies there, since the root is told of a growth before it is used.
+  if (shared_) file_.shrink(newest->file_size);
+  mapping_->extend(newest->file_size);
   codec_ = word_codec(seed_of(*newest));
   choose_durability(opening, *newest);
-  persist_->expect_file_size(whole_pages);
+  persist_->expect_file_size(newest->file_size);
   roots_ = std::make_unique<root_pages>(base_, *newest, *persist_);
 }
 
@@ -176,6 +181,10 @@ void pool::check_root(const format::root& r, const options& opening) const {
   const auto index = static_cast<index_kind>(r.index);
   if (index != index_kind::btree && index != index_kind::skip_list) {
     raise(errc::unsupported_format, "{}: uses index {}, which this icecore does not have", path, r.index);
+  }
+  if (r.file_size < format::first_segment_offset || r.file_size % format::page_size != 0) {
+    raise(errc::damaged, "{}: the newest root page says that the file has {} bytes, which no store has", path,
+          r.file_size);
   }
   if (file_.size() < r.file_size) {
     raise(errc::truncated, "{}: is {} bytes long but was {}: its end is missing", path, file_.size(), r.file_size);
