@@ -105,11 +105,10 @@ version store_core::put(std::string_view key, std::string_view value) {
 std::optional<version> store_core::remove(std::string_view key) {
   check_sizes(key, {});
   check_writable();
-  const link entry = index_->find(key);
-  if (entry == null_link) return std::nullopt;
-  __builtin_prefetch(histories_->at(entry).address(), 1);
   const writer_lease w(*writers_);
   check_usable();  // see put()
+  const link entry = index_->find(key);
+  if (entry == null_link) return std::nullopt;
   const record_layout layout = record_layout::of_remove(false);
   const fresh_record fresh{w->allocate(layout), layout};
   histories_->at(fresh.at).fill(layout, null_link, {}, {});

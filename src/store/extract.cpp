@@ -20,8 +20,7 @@ using detail::store_core;
 /// Parts a thread gets on average, so that uneven ones even out.
 constexpr unsigned parts_per_thread = 8;
 
-/// Rows that a thread of an extraction to fixed columns finds before it writes them: so few that their records are
-/// still in its cache then.
+/// Entries of a part of an extraction to fixed columns, about: its rows stay in a core's cache until they are copied.
 constexpr std::size_t entries_per_part = 8192;
 
 /// At least `parts_min` parts if there are several threads and keys enough.

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cstring>
 #include <limits>
 #include <mutex>
 #include <span>
 #include <utility>
 
 #include "base/threads.hpp"
+#include "index/key_head.hpp"
 
 namespace icecore::detail {
 namespace {
@@ -24,18 +24,6 @@ struct headed {
   std::uint64_t head;
   link entry;
 };
-
-/// The 8 bytes behind the first `from`, big-endian, zeros behind the key's end.
-std::uint64_t head_of(std::string_view key, std::size_t from) noexcept {
-  std::uint64_t head = 0;
-  if (from < key.size()) std::memcpy(&head, key.data() + from, std::min(key.size() - from, sizeof head));
-  return __builtin_bswap64(head);  // media and machine are little-endian
-}
-
-std::size_t common_prefix(std::string_view a, std::string_view b, std::size_t at_most) noexcept {
-  const auto end = a.begin() + static_cast<std::ptrdiff_t>(std::min({a.size(), b.size(), at_most}));
-  return static_cast<std::size_t>(std::mismatch(a.begin(), end, b.begin()).first - a.begin());
-}
 
 /// One sorting: the steps of sort_entries(), each done by all threads before the next begins.
 class entry_sort {
@@ -72,7 +60,7 @@ class entry_sort {
       std::size_t prefix = first.size();
       for (const link e : parts_[t]) {
         if (prefix <= prefix_) break;
-        prefix = common_prefix(first, key_of(e), prefix);
+        prefix = index::common_prefix(first.substr(0, prefix), key_of(e));
       }
       prefixes[t] = prefix;
     });
@@ -89,7 +77,7 @@ class entry_sort {
       std::uint64_t low = least[t];
       std::uint64_t high = 0;
       for (const link e : parts_[t]) {
-        const std::uint64_t head = head_of(key_of(e), prefix_);
+        const std::uint64_t head = index::head_of(key_of(e), prefix_);
         low = std::min(low, head);
         high = std::max(high, head);
         run.push_back({head, e});

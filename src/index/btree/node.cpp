@@ -1,5 +1,7 @@
 #include "index/btree/node.hpp"
 
+#include <algorithm>
+
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
@@ -31,20 +33,6 @@ void move_up(guarded<T>* values, unsigned slot, unsigned count) noexcept {
 }
 
 }  // namespace
-
-std::uint64_t short_head_of(std::string_view key, std::size_t prefix_length) noexcept {
-  std::uint64_t head = 0;
-  for (std::size_t i = 0; i < sizeof head; ++i) {
-    head <<= 8;
-    if (prefix_length + i < key.size()) head |= static_cast<unsigned char>(key[prefix_length + i]);
-  }
-  return head;
-}
-
-std::size_t common_prefix(std::string_view a, std::string_view b) noexcept {
-  const std::size_t size = std::min(a.size(), b.size());
-  return static_cast<std::size_t>(std::mismatch(a.data(), a.data() + size, b.data()).first - a.data());
-}
 
 int compare_with_prefix(const node& n, node_form form, std::string_view key, const key_source& source) noexcept {
   if (!form.open || form.prefix_length == 0) return 0;

@@ -20,22 +20,19 @@
 //       being the node's own fences.
 //   N6. Leaves: next is the leaf whose low is this leaf's high; 0 for the last one.
 //   N7. A uniform node's links all have keys of key_size bytes. So where these end within the head, as those of
-//   integers
-//       do, equal heads are equal keys, and not even a find of a key that is there reads an entry.
+//       integers do, equal heads are equal keys, and not even a find of a key that is there reads an entry.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <string_view>
 
 #include "index/arena.hpp"
 #include "index/btree/optimistic_lock.hpp"
 #include "index/index.hpp"
+#include "index/key_head.hpp"
 #include "pool/link.hpp"
 
 namespace icecore::index {
@@ -106,25 +103,6 @@ struct inner_node : node {
 
 static_assert(offsetof(node, heads) == 64 && sizeof(node) == 64 + 16 * slot_count);
 static_assert(slot_count <= block::capacity, "a leaf must fit into a block");
-
-/// The head of a key of less than 8 bytes.
-[[nodiscard]] std::uint64_t short_head_of(std::string_view key, std::size_t prefix_length) noexcept;
-
-/// The head of `key` in a node whose prefix is `prefix_length` bytes long.
-[[nodiscard]] inline std::uint64_t head_of(std::string_view key, std::size_t prefix_length) noexcept {
-  constexpr std::size_t width = sizeof(std::uint64_t);
-  if (key.size() < width) [[unlikely]]
-    return short_head_of(key, prefix_length);
-  // Where the key ends within the head, the last 8 bytes are read and moved up: zeros fill it.
-  const std::size_t from = std::min(prefix_length, key.size() - width);
-  const std::size_t missing = prefix_length - from;
-  std::uint64_t head = 0;
-  std::memcpy(&head, key.data() + from, width);
-  if constexpr (std::endian::native == std::endian::little) head = __builtin_bswap64(head);
-  return missing < width ? head << (8 * missing) : 0;
-}
-
-[[nodiscard]] std::size_t common_prefix(std::string_view a, std::string_view b) noexcept;
 
 /// How many heads are smaller: first how many lines of them, then how many in the line that decides. All loads of a
 /// step are independent, and there is no branch: nothing is mispredicted, and the processor can run ahead into what the

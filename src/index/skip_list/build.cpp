@@ -57,7 +57,7 @@ void skip_list::fill(std::span<const link> sorted, arena_ref base, std::uint64_t
     if (i + ahead < sorted.size()) source_.prefetch(sorted[i + ahead]);
     tower& t = at(static_cast<arena_ref>(base + units_of(i)));
     const std::string_view key = source_.key_of(sorted[i]);
-    t.head = sought_key::head_of(key);
+    t.head = head_of(key);
     t.entry = sorted[i];
     t.key_size = static_cast<std::uint16_t>(key.size());
     t.height = static_cast<std::uint16_t>(height_of_built(i));
@@ -89,7 +89,7 @@ std::vector<std::string> skip_list::check() const {
         fail(here, level, "K1: its successor is not greater");
       if (level == 0) {
         ++towers;
-        if (t.head != sought_key::head_of(key) || t.key_size != key.size()) fail(here, level, "K2: not its key's head");
+        if (t.head != head_of(key) || t.key_size != key.size()) fail(here, level, "K2: not its key's head");
         continue;
       }
       while (below != 0 && below != here) below = at(below).next(level - 1);

@@ -6,13 +6,12 @@
 #pragma once
 
 #include <atomic>
-#include <bit>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 
 #include "index/arena.hpp"
 #include "index/index.hpp"
+#include "index/key_head.hpp"
 #include "pool/link.hpp"
 
 namespace icecore::index {
@@ -55,17 +54,6 @@ struct sought_key {
   std::uint64_t head;
 
   explicit sought_key(std::string_view key) noexcept : bytes(key), head(head_of(key)) {}
-
-  /// The first 8 bytes as a number, zeros behind a shorter key's end.
-  [[nodiscard]] static std::uint64_t head_of(std::string_view key) noexcept {
-    std::uint64_t word = 0;
-    if (key.size() >= sizeof word) [[likely]] {
-      std::memcpy(&word, key.data(), sizeof word);
-    } else if (!key.empty()) {
-      std::memcpy(&word, key.data(), key.size());
-    }
-    return std::endian::native == std::endian::little ? __builtin_bswap64(word) : word;
-  }
 
   /// Below 0: this key is before the tower's; 0: it is the tower's; above 0: it is behind it.
   [[nodiscard]] int compare(const tower& with, const key_source& source) const noexcept {

@@ -1,0 +1,43 @@
+// Heads of keys: 8 bytes as a number that compares as the bytes do, so that most comparisons never touch a key.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+namespace icecore::index {
+
+/// The head of a key of less than 8 bytes.
+[[nodiscard, gnu::noinline]] inline std::uint64_t short_head_of(std::string_view key,
+                                                                std::size_t prefix_length) noexcept {
+  std::uint64_t head = 0;
+  for (std::size_t i = 0; i < sizeof head; ++i) {
+    head <<= 8;
+    if (prefix_length + i < key.size()) head |= static_cast<unsigned char>(key[prefix_length + i]);
+  }
+  return head;
+}
+
+/// The 8 bytes behind the first `prefix_length` of `key`, big-endian, zeros behind the key's end.
+[[nodiscard]] inline std::uint64_t head_of(std::string_view key, std::size_t prefix_length = 0) noexcept {
+  constexpr std::size_t width = sizeof(std::uint64_t);
+  if (key.size() < width) [[unlikely]]
+    return short_head_of(key, prefix_length);
+  // Where the key ends within the head, the last 8 bytes are read and moved up: zeros fill it.
+  const std::size_t from = std::min(prefix_length, key.size() - width);
+  const std::size_t missing = prefix_length - from;
+  std::uint64_t head = 0;
+  std::memcpy(&head, key.data() + from, width);
+  if constexpr (std::endian::native == std::endian::little) head = __builtin_bswap64(head);
+  return missing < width ? head << (8 * missing) : 0;
+}
+
+[[nodiscard]] inline std::size_t common_prefix(std::string_view a, std::string_view b) noexcept {
+  const std::size_t size = std::min(a.size(), b.size());
+  return static_cast<std::size_t>(std::mismatch(a.data(), a.data() + size, b.data()).first - a.data());
+}
+
+}  // namespace icecore::index
