@@ -115,14 +115,15 @@ bool histories::link_on_top(link entry, link fresh, std::uint32_t seed, bool unl
   auto& head = at(entry).as_entry().head;
   const record r = at(fresh);
   for (;;) {
-    const link top = newest(entry);
+    // seq_cst: as newest()
+    std::uint64_t seen = head.load(std::memory_order_seq_cst);
+    const link top = newest_of(entry, seen);
     settle(top);  // H1, H2
     if (unless_removed && at(top).is_removal()) return false;
     set_links(r, entry, top);
     r.seal(seed);
-    link expected = top == entry ? null_link : top;
     // seq_cst: H3, the writer's side; also the release that publishes the record
-    if (head.compare_exchange_strong(expected, fresh, std::memory_order_seq_cst, std::memory_order_relaxed))
+    if (head.compare_exchange_strong(seen, head_word(fresh), std::memory_order_seq_cst, std::memory_order_relaxed))
       return true;
   }
 }

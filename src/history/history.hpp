@@ -23,6 +23,10 @@
 //   H4. A stamp, once set, never changes. Every record of a batch carries the stamp of its batch record, which may be
 //       set only once all records of the batch are linked (and under operation durability durable): stamp_ready.
 //   H5. Under operation durability the persisted bit is set only after record and stamp are durable.
+//   H6. An entry's second version, once not 0, is the stamp of the record of depth 2, which never changes (H4), and
+//       that record is stamped and as durable as a reader needs it. A head says that it links to the second record and
+//       that this is a removal in the same word as the link. So most finds of keys with one or two versions end at the
+//       entry's cache line. Missing, both only cost a look at the newest record.
 #pragma once
 
 #include <algorithm>
@@ -69,8 +73,7 @@ class histories {
   /// The newest record of an entry: the entry's own first one, or what its head links to.
   [[nodiscard]] link newest(link entry) const noexcept {
     // seq_cst: H3, the reader's side
-    const link head = at(entry).as_entry().head.load(std::memory_order_seq_cst);
-    return head == null_link ? entry : head;
+    return newest_of(entry, at(entry).as_entry().head.load(std::memory_order_seq_cst));
   }
 
   /// The version a record belongs to, stamping it if nobody has. 0: it is of a batch that has not happened yet.
@@ -78,6 +81,24 @@ class histories {
     // acquire: whoever sees the stamp sees the record; pairs with the CAS that set it
     const std::uint64_t word = at(l).header().stamp.load(std::memory_order_acquire);
     return word != 0 ? word & format::stamp_version_mask : stamp(l);
+  }
+
+  /// Where to look for what `entry` shows in closed version `v`, as its own cache line tells: null_link if no value is
+  /// visible; otherwise a record to pass to find_from(), the entry itself if it is the one shown.
+  [[nodiscard]] link start_of(link entry, version v) const noexcept {
+    const auto& e = at(entry).as_entry();
+    const std::uint64_t head = e.head.load(std::memory_order_seq_cst);  // seq_cst: H3, the reader's side
+    const version first = stamp_of(entry);
+    if (first > v) return null_link;  // all others are newer (H1)
+    if (head == null_link) return entry;
+    // acquire: whoever sees it may rely on the record's being stamped and durable (H6)
+    const version second = e.second_version.load(std::memory_order_acquire);
+    if (second != 0) {
+      if (second > v) return entry;
+      // newest when the head was read, before this: a third one's stamp is greater than v (H3)
+      if ((head & format::head_is_second_removal) != 0) return null_link;
+    }
+    return newest_of(entry, head);
   }
 
   /// The record that `entry` shows in closed version `v`: a removal, an insert, or null_link if there was none yet.
@@ -122,6 +143,23 @@ class histories {
   void sample(link l) const noexcept {
     const record r = at(l);
     if (version_samples::wanted(r.header().depth)) add_sample(r, l);
+  }
+
+  /// Notes a second record's version in its entry (H6). Once a record, after it is stamped and await_flushed().
+  void note_second(link l) const noexcept {
+    const record r = at(l);
+    if (r.header().depth != 2 || !r.is_update()) return;
+    // release: H6
+    at(r.as_update().entry).as_entry().second_version.store(stamp_of(l), std::memory_order_release);
+  }
+  /// The head of an entry whose newest record is this update.
+  [[nodiscard]] std::uint64_t head_word(link newest) const noexcept {
+    const record r = at(newest);
+    return r.header().depth == 2 && r.is_removal() ? newest | format::head_is_second_removal : newest;
+  }
+  /// The newest record of an entry whose head was read.
+  [[nodiscard]] static link newest_of(link entry, std::uint64_t head) noexcept {
+    return head == null_link ? entry : head & ~format::head_is_second_removal;
   }
 
   /// The fence between publishing a new key's entry in the index and stamping it (H3).

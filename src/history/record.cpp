@@ -70,7 +70,7 @@ std::uint32_t record::compute_crc(std::uint32_t seed) const noexcept {
                               (std::uint64_t{h.key_size} << 16) | (std::uint64_t{h.value_size} << 32);
   std::uint32_t crc = crc32c(seed, first);
   crc = crc32c(crc, std::uint64_t{h.depth});
-  // an entry's head changes for ever; everything else after the common header stays
+  // an entry's head and second version change; everything else after the common header stays
   const std::uint64_t from =
       h.kind == record_kind::entry ? sizeof(format::entry_header) : sizeof(format::record_header);
   const std::uint64_t to = (l.flags & format::flag_large_value) != 0 ? l.value_offset() : l.size();

@@ -4,10 +4,12 @@
 //   std::uint64_t at = layout.place(position);
 //   record r(base + at);  r.fill_update(...);  r.seal(seed);
 //
-// Threads: a record has one writer until it is linked. After that only its stamp and an entry's head change,
-// atomically. Invariants:
-//   R1. `crc` covers every byte but itself, the stamp, an entry's head and a large value; it is seeded with the pool's
-//       id, the segment's generation and the record's offset, so that neither stale nor misplaced bytes pass.
+// Threads: a record has one writer until it is linked. After that only its stamp and an entry's head and
+// second version change, atomically. Invariants:
+//   R1. `crc` covers every byte but itself, the stamp, an entry's head and second version, and a large value; it is
+//   seeded
+//       with the pool's id, the segment's generation and the record's offset, so that neither stale nor misplaced bytes
+//       pass.
 //   R2. Between sealing and linking nothing of a record changes but older, jump, depth and with them the crc.
 //   R3. A record spans as few cache lines as its size allows; a large value starts at a multiple of 64.
 #pragma once

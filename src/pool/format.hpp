@@ -23,7 +23,7 @@ namespace icecore::format {
 
 inline constexpr std::uint64_t magic = 0x0045524f43454349U;  // "ICECORE\0"
 inline constexpr std::uint32_t byte_order_mark = 0x01020304U;
-inline constexpr std::uint16_t version_major = 1;  // a reader refuses another major version
+inline constexpr std::uint16_t version_major = 2;  // a reader refuses another major version
 inline constexpr std::uint16_t version_minor = 0;  // a writer refuses a greater minor version
 
 inline constexpr std::uint64_t page_size = 4096;
@@ -138,19 +138,23 @@ struct record_header {
   record_kind kind;                  //  0  1  never zero, so that a record's first word is not
   std::uint8_t flags;                //  1  1
   std::uint16_t key_size;            //  2  2  entry: key bytes; tag: name bytes; else 0
-  std::uint32_t crc;                 //  4  4  of all bytes but this, the stamp, an entry's head, a large value
+  std::uint32_t crc;                 //  4  4  of all bytes but this, the stamp, what an entry recomputes, a large value
   std::atomic<std::uint64_t> stamp;  //  8  8
   std::uint32_t value_size;          // 16  4  insert, entry: value bytes; tag: note bytes; else 0
   std::uint32_t depth;               // 20  4  place in the history, 1 for the first; batch: records in it; tag: 0
 };
 static_assert(sizeof(record_header) == 24 && offsetof(record_header, stamp) == 8);
 
-/// Followed by the extensions, the key (padded to 8 with zeros), the value.
+/// In an entry's head: the newest record is the second and a removal. Pool numbers of links stay below this bit.
+inline constexpr std::uint64_t head_is_second_removal = std::uint64_t{1} << 63;
+
+/// Followed by the extensions, the key (padded to 8 with zeros), the value. Head and second are recomputed at opening.
 struct entry_header {
-  record_header record;             //  0 24
-  std::atomic<std::uint64_t> head;  // 24  8  link to the newest record; 0: this one. Recomputed at opening
+  record_header record;                       //  0 24
+  std::atomic<std::uint64_t> head;            // 24  8  link to the newest record and a flag; 0: this one is the newest
+  std::atomic<std::uint64_t> second_version;  // 32  8  of the record after this one, once it is known; else 0
 };
-static_assert(sizeof(entry_header) == 32 && offsetof(entry_header, head) == 24);
+static_assert(sizeof(entry_header) == 40 && offsetof(entry_header, second_version) == 32);
 
 /// Followed by the extensions and the value.
 struct update_header {

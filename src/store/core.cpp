@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "base/raise.hpp"
 #include "base/threads.hpp"
@@ -189,6 +190,7 @@ version store_core::finish(writer& w, const fresh_record& fresh) {
   } else {
     histories_->await_flushed(fresh.at);
   }
+  histories_->note_second(fresh.at);
   return v;
 }
 
@@ -196,7 +198,7 @@ version store_core::finish(writer& w, const fresh_record& fresh) {
 
 link store_core::visible_latest(std::string_view key) const {
   const link entry = index_->find(key);
-  if (entry == null_link) return null_link;
+  if (entry == null_link || histories_->start_of(entry, version_max) == null_link) return null_link;
   const link l = histories_->find_latest(entry);
   return l == null_link ? null_link : returned(l);
 }
@@ -204,19 +206,19 @@ link store_core::visible_latest(std::string_view key) const {
 void store_core::find_many(std::span<const std::string_view> keys, const version* at, std::size_t at_stride,
                            std::span<std::optional<std::string_view>> out) const {
   constexpr std::size_t group = 64;
+  const auto version_of = [&](std::size_t i) { return at[i * at_stride]; };
   std::array<link, group> links;
-  std::array<version, group> versions;
   for (std::size_t first = 0; first < keys.size(); first += group) {
     const std::size_t count = std::min(group, keys.size() - first);
-    // three passes, each over all of the group, so that their cache misses overlap: entries, newest records, answers
+    // three passes, each over all of the group, so that their cache misses overlap: entries, where to begin, answers
     index_->find_many(keys.subspan(first, count), std::span(links).first(count));
     for (std::size_t i = 0; i < count; ++i) {
-      versions[i] = at[(first + i) * at_stride];
       if (links[i] == null_link) continue;
-      __builtin_prefetch(histories_->space().at(histories_->newest(links[i])));
+      const link entry = std::exchange(links[i], histories_->start_of(links[i], version_of(first + i)));
+      if (links[i] != entry && links[i] != null_link) __builtin_prefetch(histories_->at(links[i]).address());
     }
     for (std::size_t i = 0; i < count; ++i) {
-      const link l = links[i] == null_link ? null_link : entry_visible_at(links[i], versions[i]);
+      const link l = links[i] == null_link ? null_link : visible_from(links[i], version_of(first + i));
       if (l == null_link) {
         out[first + i].reset();
       } else {

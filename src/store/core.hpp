@@ -85,8 +85,8 @@ class store_core {
   [[nodiscard]] link visible_latest(std::string_view key) const;
   /// The same for an entry that was already found.
   [[nodiscard]] link entry_visible_at(link entry, version v) const {
-    const link l = histories_->find_at(entry, v);
-    return l == null_link ? null_link : returned(l);
+    const link start = histories_->start_of(entry, v);
+    return start == null_link ? null_link : visible_from(start, v);
   }
   /// The same, starting from a record of the entry.
   [[nodiscard]] link visible_from(link newest, version v) const {

@@ -53,8 +53,9 @@ void recovery::refuse_damaged(const survey& found) const {
         damages.size() > 1 ? fmt::format(" and {} more", damages.size() - 1) : "");
 }
 
-/// Each entry's head becomes its deepest record that counts. What is on media is only a guess, often a right one: it is
-/// checked, and written only where it is wrong, so that opening dirties no page without need.
+/// Each entry's head becomes its deepest record that counts, its second version that of its record of depth 2. What is
+/// on media is only a guess, often a right one: it is checked, and written only where it is wrong, so that opening
+/// dirties no page without need.
 void recovery::set_heads(const survey& found) const {
   const auto& past = core_.past();
   const auto threads = static_cast<unsigned>(found.parts().size());
@@ -62,18 +63,26 @@ void recovery::set_heads(const survey& found) const {
   const auto is_of = [&](link l, link entry) {
     return found.is_counted_record(l) && past.at(l).is_update() && past.at(l).as_update().entry == entry;
   };
+  // relaxed: one thread writes it, and the threads' end orders all of it before the first operation
+  const auto set = [](std::atomic<std::uint64_t>& word, std::uint64_t value) {
+    if (word.load(std::memory_order_relaxed) != value) word.store(value, std::memory_order_relaxed);
+  };
   run_on_threads(threads, [&](unsigned t) {
     const auto& entries = found.parts()[t].entries;
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (i + ahead < entries.size()) {
         // relaxed: nobody else is there yet; a wrong guess makes a useless prefetch
-        const link soon = past.at(entries[i + ahead]).as_entry().head.load(std::memory_order_relaxed);
+        const std::uint64_t soon = past.at(entries[i + ahead]).as_entry().head.load(std::memory_order_relaxed);
         __builtin_prefetch(core_.pool_->at(link_offset(soon)));
       }
       const link entry = entries[i];
-      auto& head = past.at(entry).as_entry().head;
-      const link guess = head.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
-      if (guess != null_link && !is_of(guess, entry)) head.store(null_link, std::memory_order_relaxed);
+      auto& e = past.at(entry).as_entry();
+      const std::uint64_t guess = e.head.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
+      const link newest = histories::newest_of(entry, guess);
+      const bool right = newest != entry && is_of(newest, entry);
+      set(e.head, right ? past.head_word(newest) : null_link);
+      // Where the head is right there is a record of depth 2, which sets it below.
+      if (!right) set(e.second_version, 0);
       static_cast<void>(past.stamp_of(entry));  // a batched record takes its batch's stamp
     }
   });
@@ -84,13 +93,15 @@ void recovery::set_heads(const survey& found) const {
         __builtin_prefetch(past.at(past.at(updates[i + ahead]).as_update().entry).address());
       const link update = updates[i];
       const record r = past.at(update);
-      static_cast<void>(past.stamp_of(update));
-      auto& head = past.at(r.as_update().entry).as_entry().head;
-      link now = head.load(std::memory_order_relaxed);
-      const auto deeper = [&] { return now == null_link || past.at(now).header().depth < r.header().depth; };
+      const version stamped = past.stamp_of(update);
+      const link entry = r.as_update().entry;
+      auto& e = past.at(entry).as_entry();
+      std::uint64_t now = e.head.load(std::memory_order_relaxed);
+      const auto deeper = [&] { return past.at(histories::newest_of(entry, now)).header().depth < r.header().depth; };
       // relaxed: the threads' end orders all of it before the first operation
-      while (deeper() && !head.compare_exchange_weak(now, update, std::memory_order_relaxed)) {
+      while (deeper() && !e.head.compare_exchange_weak(now, past.head_word(update), std::memory_order_relaxed)) {
       }
+      if (r.header().depth == 2) set(e.second_version, stamped);
       past.sample(update);
     }
   });

@@ -69,14 +69,17 @@ void for_each_block(const store_core& core, const scan_bounds& bounds, Visit vis
 inline std::size_t visible_records(const store_core& core, std::span<const link> entries, version v,
                                    std::span<link, index::block::capacity> out) {
   const histories& past = core.past();
-  std::array<link, index::block::capacity> newest;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    newest[i] = past.newest(entries[i]);
-    if (newest[i] != entries[i]) __builtin_prefetch(past.space().at(newest[i]));
+  std::array<link, index::block::capacity> starts;
+  std::size_t started = 0;
+  for (const link entry : entries) {
+    const link start = past.start_of(entry, v);
+    if (start == null_link) continue;
+    if (start != entry) __builtin_prefetch(past.at(start).address());
+    starts[started++] = start;
   }
   std::size_t n = 0;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const link l = core.visible_from(newest[i], v);
+  for (std::size_t i = 0; i < started; ++i) {
+    const link l = core.visible_from(starts[i], v);
     if (l != null_link) out[n++] = l;
   }
   return n;

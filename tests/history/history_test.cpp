@@ -42,7 +42,11 @@ class history_test : public testing::Test {
     return e;
   }
   link append(link entry, std::string_view value) {
-    const link r = place(record_layout::of_insert(value.size(), false), {}, value);
+    return append(entry, record_layout::of_insert(value.size(), false), value);
+  }
+  link append_removal(link entry) { return append(entry, record_layout::of_remove(false), {}); }
+  link append(link entry, const record_layout& layout, std::string_view value) {
+    const link r = place(layout, {}, value);
     EXPECT_TRUE(past_.link_on_top(entry, r, codec_.record_seed(1, r), false));
     complete(r);
     return r;
@@ -54,6 +58,7 @@ class history_test : public testing::Test {
     past_.flush_fresh(fresh, past_.at(fresh).layout().size());
     past_.sample(fresh);
     past_.await_flushed(fresh);
+    past_.note_second(fresh);
   }
 
   std::vector<std::byte> memory_;
@@ -99,6 +104,41 @@ TEST_F(history_test, every_version_is_found_at_every_depth) {
   }
   clock_.tick();
   for (version v = 0; v < by_version.size(); ++v) ASSERT_EQ(past_.find_at(e, v), by_version[v]) << "version " << v;
+}
+
+TEST_F(history_test, the_entry_alone_tells_what_it_shows_of_two_versions) {
+  const link updated = make_entry("updated", "1");
+  const link removed = make_entry("removed", "1");
+  const version first = clock_.tick();
+  EXPECT_EQ(past_.start_of(updated, first), updated);
+  const link update = append(updated, "2");
+  append_removal(removed);
+  const version second = clock_.tick();
+  EXPECT_EQ(past_.start_of(updated, first - 1), null_link);
+  EXPECT_EQ(past_.start_of(updated, first), updated);
+  EXPECT_EQ(past_.start_of(updated, second), update);
+  EXPECT_EQ(past_.start_of(removed, first - 1), null_link);
+  EXPECT_EQ(past_.start_of(removed, first), removed);
+  EXPECT_EQ(past_.start_of(removed, second), null_link);
+  // of more than two only what came before the second
+  const link third = append(removed, "3");
+  const version last = clock_.tick();
+  EXPECT_EQ(past_.start_of(removed, first), removed);
+  EXPECT_EQ(past_.start_of(removed, second), third);
+  EXPECT_EQ(past_.start_of(removed, last), third);
+  append_removal(updated);
+  EXPECT_NE(past_.start_of(updated, clock_.tick()), null_link) << "the third: its record must be asked";
+}
+
+TEST_F(history_test, a_second_record_that_its_writer_did_not_finish_is_asked_itself) {
+  const link e = make_entry("key", "old");
+  const version before = clock_.tick();
+  const link r = place(record_layout::of_remove(false), {}, {});
+  ASSERT_TRUE(past_.link_on_top(e, r, codec_.record_seed(1, r), false));
+  const version after = clock_.tick();  // the writer stops: linked, neither stamped nor durable
+  EXPECT_EQ(past_.start_of(e, before), r);
+  EXPECT_EQ(past_.start_of(e, after), r);
+  EXPECT_EQ(past_.find_from(r, after), e) << "stamped by the reader, behind the tag";
 }
 
 TEST_F(history_test, depth_and_stamps_follow_the_chain) {

@@ -1,4 +1,5 @@
 // What a crash may leave in the file, made by hand: windows too short for a kill to hit reliably.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -112,27 +113,52 @@ TEST(Recovery, a_file_that_a_growth_cut_off_left_longer_opens_as_it_was) {
   EXPECT_TRUE(s.verify().ok());
 }
 
-TEST(Recovery, a_wrong_head_on_media_is_put_right) {
+TEST(Recovery, what_entries_recompute_is_put_right) {
   const scratch folder;
   const auto path = folder / "store.ice";
   {
     store s(path);
     s.insert("a", "1");
     s.insert("b", "1");
+    s.insert("c", "1");
+    s.tag();
     s.insert("a", "2");
+    s.remove("c");
+    s.tag();
     s.insert("a", "3");
     s.close();
   }
-  for (const link wrong : {link{0}, link{65544}, link{65536 + 64}, link{1} << 50, ~link{7}}) {
-    bytes file = read_file(path);
-    for_each_record(file, [&](record r) {
-      if (r.is_entry()) r.as_entry().head.store(wrong);
-    });
-    write_file(path, file);
-    store s(path);
-    EXPECT_EQ(s.find("a"), "3") << "head " << wrong;
-    EXPECT_EQ(s.find("b"), "1") << "head " << wrong;
-    s.close();
+  const link right = 1;  // as it was closed
+  for (const link head : {right, link{0}, link{65544}, link{65536 + 64}, link{1} << 50, ~link{7}}) {
+    for (const bool flagged : {false, true}) {
+      for (const version second : {version{0}, version{1}, version{3}, ~version{0}}) {
+        bytes file = read_file(path);
+        for_each_record(file, [&](record r) {
+          if (!r.is_entry()) return;
+          auto& e = r.as_entry();
+          if (head != right) e.head.store(head);
+          e.head.store(flagged ? e.head | format::head_is_second_removal : e.head & ~format::head_is_second_removal);
+          e.second_version.store(second);
+        });
+        write_file(path, file);
+        store s(path);
+        const auto what = fmt::format("head {}, {}flagged, second version {}", head, flagged ? "" : "not ", second);
+        EXPECT_EQ(s.find("a", 1), "1") << what;
+        EXPECT_EQ(s.find("a", 2), "2") << what;
+        EXPECT_EQ(s.find("a"), "3") << what;
+        EXPECT_EQ(s.find("b", 1), "1") << what;
+        EXPECT_EQ(s.find("b"), "1") << what;
+        EXPECT_EQ(s.find("c", 1), "1") << what;
+        EXPECT_EQ(s.find("c", 2), std::nullopt) << what;
+        EXPECT_EQ(s.find("c"), std::nullopt) << what;
+        s.close();
+        bytes closed = read_file(path);
+        for_each_record(closed, [&](record r) {
+          if (!r.is_entry()) return;
+          EXPECT_EQ(r.as_entry().second_version, r.key() == "b" ? 0U : 2U) << what;
+        });
+      }
+    }
   }
 }
 
