@@ -80,7 +80,8 @@ void allow_huge_pages_to_malloc(char** argv) {
   constexpr const char* variable = "GLIBC_TUNABLES";
   if (std::getenv(variable) != nullptr) return;  // the user's choice, or ours already
   setenv(variable, "glibc.malloc.hugetlb=1", 1);
-  execv("/proc/self/exe", argv);
+  std::error_code none;
+  execv(std::filesystem::read_symlink("/proc/self/exe", none).c_str(), argv);  // so it keeps the name that ps shows
 }
 
 }  // namespace
