@@ -1,10 +1,14 @@
 #include "comparison.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <system_error>
 #include <thread>
 
 #include "icecore/icecore.hpp"
@@ -21,16 +25,34 @@ const std::string limits_name = "limits";
 const std::string machine_name = "machine";
 const std::string folder_prefix = "icecore-bench-";
 
+/// The lock of a scratch folder: held while its run lives, whoever else sees the folder.
+class folder_lock {
+ public:
+  explicit folder_lock(const std::filesystem::path& folder, int flags = 0)
+      : descriptor_(open((folder / "in-use").c_str(), O_RDWR | O_CLOEXEC | flags, 0600)) {}
+  ~folder_lock() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  folder_lock(const folder_lock&) = delete;
+  folder_lock& operator=(const folder_lock&) = delete;
+  [[nodiscard]] bool taken() const noexcept { return descriptor_ >= 0 && flock(descriptor_, LOCK_EX | LOCK_NB) == 0; }
+
+ private:
+  int descriptor_;
+};
+
 /// A folder of this process's own, removed at the end.
 class scratch_folder {
  public:
   explicit scratch_folder(const std::filesystem::path& where)
-      : path_(where / (folder_prefix + std::to_string(getpid()))) {
+      : own_(made(where / (folder_prefix + std::to_string(getpid())))), path_(own_ / "stores"), lock_(own_, O_CREAT) {
+    if (!lock_.taken())
+      throw std::system_error(errno, std::generic_category(), "cannot lock a file in " + own_.string());
     renew();
   }
   ~scratch_folder() {
     std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
+    std::filesystem::remove_all(own_, ignored);
   }
   scratch_folder(const scratch_folder&) = delete;
   scratch_folder& operator=(const scratch_folder&) = delete;
@@ -41,16 +63,27 @@ class scratch_folder {
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
  private:
+  static std::filesystem::path made(std::filesystem::path folder) {
+    std::filesystem::create_directories(folder);
+    return folder;
+  }
+
+  std::filesystem::path own_;
   std::filesystem::path path_;
+  folder_lock lock_;
 };
 
-/// Removes what runs left that were killed themselves.
+/// Removes what runs left that were killed themselves: scratch folders, by name and by the lock in them, that nobody
+/// holds.
 void remove_folders_of_the_dead(const std::filesystem::path& where) {
   for (const auto& entry : std::filesystem::directory_iterator(where)) {
     const std::string name = entry.path().filename();
     if (!name.starts_with(folder_prefix)) continue;
-    if (std::filesystem::exists("/proc/" + name.substr(folder_prefix.size()))) continue;
-    std::error_code ignored;  // another user's
+    const std::string number = name.substr(folder_prefix.size());
+    if (number.empty() || number.find_first_not_of("0123456789") != std::string::npos) continue;
+    const folder_lock lock(entry.path());
+    if (!lock.taken()) continue;  // it lives, is another user's, or is not ours at all
+    std::error_code ignored;
     std::filesystem::remove_all(entry.path(), ignored);
   }
 }
@@ -166,6 +199,7 @@ json comparison::to_json() const {
   const unsigned cores = std::thread::hardware_concurrency();
   json about = machine();
   about["folder"] = chosen_.folder.string();
+  about["mount"] = mount_of(chosen_.folder);
   about["sync_folder"] = chosen_.sync_folder.string();
   json result = {{"icecore", library_version()}, {"machine", std::move(about)}};
   for (const suite* s : chosen_.suites) result["suites"].push_back(s->name);

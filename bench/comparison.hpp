@@ -32,7 +32,7 @@ class comparison {
   /// many threads. Returns early, with whole repetitions only, when `stopped` says so.
   void measure(const std::function<bool()>& stopped, const std::function<void()>& after_repetition);
 
-  /// The machine, how stores were configured, rows, failures: docs/performance.md tells the form.
+  /// The machine, how stores were configured, rows, failures: bench/README.md tells the form.
   [[nodiscard]] nlohmann::ordered_json to_json() const;
   /// A table for people: medians, spreads, ratios to the first store.
   void print() const;

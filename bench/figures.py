@@ -1,8 +1,9 @@
 """Draws a benchmark run as the figures 2 to 5 of the paper, and as ratios for what goes beyond it.
 
-    bench/figures FILE [--out FOLDER]
+    bench/figures FILE... [--out FOLDER]
 
-FILE is what `bench/run --json FILE` wrote; FOLDER is docs/figures unless given. Each figure becomes a PNG and an SVG,
+FILE is what `bench/run --json FILE` wrote; of a suite that several hold, the first one's rows are drawn. FOLDER is
+docs/figures unless given. Each figure becomes a PNG and an SVG,
 which the same file and the same matplotlib always give the same bytes. What was not measured is left out, and said.
 
 All rates of a run are those of its threads together. The paper draws seconds, which are some work divided by a rate;
@@ -63,7 +64,7 @@ STYLES = {
     "icecore-none": Style("#0072b2", "o", line_width=5, marker_size=10),
     "icecore-tag": Style("#56b4e9", "D", line_width=3.2, marker_size=6.5),
     "icecore-operation": Style("#00284a", "s", line_width=1.8, marker_size=4.5),
-    "ESkipList": Style("#009e73", "^", in_file=False),
+    "ESkipList": Style("#009e73", "^"),
     "PSkipList": Style("#009e73", "v"),
     "LockedMap": Style("#7a7a7a", "P", in_file=False),
     "absl": Style("#000000", "X", in_file=False),
@@ -102,10 +103,12 @@ OPERATIONS = "{n:,} operations by T threads"
 
 FLUSH = Limit("one flush and fence", "flush_and_fence", 1, "#555555")
 CLOCK = Limit("one fetch-add of the clock", "fetch_add", 1, "#a0a0a0")
-MISSES = Limit("three dependent misses, 4 KiB pages", "random_access_4k_pages", 3, "#555555")
-KEY_AND_VALUE_BYTES = 16
+# icecore's pools have 2 MiB pages on memory file systems. A find needs its leaf and its entry, a history records, too.
+TWO_MISSES = Limit("two dependent misses, 2 MiB pages", "random_access_2m_pages", 2, "#555555")
+THREE_MISSES = Limit("three dependent misses, 2 MiB pages", "random_access_2m_pages", 3, "#555555")
+CACHE_LINE_BYTES = 64
 # A snapshot's operation is a key of it here.
-BANDWIDTH = Limit("16 bytes a key at read bandwidth", "read_bandwidth", KEY_AND_VALUE_BYTES, "#555555")
+BANDWIDTH = Limit("a cache line a key at read bandwidth", "read_bandwidth", CACHE_LINE_BYTES, "#555555")
 
 FIGURES = {
     "figure2": (
@@ -115,33 +118,32 @@ FIGURES = {
     ),
     "figure3": (
         "Key history and find (the paper's figure 3)",
-        Panel("Extract key history", "history", "all", OPERATIONS, (MISSES,)),
-        Panel("Find a key at a version", "find", "all", OPERATIONS, (MISSES,)),
+        Panel("Extract key history", "history", "all", OPERATIONS, (THREE_MISSES,)),
+        Panel("Find a key at a version", "find", "all", OPERATIONS, (TWO_MISSES,)),
     ),
     "figure4": (
         "Snapshots (the paper's figure 4)",
-        Panel("Each thread extracts its own", "snapshot", "each", "T snapshots at once, of {n:,} keys", (BANDWIDTH,)),
+        Panel("Each thread extracts its own", "snapshot", "each", "T snapshots of random versions at once, over {n:,} keys", (BANDWIDTH,)),
         Panel(
-            "All threads extract one", "one_snapshot", "one", "one snapshot of {n:,} keys by T threads", (BANDWIDTH,)
+            "All threads extract one", "one_snapshot", "one", "one snapshot over {n:,} keys by T threads", (BANDWIDTH,)
         ),
     ),
     "figure5": (
         "Reopening after a kill (the paper's figure 5)",
         Panel("Rebuild", "reopen", "one", "{n:,} keys by T threads"),
-        Panel("Find a key at a version, reopened", "find_after_reopen", "all", OPERATIONS, (MISSES,)),
+        Panel("Find a key at a version, reopened", "find_after_reopen", "all", OPERATIONS, (TWO_MISSES,)),
     ),
 }
 
 
 @dataclass(frozen=True)
 class Group:
-    """Bars of some workloads of a suite; `otherwise` stands in for a workload that a store does not have."""
+    """Bars of some workloads of a suite."""
 
     title: str
     suite: str
     workloads: tuple
     unit: str = ""  # of the number that ends a workload's name
-    otherwise: str = ""
 
 
 BEYOND = (
@@ -167,11 +169,10 @@ BEYOND = (
     (
         Group("Keys of 31 bytes with long shared prefixes", "paths", ("insert", "find", "snapshot")),
         Group("Sequential keys", "sequential", ("insert", "find", "snapshot")),
-        Group("find_many*", "paper", ("find_many",), otherwise="find"),
+        Group("Finds of many keys at once", "paper", ("find_many",)),
     ),
 )
-BEYOND_NOTE = "* find_many against find, where a store has no find_many\n"
-WORKLOAD_LABELS = {"mixed_90": "90 % finds", "mixed_50": "50 % finds", "find_many": "find_many\nor find"}
+WORKLOAD_LABELS = {"mixed_90": "90 % finds", "mixed_50": "50 % finds", "find_many": "find_many"}
 
 
 def style_of(store):
@@ -210,7 +211,7 @@ def rows_of(results, suite, workload):
 def cores_of(results):
     """As many threads as run at once; the most of any row if the file does not say."""
     fitting = [row["threads"] for row in results.rows if not row.get("oversubscribed")]
-    return results.machine.get("threads", max(fitting, default=1))
+    return results.machine.get("hardware_threads", max(fitting, default=1))
 
 
 def machine_line(results):
@@ -325,9 +326,9 @@ def draw_panel(axes, results, panel, rows, letter):
         )
 
 
-def head(figure, title, results, note=""):
+def head(figure, title, results):
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
-    figure.supxlabel(note + machine_line(results), x=0.01, ha="left", fontsize=8, color="#666666")
+    figure.supxlabel(machine_line(results), x=0.01, ha="left", fontsize=8, color="#666666")
 
 
 def scaling_figure(results, title, panels):
@@ -372,11 +373,7 @@ def group_rows(results, group, threads):
         if not results.row(group.suite, workload, BASE_STORE, threads):
             continue
         stores = in_order({row["store"] for row in results.rows if row["store"] != MACHINE})
-        rows = {
-            store: results.row(group.suite, workload, store, threads)
-            or results.row(group.suite, group.otherwise, store, threads)
-            for store in stores
-        }
+        rows = {store: results.row(group.suite, workload, store, threads) for store in stores}
         found[workload] = {store: row for store, row in rows.items() if row}
     return found
 
@@ -463,8 +460,7 @@ def beyond_figure(results):
         alignment="left",
         labelspacing=0.7,
     )
-    note = BEYOND_NOTE if any(group.otherwise for line in lines for group, _, _ in line) else ""
-    head(figure, f"Beyond the paper: speed as a ratio to {BASE_STORE} (below the line: slower)", results, note)
+    head(figure, f"Beyond the paper: speed as a ratio to {BASE_STORE} (below the line: slower)", results)
     return figure
 
 
@@ -503,6 +499,15 @@ def save(figure, folder, name):
         print(path)
 
 
+def merged(runs):
+    """One of several runs: each suite as the first that has it measured it."""
+    first, *others = runs
+    for other in others:
+        suites = {row["suite"] for row in first.rows}
+        first.add([row for row in other.rows if row["suite"] not in suites])
+    return first
+
+
 def draw(results, folder):
     """Writes the figures; gives how many."""
     # A reader's own settings must not change the figures; the salt makes the names within an SVG the same each time.
@@ -522,17 +527,25 @@ def main():
     parser = argparse.ArgumentParser(
         prog="figures", description="Draws the figures of a benchmark run, as PNG and SVG."
     )
-    parser.add_argument("file", metavar="FILE", help="what bench/run --json FILE wrote")
+    parser.add_argument(
+        "files", metavar="FILE", nargs="+", help="what bench/run --json FILE wrote; each suite is drawn from the first"
+    )
     parser.add_argument("--out", metavar="FOLDER", type=Path, default=DEFAULT_FOLDER, help="default: docs/figures")
     arguments = parser.parse_args()
     try:
-        drawn = draw(read_results(arguments.file), arguments.out)
-    except (OSError, WrongForm) as error:
-        reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else f"{arguments.file}: {error}"
-        print(f"figures: {reason}", file=sys.stderr)
+        runs = []
+        for file in arguments.files:
+            try:
+                runs.append(read_results(file))
+            except WrongForm as error:
+                print(f"figures: {file}: {error}", file=sys.stderr)
+                return 2
+        drawn = draw(merged(runs), arguments.out)
+    except OSError as error:
+        print(f"figures: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
     if not drawn:
-        print(f"figures: {arguments.file} has no rows that any figure draws", file=sys.stderr)
+        print(f"figures: {', '.join(arguments.files)}: no rows that any figure draws", file=sys.stderr)
         return 1
     return 0
 

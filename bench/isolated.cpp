@@ -53,6 +53,7 @@ void run_and_kill(unsigned limit_s, const std::function<void()>& work) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) throw std::system_error(errno, std::generic_category(), "cannot wait for a process");
+    kill(child, SIGKILL);  // a signal that this process is to end by
   }
   if (result[0].returned) return;
   if (result[0].error[0] != '\0') throw std::runtime_error(result[0].error.data());

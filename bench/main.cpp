@@ -58,9 +58,23 @@ void write_json(const comparison& measured, const std::string& path) {
   std::filesystem::rename(unfinished, path);
 }
 
+/// What cannot be written is told before anything is measured. A file that is there stays until there is a better one.
+void require_writable(const std::string& json_path) {
+  const std::string unfinished = json_path + ".unfinished";
+  if (!std::ofstream(unfinished)) throw std::runtime_error("cannot write " + unfinished);
+  std::filesystem::remove(unfinished);
+}
+
+/// So that they end waits: a run stops at once, not when the store now measured is done.
+void stop_on_signals() {
+  struct sigaction action {};
+  action.sa_handler = [](int received) { interrupted = received; };
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+}
+
 int compare(const comparison_settings& chosen, const std::string& json_path) {
-  if (!json_path.empty()) write_json(comparison(chosen), json_path);  // that it cannot be written is told at once
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, [](int received) { interrupted = received; });
+  if (!json_path.empty()) require_writable(json_path);
+  stop_on_signals();
   comparison measured(chosen);
   measured.measure([] { return interrupted != 0; },
                    [&] {
@@ -78,8 +92,11 @@ int compare(const comparison_settings& chosen, const std::string& json_path) {
 /// glibc reads that when a program starts, so it is started anew.
 void allow_huge_pages_to_malloc(char** argv) {
   constexpr const char* variable = "GLIBC_TUNABLES";
-  if (std::getenv(variable) != nullptr) return;  // the user's choice, or ours already
-  setenv(variable, "glibc.malloc.hugetlb=1", 1);
+  const char* const set = std::getenv(variable);
+  std::string tunables = set == nullptr ? "" : set;
+  if (tunables.find("glibc.malloc.hugetlb") != std::string::npos) return;  // the user's choice, or ours already
+  if (!tunables.empty()) tunables += ':';
+  setenv(variable, (tunables + "glibc.malloc.hugetlb=1").c_str(), 1);
   std::error_code none;
   execv(std::filesystem::read_symlink("/proc/self/exe", none).c_str(), argv);  // so it keeps the name that ps shows
 }

@@ -1,10 +1,13 @@
 #include "report.hpp"
 
+#include <mntent.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
+#include <memory>
 
 namespace icecore::bench {
 
@@ -28,6 +31,33 @@ void table::print() const {
   }
 }
 
+namespace {
+
+std::string first_line_of(const char* path) {
+  std::string line;
+  std::getline(std::ifstream(path), line);
+  return line;
+}
+
+}  // namespace
+
+std::string mount_of(const std::filesystem::path& folder) {
+  std::error_code unknown;
+  const std::string wanted = std::filesystem::canonical(folder, unknown).string() + "/";
+  const std::unique_ptr<FILE, int (*)(FILE*)> mounts(setmntent("/proc/self/mounts", "r"), endmntent);
+  std::string found;
+  std::size_t longest = 0;
+  if (!mounts) return found;
+  while (const mntent* m = getmntent(mounts.get())) {
+    const std::string_view where = m->mnt_dir;
+    const std::string below = where == "/" ? "/" : std::string(where) + "/";
+    if (!wanted.starts_with(below) || below.size() < longest) continue;  // of equal ones the later mount is seen
+    longest = below.size();
+    found = std::string(m->mnt_type) + " (" + m->mnt_opts + ")";
+  }
+  return found;
+}
+
 json machine() {
   json about;
   std::ifstream processors("/proc/cpuinfo");
@@ -40,9 +70,11 @@ json machine() {
   about["hardware_threads"] = std::thread::hardware_concurrency();
   utsname names{};
   if (uname(&names) == 0) about["kernel"] = names.release;
-  std::string huge_pages;
-  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), huge_pages);
-  about["transparent_huge_pages"] = huge_pages;
+  about["transparent_huge_pages"] = first_line_of("/sys/kernel/mm/transparent_hugepage/enabled");
+  about["huge_pages_of_shared_memory"] = first_line_of("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+  const char* const tunables = std::getenv("GLIBC_TUNABLES");
+  about["glibc_tunables"] = tunables == nullptr ? "" : tunables;
+  about["compiler"] = __VERSION__;
   return about;
 }
 

@@ -1,6 +1,7 @@
 // What a run prints: a table for people, JSON for programs.
 #pragma once
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -25,8 +26,10 @@ class table {
 /// A number with so many digits behind the point.
 [[nodiscard]] std::string fixed(double number, int digits);
 
-/// The machine: processor, threads, kernel, huge pages.
+/// The machine: processor, threads, kernel, huge pages; the compiler.
 [[nodiscard]] json machine();
+/// Type and options of the file system that a folder is on; empty if unknown.
+[[nodiscard]] std::string mount_of(const std::filesystem::path& folder);
 
 /// A line about what is being measured, on standard error and only on a terminal; overwritten by the next.
 void tell(const std::string& what);

@@ -130,13 +130,17 @@ class Results:
         self.version = document.get("icecore", "of unknown version")
         self.machine = document["machine"]
         self.failures = document.get("failures", [])
-        self.rows = document["rows"]
+        self.rows = []
         self._by_key = {}
-        for index, row in enumerate(self.rows):
+        self.add(document["rows"])
+
+    def add(self, rows):
+        for index, row in enumerate(rows):
             key = tuple(row[field] for field in ("suite", "workload", "store", "threads"))
             if key in self._by_key:
                 raise WrongForm(f"rows[{index}] is the second one of {'/'.join(map(str, key))} threads")
             self._by_key[key] = row
+            self.rows.append(row)
 
     def row(self, suite, workload, store, threads):
         return self._by_key.get((suite, workload, store, threads))
@@ -192,7 +196,7 @@ def check(document):
         ("failures", lambda value: isinstance(value, list), "a list", False),
     )
     check_fields("the document", document, fields)
-    check_fields("machine", document["machine"], [("threads", is_count, "a whole number above 0", False)])
+    check_fields("machine", document["machine"], [("hardware_threads", is_count, "a whole number above 0", False)])
     for index, row in enumerate(document["rows"]):
         check_fields(f"rows[{index}]", row, ROW_FIELDS)
         if not row["min"] <= row["ops_per_second"] <= row["max"]:
@@ -272,7 +276,7 @@ def table(header, rows):
 def describe_run(results):
     machine = results.machine
     parts = [str(machine.get("processor", "an unnamed processor"))]
-    parts += [f"{machine['threads']} threads"] if "threads" in machine else []
+    parts += [f"{machine['hardware_threads']} hardware threads"] if "hardware_threads" in machine else []
     parts += [str(machine[name]) for name in ("kernel", "folder") if name in machine]
     yield f"icecore {results.version} on {', '.join(parts)}."
 
@@ -282,8 +286,8 @@ def caveats(results):
     if keys != KEYS:
         measured = f"this run's is {keys:,}" if keys else "this run does not say its own"
         yield f"The targets are set for N = {KEYS:,}; {measured}."
-    if results.machine.get("threads", max(THREADS)) < max(THREADS):
-        yield f"This machine runs {results.machine['threads']} thread at a time: the column T = 2 shares it."
+    if results.machine.get("hardware_threads", max(THREADS)) < max(THREADS):
+        yield f"This machine runs {results.machine['hardware_threads']} thread at a time: the column T = 2 shares it."
     yield (
         "Ratios are speed over rival's speed. Figures of the published PSkipList are absolute ones of another run, on "
         f"the design's machine with N = {KEYS:,}, and are not scaled to this machine."

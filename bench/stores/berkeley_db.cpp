@@ -250,13 +250,14 @@ class berkeley_db_store final : public store {
 }  // namespace
 
 std::vector<store_kind> berkeley_db_kinds() {
-  return {{.name = "BerkeleyDB",
-           .configuration =
-               "Keys followed by inverted versions in a B-tree; a transaction an operation, its log written "
-               "without sync, checkpoint every GiB of log, private cache of 4 GiB, bulk extraction.",
-           .survives_kill = true,
-           .parallel_extract = false,
-           .open = [](const opening& how) { return std::make_unique<berkeley_db_store>(how); }}};
+  return {
+      {.name = "BerkeleyDB",
+       .configuration = std::string(db_version(nullptr, nullptr, nullptr)) +
+                        ". Keys followed by inverted versions in a B-tree; a transaction an operation, its log written "
+                        "without sync, checkpoint every GiB of log, private cache of 4 GiB, bulk extraction.",
+       .survives_kill = true,
+       .parallel_extract = false,
+       .open = [](const opening& how) { return std::make_unique<berkeley_db_store>(how); }}};
 }
 
 }  // namespace icecore::bench

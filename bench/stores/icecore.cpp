@@ -88,13 +88,16 @@ store_kind kind(std::string name, durability promised, index_kind index, std::st
 
 std::vector<store_kind> icecore_kinds() {
   const std::string emulated = "; on a file system in memory the flushes are executed though nothing outlives power";
+  const std::string versions = "; icecore's own histories under the paper's index";
   return {
       kind("icecore-none", durability::none, index_kind::btree, "B+-tree, durability none"),
-      kind("icecore-tag", durability::tag, index_kind::btree, "B+-tree, every tag durable" + emulated),
+      kind("icecore-tag", durability::tag, index_kind::btree,
+           "B+-tree, every tag durable: it syncs the file, which on a file system in memory does little"),
       kind("icecore-operation", durability::operation, index_kind::btree, "B+-tree, every write durable" + emulated),
-      kind("ESkipList", durability::none, index_kind::skip_list, "icecore's lock-free skip list, durability none"),
+      kind("ESkipList", durability::none, index_kind::skip_list,
+           "the paper's lock-free skip list, durability none" + versions),
       kind("PSkipList", durability::operation, index_kind::skip_list,
-           "icecore's lock-free skip list, every write durable" + emulated),
+           "the paper's lock-free skip list, every write durable" + emulated + versions),
   };
 }
 

@@ -4,6 +4,7 @@
 // for as long as nobody has written, as making one costs more than a seek.
 //
 // No bloom filter: Get() alone consults it, and the newest change before a version can only be found by a seek.
+#include <fmt/format.h>
 #include <leveldb/cache.h>
 #include <leveldb/db.h>
 #include <leveldb/options.h>
@@ -114,7 +115,8 @@ class leveldb_store final : public store {
 
 std::vector<store_kind> leveldb_kinds() {
   return {{.name = "LevelDB",
-           .configuration = "Keys followed by inverted versions; write-ahead log without sync, no compression, write "
+           .configuration = fmt::format("LevelDB {}.{}. ", leveldb::kMajorVersion, leveldb::kMinorVersion) +
+                            "Keys followed by inverted versions; write-ahead log without sync, no compression, write "
                             "buffer of 64 MiB, block cache of 2 GiB; an iterator is kept while nobody writes.",
            .survives_kill = true,
            .parallel_extract = false,

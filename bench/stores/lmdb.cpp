@@ -213,10 +213,12 @@ store_kind kind_of(std::string name, std::string configuration, std::uint64_t op
 
 std::vector<store_kind> lmdb_kinds() {
   return {
-      kind_of("LMDB",
-              "Keys followed by inverted versions; MDB_WRITEMAP and MDB_NOSYNC; a write transaction an operation, a "
+      kind_of(
+          "LMDB",
+          std::string(mdb_version(nullptr, nullptr, nullptr)) +
+              ". Keys followed by inverted versions; MDB_WRITEMAP and MDB_NOSYNC; a write transaction an operation, a "
               "read transaction renewed for each read.",
-              1),
+          1),
       kind_of("LMDB-batch",
               "As LMDB, its best case: write transactions of 1,000 operations, which are not visible and not safe "
               "before that, and read transactions kept for 1,000 reads or until someone commits.",

@@ -8,6 +8,7 @@
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/perf_level.h>
 #include <rocksdb/table.h>
+#include <rocksdb/version.h>
 
 #include <algorithm>
 
@@ -208,7 +209,8 @@ class rocksdb_store final : public store {
 std::vector<store_kind> rocksdb_kinds() {
   return {{.name = "RocksDB",
            .configuration =
-               "User-defined timestamps as versions; pipelined write-ahead log without sync, no compression, write "
+               "RocksDB " + ROCKSDB_NAMESPACE::GetRocksVersionAsString() +
+               ". User-defined timestamps as versions; pipelined write-ahead log without sync, no compression, write "
                "buffers of 64 MiB, block cache of 2 GiB, bloom filter, mapped files.",
            .survives_kill = true,
            .parallel_extract = false,

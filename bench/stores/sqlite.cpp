@@ -249,17 +249,19 @@ class sqlite_store final : public store {
 }  // namespace
 
 std::vector<store_kind> sqlite_kinds() {
-  return {{.name = "SQLiteReg",
-           .configuration = "As the paper: rows (version, key, value) indexed by key and version, prepared statements, "
-                            "a connection a thread, write-ahead log; synchronous=OFF, mapped file, large cache.",
-           .survives_kill = true,
-           .parallel_extract = false,
-           .open = [](const opening& how) { return std::make_unique<sqlite_store>(how, false); }},
-          {.name = "SQLiteMem",
-           .configuration = "As SQLiteReg, but in memory with a shared cache; who waits for a lock is notified.",
-           .survives_kill = false,
-           .parallel_extract = false,
-           .open = [](const opening& how) { return std::make_unique<sqlite_store>(how, true); }}};
+  return {
+      {.name = "SQLiteReg",
+       .configuration = "SQLite " + std::string(sqlite3_libversion()) +
+                        ". As the paper: rows (version, key, value) indexed by key and version, prepared statements, "
+                        "a connection a thread, write-ahead log; synchronous=OFF, mapped file, large cache.",
+       .survives_kill = true,
+       .parallel_extract = false,
+       .open = [](const opening& how) { return std::make_unique<sqlite_store>(how, false); }},
+      {.name = "SQLiteMem",
+       .configuration = "As SQLiteReg, but in memory with a shared cache; who waits for a lock is notified.",
+       .survives_kill = false,
+       .parallel_extract = false,
+       .open = [](const opening& how) { return std::make_unique<sqlite_store>(how, true); }}};
 }
 
 }  // namespace icecore::bench

@@ -154,13 +154,14 @@ class wiredtiger_store final : public store {
 }  // namespace
 
 std::vector<store_kind> wiredtiger_kinds() {
-  return {{.name = "WiredTiger",
-           .configuration =
-               "Keys followed by inverted versions; log written at each operation without sync, checkpoint "
-               "every GB of log, cache of 8 GB, a session and a cursor a thread.",
-           .survives_kill = true,
-           .parallel_extract = false,
-           .open = [](const opening& how) { return std::make_unique<wiredtiger_store>(how); }}};
+  return {
+      {.name = "WiredTiger",
+       .configuration = std::string(wiredtiger_version(nullptr, nullptr, nullptr)) +
+                        ". Keys followed by inverted versions; log written at each operation without sync, checkpoint "
+                        "every GB of log, cache of 8 GB, a session and a cursor a thread.",
+       .survives_kill = true,
+       .parallel_extract = false,
+       .open = [](const opening& how) { return std::make_unique<wiredtiger_store>(how); }}};
 }
 
 }  // namespace icecore::bench

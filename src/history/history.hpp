@@ -46,6 +46,7 @@ namespace icecore {
 class address_space {
  public:
   static constexpr std::size_t pools_max = 16;
+  static_assert(pools_max <= link_pool(format::head_is_second_removal), "a head has a bit beside the link");
 
   explicit address_space(std::byte* pool_0) noexcept { bases_[0] = pool_0; }
   [[nodiscard]] std::byte* at(link l) const noexcept { return bases_[link_pool(l)] + link_offset(l); }
@@ -84,7 +85,8 @@ class histories {
   }
 
   /// Where to look for what `entry` shows in closed version `v`, as its own cache line tells: null_link if no value is
-  /// visible; otherwise a record to pass to find_from(), the entry itself if it is the one shown.
+  /// visible; otherwise a record to pass to find_from(), the entry itself if it is the one shown. With version_max: as
+  /// of some moment during the call, at which, if null_link comes back, the newest record was a removal or none was.
   [[nodiscard]] link start_of(link entry, version v) const noexcept {
     const auto& e = at(entry).as_entry();
     const std::uint64_t head = e.head.load(std::memory_order_seq_cst);  // seq_cst: H3, the reader's side

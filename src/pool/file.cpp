@@ -8,6 +8,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -18,6 +19,20 @@
 
 namespace icecore {
 namespace {
+
+/// posix_fallocate(), tried again when a signal's handler interrupted it, in pieces that a timer's next signal is not
+/// faster than.
+[[nodiscard]] int allocate(int descriptor, std::uint64_t from, std::uint64_t to) noexcept {
+  constexpr std::uint64_t piece = std::uint64_t{64} << 20;
+  while (from < to) {
+    const std::uint64_t size = std::min(piece, to - from);
+    const int failed = posix_fallocate(descriptor, static_cast<off_t>(from), static_cast<off_t>(size));
+    if (failed == EINTR) continue;
+    if (failed != 0) return failed;
+    from += size;
+  }
+  return 0;
+}
 
 constexpr unsigned long xfs_magic = 0x58465342UL;
 constexpr unsigned long zfs_magic = 0x2fc12fc1UL;
@@ -156,7 +171,7 @@ void pool_file::grow(std::uint64_t size, bool huge_pages) const {
   const std::uint64_t before = this->size();
   if (size <= before) return;
   if (huge_pages && on_memory_filesystem()) allocate_huge_pages(before, size);
-  const int failed = posix_fallocate(descriptor_, static_cast<off_t>(before), static_cast<off_t>(size - before));
+  const int failed = allocate(descriptor_, before, size);
   if (failed != 0) {
     shrink(before);  // some file systems leave a part of it behind
     raise_errno(failed, fmt::format("growing the store from {} to {} bytes", before, size), path_.native());
@@ -173,7 +188,7 @@ void pool_file::allocate_huge_pages(std::uint64_t from, std::uint64_t to) const 
   const std::uint64_t end = to / huge_page_bytes * huge_page_bytes;
   if (first >= end) return;
   for (std::uint64_t at = first; at < end; at += huge_page_bytes) {
-    if (posix_fallocate(descriptor_, static_cast<off_t>(at), format::page_size) != 0) return;
+    if (allocate(descriptor_, at, at + format::page_size) != 0) return;
   }
   // mapped for the moment, at an address that is aligned as the file is
   const std::uint64_t bytes = end - first;

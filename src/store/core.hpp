@@ -6,7 +6,8 @@
 //
 // Threads: everything from any thread, but construction, close() and destruction.
 // Invariants: those of pool (P), history (H), clock (C), writers (W), and
-//   S1. An entry is in the index before its first record is stamped, and never leaves it.
+//   S1. An entry is in the index before its first record is stamped, or finds of its key wait until it is (H3); it
+//       never leaves it.
 //   S2. A tag's record is stamped with the version it tags, and is written before that tag is acknowledged.
 //   S3. The certificate in the root (durable_version, certified_records, certified_sum) counts exactly the records that
 //       lie below their segment's fill or are stamped <= durable_version; all of them were durable before it was
@@ -153,7 +154,7 @@ class store_core {
     std::optional<fresh_record> fresh;  ///< if the entry is the new one
   };
   class entry_filler;
-  /// The key's entry: the one there is, or `what`, published in the index but not yet stamped.
+  /// The key's entry: the one there is, or `what`, published in the index.
   [[nodiscard]] entered enter(writer& w, const new_entry& what) const;
   version finish(writer& w, const fresh_record& fresh);
 

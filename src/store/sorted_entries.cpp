@@ -19,6 +19,8 @@ constexpr std::size_t buckets_max = 4096;  // each has a place that is written t
 constexpr std::size_t crowd_min = 16 * entries_per_bucket;
 constexpr std::size_t crowd_share = 16;  // a bucket with more than one in so many entries is crowded
 
+constexpr unsigned crowd_levels = 8;  // crowded buckets within crowded ones: bounds the memory and the passes
+
 /// An entry with its head, so that most comparisons stay in this array.
 struct headed {
   std::uint64_t head;
@@ -29,8 +31,13 @@ struct headed {
 class entry_sort {
  public:
   /// `parts`: what each thread begins with, views of what outlives this. `common`: bytes all keys are known to share.
-  entry_sort(const address_space& space, std::vector<std::span<const link>> parts, std::size_t common)
-      : space_(space), parts_(std::move(parts)), threads_(static_cast<unsigned>(parts_.size())), prefix_(common) {
+  /// `levels`: of crowded buckets that are sorted as sets of their own.
+  entry_sort(const address_space& space, std::vector<std::span<const link>> parts, std::size_t common, unsigned levels)
+      : space_(space),
+        parts_(std::move(parts)),
+        threads_(static_cast<unsigned>(parts_.size())),
+        levels_(levels),
+        prefix_(common) {
     for (const auto& part : parts_) count_ += part.size();
   }
 
@@ -125,7 +132,7 @@ class entry_sort {
     const auto begin_of = [&](std::size_t b) { return b == 0 ? 0 : ends_[b - 1]; };
     const auto crowded = [&](std::size_t b) {
       const std::size_t size = ends_[b] - begin_of(b);
-      return size > crowd_min && size > count_ / crowd_share && size < count_;
+      return levels_ > 0 && size > crowd_min && size > count_ / crowd_share && size < count_;
     };
     for (std::size_t b = 0; b < ends_.size(); ++b) {
       if (crowded(b)) sort_crowd(begin_of(b), out.subspan(begin_of(b), ends_[b] - begin_of(b)));
@@ -147,7 +154,7 @@ class entry_sort {
       const std::size_t from = entries.size() * t / threads_;
       parts.push_back(std::span<const link>(entries).subspan(from, entries.size() * (t + 1) / threads_ - from));
     }
-    entry_sort crowd(space_, std::move(parts), prefix_);
+    entry_sort crowd(space_, std::move(parts), prefix_, levels_ - 1);
     crowd.run(out);
     if (crowd.of_one_key_) of_one_key_ = crowd.of_one_key_;
   }
@@ -171,6 +178,7 @@ class entry_sort {
   const address_space& space_;
   std::vector<std::span<const link>> parts_;
   unsigned threads_;
+  unsigned levels_;
   std::size_t prefix_;
   std::size_t count_ = 0;
   std::uint64_t least_ = 0;
@@ -194,7 +202,7 @@ entries_in_order sort_entries(const survey& found, const address_space& space) {
   }
   entries_in_order result;
   result.entries.resize(count);
-  entry_sort all(space, std::move(parts), 0);
+  entry_sort all(space, std::move(parts), 0, crowd_levels);
   all.run(result.entries);
   result.of_one_key = all.of_one_key();
   return result;

@@ -5,7 +5,7 @@
 //   if (!found.damages().empty()) ...
 //   for (const auto& part : found.parts()) for (link entry : part.entries) ...
 //
-// What counts (DESIGN, section 7; S3 in core.hpp). A record is certified if it lies below its segment's fill or is
+// What counts (S3 in core.hpp). A record is certified if it lies below its segment's fill or is
 // stamped <= the root's durable version. All certified records must be there and sum up to the certificate. Beyond them
 // a session may have left more:
 //   - closed cleanly: nothing;

@@ -1,6 +1,6 @@
 // Closing versions: tags, syncs, and the durable point that a power cut goes back to.
 //
-// A durable tag on page media (DESIGN of the durable point, trap 7):
+// A durable tag on page media:
 //   1. the gate stops writers between two operations: every record linked so far is stamped (at most with the open
 //      version), so no stalled writer or helper can stamp the closed version later;
 //   2. the clock ticks, the certificate (count and digest of all records <= v) is taken, the gate opens;

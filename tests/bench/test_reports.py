@@ -45,7 +45,7 @@ def document(stores=STORES, threads=(1, 2, 4)):
             each["oversubscribed"] = True
         if each["workload"] == "insert_more":
             each["bytes_per_key"] = 10.5
-    return {"icecore": "0.1.0", "machine": {"processor": "a test", "threads": 2}, "rows": rows, "failures": []}
+    return {"icecore": "0.1.0", "machine": {"processor": "a test", "hardware_threads": 2}, "rows": rows, "failures": []}
 
 
 def change(run, fields, **changes):
@@ -211,7 +211,7 @@ MALFORMED = [
     ({"rows": []}, "'machine' is missing"),
     ({"machine": {}, "rows": {}}, "'rows' is {}, not a list"),
     ({"machine": {}, "rows": [7]}, "rows[0] is not an object"),
-    ({"machine": {"threads": "two"}, "rows": []}, "machine: 'threads' is \"two\", not a whole number above 0"),
+    ({"machine": {"hardware_threads": "two"}, "rows": []}, "machine: 'hardware_threads' is \"two\", not a whole number above 0"),
     ({"machine": {}, "rows": [], "failures": ["all"]}, "failures[0] is not an object"),
     ({"machine": {}, "rows": [{"suite": "paper"}]}, "rows[0]: 'workload' is missing"),
     (damaged("ops_per_second", 0), "rows[3]: 'ops_per_second' is 0, not a number above 0"),
@@ -248,7 +248,7 @@ def draw(written, tmp_path, monkeypatch):
 
 
 FIGURES = ("figure2", "figure3", "figure4", "figure5", "beyond")
-KEPT_IN_NO_FILE = {"ESkipList", "LockedMap", "absl", "SQLiteMem"}
+KEPT_IN_NO_FILE = {"LockedMap", "absl", "SQLiteMem"}
 
 
 def test_every_figure_is_drawn_with_every_store(draw):
@@ -282,6 +282,21 @@ def test_threads_beyond_the_cores_and_the_limits_are_marked(draw):
     drawing = (folder / "figure2.svg").read_text(encoding="utf-8")
     assert "more threads than cores" not in drawing and "one flush and fence" not in drawing
     assert "not measured, so not drawn: limits/flush_and_fence\n" in done.stdout
+
+
+def test_several_runs_are_drawn_as_one_each_suite_from_the_first_that_has_it(written, draw, tmp_path):
+    of_paper = [row("paper", "insert", store, 1, 1e6) for store in ("icecore-none", "first")]
+    beyond = [row("mixed", "mixed_90", store, 1, 1e6) for store in ("icecore-none", "beyond")]
+    ignored = row("paper", "insert", "second", 1, 1e6)
+    files = []
+    for name, rows in (("one", of_paper), ("two", [ignored, *beyond])):
+        files.append(tmp_path / f"{name}.json")
+        files[-1].write_text(json.dumps({"machine": {}, "rows": rows}), encoding="utf-8")
+    done = run_script("figures.py", *files, "--out", tmp_path / "both")
+    assert (done.returncode, done.stderr) == (0, "")
+    drawn = (tmp_path / "both" / "figure2.svg").read_text(encoding="utf-8")
+    assert "<!-- first -->" in drawn and "<!-- second -->" not in drawn
+    assert "<!-- beyond -->" in (tmp_path / "both" / "beyond.svg").read_text(encoding="utf-8")
 
 
 def test_what_was_not_measured_is_left_out_and_said(draw):

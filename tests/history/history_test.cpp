@@ -52,6 +52,12 @@ class history_test : public testing::Test {
     return r;
   }
 
+  /// As finds and scans do, of a history without removals.
+  [[nodiscard]] link find_as_readers_do(link entry, version v) const {
+    const link start = past_.start_of(entry, v);
+    return start == null_link ? null_link : past_.find_from(start, v);
+  }
+
   /// As the store completes a write.
   void complete(link fresh) {
     static_cast<void>(past_.stamp_of(fresh));
@@ -103,7 +109,10 @@ TEST_F(history_test, every_version_is_found_at_every_depth) {
     by_version.push_back(append(e, "x"));
   }
   clock_.tick();
-  for (version v = 0; v < by_version.size(); ++v) ASSERT_EQ(past_.find_at(e, v), by_version[v]) << "version " << v;
+  for (version v = 0; v < by_version.size(); ++v) {
+    ASSERT_EQ(past_.find_at(e, v), by_version[v]) << "version " << v;
+    ASSERT_EQ(find_as_readers_do(e, v), by_version[v]) << "version " << v;
+  }
 }
 
 TEST_F(history_test, the_entry_alone_tells_what_it_shows_of_two_versions) {
@@ -171,10 +180,15 @@ TEST_F(history_test, a_batch_that_has_not_happened_is_passed_over) {
   EXPECT_EQ(past_.find_latest(e), e);
   const version closed = clock_.tick();
   EXPECT_EQ(past_.find_at(e, closed), e);
+  EXPECT_EQ(find_as_readers_do(e, closed), e);
   const version happened = past_.complete_batch(b);
   EXPECT_GT(happened, closed);
   EXPECT_EQ(past_.find_latest(e), at);
   EXPECT_EQ(past_.find_at(e, closed), e) << "a snapshot never changes";
+  EXPECT_EQ(find_as_readers_do(e, closed), e) << "nor before the second is noted";
+  past_.note_second(at);
+  EXPECT_EQ(find_as_readers_do(e, closed), e) << "nor after";
+  EXPECT_EQ(find_as_readers_do(e, clock_.tick()), at);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ src/history/ is its code: keep the two in step.
     stamped_history.py PROGRAM [MUTANT]    one of them
 
 A record is one cache line: its payload may become durable before its stamp, never after. What spans lines leans on its CRC.
+Any second record of a key that its entry notes is shown from the entry alone, as the code does with removals.
 """
 
 import sys
@@ -29,6 +30,9 @@ PROGRAMS = {
     "a batch and readers": ["B01", "R0 R1", "T S1"],
     "two batches": ["B01", "B01", "T S1"],
     "a batch between writes": ["W0", "B01", "T S1"],
+    "a second record, read twice": ["W0 W0", "R0", "T S0 S0"],
+    "a second and a third record": ["W0 W0", "W0", "T S0"],
+    "a batch comes second": ["W0 B01", "T S0 S0"],
 }
 # What leaving something out breaks: mutant -> a program that shows it.
 MUTANTS = {
@@ -40,6 +44,8 @@ MUTANTS = {
     "batch not waited for": "a batch, a writer, a tag",
     "batch stamped before ready": "a batch and a tag",
     "batch records not flushed before ready": "a batch and readers",
+    "second noted before it is durable": "a second record, read twice",
+    "third taken for the second": "a second and a third record",
 }
 KEYS = 2
 
@@ -73,6 +79,7 @@ class Thread(NamedTuple):
 class State(NamedTuple):
     clock: int
     heads: tuple
+    seconds: tuple  # by key: the second record, noted in the entry
     records: tuple
     batches: tuple
     threads: tuple
@@ -89,7 +96,7 @@ class Model:
         self.mutant = mutant
 
     def start(self):
-        return State(CLOCK_AT_START, (NONE,) * KEYS, (), (), tuple(Thread() for _ in self.program), ())
+        return State(CLOCK_AT_START, (NONE,) * KEYS, (NONE,) * KEYS, (), (), tuple(Thread() for _ in self.program), ())
 
     # ---- pieces of steps ----
 
@@ -123,6 +130,14 @@ class Model:
             return s._replace(records=put(s.records, r, record._replace(durable=2, persisted=True)))
         batch = s.batches[record.batch]
         return s._replace(batches=put(s.batches, record.batch, batch._replace(durable=2, persisted=True)))
+
+    def with_note(self, s, written):
+        """The second versions of entries."""
+        for r in written:
+            record = s.records[r]
+            if record.older != NONE and s.records[record.older].older == NONE:
+                s = s._replace(seconds=put(s.seconds, record.key, r))
+        return s
 
     def goto(self, s, t, **changes):
         return s._replace(threads=put(s.threads, t, s.threads[t]._replace(**changes)))
@@ -165,6 +180,7 @@ class Model:
     def write(self, s, t, th, keys):
         record = s.records[th.mine]
         single = record.batch == NONE
+        written = (th.mine,) if single else s.batches[record.batch].records
         if th.pc == "head":
             head = s.heads[record.key]
             helps = head != NONE and self.mutant != "no help before linking"
@@ -209,11 +225,14 @@ class Model:
         elif th.pc == "stamp":
             yield self.goto(s, t, clock=s.clock, pc="stamp cas")
         elif th.pc == "stamp cas":
+            if self.mutant == "second noted before it is durable":
+                s = self.with_note(s, written)
             yield self.goto(self.with_stamp(s, th.mine, th.clock), t, pc="persist")
         elif th.pc == "persist":
-            yield self.goto(s if self.mutant == "no flush" else self.with_persist(s, th.mine), t, pc="return")
+            yield self.goto(s if self.mutant == "no flush" else self.with_persist(s, th.mine), t, pc="note")
+        elif th.pc == "note":
+            yield self.goto(self.with_note(s, written), t, pc="return")
         else:
-            written = (th.mine,) if single else s.batches[record.batch].records
             yield self.end(s, t, "W", written)
 
     def tag(self, s, t, th, _keys):
@@ -226,7 +245,21 @@ class Model:
         key = keys[0]
         kind = self.program[t][th.op][0]
         if th.pc == "head":
-            yield self.goto(s, t, at=s.heads[key], pc="stamp")
+            head = s.heads[key]
+            alone = head == NONE or s.records[head].older == NONE
+            yield self.goto(s, t, at=head, pc="stamp" if alone else "entry")
+        elif th.pc == "entry":
+            second = s.seconds[key]
+            if second == NONE:
+                yield self.goto(s, t, pc="stamp")
+            elif kind == "S" and self.stamp_of(s, second) > th.version:
+                first = s.records[second].older
+                shown = 0 < self.stamp_of(s, first) <= th.version
+                yield self.goto(s, t, at=first if shown else NONE, pc="persist" if shown else "return")
+            elif th.at == second or self.mutant == "third taken for the second":
+                yield self.goto(s, t, at=second, pc="return")
+            else:
+                yield self.goto(s, t, pc="stamp")
         elif th.pc == "stamp":
             if th.at != NONE and self.unready(s, th.at):  # has not happened: the one below it is stamped
                 yield self.goto(s, t, at=s.records[th.at].older, pc="choose")

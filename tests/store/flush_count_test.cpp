@@ -56,6 +56,15 @@ TEST_P(flush_count, an_insert_of_a_new_key_of_31_bytes_flushes_two_lines_at_most
   });
 }
 
+TEST_P(flush_count, an_insert_that_fills_a_line_but_for_the_entrys_header_flushes_one_line) {
+  expect_each(1, 1, [&](std::uint64_t i) { store_.insert(std::to_string(10'000'000 + i), "sixteen bytes..."); });
+}
+
+TEST_P(flush_count, an_insert_of_a_16_byte_key_and_value_flushes_two_lines) {
+  expect_each(2, 1,
+              [&](std::uint64_t i) { store_.insert(std::to_string(1'000'000'000'000'000 + i), "sixteen bytes..."); });
+}
+
 TEST_P(flush_count, an_update_flushes_one_line_and_waits_once) {
   expect_each(1, 1, [&](std::uint64_t i) { numbers_.insert(1, i); });
 }
