@@ -1,5 +1,4 @@
 // What a crash may leave in the file, made by hand: windows too short for a kill to hit reliably.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -142,7 +141,8 @@ TEST(Recovery, what_entries_recompute_is_put_right) {
         });
         write_file(path, file);
         store s(path);
-        const auto what = fmt::format("head {}, {}flagged, second version {}", head, flagged ? "" : "not ", second);
+        const std::string what = "head " + std::to_string(head) + (flagged ? "" : " not") +
+                                 " flagged, second version " + std::to_string(second);
         EXPECT_EQ(s.find("a", 1), "1") << what;
         EXPECT_EQ(s.find("a", 2), "2") << what;
         EXPECT_EQ(s.find("a"), "3") << what;
