@@ -3,8 +3,8 @@
     bench/figures FILE... [--out FOLDER]
 
 FILE is what `bench/run --json FILE` wrote; of a suite that several hold, the first one's rows are drawn. FOLDER is
-docs/figures unless given. Each figure becomes a PNG and an SVG,
-which the same file and the same matplotlib always give the same bytes. What was not measured is left out, and said.
+docs/figures unless given. Each figure becomes a PNG and an SVG, which the same files and the same matplotlib always give
+the same bytes. What was not measured is left out, and said.
 
 All rates of a run are those of its threads together. The paper draws seconds, which are some work divided by a rate;
 error bars go from the slowest repetition to the fastest.
@@ -123,7 +123,13 @@ FIGURES = {
     ),
     "figure4": (
         "Snapshots (the paper's figure 4)",
-        Panel("Each thread extracts its own", "snapshot", "each", "T snapshots of random versions at once, over {n:,} keys", (BANDWIDTH,)),
+        Panel(
+            "Each thread extracts its own",
+            "snapshot",
+            "each",
+            "T snapshots of random versions at once, over {n:,} keys",
+            (BANDWIDTH,),
+        ),
         Panel(
             "All threads extract one", "one_snapshot", "one", "one snapshot over {n:,} keys by T threads", (BANDWIDTH,)
         ),
@@ -172,7 +178,7 @@ BEYOND = (
         Group("Finds of many keys at once", "paper", ("find_many",)),
     ),
 )
-WORKLOAD_LABELS = {"mixed_90": "90 % finds", "mixed_50": "50 % finds", "find_many": "find_many"}
+WORKLOAD_LABELS = {"mixed_90": "90 % finds", "mixed_50": "50 % finds"}
 
 
 def style_of(store):

@@ -81,11 +81,9 @@ link histories::find_by_jumps(link newest, version v) const noexcept {
   }
 }
 
-link histories::find_latest(link entry) const noexcept {
-  const link l = newest(entry);
-  if (stamp_of(l) != 0) return l;
-  const link older = at(l).older();  // of an unready batch: the one below is stamped (H2)
-  return older;
+link histories::find_latest_from(link newest) const noexcept {
+  if (stamp_of(newest) != 0) return newest;
+  return at(newest).older();  // of an unready batch: the one below is stamped (H2)
 }
 
 void histories::settle(link l) const {

@@ -116,7 +116,9 @@ class histories {
     return at(newest).is_entry() ? null_link : find_older(newest, stamped, v);
   }
   /// The newest record that has happened; null_link if none has.
-  [[nodiscard]] link find_latest(link entry) const noexcept;
+  [[nodiscard]] link find_latest(link entry) const noexcept { return find_latest_from(newest(entry)); }
+  /// The same, starting from the newest record of the entry.
+  [[nodiscard]] link find_latest_from(link newest) const noexcept;
 
   /// Returns when the record is as durable as a read of it must be (persist-on-read). May throw errc::poisoned.
   void persist_before_return(link l) const {

@@ -6,10 +6,8 @@
 //
 // Threads: a record has one writer until it is linked. After that only its stamp and an entry's head and
 // second version change, atomically. Invariants:
-//   R1. `crc` covers every byte but itself, the stamp, an entry's head and second version, and a large value; it is
-//   seeded
-//       with the pool's id, the segment's generation and the record's offset, so that neither stale nor misplaced bytes
-//       pass.
+//   R1. `crc` covers every byte but itself, the stamp, an entry's head and second version, and a large value. Its seed
+//       is the pool's id, the segment's generation and the record's offset: no stale or misplaced bytes pass.
 //   R2. Between sealing and linking nothing of a record changes but older, jump, depth and with them the crc.
 //   R3. A record spans as few cache lines as its size allows; a large value starts at a multiple of 64.
 #pragma once

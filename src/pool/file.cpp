@@ -20,8 +20,8 @@
 namespace icecore {
 namespace {
 
-/// posix_fallocate(), tried again when a signal's handler interrupted it, in pieces that a timer's next signal is not
-/// faster than.
+/// posix_fallocate() from one offset to another, begun again where a signal interrupted it. It is interrupted as a
+/// whole, so in pieces, each done before a profiler's next signal comes.
 [[nodiscard]] int allocate(int descriptor, std::uint64_t from, std::uint64_t to) noexcept {
   constexpr std::uint64_t piece = std::uint64_t{64} << 20;
   while (from < to) {

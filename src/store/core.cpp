@@ -198,9 +198,11 @@ version store_core::finish(writer& w, const fresh_record& fresh) {
 
 link store_core::visible_latest(std::string_view key) const {
   const link entry = index_->find(key);
+  if (entry == null_link) return null_link;
   // A removal that the entry alone tells of was the newest when the head was read, and has happened.
-  if (entry == null_link || histories_->start_of(entry, version_max) == null_link) return null_link;
-  const link l = histories_->find_latest(entry);
+  const link start = histories_->start_of(entry, version_max);
+  if (start == null_link) return null_link;
+  const link l = histories_->find_latest_from(start);
   return l == null_link ? null_link : returned(l);
 }
 

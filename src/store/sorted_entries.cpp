@@ -18,8 +18,7 @@ constexpr std::size_t entries_per_bucket = 256;
 constexpr std::size_t buckets_max = 4096;  // each has a place that is written to at the same time
 constexpr std::size_t crowd_min = 16 * entries_per_bucket;
 constexpr std::size_t crowd_share = 16;  // a bucket with more than one in so many entries is crowded
-
-constexpr unsigned crowd_levels = 8;  // crowded buckets within crowded ones: bounds the memory and the passes
+constexpr unsigned crowd_levels = 8;     // crowded buckets within crowded ones: bounds the memory and the passes
 
 /// An entry with its head, so that most comparisons stay in this array.
 struct headed {

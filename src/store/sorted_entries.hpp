@@ -16,7 +16,7 @@ struct entries_in_order {
 };
 
 /// All entries of the survey, sorted by as many threads as made it. O(n log n), O(n) memory: 40 bytes an entry while
-/// it runs.
+/// it runs, and as many again for each level of crowded buckets, at most 8.
 //
 // Each entry gets a head, the 8 bytes of its key behind what all keys begin with. The heads' range is cut into even
 // buckets, small enough for a core's cache where keys spread evenly; every thread moves its part of the entries into
