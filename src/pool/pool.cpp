@@ -1,13 +1,15 @@
 #include "pool/pool.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 
+#include "base/bytes.hpp"
 #include "base/raise.hpp"
 #include "base/sanitizer.hpp"
 
@@ -22,10 +24,6 @@ constexpr std::uint64_t capacity_min = 1024 * mebibyte;
 constexpr std::uint64_t capacity_max = std::uint64_t{addresses_are_scarce ? 8 : 16 * 1024} << 30;
 /// Versions a crash may skip: the clock may run this far before the root must be written again.
 constexpr std::uint64_t first_clock_limit = std::uint64_t{1} << 20;
-
-bool all_zero(const std::byte* from, std::uint64_t size) noexcept {
-  return std::all_of(from, from + size, [](std::byte b) { return b == std::byte{0}; });
-}
 
 std::uint32_t seed_of(const format::root& r) noexcept { return crc32c(0x1cec02e5U, r.pool_id, sizeof r.pool_id); }
 
@@ -52,10 +50,14 @@ bool maybe_torn_root(const std::byte* page) noexcept {
 
 void read_boot_id(std::uint8_t (&id)[16]) noexcept {
   std::memset(id, 0, sizeof id);
-  std::ifstream in("/proc/sys/kernel/random/boot_id");
+  char text[64];
+  const int descriptor = ::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  const ssize_t size = ::read(descriptor, text, sizeof text);
+  ::close(descriptor);
   std::size_t digits = 0;
-  for (char c; digits < 32 && in.get(c);) {
-    const int d = hex_digit(c);
+  for (ssize_t i = 0; i < size && digits < 32; ++i) {
+    const int d = hex_digit(text[i]);
     if (d < 0) continue;
     id[digits / 2] = static_cast<std::uint8_t>((id[digits / 2] << 4) | d);
     ++digits;

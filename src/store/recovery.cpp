@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/bytes.hpp"
 #include "base/raise.hpp"
 #include "base/threads.hpp"
 #include "store/core.hpp"
@@ -150,7 +151,7 @@ void recovery::drop_uncounted(const survey& found) const {
   pool& p = *core_.pool_;
   const auto clear = [&](std::uint64_t from, std::uint64_t end) {
     std::byte* at = p.at(from);
-    if (std::all_of(at, at + (end - from), [](std::byte b) { return b == std::byte{0}; })) return;
+    if (all_zero(at, end - from)) return;
     std::memset(at, 0, end - from);
     p.persist().flush(at, end - from);
   };

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "base/bytes.hpp"
 #include "base/threads.hpp"
 
 namespace icecore::detail {
@@ -19,10 +20,6 @@ std::uint64_t word_at(const std::byte* p) noexcept {
   std::uint64_t word;
   std::memcpy(&word, p, sizeof word);
   return word;
-}
-
-bool zero_range(const std::byte* from, std::uint64_t size) noexcept {
-  return std::all_of(from, from + size, [](std::byte b) { return b == std::byte{0}; });
 }
 
 std::uint64_t load_stamp(record r) noexcept {
@@ -88,8 +85,8 @@ void survey::find_segments() {
       }
       const std::byte* bytes = pool_->at(at);
       const std::uint64_t header = sizeof(format::segment_header);
-      const bool empty = zero_range(bytes + header, format::granule_size - header);
-      if (ordered_ && !(empty && root_.state == format::root_state::open) && !zero_range(bytes, format::granule_size)) {
+      const bool empty = all_zero(bytes + header, format::granule_size - header);
+      if (ordered_ && !(empty && root_.state == format::root_state::open) && !all_zero(bytes, format::granule_size)) {
         report(parts_.front(), at, "segment", "the segment header is damaged; its records cannot be told apart");
       }
       holes_.push_back({at, format::granule_size, 0});

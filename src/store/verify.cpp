@@ -1,5 +1,4 @@
-#include <algorithm>
-
+#include "base/bytes.hpp"
 #include "base/threads.hpp"
 #include "store/core.hpp"
 #include "store/survey.hpp"
@@ -25,8 +24,7 @@ verify_report report_of(const detail::survey& found) {
 void check_root_pages(const std::byte* base, verify_report& report) {
   for (const std::uint64_t offset : {format::root_a_offset, format::root_b_offset}) {
     const auto* page = base + offset;
-    const bool empty = std::all_of(page, page + format::page_size, [](std::byte b) { return b == std::byte{0}; });
-    if (empty) continue;
+    if (all_zero(page, format::page_size)) continue;
     if (const auto defect = root_defect(*reinterpret_cast<const format::root*>(page))) {
       report.damages.push_back({offset, "root", *defect, std::nullopt, std::nullopt});
     }
