@@ -37,13 +37,40 @@ int hex_digit(char c) noexcept {
   return -1;
 }
 
-/// Whether the page may be what a power cut left of a root: its first sectors, or nothing, or its checksum alone. It
-/// must not be taken for one if it is somebody else's.
-bool maybe_torn_root(const std::byte* page) noexcept {
-  std::uint64_t magic;
-  std::memcpy(&magic, page, sizeof magic);
-  const std::size_t used = magic == format::magic ? offsetof(format::root, zero_2) : 0;
-  return all_zero(page + used, offsetof(format::root, crc) - used);
+/// What all first roots have in common.
+format::root first_root() noexcept {
+  format::root r{};
+  r.magic = format::magic;
+  r.byte_order = format::byte_order_mark;
+  r.version_major = format::version_major;
+  r.version_minor = format::version_minor;
+  r.pool_count = 1;
+  r.granule_size = format::granule_size;
+  r.file_size = initial_file_size;
+  r.clock = 1;
+  r.clock_limit = first_clock_limit;
+  r.state = format::root_state::clean;
+  r.used_end = format::first_segment_offset;
+  return r;
+}
+
+/// Whether the page may be what power cuts left of first roots: each word zero or such a root's. It must not be taken
+/// for one if it is somebody else's.
+bool maybe_torn_first_root(const std::byte* page) noexcept {
+  format::root expected = first_root();
+  expected.sequence = 1;
+  const auto is_free = [](std::size_t at) {
+    return (at >= offsetof(format::root, pool_id) && at < offsetof(format::root, pool_number)) ||
+           (at >= offsetof(format::root, state) && at < offsetof(format::root, used_end)) ||
+           at + sizeof(std::uint64_t) == sizeof(format::root);
+  };
+  for (std::size_t at = 0; at < sizeof expected; at += sizeof(std::uint64_t)) {
+    std::uint64_t word;
+    std::memcpy(&word, page + at, sizeof word);
+    if (word == 0 || is_free(at)) continue;
+    if (std::memcmp(&word, reinterpret_cast<const std::byte*>(&expected) + at, sizeof word) != 0) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -91,7 +118,7 @@ pool::pool(const std::filesystem::path& path, const options& opening)
     // power cut may have torn it; nothing else is written before it is whole
     if (size <= initial_file_size) mapping_->extend(whole_pages);
     const bool never_made = size <= initial_file_size && all_zero(base_, format::page_size) &&
-                            maybe_torn_root(base_ + format::root_b_offset) &&
+                            maybe_torn_first_root(base_ + format::root_b_offset) &&
                             all_zero(base_ + 2 * format::page_size, whole_pages - 2 * format::page_size);
     if (never_made) {
       create(opening);
@@ -118,6 +145,7 @@ pool::pool(const std::filesystem::path& path, const options& opening)
   choose_durability(opening, *newest);
   persist_->expect_file_size(newest->file_size);
   roots_ = std::make_unique<root_pages>(base_, *newest, *persist_);
+  if (shared_) roots_->settle();
 }
 
 void pool::create(const options& opening) {
@@ -137,25 +165,14 @@ void pool::write_first_root(const options& opening) {
   file_.grow(initial_file_size, false);
   mapping_->extend(initial_file_size);
   base_ = mapping_->base();
-  format::root r{};
-  r.magic = format::magic;
-  r.byte_order = format::byte_order_mark;
-  r.version_major = format::version_major;
-  r.version_minor = format::version_minor;
+  format::root r = first_root();
   if (getrandom(r.pool_id, sizeof r.pool_id, 0) != sizeof r.pool_id) {
     raise_errno(errno, "getrandom", file_.path().native());
   }
-  r.pool_count = 1;
-  r.granule_size = format::granule_size;
-  r.file_size = initial_file_size;
-  r.clock = 1;
-  r.clock_limit = first_clock_limit;
-  r.state = format::root_state::clean;
   r.index = static_cast<std::uint8_t>(opening.index);
   r.inode = file_.inode();
   r.created_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-  r.used_end = format::first_segment_offset;
   codec_ = word_codec(seed_of(r));
   choose_durability(opening, r);
   r.durability = static_cast<std::uint8_t>(durability_.mode);

@@ -42,14 +42,33 @@ format::root root_pages::read() const {
   return current_;
 }
 
+std::byte* root_pages::page_of(const format::root& r) const noexcept {
+  // P1: sequence numbers alternate between the two pages
+  return base_ + ((r.sequence & 1) != 0 ? format::root_b_offset : format::root_a_offset);
+}
+
+void root_pages::settle() {
+  const std::scoped_lock lock(mutex_);
+  format::root before = current_;
+  --before.sequence;
+  std::byte* const other = page_of(before);
+  std::uint32_t crc;
+  std::memcpy(&crc, other + offsetof(format::root, crc), sizeof crc);
+  if (crc != 0 && root_defect(copy_page(other))) {
+    crc = 0;
+    std::memcpy(other + offsetof(format::root, crc), &crc, sizeof crc);
+    persist_->flush(other + offsetof(format::root, crc), sizeof crc);
+  }
+  persist_->persist(page_of(current_), format::page_size);
+}
+
 void root_pages::update(const std::function<void(format::root&)>& change) {
   const std::scoped_lock lock(mutex_);
   format::root next = current_;
   change(next);
   ++next.sequence;
   next.crc = crc_of(next);
-  // P1: the page not holding the newest root; sequence numbers alternate between the two
-  std::byte* page = base_ + ((next.sequence & 1) != 0 ? format::root_b_offset : format::root_a_offset);
+  std::byte* page = page_of(next);  // not the one that holds the newest root
   std::memcpy(page, &next, sizeof next);
   persist_->persist(page, sizeof next);
   current_ = next;

@@ -1,0 +1,124 @@
+#include "check.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <random>
+
+namespace icecore::crash {
+namespace {
+
+std::string read_all_versions(const store& s) {
+  std::vector<version> versions;
+  std::map<std::string, std::vector<change>> histories;
+  for (const std::string_view key : s.keys()) {
+    auto& history = histories[std::string(key)];
+    for (const change& c : s.history(key).oldest_first()) {
+      history.push_back(c);
+      for (const version v : {c.version - 1, c.version}) {
+        if (v < s.clock()) versions.push_back(v);
+      }
+    }
+  }
+  std::ranges::sort(versions);
+  versions.erase(std::ranges::unique(versions).begin(), versions.end());
+  for (const version v : versions) {
+    const snapshot then = s.at(v);
+    std::map<std::string, std::string> wanted;
+    for (const auto& [key, history] : histories) {
+      std::optional<std::string_view> shown;
+      for (const change& c : history) {
+        if (c.version <= v) shown = c.value;
+      }
+      if (then.find(key) != shown) return "find(" + key + ") in version " + std::to_string(v) + " is not its history's";
+      if (shown) wanted.emplace(key, *shown);
+    }
+    auto place = wanted.begin();
+    for (const auto& [key, value] : then.range()) {
+      if (place == wanted.end() || place->first != key || place->second != value) {
+        return "a scan of version " + std::to_string(v) + " shows " + std::string(key);
+      }
+      ++place;
+    }
+    if (place != wanted.end()) return "a scan of version " + std::to_string(v) + " misses " + place->first;
+  }
+  for (const auto& [key, history] : histories) {
+    const auto newest = history.empty() ? std::nullopt : history.back().value;
+    if (s.find(key) != newest) return "find(" + key + ") now is not its history's newest";
+  }
+  return {};
+}
+
+std::string verified(const store& s) {
+  const auto report = s.verify();
+  if (report.ok()) return {};
+  const damage& d = report.damages.front();
+  return "verify: byte " + std::to_string(d.offset) + ", " + d.structure + ": " + d.what;
+}
+
+/// Ten operations; what they return must fit, and the content then is all there after opening again.
+std::string use(const std::string& path, const options& opening, store&& opened, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uint64_t sum = 0;
+  version closed = 0;
+  {
+    store s = std::move(opened);
+    for (unsigned i = 0; i < 8; ++i) {
+      const std::string key = "shared-" + std::to_string(random() % 6);
+      const version open = s.clock();
+      if (random() % 4 == 0) {
+        const bool there = s.contains(key);
+        if (s.remove(key).has_value() != there) return "remove(" + key + ") does not agree with contains";
+        if (s.contains(key)) return key + " is there after it was removed";
+      } else {
+        const std::string value = "after " + std::to_string(i);
+        if (s.insert(key, value) != open) return "an insert fell into another version than the open one";
+        if (s.find(key) != value) return key + " does not have the value just inserted";
+      }
+    }
+    batch both;
+    both.insert("after-a", "x");
+    both.insert("after-b", std::string(5000, 'y'));
+    s.apply(both);
+    closed = s.tag({.name = "after", .time_ns = 5});
+    if (auto wrong = read_all_versions(s); !wrong.empty()) return "after ten operations: " + wrong;
+    sum = content_sum(s);
+    s.close();
+  }
+  const store again(path, opening);
+  if (content_sum(again) != sum) return "after closing and opening the content is another one:\n" + content_text(again);
+  if (again.clock() <= closed) return "after closing and opening the clock went back";
+  return verified(again);
+}
+
+}  // namespace
+
+std::string judge(const story_options& how, std::span<const std::byte> bytes, bool missing, const judged_by& by,
+                  bool deeply) {
+  simulated_file& f = machine::get().file(machine::checked);
+  if (missing) {
+    f.remove();
+  } else {
+    f.assign(bytes);
+  }
+  const std::string path = machine::path(machine::checked);
+  const options opening = opening_options(how);
+  try {
+    store s(path, opening);
+    const std::uint64_t sum = content_sum(s);
+    if (std::ranges::find(by.allowed, sum) == by.allowed.end()) {
+      return "the content is none of the " + std::to_string(by.allowed.size()) + " that it may be:\n" + content_text(s);
+    }
+    if (s.clock() < by.clock_min) {
+      return "the clock is " + std::to_string(s.clock()) + " but was " + std::to_string(by.clock_min);
+    }
+    if (!deeply) return {};
+    if (auto wrong = read_all_versions(s); !wrong.empty()) return wrong;
+    if (auto wrong = verified(s); !wrong.empty()) return wrong;
+    return use(path, opening, std::move(s), sum);
+  } catch (const error& e) {
+    return std::string("an error: ") + e.what();
+  }
+}
+
+}  // namespace icecore::crash

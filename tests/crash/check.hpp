@@ -1,0 +1,29 @@
+// Opening what a crash left, and judging it.
+//
+//   check c(how);
+//   std::string wrong = c.open(bytes, {.allowed = sums, .clock_min = v}, /*deeply=*/true);    // empty: right
+//
+// Shallow: the store opens, and its content is one of those allowed. Deep: besides, every version is read and agrees
+// with the histories, verify finds nothing, ten more operations work, and after closing and opening all is still there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "story.hpp"
+
+namespace icecore::crash {
+
+struct judged_by {
+  std::vector<std::uint64_t> allowed;  ///< sums of contents
+  version clock_min = 0;
+};
+
+/// Opens the file `checked` with these bytes. `missing`: there is no file. What is wrong; empty if nothing is.
+[[nodiscard]] std::string judge(const story_options& how, std::span<const std::byte> bytes, bool missing,
+                                const judged_by& by, bool deeply);
+
+}  // namespace icecore::crash

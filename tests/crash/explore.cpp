@@ -1,0 +1,104 @@
+#include "explore.hpp"
+
+namespace icecore::crash {
+namespace {
+
+constexpr std::uint64_t large_file_bytes = 300'000;  // opening larger ones takes several times as long: fewer of them
+
+}  // namespace
+
+std::optional<failure> explorer::explore(const story& s) {
+  seed_ = s.seed;
+  random_.seed(s.seed);
+  number_ = 0;
+  failed_.reset();
+  ++into_->stories;
+  const unit granularity = s.how.on == device::persistent_memory ? unit::line : unit::sector;
+  walk(s, media(granularity, s.before, s.existed), how_.per_point);
+  return failed_;
+}
+
+void explorer::walk(const story& s, media m, std::uint64_t per_point) {
+  expectation e(s);
+  for (std::size_t i = 0; i <= s.events.size() && !failed_; ++i) {
+    const bool over = i == s.events.size();
+    const event::kind what = over ? event::kind::end : s.events[i].what;
+    // Between two of these moments the medium may hold only what it may hold at the later one.
+    if (over || what == event::kind::fence || what == event::kind::sync_end || what == event::kind::directory_sync) {
+      judge_moment(s, m, e, i, per_point);
+    }
+    if (over) break;
+    m.apply(s.events[i]);
+    e.apply(s.events[i]);
+    if (what == event::kind::store || what == event::kind::resize) judge_kill(s, m, e, i);
+  }
+}
+
+void explorer::judge_moment(const story& s, const media& m, const expectation& e, std::size_t index,
+                            std::uint64_t per_point) {
+  const choices all(m);
+  const judged_by by{e.allowed(crash_kind::power_cut), e.clock_min()};
+  ++into_->moments;
+  if (all.count() <= per_point) ++into_->exhausted;
+  const std::uint64_t most = m.working().size() > large_file_bytes ? per_point / 8 + 8 : per_point;
+  all.for_each(most, random_, [&](std::span<const std::byte> bytes, bool missing) {
+    if (!failed_) judge_one(s, crash_kind::power_cut, bytes, missing, by, index, e, nullptr);
+  });
+}
+
+void explorer::judge_kill(const story& s, const media& m, const expectation& e, std::size_t index) {
+  const std::uint64_t larger = m.working().size() > large_file_bytes ? 8 : 1;
+  if (random_() % (how_.kill_one_in * (s.depth > 0 ? 4 : 1) * larger) != 0) return;
+  const judged_by by{e.allowed(crash_kind::kill), e.clock_min()};
+  judge_one(s, crash_kind::kill, m.working(), false, by, index, e, &m);
+}
+
+void explorer::judge_one(const story& s, crash_kind how, std::span<const std::byte> bytes, bool missing,
+                         const judged_by& by, std::size_t index, const expectation& e, const media* continued) {
+  const std::uint64_t mine = number_++;
+  const bool nests = random_() % how_.nest_one_in == 0 && s.depth < how_.depth_max && !missing;
+  const bool wanted = !how_.only || *how_.only == mine;
+  if (wanted) {
+    ++(how == crash_kind::kill ? into_->kills : into_->images);
+    if (s.depth > 0) ++into_->nested;
+    const bool deeply = how_.only || mine % how_.deep_one_in == 0;
+    if (deeply) ++into_->deep;
+    machine::get().set_boot(how == crash_kind::kill ? s.boot : s.boot + 1'000);
+    const std::string wrong = judge(s.how, bytes, missing, by, deeply);
+    if (!wrong.empty()) {
+      std::string what;
+      for (const auto& before : crashes_) what += before + "\n";
+      failed_ = {seed_, mine, what + described(s, how, index, e) + "\n" + wrong,
+                 std::vector<std::byte>(bytes.begin(), bytes.end())};
+      return;
+    }
+  }
+  if (nests && (!how_.only || *how_.only > mine)) {
+    crashes_.push_back(described(s, how, index, e));
+    nest(s, how, bytes, by, e, continued);
+    crashes_.pop_back();
+  }
+}
+
+std::string explorer::described(const story& s, crash_kind how, std::size_t index, const expectation& e) {
+  return std::string(how == crash_kind::kill ? "killed" : "power cut") + " at event " + std::to_string(index) + " of " +
+         std::to_string(s.events.size()) + (s.depth > 0 ? " of recovery " + std::to_string(s.depth) : "") +
+         ", in flight: " + e.in_flight();
+}
+
+void explorer::nest(const story& s, crash_kind how, std::span<const std::byte> bytes, const judged_by& by,
+                    const expectation& e, const media* continued) {
+  const std::uint64_t per_point = how_.per_point / 16 + 4;
+  if (how == crash_kind::kill) {
+    // the power may fail while the killed process's stores are still on their way
+    auto after_power_cut = e.allowed(crash_kind::power_cut);
+    after_power_cut.insert(after_power_cut.end(), by.allowed.begin(), by.allowed.end());
+    walk(record_recovery(s, bytes, s.boot, std::move(after_power_cut), by.allowed, random_()), *continued, per_point);
+  } else {
+    const unit granularity = s.how.on == device::persistent_memory ? unit::line : unit::sector;
+    walk(record_recovery(s, bytes, s.boot + 1, by.allowed, by.allowed, random_()), media(granularity, bytes, true),
+         per_point);
+  }
+}
+
+}  // namespace icecore::crash

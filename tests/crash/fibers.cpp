@@ -1,0 +1,161 @@
+#include "fibers.hpp"
+
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <new>
+#include <stdexcept>
+
+namespace icecore::crash {
+
+bool fibers::active_ = false;
+std::uint8_t fibers::current_ = 0;
+
+namespace {
+
+constexpr std::size_t stack_bytes = std::size_t{1} << 20;
+
+struct stack {
+  stack() : base(mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+    if (base == MAP_FAILED) throw std::bad_alloc();
+  }
+  ~stack() { munmap(base, stack_bytes); }
+  stack(const stack&) = delete;
+  stack& operator=(const stack&) = delete;
+  void* base;
+};
+
+struct fiber {
+  ucontext_t context{};
+  const std::function<void()>* body = nullptr;
+  const volatile void* blocked_on = nullptr;
+  std::exception_ptr failure;
+};
+
+struct {
+  std::vector<fiber> all;
+  std::vector<std::unique_ptr<stack>> stacks;  // kept from run to run
+  std::vector<step> next;
+  std::vector<bool> ready;
+  schedule* how = nullptr;
+  ucontext_t outside{};
+} world;
+
+void update_ready() {
+  for (std::size_t i = 0; i < world.all.size(); ++i) {
+    world.ready[i] = world.all[i].body != nullptr && world.all[i].blocked_on == nullptr;
+  }
+}
+
+void go_to(unsigned target, ucontext_t* from, std::uint8_t& current) {
+  current = static_cast<std::uint8_t>(target);
+  swapcontext(from, &world.all[target].context);
+}
+
+}  // namespace
+
+random_schedule::random_schedule(std::uint64_t seed) : random_(seed) {
+  constexpr unsigned choices[] = {1, 2, 4, 10, 30, 100};
+  one_in_ = choices[random_() % std::size(choices)];
+}
+
+unsigned random_schedule::choose(unsigned current, const std::vector<step>& next, const std::vector<bool>& ready) {
+  if (ready[current] && random_() % one_in_ != 0) return current;
+  const std::size_t first = random_() % next.size();
+  for (std::size_t i = 0;; ++i) {
+    const std::size_t candidate = (first + i) % next.size();
+    if (ready[candidate] && (candidate != current || i == next.size())) return static_cast<unsigned>(candidate);
+    if (i == next.size()) return current;
+  }
+}
+
+void fibers::change(const volatile void* at, bool writes) {
+  const unsigned me = current_;
+  world.next[me] = {at, writes};
+  update_ready();
+  const unsigned chosen = world.how->choose(me, world.next, world.ready);
+  if (chosen != me) go_to(chosen, &world.all[me].context, current_);
+}
+
+void fibers::block(const volatile void* at) {
+  const unsigned me = current_;
+  world.all[me].blocked_on = at;
+  update_ready();
+  bool any = false;
+  for (const bool r : world.ready) any = any || r;
+  if (!any) {
+    std::fprintf(stderr, "deadlock: every writer waits for a lock\n");
+    std::abort();
+  }
+  world.next[me] = {at, true};
+  const unsigned chosen = world.how->choose(me, world.next, world.ready);
+  if (chosen != me) go_to(chosen, &world.all[me].context, current_);
+}
+
+void fibers::wake(const volatile void* at) noexcept {
+  for (fiber& f : world.all) {
+    if (f.blocked_on == at) f.blocked_on = nullptr;
+  }
+}
+
+namespace {
+
+void run_body() {
+  const unsigned me = fibers::current();
+  try {
+    (*world.all[me].body)();
+  } catch (...) {
+    world.all[me].failure = std::current_exception();
+  }
+  world.all[me].body = nullptr;
+  swapcontext(&world.all[me].context, &world.outside);  // never comes back
+}
+
+}  // namespace
+
+void fibers::run(const std::vector<std::function<void()>>& bodies, schedule& how) {
+  world.all.assign(bodies.size(), {});
+  world.next.assign(bodies.size(), {});
+  world.ready.assign(bodies.size(), true);
+  world.how = &how;
+  while (world.stacks.size() < bodies.size()) world.stacks.push_back(std::make_unique<stack>());
+  for (std::size_t i = 0; i < bodies.size(); ++i) {
+    fiber& f = world.all[i];
+    f.body = &bodies[i];
+    getcontext(&f.context);
+    f.context.uc_stack.ss_sp = world.stacks[i]->base;
+    f.context.uc_stack.ss_size = stack_bytes;
+    f.context.uc_link = nullptr;
+    makecontext(&f.context, run_body, 0);
+  }
+  active_ = true;
+  unsigned last = 0;
+  for (;;) {
+    update_ready();
+    bool any = false;
+    bool waiting = false;
+    for (std::size_t i = 0; i < world.all.size(); ++i) {
+      any = any || world.ready[i];
+      waiting = waiting || world.all[i].body != nullptr;
+    }
+    if (!waiting) break;
+    if (!any) {
+      std::fprintf(stderr, "deadlock: every writer left waits for a lock\n");
+      std::abort();
+    }
+    last = world.how->choose(last, world.next, world.ready);
+    go_to(last, &world.outside, current_);
+    last = current_;
+  }
+  active_ = false;
+  current_ = 0;
+  for (const fiber& f : world.all) {
+    if (f.failure) std::rethrow_exception(f.failure);
+  }
+}
+
+}  // namespace icecore::crash

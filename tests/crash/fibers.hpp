@@ -1,0 +1,66 @@
+// Several writers in one thread, switched where a schedule says: each atomic operation, flush, fence, sync and lock of the
+// store under test is a point where another writer may go on.
+//
+//   random_schedule schedule(seed);
+//   fibers::run({[&] { s.insert(...); }, [&] { s.tag(); }}, schedule);
+//
+// Fibers share the thread's thread-local variables; locks are taken by trying, and giving way while that fails.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <vector>
+
+namespace icecore::crash {
+
+/// What a fiber is about to do.
+struct step {
+  const volatile void* at = nullptr;
+  bool writes = false;
+};
+
+/// Decides who goes on.
+class schedule {
+ public:
+  virtual ~schedule() = default;
+  /// `current` waits at `next[current]`; returns the fiber that goes on, one of those that are `ready`.
+  virtual unsigned choose(unsigned current, const std::vector<step>& next, const std::vector<bool>& ready) = 0;
+};
+
+/// Changes writers with a probability drawn from the seed.
+class random_schedule final : public schedule {
+ public:
+  explicit random_schedule(std::uint64_t seed);
+  unsigned choose(unsigned current, const std::vector<step>& next, const std::vector<bool>& ready) override;
+
+ private:
+  std::mt19937_64 random_;
+  unsigned one_in_;  // points at which it changes
+};
+
+class fibers {
+ public:
+  /// Runs the bodies to their ends; throws the first exception that one of them threw.
+  static void run(const std::vector<std::function<void()>>& bodies, schedule& how);
+
+  /// The number of the fiber that runs; 0 outside.
+  [[nodiscard]] static std::uint8_t current() noexcept { return current_; }
+
+  /// A point at which another fiber may go on.
+  static void point(const volatile void* at, bool writes) {
+    if (active_) change(at, writes);
+  }
+  [[nodiscard]] static bool active() noexcept { return active_; }
+  /// Lets the others go on until wake(at) is called.
+  static void block(const volatile void* at);
+  static void wake(const volatile void* at) noexcept;
+
+ private:
+  static void change(const volatile void* at, bool writes);
+
+  static bool active_;
+  static std::uint8_t current_;
+};
+
+}  // namespace icecore::crash

@@ -1,0 +1,120 @@
+// A machine in this process: one folder of files that a power cut may tear, whose mappings are plain memory.
+//
+// The store under test is compiled unchanged, with `-fsanitize=thread`, and linked with this page instead of the
+// sanitizer, libpmem2 and the system calls it makes. So every store to the mapped file is seen (hooks.cpp), and so are
+// flushes, fences, syncs and growth (system.cpp). Files live below `root`; every other path is the real machine's.
+//
+//   machine m;  m.attach(machine::recorded);
+//   file& f = m.file(machine::recorded);  f.content(...);
+//   m.start_recording(seed);  { store s("/simulated/recorded.ice", ...); ... }  trace t = m.stop_recording();
+//
+// Threads: one; writers are fibers (fibers.hpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trace.hpp"
+
+namespace icecore::crash {
+
+/// What the simulated device is.
+enum class device : std::uint8_t {
+  persistent_memory,  ///< mapped directly: durable by cache lines flushed and fenced, or synced
+  disk,               ///< behind the page cache: durable once synced
+};
+
+/// One file of the simulated machine.
+class simulated_file {
+ public:
+  static constexpr std::uint64_t size_max = std::uint64_t{64} << 20;
+
+  simulated_file();
+  ~simulated_file();
+  simulated_file(const simulated_file&) = delete;
+  simulated_file& operator=(const simulated_file&) = delete;
+
+  [[nodiscard]] std::byte* base() const noexcept { return base_; }
+  [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+  [[nodiscard]] bool exists() const noexcept { return exists_; }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {base_, size_}; }
+
+  /// Replaces the file's content.
+  void assign(std::span<const std::byte> content);
+  /// Makes it `size` bytes long; what is new is zero.
+  void resize(std::uint64_t size);
+  void create() noexcept { exists_ = true; }
+  void remove();
+
+ private:
+  std::byte* base_;
+  std::uint64_t size_ = 0;
+  std::uint64_t touched_ = 0;  // everything from here on is zero
+  bool exists_ = false;
+};
+
+class machine {
+ public:
+  /// Numbers of its files.
+  static constexpr unsigned recorded = 0;
+  static constexpr unsigned checked = 1;
+  static constexpr unsigned files = 2;
+  static constexpr std::string_view root = "/simulated";
+
+  /// The one machine; files and recording are process-wide, as the hooks are.
+  static machine& get();
+
+  [[nodiscard]] simulated_file& file(unsigned number) noexcept { return files_[number]; }
+  [[nodiscard]] static std::string path(unsigned number);
+
+  void set_device(device d) noexcept { device_ = d; }
+  [[nodiscard]] device kind() const noexcept { return device_; }
+  /// Another boot: nothing of the live page may be trusted.
+  void reboot() noexcept { ++boot_; }
+  [[nodiscard]] std::uint64_t boot() const noexcept { return boot_; }
+  void set_boot(std::uint64_t boot) noexcept { boot_ = boot; }
+  /// What random numbers the store gets, and in which order the words of one memcpy reach the caches.
+  void seed(std::uint64_t s) { random_.seed(s); }
+  [[nodiscard]] std::uint64_t random() { return random_(); }
+
+  /// From here on every event of file `recorded` is noted.
+  void start_recording();
+  [[nodiscard]] trace stop_recording();
+  [[nodiscard]] bool recording() const noexcept { return recording_; }
+
+  /// The events of the file, told by hooks.cpp and system.cpp.
+  void stored(const std::byte* at, std::uint64_t size) noexcept;
+  void stored_block(const std::byte* at, std::uint64_t size);
+  void note(event e);
+  /// Every store must have been seen: compares the file with the log's result.
+  void compare();
+  /// A call that the hooks do not see wrote there.
+  void stored_by_system(const void* at, std::uint64_t size);
+
+ private:
+  machine();
+
+  std::vector<simulated_file> files_;
+  device device_ = device::disk;
+  std::uint64_t boot_ = 1;
+  std::mt19937_64 random_;
+  bool recording_ = false;
+  trace events_;
+  std::vector<std::byte> logged_;  // the file as the log says
+};
+
+/// Where stores are looked at; size 0: nowhere. Read by the hooks at each access.
+struct watched_range {
+  std::uintptr_t base;
+  std::uintptr_t size;
+};
+extern watched_range watched;
+/// A plain store is reported before it happens: it is logged at the next event, by this.
+void log_pending_store() noexcept;
+
+}  // namespace icecore::crash

@@ -1,0 +1,239 @@
+// icecore_crash: explores what power cuts and kills leave of a store, and judges each image.
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "explore.hpp"
+
+namespace icecore::crash {
+namespace {
+
+struct arguments {
+  std::string mode = "line";
+  std::uint64_t images = 1'000'000;
+  std::uint64_t seed = 1;
+  std::uint64_t seconds = 0;
+  unsigned jobs = 0;
+  std::uint64_t per_point = 512;
+  std::string durability = "any";
+  std::string index = "any";
+  unsigned writers = 0;
+  std::optional<std::uint64_t> story;
+  std::optional<std::uint64_t> image;
+  std::string save;
+  bool quiet = false;
+};
+
+/// What a worker has done, in memory shared with the others.
+struct tally {
+  std::atomic<std::uint64_t> stories, moments, exhausted, images, kills, nested, deep;
+  std::atomic<std::uint64_t> next_story, current_story[64], current_image[64];
+  std::atomic<bool> failed;
+
+  void add(const explored& e) {
+    stories += e.stories;
+    moments += e.moments;
+    exhausted += e.exhausted;
+    images += e.images;
+    kills += e.kills;
+    nested += e.nested;
+    deep += e.deep;
+  }
+};
+
+/// Each story has its own way to open the store, drawn from its seed unless it is given.
+story_options options_of(const arguments& a, std::uint64_t seed) {
+  std::uint64_t draw = (seed + 0x9e3779b97f4a7c15U) * 0xbf58476d1ce4e5b9U;
+  draw ^= draw >> 31;
+  const auto one_of = [&draw](std::uint64_t n) {
+    const std::uint64_t chosen = draw % n;
+    draw = draw / n * 0x94d049bb133111ebU ^ draw >> 29;
+    return chosen;
+  };
+  story_options how;
+  how.on = a.mode == "line" ? device::persistent_memory : device::disk;
+  // what the device is for more often than the other modes
+  const durability line[] = {durability::operation, durability::operation, durability::tag, durability::none};
+  const durability page[] = {durability::tag, durability::tag, durability::operation, durability::none};
+  how.durability = a.mode == "line" ? line[one_of(4)] : page[one_of(4)];
+  if (a.durability == "none") how.durability = durability::none;
+  if (a.durability == "tag") how.durability = durability::tag;
+  if (a.durability == "operation") how.durability = durability::operation;
+  how.index = one_of(2) == 0 ? index_kind::btree : index_kind::skip_list;
+  if (a.index == "btree") how.index = index_kind::btree;
+  if (a.index == "skip_list") how.index = index_kind::skip_list;
+  const unsigned writers[] = {1, 2, 1, 2, 3};
+  how.writers = a.writers != 0 ? a.writers : writers[one_of(5)];
+  return how;
+}
+
+std::string replay(const arguments& a, std::uint64_t seed, std::optional<std::uint64_t> image) {
+  std::string command = "icecore_crash --mode " + a.mode + " --story " + std::to_string(seed);
+  if (image) command += " --image " + std::to_string(*image);
+  command += " --per-point " + std::to_string(a.per_point);
+  if (a.durability != "any") command += " --durability " + a.durability;
+  if (a.index != "any") command += " --index " + a.index;
+  if (a.writers != 0) command += " --writers " + std::to_string(a.writers);
+  return command;
+}
+
+// A crash of the store under test must say where it was: told by the handler of the signal.
+const arguments* signal_arguments = nullptr;
+const explorer* signal_explorer = nullptr;
+std::uint64_t signal_story = 0;
+
+[[noreturn]] void on_signal(int number) {
+  const char* what = number == SIGALRM ? "hangs" : "crashed";
+  std::fprintf(stderr, "FAILED: the store %s (signal %d)\n  replay: %s\n", what, number,
+               replay(*signal_arguments, signal_story,
+                      signal_explorer == nullptr ? std::nullopt : std::optional(signal_explorer->at() - 1))
+                   .c_str());
+  _exit(1);
+}
+
+bool run_story(const arguments& a, std::uint64_t seed, tally& all) {
+  constexpr unsigned seconds_max = 120;
+  alarm(seconds_max);
+  signal_story = seed;
+  explored done;
+  explorer_options how;
+  how.per_point = a.per_point;
+  how.only = a.image;
+  explorer e(how, done);
+  signal_explorer = nullptr;
+  std::optional<failure> failed;
+  try {
+    const story s = record_story(options_of(a, seed), seed);
+    signal_explorer = &e;
+    failed = e.explore(s);
+  } catch (const std::exception& thrown) {
+    failed = {seed, e.at(), std::string("an error in the story itself: ") + thrown.what(), {}};
+  }
+  all.add(done);
+  if (!failed) return true;
+  if (!a.save.empty()) {
+    std::ofstream(a.save, std::ios::binary)
+        .write(reinterpret_cast<const char*>(failed->bytes.data()), static_cast<std::streamsize>(failed->bytes.size()));
+  }
+  if (!all.failed.exchange(true)) {
+    std::fprintf(stderr, "FAILED: %s\n  replay: %s\n", failed->what.c_str(), replay(a, seed, failed->image).c_str());
+  }
+  return false;
+}
+
+int work(const arguments& a, tally& all, std::chrono::steady_clock::time_point end) {
+  for (const int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM}) signal(number, on_signal);
+  while (!all.failed && all.images < a.images) {
+    if (a.seconds != 0 && std::chrono::steady_clock::now() > end) break;
+    if (!run_story(a, all.next_story++, all)) return 1;
+  }
+  return 0;
+}
+
+void report(const arguments& a, const tally& all, double seconds, bool over) {
+  std::printf("%s%s mode: %llu images of power cuts, %llu of kills, %llu of them nested; %llu moments (%llu exhausted) of "
+              "%llu stories; %llu judged deeply; %.0f s%s",
+              over ? "" : "\r", a.mode.c_str(), static_cast<unsigned long long>(all.images),
+              static_cast<unsigned long long>(all.kills), static_cast<unsigned long long>(all.nested),
+              static_cast<unsigned long long>(all.moments), static_cast<unsigned long long>(all.exhausted),
+              static_cast<unsigned long long>(all.stories), static_cast<unsigned long long>(all.deep), seconds,
+              over ? "\n" : "");
+  std::fflush(stdout);
+}
+
+int explore_all(const arguments& a) {
+  void* shared = mmap(nullptr, sizeof(tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) throw std::bad_alloc();
+  auto& all = *new (shared) tally{};
+  all.next_story = a.seed;
+  signal_arguments = &a;
+  if (a.story) {
+    for (const int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM}) signal(number, on_signal);
+    const bool good = run_story(a, *a.story, all);
+    report(a, all, 0, true);
+    std::puts(good ? "no violation" : "violated");
+    return good ? 0 : 1;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const unsigned jobs = a.jobs != 0 ? a.jobs : std::max(1U, std::thread::hardware_concurrency());
+  std::vector<pid_t> children;
+  for (unsigned i = 0; i < jobs; ++i) {
+    const pid_t child = fork();
+    if (child < 0) throw std::runtime_error("fork failed");
+    if (child == 0) _exit(work(a, all, begin + std::chrono::seconds(a.seconds)));
+    children.push_back(child);
+  }
+  const auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  bool good = true;
+  std::size_t running = children.size();
+  while (running > 0) {
+    int status = 0;
+    const pid_t ended = waitpid(-1, &status, WNOHANG);
+    if (ended > 0) {
+      --running;
+      if (status != 0) good = false, all.failed = true;
+      continue;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    if (!a.quiet && isatty(STDOUT_FILENO) != 0) report(a, all, seconds(), false);
+  }
+  report(a, all, seconds(), true);
+  std::puts(good ? "no violation" : "violated");
+  return good ? 0 : 1;
+}
+
+int main_of(int argc, char** argv) {
+  arguments a;
+  CLI::App app(
+      "Explores what power cuts and kills may leave of a store: runs short stories of writers on a simulated machine, "
+      "enumerates what each crash may leave on the medium, opens every image and judges it.");
+  app.add_option("--mode", a.mode, "line: persistent memory, 64-byte lines; page: page cache, 512-byte sectors")
+      ->check(CLI::IsMember({"line", "page"}))
+      ->capture_default_str();
+  app.add_option("--images", a.images, "stop after so many images of power cuts")->capture_default_str();
+  app.add_option("--seed", a.seed, "number of the first story")->capture_default_str();
+  app.add_option("--seconds", a.seconds, "stop after so long; 0: never")->capture_default_str();
+  app.add_option("--jobs", a.jobs, "processes; 0: one a core")->capture_default_str();
+  app.add_option("--per-point", a.per_point, "images of one moment: all if they are no more, else so many")
+      ->check(CLI::Range(std::uint64_t{8}, std::uint64_t{1} << 20))
+      ->capture_default_str();
+  app.add_option("--durability", a.durability, "of all stories")
+      ->check(CLI::IsMember({"any", "none", "tag", "operation"}))
+      ->capture_default_str();
+  app.add_option("--index", a.index, "of all stories")
+      ->check(CLI::IsMember({"any", "btree", "skip_list"}))
+      ->capture_default_str();
+  app.add_option("--writers", a.writers, "of all stories; 0: one, two or three")->check(CLI::Range(0U, 4U));
+  app.add_option("--story", a.story, "this story only");
+  app.add_option("--image", a.image, "of this story this image only, judged deeply")->needs("--story");
+  app.add_option("--save", a.save, "write the image that failed to this file");
+  app.add_flag("--quiet", a.quiet, "no progress");
+  CLI11_PARSE(app, argc, argv);
+  return explore_all(a);
+}
+
+}  // namespace
+}  // namespace icecore::crash
+
+int main(int argc, char** argv) {
+  try {
+    return icecore::crash::main_of(argc, argv);
+  } catch (const std::exception& failed) {
+    std::cerr << "icecore_crash: " << failed.what() << "\n";
+    return 2;
+  }
+}

@@ -1,0 +1,474 @@
+#include "story.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <stdexcept>
+
+#include "fibers.hpp"
+
+namespace icecore::crash {
+namespace {
+
+// ---- Sums ----
+
+std::uint64_t mixed(std::uint64_t x) noexcept {
+  x ^= x >> 30;
+  x *= 0xbf58476d1ce4e5b9U;
+  x ^= x >> 27;
+  x *= 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
+std::uint64_t hashed(std::string_view bytes) noexcept {
+  std::uint64_t h = bytes.size();
+  while (bytes.size() >= 8) {
+    std::uint64_t word;
+    __builtin_memcpy(&word, bytes.data(), 8);
+    h = mixed(h ^ word);
+    bytes.remove_prefix(8);
+  }
+  for (const char c : bytes) h = h * 257 + static_cast<unsigned char>(c);
+  return mixed(h);
+}
+
+std::uint64_t record_sum(std::string_view key, std::size_t place, const change& c) noexcept {
+  const std::uint64_t value = c.value ? hashed(*c.value) : 77;
+  return mixed(mixed(hashed(key) + place) ^ mixed(c.version * 2 + (c.value ? 1 : 0)) ^ value);
+}
+
+std::uint64_t tag_sum(const tag_info& t) noexcept {
+  return mixed(mixed(t.version ^ 0x7a67) ^ hashed(t.name) ^ mixed(hashed(t.note)) ^ static_cast<std::uint64_t>(t.time_ns));
+}
+
+// ---- What writers do ----
+
+struct planned {
+  enum class kind { insert, remove, batch, tag, label, sync, find, reopen };
+  kind what;
+  struct write {
+    std::string key;
+    std::optional<std::string> value;  // empty: remove
+  };
+  std::vector<write> writes;
+  tag_options label{};
+  std::string name;
+  std::string note;
+};
+
+/// Draws the operations of a story.
+class planner {
+ public:
+  planner(const story_options& how, std::uint64_t seed, unsigned depth)
+      : how_(how), random_(seed), mark_(mark_of(depth)) {
+    large_ = one_in(6);
+    growing_ = one_in(24);
+    keys_ = 2 + draw(8);
+  }
+
+  [[nodiscard]] std::uint64_t draw(std::uint64_t below) { return random_() % below; }
+  [[nodiscard]] bool one_in(std::uint64_t n) { return draw(n) == 0; }
+  [[nodiscard]] bool growing() const noexcept { return growing_; }
+
+  planned next(unsigned number, unsigned writer) {
+    planned p{};
+    const std::uint64_t dice = draw(100);
+    if (dice < 45) {
+      p.what = planned::kind::insert;
+      p.writes.push_back({key(writer, true), value(number)});
+    } else if (dice < 57) {
+      p.what = planned::kind::remove;
+      p.writes.push_back({key(writer, false), std::nullopt});
+    } else if (dice < 70) {
+      p.what = planned::kind::batch;
+      const std::uint64_t size = 1 + draw(4);
+      for (std::uint64_t i = 0; i < size; ++i) {
+        const bool removal = one_in(4);
+        p.writes.push_back({key(writer, !removal), removal ? std::nullopt : std::optional(value(number))});
+      }
+    } else if (dice < 80) {
+      p.what = planned::kind::tag;
+    } else if (dice < 87) {
+      p.what = planned::kind::label;
+      p.name = one_in(3) ? "" : std::string("tag-") + mark_ + std::to_string(number);
+      p.note = one_in(5) ? std::string(4096 + draw(600), 'n') : std::string(draw(30), 'n');
+    } else if (dice < 92) {
+      p.what = how_.writers == 1 ? planned::kind::sync : planned::kind::tag;
+    } else if (dice < 97 || how_.writers > 1) {
+      p.what = planned::kind::find;
+      p.writes.push_back({key(writer, true), std::nullopt});
+    } else {
+      p.what = planned::kind::reopen;
+    }
+    return p;
+  }
+
+  /// Values begin with a letter for their story and the number of the operation that writes them.
+  [[nodiscard]] static char mark_of(unsigned depth) { return static_cast<char>('a' + depth); }
+
+  [[nodiscard]] std::string value(unsigned number) {
+    std::string v = mark_ + std::to_string(number).append(":");
+    const std::uint64_t dice = draw(20);
+    if (growing_ && dice < 6) return v.append(20'000 + draw(60'000), 'G');
+    if (large_ && dice < 5) return v.append(4'090 + draw(400), static_cast<char>('A' + number % 26));
+    return v.append(dice < 14 ? draw(24) : draw(300), static_cast<char>('a' + number % 26));
+  }
+
+ private:
+  /// Keys that all writers write, where removals must be told apart: only by whoever owns the key.
+  [[nodiscard]] std::string key(unsigned writer, bool shared) {
+    if (shared && (how_.writers == 1 || one_in(2))) return "shared-" + std::to_string(draw(keys_));
+    const std::string own = std::string(1, static_cast<char>('A' + writer)) + std::to_string(draw(keys_));
+    return one_in(12) ? own + std::string(40 + draw(80), 'k') : own;
+  }
+
+  story_options how_;
+  std::mt19937_64 random_;
+  char mark_;
+  std::uint64_t keys_;
+  bool large_;
+  bool growing_;
+};
+
+// ---- Running it ----
+
+class runner {
+ public:
+  runner(story& into, const std::string& path) : into_(into), path_(path) {}
+
+  void open() { store_.emplace(path_, opening_options(into_.how)); }
+  [[nodiscard]] store& opened() { return *store_; }
+
+  void run(unsigned number, const planned& p) {
+    done_operation& done = into_.operations[number];
+    machine::get().note({event::kind::begin, 0, 0, 0, number});
+    store& s = *store_;
+    const bool tags_are_durable = into_.how.durability == durability::tag;
+    switch (p.what) {
+      case planned::kind::insert:
+        done.what = "insert " + p.writes[0].key;
+        done.belongs_to = s.insert(p.writes[0].key, *p.writes[0].value);
+        break;
+      case planned::kind::remove:
+        done.what = "remove " + p.writes[0].key;
+        done.belongs_to = s.remove(p.writes[0].key).value_or(0);
+        break;
+      case planned::kind::batch: {
+        done.what = "batch of " + std::to_string(p.writes.size());
+        batch together;
+        for (const auto& w : p.writes) w.value ? together.insert(w.key, *w.value) : together.remove(w.key);
+        done.belongs_to = s.apply(together);
+        break;
+      }
+      case planned::kind::tag:
+        done.what = "tag";
+        done.belongs_to = s.tag();
+        done.durable_point = tags_are_durable;
+        done.closes = true;
+        break;
+      case planned::kind::label:
+        done.what = "tag '" + p.name + "'";
+        done.belongs_to = s.tag({.name = p.name, .note = p.note, .time_ns = first_time(into_.depth) + number});
+        done.durable_point = tags_are_durable;
+        done.closes = true;
+        break;
+      case planned::kind::sync:
+        done.what = "sync";
+        s.sync();
+        done.belongs_to = s.clock() - 1;
+        done.durable_point = into_.how.durability != durability::operation;
+        break;
+      case planned::kind::find:
+        done.what = "find " + p.writes[0].key;
+        if (const auto found = s.find(p.writes[0].key)) done.required = writer_of(*found, into_.depth);
+        break;
+      case planned::kind::reopen:
+        close(done);
+        done.what = "close and open";
+        open();
+        break;
+    }
+    machine::get().note({event::kind::end, 0, 0, 0, number});
+  }
+
+  /// Ends the store as an operation of its own.
+  void close(unsigned number) {
+    machine::get().note({event::kind::begin, 0, 0, 0, number});
+    close(into_.operations[number]);
+    into_.operations[number].what = "close";
+    machine::get().note({event::kind::end, 0, 0, 0, number});
+  }
+
+  /// The operation (a bit) that wrote a value.
+  [[nodiscard]] static std::uint64_t writer_of(std::string_view value, unsigned depth) {
+    const std::size_t colon = value.find(':');
+    if (colon == std::string_view::npos || value[0] != planner::mark_of(depth)) return 0;  // from before the story
+    return std::uint64_t{1} << std::stoul(std::string(value.substr(1, colon - 1)));
+  }
+  /// The operation `number` of a story makes its tag at this time and `number`.
+  [[nodiscard]] static std::int64_t first_time(unsigned depth) { return 1'000 * (std::int64_t{depth} + 1); }
+
+ private:
+  void close(done_operation& done) {
+    done.belongs_to = store_->clock();
+    store_->close();
+    store_.reset();
+    done.durable_point = true;
+  }
+
+  story& into_;
+  std::string path_;
+  std::optional<store> store_;
+};
+
+/// Gives each record of the finished store to the operation that wrote it.
+void attribute(story& s, const store& finished, const std::vector<planned>& plan) {
+  std::uint64_t before = 0;
+  for (const std::string_view key : finished.keys()) {
+    std::size_t place = 0;
+    std::uint64_t used = 0;  // removals given away
+    for (const change& c : finished.history(key).oldest_first()) {
+      const std::uint64_t sum = record_sum(key, place++, c);
+      std::uint64_t owner = 0;
+      if (c.value) {
+        owner = runner::writer_of(*c.value, s.depth);
+      } else {
+        for (std::size_t i = 0; i < plan.size() && owner == 0; ++i) {
+          const std::uint64_t bit = std::uint64_t{1} << i;
+          const bool removes = std::ranges::any_of(plan[i].writes, [&](const auto& w) {
+            return !w.value && w.key == key && plan[i].what != planned::kind::find;
+          });
+          if (removes && s.operations[i].belongs_to == c.version && (used & bit) == 0) owner = bit;
+        }
+        used |= owner;
+      }
+      if (owner == 0) {
+        before += sum;
+      } else {
+        s.operations[static_cast<std::size_t>(std::countr_zero(owner))].sum += sum;
+      }
+    }
+  }
+  for (const tag_info& t : finished.tags()) {
+    const std::int64_t number = t.time_ns - runner::first_time(s.depth);
+    if (number < 0) {
+      before += tag_sum(t);
+    } else {
+      s.operations[static_cast<std::size_t>(number)].sum += tag_sum(t);
+    }
+  }
+  if (before != s.before_sum) throw std::logic_error("a record of the story belongs to no operation");
+}
+
+/// The file with which a story begins: none, or a store that was closed.
+void prepare(story& s, planner& plan) {
+  machine& m = machine::get();
+  simulated_file& f = m.file(machine::recorded);
+  f.remove();
+  if (!plan.one_in(plan.growing() ? 3 : 24)) {
+    {
+      store first(machine::path(machine::recorded), opening_options(s.how));
+      const std::uint64_t records = plan.draw(12);
+      for (std::uint64_t i = 0; i < records; ++i) {
+        first.insert("shared-" + std::to_string(plan.draw(4)), "old" + std::string(plan.draw(50), 'o'));
+        if (plan.one_in(4)) first.tag({.name = "old-" + std::to_string(i), .time_ns = 1});
+      }
+      // a segment that is nearly full: the next records begin another one
+      if (plan.growing()) first.insert("filler", std::string(60'000 + plan.draw(3'000), 'f'));
+    }
+    const store again(machine::path(machine::recorded), opening_options(s.how));
+    s.before_sum = content_sum(again);
+    s.before_clock = again.clock();
+  }
+  s.existed = f.exists();
+  s.before.assign(f.bytes().begin(), f.bytes().end());
+  s.boot = m.boot();
+}
+
+}  // namespace
+
+options opening_options(const story_options& how) {
+  options o;
+  o.durability = how.durability;
+  o.index = how.index;
+  o.huge_pages = false;
+  o.recovery_threads = 1;
+  return o;
+}
+
+std::uint64_t content_sum(const store& s) {
+  std::uint64_t sum = 0;
+  for (const std::string_view key : s.keys()) {
+    std::size_t place = 0;
+    for (const change& c : s.history(key).oldest_first()) sum += record_sum(key, place++, c);
+  }
+  for (const tag_info& t : s.tags()) sum += tag_sum(t);
+  return sum;
+}
+
+std::string content_text(const store& s) {
+  std::string text;
+  for (const std::string_view key : s.keys()) {
+    text.append("  ").append(key).append(":");
+    for (const change& c : s.history(key).oldest_first()) {
+      text.append(" v").append(std::to_string(c.version)).append("=");
+      text.append(c.value ? c.value->substr(0, 12) : "removed");
+    }
+    text.append("\n");
+  }
+  for (const tag_info& t : s.tags()) {
+    text.append("  tag '").append(t.name).append("' of v").append(std::to_string(t.version)).append("\n");
+  }
+  return text;
+}
+
+namespace {
+
+/// Runs a plan on the file as it is, recording, and says what each operation did.
+void record(story& s, const std::vector<planned>& plan, bool closes) {
+  machine& m = machine::get();
+  const auto count = static_cast<unsigned>(plan.size());
+  s.opening = count;
+  const unsigned closing = count + 1;
+  s.operations.resize(count + 2);
+  s.operations[s.opening].what = "open";
+
+  runner run(s, machine::path(machine::recorded));
+  m.start_recording();
+  m.note({event::kind::begin, 0, 0, 0, s.opening});
+  run.open();
+  if (s.depth > 0) s.before_sum = content_sum(run.opened());
+  m.note({event::kind::end, 0, 0, 0, s.opening});
+  if (s.how.writers == 1) {
+    for (unsigned i = 0; i < count; ++i) run.run(i, plan[i]);
+  } else {
+    std::vector<std::function<void()>> bodies;
+    for (unsigned w = 0; w < s.how.writers; ++w) {
+      bodies.push_back([&run, &plan, w, &s] {
+        for (std::size_t i = w; i < plan.size(); i += s.how.writers) run.run(static_cast<unsigned>(i), plan[i]);
+      });
+    }
+    random_schedule schedule(s.seed);
+    fibers::run(bodies, schedule);
+  }
+  if (closes) run.close(closing);
+  s.events = m.stop_recording();
+  if (closes) run.open();
+  attribute(s, run.opened(), plan);
+  run.opened().close();
+}
+
+}  // namespace
+
+story record_story(const story_options& how, std::uint64_t seed) {
+  machine& m = machine::get();
+  m.set_device(how.on);
+  m.seed(seed);
+  m.set_boot(1);
+  story s;
+  s.how = how;
+  s.seed = seed;
+  planner planner(how, seed, s.depth);
+  prepare(s, planner);
+  const unsigned count = how.writers == 1 ? 3 + static_cast<unsigned>(planner.draw(10))
+                                          : 2 + static_cast<unsigned>(planner.draw(2 * how.writers + 2));
+  std::vector<planned> plan;
+  for (unsigned i = 0; i < count; ++i) plan.push_back(planner.next(i, i % how.writers));
+  record(s, plan, !planner.one_in(3));
+  return s;
+}
+
+story record_recovery(const story& of, std::span<const std::byte> left, std::uint64_t boot,
+                      std::vector<std::uint64_t> after_power_cut, std::vector<std::uint64_t> after_kill,
+                      std::uint64_t seed) {
+  machine& m = machine::get();
+  m.seed(seed);
+  m.set_boot(boot);
+  simulated_file& f = m.file(machine::recorded);
+  f.assign(left);
+  story s;
+  s.how = of.how;
+  s.how.writers = 1;
+  s.seed = seed;
+  s.depth = of.depth + 1;
+  s.existed = true;
+  s.before.assign(left.begin(), left.end());
+  s.before_power_cut = std::move(after_power_cut);
+  s.before_kill = std::move(after_kill);
+  s.boot = boot;
+  planner planner(s.how, seed, s.depth);
+  const auto count = static_cast<unsigned>(planner.draw(4));
+  std::vector<planned> plan;
+  for (unsigned i = 0; i < count; ++i) plan.push_back(planner.next(i, 0));
+  record(s, plan, planner.one_in(2));
+  return s;
+}
+
+void expectation::apply(const event& e) {
+  if (e.what != event::kind::begin && e.what != event::kind::end) return;
+  const std::uint64_t bit = std::uint64_t{1} << e.value;
+  if (e.what == event::kind::begin) {
+    begun_ |= bit;
+    return;
+  }
+  const done_operation& done = of_.operations[e.value];
+  returned_ |= bit;
+  required_ |= bit | done.required;
+  if (done.durable_point && (!durable_ || done.belongs_to >= of_.operations[*durable_].belongs_to)) {
+    durable_ = e.value;
+    durable_begun_ = begun_;
+  }
+  clock_min_ = std::max(clock_min_, done.closes ? done.belongs_to + 1 : done.belongs_to);
+}
+
+std::uint64_t expectation::covered_sum(std::size_t i, std::uint64_t begun) const {
+  std::uint64_t sum = of_.before_sum;
+  for (std::size_t k = 0; k < of_.operations.size(); ++k) {
+    const done_operation& o = of_.operations[k];
+    if ((begun >> k & 1) != 0 && o.belongs_to <= of_.operations[i].belongs_to) sum += o.sum;
+  }
+  return sum;
+}
+
+std::vector<std::uint64_t> expectation::allowed(crash_kind how) const {
+  const auto& operations = of_.operations;
+  const auto& before = how == crash_kind::kill ? of_.before_kill : of_.before_power_cut;
+  if (!before.empty() && (returned_ >> of_.opening & 1) == 0) return before;
+  std::vector<std::uint64_t> sums;
+  if (how == crash_kind::power_cut && of_.how.durability != durability::operation) {
+    sums.push_back(durable_ ? covered_sum(*durable_, durable_begun_) : of_.before_sum);
+    for (std::size_t i = 0; i < operations.size(); ++i) {
+      const bool in_flight = ((begun_ & ~returned_) >> i & 1) != 0;
+      if (in_flight && operations[i].durable_point) sums.push_back(covered_sum(i, begun_));
+    }
+    return sums;
+  }
+  std::uint64_t base = of_.before_sum;
+  std::vector<std::uint64_t> open;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    if ((required_ >> i & 1) != 0) {
+      base += operations[i].sum;
+    } else if ((begun_ >> i & 1) != 0 && operations[i].sum != 0) {
+      open.push_back(operations[i].sum);
+    }
+  }
+  for (std::uint64_t subset = 0; subset < std::uint64_t{1} << open.size(); ++subset) {
+    std::uint64_t sum = base;
+    for (std::size_t i = 0; i < open.size(); ++i) sum += (subset >> i & 1) != 0 ? open[i] : 0;
+    sums.push_back(sum);
+  }
+  return sums;
+}
+
+std::string expectation::in_flight() const {
+  std::string text;
+  for (std::size_t i = 0; i < of_.operations.size(); ++i) {
+    if ((begun_ & ~returned_) >> i & 1) text += (text.empty() ? "" : ", ") + of_.operations[i].what;
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+}  // namespace icecore::crash

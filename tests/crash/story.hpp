@@ -1,0 +1,108 @@
+// One recorded run of the store: what its writers did, the trace of it, and what must be there after a crash at any
+// moment of it.
+//
+//   story_options how{.durability = ..., .index = ..., .writers = 2};
+//   story s = record_story(how, seed);
+//   expectation e(s);
+//   for (const event& x : s.events) { e.apply(x); ... e.allowed(crash::power_cut) ... }
+//
+// Contents are compared as sums: each record (key, place in its history, version, value or removal) and each tag
+// contributes a number, so that a store's content is one number whatever the order it is read in, and a set of
+// operations another.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "icecore/icecore.hpp"
+#include "machine.hpp"
+#include "trace.hpp"
+
+namespace icecore::crash {
+
+enum class crash_kind : std::uint8_t {
+  power_cut,  ///< the machine died, and with it all that was not on the medium
+  kill,       ///< the process died; memory and page cache live on
+};
+
+struct story_options {
+  icecore::durability durability = durability::operation;
+  icecore::index_kind index = index_kind::btree;
+  device on = device::persistent_memory;
+  unsigned writers = 1;
+};
+
+/// What one operation adds to the store's content.
+struct done_operation {
+  std::string what;  ///< for people
+  std::uint64_t sum = 0;
+  std::uint64_t required = 0;  ///< operations (bits, by number) that must be there once this one has returned: read
+  version belongs_to = 0;      ///< the version it wrote in, or closed
+  bool durable_point = false;  ///< once it has returned, all up to `belongs_to` survives a power cut
+  bool closes = false;         ///< `belongs_to` is closed now
+};
+
+struct story {
+  story_options how;
+  std::uint64_t seed = 0;
+  std::vector<std::byte> before;  ///< the file before it
+  bool existed = false;
+  std::uint64_t before_sum = 0;  ///< its content
+  version before_clock = 0;
+  std::uint64_t boot = 0;
+  std::vector<done_operation> operations;       ///< at most 64
+  unsigned opening = 0;                         ///< the operation that opened the store
+  std::vector<std::uint64_t> before_power_cut;  ///< until it has returned the content may be any of these, if any
+  std::vector<std::uint64_t> before_kill;       ///< likewise
+  unsigned depth = 0;                           ///< crashes before this story
+  trace events;
+};
+
+[[nodiscard]] story record_story(const story_options& how, std::uint64_t seed);
+
+/// The story of opening what a crash left in the middle of another one, and a few operations on it. `boot`: the machine
+/// lives on (the same number) or died (another one). Until the store is opened its content is one of those given: after
+/// a power cut, and after a kill.
+[[nodiscard]] story record_recovery(const story& of, std::span<const std::byte> left, std::uint64_t boot,
+                                    std::vector<std::uint64_t> after_power_cut,
+                                    std::vector<std::uint64_t> after_kill, std::uint64_t seed);
+
+/// Options with which a store of a story is opened.
+[[nodiscard]] options opening_options(const story_options& how);
+
+/// The content of a store as one number.
+[[nodiscard]] std::uint64_t content_sum(const store& s);
+/// The same for people.
+[[nodiscard]] std::string content_text(const store& s);
+
+/// What must hold after a crash, as a trace goes by.
+class expectation {
+ public:
+  explicit expectation(const story& of) : of_(of) {}
+
+  void apply(const event& e);
+
+  /// The sums that a recovered store may have.
+  [[nodiscard]] std::vector<std::uint64_t> allowed(crash_kind how) const;
+  /// The least clock it must have: no version is used twice.
+  [[nodiscard]] version clock_min() const noexcept { return clock_min_; }
+  /// Operations in flight, for people.
+  [[nodiscard]] std::string in_flight() const;
+
+ private:
+  /// What the durable point `i` covers: versions up to its own, of operations that had begun by then.
+  [[nodiscard]] std::uint64_t covered_sum(std::size_t i, std::uint64_t begun) const;
+
+  const story& of_;
+  std::uint64_t begun_ = 0;     // operations, bits
+  std::uint64_t returned_ = 0;  // likewise
+  std::uint64_t required_ = 0;  // likewise: returned, or read by one that returned
+  std::uint64_t durable_begun_ = 0;  // begun when the newest durable point returned
+  std::optional<std::size_t> durable_;
+  version clock_min_ = 0;
+};
+
+}  // namespace icecore::crash
