@@ -125,6 +125,14 @@ class histories {
     if (persist_on_read_) persist_record(l);
   }
 
+  /// Whether the entry's newest record is a removal; stamped then, and as durable as a read of it must be.
+  [[nodiscard]] bool is_removed(link entry) const {
+    const link top = newest(entry);
+    if (!at(top).is_removal()) return false;
+    settle(top);
+    return true;
+  }
+
   /// Links a filled record on top of its entry's history: settles the newest, sets the links, seals, swaps the head.
   /// False, and nothing linked, if `unless_removed` and the newest record is a removal.
   [[nodiscard]] bool link_on_top(link entry, link fresh, std::uint32_t seed, bool unless_removed) const;

@@ -45,7 +45,7 @@ struct emulation {
   const char* name;
 };
 
-emulation best_line_flush() noexcept {
+emulation find_best_line_flush() noexcept {
   unsigned a = 0;
   unsigned b = 0;
   unsigned c = 0;
@@ -55,6 +55,11 @@ emulation best_line_flush() noexcept {
     if ((b & (1U << 23)) != 0) return {flush_clflushopt, "clflushopt"};
   }
   return {flush_clflush, "clflush"};
+}
+/// Found once: on a virtual machine the question is answered by its host, which takes as long as opening a small store.
+emulation best_line_flush() noexcept {
+  static const emulation best = find_best_line_flush();
+  return best;
 }
 #else
 void drain_sfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }

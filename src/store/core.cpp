@@ -109,7 +109,8 @@ std::optional<version> store_core::remove(std::string_view key) {
   const writer_lease w(*writers_);
   check_usable();  // see put()
   const link entry = index_->find(key);
-  if (entry == null_link) return std::nullopt;
+  // Before a record is made in vain; whether another thread removes the key meanwhile, link_on_top() tells.
+  if (entry == null_link || histories_->is_removed(entry)) return std::nullopt;
   const record_layout layout = record_layout::of_remove(false);
   const fresh_record fresh{w->allocate(layout), layout};
   histories_->at(fresh.at).fill(layout, null_link, {}, {});

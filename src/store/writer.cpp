@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/threads.hpp"
+#include "icecore/error.hpp"
 
 namespace icecore {
 
@@ -51,11 +52,16 @@ void writer::reserve(std::uint64_t bytes) {
   if (place_.position + bytes > place_.in.end()) change_segment(bytes);
 }
 
-void writer::rewind(link last, const record_layout& layout) {
+void writer::rewind(link last, const record_layout& layout) noexcept {
   std::byte* at = pool_->at(link_offset(last));
   std::memset(at, 0, layout.size());
-  pool_->persist().flush(at, layout.size());
   place_.position = position_before_;
+  if (pool_->durability().mode != durability::operation) return;
+  pool_->persist().flush(at, layout.size());
+  try {
+    pool_->persist().sync();
+  } catch (const error&) {  // the store is poisoned: nothing will come behind it
+  }
 }
 
 writer_set::writer_set(pool& from) : writers_(std::make_unique<writer[]>(writers_max)) {

@@ -105,9 +105,10 @@ class alignas(128) writer {
     __builtin_prefetch(pool_->at(place_.position) + 4 * format::cache_line_size, 1);
     return make_link(0, start);
   }
-  /// Gives the last allocation back: zeroes it (flushed, so that no stale byte of it can be met after a crash: the next
-  /// record's fence, which is before anything behind it counts, covers the flush).
-  void rewind(link last, const record_layout& layout);
+  /// Gives the last allocation back: zeroes it. Under operation durability the zeros are durable when it returns: the
+  /// next record may lie behind some of them and reach the medium before they do, and what then lay before it would be
+  /// damage. In the other modes nothing counts that was not synced, and these bytes with it.
+  void rewind(link last, const record_layout& layout) noexcept;
   /// Sees to it that records of `bytes` in all can be allocated without failing.
   void reserve(std::uint64_t bytes);
 

@@ -43,7 +43,8 @@ std::string read_all_versions(const store& s) {
     if (place != wanted.end()) return "a scan of version " + std::to_string(v) + " misses " + place->first;
   }
   for (const auto& [key, history] : histories) {
-    const auto newest = history.empty() ? std::nullopt : history.back().value;
+    std::optional<std::string_view> newest;
+    if (!history.empty()) newest = history.back().value;
     if (s.find(key) != newest) return "find(" + key + ") now is not its history's newest";
   }
   return {};

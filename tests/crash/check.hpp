@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "story.hpp"
+#include "content.hpp"
 
 namespace icecore::crash {
 

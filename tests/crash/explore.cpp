@@ -1,5 +1,8 @@
 #include "explore.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 namespace icecore::crash {
 namespace {
 
@@ -14,7 +17,9 @@ std::optional<failure> explorer::explore(const story& s) {
   failed_.reset();
   ++into_->stories;
   const unit granularity = s.how.on == device::persistent_memory ? unit::line : unit::sector;
-  walk(s, media(granularity, s.before, s.existed), how_.per_point);
+  constexpr std::uint64_t fractions[] = {1, 8, 32, 64, 128, 128, 128, 128};
+  const std::uint64_t per_point = std::max<std::uint64_t>(8, how_.per_point / fractions[random_() % std::size(fractions)]);
+  walk(s, media(granularity, s.before, s.existed), per_point);
   return failed_;
 }
 
@@ -56,7 +61,8 @@ void explorer::judge_kill(const story& s, const media& m, const expectation& e, 
 void explorer::judge_one(const story& s, crash_kind how, std::span<const std::byte> bytes, bool missing,
                          const judged_by& by, std::size_t index, const expectation& e, const media* continued) {
   const std::uint64_t mine = number_++;
-  const bool nests = random_() % how_.nest_one_in == 0 && s.depth < how_.depth_max && !missing;
+  const std::uint64_t nest_one_in = how == crash_kind::kill ? how_.nest_kill_one_in : how_.nest_one_in;
+  const bool nests = random_() % nest_one_in == 0 && s.depth < how_.depth_max && !missing;
   const bool wanted = !how_.only || *how_.only == mine;
   if (wanted) {
     ++(how == crash_kind::kill ? into_->kills : into_->images);
@@ -88,7 +94,7 @@ std::string explorer::described(const story& s, crash_kind how, std::size_t inde
 
 void explorer::nest(const story& s, crash_kind how, std::span<const std::byte> bytes, const judged_by& by,
                     const expectation& e, const media* continued) {
-  const std::uint64_t per_point = how_.per_point / 16 + 4;
+  constexpr std::uint64_t per_point = 24;
   if (how == crash_kind::kill) {
     // the power may fail while the killed process's stores are still on their way
     auto after_power_cut = e.allowed(crash_kind::power_cut);

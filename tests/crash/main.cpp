@@ -1,4 +1,5 @@
 // icecore_crash: explores what power cuts and kills leave of a store, and judges each image.
+#include <malloc.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -26,7 +27,7 @@ struct arguments {
   std::uint64_t seed = 1;
   std::uint64_t seconds = 0;
   unsigned jobs = 0;
-  std::uint64_t per_point = 512;
+  std::uint64_t per_point = 4096;
   std::string durability = "any";
   std::string index = "any";
   unsigned writers = 0;
@@ -135,7 +136,7 @@ bool run_story(const arguments& a, std::uint64_t seed, tally& all) {
 
 int work(const arguments& a, tally& all, std::chrono::steady_clock::time_point end) {
   for (const int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM}) signal(number, on_signal);
-  while (!all.failed && all.images < a.images) {
+  while (!all.failed && all.images + all.kills < a.images) {
     if (a.seconds != 0 && std::chrono::steady_clock::now() > end) break;
     if (!run_story(a, all.next_story++, all)) return 1;
   }
@@ -154,6 +155,8 @@ void report(const arguments& a, const tally& all, double seconds, bool over) {
 }
 
 int explore_all(const arguments& a) {
+  mallopt(M_MMAP_THRESHOLD, 1 << 28);  // an image after the other: what one has freed the next takes
+  mallopt(M_TRIM_THRESHOLD, 1 << 28);
   void* shared = mmap(nullptr, sizeof(tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) throw std::bad_alloc();
   auto& all = *new (shared) tally{};
@@ -204,11 +207,11 @@ int main_of(int argc, char** argv) {
   app.add_option("--mode", a.mode, "line: persistent memory, 64-byte lines; page: page cache, 512-byte sectors")
       ->check(CLI::IsMember({"line", "page"}))
       ->capture_default_str();
-  app.add_option("--images", a.images, "stop after so many images of power cuts")->capture_default_str();
+  app.add_option("--images", a.images, "stop after so many images")->capture_default_str();
   app.add_option("--seed", a.seed, "number of the first story")->capture_default_str();
   app.add_option("--seconds", a.seconds, "stop after so long; 0: never")->capture_default_str();
   app.add_option("--jobs", a.jobs, "processes; 0: one a core")->capture_default_str();
-  app.add_option("--per-point", a.per_point, "images of one moment: all if they are no more, else so many")
+  app.add_option("--per-point", a.per_point, "images of one moment at most; stories draw a part of it each")
       ->check(CLI::Range(std::uint64_t{8}, std::uint64_t{1} << 20))
       ->capture_default_str();
   app.add_option("--durability", a.durability, "of all stories")

@@ -6,9 +6,7 @@
 //   expectation e(s);
 //   for (const event& x : s.events) { e.apply(x); ... e.allowed(crash::power_cut) ... }
 //
-// Contents are compared as sums: each record (key, place in its history, version, value or removal) and each tag
-// contributes a number, so that a store's content is one number whatever the order it is read in, and a set of
-// operations another.
+// Contents are compared as sums (content.hpp).
 #pragma once
 
 #include <cstdint>
@@ -17,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "content.hpp"
 #include "icecore/icecore.hpp"
 #include "machine.hpp"
 #include "trace.hpp"
@@ -26,13 +25,6 @@ namespace icecore::crash {
 enum class crash_kind : std::uint8_t {
   power_cut,  ///< the machine died, and with it all that was not on the medium
   kill,       ///< the process died; memory and page cache live on
-};
-
-struct story_options {
-  icecore::durability durability = durability::operation;
-  icecore::index_kind index = index_kind::btree;
-  device on = device::persistent_memory;
-  unsigned writers = 1;
 };
 
 /// What one operation adds to the store's content.
@@ -69,14 +61,6 @@ struct story {
 [[nodiscard]] story record_recovery(const story& of, std::span<const std::byte> left, std::uint64_t boot,
                                     std::vector<std::uint64_t> after_power_cut,
                                     std::vector<std::uint64_t> after_kill, std::uint64_t seed);
-
-/// Options with which a store of a story is opened.
-[[nodiscard]] options opening_options(const story_options& how);
-
-/// The content of a store as one number.
-[[nodiscard]] std::uint64_t content_sum(const store& s);
-/// The same for people.
-[[nodiscard]] std::string content_text(const store& s);
 
 /// What must hold after a crash, as a trace goes by.
 class expectation {

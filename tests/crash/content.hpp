@@ -1,0 +1,35 @@
+// The content of a store as one number, and the options with which stories open theirs.
+//
+// Each record (key, place in its history, version, value or removal) and each tag contributes a number; a content is
+// their sum, whatever the order it is read in, and so a set of operations adds up to one, too.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "icecore/icecore.hpp"
+#include "machine.hpp"
+
+namespace icecore::crash {
+
+struct story_options {
+  icecore::durability durability = durability::operation;
+  icecore::index_kind index = index_kind::btree;
+  device on = device::persistent_memory;
+  unsigned writers = 1;
+};
+
+/// Options with which a store of a story is opened.
+[[nodiscard]] options opening_options(const story_options& how);
+
+[[nodiscard]] std::uint64_t record_sum(std::string_view key, std::size_t place, const change& c) noexcept;
+[[nodiscard]] std::uint64_t tag_sum(const tag_info& t) noexcept;
+
+/// All of a store.
+[[nodiscard]] std::uint64_t content_sum(const store& s);
+/// The same for people.
+[[nodiscard]] std::string content_text(const store& s);
+
+}  // namespace icecore::crash

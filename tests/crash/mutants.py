@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+"""Breaks the store in one place at a time and runs the crash simulator on each: every mutant must be caught.
+
+    tests/crash/mutants.py BUILD [--only NAME]... [--images N] [--jobs N] [--list]
+
+BUILD is a build folder in which the target icecore_crash is built. A mutant's sources are compiled apart, in
+BUILD/mutants; nothing else is touched. A regime that has not failed a mutant has shown nothing.
+"""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    name: str
+    kind: str  # what was taken away: flush, fence, sync, ordering, checksum, retry, invalidation
+    file: str  # below src/
+    old: str  # must be there exactly once
+    new: str
+    runs: tuple[str, ...]  # what is run on it, until it is caught
+    only: tuple[str, ...] = ()  # of a header: the sources below src/ that are compiled with it; none: all
+
+
+LINE = "--mode line"
+LINE_OPERATION = "--mode line --durability operation"
+LINE_TWO = "--mode line --durability operation --writers 2"
+LINE_TAG = "--mode line --durability tag"
+PAGE = "--mode page"
+PAGE_TAG = "--mode page --durability tag"
+PAGE_OPERATION = "--mode page --durability operation --writers 3"
+
+MUTANTS = (
+    Mutant("a_new_key_is_not_flushed", "flush", "store/core.cpp",
+           "    past_.flush_fresh(made_, what_.layout.size());\n", "", (LINE_OPERATION,)),
+    Mutant("an_update_is_not_flushed", "flush", "store/core.cpp",
+           "  if (!batched && !fresh.flushed) histories_->flush_fresh(fresh.at, fresh.layout.size());\n", "",
+           (LINE_OPERATION,)),
+    Mutant("a_write_is_not_fenced", "fence", "store/core.cpp", "    histories_->await_flushed(fresh.at);\n", "",
+           (LINE_OPERATION,)),
+    Mutant("what_was_read_is_not_flushed", "flush", "history/history.cpp",
+           "persist_->flush(r.address(), r.layout().size());", "", (LINE_OPERATION,)),
+    Mutant("what_was_read_is_not_fenced", "fence", "history/history.cpp",
+           "    persist_->flush(r.address(), r.layout().size());\n    persist_->sync();",
+           "    persist_->flush(r.address(), r.layout().size());", (LINE_OPERATION,)),
+    Mutant("a_record_is_linked_on_one_not_yet_durable", "ordering", "history/history.cpp",
+           "  persist_before_return(l);\n}\n\nvoid histories::set_links", "}\n\nvoid histories::set_links", (LINE_TWO,)),
+    Mutant("a_value_is_returned_before_it_is_durable", "ordering", "store/core.hpp",
+           "    histories_->persist_before_return(l);\n", "", (LINE_TWO,), ("store/core.cpp", "store/store.cpp")),
+    Mutant("a_batch_does_not_flush_its_records", "flush", "store/batch.cpp",
+           "    pool_->persist().flush(histories_->at(fresh.at).address(), fresh.layout.size());\n", "", (LINE_OPERATION,)),
+    Mutant("a_batch_does_not_fence_its_records", "fence", "store/batch.cpp",
+           "  if (histories_->persists_on_read()) pool_->persist().sync();\n", "", (LINE_OPERATION,)),
+    Mutant("a_batch_that_was_read_is_not_made_durable", "ordering", "history/history.cpp",
+           "    persist_record(r.batch());\n", "", (LINE_TWO,)),
+    Mutant("a_tag_is_not_flushed", "flush", "store/tag.cpp",
+           "  pool_->persist().flush(r.address(), layout.size());\n", "", (LINE_OPERATION,)),
+    Mutant("a_tag_is_not_fenced", "fence", "store/tag.cpp",
+           "  if (histories_->persists_on_read()) pool_->persist().sync();  // S2; outside operation durability no one waits\n",
+           "", (LINE_OPERATION,)),
+    Mutant("a_segment_header_is_not_flushed", "flush", "pool/pool.cpp",
+           "  persist_->flush(&h, sizeof h);\n  persist_->fence();\n#ifdef", "  persist_->fence();\n#ifdef",
+           (LINE_OPERATION,)),
+    Mutant("a_segment_header_is_not_fenced", "fence", "pool/pool.cpp",
+           "  persist_->flush(&h, sizeof h);\n  persist_->fence();\n#ifdef", "  persist_->flush(&h, sizeof h);\n#ifdef",
+           (LINE_OPERATION,)),
+    Mutant("a_root_is_not_made_durable", "sync", "pool/root.cpp",
+           "  std::memcpy(page, &next, sizeof next);\n  persist_->persist(page, sizeof next);",
+           "  std::memcpy(page, &next, sizeof next);", (PAGE_TAG, LINE)),
+    Mutant("a_root_goes_over_the_newest_one", "ordering", "pool/root.cpp",
+           "(r.sequence & 1) != 0 ? format::root_b_offset : format::root_a_offset", "format::root_b_offset", (PAGE, LINE)),
+    Mutant("growth_is_not_synced", "sync", "pool/pool.cpp",
+           "  if (durable) persist_->sync_file();\n", "", (LINE_OPERATION,)),
+    Mutant("growth_is_not_told_to_the_root", "ordering", "pool/pool.cpp",
+           "  roots_->update([size](format::root& r) { r.file_size = size; });\n", "", (LINE_OPERATION, PAGE)),
+    Mutant("the_first_root_is_written_before_the_name_is_durable", "ordering", "pool/pool.cpp",
+           "  file_.sync_with_directory();\n  roots_->update([](format::root&) {});",
+           "  roots_->update([](format::root&) {});", (LINE, PAGE)),
+    Mutant("recovery_does_not_flush_what_counts", "flush", "store/recovery.cpp",
+           "    p.persist().flush(p.at(place.in.offset), place.position - place.in.offset);\n", "", (LINE_OPERATION,)),
+    Mutant("recovery_certifies_before_it_syncs", "sync", "store/recovery.cpp",
+           "  p.persist().sync();\n  const record_totals totals = found.totals();\n  // nothing",
+           "  const record_totals totals = found.totals();\n  // nothing", (PAGE_TAG, PAGE)),
+    Mutant("recovery_does_not_flush_what_it_clears", "flush", "store/recovery.cpp",
+           "    p.persist().flush(at, end - from);\n", "", (LINE_OPERATION, LINE)),
+    Mutant("recovery_clears_nothing", "invalidation", "store/recovery.cpp",
+           "    if (all_zero(at, end - from)) return;", "    return;", (PAGE_TAG, LINE_OPERATION)),
+    Mutant("recovery_does_not_sync_the_fills", "sync", "store/recovery.cpp",
+           "p.set_fill(place.in, place.position);\n  p.persist().sync();", "p.set_fill(place.in, place.position);",
+           (PAGE_TAG, PAGE)),
+    Mutant("recovery_writes_no_certificate_before_the_fills", "ordering", "store/recovery.cpp",
+           "    r.durable_version = version_max;\n", "", (PAGE_TAG, PAGE)),
+    Mutant("a_torn_root_keeps_its_checksum", "invalidation", "pool/root.cpp",
+           "if (crc != 0 && root_defect(copy_page(other))) {", "if (false) {", (PAGE_TAG, PAGE)),
+    Mutant("a_root_left_by_a_kill_is_trusted", "sync", "pool/root.cpp",
+           "  persist_->persist(page_of(current_), format::page_size);\n}\n\nvoid root_pages::update", "}\n\nvoid root_pages::update",
+           (PAGE, LINE)),
+    Mutant("records_are_not_checked", "checksum", "store/survey.cpp",
+           "layout.size() <= s.end() - offset &&\n         r.intact(pool_->codec().record_seed(s.generation, offset));",
+           "layout.size() <= s.end() - offset;", (LINE_OPERATION,)),
+    Mutant("roots_are_not_checked", "checksum", "pool/root.cpp",
+           '  if (r.crc != crc_of(r)) return "checksum mismatch";\n', "", (PAGE, LINE)),
+    Mutant("large_values_of_the_last_moment_are_not_checked", "checksum", "store/survey.cpp",
+           "const bool check_now = start >= r.fill ||", "const bool check_now =", (LINE_OPERATION,)),
+    Mutant("a_segments_header_is_not_checked", "checksum", "pool/pool.cpp",
+           " &&\n         h.crc == header_crc(h, codec_.pool_seed(), offset);", ";", (LINE_OPERATION, PAGE)),
+    Mutant("a_durable_tag_does_not_sync_its_data", "sync", "store/tag.cpp",
+           "  pool_->persist().sync();\n  pool_->roots().update([&](format::root& r) {\n    r.durable_version = durable_version;",
+           "  pool_->roots().update([&](format::root& r) {\n    r.durable_version = durable_version;", (PAGE_TAG,)),
+    Mutant("a_durable_tag_does_not_stop_writers", "ordering", "store/tag.cpp",
+           "    const writer_set::gate stopped(*writers_);\n    const writer_lease w(*writers_, /*through_gate=*/true);\n    v = close",
+           "    const writer_lease w(*writers_, /*through_gate=*/true);\n    v = close", (PAGE_TAG + " --writers 3",)),
+    Mutant("closing_certifies_nothing", "sync", "store/tag.cpp",
+           "  certify(open, totals);\n", "", (PAGE, LINE)),
+    Mutant("the_clock_of_another_boot_is_trusted", "invalidation", "store/recovery.cpp",
+           "return found.same_boot() && sane ? lived", "return sane ? lived", (LINE_OPERATION, PAGE)),
+    Mutant("what_a_write_gives_back_is_not_cleared", "invalidation", "store/writer.cpp",
+           "  std::memset(at, 0, layout.size());\n", "", (LINE_TWO,)),
+    Mutant("what_a_write_gives_back_is_not_durably_cleared", "fence", "store/writer.cpp",
+           "    pool_->persist().sync();\n", "", (PAGE_OPERATION, LINE_TWO)),
+    Mutant("a_lost_race_for_the_head_is_not_run_again", "retry", "history/history.cpp",
+           "if (head.compare_exchange_strong(seen, head_word(fresh), std::memory_order_seq_cst, std::memory_order_relaxed))\n      return true;",
+           "head.compare_exchange_strong(seen, head_word(fresh), std::memory_order_seq_cst, std::memory_order_relaxed);\n    return true;",
+           (LINE_TWO,)),
+    Mutant("a_sync_that_began_before_serves_too", "ordering", "pool/persist.cpp",
+           "const std::uint64_t wanted = started_ + 1;", "const std::uint64_t wanted = running_ ? started_ : started_ + 1;",
+           (PAGE_OPERATION,)),
+)
+
+
+class Build:
+    """The commands that build the simulator in a build folder."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder.resolve()
+        self.deps = {}
+        with open(self.folder / "compile_commands.json", encoding="utf-8") as file:
+            commands = json.load(file)
+        self.compile = {}  # (kind, source): command
+        for entry in commands:
+            source = Path(entry["file"])
+            if PROJECT / "src" not in source.parents:
+                continue
+            output = re.search(r" -o (\S+)", entry["command"]).group(1)
+            if "icecore_seen.dir" in output:
+                self.compile["seen", source] = (entry["command"], output)
+            elif re.search(r"icecore_(base|pool|index|history|store)\.dir", output):
+                self.compile["plain", source] = (entry["command"], output)
+        out = subprocess.run(["ninja", "-C", self.folder, "-t", "deps"], capture_output=True, text=True, check=True).stdout
+        target = None
+        for line in out.splitlines():
+            if line and not line.startswith(" "):
+                target = line.split(":")[0]
+            elif line.startswith("    ") and target:
+                self.deps.setdefault(target, set()).add(line.strip())
+        commands = subprocess.run(["ninja", "-C", self.folder, "-t", "commands", "icecore_crash"], capture_output=True,
+                                  text=True, check=True).stdout.splitlines()
+        self.link_judge = next(c for c in commands if "-o tests/crash/libicecore_judge.so" in c)
+        self.link_program = next(c for c in commands if "-o tests/crash/icecore_crash " in c)
+
+    def objects_of(self, file: Path):
+        """The compilations that read a file, of both kinds."""
+        for (kind, source), (command, output) in self.compile.items():
+            seen_by_ninja = any(str((self.folder / d).resolve()) == str(file) for d in self.deps.get(output, ()))
+            if source == file or seen_by_ninja:
+                yield kind, source, command, output
+
+
+def run(command, cwd, **more):
+    return subprocess.run(command, cwd=cwd, shell=isinstance(command, str), capture_output=True, text=True, **more)
+
+
+def make(build: Build, mutant: Mutant) -> Path:
+    """Builds the mutant; returns its folder."""
+    folder = build.folder / "mutants" / mutant.name
+    file = PROJECT / "src" / mutant.file
+    text = file.read_text(encoding="utf-8")
+    if text.count(mutant.old) != 1:
+        raise SystemExit(f"{mutant.name}: its text is {text.count(mutant.old)} times in src/{mutant.file}: mend the list")
+    mutated = folder / "src" / mutant.file
+    mutated.parent.mkdir(parents=True, exist_ok=True)
+    mutated.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+    judge, program = build.link_judge, build.link_program
+    seen_objects = []
+    for kind, source, command, output in build.objects_of(file):
+        if mutant.only and str(source.relative_to(PROJECT / "src")) not in mutant.only:
+            continue
+        target = folder / f"{kind}-{source.stem}.o"
+        if source == file:
+            command = command.replace(f" -c {source}", f" -c {mutated}")
+        command = command.replace(f" -o {output}", f" -o {target}").replace(" -O3", " -O1")
+        command = re.sub(r" -MD -MT \S+ -MF \S+", "", command)
+        command = re.sub(r"^(\S+)", rf"\1 -w -I{folder / 'src'}", command, count=1)
+        done = run(command, build.folder)
+        if done.returncode != 0:
+            raise SystemExit(f"{mutant.name} does not compile:\n{done.stderr}")
+        if kind == "plain":
+            judge = judge.replace(f" {output} ", f" {target} ")
+        else:
+            seen_objects.append(str(target))
+    judge = judge.replace("tests/crash/libicecore_judge.so", str(folder / "libicecore_judge.so"), 1)
+    judge = judge.replace("-o tests/crash/libicecore_judge.so", f"-o {folder / 'libicecore_judge.so'}")
+    # the mutated objects before the library that holds the others under the same names
+    program = program.replace("-o tests/crash/icecore_crash ", f"-o {folder / 'icecore_crash'} " + " ".join(seen_objects) + " ")
+    program = program.replace("tests/crash/libicecore_judge.so", str(folder / "libicecore_judge.so"))
+    program = program.replace(f"-Wl,-rpath,{build.folder}/tests/crash", f"-Wl,-rpath,{folder}")
+    for command in (judge, program):
+        done = run(command, build.folder)
+        if done.returncode != 0:
+            raise SystemExit(f"{mutant.name} does not link:\n{done.stderr}")
+    return folder
+
+
+def examine(build: Build, mutant: Mutant, images: int, seed: int) -> tuple[Mutant, str, str]:
+    """Runs the simulator on the mutant until it is caught."""
+    begun = time.monotonic()
+    folder = make(build, mutant)
+    built = time.monotonic()
+    for arguments in mutant.runs:
+        done = run([folder / "icecore_crash", *shlex.split(arguments), "--images", str(images), "--jobs", "1", "--quiet",
+                    "--seed", str(seed)], folder)
+        counted = re.search(r"mode: (\d+) images of power cuts, (\d+) of kills", done.stdout)
+        looked_at = sum(map(int, counted.groups())) if counted else 0
+        if done.returncode != 0:
+            lines = [line for line in done.stderr.splitlines() if line.strip()]
+            why = next((line for line in lines if not line.startswith(("FAILED: power cut", "FAILED: killed", "power cut",
+                                                                         "killed"))), lines[0] if lines else "?")
+            return mutant, "caught", (f"after {looked_at} images ({arguments}), {built - begun:.0f} s to build, "
+                                      f"{time.monotonic() - built:.0f} s to catch: {why.strip()[:90]}")
+    return mutant, "MISSED", f"{built - begun:.0f} s to build, {time.monotonic() - built:.0f} s in vain"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=Path, nargs="?", default=PROJECT / "build" / "release")
+    parser.add_argument("--only", action="append", help="this mutant only; may be given several times")
+    parser.add_argument("--images", type=int, default=300_000, help="at most so many of each run (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--list", action="store_true", help="list the mutants and what each takes away")
+    arguments = parser.parse_args()
+    chosen = [m for m in MUTANTS if (not arguments.only or m.name in arguments.only)]
+    if arguments.list:
+        for m in chosen:
+            print(f"{m.kind:13} src/{m.file:22} {m.name}")
+        return 0
+    if not chosen:
+        parser.error("no mutant of that name; --list names them")
+    build = Build(arguments.build)
+    missed = 0
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        futures = [pool.submit(examine, build, m, arguments.images, arguments.seed) for m in chosen]
+        for future in concurrent.futures.as_completed(futures):
+            mutant, verdict, how = future.result()
+            missed += verdict == "MISSED"
+            print(f"{verdict:7} {mutant.kind:13} {mutant.name}: {how}", flush=True)
+    print(f"{len(chosen) - missed} of {len(chosen)} mutants caught")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
