@@ -12,8 +12,6 @@
 namespace icecore::testing {
 namespace {
 
-constexpr std::uint64_t life_max_us = 16'000;
-
 /// How often a point is passed in a life, roughly: the plan's count is below.
 [[nodiscard]] std::uint64_t passes_of(kill_point point, bool only_opening) {
   if (only_opening) return point == kill_point::stat ? 14 : 6;
@@ -42,8 +40,12 @@ struct killed_store::shared_life {
   std::array<char, 1000> failure;
 };
 
-killed_store::killed_store(std::filesystem::path path, setting how, std::uint64_t seed)
-    : path_(std::move(path)), how_(how), state_(mix(seed)) {
+killed_store::killed_store(std::filesystem::path path, setting how, std::uint64_t seed,
+                           std::chrono::milliseconds life_max)
+    : path_(std::move(path)),
+      how_(how),
+      life_max_us_(static_cast<std::uint64_t>(life_max.count()) * 1000),
+      state_(mix(seed)) {
   history_.origin = how.name() + " seed " + std::to_string(seed);
 }
 
@@ -76,7 +78,7 @@ options killed_store::draw_options() {
 /// Waits for the end that the plan foresees, or brings it about in time. False if the child ended well by itself.
 bool killed_store::kill_child(child& victim, const kill_plan& plan, shared_life& notes, std::uint64_t after_us) {
   // a planned end gets more time: it may never come
-  const std::uint64_t limit_us = plan.point == kill_point::none ? after_us : after_us + 2 * life_max_us;
+  const std::uint64_t limit_us = plan.point == kill_point::none ? after_us : after_us + 2 * life_max_us_;
   const auto until = ticks_ns() + static_cast<std::int64_t>(limit_us) * 1000;
   while (notes.struck == 0 && ticks_ns() < until) {
     const auto left_us = (until - ticks_ns()) / 1000;
@@ -108,7 +110,7 @@ void killed_store::write(const kill_plan& plan, shared_life& notes, std::uint64_
     ++notes.openings;
     std::atomic<bool> stop{false};
     const std::uint64_t clients_seed = random();
-    const auto until_close = std::chrono::microseconds(random(3 * life_max_us));
+    const auto until_close = std::chrono::microseconds(random(3 * life_max_us_));
     in_threads(clients + 1, [&](unsigned thread) {
       if (thread == clients) {
         std::this_thread::sleep_for(until_close);
@@ -132,7 +134,7 @@ void killed_store::live() {
   const shared<shared_life> notes;
   const kill_plan plan = draw_plan(false);
   const std::uint64_t seed = random();
-  const std::uint64_t after_us = random(life_max_us);
+  const std::uint64_t after_us = random(life_max_us_);
   {
     child writer([&] {
       try {

@@ -14,6 +14,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -42,7 +43,8 @@ class killed_store {
  public:
   static constexpr std::uint32_t clients = 4;
 
-  killed_store(std::filesystem::path path, setting how, std::uint64_t seed);
+  killed_store(std::filesystem::path path, setting how, std::uint64_t seed,
+               std::chrono::milliseconds life_max = std::chrono::milliseconds(16));
 
   /// One more life, its end, and what was found then.
   void live();
@@ -66,6 +68,7 @@ class killed_store {
 
   std::filesystem::path path_;
   setting how_;
+  std::uint64_t life_max_us_;
   std::uint64_t state_;
   history history_;
   kill_counts counts_;
