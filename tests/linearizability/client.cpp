@@ -1,6 +1,8 @@
 #include "client.hpp"
 
+#include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "content.hpp"
 
@@ -10,10 +12,31 @@ namespace {
 constexpr std::uint32_t own_keys = 150;
 constexpr std::uint32_t recent_versions = 40;
 
+/// How often each errand is run, as client::step() numbers them.
+constexpr std::array<std::uint32_t, habits::errands> usual_weights = {300, 70, 50, 16, 6, 6, 1, 21, 280, 230, 12, 1, 7};
+constexpr std::size_t errand_scan_all = 11;
+constexpr std::uint32_t scan_all_max = 8;  // it reads every key
+
 }  // namespace
 
+habits::habits(std::uint64_t seed) {
+  std::uint64_t state = seed;
+  const auto draw = [&] { return mix(state += 0x9e3779b97f4a7c15U); };
+  for (std::size_t i = 0; i < errands; ++i) {
+    static constexpr std::array<std::uint32_t, 8> factors = {0, 1, 2, 4, 4, 4, 8, 64};
+    weights[i] = usual_weights[i] * factors[draw() % factors.size()];
+    if (i == errand_scan_all) weights[i] = std::min(weights[i], scan_all_max);
+  }
+  if (weights[0] == 0) weights[0] = usual_weights[0];  // without inserts there is nothing to see
+  contended_eighths = static_cast<std::uint32_t>(draw() % 8);
+  fresh_eighths = static_cast<std::uint32_t>(draw() % 8);
+  contended_keys = static_cast<std::uint32_t>(1 + draw() % 6);
+}
+
 client::client(store& s, client_log& log, const client_options& how)
-    : store_(&s), log_(&log), how_(how), state_(mix(how.seed + how.number)) {}
+    : store_(&s), log_(&log), how_(how), state_(mix(how.seed + how.number)) {
+  weight_of_all_ = std::accumulate(how.usual.weights.begin(), how.usual.weights.end(), 0U);
+}
 
 std::uint64_t client::random() { return mix(state_ += 0x9e3779b97f4a7c15U); }
 
@@ -32,18 +55,12 @@ std::uint32_t client::fresh_key() const {
 
 std::uint32_t client::any_key() {
   const std::uint64_t chance = random();
-  const auto number = static_cast<std::uint32_t>(chance >> 32) % contended_keys;
-  switch (chance % 8) {
-    case 0:
-    case 1:
-      return own_key();
-    case 2:
-      return fresh_key();
-    case 3:
-      return number == 0 ? key_of(key_group::empty_key, 0) : own_key();
-    default:
-      return key_of(key_group::contended, number);
+  const auto number = static_cast<std::uint32_t>(chance >> 32);
+  if (chance % 8 < how_.usual.contended_eighths) {
+    return key_of(key_group::contended, number % how_.usual.contended_keys);
   }
+  if ((chance >> 3) % 8 < how_.usual.fresh_eighths) return fresh_key();
+  return number % 32 == 0 ? key_of(key_group::empty_key, 0) : own_key();
 }
 
 /// Mostly one of the newest, which writers may still be closing.
@@ -60,45 +77,37 @@ void client::run(const std::atomic<bool>& stop) {
 }
 
 bool client::step() {
-  const std::uint64_t chance = random() % 1000;
-  if (chance < 420) return write(chance);
-  if (chance < 470) return close_version(chance - 420);
-  return read(chance - 470);
-}
-
-bool client::write(std::uint64_t chance) {
-  if (chance < 300) return insert(any_key());
-  if (chance < 370) return remove(any_key());
-  return apply();
-}
-
-bool client::close_version(std::uint64_t chance) {
-  if (chance < 16) return tag(false);
-  if (chance < 22) return tag(true);
-  if (chance < 28 || chance == 49) {
-    operation* const o = log_->begin({.what = chance == 49 ? call::sync : call::latest});
-    if (o == nullptr) return false;
-    if (chance == 49) {
-      store_->sync();
-    } else {
-      o->version = store_->latest().version();
-    }
-    client_log::end(*o);
-    return true;
+  auto chance = static_cast<std::uint32_t>(random() % weight_of_all_);
+  unsigned errand = 0;
+  while (chance >= how_.usual.weights[errand]) chance -= how_.usual.weights[errand++];
+  switch (errand) {
+    case 0:
+      return insert(any_key());
+    case 1:
+      return remove(any_key());
+    case 2:
+      return apply();
+    case 3:
+      return tag(false);
+    case 4:
+      return tag(true);
+    case 5:
+      return latest();
+    case 6:
+      return sync();
+    case 7:
+      return clock();
+    case 8:
+      return find(any_key());
+    case 9:
+      return find_at(any_key());
+    case 10:
+      return scan(chance % 2 == 0 ? 0 : static_cast<std::uint32_t>(key_group::own) + how_.number);
+    case errand_scan_all:
+      return scan(all_groups);
+    default:
+      return read_history(any_key());
   }
-  operation* const o = log_->begin({.what = call::clock});
-  if (o == nullptr) return false;
-  o->version = store_->clock();
-  client_log::end(*o);
-  return true;
-}
-
-bool client::read(std::uint64_t chance) {
-  if (chance < 280) return find(any_key());
-  if (chance < 510) return find_at(any_key());
-  if (chance < 522) return scan(chance % 2 == 0 ? 0 : static_cast<std::uint32_t>(key_group::own) + how_.number);
-  if (chance == 522) return scan(all_groups);
-  return read_history(any_key());
 }
 
 bool client::insert(std::uint32_t key) {
@@ -154,6 +163,30 @@ bool client::tag(bool named) {
   operation* const o = log_->begin({.value = number, .what = call::tag});
   if (o == nullptr) return false;
   o->version = named ? store_->tag(name, note) : store_->tag();
+  client_log::end(*o);
+  return true;
+}
+
+bool client::latest() {
+  operation* const o = log_->begin({.what = call::latest});
+  if (o == nullptr) return false;
+  o->version = store_->latest().version();
+  client_log::end(*o);
+  return true;
+}
+
+bool client::sync() {
+  operation* const o = log_->begin({.what = call::sync});
+  if (o == nullptr) return false;
+  store_->sync();
+  client_log::end(*o);
+  return true;
+}
+
+bool client::clock() {
+  operation* const o = log_->begin({.what = call::clock});
+  if (o == nullptr) return false;
+  o->version = store_->clock();
   client_log::end(*o);
   return true;
 }

@@ -1,27 +1,40 @@
 // One client of the store: a thread that calls it again and again, as a seed decides, and records each call.
 //
-//   client(store, log, {.number = 2, .life = 5, .seed = 77}).run(stop);
+//   const habits usual(77);
+//   client(store, log, {.number = 2, .life = 5, .seed = 77, .usual = usual}).run(stop);
 //
 // All clients write the same few keys besides their own, make the same new ones at about the same time, read what is
 // newest and what was, scan, tag, and look at clock and histories.
 // Threads: one. Returns when `stop` is set or the log is full.
 #pragma once
 
+#include <array>
 #include <atomic>
-#include <vector>
 
 #include "icecore/store.hpp"
 #include "recorder.hpp"
 
 namespace icecore::testing {
 
+/// What the clients of one life do most, drawn from a seed: some lives tag all the time, some write one key, some
+/// hardly write at all. Each brings other calls together.
+struct habits {
+  static constexpr unsigned errands = 13;
+
+  explicit habits(std::uint64_t seed);
+
+  std::array<std::uint32_t, errands> weights{};
+  std::uint32_t contended_eighths;  ///< of the calls that name a key go to the contended ones
+  std::uint32_t fresh_eighths;      ///< of the others go to new keys
+  std::uint32_t contended_keys;
+};
+
 struct client_options {
   std::uint32_t number;
   std::uint32_t life;
   std::uint64_t seed;
+  const habits& usual;
 };
-
-inline constexpr std::uint32_t contended_keys = 6;
 
 class client {
  public:
@@ -31,14 +44,13 @@ class client {
 
  private:
   [[nodiscard]] bool step();
-  [[nodiscard]] bool write(std::uint64_t chance);
-  [[nodiscard]] bool close_version(std::uint64_t chance);
-  [[nodiscard]] bool read(std::uint64_t chance);
-
   [[nodiscard]] bool insert(std::uint32_t key);
   [[nodiscard]] bool remove(std::uint32_t key);
   [[nodiscard]] bool apply();
   [[nodiscard]] bool tag(bool named);
+  [[nodiscard]] bool latest();
+  [[nodiscard]] bool sync();
+  [[nodiscard]] bool clock();
   [[nodiscard]] bool find(std::uint32_t key);
   [[nodiscard]] bool find_at(std::uint32_t key);
   [[nodiscard]] bool scan(std::uint32_t group);
@@ -55,6 +67,7 @@ class client {
   store* store_;
   client_log* log_;
   client_options how_;
+  std::uint32_t weight_of_all_;
   std::uint64_t state_;
 };
 

@@ -9,7 +9,8 @@
 // Threads: a value; one thread at a time. Cost: 48 bytes an operation.
 //
 // Invariants of a sound history:
-//   1. Every written value is a number of its own, never 0. A batch is one operation, followed by its parts.
+//   1. Every written value is a number of its own, never 0. A batch is one operation, followed by its parts,
+//      which have its times and version.
 //   2. All times are of one clock. An operation that never returned has return_ns 0: its process was killed.
 //   3. An inspection lists every key that has records.
 #pragma once

@@ -104,6 +104,7 @@ bool killed_store::kill_child(child& victim, const kill_plan& plan, shared_life&
 void killed_store::write(const kill_plan& plan, shared_life& notes, std::uint64_t seed) {
   arm(plan, notes.struck);
   state_ = seed;
+  const habits usual(random());
   for (;;) {
     store s(path_, draw_options());
     replace_line_functions(s);
@@ -119,7 +120,10 @@ void killed_store::write(const kill_plan& plan, shared_life& notes, std::uint64_
       }
       try {
         client(s, notes.logs[thread],
-               {.number = thread, .life = static_cast<std::uint32_t>(history_.lives.size()), .seed = clients_seed})
+               {.number = thread,
+                .life = static_cast<std::uint32_t>(history_.lives.size()),
+                .seed = clients_seed,
+                .usual = usual})
             .run(stop);
       } catch (...) {
         stop = true;

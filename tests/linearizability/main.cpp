@@ -30,9 +30,9 @@ int run(int count, char** arguments) {
   loop_options how;
   std::vector<std::string> names;
   std::vector<std::string> saved;
-  std::vector<std::string> known;
+  std::vector<std::string> known = {"all"};
   for (const setting& s : loop_settings()) known.push_back(s.name());
-  app.add_option("--setting", names, "durability, place and index; several take turns (default: all on tmpfs)")
+  app.add_option("--setting", names, "durability, place and index; several take turns (default: each on tmpfs)")
       ->check(CLI::IsMember(known));
   app.add_option("--kills", how.kills, "kills of writing processes")->capture_default_str();
   app.add_option("--operations", how.operations, "go on until so many operations were checked, too");
@@ -46,7 +46,8 @@ int run(int count, char** arguments) {
   CLI11_PARSE(app, count, arguments);
   if (!saved.empty()) return check_saved(saved);
   for (const setting& s : loop_settings()) {
-    const bool wanted = names.empty() ? s.where == place::tmpfs : std::ranges::find(names, s.name()) != names.end();
+    const auto named = [&](const std::string& name) { return std::ranges::find(names, name) != names.end(); };
+    const bool wanted = names.empty() ? s.where == place::tmpfs : named(s.name()) || named("all");
     if (wanted) how.settings.push_back(s);
   }
   return run_loop(how) ? 0 : 1;

@@ -11,6 +11,13 @@ std::vector<operation> client_log::operations() const {
     if (o.what != call::find_at && o.what != call::digest_at) o.version = 0;
     if (o.what != call::batch) o.count = 0;
   }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::size_t part = i + 1; part <= i + (all[i].what == call::batch ? all[i].count : 0); ++part) {
+      all[part].invoke_ns = all[i].invoke_ns;
+      all[part].return_ns = all[i].return_ns;
+      all[part].version = all[i].version;
+    }
+  }
   return all;
 }
 

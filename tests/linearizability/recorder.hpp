@@ -52,7 +52,8 @@ class client_log {
   [[nodiscard]] std::uint32_t begun() const noexcept {
     return begun_.load(std::memory_order_acquire);  // acquire: the slots were filled before
   }
-  /// What a dead client left. Answers of calls that did not return are cleared: they were never given.
+  /// What a dead client left. Answers of calls that did not return are cleared: they were never given. Parts of a
+  /// batch get its times and version.
   [[nodiscard]] std::vector<operation> operations() const;
 
  private:
