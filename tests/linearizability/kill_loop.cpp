@@ -1,6 +1,11 @@
 #include "kill_loop.hpp"
 
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
 #include <chrono>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -131,11 +136,31 @@ void report(const loop_options& how, const setting& with, std::uint64_t seed, co
             << failed.counts().kills << '\n';
 }
 
+/// What to say if the store under inspection brings this whole process down. Written by its signal handler, which can
+/// do no more than write.
+std::array<char, 1000> last_words{};
+
+void say_last_words(int signal) {
+  static_cast<void>(write(STDERR_FILENO, last_words.data(), std::strlen(last_words.data())));
+  ::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+void prepare_last_words(const setting& with, std::uint64_t seed, std::uint64_t lives, const std::filesystem::path& at) {
+  const std::string text = "The store crashed the process that inspected it.\n  it is left at " + at.string() +
+                           "\n  run the same plan again: kill_loop --setting " + with.name() + " --seed " +
+                           std::to_string(seed) + " --kills " + std::to_string(lives) + "\n";
+  last_words.fill('\0');
+  text.copy(last_words.data(), last_words.size() - 1);
+  for (const int fatal : {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE}) signal(fatal, say_last_words);
+}
+
 /// All lives of one store. False if a promise was broken.
 [[nodiscard]] bool run_store(const loop_options& how, const setting& with, std::uint64_t seed, std::uint64_t lives,
                              progress_so_far& p) {
   const scratch folder(with.where);
   const auto path = folder / "killed.ice";
+  prepare_last_words(with, seed, lives, path);
   killed_store s(path, with, seed);
   std::string broken;
   try {
