@@ -32,7 +32,7 @@ def main():
     go = shutil.which("go")
     if go is None:
         skip("there is no Go here; scripts/install-dependencies test installs it")
-    environment = os.environ | {"GOFLAGS": "-mod=readonly"}
+    environment = os.environ | {"GOFLAGS": "-mod=readonly -buildvcs=false"}
     fetched = subprocess.run(
         [go, "mod", "download"], cwd=sources, env=environment, capture_output=True, text=True, check=False
     )
