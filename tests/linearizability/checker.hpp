@@ -19,7 +19,8 @@
 //   7. A find, a history and a failed remove saw the key's state of one instant between call and return. An answer
 //      "nothing there" names no write; of these, each alone must have an instant, which is all that is asked.
 //   8. A find, a scan and an inspection of version v see the newest writes <= v, and none returned before v was closed.
-//   9. Each removal that is found was asked for, each successful remove is found. Removals carry no value: where several
+//   9. Each removal that is found was asked for, each successful remove is found. Removals carry no value: where
+//   several
 //      calls may have made one, only the times of all of them together are asked.
 //  10. Tags close distinct versions, growing in time; no version is closed twice, over all lives; none is skipped but
 //      by calls that close one without telling (sync, calls in flight).
