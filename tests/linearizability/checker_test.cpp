@@ -30,11 +30,16 @@ namespace {
   return s.recorded();
 }
 
-/// Recorded once for all tests.
+/// Recorded once for all tests: of each setting one, and as many as it takes until there is something in them.
 std::vector<history>& recorded() {
   static std::vector<history> all = [] {
+    constexpr std::uint64_t operations_wanted = 5'000;
     std::vector<history> some;
-    for (std::size_t i = 0; i < tmpfs_settings().size(); ++i) some.push_back(record_one_more());
+    std::uint64_t operations = 0;
+    while (some.size() < tmpfs_settings().size() || (operations < operations_wanted && some.size() < 100)) {
+      some.push_back(record_one_more());
+      operations += check(some.back()).operations;
+    }
     return some;
   }();
   return all;

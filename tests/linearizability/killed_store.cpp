@@ -12,6 +12,13 @@
 namespace icecore::testing {
 namespace {
 
+// A sanitizer makes opening and each call slower by about this: lives last longer, so that as much happens in them.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t slowness = 10;
+#else
+constexpr std::uint64_t slowness = 1;
+#endif
+
 /// How often a point is passed in a life, roughly: the plan's count is below.
 [[nodiscard]] std::uint64_t passes_of(kill_point point, bool only_opening) {
   if (only_opening) return point == kill_point::stat ? 14 : 6;
@@ -44,7 +51,7 @@ killed_store::killed_store(std::filesystem::path path, setting how, std::uint64_
                            std::chrono::milliseconds life_max)
     : path_(std::move(path)),
       how_(how),
-      life_max_us_(static_cast<std::uint64_t>(life_max.count()) * 1000),
+      life_max_us_(slowness * static_cast<std::uint64_t>(life_max.count()) * 1000),
       state_(mix(seed)) {
   history_.origin = how.name() + " seed " + std::to_string(seed);
 }
@@ -165,7 +172,7 @@ void killed_store::kill_a_recovery() {
   const shared<shared_life> notes;
   const kill_plan plan = draw_plan(true);
   const options opening = draw_options();
-  const std::uint64_t after_us = random(3'000);
+  const std::uint64_t after_us = random(slowness * 3'000);
   child opener([&] {
     arm(plan, notes->struck);
     try {
