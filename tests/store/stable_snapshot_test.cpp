@@ -6,7 +6,7 @@
 #include <random>
 
 #include "icecore/icecore.hpp"
-#include "support/killed_writer.hpp"
+#include "support/fingerprint.hpp"
 #include "support/model.hpp"
 #include "support/process.hpp"
 #include "support/scratch.hpp"

@@ -1,0 +1,253 @@
+#include "client.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "content.hpp"
+
+namespace icecore::testing {
+namespace {
+
+constexpr std::uint32_t own_keys = 150;
+constexpr std::uint32_t recent_versions = 40;
+
+/// How often each errand is run, as client::step() numbers them.
+constexpr std::array<std::uint32_t, habits::errands> usual_weights = {300, 70, 50, 16, 6, 6, 1, 21, 280, 230, 12, 1, 7};
+constexpr std::size_t errand_scan_all = 11;
+constexpr std::uint32_t scan_all_max = 8;  // it reads every key
+
+}  // namespace
+
+habits::habits(std::uint64_t seed) {
+  std::uint64_t state = seed;
+  const auto draw = [&] { return mix(state += 0x9e3779b97f4a7c15U); };
+  for (std::size_t i = 0; i < errands; ++i) {
+    static constexpr std::array<std::uint32_t, 8> factors = {0, 1, 2, 4, 4, 4, 8, 64};
+    weights[i] = usual_weights[i] * factors[draw() % factors.size()];
+    if (i == errand_scan_all) weights[i] = std::min(weights[i], scan_all_max);
+  }
+  if (weights[0] == 0) weights[0] = usual_weights[0];  // without inserts there is nothing to see
+  contended_eighths = static_cast<std::uint32_t>(draw() % 8);
+  fresh_eighths = static_cast<std::uint32_t>(draw() % 8);
+  contended_keys = static_cast<std::uint32_t>(1 + draw() % 6);
+}
+
+client::client(store& s, client_log& log, const client_options& how)
+    : store_(&s), log_(&log), how_(how), state_(mix(how.seed + how.number)) {
+  weight_of_all_ = std::accumulate(how.usual.weights.begin(), how.usual.weights.end(), 0U);
+}
+
+std::uint64_t client::random() { return mix(state_ += 0x9e3779b97f4a7c15U); }
+
+std::uint64_t client::value_of_slot(std::uint32_t ahead) const {
+  return std::uint64_t{how_.life + 1} << 40 | std::uint64_t{how_.number} << 32 | (log_->begun() + ahead + 1);
+}
+
+std::uint32_t client::own_key() {
+  return key_of(key_group::own, static_cast<std::uint32_t>(random() % own_keys), how_.number);
+}
+
+/// The same for all clients at about the same time: they race to make it.
+std::uint32_t client::fresh_key() const {
+  return key_of(key_group::fresh, how_.life << 12 | (log_->begun() / 16 & 0xfff));
+}
+
+std::uint32_t client::any_key() {
+  const std::uint64_t chance = random();
+  const auto number = static_cast<std::uint32_t>(chance >> 32);
+  if (chance % 8 < how_.usual.contended_eighths) {
+    return key_of(key_group::contended, number % how_.usual.contended_keys);
+  }
+  if ((chance >> 3) % 8 < how_.usual.fresh_eighths) return fresh_key();
+  return number % 32 == 0 ? key_of(key_group::empty_key, 0) : own_key();
+}
+
+/// Mostly one of the newest, which writers may still be closing.
+version client::any_closed() {
+  const version open = store_->clock();
+  const std::uint64_t chance = random();
+  const version back = chance % 4 == 0 ? open : std::min<version>(open, recent_versions);
+  return open - 1 - (chance >> 8) % back;
+}
+
+void client::run(const std::atomic<bool>& stop) {
+  while (!stop.load(std::memory_order_relaxed) && step()) {  // relaxed: sooner or later
+  }
+}
+
+bool client::step() {
+  auto chance = static_cast<std::uint32_t>(random() % weight_of_all_);
+  unsigned errand = 0;
+  while (chance >= how_.usual.weights[errand]) chance -= how_.usual.weights[errand++];
+  switch (errand) {
+    case 0:
+      return insert(any_key());
+    case 1:
+      return remove(any_key());
+    case 2:
+      return apply();
+    case 3:
+      return tag(false);
+    case 4:
+      return tag(true);
+    case 5:
+      return latest();
+    case 6:
+      return sync();
+    case 7:
+      return clock();
+    case 8:
+      return find(any_key());
+    case 9:
+      return find_at(any_key());
+    case 10:
+      return scan(chance % 2 == 0 ? 0 : static_cast<std::uint32_t>(key_group::own) + how_.number);
+    case errand_scan_all:
+      return scan(all_groups);
+    default:
+      return read_history(any_key());
+  }
+}
+
+bool client::insert(std::uint32_t key) {
+  const std::uint64_t value = value_of_slot();
+  const std::string name = key_name(key);
+  const std::string bytes = value_bytes(value);
+  operation* const o = log_->begin({.value = value, .key = key, .what = call::insert});
+  if (o == nullptr) return false;
+  o->version = store_->insert(name, bytes);
+  client_log::end(*o);
+  return true;
+}
+
+bool client::remove(std::uint32_t key) {
+  const std::string name = key_name(key);
+  operation* const o = log_->begin({.key = key, .what = call::remove});
+  if (o == nullptr) return false;
+  o->version = store_->remove(name).value_or(0);
+  client_log::end(*o);
+  return true;
+}
+
+/// Two to six keys of all kinds, each once; the first is inserted, a third of the others removed.
+bool client::apply() {
+  std::array<operation, 6> parts{};
+  batch together;
+  std::uint32_t count = 0;
+  for (const std::size_t wanted = 2 + random() % 5; count < wanted;) {
+    const std::uint32_t key = any_key();
+    const auto placed = std::span(parts).first(count);
+    if (std::ranges::find(placed, key, &operation::key) != placed.end()) break;
+    operation& part = parts[count];
+    part = {.key = key, .what = count > 0 && random() % 3 == 0 ? call::batch_remove : call::batch_insert};
+    if (part.what == call::batch_insert) {
+      part.value = value_of_slot(count + 1);
+      together.insert(key_name(key), value_bytes(part.value));
+    } else {
+      together.remove(key_name(key));
+    }
+    ++count;
+  }
+  operation* const o = log_->begin({.count = count, .what = call::batch}, std::span(parts).first(count));
+  if (o == nullptr) return false;
+  o->version = store_->apply(together);
+  client_log::end(*o);
+  return true;
+}
+
+bool client::tag(bool named) {
+  const std::uint64_t number = named ? value_of_slot() : 0;
+  const std::string name = named ? tag_name(number) : std::string();
+  const std::string note = named ? tag_note(number) : std::string();
+  operation* const o = log_->begin({.value = number, .what = call::tag});
+  if (o == nullptr) return false;
+  o->version = named ? store_->tag(name, note) : store_->tag();
+  client_log::end(*o);
+  return true;
+}
+
+bool client::latest() {
+  operation* const o = log_->begin({.what = call::latest});
+  if (o == nullptr) return false;
+  o->version = store_->latest().version();
+  client_log::end(*o);
+  return true;
+}
+
+bool client::sync() {
+  operation* const o = log_->begin({.what = call::sync});
+  if (o == nullptr) return false;
+  store_->sync();
+  client_log::end(*o);
+  return true;
+}
+
+bool client::clock() {
+  operation* const o = log_->begin({.what = call::clock});
+  if (o == nullptr) return false;
+  o->version = store_->clock();
+  client_log::end(*o);
+  return true;
+}
+
+bool client::find(std::uint32_t key) {
+  const std::string name = key_name(key);
+  operation* const o = log_->begin({.key = key, .what = call::find});
+  if (o == nullptr) return false;
+  const auto found = store_->find(name);
+  o->value = number_of_value(found);
+  client_log::end(*o);
+  return true;
+}
+
+bool client::find_at(std::uint32_t key) {
+  const std::string name = key_name(key);
+  const version at = any_closed();
+  operation* const o = log_->begin({.version = at, .key = key, .what = call::find_at});
+  if (o == nullptr) return false;
+  o->value = number_of_value(store_->find(name, at));
+  client_log::end(*o);
+  return true;
+}
+
+bool client::scan(std::uint32_t group) {
+  const version at = any_closed();
+  operation* const o = log_->begin({.version = at, .key = group, .what = call::digest_at});
+  if (o == nullptr) return false;
+  o->value = digest(store_->at(at), group);
+  client_log::end(*o);
+  return true;
+}
+
+bool client::read_history(std::uint32_t key) {
+  const std::string name = key_name(key);
+  operation* const o = log_->begin({.key = key, .what = call::history});
+  if (o == nullptr) return false;
+  records_digest seen;
+  for (const auto& [at, value] : store_->history(name)) {
+    seen.add_older({at, number_of_value(value)});
+    ++o->count;
+  }
+  o->value = seen.sum;
+  client_log::end(*o);
+  return true;
+}
+
+std::uint64_t digest(const snapshot& of, std::uint32_t group) {
+  std::uint64_t sum = 0;
+  std::string last;
+  bool first = true;
+  const auto bounds = group == all_groups ? key_bounds{} : key_bounds::of_prefix(group_prefix(group));
+  for (const auto& [name, bytes] : of.range(bounds)) {
+    const std::uint32_t key = key_number(name);
+    const std::uint64_t value = number_of_value(bytes);
+    if (key == unknown_key || value == garbled || (!first && name <= last)) return garbled;
+    sum += digest_of(key, value);
+    last = name;
+    first = false;
+  }
+  return sum;
+}
+
+}  // namespace icecore::testing
