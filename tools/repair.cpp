@@ -28,8 +28,8 @@ void print_json(const repair_report& report) {
   }
   const json summary{{"complete", report.complete()},
                      {"losses", report.losses.size()},
-                     {"mended", report.mended.size()},
-                     {"unknown", report.unknown.size()},
+                     {"mended_places", report.mended.size()},
+                     {"unknown_ranges", report.unknown.size()},
                      {"keys", report.keys},
                      {"records", report.records},
                      {"tags", report.tags},
