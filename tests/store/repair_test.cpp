@@ -299,6 +299,27 @@ TEST_F(Repair, a_lost_newest_record_never_lets_an_older_one_be_the_newest) {
   EXPECT_FALSE(opened.verify().ok());
 }
 
+TEST_F(Repair, a_record_that_was_zeroed_as_a_whole_is_missed_at_its_place) {
+  // 56 bytes, a gap behind each, and 64: just as many zeros as may lie between two records
+  for (const std::string value : {"8 bytes!", "16 bytes, a line"}) {
+    const auto lines = folder_ / (std::to_string(value.size()) + ".ice");
+    {
+      store s(lines);
+      for (int i = 10; i < 20; ++i) s.insert("key " + std::to_string(i) + "..", value);
+      s.close();
+    }
+    std::string bytes = read_file(lines);
+    const std::size_t line = bytes.find("key 15..") / 64 * 64;
+    write_file(lines, bytes.replace(line, 64, 64, '\0'));
+    std::filesystem::remove(repaired_);
+    const repair_report report = repair({.from = lines, .to = repaired_});
+    ASSERT_EQ(report.losses.size(), 1U) << told(report);
+    EXPECT_GE(report.losses[0].offset + 8, line);
+    EXPECT_LE(report.losses[0].offset, line);
+    EXPECT_EQ(report.records, 9U);
+  }
+}
+
 TEST_F(Repair, a_lost_entry_is_named_by_its_place_with_all_that_hung_from_it) {
   const std::size_t at = place_of("deep");
   const repair_report report = repaired(flipped(sound_, at, 1));
