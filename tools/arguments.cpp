@@ -44,6 +44,12 @@ void add_bounds(CLI::App* verb, bounds_arguments& bounds) {
   verb->add_option("--to", bounds.to, "Only keys before this one")->type_name("KEY");
 }
 
+void add_reading(CLI::App* verb, read_arguments& read) {
+  verb->add_flag("--accept-copy", read.accept_copy,
+                 "Read a file that was copied before its writer closed it (the writer was dead by then)");
+  verb->add_flag("--accept-damage", read.accept_damage, "Read what is intact of a damaged store; the rest fails");
+}
+
 void add_writing(CLI::App* verb, write_arguments& write) {
   static const std::map<std::string, durability> names{{"none", durability::none},
                                                        {"tag", durability::tag},

@@ -30,6 +30,12 @@ struct bounds_arguments {
   std::optional<std::string> to;
 };
 
+/// What is wrong with a store and may be so, when it is read.
+struct read_arguments {
+  bool accept_copy = false;
+  bool accept_damage = false;
+};
+
 struct write_arguments {
   icecore::durability durability = icecore::durability::best_available;
   bool emulate = false;
@@ -44,6 +50,8 @@ void add_format(CLI::App* verb, cli::format& format);
 void add_hex(CLI::App* verb, bool& hex);
 void add_view(CLI::App* verb, view_arguments& view);
 void add_bounds(CLI::App* verb, bounds_arguments& bounds);
+/// How a store is opened to be read.
+void add_reading(CLI::App* verb, read_arguments& read);
 /// How a store is opened to be written.
 void add_writing(CLI::App* verb, write_arguments& write);
 
@@ -61,6 +69,7 @@ void add_history_verb(CLI::App& app, action& chosen);
 void add_diff_verb(CLI::App& app, action& chosen);
 void add_stat_verb(CLI::App& app, action& chosen);
 void add_verify_verb(CLI::App& app, action& chosen);
+void add_repair_verb(CLI::App& app, action& chosen);
 void add_dump_verb(CLI::App& app, action& chosen);
 void add_load_verb(CLI::App& app, action& chosen);
 void add_bench_verb(CLI::App& app, action& chosen);

@@ -15,6 +15,7 @@ namespace {
 
 struct diff_arguments {
   std::string store;
+  read_arguments read;
   std::string before;
   std::string after = "latest";
   bounds_arguments bounds;
@@ -80,7 +81,7 @@ void print_stat(const tally (&tallies)[3], cli::format format) {
 
 exit_code diff(const diff_arguments& a) {
   const key_bounds bounds = bounds_of(a.bounds, a.hex);
-  const store s = open_to_read(a.store);
+  const store s = open_to_read(a.store, a.read);
   diff_range differences = s.diff(version_named(s, a.before), version_named(s, a.after), bounds);
   progress_bar bar("comparing", 0, "differences");
   tally tallies[3];
@@ -115,6 +116,7 @@ void add_diff_verb(CLI::App& app, action& chosen) {
                             "+ is a key that was added, - one that was removed, ~ one whose value changed.\n"
                             "Exit code 1 if there are differences, 0 if there are none.");
   add_store(verb, a->store);
+  add_reading(verb, a->read);
   verb->add_option("A", a->before, "The version or tag to compare")->required()->type_name("");
   verb->add_option("B", a->after, "The version or tag to compare with (default: latest)")->type_name("");
   add_bounds(verb, a->bounds);

@@ -22,6 +22,7 @@ namespace {
 
 struct dump_arguments {
   std::string store;
+  read_arguments read;
   std::string file;
   std::uint64_t records_in_memory = 8'000'000;
 };
@@ -120,7 +121,7 @@ void write_dump(const store& s, std::uint64_t records_in_memory, output& to) {
 }
 
 exit_code dump(const dump_arguments& a) {
-  const store s = open_to_read(a.store);
+  const store s = open_to_read(a.store, a.read);
   if (a.file.empty() || a.file == "-") {
     write_dump(s, a.records_in_memory, out());
     return exit_code::ok;
@@ -149,6 +150,7 @@ void add_dump_verb(CLI::App& app, action& chosen) {
                             "  icecore dump model.ice | jq -c 'select(.tag)'\n"
                             "The format is described in docs/dump-format.md; `icecore load` reads it.");
   add_store(verb, a->store);
+  add_reading(verb, a->read);
   verb->add_option("--output", a->file, "Write to this file instead of standard output")->type_name("FILE");
   verb->add_option("--records-in-memory", a->records_in_memory,
                    "Sort this many at once, 48 bytes each (default: 8,000,000); fewer take more passes over the store")

@@ -12,7 +12,7 @@ enum class exit_code : int {
   no_store = 3,          ///< no icecore store at this path, one where none may be, or one of a newer format
   locked = 4,            ///< another process has it open
   damaged = 5,           ///< bytes on media fail their check
-  damage_found = 6,      ///< verify did its work and found damage
+  damage_found = 6,      ///< verify did its work and found damage, or repair could not save all
   no_space = 7,          ///< the device or its quota is full
   not_durable = 8,       ///< the durability asked for cannot be given, or a sync failed
   io = 9,                ///< a system call failed, or access was denied

@@ -17,6 +17,7 @@ namespace {
 
 struct history_arguments {
   std::string store;
+  read_arguments read;
   std::string key;
   view_arguments view;
   bool hex = false;
@@ -50,7 +51,7 @@ void print_json(const change& c, const tag_info* tag, const history_arguments& a
 exit_code history(const history_arguments& a) {
   constexpr std::size_t value_columns = 48;
   const std::string key = bytes_of(a.key, a.hex);
-  const store s = open_to_read(a.store);
+  const store s = open_to_read(a.store, a.read);
   auto changes = view_of(s, a.view).history(key);
   if (changes.empty()) {
     fmt::print(stderr, "icecore: {}: key '{}' was never inserted\n", a.store, shown(key, 80));
@@ -88,6 +89,7 @@ void add_history_verb(CLI::App& app, action& chosen) {
                "A table shows the beginning of each value, json all of it. The time and the tag are those of\n"
                "the first tagged version that shows the change. Exit code 1 if there was never such a key.");
   add_store(verb, a->store);
+  add_reading(verb, a->read);
   verb->add_option("KEY", a->key, "The key")->required()->type_name("");
   add_view(verb, a->view);
   verb->add_option("--limit", a->limit, "Stop after this many")->type_name("N");

@@ -18,6 +18,7 @@ namespace {
 
 struct key_arguments {
   std::string store;
+  read_arguments read;
   std::string key;
   bool hex = false;
   std::optional<std::string> value;
@@ -87,7 +88,7 @@ exit_code put(const key_arguments& a) {
 
 exit_code get(const key_arguments& a) {
   const std::string key = bytes_of(a.key, a.hex);
-  const store s = open_to_read(a.store);
+  const store s = open_to_read(a.store, a.read);
   const snapshot view = view_of(s, a.view);
   const auto value = view.find(key);
   if (!value) {
@@ -143,6 +144,7 @@ void add_key_verbs(CLI::App& app, action& chosen) {
                   "  icecore get model.ice layer1/bias --at-time 2024-05-01T12:00:00Z\n"
                   "Exit code 1 if the key is not there.");
   add_store(verb, a->store);
+  add_reading(verb, a->read);
   verb->add_option("KEY", a->key, "The key")->required()->type_name("");
   add_view(verb, a->view);
   add_hex(verb, a->hex);

@@ -13,6 +13,7 @@
 #include "arguments.hpp"
 #include "dump_reader.hpp"
 #include "git_load.hpp"
+#include "icecore/unfinished.hpp"
 #include "opening.hpp"
 #include "output.hpp"
 #include "progress.hpp"
@@ -110,25 +111,6 @@ void check_place(const std::string& path) {
                   path, holds.records, holds.tags));
 }
 
-/// Removes what a load that was killed has left, unless another one is just writing it.
-void remove_leftover(const std::string& path) {
-  if (!fs::exists(fs::symlink_status(path))) return;
-  try {
-    (void)open_to_read(path);
-  } catch (const error& e) {
-    if (e.code() == errc::locked) throw;
-  }
-  fs::remove(path);
-}
-
-/// Gives a finished store its name, durably.
-void move_into_place(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) fail_on_file(to, "renaming " + from + " to it");
-  const std::string folder = fs::absolute(to).parent_path().string();
-  const descriptor opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (opened.number < 0 || (::fsync(opened.number) != 0 && errno != EINVAL)) fail_on_file(folder, "fsync");
-}
-
 void report(const load_arguments& a, const dump_loader& loader, version clock, std::uint64_t bytes, double seconds) {
   const double rate = seconds > 0 ? static_cast<double>(bytes) / seconds : 0;
   if (a.git.format == cli::format::json) {
@@ -168,18 +150,10 @@ exit_code load_dump(const load_arguments& a) {
   const bool sized = ::fstat(input.number, &status) == 0 && S_ISREG(status.st_mode);
 
   // Nothing that is only partly loaded ever has the store's name.
-  const std::string path = fs::is_symlink(a.git.store) ? fs::weakly_canonical(a.git.store).string() : a.git.store;
-  const std::string unfinished = path + ".loading";
-  check_place(path);
-  remove_leftover(unfinished);
+  check_place(a.git.store);
+  unfinished_store making(a.git.store, ".loading");
+  const std::string unfinished = making.path().string();
   const auto start = std::chrono::steady_clock::now();
-  struct remover {
-    std::string path;
-    ~remover() {
-      std::error_code ignored;
-      if (!path.empty()) fs::remove(path, ignored);
-    }
-  } cleanup{unfinished};
 
   // Under durability tag each version would wait for the device, the millions that a crash skipped too. Nobody needs
   // them before the store has its name, and closing makes all of it durable.
@@ -191,8 +165,7 @@ exit_code load_dump(const load_arguments& a) {
   const version clock = s.clock();
   s.close();
   if (given != durability::none) record_durability(unfinished, a.git.write);
-  move_into_place(unfinished, path);
-  cleanup.path.clear();
+  making.finish(replacing::allowed);
   report(a, loader, clock, dump.bytes_read(),
          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return exit_code::ok;

@@ -23,6 +23,7 @@ void add_verbs(CLI::App& app, action& chosen) {
   add_diff_verb(app, chosen);
   add_stat_verb(app, chosen);
   add_verify_verb(app, chosen);
+  add_repair_verb(app, chosen);
   add_dump_verb(app, chosen);
   add_load_verb(app, chosen);
   add_bench_verb(app, chosen);
@@ -53,7 +54,7 @@ exit_code run(int argc, char** argv) {
   app.footer(
       "`icecore VERB --help` shows a verb's options and examples. `--` ends the options: what follows may begin with "
       "-.\n"
-      "Exit codes: 0 yes, 1 no (not found, different), 2 usage, 3 no store, 4 locked, 5 damaged, 6 verify found "
+      "Exit codes: 0 yes, 1 no (not found, different), 2 usage, 3 no store, 4 locked, 5 damaged, 6 found "
       "damage,\n"
       "7 no space, 8 not durable, 9 input or output, 10 bad input, 11 no such version or tag, 12 internal error.");
   action chosen;

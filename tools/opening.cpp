@@ -47,8 +47,10 @@ version tag_named(const store& from, std::string_view name) {
 
 }  // namespace
 
-store open_to_read(const std::string& path) {
+store open_to_read(const std::string& path, const read_arguments& read) {
   options opening;
+  opening.accept_copy = read.accept_copy;
+  opening.accept_damage = read.accept_damage;
   opening.access = access::read_only;
   opening.creation = creation::open_existing;
   return store(path, with_progress(opening));

@@ -10,7 +10,7 @@
 namespace icecore::cli {
 
 /// For reading: the file is not changed, and other readers may have it open too.
-[[nodiscard]] store open_to_read(const std::string& path);
+[[nodiscard]] store open_to_read(const std::string& path, const read_arguments& read = {});
 
 /// For writing: `creation` says whether there must be one already.
 [[nodiscard]] store open_to_write(const std::string& path, const write_arguments& write, creation creation);

@@ -16,6 +16,7 @@ namespace {
 
 struct scan_arguments {
   std::string store;
+  read_arguments read;
   view_arguments view;
   bounds_arguments bounds;
   bool hex = false;
@@ -50,7 +51,7 @@ void append_json_line(std::string& line, const item& i, const scan_arguments& a)
 
 exit_code scan(const scan_arguments& a) {
   const key_bounds bounds = bounds_of(a.bounds, a.hex);
-  const store s = open_to_read(a.store);
+  const store s = open_to_read(a.store, a.read);
   item_range items = view_of(s, a.view).range(bounds);
   if (a.reverse) items = items.reversed();
   progress_bar bar("scanning", 0, "keys");
@@ -84,6 +85,7 @@ void add_scan_verb(CLI::App& app, action& chosen) {
                             "  icecore scan model.ice --keys-only -0 | xargs -0 -n 1 echo\n"
                             "  icecore scan model.ice -o json | jq -r .key");
   add_store(verb, a->store);
+  add_reading(verb, a->read);
   add_view(verb, a->view);
   add_bounds(verb, a->bounds);
   verb->add_flag("--reverse", a->reverse, "From the last key to the first");

@@ -14,6 +14,7 @@ namespace {
 
 struct stat_arguments {
   std::string store;
+  read_arguments read;
   cli::format format = cli::format::table;
 };
 
@@ -125,7 +126,7 @@ void print_table(const statistics& s) {
 }
 
 exit_code stat(const stat_arguments& a) {
-  const store s = open_to_read(a.store);
+  const store s = open_to_read(a.store, a.read);
   const statistics statistics = s.stats();
   if (a.format == cli::format::json) {
     print_json(statistics);
@@ -146,6 +147,7 @@ void add_stat_verb(CLI::App& app, action& chosen) {
                "The durability shown is that of the last writer, beside the best that the device can give.\n"
                "Bytes of index and huge pages are those of this process.");
   add_store(verb, a->store);
+  add_reading(verb, a->read);
   add_format(verb, a->format);
   verb->callback([a, &chosen] { chosen = [a] { return stat(*a); }; });
 }

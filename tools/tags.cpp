@@ -42,13 +42,14 @@ exit_code tag(const tag_arguments& a) {
 
 struct log_arguments {
   std::string store;
+  read_arguments read;
   bool reverse = false;
   std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
   cli::format format = cli::format::table;
 };
 
 exit_code log(const log_arguments& a) {
-  const store s = open_to_read(a.store);
+  const store s = open_to_read(a.store, a.read);
   auto tags = s.tags();
   if (!a.reverse) std::reverse(tags.begin(), tags.end());
   tags.resize(std::min<std::uint64_t>(tags.size(), a.limit));
@@ -92,6 +93,7 @@ void add_tag_verbs(CLI::App& app, action& chosen) {
                   "  icecore log model.ice --limit 10\n"
                   "  icecore log model.ice --reverse -o json");
   add_store(verb, l->store);
+  add_reading(verb, l->read);
   verb->add_option("--limit", l->limit, "Stop after this many")->type_name("N");
   verb->add_flag("--reverse", l->reverse, "Oldest first");
   add_format(verb, l->format);

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "arguments.hpp"
+#include "damage_table.hpp"
 #include "icecore/store.hpp"
 #include "json.hpp"
 #include "output.hpp"
@@ -19,12 +20,7 @@ struct verify_arguments {
 };
 
 void print_json(const verify_report& report) {
-  for (const damage& d : report.damages) {
-    json line{{"offset", d.offset}, {"structure", d.structure}, {"what", d.what}};
-    if (d.key) line["key"] = bytes_to_json(*d.key);
-    if (d.version) line["version"] = *d.version;
-    out().line(json{{"damage", line}}.dump());
-  }
+  for (const damage& d : report.damages) out().line(json{{"damage", damage_to_json(d)}}.dump());
   const json summary{{"ok", report.ok()},         {"damages", report.damages.size()}, {"segments", report.segments},
                      {"entries", report.entries}, {"records", report.records},        {"tags", report.tags},
                      {"bytes", report.bytes}};
@@ -32,12 +28,7 @@ void print_json(const verify_report& report) {
 }
 
 void print_table(const verify_report& report, const std::string& path) {
-  table rows({">offset", "structure", ">version", "key", "what"});
-  for (const damage& d : report.damages) {
-    rows.row({fmt::format("{}", d.offset), d.structure, d.version ? fmt::format("{}", *d.version) : "-",
-              d.key ? shown(*d.key, 60) : "-", shown(d.what)});
-  }
-  rows.print(out());
+  print_damages(report.damages, out());
   const std::string checked = fmt::format("{} segments, {} entries, {} records, {} tags, {} checked",
                                           grouped(report.segments), grouped(report.entries), grouped(report.records),
                                           grouped(report.tags), human_bytes(static_cast<double>(report.bytes)));

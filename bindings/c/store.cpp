@@ -36,6 +36,7 @@ icecore::options options_of(const icecore_options* given) {
       enumerator(set.durability, icecore::durability::best_available, icecore::durability::operation, "durability");
   opening.emulate_durability = set.emulate_durability != 0;
   opening.accept_copy = set.accept_copy != 0;
+  opening.accept_damage = set.accept_damage != 0;
   opening.huge_pages = set.huge_pages != 0;
   opening.index = enumerator(set.index, icecore::index_kind::btree, icecore::index_kind::skip_list, "index");
   opening.recovery_threads = set.recovery_threads;

@@ -1,5 +1,9 @@
-// Checking a store, open or not.
+// Checking a store, open or not, and repairing one.
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "support.hpp"
@@ -8,15 +12,25 @@ namespace {
 
 using namespace icecore::c;
 
+icecore_bytes optional_bytes(const std::optional<std::string>& text) {
+  return text ? icecore::c::bytes(std::string_view(*text)) : icecore_bytes{nullptr, 0};
+}
+
+/// Views of `from`, which must stay.
+std::vector<icecore_damage> views_of(const std::vector<icecore::damage>& from) {
+  std::vector<icecore_damage> views;
+  views.reserve(from.size());
+  for (const icecore::damage& place : from) {
+    views.push_back({place.offset, place.structure.c_str(), place.what.c_str(), optional_bytes(place.key),
+                     place.version.value_or(0)});
+  }
+  return views;
+}
+
 /// The structure that C sees, with the damages it points to behind it.
 struct owned_report : icecore_verify_report {
-  explicit owned_report(icecore::verify_report from) : icecore_verify_report{}, report(std::move(from)) {
-    damage_list.reserve(report.damages.size());
-    for (const icecore::damage& place : report.damages) {
-      const icecore_bytes key = place.key ? icecore::c::bytes(std::string_view(*place.key)) : icecore_bytes{nullptr, 0};
-      damage_list.push_back(
-          {place.offset, place.structure.c_str(), place.what.c_str(), key, place.version.value_or(0)});
-    }
+  explicit owned_report(icecore::verify_report from)
+      : icecore_verify_report{}, report(std::move(from)), damage_list(views_of(report.damages)) {
     damage_count = damage_list.size();
     damages = damage_list.data();
     segments = report.segments;
@@ -30,6 +44,35 @@ struct owned_report : icecore_verify_report {
 
   icecore::verify_report report;
   std::vector<icecore_damage> damage_list;
+};
+
+struct owned_repair_report : icecore_repair_report {
+  explicit owned_repair_report(icecore::repair_report from)
+      : icecore_repair_report{},
+        report(std::move(from)),
+        loss_list(views_of(report.losses)),
+        mended_list(views_of(report.mended)) {
+    for (const auto& u : report.unknown) {
+      unknown_list.push_back({icecore::c::bytes(std::string_view(u.key)), u.first, u.last});
+    }
+    loss_count = loss_list.size();
+    losses = loss_list.data();
+    mended_count = mended_list.size();
+    mended = mended_list.data();
+    unknown_count = unknown_list.size();
+    unknown = unknown_list.data();
+    keys = report.keys;
+    records = report.records;
+    tags = report.tags;
+    clock = report.clock;
+  }
+  owned_repair_report(const owned_repair_report&) = delete;
+  owned_repair_report& operator=(const owned_repair_report&) = delete;
+
+  icecore::repair_report report;
+  std::vector<icecore_damage> loss_list;
+  std::vector<icecore_damage> mended_list;
+  std::vector<icecore_unknown_versions> unknown_list;
 };
 
 }  // namespace
@@ -57,5 +100,19 @@ int icecore_verify_file(const char* path, icecore_progress_function on_progress,
 }
 
 void icecore_verify_report_free(icecore_verify_report* report) { delete static_cast<owned_report*>(report); }
+
+int icecore_repair(const char* damaged, const char* repaired, icecore_progress_function on_progress,
+                   void* progress_context, icecore_repair_report** report) {
+  if (report != nullptr) *report = nullptr;
+  return guarded([&] {
+    require(damaged, "icecore_repair", "damaged");
+    require(repaired, "icecore_repair", "repaired");
+    require(report, "icecore_repair", "report");
+    *report = new owned_repair_report(
+        icecore::repair({.from = damaged, .to = repaired, .on_progress = progress_of(on_progress, progress_context)}));
+  });
+}
+
+void icecore_repair_report_free(icecore_repair_report* report) { delete static_cast<owned_repair_report*>(report); }
 
 }  // extern "C"

@@ -136,6 +136,7 @@ typedef struct icecore_options {
   unsigned recovery_threads; /* threads that read the pool at opening; 0: as many as there are cores */
   icecore_progress_function on_progress; /* NULL: silence */
   void* progress_context;
+  int accept_damage; /* not 0: open a damaged store for reading; reads of what is lost give ICECORE_DAMAGED */
 } icecore_options;
 
 /* Fills in the defaults. struct_size: sizeof(icecore_options). */
@@ -445,6 +446,33 @@ int icecore_verify(const icecore_store* store, icecore_progress_function on_prog
 int icecore_verify_file(const char* path, icecore_progress_function on_progress, void* progress_context,
                         icecore_verify_report** report);
 void icecore_verify_report_free(icecore_verify_report* report);
+
+/* Versions of a key of which repair cannot tell what it held; in the new store the key is not there in them. */
+typedef struct icecore_unknown_versions {
+  icecore_bytes key;
+  icecore_version first;
+  icecore_version last; /* the open version, if nothing newer of the key is left */
+} icecore_unknown_versions;
+
+typedef struct icecore_repair_report {
+  size_t loss_count; /* 0: the new store holds all that the old one did */
+  const icecore_damage* losses;
+  size_t mended_count;
+  const icecore_damage* mended; /* damage that cost nothing */
+  size_t unknown_count;
+  const icecore_unknown_versions* unknown;
+  uint64_t keys;         /* of the new store */
+  uint64_t records;      /* inserts and removes that were taken over */
+  uint64_t tags;         /* named or timed tags that were */
+  icecore_version clock; /* the open version of both stores */
+} icecore_repair_report;
+
+/* Writes all that is intact of the store file `damaged`, which is not changed, to a new store at `repaired`, where
+ * nothing may be (ICECORE_STORE_EXISTS). What was lost is in the report, not in the code. on_progress may be NULL.
+ * Given back by icecore_repair_report_free(). */
+int icecore_repair(const char* damaged, const char* repaired, icecore_progress_function on_progress,
+                   void* progress_context, icecore_repair_report** report);
+void icecore_repair_report_free(icecore_repair_report* report);
 
 #ifdef __cplusplus
 }

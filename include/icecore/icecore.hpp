@@ -7,4 +7,5 @@
 #include "icecore/snapshot.hpp"
 #include "icecore/store.hpp"
 #include "icecore/typed.hpp"
+#include "icecore/unfinished.hpp"
 #include "icecore/version.hpp"

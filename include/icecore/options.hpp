@@ -73,6 +73,10 @@ struct options {
   /// since. Right only if that writer was dead when the copy was made.
   bool accept_copy = false;
 
+  /// Open a damaged store with what is intact. Only for reading. Reads of what is lost throw errc::damaged wherever it
+  /// can be told whose it was; a key whose entry is lost is not there (docs/guarantees.md).
+  bool accept_damage = false;
+
   /// Ask for huge pages: for the index, and for a pool on a memory file system, which then grows by multiples of 2 MiB
   /// (Linux 6.1 or newer; a pool that was made without them keeps small pages). Elsewhere the pool's pages are the file
   /// system's matter.
@@ -152,6 +156,26 @@ struct verify_report {
   std::uint64_t tags = 0;
   std::uint64_t bytes = 0;  ///< bytes whose checks were computed
   [[nodiscard]] bool ok() const noexcept { return damages.empty(); }
+};
+
+/// Versions of a key of which repair cannot tell what it held, or whether it was there.
+struct unknown_versions {
+  std::string key;
+  version first;
+  version last;  ///< the store's open version, if nothing newer of the key is left
+  friend bool operator==(const unknown_versions&, const unknown_versions&) = default;
+};
+
+struct repair_report {
+  std::vector<damage> losses;             ///< where something was lost
+  std::vector<damage> mended;             ///< damage that cost nothing
+  std::vector<unknown_versions> unknown;  ///< by key; in the new store the key is not there in these versions
+  std::uint64_t keys = 0;                 ///< of the new store
+  std::uint64_t records = 0;              ///< inserts and removes that were taken over
+  std::uint64_t tags = 0;                 ///< named or timed tags that were
+  version clock = 0;                      ///< the open version of both stores
+  /// Whether the new store holds all that the old one did.
+  [[nodiscard]] bool complete() const noexcept { return losses.empty(); }
 };
 
 }  // namespace icecore

@@ -177,4 +177,19 @@ class store {
 /// (errc::no_such_store, not_a_store, locked, permission, io).
 [[nodiscard]] verify_report verify_file(const std::filesystem::path& path, const progress_function& on_progress = {});
 
+struct repair_options {
+  std::filesystem::path from{};     ///< the damaged store; it is not changed
+  std::filesystem::path to{};       ///< the new one; nothing may be there
+  progress_function on_progress{};  ///< empty: silence
+};
+
+/// Writes all that is intact of a store to a new one: every version of every key, tags with names, notes and times, the
+/// same index, the same open version. The new store has its name only when it is whole and durable. What a lost record
+/// showed is not there in it: never an older value in its place (docs/guarantees.md). Of a store whose writer died it
+/// takes what opening would give, of a copy too.
+/// Errors: errc::store_exists if something is at `to`; damaged if nothing can be told apart any more; those of opening
+/// one store for reading and of writing another. Nothing is at `to` then.
+/// Cost: O(n log n) in the records, 24 bytes of memory for each.
+repair_report repair(const repair_options& how);
+
 }  // namespace icecore

@@ -32,12 +32,15 @@ class version_clock {
   version tick() {
     // acquire: pairs with the release of whoever extends the limit, so that the root write is seen as done (C1)
     if (word_->load(std::memory_order_relaxed) + margin >= limit_.load(std::memory_order_acquire)) [[unlikely]]
-      extend_limit();
+      extend_limit(now());
     const version closed = word_->fetch_add(1, std::memory_order_seq_cst);
     // H3: orders this tick before all reads of the caller, and of whomever the caller tells the version
     fence_after_rmw();
     return closed;
   }
+
+  /// Closes all versions below `open`, which is not smaller than the open one. No other thread may write meanwhile.
+  void advance_to(version open);
 
   /// How far the limit is moved at a time.
   static constexpr std::uint64_t step = 1 << 20;
@@ -46,7 +49,7 @@ class version_clock {
   void set_limit(std::uint64_t limit) noexcept { limit_.store(limit, std::memory_order_release); }
 
  private:
-  void extend_limit();
+  void extend_limit(version beyond);
 
   /// Threads that may pass the check in tick() before the limit moves: more than any machine runs at once.
   static constexpr std::uint64_t margin = 1 << 16;

@@ -51,6 +51,8 @@ class address_space {
   explicit address_space(std::byte* pool_0) noexcept { bases_[0] = pool_0; }
   [[nodiscard]] std::byte* at(link l) const noexcept { return bases_[link_pool(l)] + link_offset(l); }
   [[nodiscard]] record record_at(link l) const noexcept { return record(at(l)); }
+  /// Before any other thread is there.
+  void set_base(std::uint16_t pool, std::byte* base) noexcept { bases_[pool] = base; }
 
  private:
   std::array<std::byte*, pools_max> bases_{};
@@ -68,6 +70,8 @@ class histories {
 
   [[nodiscard]] record at(link l) const noexcept { return space_.record_at(l); }
   [[nodiscard]] const address_space& space() const noexcept { return space_; }
+  /// Before any other thread is there.
+  [[nodiscard]] address_space& space() noexcept { return space_; }
   /// Whether operation durability holds: nothing is returned that is not durable.
   [[nodiscard]] bool persists_on_read() const noexcept { return persist_on_read_; }
 

@@ -123,6 +123,13 @@ class record {
   [[nodiscard]] bool batched() const noexcept { return (header().flags & format::flag_batched) != 0; }
   [[nodiscard]] bool has_large_value() const noexcept { return (header().flags & format::flag_large_value) != 0; }
 
+  /// Stands for records that are lost: what it would show is not known (store/salvage.hpp).
+  [[nodiscard]] bool is_lost() const noexcept { return (header().flags & format::flag_lost) != 0; }
+  /// Whether the value must not be returned unasked: it is large and perhaps unchecked, or lost.
+  [[nodiscard]] bool value_in_doubt() const noexcept {
+    return (header().flags & (format::flag_large_value | format::flag_lost)) != 0;
+  }
+
   [[nodiscard]] record_layout layout() const noexcept {
     const auto& h = header();
     return {h.kind, h.flags, h.key_size, h.value_size};

@@ -124,6 +124,8 @@ enum class record_kind : std::uint8_t {
 inline constexpr std::uint8_t flag_batched = 1;        ///< a batch link follows the header; its stamp decides
 inline constexpr std::uint8_t flag_large_value = 2;    ///< the value's own CRC follows; `crc` leaves the value out
 inline constexpr std::uint8_t flag_removed_first = 4;  ///< an entry whose first record is a removal (batches only)
+/// Never on media: in a private mapping, a record that stands for lost ones (store/salvage.hpp).
+inline constexpr std::uint8_t flag_lost = 128;
 inline constexpr std::uint8_t flags_known = flag_batched | flag_large_value | flag_removed_first;
 
 /// Values at least this large carry a CRC of their own and are checked when first read instead of at opening.

@@ -12,6 +12,7 @@
 #include "base/bytes.hpp"
 #include "base/raise.hpp"
 #include "base/sanitizer.hpp"
+#include "pool/lost_root.hpp"
 
 namespace icecore {
 namespace {
@@ -25,7 +26,6 @@ constexpr std::uint64_t capacity_max = std::uint64_t{addresses_are_scarce ? 8 : 
 /// Versions a crash may skip: the clock may run this far before the root must be written again.
 constexpr std::uint64_t first_clock_limit = std::uint64_t{1} << 20;
 
-std::uint32_t seed_of(const format::root& r) noexcept { return crc32c(0x1cec02e5U, r.pool_id, sizeof r.pool_id); }
 
 std::uint32_t header_crc(const format::segment_header& h, std::uint32_t pool_seed, std::uint64_t offset) noexcept {
   return crc32c(crc32c(pool_seed, offset), &h, offsetof(format::segment_header, crc));
@@ -91,8 +91,21 @@ void read_boot_id(std::uint8_t (&id)[16]) noexcept {
   }
 }
 
+namespace {
+
+/// How to open the file, before it is touched.
+access checked_access(const std::filesystem::path& path, const options& opening) {
+  if (opening.access == access::read_write && opening.accept_damage) {
+    raise(errc::invalid_argument, "{}: damage is accepted for reading only; repair makes a store that can be written",
+          path.native());
+  }
+  return opening.access;
+}
+
+}  // namespace
+
 pool::pool(const std::filesystem::path& path, const options& opening)
-    : file_(path, opening.access, opening.creation),
+    : file_(path, checked_access(path, opening), opening.creation),
       shared_(opening.access == access::read_write),
       huge_pages_(opening.huge_pages) {
   const std::uint64_t size = file_.size();
@@ -112,8 +125,13 @@ pool::pool(const std::filesystem::path& path, const options& opening)
   // These first: they tell how much of the file to look at.
   mapping_->extend(fixed_pages);
   base_ = mapping_->base();
-  const auto newest = newest_root(base_);
-  if (!newest) {
+  auto newest = newest_root(base_);
+  if (!newest && opening.accept_damage) {
+    mapping_->extend(whole_pages);
+    newest = root_from_segments(base_, whole_pages);
+    if (!newest) raise_no_root();
+    root_lost_ = true;
+  } else if (!newest) {
     // a crash before the first root was written leaves zeros: a valid empty object. That root goes to page B, and the
     // power cut may have torn it; nothing else is written before it is whole
     if (size <= initial_file_size) mapping_->extend(whole_pages);
@@ -124,28 +142,49 @@ pool::pool(const std::filesystem::path& path, const options& opening)
       create(opening);
       return;
     }
-    const auto& a = *reinterpret_cast<const format::root*>(base_);
-    const bool swapped = a.magic == __builtin_bswap64(format::magic) ||
-                         (a.magic == format::magic && a.byte_order == __builtin_bswap32(format::byte_order_mark));
-    if (!swapped && a.magic != format::magic) {
-      raise(errc::not_a_store, "{}: is not an icecore store (no magic at its start)", path.native());
-    }
-    if (swapped) {
-      raise(errc::unsupported_format, "{}: written by a machine of other byte order; dump it there and load it here",
-            path.native());
-    }
-    raise(errc::damaged, "{}: both root pages are damaged (bytes 0-8191): {}", path.native(), *root_defect(a));
+    raise_no_root();
   }
   check_root(*newest, opening);
   // A growth that was cut off leaves a longer file, in memory with holes: touched, they might find no room. Nothing
   // lies there, since the root is told of a growth before it is used.
   if (shared_) file_.shrink(newest->file_size);
-  mapping_->extend(newest->file_size);
-  codec_ = word_codec(seed_of(*newest));
+  mapping_->extend(std::min(newest->file_size, whole_pages));  // less only where damage is accepted
+  codec_ = word_codec(pool_seed_of(*newest));
   choose_durability(opening, *newest);
   persist_->expect_file_size(newest->file_size);
   roots_ = std::make_unique<root_pages>(base_, *newest, *persist_);
   if (shared_) roots_->settle();
+}
+
+void pool::raise_no_root() const {
+  const auto& path = file_.path();
+  const auto& a = *reinterpret_cast<const format::root*>(base_);
+  const bool swapped = a.magic == __builtin_bswap64(format::magic) ||
+                       (a.magic == format::magic && a.byte_order == __builtin_bswap32(format::byte_order_mark));
+  if (!swapped && a.magic != format::magic) {
+    raise(errc::not_a_store, "{}: is not an icecore store (no magic at its start)", path.native());
+  }
+  if (swapped) {
+    raise(errc::unsupported_format, "{}: written by a machine of other byte order; dump it there and load it here",
+          path.native());
+  }
+  raise(errc::damaged, "{}: both root pages are damaged (bytes 0-8191): {}", path.native(), *root_defect(a));
+}
+
+std::vector<damage> pool::damages() const {
+  std::vector<damage> all;
+  for (const std::uint64_t offset : {format::root_a_offset, format::root_b_offset}) {
+    const std::byte* page = at(offset);
+    if (all_zero(page, format::page_size)) continue;
+    if (const auto defect = root_defect(*reinterpret_cast<const format::root*>(page))) {
+      all.push_back({offset, "root", *defect, std::nullopt, std::nullopt});
+    }
+  }
+  if (root_lost_) {
+    all.push_back({0, "root", "both root pages are damaged: the clock, and what else the store held, are not known",
+                   std::nullopt, std::nullopt});
+  }
+  return all;
 }
 
 void pool::create(const options& opening) {
@@ -173,7 +212,7 @@ void pool::write_first_root(const options& opening) {
   r.inode = file_.inode();
   r.created_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-  codec_ = word_codec(seed_of(r));
+  codec_ = word_codec(pool_seed_of(r));
   choose_durability(opening, r);
   r.durability = static_cast<std::uint8_t>(durability_.mode);
   read_boot_id(r.boot_id);
@@ -205,7 +244,7 @@ void pool::check_root(const format::root& r, const options& opening) const {
     raise(errc::damaged, "{}: the newest root page says that the file has {} bytes, which no store has", path,
           r.file_size);
   }
-  if (file_.size() < r.file_size) {
+  if (file_.size() < r.file_size && !opening.accept_damage) {
     raise(errc::truncated, "{}: is {} bytes long but was {}: its end is missing", path, file_.size(), r.file_size);
   }
   if (opening.creation == creation::create_new) {

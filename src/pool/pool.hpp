@@ -61,6 +61,10 @@ class pool {
     return *reinterpret_cast<format::live_page*>(base_ + format::live_page_offset);
   }
   [[nodiscard]] const durability_info& durability() const noexcept { return durability_; }
+  /// Root pages that are damaged, in use or not.
+  [[nodiscard]] std::vector<damage> damages() const;
+  /// Both root pages are damaged: nothing tells the clock, or what was certified.
+  [[nodiscard]] bool root_lost() const noexcept { return root_lost_; }
 
   /// A zeroed segment with room for `bytes` of records, its header durable (P3). Grows the file if it must.
   [[nodiscard]] segment allocate(std::uint64_t bytes);
@@ -84,6 +88,7 @@ class pool {
   void create(const options& opening);
   void write_first_root(const options& opening);
   void check_root(const format::root& r, const options& opening) const;
+  [[noreturn]] void raise_no_root() const;
   void choose_durability(const options& opening, const format::root& r);
   void grow_to(std::uint64_t needed);
   std::uint64_t take_space(std::uint64_t size);
@@ -97,6 +102,7 @@ class pool {
   std::unique_ptr<root_pages> roots_;
   word_codec codec_{0};
   durability_info durability_{};
+  bool root_lost_ = false;
 
   mutable std::mutex mutex_;
   std::uint64_t used_end_ = format::first_segment_offset;

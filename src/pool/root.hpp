@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "base/checksum.hpp"
 #include "pool/format.hpp"
 #include "pool/persist.hpp"
 
@@ -25,6 +26,13 @@ namespace icecore {
 
 /// The newest valid root of the two pages at `base`; empty if none is valid.
 [[nodiscard]] std::optional<format::root> newest_root(const std::byte* base);
+
+/// Where the checksum that makes a pool's seed of its id starts.
+inline constexpr std::uint32_t pool_seed_start = 0x1cec02e5U;
+/// What seeds all checksums of the pool but the roots'.
+[[nodiscard]] inline std::uint32_t pool_seed_of(const format::root& r) noexcept {
+  return crc32c(pool_seed_start, r.pool_id, sizeof r.pool_id);
+}
 
 class root_pages {
  public:

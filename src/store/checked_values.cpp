@@ -17,15 +17,34 @@ checked_values::checked_values(std::uint64_t capacity)
 
 checked_values::~checked_values() { munmap(bits_, size_bytes_); }
 
-void checked_values::check(const pool& in, record r, link l) {
+namespace {
+
+std::string_view key_of(const histories& past, record r) {
+  return (r.is_entry() ? r : past.at(r.as_update().entry)).key();
+}
+
+version version_of(record r) {
+  // relaxed: for the message only
+  return r.header().stamp.load(std::memory_order_relaxed) & format::stamp_version_mask;
+}
+
+}  // namespace
+
+void checked_values::check(const pool& in, const histories& past, link l) {
+  const record r = past.at(l);
   if (!r.value_intact()) {
-    const record entry = r.is_entry() ? r : record(in.at(link_offset(r.as_update().entry)));
-    const std::uint64_t word = r.header().stamp.load(std::memory_order_relaxed);  // relaxed: for the message only
     raise(errc::damaged, "{}: the value of key '{}' in version {} is damaged on media (record at byte {}, {} bytes)",
-          in.file().path().native(), entry.key(), word & format::stamp_version_mask, link_offset(l),
-          r.layout().value_size);
+          in.file().path().native(), key_of(past, r), version_of(r), link_offset(l), r.layout().value_size);
   }
   mark(l);
+}
+
+void checked_values::raise_lost(const pool& in, const histories& past, link l) {
+  const record r = past.at(l);
+  raise(errc::damaged,
+        "{}: what key '{}' held from version {} on is lost on media, until its next record; icecore verify names the "
+        "place",
+        in.file().path().native(), key_of(past, r), version_of(r));
 }
 
 }  // namespace icecore::detail

@@ -9,7 +9,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "history/record.hpp"
+#include "history/history.hpp"
 #include "pool/pool.hpp"
 
 namespace icecore::detail {
@@ -27,14 +27,17 @@ class checked_values {
     word_of(l).fetch_or(mask_of(l), std::memory_order_release);
   }
 
-  /// Returns if the record's large value is intact; errc::damaged with key, version and place if not.
-  void require_intact(const pool& in, record r, link l) {
+  /// Returns if the record's large value is intact; errc::damaged with key, version and place if it is not, or if the
+  /// record stands for lost ones.
+  void require_intact(const pool& in, const histories& past, link l) {
+    if (past.at(l).is_lost()) raise_lost(in, past, l);
     if ((word_of(l).load(std::memory_order_acquire) & mask_of(l)) != 0) return;  // acquire: see mark()
-    check(in, r, l);
+    check(in, past, l);
   }
 
  private:
-  void check(const pool& in, record r, link l);
+  void check(const pool& in, const histories& past, link l);
+  [[noreturn]] static void raise_lost(const pool& in, const histories& past, link l);
 
   [[nodiscard]] std::atomic<std::uint64_t>& word_of(link l) const noexcept {
     return bits_[link_offset(l) / format::large_value_size / 64];

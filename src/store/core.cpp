@@ -57,6 +57,7 @@ store_core::store_core(const std::filesystem::path& path, const options& opening
                              {.huge_pages = opening.huge_pages, .size_max_bytes = 2 * pool_->capacity()});
   writers_ = std::make_unique<writer_set>(*pool_);
   checked_ = std::make_unique<checked_values>(std::max(pool_->capacity(), pool_->size()));
+  accepts_damage_ = opening.accept_damage;
   recovery(*this, opening).run();
 }
 

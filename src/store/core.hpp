@@ -29,6 +29,7 @@
 #include "index/index.hpp"
 #include "pool/pool.hpp"
 #include "store/checked_values.hpp"
+#include "store/salvage.hpp"
 #include "store/tags.hpp"
 #include "store/writer.hpp"
 
@@ -66,6 +67,11 @@ class store_core {
   }
   version tag(const tag_options& label);
   void sync();
+  /// Closes all versions below `open` at once. Nobody else may write meanwhile.
+  void skip_to(version open) {
+    check_writable();
+    if (clock_->now() < open) clock_->advance_to(open);
+  }
   /// Closes the open version if anything was written in it; the newest closed version after that.
   version close_version();
 
@@ -100,7 +106,7 @@ class store_core {
   /// The value of a record found visible: checks a large value that nobody has read yet. errc::damaged names it.
   [[nodiscard]] std::string_view value_of(link l) const {
     const record r = histories_->at(l);
-    if (r.has_large_value()) checked_->require_intact(*pool_, r, l);
+    if (r.value_in_doubt()) checked_->require_intact(*pool_, *histories_, l);
     return r.value();
   }
   [[nodiscard]] std::string_view key_of(link entry) const noexcept { return histories_->at(entry).key(); }
@@ -114,6 +120,9 @@ class store_core {
   [[nodiscard]] pool& the_pool() const noexcept { return *pool_; }
   [[nodiscard]] bool read_only() const noexcept { return !pool_->shared(); }
   [[nodiscard]] statistics stats() const;
+  [[nodiscard]] bool accepts_damage() const noexcept { return accepts_damage_; }
+  /// Damage that was accepted at opening.
+  [[nodiscard]] const std::vector<finding>& findings() const noexcept { return findings_; }
   [[nodiscard]] verify_report verify(const progress_function& on_progress) const;
   /// errc::forked after a fork (the child shares the file's lock and would write beside its parent), errc::poisoned
   /// after a failed sync.
@@ -185,6 +194,9 @@ class store_core {
   std::uint64_t fork_generation_;
   double recovery_seconds_ = 0;
   bool recovered_from_crash_ = false;
+  std::vector<finding> findings_;           // damage that was accepted
+  std::unique_ptr<std::byte[]> stand_ins_;  // for what is lost: histories link into them
+  bool accepts_damage_ = false;
   bool is_closed_ = false;
   bool stores_never_wait_ = false;  // for the kernel to write a page back: so on memory and persistent memory
 

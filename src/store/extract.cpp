@@ -239,6 +239,11 @@ std::size_t snapshot::size(unsigned threads) const {
   std::vector<std::size_t> counts(parts.size(), 0);
   visit_parts(*core_, at_, parts, n, [&](std::size_t part, std::span<const link> records) {
     counts[part] += records.size();
+    if (core_->accepts_damage()) {  // whether a key with a lost record is present is not known
+      for (const link l : records) {
+        if (core_->past().at(l).is_lost()) static_cast<void>(core_->value_of(l));
+      }
+    }
     return true;
   });
   std::size_t sum = 0;

@@ -10,6 +10,7 @@
 #include "base/raise.hpp"
 #include "base/threads.hpp"
 #include "store/core.hpp"
+#include "store/salvage.hpp"
 #include "store/sorted_entries.hpp"
 
 namespace icecore::detail {
@@ -19,10 +20,14 @@ void recovery::run() {
   if (!core_.read_only()) name_writer();
   const unsigned threads = core_.pool_->size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening_.recovery_threads);
   survey found(*core_.pool_, {.threads = threads, .on_progress = opening_.on_progress});
-  refuse_damaged(found);
-  found.check_chains();
-  refuse_damaged(found);
-  set_heads(found);
+  if (opening_.accept_damage) {
+    accept_damaged(found);
+  } else {
+    refuse_damaged(found);
+    found.check_chains();
+    refuse_damaged(found);
+    set_heads(found);
+  }
   build_index(found);
   take_over(found);
   if (core_.read_only()) {
@@ -52,6 +57,16 @@ void recovery::refuse_damaged(const survey& found) const {
   raise(errc::damaged, "{}: damaged at byte {} ({}): {}{}; icecore verify lists everything",
         core_.pool_->file().path().native(), first.offset, first.structure, first.what,
         damages.size() > 1 ? fmt::format(" and {} more", damages.size() - 1) : "");
+}
+
+/// D3: a private mapping is made readable without what is lost.
+void recovery::accept_damaged(survey& found) const {
+  if (found.damages().empty()) found.check_chains();
+  salvage rest(*core_.pool_, found);
+  rest.mend_records();
+  set_heads(found);
+  core_.stand_ins_ = rest.mend_histories(*core_.histories_);
+  core_.findings_ = rest.findings();
 }
 
 /// Each entry's head becomes its deepest record that counts, its second version that of its record of depth 2. What is
@@ -143,6 +158,11 @@ version recovery::clock_after(const survey& found) const {
   const format::root root = core_.pool_->roots().read();
   if (root.state == format::root_state::clean) return root.clock;
   const version lived = core_.pool_->live().clock.load(std::memory_order_relaxed);
+  // of a store without a root the limit is not known, but how far it is moved
+  if (core_.pool_->root_lost()) {
+    const bool near = lived >= found.newest() && lived - found.newest() < 1024 * version_clock::step;
+    return (near ? lived : found.newest()) + 2 * version_clock::step;
+  }
   const bool sane = lived >= root.clock && lived >= found.newest() && lived < root.clock_limit;
   return found.same_boot() && sane ? lived : root.clock_limit;
 }

@@ -2,7 +2,7 @@
 // histories, a sort, and the index built bottom-up.
 //
 // Order, and what a crash inside recovery leaves:
-//   1. survey, certificate, chains: nothing is written; damage throws here.
+//   1. survey, certificate, chains: nothing is written; damage throws here, or is accepted by a reader (salvage.hpp).
 //   2. heads and the stamps of batched records are set: both are recomputed at every opening.
 //   3. what does not count is zeroed and synced: the old root says the same of what is left (so that what was dropped
 //      cannot come back: trap 6). Then a root that certifies everything there is, then the fills, synced.
@@ -26,6 +26,7 @@ class recovery {
  private:
   void name_writer() const;
   void refuse_damaged(const survey& found) const;
+  void accept_damaged(survey& found) const;
   void set_heads(const survey& found) const;
   void drop_uncounted(const survey& found) const;
   void build_index(const survey& found) const;

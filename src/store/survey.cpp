@@ -34,7 +34,10 @@ struct survey::reading {
   std::uint64_t fill;      // certified end
   std::uint64_t position;  // end of what counts so far
   std::uint64_t end;       // where to stop at the latest
+  bool certified_only;     // a segment without a header, where that may be what a crash left
+  bool end_unknown;        // header or fill is damaged: zeros need not be the end
   survey_part& into;
+  version last = 0;  // of the record before position
 };
 
 survey::survey(const pool& in, const survey_options& how)
@@ -64,35 +67,41 @@ survey::survey(const pool& in, const survey_options& how)
       }
     }
   });
+  drop_leftovers();
   if (how_.filled == nullptr) check_certificate();
 }
 
 // ---- Segments ----
 
 void survey::find_segments() {
-  segment_of_granule_.assign(pool_->size() / format::granule_size + 1, 0);
   if (how_.filled != nullptr) {
     segments_ = *how_.filled;
     std::ranges::sort(segments_, {}, [](const auto& p) { return p.in.offset; });
   } else {
-    const std::uint64_t end = root_.state == format::root_state::clean ? root_.used_end : pool_->size();
-    for (std::uint64_t at = format::first_segment_offset; at + format::granule_size <= end;) {
-      if (pool_->valid_header(at)) {
+    const std::uint64_t size = pool_->size();
+    const std::uint64_t end = root_.state == format::root_state::clean ? std::min(root_.used_end, size) : size;
+    const auto is_segment = [&](std::uint64_t at) {
+      return at + format::granule_size <= end && pool_->valid_header(at);
+    };
+    for (std::uint64_t at = format::first_segment_offset; at < end;) {
+      if (is_segment(at)) {
         const segment s = pool_->segment_at(at);
         segments_.push_back({s, s.first_record()});
         at = s.end();
         continue;
       }
-      const std::byte* bytes = pool_->at(at);
-      const std::uint64_t header = sizeof(format::segment_header);
-      const bool empty = all_zero(bytes + header, format::granule_size - header);
-      if (ordered_ && !(empty && root_.state == format::root_state::open) && !all_zero(bytes, format::granule_size)) {
-        report(parts_.front(), at, "segment", "the segment header is damaged; its records cannot be told apart");
-      }
-      holes_.push_back({at, format::granule_size, 0});
-      at += format::granule_size;
+      std::uint64_t next = at + format::granule_size;
+      while (next < end && !is_segment(next)) next += format::granule_size;
+      find_headerless(at, std::min(next, end));
+      at = next;
     }
   }
+  map_granules();
+}
+
+void survey::map_granules() {
+  segment_of_granule_.assign(pool_->size() / format::granule_size + 1, 0);
+  used_end_ = format::first_segment_offset;
   for (std::size_t i = 0; i < segments_.size(); ++i) {
     const segment& s = segments_[i].in;
     used_end_ = std::max(used_end_, s.end());
@@ -100,6 +109,65 @@ void survey::find_segments() {
       segment_of_granule_[g / format::granule_size] = static_cast<std::uint32_t>(i + 1);
     }
   }
+}
+
+/// Granules without a valid header: free space, or a segment whose header is damaged. All that lies there is taken for
+/// one segment, as long as the generation of its first intact record lets records be read.
+void survey::find_headerless(std::uint64_t from, std::uint64_t end) {
+  constexpr std::uint64_t header = sizeof(format::segment_header);
+  for (std::uint64_t at = from; at < end; at += format::granule_size) {
+    const std::uint64_t size = std::min(format::granule_size, end - at);
+    const std::byte* bytes = pool_->at(at);
+    const bool only_header = size > header && all_zero(bytes + header, size - header);
+    // the header of a segment that a crash kept from being used
+    const bool unused = only_header && root_.state == format::root_state::open;
+    if (!unused && !all_zero(bytes, size)) {
+      if (const auto generation = generation_in(at, end)) {
+        const segment s{at, end - at, *generation};
+        segments_.push_back({s, s.first_record()});
+        headerless_.push_back(at);
+        return;
+      }
+      if (ordered_) {
+        parts_.front().lost.push_back(
+            {at, at + size, at, "the segment's header is damaged and no record in it is intact"});
+      }
+    }
+    holes_.push_back({at, size, 0});
+  }
+}
+
+/// The generation that makes a record at or behind `from` intact. A wrong one does not: it seeds the checksum.
+std::optional<std::uint32_t> survey::generation_in(std::uint64_t from, std::uint64_t end) const noexcept {
+  constexpr std::uint32_t generations_tried = 64;  // a segment's space is given out again only after crashes
+  const std::uint32_t named = pool_->header_of(from).generation;
+  for (std::uint64_t at = from + sizeof(format::segment_header); at + sizeof(format::record_header) <= end; at += 8) {
+    const record r(pool_->at(at));
+    if (!r.layout().plausible() || r.layout().size() > end - at) continue;
+    if (r.intact(pool_->codec().record_seed(named, at))) return named;
+    for (std::uint32_t g = 1; g <= generations_tried; ++g) {
+      if (r.intact(pool_->codec().record_seed(g, at))) return g;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Where a crash may have left records without their segment's header, those in which nothing counts are free space;
+/// of all others the header is damaged.
+void survey::drop_leftovers() {
+  if (headerless_.empty()) return;
+  std::erase_if(segments_, [&](const partial_segments::place& p) {
+    if (!std::ranges::binary_search(headerless_, p.in.offset)) return false;
+    if (ordered_ || p.position != p.in.first_record()) {
+      report(parts_.front(), p.in.offset, "segment", "the segment's header is damaged");
+      return false;
+    }
+    for (std::uint64_t at = p.in.offset; at < p.in.end(); at += format::granule_size) {
+      holes_.push_back({at, std::min(format::granule_size, p.in.end() - at), 0});
+    }
+    return true;
+  });
+  map_granules();
 }
 
 const partial_segments::place* survey::place_containing(std::uint64_t offset) const noexcept {
@@ -111,13 +179,15 @@ const partial_segments::place* survey::place_containing(std::uint64_t offset) co
 void survey::read_segment(std::size_t index, survey_part& into) {
   partial_segments::place& place = segments_[index];
   const segment s = place.in;
-  reading r{s, s.first_record(), s.first_record(), s.end(), into};
+  const bool headerless = std::ranges::binary_search(headerless_, s.offset);
+  reading r{s, s.first_record(), s.first_record(), s.end(), headerless && !ordered_, headerless, into};
   if (how_.filled != nullptr) {
     r.fill = r.end = place.position;
   } else if (const auto fill = pool_->fill_of(s)) {
     r.fill = *fill;
   } else {
-    report(into, s.offset, "segment", "the fill word in the segment's header is damaged");
+    if (!headerless) report(into, s.offset, "segment", "the fill word in the segment's header is damaged");
+    r.end_unknown = true;
   }
   while (read_record(r)) {
   }
@@ -135,8 +205,6 @@ bool survey::whole_record(const segment& s, std::uint64_t offset) const noexcept
          r.intact(pool_->codec().record_seed(s.generation, offset));
 }
 
-/// The version of the intact record at `offset`; 0 if it has not happened (unstamped, or of a batch that never was);
-/// empty if its stamp is damaged.
 std::optional<version> survey::version_of(std::uint64_t offset) const noexcept {
   const record r(pool_->at(offset));
   const std::uint64_t own = load_stamp(r);
@@ -157,14 +225,18 @@ std::optional<version> survey::version_of(std::uint64_t offset) const noexcept {
   return v;
 }
 
+/// Whether a record of version `v` at `start` counts.
+bool survey::counts(const reading& r, std::uint64_t start, version v) const noexcept {
+  if (v == 0) return false;
+  return start < r.fill || v <= root_.durable_version || (keep_all_ && !r.certified_only);
+}
+
 /// The next place at or behind `from` where a record lies that counts; empty if none does.
-std::optional<std::uint64_t> survey::next_counted(const segment& s, std::uint64_t from,
-                                                  std::uint64_t fill) const noexcept {
-  const std::uint64_t end = keep_all_ ? s.end() : fill;
-  for (std::uint64_t at = from; at + sizeof(format::record_header) <= end; at += 8) {
-    if (!whole_record(s, at)) continue;
+std::optional<std::uint64_t> survey::next_counted(const reading& r, std::uint64_t from) const noexcept {
+  for (std::uint64_t at = from; at + sizeof(format::record_header) <= r.end; at += 8) {
+    if (!whole_record(r.in, at)) continue;
     const auto v = version_of(at);
-    if (v && *v != 0) return at;
+    if (v && counts(r, at, *v)) return at;
   }
   return std::nullopt;
 }
@@ -175,62 +247,82 @@ bool survey::read_record(reading& r) {
   while (start < r.end && start - r.position <= format::record_padding_max && word_at(pool_->at(start)) == 0)
     start += 8;
   const bool nothing = start >= r.end || start - r.position > format::record_padding_max;
-  std::string wrong;
-  std::optional<version> v;
   if (nothing) {
-    if (r.position >= r.fill) return false;
-    wrong = "records are missing here: zeros where the segment says it is filled";
-    start = r.position;
-  } else if (!whole_record(r.in, start) || record(pool_->at(start)).layout().place(r.position) != start) {
-    wrong = "bytes that fail the record's checksum";
-  } else if (v = version_of(start); !v) {
-    wrong = "the record's stamp is damaged";
-  } else if (*v == 0 && start < r.fill) {
-    wrong = "a certified record is not stamped";
+    if (r.position < r.fill) {
+      return pass_damage(
+          r, {r.position, 0, r.position, "records are missing here: zeros where the segment says it is filled"});
+    }
+    const auto next = r.end_unknown ? next_counted(r, r.position) : std::nullopt;
+    if (!next) return false;
+    r.position = *next;
+    return true;
   }
-  if (wrong.empty()) {
+  if (!whole_record(r.in, start))
+    return pass_damage(r, {r.position, 0, start, "bytes that fail the record's checksum"});
+  const record rec(pool_->at(start));
+  const record_layout layout = rec.layout();
+  const auto v = version_of(start);
+  if (layout.place(r.position) != start && v && counts(r, start, *v)) {
+    return pass_damage(r, {r.position, start, r.position, "a record is missing here: zeros in its place"});
+  }
+  if (!v || *v == 0) {  // behind one that never happened nothing counts (W2)
+    const char* what = v ? "the record is not stamped" : "the record's stamp is damaged";
+    return pass_damage(r, {start, start + layout.size(), start, what, true});
+  }
+  if (!counts(r, start, *v)) return false;  // an interrupted write, or beyond the durable point
+  // a tag's note is read at opening, other values later
+  const bool check_now = start >= r.fill || how_.large_values || layout.kind == record_kind::tag;
+  if ((layout.flags & format::flag_large_value) != 0 && check_now) {
     const bool certified = start < r.fill || *v <= root_.durable_version;
-    if (*v == 0 || !(certified || keep_all_)) return false;  // an interrupted write, or beyond the durable point
-    const record rec(pool_->at(start));
-    const record_layout layout = rec.layout();
-    // a tag's note is read at opening, other values later
-    const bool check_now = start >= r.fill || how_.large_values || layout.kind == record_kind::tag;
-    if ((layout.flags & format::flag_large_value) != 0 && check_now) {
-      if (rec.value_intact()) {
-        r.into.checked_values.push_back(make_link(0, start));
-      } else if (start >= r.fill && !certified && !next_counted(r.in, start + layout.size(), r.fill)) {
-        return false;  // an interrupted write of a large value
-      } else {
-        report(r.into, start, rec.is_entry() ? "entry" : "record", "the value fails its checksum");
-      }
+    if (rec.value_intact()) {
+      r.into.checked_values.push_back(make_link(0, start));
+    } else if (!certified && !next_counted(r, start + layout.size())) {
+      return false;  // an interrupted write of a large value
+    } else {
+      report(r.into, start, rec.is_entry() ? "entry" : "record", "the value fails its checksum");
     }
-    switch (layout.kind) {
-      case record_kind::entry:
-        r.into.entries.push_back(make_link(0, start));
-        break;
-      case record_kind::insert:
-      case record_kind::remove:
-        r.into.updates.push_back(make_link(0, start));
-        break;
-      case record_kind::tag:
-        r.into.tags.push_back(make_link(0, start));
-        break;
-      default:
-        break;
-    }
-    const std::uint64_t digest = record_digest(start, rec.header().crc, *v);
-    r.into.totals.add(layout, rec.is_removal(), digest);
-    if (certified) r.into.certified.add(layout, rec.is_removal(), digest);
-    r.into.newest = std::max(r.into.newest, *v);
-    r.position = start + layout.size();
-    return r.position < r.end;
   }
-  const auto next = next_counted(r.in, start + 8, r.fill);
-  if (start >= r.fill && !next) return false;  // an interrupted write
-  report(r.into, start, "record", wrong);
-  if (!next) return false;
-  r.position = *next;
-  return true;
+  take(r, start, *v);
+  return r.position < r.end;
+}
+
+void survey::take(reading& r, std::uint64_t start, version v) const {
+  const record rec(pool_->at(start));
+  const record_layout layout = rec.layout();
+  switch (layout.kind) {
+    case record_kind::entry:
+      r.into.entries.push_back(make_link(0, start));
+      break;
+    case record_kind::insert:
+    case record_kind::remove:
+      r.into.updates.push_back(make_link(0, start));
+      break;
+    case record_kind::tag:
+      r.into.tags.push_back(make_link(0, start));
+      break;
+    default:
+      break;
+  }
+  const std::uint64_t digest = record_digest(start, rec.header().crc, v);
+  r.into.totals.add(layout, rec.is_removal(), digest);
+  if (start < r.fill || v <= root_.durable_version) r.into.certified.add(layout, rec.is_removal(), digest);
+  r.into.newest = std::max(r.into.newest, v);
+  r.last = v;
+  r.position = start + layout.size();
+}
+
+/// Notes what cannot be read at range.from, up to range.to if that is known, and goes on behind it; false, and nothing
+/// noted, if it is where an interrupted write left the segment.
+bool survey::pass_damage(reading& r, lost_range range) const {
+  const auto next = next_counted(r, range.to != 0 ? range.to : range.record + 8);
+  if (range.from >= r.fill && !next) return false;
+  range.least = r.last;
+  if (next) range.greatest = version_of(*next).value_or(version_max);
+  const std::uint64_t end = range.to != 0 ? range.to : next.value_or(std::max(r.fill, range.record + 8));
+  range.to = end;
+  r.into.lost.push_back(std::move(range));
+  r.position = end;
+  return r.position < r.end;
 }
 
 void survey::report(survey_part& into, std::uint64_t offset, const char* structure, std::string what) const {
@@ -249,9 +341,12 @@ void survey::report(survey_part& into, std::uint64_t offset, const char* structu
 }
 
 void survey::check_certificate() {
+  if (pool_->root_lost()) return;
   record_totals certified;
   for (const auto& p : parts_) certified.add(p.certified);
   if (root_.state == format::root_state::clean) certified = totals();
+  missing_records_ = static_cast<std::int64_t>(root_.certified_records - certified.records);
+  check_end();
   if (certified.records == root_.certified_records && certified.digest == root_.certified_sum) return;
   if (!damages().empty()) return;  // that explains it
   report(parts_.front(), 0, "file",
@@ -260,7 +355,25 @@ void survey::check_certificate() {
                                                                     root_.certified_records, certified.records));
 }
 
+/// A file that was cut short. A clean close cuts it too, of which an older root does not know.
+void survey::check_end() {
+  if (pool_->size() >= root_.file_size) return;
+  std::uint64_t from = pool_->size();
+  if (!segments_.empty() && segments_.back().in.end() == from) from = segments_.back().position;
+  const bool closed = root_.state == format::root_state::clean || !pool_->damages().empty();
+  lost_range end{
+      from, root_.file_size, from,
+      fmt::format("the file is {} bytes long but was {}: its end is missing", pool_->file().size(), root_.file_size)};
+  end.maybe_empty = missing_records_ == 0 && closed;
+  parts_.front().lost.push_back(std::move(end));
+}
+
 // ---- Chains ----
+
+bool survey::is_whole_record(link l) const noexcept {
+  const auto* place = place_containing(link_offset(l));
+  return link_pool(l) == 0 && place != nullptr && whole_record(place->in, link_offset(l));
+}
 
 bool survey::is_counted_record(link l) const noexcept {
   const std::uint64_t offset = link_offset(l);
@@ -314,7 +427,12 @@ void survey::check_chain(link update, survey_part& into) const {
 
 std::vector<damage> survey::damages() const {
   std::vector<damage> all;
-  for (const auto& p : parts_) all.insert(all.end(), p.damages.begin(), p.damages.end());
+  for (const auto& p : parts_) {
+    all.insert(all.end(), p.damages.begin(), p.damages.end());
+    for (const auto& range : p.lost) {
+      all.push_back({range.record, "record", range.what, std::nullopt, std::nullopt});
+    }
+  }
   std::ranges::sort(all, {}, &damage::offset);
   return all;
 }

@@ -13,7 +13,8 @@
 //   - else (a power cut under tag durability or none): nothing counts, the store goes back to its durable point.
 // In each segment what counts is a prefix (W2): the survey reads on until zeros, an unstamped record, one that does not
 // count, or bytes that are no record. Such bytes are an interrupted write if nothing counted lies behind them, damage
-// otherwise.
+// otherwise. Behind damage it reads on at the next record that counts, and in a segment whose header is damaged with
+// the generation that fits its records: so it finds all that is intact, from which salvage.hpp tells what was lost.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +38,18 @@ struct survey_options {
   progress_function on_progress;
 };
 
+/// Bytes in which records that count lie and cannot be read, or only without their version.
+struct lost_range {
+  std::uint64_t from;
+  std::uint64_t to;                ///< 0 while it is not known
+  std::uint64_t record;            ///< where the first record seems to begin; from there, or behind zeros
+  std::string what;                ///< is wrong, in words
+  bool versionless = false;        ///< a single record, intact but for its stamp
+  bool maybe_empty = false;        ///< nothing tells that anything was there
+  version least = 0;               ///< W2: no version in it is smaller,
+  version greatest = version_max;  ///< or greater
+};
+
 /// What one thread found.
 struct survey_part {
   std::vector<link> entries;
@@ -44,6 +57,7 @@ struct survey_part {
   std::vector<link> tags;
   std::vector<link> checked_values;  ///< large values that were checked
   std::vector<damage> damages;
+  std::vector<lost_range> lost;
   record_totals totals;  ///< of all that counts
   record_totals certified;
   version newest = 0;       ///< the greatest stamp
@@ -55,6 +69,8 @@ class survey {
   survey(const pool& in, const survey_options& how);
 
   [[nodiscard]] const std::vector<survey_part>& parts() const noexcept { return parts_; }
+  /// For salvage, which adds records whose version it can tell and takes those out that belong to nothing.
+  [[nodiscard]] std::vector<survey_part>& parts() noexcept { return parts_; }
   /// Each segment with the end of what counts in it.
   [[nodiscard]] const std::vector<partial_segments::place>& segments() const noexcept { return segments_; }
   /// Granules that belong to no segment; may hold rests of an interrupted session.
@@ -63,6 +79,8 @@ class survey {
   [[nodiscard]] std::vector<damage> damages() const;
   [[nodiscard]] record_totals totals() const;
   [[nodiscard]] version newest() const;
+  /// Records that the root certifies and that are not there. Negative: there are more than it certifies.
+  [[nodiscard]] std::int64_t missing_records() const noexcept { return missing_records_; }
   /// The last writer died with the store open.
   [[nodiscard]] bool crashed() const noexcept {
     return root_.state == format::root_state::open && how_.filled == nullptr;
@@ -73,6 +91,11 @@ class survey {
   /// Whether a record that counts starts at `l` (its checksum is computed: links read from media are not to be
   /// trusted).
   [[nodiscard]] bool is_counted_record(link l) const noexcept;
+  /// Whether a record with a right checksum starts at `l`, whether it counts or not.
+  [[nodiscard]] bool is_whole_record(link l) const noexcept;
+  /// The version of the whole record at `offset`; 0 if it has not happened (unstamped, or of a batch that never was);
+  /// empty if its stamp is damaged.
+  [[nodiscard]] std::optional<version> version_of(std::uint64_t offset) const noexcept;
 
   /// Checks that each update's older record is there and fits; appends what is wrong to the parts' damages.
   void check_chains();
@@ -81,14 +104,20 @@ class survey {
   struct reading;  // one segment being read
 
   void find_segments();
+  void find_headerless(std::uint64_t from, std::uint64_t end);
+  void drop_leftovers();
+  [[nodiscard]] std::optional<std::uint32_t> generation_in(std::uint64_t from, std::uint64_t end) const noexcept;
+  void map_granules();
   void read_segment(std::size_t index, survey_part& into);
   bool read_record(reading& r);
-  [[nodiscard]] std::optional<version> version_of(std::uint64_t offset) const noexcept;
-  [[nodiscard]] std::optional<std::uint64_t> next_counted(const segment& s, std::uint64_t from,
-                                                          std::uint64_t fill) const noexcept;
+  bool pass_damage(reading& r, lost_range range) const;
+  void take(reading& r, std::uint64_t start, version v) const;
+  [[nodiscard]] bool counts(const reading& r, std::uint64_t start, version v) const noexcept;
+  [[nodiscard]] std::optional<std::uint64_t> next_counted(const reading& r, std::uint64_t from) const noexcept;
   [[nodiscard]] bool whole_record(const segment& s, std::uint64_t offset) const noexcept;
   [[nodiscard]] const partial_segments::place* place_containing(std::uint64_t offset) const noexcept;
   void check_certificate();
+  void check_end();
   void check_chain(link update, survey_part& into) const;
   void report(survey_part& into, std::uint64_t offset, const char* structure, std::string what) const;
 
@@ -99,9 +128,11 @@ class survey {
   bool keep_all_ = false;
   bool ordered_ = false;  // a segment's header is on media before its records (P3)
   std::vector<partial_segments::place> segments_;
+  std::vector<std::uint64_t> headerless_;          // offsets of those whose header is damaged
   std::vector<std::uint32_t> segment_of_granule_;  // index into segments_ + 1
   std::vector<segment> holes_;
   std::uint64_t used_end_ = format::first_segment_offset;
+  std::int64_t missing_records_ = 0;
   std::vector<survey_part> parts_;
 };
 

@@ -1,14 +1,18 @@
-#include "base/bytes.hpp"
+#include <algorithm>
+#include <utility>
+
 #include "base/threads.hpp"
 #include "store/core.hpp"
+#include "store/salvage.hpp"
 #include "store/survey.hpp"
 
 namespace icecore {
 namespace {
 
-verify_report report_of(const detail::survey& found) {
+verify_report report_of(const pool& in, detail::survey& found) {
+  // links matter where every checksum is right: of what is damaged salvage tells more
+  if (found.damages().empty()) found.check_chains();
   verify_report report;
-  report.damages = found.damages();
   report.segments = found.segments().size();
   const record_totals totals = found.totals();
   report.entries = totals.keys;
@@ -17,32 +21,22 @@ verify_report report_of(const detail::survey& found) {
     report.tags += part.tags.size();
     report.bytes += part.bytes;
   }
+  report.damages = detail::salvage(in, found).damages();
   return report;
-}
-
-/// A root page that is neither valid nor empty. The other one serves, but a disk that spoils pages is worth knowing.
-void check_root_pages(const std::byte* base, verify_report& report) {
-  for (const std::uint64_t offset : {format::root_a_offset, format::root_b_offset}) {
-    const auto* page = base + offset;
-    if (all_zero(page, format::page_size)) continue;
-    if (const auto defect = root_defect(*reinterpret_cast<const format::root*>(page))) {
-      report.damages.push_back({offset, "root", *defect, std::nullopt, std::nullopt});
-    }
-  }
 }
 
 }  // namespace
 
 verify_report detail::store_core::verify(const progress_function& on_progress) const {
   check_usable();
+  if (accepts_damage_) return verify_file(pool_->file().path(), on_progress);  // the mapping is mended, the file not
   std::vector<partial_segments::place> filled;
   {
     const writer_set::gate stopped(*writers_);
     writers_->for_each_place([&](const partial_segments::place& p) { filled.push_back(p); });
   }
   survey found(*pool_, {.threads = core_count(), .large_values = true, .filled = &filled, .on_progress = on_progress});
-  found.check_chains();
-  verify_report report = report_of(found);
+  verify_report report = report_of(*pool_, found);
   for (const auto& part : found.parts()) {
     for (const link entry : part.entries) {
       const std::string_view key = key_of(entry);
@@ -62,24 +56,19 @@ verify_report verify_file(const std::filesystem::path& path, const progress_func
   reading.access = access::read_only;
   reading.creation = creation::open_existing;
   reading.accept_copy = true;
+  reading.accept_damage = true;
   try {
     pool p(path, reading);
     detail::survey found(p, {.threads = core_count(), .large_values = true, .on_progress = on_progress});
-    found.check_chains();
-    verify_report report = report_of(found);
-    check_root_pages(p.base(), report);
+    verify_report report = report_of(p, found);
+    for (auto& d : p.damages()) report.damages.push_back(std::move(d));
+    std::ranges::stable_sort(report.damages, {}, &damage::offset);
     return report;
   } catch (const error& e) {
+    if (e.code() != errc::damaged) throw;
     verify_report report;
-    if (e.code() == errc::damaged) {
-      report.damages.push_back({0, "root", e.message(), std::nullopt, std::nullopt});
-      return report;
-    }
-    if (e.code() == errc::truncated) {
-      report.damages.push_back({0, "file", e.message(), std::nullopt, std::nullopt});
-      return report;
-    }
-    throw;
+    report.damages.push_back({0, "root", e.message(), std::nullopt, std::nullopt});
+    return report;
   }
 }
 

@@ -260,5 +260,27 @@ void verify_finds_damage_and_names_it(void) {
   icecore_verify_report_free(report);
   icecore_verify_report_free(NULL);
   FAILS(ICECORE_DAMAGED, icecore_open(path, NULL, &store));
+
+  icecore_options options;
+  icecore_options_init(&options, sizeof options);
+  options.access = ICECORE_ACCESS_READ_ONLY;
+  options.accept_damage = 1;
+  OK(icecore_open(path, &options, &store));
+  OK(icecore_close(store));
+  char damaged[4096]; /* the next fresh path takes this one's place */
+  snprintf(damaged, sizeof damaged, "%s", path);
+  const char* repaired = fresh_path("repaired.ice");
+  icecore_repair_report* mended;
+  OK(icecore_repair(damaged, repaired, count_progress, &calls, &mended));
+  CHECK(mended->loss_count == 1 && mended->keys == 99 && mended->records == 99 && mended->tags == 0);
+  CHECK(mended->losses[0].offset <= place && strlen(mended->losses[0].what) > 0 && mended->losses[0].key.data == NULL);
+  CHECK(mended->mended_count == 0 && mended->unknown_count == 0 && mended->clock == 1);
+  icecore_repair_report_free(mended);
+  icecore_repair_report_free(NULL);
+  FAILS(ICECORE_STORE_EXISTS, icecore_repair(damaged, repaired, NULL, NULL, &mended));
+  CHECK(mended == NULL);
+  OK(icecore_verify_file(repaired, NULL, NULL, &report));
+  CHECK(report->damage_count == 0 && report->records == 99);
+  icecore_verify_report_free(report);
   FAILS(ICECORE_NO_SUCH_STORE, icecore_verify_file(fresh_path("nothing.ice"), NULL, NULL, &report));
 }

@@ -167,6 +167,36 @@ def test_a_damaged_file_is_an_error_or_a_report_never_a_wrong_answer(path):
     fails(icecore.DamagedError, 6, lambda: open_store(path), OSError)
 
 
+def test_a_damaged_file_is_read_and_repaired_without_what_is_lost(path, tmp_path):
+    with open_store(path) as store:
+        for i in range(100):
+            store[b"key %03d" % i] = b"value %03d" % i
+        store.tag()
+        store[b"key 050"] = b"changed 050"
+        store.tag()
+    content = bytearray(path.read_bytes())
+    content[content.index(b"changed 050")] ^= 1
+    path.write_bytes(content)
+    with open_store(path, "r", accept_damage=True) as store:
+        fails(icecore.DamagedError, 6, lambda: store[b"key 050"], OSError)
+        assert store.at(1)[b"key 050"] == b"value 050"
+        assert store[b"key 049"] == b"value 049"
+    fails(icecore.InvalidArgumentError, 1, lambda: open_store(path, accept_damage=True), ValueError)
+    repaired = tmp_path / "repaired.ice"
+    report = icecore.repair(path, repaired)
+    assert not report
+    assert not report.complete
+    assert [(d.key, d.version) for d in report.losses] == [(b"key 050", 2)]
+    assert report.unknown == [icecore.UnknownVersions(b"key 050", 2, 3)]
+    assert (report.keys, report.records, report.mended) == (100, 100, [])
+    with open_store(repaired) as store:
+        assert b"key 050" not in store
+        assert store.at(1)[b"key 050"] == b"value 050"
+        assert len(store) == 99
+    fails(icecore.StoreExistsError, 21, lambda: icecore.repair(path, repaired), OSError)
+    assert icecore.repair(repaired, tmp_path / "again.ice")
+
+
 def test_a_copy_made_under_a_living_writer_is_refused_unless_accepted(store, path):
     store[b"k"] = b"v"
     store.sync()

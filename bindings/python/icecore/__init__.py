@@ -42,10 +42,19 @@ from .errors import (
     VersionNotClosedError,
 )
 from .history import Diff, History
-from .information import Damage, DurabilityInfo, Statistics, Tag, Tags, VerifyReport
+from .information import (
+    Damage,
+    DurabilityInfo,
+    RepairReport,
+    Statistics,
+    Tag,
+    Tags,
+    UnknownVersions,
+    VerifyReport,
+)
 from .mapping import ItemsView, KeysView, ValuesView
 from .snapshot import Snapshot
-from .store import Store, open, verify_file
+from .store import Store, open, repair, verify_file
 
 __version__: str = _library_version()
 
@@ -79,6 +88,7 @@ __all__ = [
     "PermissionDeniedError",
     "PoisonedError",
     "ReadOnlyError",
+    "RepairReport",
     "Snapshot",
     "Statistics",
     "StorageError",
@@ -89,11 +99,13 @@ __all__ = [
     "Tags",
     "TruncatedError",
     "UnknownTagError",
+    "UnknownVersions",
     "UnsupportedFormatError",
     "ValueTooLargeError",
     "ValuesView",
     "VerifyReport",
     "VersionNotClosedError",
     "open",
+    "repair",
     "verify_file",
 ]

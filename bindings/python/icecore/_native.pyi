@@ -16,6 +16,7 @@ _TagTuple = tuple[int, int, str, str]
 
 def library_version() -> str: ...
 def verify_file_dict(path: bytes, on_progress: _Progress | None) -> dict[str, Any]: ...
+def repair_dict(damaged: bytes, repaired: bytes, on_progress: _Progress | None) -> dict[str, Any]: ...
 
 class ValueView:
     """A value in the pool, which it keeps mapped."""
@@ -54,6 +55,7 @@ class Store:
         durability: int,
         emulate_durability: bool,
         accept_copy: bool,
+        accept_damage: bool,
         huge_pages: bool,
         index: int,
         recovery_threads: int,

@@ -111,6 +111,41 @@ class Damage:
 
 
 @dataclass(frozen=True)
+class UnknownVersions:
+    """Versions of a key of which repair cannot tell what it held; in the new store the key is not there in them."""
+
+    key: bytes
+    first: int
+    last: int  #: the open version, if nothing newer of the key is left
+
+
+@dataclass(frozen=True)
+class RepairReport:
+    """What repair took over and what is lost; true if nothing is."""
+
+    losses: list[Damage]
+    mended: list[Damage]  #: damage that cost nothing
+    unknown: list[UnknownVersions]
+    keys: int  #: of the new store
+    records: int
+    tags: int
+    clock: int  #: the open version of both stores
+
+    @classmethod
+    def _of(cls, told: dict[str, Any]) -> RepairReport:
+        places = {name: [Damage(*found) for found in told[name]] for name in ("losses", "mended")}
+        return cls(**told | places | {"unknown": [UnknownVersions(*found) for found in told["unknown"]]})
+
+    @property
+    def complete(self) -> bool:
+        """The new store holds all that the old one did."""
+        return not self.losses
+
+    def __bool__(self) -> bool:
+        return self.complete
+
+
+@dataclass(frozen=True)
 class VerifyReport:
     """What verify looked at and found; true if all is well."""
 

@@ -16,7 +16,17 @@ from . import _native, arrays, columns
 from .batch import Batch
 from .errors import InvalidArgumentError, LockedError, UnknownTagError
 from .history import Diff, History
-from .information import DURABILITY_MODES, INDEXES, DurabilityInfo, Statistics, Tag, Tags, VerifyReport, nanoseconds
+from .information import (
+    DURABILITY_MODES,
+    INDEXES,
+    DurabilityInfo,
+    RepairReport,
+    Statistics,
+    Tag,
+    Tags,
+    VerifyReport,
+    nanoseconds,
+)
 from .mapping import OrderedMapping
 from .snapshot import Snapshot
 
@@ -61,6 +71,7 @@ class Store(_native.Store, _Base):
         durability: str = "best_available",
         emulate_durability: bool = False,
         accept_copy: bool = False,
+        accept_damage: bool = False,
         huge_pages: bool = True,
         index: str = "btree",
         recovery_threads: int = 0,
@@ -79,6 +90,7 @@ class Store(_native.Store, _Base):
                 DURABILITY_MODES.index(durability),
                 emulate_durability,
                 accept_copy,
+                accept_damage,
                 huge_pages,
                 INDEXES.index(index),
                 columns.thread_count(recovery_threads),
@@ -293,6 +305,7 @@ def open(  # icecore.open is what people expect
     durability: str = "best_available",
     emulate_durability: bool = False,
     accept_copy: bool = False,
+    accept_damage: bool = False,
     huge_pages: bool = True,
     index: str = "btree",
     recovery_threads: int = 0,
@@ -312,8 +325,10 @@ def open(  # icecore.open is what people expect
     ``index``: of a new store: ``'btree'``, or ``'skip_list'``, which is slower and in which no write ever waits for
     another.
 
-    ``accept_copy`` opens a copy of a file whose writer had not closed it. ``recovery_threads``: 0 for all cores.
-    ``on_progress(what, done, total, unit)`` is told of a long opening.
+    ``accept_copy`` opens a copy of a file whose writer had not closed it. ``accept_damage`` (with ``'r'``) opens a
+    damaged one: reads of what is lost raise ``DamagedError`` wherever it can be told whose it was.
+
+    ``recovery_threads``: 0 for all cores. ``on_progress(what, done, total, unit)`` is told of a long opening.
     """
     return Store(
         path,
@@ -321,6 +336,7 @@ def open(  # icecore.open is what people expect
         durability=durability,
         emulate_durability=emulate_durability,
         accept_copy=accept_copy,
+        accept_damage=accept_damage,
         huge_pages=huge_pages,
         index=index,
         recovery_threads=recovery_threads,
@@ -331,6 +347,15 @@ def open(  # icecore.open is what people expect
 def verify_file(path: Path, on_progress: Progress | None = None) -> VerifyReport:
     """Checks a store's file that may be too damaged to open; changes nothing."""
     return VerifyReport._of(_native.verify_file_dict(_path_bytes(path), on_progress))
+
+
+def repair(damaged: Path, repaired: Path, on_progress: Progress | None = None) -> RepairReport:
+    """Writes all that is intact of the store's file ``damaged``, which is not changed, to a new store ``repaired``.
+
+    What a lost record showed is not there in the new store, never an older value in its place; the report tells which
+    versions of which keys that are. ``StoreExistsError`` if something is at ``repaired``.
+    """
+    return RepairReport._of(_native.repair_dict(_path_bytes(damaged), _path_bytes(repaired), on_progress))
 
 
 def _mode(mode: str) -> tuple[int, int]:

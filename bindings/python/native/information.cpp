@@ -53,15 +53,35 @@ nb::dict dict_of(const statistics& s) {
   return d;
 }
 
-nb::dict dict_of(const verify_report& report) {
-  nb::list damages;
-  for (const damage& found : report.damages) {
+nb::list list_of(const std::vector<damage>& damages) {
+  nb::list list;
+  for (const damage& found : damages) {
     const nb::object key = found.key ? nb::object(nb::bytes(found.key->data(), found.key->size())) : nb::none();
     const nb::object version = found.version ? nb::cast(*found.version) : nb::none();
-    damages.append(nb::make_tuple(found.offset, found.structure, new_text(found.what), key, version));
+    list.append(nb::make_tuple(found.offset, found.structure, new_text(found.what), key, version));
+  }
+  return list;
+}
+
+nb::dict dict_of(const repair_report& report) {
+  nb::list unknown;
+  for (const unknown_versions& u : report.unknown) {
+    unknown.append(nb::make_tuple(nb::bytes(u.key.data(), u.key.size()), u.first, u.last));
   }
   nb::dict d;
-  d["damages"] = damages;
+  d["losses"] = list_of(report.losses);
+  d["mended"] = list_of(report.mended);
+  d["unknown"] = unknown;
+  d["keys"] = report.keys;
+  d["records"] = report.records;
+  d["tags"] = report.tags;
+  d["clock"] = report.clock;
+  return d;
+}
+
+nb::dict dict_of(const verify_report& report) {
+  nb::dict d;
+  d["damages"] = list_of(report.damages);
   d["segments"] = report.segments;
   d["entries"] = report.entries;
   d["records"] = report.records;
@@ -91,6 +111,20 @@ nb::dict verify_path(const nb::bytes& path, nb::handle on_progress) {
   {
     const nb::gil_scoped_release released;
     report = verify_file(file, function);
+  }
+  progress.finish();
+  return dict_of(report);
+}
+
+nb::dict repair_path(const nb::bytes& damaged, const nb::bytes& repaired, nb::handle on_progress) {
+  progress_adapter progress(on_progress);
+  const repair_options how{.from = std::string(damaged.c_str(), damaged.size()),
+                           .to = std::string(repaired.c_str(), repaired.size()),
+                           .on_progress = progress.function()};
+  repair_report report;
+  {
+    const nb::gil_scoped_release released;
+    report = repair(how);
   }
   progress.finish();
   return dict_of(report);
@@ -153,6 +187,7 @@ void bind_information(store_class& c, nb::module_& m) {
            })
       .def("_verify_dict", &verify_store, nb::arg("on_progress").none());
   m.def("verify_file_dict", &verify_path, nb::arg("path"), nb::arg("on_progress").none());
+  m.def("repair_dict", &repair_path, nb::arg("damaged"), nb::arg("repaired"), nb::arg("on_progress").none());
 }
 
 }  // namespace icecore::python

@@ -85,6 +85,7 @@ struct opening {
   int durability;
   bool emulate_durability;
   bool accept_copy;
+  bool accept_damage;
   bool huge_pages;
   int index;
   unsigned recovery_threads;
@@ -97,6 +98,7 @@ store_object open_store(const opening& asked, nb::handle on_progress) {
   o.durability = static_cast<icecore::durability>(asked.durability);
   o.emulate_durability = asked.emulate_durability;
   o.accept_copy = asked.accept_copy;
+  o.accept_damage = asked.accept_damage;
   o.huge_pages = asked.huge_pages;
   o.index = static_cast<icecore::index_kind>(asked.index);
   o.recovery_threads = asked.recovery_threads;
@@ -226,21 +228,23 @@ store_class bind_store(nb::module_& m) {
   c.def(
       "__init__",
       [](store_object* self, const nb::bytes& path, int access, int creation, int durability, bool emulate_durability,
-         bool accept_copy, bool huge_pages, int index, unsigned recovery_threads, nb::handle on_progress) {
+         bool accept_copy, bool accept_damage, bool huge_pages, int index, unsigned recovery_threads,
+         nb::handle on_progress) {
         new (self) store_object(open_store(opening{{path.c_str(), path.size()},
                                                    access,
                                                    creation,
                                                    durability,
                                                    emulate_durability,
                                                    accept_copy,
+                                                   accept_damage,
                                                    huge_pages,
                                                    index,
                                                    recovery_threads},
                                            on_progress));
       },
       nb::arg("path"), nb::arg("access"), nb::arg("creation"), nb::arg("durability"), nb::arg("emulate_durability"),
-      nb::arg("accept_copy"), nb::arg("huge_pages"), nb::arg("index"), nb::arg("recovery_threads"),
-      nb::arg("on_progress").none());
+      nb::arg("accept_copy"), nb::arg("accept_damage"), nb::arg("huge_pages"), nb::arg("index"),
+      nb::arg("recovery_threads"), nb::arg("on_progress").none());
   c.def("close", [](store_object& self) { std::shared_ptr(self.owner)->close(); });
   bind_writing(c);
   bind_reading(c);

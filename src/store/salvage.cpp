@@ -1,0 +1,281 @@
+#include "store/salvage.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+
+namespace icecore::detail {
+namespace {
+
+using format::record_kind;
+
+constexpr std::uint64_t stamp_offset = offsetof(format::record_header, stamp);
+
+std::uint64_t stamp_word(record r) noexcept {
+  // relaxed: nobody writes what is being salvaged
+  return r.header().stamp.load(std::memory_order_relaxed) & ~format::stamp_persisted;
+}
+
+std::uint32_t depth_of(record r) noexcept { return r.header().depth; }
+
+}  // namespace
+
+salvage::salvage(const pool& in, survey& found) : pool_(&in), found_(&found) {
+  const auto part_is_sound = [](const survey_part& p) { return p.lost.empty() && p.damages.empty(); };
+  if (std::ranges::all_of(found.parts(), part_is_sound)) return;
+  for (const auto& part : found.parts()) {
+    for (const auto& lost : part.lost) ranges_.push_back({lost});
+  }
+  std::ranges::sort(ranges_, {}, [](const range& g) { return g.what.from; });
+  tell_versions();
+  read_histories();
+  name_unexplained();
+  take_over_damages();
+  std::ranges::stable_sort(findings_, {}, [](const finding& f) { return f.place.offset; });
+}
+
+// ---- Versions ----
+
+/// Intact records whose stamp is damaged: a batch and its records tell each other's, and so do neighbours of one
+/// version. A record of a damaged batch has its own stamp only if the batch had its before (H4).
+void salvage::tell_versions() {
+  for (range& g : ranges_) {
+    if (!g.what.versionless) continue;
+    const link l = make_link(0, g.what.from);
+    const record r = at(l);
+    std::optional<version> v = r.batched() ? std::nullopt : told_by_stamp(l, g.what.least, g.what.greatest);
+    if (r.batched()) {
+      range* batch = range_of(r.batch());
+      if (found_->is_whole_record(r.batch())) v = told_by_stamp(r.batch(), g.what.least, g.what.greatest);
+      if (!v) v = told_by_stamp(l, g.what.least, g.what.greatest);
+      if (batch != nullptr && !batch->explained && v) {
+        batch->explained = true;
+        ++named_records_;
+        add_finding(batch->what.record, "batch", batch->what.what + "; its records tell its version", false);
+      }
+    }
+    if (!v && g.what.least == g.what.greatest) v = g.what.least;
+    if (v && *v != 0) {
+      take_back(g, *v);
+      g.explained = true;
+    } else if (r.is_entry()) {
+      // H1: all later records of the key are as new
+      told_[l] = std::max<version>(1, g.what.least);
+      lost_entries_.push_back(l);
+      found_->parts().front().entries.push_back(l);
+      g.explained = true;
+    }
+    name_versionless(g);
+  }
+}
+
+/// Lets an intact record count whose version has been told.
+void salvage::take_back(const range& from, version v) {
+  survey_part& into = found_->parts().front();
+  const link l = make_link(0, from.what.from);
+  const record r = at(l);
+  told_[l] = v;
+  into.totals.add(r.layout(), r.is_removal(), record_digest(from.what.from, r.header().crc, v));
+  into.newest = std::max(into.newest, v);
+  if (r.is_entry()) into.entries.push_back(l);
+  if (r.is_update()) into.updates.push_back(l);
+  if (r.kind() == record_kind::tag) into.tags.push_back(l);
+}
+
+version salvage::version_of(link l) const {
+  const auto told = told_.find(l);
+  return told != told_.end() ? told->second : found_->version_of(link_offset(l)).value_or(0);
+}
+
+std::optional<version> salvage::told_by_stamp(link l, version least, version greatest) const noexcept {
+  const std::uint64_t offset = link_offset(l);
+  if (offset % 8 != 0 || offset + sizeof(format::record_header) > pool_->size()) return std::nullopt;
+  const std::uint64_t word = stamp_word(at(l));
+  const version v = word & format::stamp_version_mask;
+  if (v == 0 || v < least || v > greatest || !pool_->codec().valid(word, offset + stamp_offset)) return std::nullopt;
+  return v;
+}
+
+// ---- Histories ----
+
+void salvage::read_histories() {
+  std::vector<link> updates;
+  for (const auto& part : found_->parts()) {
+    entries_.insert(entries_.end(), part.entries.begin(), part.entries.end());
+    updates.insert(updates.end(), part.updates.begin(), part.updates.end());
+  }
+  std::ranges::sort(entries_);
+  std::ranges::sort(updates, {}, [&](link l) { return std::tuple(at(l).as_update().entry, depth_of(at(l)), l); });
+  find_owners();
+  auto next = entries_.begin();
+  for (std::size_t i = 0; i < updates.size();) {
+    const link entry = at(updates[i]).as_update().entry;
+    std::size_t end = i;
+    while (end < updates.size() && at(updates[end]).as_update().entry == entry) ++end;
+    for (; next != entries_.end() && *next < entry; ++next) read_history(*next, {});
+    const updates_of_entry group = std::span<const link>(updates).subspan(i, end - i);
+    if (next != entries_.end() && *next == entry) {
+      read_history(entry, group);
+      ++next;
+    } else {
+      name_orphans(entry, group);
+    }
+    i = end;
+  }
+  for (; next != entries_.end(); ++next) read_history(*next, {});
+  for (auto& part : found_->parts()) {
+    std::erase_if(part.updates, [&](link l) { return !is_entry(at(l).as_update().entry); });
+  }
+}
+
+bool salvage::is_entry(link l) const noexcept { return std::ranges::binary_search(entries_, l); }
+
+/// What damaged records say of the entry they belong to: a word for lost_newest() to weigh.
+void salvage::find_owners() {
+  for (const range& g : ranges_) {
+    if (g.what.record + sizeof(format::update_header) > pool_->size()) continue;
+    const link l = make_link(0, g.what.record);
+    if (at(l).is_update() && is_entry(at(l).as_update().entry)) owners_.emplace(at(l).as_update().entry, l);
+  }
+}
+
+void salvage::read_history(link entry, updates_of_entry updates) {
+  link below = entry;
+  link out_of_order = null_link;
+  for (const link l : updates) {
+    const bool fits = depth_of(at(l)) > depth_of(at(below)) && version_of(l) >= version_of(below);
+    if (!fits) {
+      add_finding(link_offset(l), "record", "it does not fit the record before it in its history", true, key_of(entry));
+      out_of_order = l;
+      continue;
+    }
+    if (depth_of(at(l)) != depth_of(at(below)) + 1) add_hole(entry, l, below, null_link);
+    below = l;
+    out_of_order = null_link;
+  }
+  const link newest = out_of_order != null_link ? out_of_order : lost_newest(entry, below, updates);
+  if (newest != null_link) add_hole(entry, null_link, below, newest);
+}
+
+/// Where the newest record of an entry was, if it is lost: `newest` is the newest of those that are not.
+link salvage::lost_newest(link entry, link newest, updates_of_entry updates) const {
+  // relaxed: nobody writes what is being salvaged
+  const link head = histories::newest_of(entry, at(entry).as_entry().head.load(std::memory_order_relaxed));
+  if (head != newest && head != entry && link_pool(head) == 0) {
+    // a head that a crash left behind may lead to a record in the middle, whose loss the one after it tells
+    const bool in_the_middle = std::ranges::any_of(updates, [&](link l) { return at(l).as_update().older == head; });
+    const bool in_damage = range_of(head) != nullptr;
+    const bool uncounted = ranges_.empty() && found_->missing_records() > 0 && head % 8 == 0 &&
+                           link_offset(head) < pool_->size() && !found_->is_whole_record(head);
+    if (!in_the_middle && (in_damage || uncounted)) return head;
+  }
+  const auto [first, last] = owners_.equal_range(entry);
+  for (auto i = first; i != last; ++i) {
+    const record r = at(i->second);
+    const bool whole = range_of(i->second)->what.versionless;  // then it is to be believed
+    if (!whole && r.as_update().older != newest) continue;
+    if (depth_of(r) > depth_of(at(newest)) && (whole || depth_of(r) == depth_of(at(newest)) + 1)) return i->second;
+  }
+  return null_link;
+}
+
+salvage::range* salvage::range_of(link l) noexcept {
+  return const_cast<range*>(static_cast<const salvage*>(this)->range_of(l));
+}
+
+const salvage::range* salvage::range_of(link l) const noexcept {
+  const auto after = std::ranges::upper_bound(ranges_, link_offset(l), {}, [](const range& g) { return g.what.from; });
+  if (link_pool(l) != 0 || after == ranges_.begin()) return nullptr;
+  const range& g = *std::prev(after);
+  return link_offset(l) < g.what.to ? &g : nullptr;
+}
+
+/// Names the records between `below` and `above`, as far down as damaged ones tell, and notes from which version on the
+/// key's value is not known. `above` null: of those above the newest intact one, `newest` is the place of one.
+void salvage::add_hole(link entry, link above, link below, link newest) {
+  const version v_below = version_of(below);
+  version greatest = above != null_link ? version_of(above) : version_max;
+  std::uint32_t missing = above != null_link ? depth_of(at(above)) - depth_of(at(below)) - 1 : ~0U;
+  version least_anywhere = version_max;  // of all that is lost
+  for (const range& g : ranges_) least_anywhere = std::min(least_anywhere, g.what.least);
+  hole h{entry, above, below, ranges_.empty() ? v_below : std::max(v_below, least_anywhere)};
+  std::vector<std::pair<link, version>> lost;
+  for (link place = above != null_link ? at(above).as_update().older : newest; missing > 0;) {
+    range* g = range_of(place);
+    const version least = std::max(v_below, g != nullptr ? g->what.least : 0);
+    if (g != nullptr) {
+      greatest = std::min(greatest, g->what.greatest);
+      g->explained = true;
+    }
+    const auto told = told_by_stamp(place, least, greatest);
+    lost.emplace_back(place, told.value_or(0));
+    --missing;
+    greatest = told.value_or(greatest);
+    const bool readable = link_offset(place) + sizeof(format::update_header) <= pool_->size();
+    const record r = at(place);
+    const bool agrees = readable && r.is_update() && r.as_update().entry == entry &&
+                        (above == null_link || depth_of(r) == depth_of(at(below)) + missing + 1);
+    const link older = agrees ? r.as_update().older : null_link;
+    if (missing == 0 || older == below) {
+      h.first = told.value_or(least);  // it is the oldest of them
+      break;
+    }
+    if (range_of(older) == nullptr || lost.size() > ranges_.size() + 64) break;
+    place = older;
+  }
+  const std::uint32_t unplaced = above != null_link ? missing : 0;
+  holes_.push_back(h);
+  name_lost(h, lost, unplaced);
+}
+
+// ---- Mending ----
+
+void salvage::mend_records() {
+  for (const auto& [l, v] : told_) {
+    at(l).header().stamp.store(pool_->codec().encode(v, link_offset(l) + stamp_offset), std::memory_order_relaxed);
+  }
+  for (const link l : lost_entries_) at(l).header().flags |= format::flag_lost;
+}
+
+std::unique_ptr<std::byte[]> salvage::mend_histories(histories& past) {
+  constexpr std::uint64_t stand_in_size = format::cache_line_size;
+  constexpr std::uint16_t stand_in_pool = 1;
+  if (holes_.empty()) return nullptr;
+  auto memory = std::make_unique<std::byte[]>((holes_.size() + 1) * stand_in_size);
+  past.space().set_base(stand_in_pool, memory.get());
+  for (std::size_t i = 0; i < holes_.size(); ++i) {
+    const hole& h = holes_[i];
+    const link stand_in = make_link(stand_in_pool, (i + 1) * stand_in_size);  // L1: not at 0
+    auto& u = past.at(stand_in).as_update();
+    u.record.kind = record_kind::insert;
+    u.record.flags = format::flag_lost;
+    u.record.depth = depth_of(at(h.below)) + 1;
+    u.record.stamp.store(h.first, std::memory_order_relaxed);  // relaxed: nobody else is there yet
+    u.entry = h.entry;
+    u.older = u.jump = h.below;
+    auto& e = past.at(h.entry).as_entry();
+    if (h.above != null_link) {
+      past.at(h.above).as_update().older = stand_in;
+    } else {
+      e.head.store(stand_in, std::memory_order_relaxed);
+    }
+  }
+  for (const hole& h : holes_) {
+    auto& e = past.at(h.entry).as_entry();
+    const link newest = past.newest(h.entry);
+    e.head.store(newest, std::memory_order_relaxed);
+    e.second_version.store(0, std::memory_order_relaxed);
+    // jumps may lead over or into what is lost; finds in such a history take O(depth)
+    for (link l = newest; past.at(l).is_update(); l = past.at(l).older())
+      past.at(l).as_update().jump = past.at(l).older();
+  }
+  return memory;
+}
+
+std::vector<damage> salvage::damages() const {
+  std::vector<damage> all;
+  for (const finding& f : findings_) all.push_back(f.place);
+  return all;
+}
+
+}  // namespace icecore::detail

@@ -1,0 +1,75 @@
+#include "icecore/unfinished.hpp"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include "base/raise.hpp"
+#include "icecore/store.hpp"
+
+namespace icecore {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Removes what a process that was killed has left, unless another one is just writing it.
+void remove_leftover(const fs::path& path) {
+  if (!fs::exists(fs::symlink_status(path))) return;
+  options reading;
+  reading.access = access::read_only;
+  reading.creation = creation::open_existing;
+  try {
+    (void)store(path, reading);
+  } catch (const error& e) {
+    if (e.code() == errc::locked) throw;
+  }
+  fs::remove(path);
+}
+
+/// Where the file system cannot keep a file from being replaced, a look at it just before must do.
+int rename_to_new(const fs::path& from, const fs::path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return -1;
+  if (fs::exists(fs::symlink_status(to))) {
+    errno = EEXIST;
+    return -1;
+  }
+  return ::rename(from.c_str(), to.c_str());
+}
+
+}  // namespace
+
+unfinished_store::unfinished_store(fs::path final_name, std::string_view suffix)
+    : final_name_(fs::is_symlink(final_name) ? fs::weakly_canonical(final_name) : std::move(final_name)),
+      path_(final_name_.native() + std::string(suffix)) {
+  remove_leftover(path_);
+}
+
+unfinished_store::~unfinished_store() {
+  if (finished_) return;
+  std::error_code ignored;
+  fs::remove(path_, ignored);
+}
+
+void unfinished_store::finish(replacing how) {
+  const bool renamed = how == replacing::allowed ? ::rename(path_.c_str(), final_name_.c_str()) == 0
+                                                 : rename_to_new(path_, final_name_) == 0;
+  if (!renamed && errno == EEXIST) {
+    raise(errc::store_exists, "{}: something is there; name a path where nothing is", final_name_.native());
+  }
+  if (!renamed) raise_errno(errno, fmt::format("renaming {} to it", path_.native()), final_name_.native());
+  finished_ = true;
+  const fs::path folder = fs::absolute(final_name_).parent_path();
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) raise_errno(errno, "opening it", folder.native());
+  const int failed = ::fsync(descriptor) != 0 ? errno : 0;
+  ::close(descriptor);
+  // some file systems cannot sync directories and say so
+  if (failed != 0 && failed != EINVAL) raise_errno(failed, "fsync", folder.native());
+}
+
+}  // namespace icecore

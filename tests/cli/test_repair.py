@@ -1,0 +1,90 @@
+"""repair, verify and reading of damaged stores."""
+
+import os
+
+import pytest
+from conftest import dump_of, filled, insert, items, lines, remove, run, tag
+
+
+def damage(store, text):
+    """Flips a bit in the only place where the store has this."""
+    with open(store, "r+b") as file:
+        content = file.read()
+        assert content.count(text) == 1
+        file.seek(content.index(text))
+        file.write(bytes([text[0] ^ 1]))
+
+
+@pytest.fixture
+def damaged(store):
+    """A store in which the value "changed" of the key b, in version 2, is damaged."""
+    contents = [insert(1, key, b"first " + key) for key in (b"a", b"b", b"c")]
+    contents += [tag(1, "one"), insert(2, b"b", b"changed"), remove(2, b"c"), tag(2, "two")]
+    contents += [insert(4, b"b", b"newest"), insert(4, b"d", b"new")]
+    run("load", store, stdin=dump_of(5, contents))
+    damage(store, b"changed")
+    return store
+
+
+def test_a_sound_store_repairs_to_an_equal_one(store, tmp_path):
+    filled(store, {str(i).encode(): b"value %d" % i for i in range(100)}, tags=[tag(1, "name", 5, "note")])
+    new = tmp_path / "new.ice"
+    assert b"nothing is lost" in run("repair", store, new).stdout
+    assert run("dump", new).stdout == run("dump", store).stdout
+    assert lines("repair", store, tmp_path / "other.ice", "-o", "json")[-1]["complete"] is True
+
+
+def test_what_is_lost_is_named_and_the_rest_is_there(damaged, tmp_path):
+    new = tmp_path / "new.ice"
+    before = open(damaged, "rb").read()
+    told = lines("repair", damaged, new, "-o", "json", code=6)
+    assert open(damaged, "rb").read() == before
+    lost = [line["lost"] for line in told if "lost" in line]
+    assert [(one["key"], one["version"]) for one in lost] == [("b", 2)]
+    assert [line["unknown"] for line in told if "unknown" in line] == [{"key": "b", "first": 2, "last": 3}]
+    assert told[-1]["complete"] is False and told[-1]["records"] == 6 and told[-1]["clock"] == 5
+    run("verify", new)
+    assert items(new, "--at=1") == [(b"a", b"first a"), (b"b", b"first b"), (b"c", b"first c")]
+    assert items(new, "--at=two") == [(b"a", b"first a")]
+    assert items(new) == [(b"a", b"first a"), (b"b", b"newest"), (b"d", b"new")]
+
+
+def test_verify_names_key_version_and_place(damaged):
+    told = lines("verify", damaged, "-o", "json", code=6)
+    place = open(damaged, "rb").read().index(b"bhanged")
+    (found,) = [line["damage"] for line in told if "damage" in line]
+    assert (found["key"], found["version"]) == ("b", 2) and place - 64 <= found["offset"] <= place
+    assert "versions 2 to 3" in found["what"]
+
+
+def test_a_table_shows_the_same(damaged, tmp_path):
+    text = run("repair", damaged, tmp_path / "new.ice", code=6).stdout.decode()
+    assert "Lost:" in text and "1 losses" in text and "not known" in text
+
+
+def test_a_damaged_store_is_read_only_when_that_is_accepted(damaged):
+    for verb in (("get", "a"), ("scan",), ("log",), ("history", "a"), ("diff", "1"), ("stat",), ("dump",)):
+        run(verb[0], damaged, *verb[1:], code=5)
+    accept = "--accept-damage"
+    assert run("get", damaged, "a", accept).stdout == b"first a"
+    assert run("get", damaged, "b", accept).stdout == b"newest"
+    assert run("get", damaged, "b", "--at=1", accept).stdout == b"first b"
+    failed = run("get", damaged, "b", "--at=two", accept, code=5)
+    assert b"'b'" in failed.stderr and b"version 2" in failed.stderr
+    for verb in (("scan", "--at=two"), ("history", "b"), ("dump",), ("diff", "1", "two")):
+        run(verb[0], damaged, *verb[1:], accept, code=5)
+    assert len(lines("log", damaged, accept, "-o", "json")) == 2
+    run("stat", damaged, accept)
+    run("scan", damaged, accept)
+
+
+def test_a_new_store_never_takes_the_place_of_anything(damaged, tmp_path):
+    for taken in (damaged, tmp_path):
+        assert b"something is there" in run("repair", damaged, taken, code=3).stderr
+    run("repair", tmp_path / "nothing.ice", tmp_path / "new.ice", code=3)
+    assert os.listdir(tmp_path) == [os.path.basename(damaged)]
+
+
+def test_a_copy_of_an_open_store_is_read_when_that_is_accepted(store, tmp_path):
+    filled(store, {b"key": b"value"})
+    assert run("get", store, "key", "--accept-copy").stdout == b"value"

@@ -1,0 +1,17 @@
+// Damaged places as verify and repair show them.
+#pragma once
+
+#include <vector>
+
+#include "icecore/options.hpp"
+#include "json.hpp"
+#include "output.hpp"
+
+namespace icecore::cli {
+
+[[nodiscard]] json damage_to_json(const damage& d);
+
+/// A table with a line for each; nothing if there are none.
+void print_damages(const std::vector<damage>& damages, output& to);
+
+}  // namespace icecore::cli

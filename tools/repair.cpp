@@ -1,0 +1,86 @@
+// repair: a new store with all that is intact of a damaged one, and a report of what is not.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "arguments.hpp"
+#include "damage_table.hpp"
+#include "icecore/store.hpp"
+#include "json.hpp"
+#include "output.hpp"
+#include "progress.hpp"
+#include "text.hpp"
+
+namespace icecore::cli {
+namespace {
+
+struct repair_arguments {
+  std::string damaged;
+  std::string repaired;
+  cli::format format = cli::format::table;
+};
+
+void print_json(const repair_report& report) {
+  for (const damage& d : report.losses) out().line(json{{"lost", damage_to_json(d)}}.dump());
+  for (const damage& d : report.mended) out().line(json{{"mended", damage_to_json(d)}}.dump());
+  for (const unknown_versions& u : report.unknown) {
+    out().line(json{{"unknown", {{"key", bytes_to_json(u.key)}, {"first", u.first}, {"last", u.last}}}}.dump());
+  }
+  const json summary{{"complete", report.complete()},
+                     {"losses", report.losses.size()},
+                     {"mended_places", report.mended.size()},
+                     {"unknown_ranges", report.unknown.size()},
+                     {"keys", report.keys},
+                     {"records", report.records},
+                     {"tags", report.tags},
+                     {"clock", report.clock}};
+  out().line(summary.dump());
+}
+
+void print_table(const repair_report& report, const std::string& path) {
+  if (!report.losses.empty()) out().line("Lost:");
+  print_damages(report.losses, out());
+  if (!report.mended.empty()) out().line("Damaged, nothing lost:");
+  print_damages(report.mended, out());
+  if (!report.unknown.empty()) out().line("What these keys held is not known; the new store does not have them there:");
+  table unknown({">from version", ">to version", "key"});
+  for (const unknown_versions& u : report.unknown) {
+    unknown.row({fmt::format("{}", u.first), fmt::format("{}", u.last), shown(u.key, 60)});
+  }
+  unknown.print(out());
+  out().line(fmt::format("{}: {} keys, {} records, {} tags up to version {}; {}", shown(path), grouped(report.keys),
+                         grouped(report.records), grouped(report.tags), report.clock,
+                         report.complete() ? "nothing is lost" : fmt::format("{} losses", report.losses.size())));
+}
+
+exit_code repair(const repair_arguments& a) {
+  progress_bar bar("reading", 0, "B");
+  const repair_report report =
+      icecore::repair({.from = a.damaged, .to = a.repaired, .on_progress = [&](const progress& p) {
+                         bar.retitle(p.what, p.total, p.unit == "bytes" ? "B" : p.unit);
+                         bar.update(p.done);
+                       }});
+  bar.finish();
+  if (a.format == cli::format::json) {
+    print_json(report);
+  } else {
+    print_table(report, a.repaired);
+  }
+  return report.complete() ? exit_code::ok : exit_code::damage_found;
+}
+
+}  // namespace
+
+void add_repair_verb(CLI::App& app, action& chosen) {
+  const auto a = std::make_shared<repair_arguments>();
+  CLI::App* verb = add_verb(app, "repair", "Make a new store of all that is intact of a damaged one",
+                            "  icecore repair damaged.ice repaired.ice\n"
+                            "  icecore repair damaged.ice repaired.ice -o json | jq -c 'select(.unknown)'\n"
+                            "The damaged store is not changed. Exit code 0 if nothing is lost, 6 if something is.");
+  add_store(verb, a->damaged, "The damaged store's file");
+  verb->add_option("NEW", a->repaired, "The new store's file; nothing may be there")->required()->type_name("");
+  add_format(verb, a->format);
+  verb->callback([a, &chosen] { chosen = [a] { return repair(*a); }; });
+}
+
+}  // namespace icecore::cli
