@@ -83,7 +83,7 @@ pool::pool(const std::filesystem::path& path, const options& opening)
   // These first: they tell how much of the file to look at.
   mapping_->extend(fixed_pages);
   base_ = mapping_->base();
-  const auto newest = newest_root(base_);
+  auto newest = newest_root(base_);
   if (!newest) {
     // a crash before the first root was written leaves zeros: a valid empty object. That root goes to page B, and the
     // power cut may have torn it; nothing else is written before it is whole
@@ -108,6 +108,8 @@ pool::pool(const std::filesystem::path& path, const options& opening)
     raise(errc::damaged, "{}: both root pages are damaged (bytes 0-8191): {}", path.native(), *root_defect(a));
   }
   check_root(*newest, opening);
+  // P4: nothing has looked at what may lie behind the segments of a closed store, so it is no part of the store.
+  if (newest->state == format::root_state::clean) newest->file_size = newest->used_end;
   // A growth that was cut off leaves a longer file, in memory with holes: touched, they might find no room. Nothing
   // lies there, since the root is told of a growth before it is used.
   if (shared_) file_.shrink(newest->file_size);
@@ -185,6 +187,16 @@ void pool::check_root(const format::root& r, const options& opening) const {
   if (r.file_size < format::first_segment_offset || r.file_size % format::page_size != 0) {
     raise(errc::damaged, "{}: the newest root page says that the file has {} bytes, which no store has", path,
           r.file_size);
+  }
+  const bool clean = r.state == format::root_state::clean;
+  if (clean && (r.used_end < format::first_segment_offset || r.used_end > r.file_size ||
+                r.used_end % format::granule_size != 0)) {
+    raise(errc::damaged, "{}: the newest root page says that {} of the file's {} bytes are used, which no store has",
+          path, r.used_end, r.file_size);
+  }
+  if (r.clock == 0 || r.clock > r.clock_limit || r.clock_limit > version_max) {
+    raise(errc::damaged, "{}: the newest root page says that version {} is open and {} the limit, which no store has",
+          path, r.clock, r.clock_limit);
   }
   if (file_.size() < r.file_size) {
     raise(errc::truncated, "{}: is {} bytes long but was {}: its end is missing", path, file_.size(), r.file_size);

@@ -184,7 +184,7 @@ void recovery::start_session(const survey& found) const {
     read_boot_id(r.boot_id);
     r.inode = inode;
     r.clock = clock;
-    r.clock_limit = std::max(r.clock_limit, clock + version_clock::step);
+    r.clock_limit = std::min(std::max(r.clock_limit, clock + version_clock::step), version_max);
     r.durable_version = 0;  // S3: the fills stand for all there is
     r.certified_records = totals.records;
     r.certified_sum = totals.digest;

@@ -134,7 +134,7 @@ bool survey::whole_record(const segment& s, std::uint64_t offset) const noexcept
   if (offset % 8 != 0 || offset < s.first_record() || offset + sizeof(format::record_header) > s.end()) return false;
   const record r(pool_->at(offset));
   const record_layout layout = r.layout();
-  return layout.plausible() && layout.size() <= s.end() - offset &&
+  return layout.plausible() && layout.size() <= s.end() - offset && (!r.is_entry() || r.header().depth == 1) &&
          r.intact(pool_->codec().record_seed(s.generation, offset));
 }
 
@@ -252,6 +252,12 @@ void survey::report(survey_part& into, std::uint64_t offset, const char* structu
 }
 
 void survey::check_certificate() {
+  // a clean root was written when nothing was under way; another one's clock has gone on since, below its limit
+  const version last = root_.state == format::root_state::clean ? root_.clock : root_.clock_limit;
+  if (newest() > last) {
+    report(parts_.front(), 0, "file",
+           fmt::format("a record is of version {}, but the root knows none beyond {}", newest(), last));
+  }
   record_totals certified;
   for (const auto& p : parts_) certified.add(p.certified);
   if (root_.state == format::root_state::clean) certified = totals();

@@ -1,7 +1,10 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/threads.hpp"
 #include "store/core.hpp"
+#include "store/sorted_entries.hpp"
 #include "store/survey.hpp"
 
 namespace icecore {
@@ -19,6 +22,16 @@ verify_report report_of(const detail::survey& found) {
     report.bytes += part.bytes;
   }
   return report;
+}
+
+/// A key is entered once only: opening, which sorts the entries, refuses a second one.
+void check_keys(const detail::survey& found, const address_space& space, verify_report& report) {
+  const auto twice = detail::sort_entries(found, space).of_one_key;
+  if (!twice) return;
+  const auto [one, other] = *twice;
+  report.damages.push_back({link_offset(other), "entry",
+                            fmt::format("the key is entered twice, also at byte {}", link_offset(one)),
+                            std::string(space.record_at(other).key()), std::nullopt});
 }
 
 /// A root page that is neither valid nor empty. The other one serves, but a disk that spoils pages is worth knowing.
@@ -69,6 +82,7 @@ verify_report verify_file(const std::filesystem::path& path, const progress_func
     detail::survey found(p, {.threads = core_count(), .large_values = true, .on_progress = on_progress});
     found.check_chains();
     verify_report report = report_of(found);
+    if (report.ok()) check_keys(found, address_space(p.base()), report);
     check_root_pages(p.base(), report);
     return report;
   } catch (const error& e) {
