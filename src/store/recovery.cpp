@@ -142,7 +142,8 @@ version recovery::clock_after(const survey& found) const {
   const format::root root = core_.pool_->roots().read();
   if (root.state == format::root_state::clean) return root.clock;
   const version lived = core_.pool_->live().clock.load(std::memory_order_relaxed);
-  const bool sane = lived >= root.clock && lived >= found.newest() && lived < root.clock_limit;
+  const bool sane =
+      lived >= root.clock && lived >= found.newest() && lived > found.newest_tag() && lived < root.clock_limit;
   return found.same_boot() && sane ? lived : root.clock_limit;
 }
 

@@ -225,6 +225,7 @@ bool survey::read_record(reading& r) {
     r.into.totals.add(layout, rec.is_removal(), digest);
     if (certified) r.into.certified.add(layout, rec.is_removal(), digest);
     r.into.newest = std::max(r.into.newest, *v);
+    if (layout.kind == record_kind::tag) r.into.newest_tag = std::max(r.into.newest_tag, *v);
     r.position = start + layout.size();
     return r.position < r.end;
   }
@@ -254,9 +255,9 @@ void survey::report(survey_part& into, std::uint64_t offset, const char* structu
 void survey::check_certificate() {
   // a clean root was written when nothing was under way; another one's clock has gone on since, below its limit
   const version last = root_.state == format::root_state::clean ? root_.clock : root_.clock_limit;
-  if (newest() > last) {
+  if (newest() > last || newest_tag() >= last) {
     report(parts_.front(), 0, "file",
-           fmt::format("a record is of version {}, but the root knows none beyond {}", newest(), last));
+           fmt::format("a record or tag is of version {}, but the root's clock or its limit is {}", newest(), last));
   }
   record_totals certified;
   for (const auto& p : parts_) certified.add(p.certified);
@@ -337,6 +338,12 @@ record_totals survey::totals() const {
 version survey::newest() const {
   version newest = 0;
   for (const auto& p : parts_) newest = std::max(newest, p.newest);
+  return newest;
+}
+
+version survey::newest_tag() const {
+  version newest = 0;
+  for (const auto& p : parts_) newest = std::max(newest, p.newest_tag);
   return newest;
 }
 

@@ -47,6 +47,7 @@ struct survey_part {
   record_totals totals;  ///< of all that counts
   record_totals certified;
   version newest = 0;       ///< the greatest stamp
+  version newest_tag = 0;   ///< that of a tag
   std::uint64_t bytes = 0;  ///< that were checksummed
 };
 
@@ -63,6 +64,7 @@ class survey {
   [[nodiscard]] std::vector<damage> damages() const;
   [[nodiscard]] record_totals totals() const;
   [[nodiscard]] version newest() const;
+  [[nodiscard]] version newest_tag() const;
   /// The last writer died with the store open.
   [[nodiscard]] bool crashed() const noexcept {
     return root_.state == format::root_state::open && how_.filled == nullptr;
