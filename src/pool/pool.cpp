@@ -1,12 +1,13 @@
 #include "pool/pool.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 
 #include "base/raise.hpp"
 #include "base/sanitizer.hpp"
@@ -52,10 +53,15 @@ bool maybe_torn_root(const std::byte* page) noexcept {
 
 void read_boot_id(std::uint8_t (&id)[16]) noexcept {
   std::memset(id, 0, sizeof id);
-  std::ifstream in("/proc/sys/kernel/random/boot_id");
+  // no stream: it would allocate, and this must not fail
+  const int file = ::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  char text[64];
+  const ssize_t length = ::read(file, text, sizeof text);
+  ::close(file);
   std::size_t digits = 0;
-  for (char c; digits < 32 && in.get(c);) {
-    const int d = hex_digit(c);
+  for (ssize_t i = 0; i < length && digits < 32; ++i) {
+    const int d = hex_digit(text[i]);
     if (d < 0) continue;
     id[digits / 2] = static_cast<std::uint8_t>((id[digits / 2] << 4) | d);
     ++digits;
