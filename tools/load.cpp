@@ -11,12 +11,12 @@
 #include <memory>
 
 #include "arguments.hpp"
+#include "dump_loader.hpp"
 #include "dump_reader.hpp"
 #include "git_load.hpp"
 #include "icecore/unfinished.hpp"
 #include "opening.hpp"
 #include "output.hpp"
-#include "progress.hpp"
 
 namespace icecore::cli {
 namespace {
@@ -41,62 +41,6 @@ struct descriptor {
   throw error(denied ? errc::permission : errc::io,
               fmt::format("{}: {} failed: {}", path, call, std::strerror(number)));
 }
-
-/// Writes what a dump holds into a store that is empty.
-class dump_loader {
- public:
-  dump_loader(store& into, dump_reader& from) : into_(&into), from_(&from), header_(from.header()) {}
-
-  void run(std::uint64_t total_bytes) {
-    progress_bar bar("loading", total_bytes != 0 ? total_bytes : header_.records, total_bytes != 0 ? "B" : "records");
-    while (const auto item = from_->next()) {
-      std::visit([this](const auto& it) { this->add(it); }, *item);
-      bar.update(total_bytes != 0 ? from_->bytes_read() : records);
-    }
-    if (records != header_.records || tags != header_.tags) {
-      from_->fail(fmt::format("the first line announced {} records and {} tags, but there were {} and {}",
-                              header_.records, header_.tags, records, tags));
-    }
-    close_versions_before(header_.clock);
-  }
-
-  std::uint64_t records = 0;
-  std::uint64_t tags = 0;
-
- private:
-  void add(const dump_record& record) {
-    close_versions_before(record.version);
-    if (record.value) {
-      (void)into_->insert(record.key, *record.value);
-    } else if (!into_->remove(record.key)) {
-      from_->fail("a key is removed that is not there");
-    }
-    ++records;
-  }
-
-  void add(const tag_info& tag) {
-    close_versions_before(tag.version);
-    try {
-      (void)into_->tag(tag_options{.name = tag.name, .note = tag.note, .time_ns = tag.time_ns});
-    } catch (const error& wrong) {
-      if (wrong.code() == errc::tag_exists || wrong.code() == errc::invalid_argument) from_->fail(wrong.message());
-      throw;
-    }
-    ++tags;
-  }
-
-  void close_versions_before(version open) {
-    version clock = into_->clock();
-    if (open < clock) {
-      from_->fail(fmt::format("version {} is closed already: the lines of a dump are ordered by version", open));
-    }
-    for (; clock < open; ++clock) (void)into_->tag();
-  }
-
-  store* into_;
-  dump_reader* from_;
-  dump_header header_;
-};
 
 /// A dump goes into a new store, or in the place of one that was never written.
 void check_place(const std::string& path) {

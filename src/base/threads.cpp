@@ -3,43 +3,52 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <array>
+#include <bit>
+#include <cstdint>
 #include <exception>
 #include <mutex>
-#include <queue>
 #include <vector>
 
 namespace icecore {
 namespace {
 
-/// Hands out the lowest free number. Never destroyed: threads may end after static destructors ran.
+/// Hands out the lowest free number. It allocates nothing: a thread's first write must not end the process where memory
+/// ran out. Never destroyed: threads may end after static destructors ran.
 class number_pool {
  public:
-  unsigned take() {
+  unsigned take() noexcept {
     const std::scoped_lock lock(mutex_);
-    if (free_.empty()) return next_++;
-    const unsigned number = free_.top();
-    free_.pop();
-    return number;
+    for (unsigned word = 0; word < words; ++word) {
+      if (taken_[word] == ~std::uint64_t{0}) continue;
+      const auto bit = static_cast<unsigned>(std::countr_one(taken_[word]));
+      taken_[word] |= std::uint64_t{1} << bit;
+      return word * 64 + bit;
+    }
+    return next_++;  // more threads than that at once: theirs are not used again
   }
-  void give_back(unsigned number) {
+  void give_back(unsigned number) noexcept {
     const std::scoped_lock lock(mutex_);
-    free_.push(number);
+    if (number < words * 64) taken_[number / 64] &= ~(std::uint64_t{1} << number % 64);
   }
 
  private:
+  static constexpr unsigned words = 256;
+
   std::mutex mutex_;
-  std::priority_queue<unsigned, std::vector<unsigned>, std::greater<>> free_;
-  unsigned next_ = 0;
+  std::array<std::uint64_t, words> taken_{};
+  unsigned next_ = words * 64;
 };
 
-number_pool& numbers() {
-  static auto* pool = new number_pool;
-  return *pool;
-}
+constinit number_pool numbers;
 
-struct thread_lease {
-  unsigned number = numbers().take();
-  ~thread_lease() { numbers().give_back(number); }
+/// Gives a thread's number back when the thread ends. A thread_local object would do the same, but its registration
+/// allocates, and ends the process if it cannot.
+struct number_key {
+  pthread_key_t key{};
+  bool made = pthread_key_create(&key, [](void* number) {
+                numbers.give_back(static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(number) - 1));
+              }) == 0;
 };
 
 // relaxed: the child's only thread runs the handler before anything else
@@ -53,8 +62,10 @@ namespace detail {
 std::atomic<std::uint64_t> forks{0};
 
 unsigned take_thread_number() noexcept {
-  thread_local const thread_lease lease;
-  return own_thread_number = lease.number;
+  static const number_key key;
+  own_thread_number = numbers.take();
+  if (key.made) pthread_setspecific(key.key, reinterpret_cast<void*>(std::uintptr_t{own_thread_number} + 1));
+  return own_thread_number;
 }
 
 }  // namespace detail

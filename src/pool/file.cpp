@@ -90,6 +90,8 @@ pool_file::pool_file(const std::filesystem::path& path, access how, creation cre
     if (number == EEXIST)
       raise(errc::store_exists, "{}: a new store was asked for but something is there", path.native());
     if (number == EISDIR) raise(errc::not_a_store, "{}: is a directory; a store is one file", path.native());
+    if (number == ENXIO)
+      raise(errc::not_a_store, "{}: is a socket or a device that is not there; a store is one file", path.native());
     raise_errno(number, "open", path.native());
   }
   try {

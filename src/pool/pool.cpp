@@ -77,13 +77,14 @@ bool maybe_torn_first_root(const std::byte* page) noexcept {
 
 void read_boot_id(std::uint8_t (&id)[16]) noexcept {
   std::memset(id, 0, sizeof id);
+  // no stream: it would allocate, and this must not fail
+  const int file = ::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
   char text[64];
-  const int descriptor = ::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  const ssize_t size = ::read(descriptor, text, sizeof text);
-  ::close(descriptor);
+  const ssize_t length = ::read(file, text, sizeof text);
+  ::close(file);
   std::size_t digits = 0;
-  for (ssize_t i = 0; i < size && digits < 32; ++i) {
+  for (ssize_t i = 0; i < length && digits < 32; ++i) {
     const int d = hex_digit(text[i]);
     if (d < 0) continue;
     id[digits / 2] = static_cast<std::uint8_t>((id[digits / 2] << 4) | d);
@@ -145,6 +146,8 @@ pool::pool(const std::filesystem::path& path, const options& opening)
     raise_no_root();
   }
   check_root(*newest, opening);
+  // P4: nothing has looked at what may lie behind the segments of a closed store, so it is no part of the store.
+  if (newest->state == format::root_state::clean) newest->file_size = newest->used_end;
   // A growth that was cut off leaves a longer file, in memory with holes: touched, they might find no room. Nothing
   // lies there, since the root is told of a growth before it is used.
   if (shared_) file_.shrink(newest->file_size);
@@ -243,6 +246,16 @@ void pool::check_root(const format::root& r, const options& opening) const {
   if (r.file_size < format::first_segment_offset || r.file_size % format::page_size != 0) {
     raise(errc::damaged, "{}: the newest root page says that the file has {} bytes, which no store has", path,
           r.file_size);
+  }
+  const bool clean = r.state == format::root_state::clean;
+  if (clean && (r.used_end < format::first_segment_offset || r.used_end > r.file_size ||
+                r.used_end % format::granule_size != 0)) {
+    raise(errc::damaged, "{}: the newest root page says that {} of the file's {} bytes are used, which no store has",
+          path, r.used_end, r.file_size);
+  }
+  if (r.clock == 0 || r.clock > r.clock_limit || r.clock_limit > version_max) {
+    raise(errc::damaged, "{}: the newest root page says that version {} is open and {} the limit, which no store has",
+          path, r.clock, r.clock_limit);
   }
   if (file_.size() < r.file_size && !opening.accept_damage) {
     raise(errc::truncated, "{}: is {} bytes long but was {}: its end is missing", path, file_.size(), r.file_size);

@@ -163,7 +163,8 @@ version recovery::clock_after(const survey& found) const {
     const bool near = lived >= found.newest() && lived - found.newest() < 1024 * version_clock::step;
     return (near ? lived : found.newest()) + 2 * version_clock::step;
   }
-  const bool sane = lived >= root.clock && lived >= found.newest() && lived < root.clock_limit;
+  const bool sane =
+      lived >= root.clock && lived >= found.newest() && lived > found.newest_tag() && lived < root.clock_limit;
   return found.same_boot() && sane ? lived : root.clock_limit;
 }
 
@@ -205,7 +206,7 @@ void recovery::start_session(const survey& found) const {
     read_boot_id(r.boot_id);
     r.inode = inode;
     r.clock = clock;
-    r.clock_limit = std::max(r.clock_limit, clock + version_clock::step);
+    r.clock_limit = std::min(std::max(r.clock_limit, clock + version_clock::step), version_max);
     r.durable_version = 0;  // S3: the fills stand for all there is
     r.certified_records = totals.records;
     r.certified_sum = totals.digest;

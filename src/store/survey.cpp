@@ -201,7 +201,7 @@ bool survey::whole_record(const segment& s, std::uint64_t offset) const noexcept
   if (offset % 8 != 0 || offset < s.first_record() || offset + sizeof(format::record_header) > s.end()) return false;
   const record r(pool_->at(offset));
   const record_layout layout = r.layout();
-  return layout.plausible() && layout.size() <= s.end() - offset &&
+  return layout.plausible() && layout.size() <= s.end() - offset && (!r.is_entry() || r.header().depth == 1) &&
          r.intact(pool_->codec().record_seed(s.generation, offset));
 }
 
@@ -307,6 +307,7 @@ void survey::take(reading& r, std::uint64_t start, version v) const {
   r.into.totals.add(layout, rec.is_removal(), digest);
   if (start < r.fill || v <= root_.durable_version) r.into.certified.add(layout, rec.is_removal(), digest);
   r.into.newest = std::max(r.into.newest, v);
+  if (layout.kind == record_kind::tag) r.into.newest_tag = std::max(r.into.newest_tag, v);
   r.last = v;
   r.position = start + layout.size();
 }
@@ -342,6 +343,12 @@ void survey::report(survey_part& into, std::uint64_t offset, const char* structu
 
 void survey::check_certificate() {
   if (pool_->root_lost()) return;
+  // a clean root was written when nothing was under way; another one's clock has gone on since, below its limit
+  const version last = root_.state == format::root_state::clean ? root_.clock : root_.clock_limit;
+  if (newest() > last || newest_tag() >= last) {
+    report(parts_.front(), 0, "file",
+           fmt::format("a record or tag is of version {}, but the root's clock or its limit is {}", newest(), last));
+  }
   record_totals certified;
   for (const auto& p : parts_) certified.add(p.certified);
   if (root_.state == format::root_state::clean) certified = totals();
@@ -446,6 +453,12 @@ record_totals survey::totals() const {
 version survey::newest() const {
   version newest = 0;
   for (const auto& p : parts_) newest = std::max(newest, p.newest);
+  return newest;
+}
+
+version survey::newest_tag() const {
+  version newest = 0;
+  for (const auto& p : parts_) newest = std::max(newest, p.newest_tag);
   return newest;
 }
 

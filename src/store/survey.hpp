@@ -61,6 +61,7 @@ struct survey_part {
   record_totals totals;  ///< of all that counts
   record_totals certified;
   version newest = 0;       ///< the greatest stamp
+  version newest_tag = 0;   ///< that of a tag
   std::uint64_t bytes = 0;  ///< that were checksummed
 };
 
@@ -81,6 +82,7 @@ class survey {
   [[nodiscard]] version newest() const;
   /// Records that the root certifies and that are not there. Negative: there are more than it certifies.
   [[nodiscard]] std::int64_t missing_records() const noexcept { return missing_records_; }
+  [[nodiscard]] version newest_tag() const;
   /// The last writer died with the store open.
   [[nodiscard]] bool crashed() const noexcept {
     return root_.state == format::root_state::open && how_.filled == nullptr;

@@ -44,8 +44,9 @@ version store_core::tag(const tag_options& label) {
   }
   try {
     const std::int64_t time_ns = label.time_ns.value_or(now_ns());
+    auto kept = tag_index::prepare({0, time_ns, std::string(label.name), std::string(label.note)});
     const version v = durably ? tag_durably(&label, time_ns) : tag_quickly(label, time_ns);
-    tags_.add({v, time_ns, std::string(label.name), std::string(label.note)});
+    tags_.add(std::move(kept), v);
     return v;
   } catch (...) {
     tags_.release(label.name);

@@ -12,21 +12,37 @@ bool tag_index::reserve(std::string_view name) {
 
 void tag_index::release(std::string_view name) noexcept {
   const std::scoped_lock lock(mutex_);
-  const auto found = by_name_.find(std::string(name));
+  const auto found = by_name_.find(name);
   if (found != by_name_.end() && found->second == 0) by_name_.erase(found);
 }
 
 void tag_index::add(tag_info tag) {
+  if (!tag.name.empty()) (void)reserve(tag.name);
+  const version tagged = tag.version;
+  add(prepare(std::move(tag)), tagged);
+}
+
+tag_index::prepared tag_index::prepare(tag_info tag) {
+  times time;
+  time.emplace(std::pair{tag.time_ns, version{0}}, 0);
+  versions one;
+  one.emplace(0, std::move(tag));
+  return {one.extract(one.begin()), time.extract(time.begin())};
+}
+
+void tag_index::add(prepared tag, version tagged) {
   const std::scoped_lock lock(mutex_);
-  if (!tag.name.empty()) by_name_[tag.name] = tag.version;
-  by_time_[{tag.time_ns, tag.version}] = tag.version;
-  const version v = tag.version;
-  by_version_.insert_or_assign(v, std::move(tag));
+  tag_info& about = tag.by_version.mapped();
+  about.version = tagged;
+  if (const auto name = by_name_.find(about.name); name != by_name_.end()) name->second = tagged;
+  tag.by_version.key() = tag.by_time.key().second = tag.by_time.mapped() = tagged;
+  by_time_.insert(std::move(tag.by_time));
+  by_version_.insert(std::move(tag.by_version));
 }
 
 std::optional<tag_info> tag_index::find(std::string_view name) const {
   const std::scoped_lock lock(mutex_);
-  const auto found = by_name_.find(std::string(name));
+  const auto found = by_name_.find(name);
   if (found == by_name_.end() || found->second == 0) return std::nullopt;
   return by_version_.at(found->second);
 }

@@ -4,12 +4,14 @@
 // Threads: all functions; a mutex, since tags are few and O(log tags).
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "icecore/options.hpp"
@@ -24,6 +26,19 @@ class tag_index {
 
   void add(tag_info tag);
 
+ private:
+  using versions = std::map<version, tag_info>;
+  using times = std::map<std::pair<std::int64_t, version>, version>;
+
+ public:
+  /// All that a tag needs here but its version, so that nothing can fail any more once the version is closed.
+  struct prepared {
+    versions::node_type by_version;
+    times::node_type by_time;
+  };
+  [[nodiscard]] static prepared prepare(tag_info tag);
+  void add(prepared tag, version tagged);
+
   [[nodiscard]] std::optional<tag_info> find(std::string_view name) const;
   [[nodiscard]] std::optional<tag_info> find(version tagged) const;
   [[nodiscard]] std::optional<tag_info> find_at_time(std::int64_t time_ns) const;
@@ -32,9 +47,9 @@ class tag_index {
 
  private:
   mutable std::mutex mutex_;
-  std::map<version, tag_info> by_version_;
-  std::unordered_map<std::string, version> by_name_;  // version 0: reserved
-  std::map<std::pair<std::int64_t, version>, version> by_time_;
+  versions by_version_;
+  std::map<std::string, version, std::less<>> by_name_;  // version 0: reserved
+  times by_time_;
 };
 
 }  // namespace icecore

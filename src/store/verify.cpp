@@ -1,9 +1,12 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "base/threads.hpp"
 #include "store/core.hpp"
 #include "store/salvage.hpp"
+#include "store/sorted_entries.hpp"
 #include "store/survey.hpp"
 
 namespace icecore {
@@ -23,6 +26,16 @@ verify_report report_of(const pool& in, detail::survey& found) {
   }
   report.damages = detail::salvage(in, found).damages();
   return report;
+}
+
+/// A key is entered once only: opening, which sorts the entries, refuses a second one.
+void check_keys(const detail::survey& found, const address_space& space, verify_report& report) {
+  const auto twice = detail::sort_entries(found, space).of_one_key;
+  if (!twice) return;
+  const auto [one, other] = *twice;
+  report.damages.push_back({link_offset(other), "entry",
+                            fmt::format("the key is entered twice, also at byte {}", link_offset(one)),
+                            std::string(space.record_at(other).key()), std::nullopt});
 }
 
 }  // namespace
@@ -61,6 +74,7 @@ verify_report verify_file(const std::filesystem::path& path, const progress_func
     pool p(path, reading);
     detail::survey found(p, {.threads = core_count(), .large_values = true, .on_progress = on_progress});
     verify_report report = report_of(p, found);
+    if (report.ok()) check_keys(found, address_space(p.base()), report);
     for (auto& d : p.damages()) report.damages.push_back(std::move(d));
     std::ranges::stable_sort(report.damages, {}, &damage::offset);
     return report;

@@ -3,14 +3,17 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
+#include <utility>
 
 namespace icecore::testing {
 
 inline std::string read_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  std::ostringstream content;
+  content << in.rdbuf();
+  return std::move(content).str();
 }
 
 /// Replaces the content; the file stays the same file.

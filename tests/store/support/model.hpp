@@ -72,6 +72,9 @@ void promise(bool held, const What& what) {
   if (!held) throw broken_promise(what());
 }
 
+/// Threads that comparing reads with besides one alone; a fuzzer has no time to start any.
+inline unsigned comparing_threads = 3;
+
 /// Reads all of the store in all ways and compares it with the model: closed versions (all, or about `versions_max` of
 /// them), the present, histories, tags, statistics and verify().
 void compare_everything(const icecore::store& store, const model& expected, std::size_t versions_max = 12);

@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <fstream>
+
+#include "support/file.hpp"
 
 namespace icecore::testing {
 namespace {
 
 constexpr std::array<const char*, kinds_of_step> kind_names = {
-    "insert", "remove", "batch",   "tag",    "label",           "sync",    "latest",
-    "find",   "seek",   "walk",    "range",  "columns",         "history", "diff",
-    "tags",   "misuse", "compare", "reopen", "reopen_read_only"};
+    "insert",           "remove", "batch",     "tag",    "label",   "sync",
+    "latest",           "find",   "seek",      "walk",   "range",   "columns",
+    "history",          "diff",   "tags",      "misuse", "compare", "reopen",
+    "reopen_read_only", "keep",   "look_back", "crash"};
 
 [[nodiscard]] const std::string& key_of(unsigned number) { return script_keys()[number % script_keys().size()]; }
 
@@ -157,6 +161,12 @@ void lockstep::run(const step& one) {
       return reopen(one, false);
     case step::kind::reopen_read_only:
       return reopen(one, true);
+    case step::kind::keep:
+      return keep(one);
+    case step::kind::look_back:
+      return look_back();
+    case step::kind::crash:
+      return crash(one);
   }
 }
 
@@ -441,6 +451,7 @@ options lockstep::writing(unsigned number) const {
 }
 
 void lockstep::reopen(const step& one, bool read_only_between) {
+  kept_.clear();
   store_->close();
   if (read_only_between) {
     options reading = options_;
@@ -462,7 +473,55 @@ void lockstep::reopen(const step& one, bool read_only_between) {
   model_.clock = store_->clock();
 }
 
+void lockstep::keep(const step& one) {
+  const snapshot then = store_->at(some_version(one.seed));
+  kept_.push_back({then, then.cursor()});
+  kept_.back().place.seek(key_of(one.key));
+}
+
+void lockstep::look_back() {
+  for (auto& [then, place] : kept_) {
+    const auto wanted = model_.items_at(then.version());
+    std::vector<shown_item> found;
+    for (const auto& [key, value] : then.range()) found.emplace_back(key, value);
+    promise(std::ranges::equal(found, wanted, {}, {}, [](const auto& w) { return shown_item(w); }),
+            [&] { return "a snapshot of version " + std::to_string(then.version()) + " that was kept has changed"; });
+    if (!place.valid()) continue;
+    const auto here = wanted.find(std::string(place->key));
+    promise(here != wanted.end() && here->second == place->value,
+            [&] { return "a cursor that was kept at " + show(place->key) + " shows something else"; });
+    place.next();
+    const auto after = std::next(here);
+    promise(place.valid() ? after != wanted.end() && after->first == place->key : after == wanted.end(),
+            [] { return std::string("a cursor that was kept goes on to another item"); });
+  }
+}
+
+void lockstep::crash(const step& one) {
+  kept_.clear();
+  const std::string left = read_file(path_);
+  store_->close();
+  // the same file again, as it was: pages of zeros are left out, as the file system would
+  std::filesystem::resize_file(path_, 0);
+  std::filesystem::resize_file(path_, left.size());
+  std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+  constexpr std::size_t page_bytes = 4096;
+  for (std::size_t at = 0; at < left.size(); at += page_bytes) {
+    const std::string_view page = std::string_view(left).substr(at, page_bytes);
+    if (page.find_first_not_of('\0') == std::string_view::npos) continue;
+    file.seekp(static_cast<std::streamoff>(at));
+    file.write(page.data(), static_cast<std::streamsize>(page.size()));
+  }
+  file.close();
+  promise(file.good(), [] { return std::string("the file could not be written back"); });
+  options_ = writing(one.seed);
+  store_ = std::make_unique<store>(path_, options_);
+  promise(store_->stats().recovered_from_crash, [] { return std::string("a crash counts as a clean close"); });
+  promise_version("clock() after a crash of the process", store_->clock(), model_.clock);
+}
+
 void lockstep::finish() {
+  kept_.clear();
   compare_everything(*store_, model_);
   store_->close();
   const auto report = verify_file(path_);

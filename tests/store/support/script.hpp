@@ -34,6 +34,9 @@ struct step {
     compare,
     reopen,
     reopen_read_only,
+    keep,       // a snapshot and a cursor in it, to be looked at much later
+    look_back,  // at what was kept
+    crash,      // the file as a killed process leaves it is opened
   };
   kind what;
   unsigned key;
@@ -43,7 +46,7 @@ struct step {
 };
 using script = std::vector<step>;
 
-inline constexpr unsigned kinds_of_step = static_cast<unsigned>(step::kind::reopen_read_only) + 1;
+inline constexpr unsigned kinds_of_step = static_cast<unsigned>(step::kind::crash) + 1;
 
 std::ostream& operator<<(std::ostream& out, const step& one);
 
@@ -72,6 +75,9 @@ class lockstep {
   void tags(const step& one);
   void misuse(const step& one);
   void reopen(const step& one, bool read_only_between);
+  void keep(const step& one);
+  void look_back();
+  void crash(const step& one);
 
   [[nodiscard]] version some_version(unsigned number) const { return number % model_.clock; }
   [[nodiscard]] key_bounds some_bounds(const step& one) const;
@@ -82,6 +88,12 @@ class lockstep {
   options options_;
   std::unique_ptr<store> store_;
   model model_;
+
+  struct kept_snapshot {
+    snapshot then;
+    cursor place;
+  };
+  std::vector<kept_snapshot> kept_;  // views of store_: gone before it is
 };
 
 }  // namespace icecore::testing

@@ -1,0 +1,185 @@
+// A pool file of any bytes is opened, read, verified, written on and opened again. It is refused with a documented
+// error or shows something that agrees with itself.
+#include <sys/stat.h>
+
+#include "icecore/icecore.hpp"
+#include "support/fuzz_target.hpp"
+#include "support/image.hpp"
+#include "support/memory_file.hpp"
+#include "support/model.hpp"
+#include "support/reading.hpp"
+#include "support/reseal.hpp"
+
+namespace icecore::testing {
+namespace {
+
+/// One image's way through the store.
+class execution {
+ public:
+  execution(const memory_file& pool, const memory_file& dump, image file)
+      : pool_(pool), dump_(dump), image_(std::move(file)) {
+    struct stat s {};
+    if (fstat(pool_.descriptor(), &s) != 0) std::abort();
+    const bool this_file = (image_.flags & image_flag::this_file) != 0;
+    const root_changes change{(image_.flags & image_flag::this_boot) != 0,
+                              this_file ? std::optional<std::uint64_t>(s.st_ino) : std::nullopt};
+    if ((image_.flags & image_flag::resealed) != 0) {
+      reseal(image_.file, change);
+    } else if (change.this_boot || change.inode) {
+      reseal_roots(image_.file, change);
+    }
+    pool_.write(image_.file);
+  }
+
+  void run() {
+    verify_closed();
+    read();
+    write();
+  }
+
+ private:
+  [[nodiscard]] options reading() const {
+    options opening;
+    opening.access = access::read_only;
+    opening.accept_copy = (image_.flags & image_flag::accept_copy) != 0;
+    opening.huge_pages = false;
+    return opening;
+  }
+  [[nodiscard]] options writing() const {
+    options opening = reading();
+    opening.access = access::read_write;
+    opening.durability = static_cast<durability>((image_.flags & image_flag::durability) >> 4);
+    opening.emulate_durability = true;
+    return opening;
+  }
+
+  static bool is_refusal(const error& failure) {
+    switch (static_cast<errc>(failure.code().value())) {
+      case errc::not_a_store:
+      case errc::unsupported_format:
+      case errc::damaged:
+      case errc::truncated:
+      case errc::copied:
+        return true;
+      default:
+        return false;
+    }
+  }
+  static void must_be_refusal(const error& failure, const char* what) {
+    promise(is_refusal(failure), [&] { return std::string(what) + " fails with: " + failure.message(); });
+  }
+
+  void verify_closed() {
+    try {
+      const verify_report report = verify_file(pool_.path());
+      for (const damage& d : report.damages)
+        sound_ = sound_ && d.structure == "root" && d.offset < 8192 && d.what != "";
+      spotless_ = report.ok();
+    } catch (const error& failure) {
+      must_be_refusal(failure, "verify_file()");
+      sound_ = spotless_ = false;
+    }
+  }
+
+  void read() {
+    try {
+      const store opened(pool_.path(), reading());
+      readable_ = true;
+      try {
+        read_in_all_ways(opened);
+        shown_ = dump_of(opened, dump_);
+      } catch (const error& failure) {
+        promise(failure.code() == errc::damaged, [&] { return "reading fails with: " + failure.message(); });
+        promise(!sound_, [&] { return "verify_file() finds nothing, but: " + failure.message(); });
+      }
+      promise(opened.verify().ok() == shown_.has_value(), [&] {
+        return std::string("verify() of the open store ") + (shown_ ? "finds damage in" : "finds nothing wrong with") +
+               " what can" + (shown_ ? "" : "not") + " be read: " + first_damage(opened.verify());
+      });
+      promise(!shown_ || sound_, [] { return std::string("verify_file() finds damage in what can be read"); });
+    } catch (const error& failure) {
+      must_be_refusal(failure, "opening for reading");
+      refusal_ = static_cast<errc>(failure.code().value());
+      promise(!spotless_ || refusal_ == errc::copied,
+              [&] { return "verify_file() finds nothing, but: " + failure.message(); });
+    }
+    const std::string after = pool_.read();
+    const std::string_view before(reinterpret_cast<const char*>(image_.file.data()), image_.file.size());
+    promise(after == before, [] { return std::string("reading has changed the file"); });
+  }
+
+  static std::string first_damage(const verify_report& report) {
+    if (report.damages.empty()) return "nothing";
+    return report.damages.front().structure + ": " + report.damages.front().what;
+  }
+
+  void write() {
+    try {
+      store opened(pool_.path(), writing());
+      if (shown_) {
+        promise(dump_of(opened, dump_) == *shown_,
+                [] { return std::string("a store opened for writing shows something else than for reading"); });
+      }
+      promise(readable_ || refusal_ == errc::not_a_store,
+              [] { return std::string("what cannot be read can be written"); });
+      write_on(opened);
+    } catch (const error& failure) {
+      const bool later_format = failure.code() == errc::unsupported_format;
+      must_be_refusal(failure, "opening for writing");
+      promise(!readable_ || later_format, [&] { return "it can be read, but not written: " + failure.message(); });
+      return;
+    }
+    const store again(pool_.path(), reading());
+    for (const auto& [key, value] : written_) {
+      promise(again.find(key) == value, [&] { return "what was written is lost: " + show(key); });
+    }
+    if (shown_ || !readable_) {
+      read_in_all_ways(again);
+      promise(again.verify().ok(), [&] { return "after writing: " + first_damage(again.verify()); });
+    }
+  }
+
+  void write_on(store& opened) {
+    try {
+      const auto keys = opened.keys();
+      const std::string old = keys.empty() ? "" : std::string(keys[keys.size() / 2]);
+      opened.insert(old, "written on");
+      opened.insert("a new key", "written on");
+      const version closed = opened.tag();
+      promise(opened.find(old, closed) == "written on", [] { return std::string("what was tagged is not there"); });
+      batch together;
+      together.remove(old);
+      together.insert("another", std::string(5000, 'n'));
+      opened.apply(together);
+      if ((image_.flags & image_flag::synced_first) != 0) opened.sync();
+      written_ = {{old, std::nullopt}, {"a new key", "written on"}, {"another", std::string(5000, 'n')}};
+      for (const auto& [key, value] : written_) {
+        promise(opened.find(key) == value, [&] { return "what was written is not there: " + show(key); });
+      }
+      opened.close();
+    } catch (const error& failure) {
+      throw broken_promise("writing fails with: " + failure.message());
+    }
+  }
+
+  const memory_file& pool_;
+  const memory_file& dump_;
+  image image_;
+  bool sound_ = true;     // but for a root page that is not needed
+  bool spotless_ = true;  // but for nothing
+  bool readable_ = false;
+  errc refusal_{};
+  std::optional<std::string> shown_;
+  std::map<std::string, std::optional<std::string>> written_;
+};
+
+}  // namespace
+}  // namespace icecore::testing
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace icecore::testing;
+  static const memory_file pool("pool");
+  static const memory_file dump("dump");
+  must_hold([&] { execution(pool, dump, expand({data, size})).run(); });
+  return 0;
+}

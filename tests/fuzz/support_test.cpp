@@ -1,0 +1,98 @@
+// The tools of the fuzzers: what they make of a pool file must be that file.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "icecore/icecore.hpp"
+#include "support/file.hpp"
+#include "support/image.hpp"
+#include "support/reseal.hpp"
+#include "support/scratch.hpp"
+#include "support/sound_store.hpp"
+
+namespace icecore::testing {
+namespace {
+
+class FuzzSupport : public ::testing::Test {
+ protected:
+  [[nodiscard]] static std::vector<std::byte> bytes_of(const std::string& content) {
+    std::vector<std::byte> bytes(content.size());
+    std::memcpy(bytes.data(), content.data(), content.size());
+    return bytes;
+  }
+  void write(const std::vector<std::byte>& bytes) const {
+    write_file(path_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
+  /// A store with something of every kind in it, as a clean close leaves it.
+  [[nodiscard]] std::vector<std::byte> closed_store() {
+    fill_small_store(path_, {}, holds_).close();
+    return bytes_of(read_file(path_));
+  }
+
+  scratch folder_;
+  std::filesystem::path path_ = folder_ / "fuzz.ice";
+  model holds_;
+};
+
+TEST_F(FuzzSupport, a_described_file_expands_to_itself_in_fewer_bytes) {
+  const image before{image_flag::resealed | image_flag::this_boot, closed_store()};
+  const auto description = describe(before);
+  const image after = expand(description);
+  EXPECT_EQ(after.flags, before.flags);
+  EXPECT_TRUE(after.file == before.file);
+  EXPECT_LT(description.size(), before.file.size() / 20);
+}
+
+TEST_F(FuzzSupport, every_sequence_of_bytes_is_an_image) {
+  for (std::uint32_t seed = 1; seed < 2000; ++seed) {
+    std::vector<std::uint8_t> bytes(seed % 100);
+    std::uint32_t state = seed;
+    for (auto& byte : bytes) byte = static_cast<std::uint8_t>((state = state * 1'664'525U + 1'013'904'223U) >> 24);
+    const image made = expand(bytes);
+    ASSERT_LE(made.file.size(), image_bytes_max);
+    ASSERT_TRUE(expand(describe(made)).file == made.file) << seed;
+  }
+}
+
+TEST_F(FuzzSupport, resealing_a_sound_store_changes_nothing) {
+  const auto sound = closed_store();
+  auto resealed = sound;
+  reseal(resealed, {});
+  EXPECT_TRUE(resealed == sound);
+}
+
+TEST_F(FuzzSupport, a_store_with_a_changed_value_opens_once_it_is_resealed) {
+  auto changed = closed_store();
+  const auto content = read_file(path_);
+  for (const char* value : {"of the empty key", "LLLLLLLL", "batched"}) {  // small, large, in a batch
+    changed[content.find(value)] = std::byte{'X'};
+  }
+  write(changed);
+  EXPECT_THROW(store s(path_), error);
+  reseal(changed, {});
+  write(changed);
+  const store s(path_);
+  EXPECT_EQ(s.find(""), "Xf the empty key");
+  EXPECT_EQ(s.find("large")->front(), 'X');
+  EXPECT_TRUE(s.verify().ok());
+}
+
+TEST_F(FuzzSupport, the_kept_images_of_sound_stores_open) {
+  unsigned opened = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(ICECORE_FUZZ_SEEDS "/pool_image")) {
+    SCOPED_TRACE(entry.path());
+    const std::string content = read_file(entry.path());
+    image made = expand({reinterpret_cast<const std::uint8_t*>(content.data()), content.size()});
+    if ((made.flags & image_flag::resealed) != 0) reseal(made.file, {.this_boot = true, .inode = {}});
+    write(made.file);
+    options opening;
+    opening.accept_copy = true;
+    EXPECT_NO_THROW(store(path_, opening).close());
+    ++opened;
+  }
+  EXPECT_GT(opened, 20U);
+}
+
+}  // namespace
+}  // namespace icecore::testing

@@ -1,0 +1,254 @@
+// Memory that runs out at any moment: the call that met it throws std::bad_alloc, what was acknowledged is there, and
+// the store goes on, or opens again where it says that it must be.
+//
+// This program's allocations fail when a test wants them to: malloc's, with which operator new and libpmem2 allocate;
+// under a sanitizer, which needs malloc itself, those of operator new.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <functional>
+#include <new>
+
+#include "icecore/icecore.hpp"
+#include "support/expect.hpp"
+#include "support/model.hpp"
+#include "support/scratch.hpp"
+#include "support/sound_store.hpp"
+
+namespace {
+
+/// Counts down to the allocation that fails; of one thread, others' never fail.
+struct countdown {
+  bool armed = false;
+  bool for_good = false;  // that one and all after it
+  long left = 0;
+  bool failed = false;
+};
+thread_local countdown allocations;
+
+bool fails() noexcept {
+  if (!allocations.armed) return false;
+  if (allocations.failed) return allocations.for_good;
+  allocations.failed = allocations.left-- == 0;
+  return allocations.failed;
+}
+
+}  // namespace
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr long stride = 13;  // each allocation takes several times as long
+
+void* operator new(std::size_t size) {
+  void* const memory = fails() ? nullptr : std::malloc(size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return fails() ? nullptr : std::malloc(size); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+
+#else
+constexpr long stride = 1;
+
+struct folder_walk;
+
+extern "C" {
+
+/// libpmem2 looks for persistent memory at each mapping; glibc 2.36's fts_open() crashes where it gets no memory.
+struct folder_walk* fts_open(char* const*, int, int (*)(const void*, const void*)) {
+  errno = ENOENT;
+  return nullptr;
+}
+
+void* __libc_malloc(std::size_t);  // NOLINT: the C library's names
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+void* __libc_memalign(std::size_t, std::size_t);
+
+void* malloc(std::size_t size) noexcept { return fails() ? (errno = ENOMEM, nullptr) : __libc_malloc(size); }
+void* calloc(std::size_t count, std::size_t size) noexcept {
+  return fails() ? (errno = ENOMEM, nullptr) : __libc_calloc(count, size);
+}
+void* realloc(void* old, std::size_t size) noexcept {
+  return fails() ? (errno = ENOMEM, nullptr) : __libc_realloc(old, size);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
+  return fails() ? (errno = ENOMEM, nullptr) : __libc_memalign(alignment, size);
+}
+
+}  // extern "C"
+
+#endif
+
+namespace icecore::testing {
+namespace {
+
+/// A call of the store and what it does to the model once it has returned.
+struct operation {
+  const char* name;
+  std::function<void(store&)> call;
+  std::function<void(model&)> happens = [](model&) {};
+};
+
+[[nodiscard]] batch some_batch() {
+  batch together;
+  together.insert("a", "of the batch");
+  together.insert("new in the batch", std::string(5000, 'b'));
+  together.remove("deep");
+  return together;
+}
+
+[[nodiscard]] operation insert(std::string key, std::string value) {
+  return {"insert", [=](store& s) { s.insert(key, value); }, [=](model& m) { m.insert(key, value); }};
+}
+
+/// Reading allocates what it returns; what that is, read_everything() compares afterwards.
+[[nodiscard]] std::vector<operation> reading() {
+  return {{"find", [](store& s) { (void)s.find("a"); }},
+          {"find_many",
+           [](store& s) {
+             std::vector<std::string_view> keys(100, "a");
+             std::vector<std::optional<std::string_view>> found(100);
+             s.find_many(keys, s.clock() - 1, found);
+           }},
+          {"scan",
+           [](store& s) {
+             for (const auto& i : s.at(s.clock() - 1).range()) (void)i;
+           }},
+          {"scan backwards",
+           [](store& s) {
+             for (const auto& i : s.at(s.clock() - 1).range().reversed()) (void)i;
+           }},
+          {"history", [](store& s) { (void)s.history("deep").oldest_first(); }},
+          {"diff",
+           [](store& s) {
+             for (const auto& d : s.diff(1, s.clock() - 1)) (void)d;
+           }},
+          {"keys", [](store& s) { (void)s.keys(); }},
+          {"tags", [](store& s) { (void)s.tags(); }},
+          {"extract", [](store& s) { (void)s.at(s.clock() - 1).extract(1); }},
+          {"items", [](store& s) { (void)s.at(s.clock() - 1).items(1); }},
+          {"size", [](store& s) { (void)s.at(s.clock() - 1).size(1); }},
+          {"stats", [](store& s) { (void)s.stats(); }},
+          {"verify", [](store& s) { (void)s.verify(); }}};
+}
+
+[[nodiscard]] std::vector<operation> script() {
+  const batch together = some_batch();
+  std::vector<operation> all;
+  for (int i = 0; i < 70; ++i) all.push_back(insert("deep", std::to_string(i)));
+  for (int i = 0; i < 40; ++i) all.push_back(insert("key-" + std::to_string(i), "value"));  // a leaf splits
+  all.push_back(insert("a", "1"));
+  all.push_back({"tag", [](store& s) { s.tag(); }, [](model& m) { m.close_version(); }});
+  all.push_back({"tag with a name", [](store& s) { s.tag({.name = "a name", .note = "a note", .time_ns = 5}); },
+                 [](model& m) {
+                   m.tags.push_back({m.close_version(), 5, "a name", "a note"});
+                 }});
+  all.push_back({"remove", [](store& s) { (void)s.remove("a"); }, [](model& m) { (void)m.remove("a"); }});
+  all.push_back({"batch", [=](store& s) { s.apply(together); }, [=](model& m) { m.apply(together); }});
+  all.push_back(insert("large", std::string(200'000, 'l')));
+  all.push_back(insert("larger", std::string(2'000'000, 'm')));  // the file grows
+  all.push_back({"tag", [](store& s) { s.tag(); }, [](model& m) { m.close_version(); }});
+  for (operation& one : reading()) all.push_back(std::move(one));
+  return all;
+}
+
+class Allocations : public ::testing::TestWithParam<setting> {
+ protected:
+  void SetUp() override { steps_ = script(); }
+  void TearDown() override { allocations = {}; }
+
+  /// Runs the call; true if memory ran out in it.
+  template <class Call>
+  bool ran_out(const Call& call) {
+    bool thrown = false;
+    allocations.armed = true;
+    try {
+      call();
+    } catch (const std::bad_alloc&) {
+      thrown = true;
+    } catch (const error& failure) {
+      allocations.armed = false;
+      EXPECT_TRUE(failure.code() == errc::poisoned || failure.code() == errc::io) << failure.what();
+      thrown = true;
+    }
+    allocations.armed = false;
+    met_ = met_ || allocations.failed;
+    return thrown;
+  }
+
+  /// The script with the nth allocation failing; whether there was an nth.
+  bool run(long n, bool for_good) {
+    met_ = false;
+    std::filesystem::remove(path_);
+    allocations = {false, for_good, n, false};
+    model holds;
+    std::optional<store> s;
+    const options opening = GetParam().options();
+    if (ran_out([&] { s.emplace(path_, opening); })) {
+      allocations = {};
+      s.emplace(path_, opening);
+    }
+    for (const operation& one : steps_) {
+      SCOPED_TRACE(one.name);
+      if (!ran_out([&] { one.call(*s); })) {
+        one.happens(holds);
+        continue;
+      }
+      allocations = {};
+      go_on(s, holds);
+    }
+    (void)ran_out([&] { s->close(); });
+    allocations = {};
+    s.reset();
+    const store again(path_, opening);
+    read_everything(again, holds);
+    EXPECT_TRUE(again.verify().ok());
+    return met_;
+  }
+
+  /// After a failure: the store answers and takes writes as before, or says that it must be opened again.
+  void go_on(std::optional<store>& s, model& holds) {
+    ++failures_;
+    try {
+      read_everything(*s, holds);
+    } catch (const error& failure) {
+      ASSERT_EQ(failure.code(), errc::poisoned) << failure.what();
+      s.reset();  // closing a poisoned store fails, and that is all right
+      s.emplace(path_, GetParam().options());
+      ASSERT_GE(s->clock(), holds.clock);
+      holds.clock = s->clock();
+      read_everything(*s, holds);
+    }
+  }
+
+  scratch folder_;
+  std::filesystem::path path_ = folder_ / "memory.ice";
+  std::vector<operation> steps_;
+  bool met_ = false;
+  unsigned failures_ = 0;
+};
+
+TEST_P(Allocations, whichever_fails_the_call_throws_and_nothing_acknowledged_is_lost) {
+  long n = 0;
+  while (run(n, false)) {
+    ASSERT_FALSE(HasFailure()) << "allocation " << n << " failed";
+    n += stride;
+  }
+  RecordProperty("allocations", static_cast<int>(n));
+  EXPECT_GT(failures_, 100U / stride);
+}
+
+TEST_P(Allocations, when_none_succeeds_any_more_in_a_call_it_throws_and_nothing_acknowledged_is_lost) {
+  for (long n = 0; run(n, true); n += 3 * stride)
+    ASSERT_FALSE(HasFailure()) << "allocation " << n << " failed, and all after";
+  EXPECT_GT(failures_, 30U / stride);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryDurability, Allocations, ::testing::ValuesIn(tmpfs_settings()),
+                         [](const auto& tested) { return tested.param.name(); });
+
+}  // namespace
+}  // namespace icecore::testing
