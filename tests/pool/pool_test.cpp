@@ -5,8 +5,10 @@
 #include <linux/magic.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 
+#include "base/checksum.hpp"
 #include "failing_calls.hpp"
 #include "scratch_folder.hpp"
 
@@ -59,7 +61,8 @@ TEST_F(Pool, knows_a_segment_by_its_header) {
   header = sound;
   header.granules = 0;
   EXPECT_FALSE(space.valid_header(s.offset));
-  header.granules = ~0U;
+  header.granules = 1'000'000;
+  header.crc = crc32c(crc32c(space.codec().pool_seed(), s.offset), &header, offsetof(format::segment_header, crc));
   EXPECT_FALSE(space.valid_header(s.offset)) << "it would reach beyond the file";
   header = sound;
   header.crc ^= 1;
