@@ -4,6 +4,7 @@ option(ICECORE_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(ICECORE_BUILD_BENCHMARKS "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(BUILD_SHARED_LIBS "Build libicecore as a shared library" OFF)
 set(ICECORE_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
+option(ICECORE_COVERAGE "Count which branches of src/ the C++ tests take (clang only; scripts/coverage reports)" OFF)
 set(ICECORE_PYTHON "" CACHE FILEPATH
     "Python interpreter with the icecore package (scripts/python-environment makes one); empty: its tests are left out")
 
@@ -36,6 +37,16 @@ if(ICECORE_SANITIZE MATCHES thread)
   # GCC warns of fences, from which ThreadSanitizer learns no happens-before. Ours order stores before loads and publish
   # nothing, so it has nothing to learn from them.
   target_compile_options(icecore_build_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
+endif()
+if(ICECORE_COVERAGE)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "ICECORE_COVERAGE needs clang, and the compiler is ${CMAKE_CXX_COMPILER_ID}: use -DCMAKE_CXX_COMPILER=clang++-16")
+  endif()
+  # Programs that nobody asked for a profile write none: tests name their file in LLVM_PROFILE_FILE.
+  set(icecore_profile -fprofile-instr-generate=/dev/null)
+  target_compile_options(icecore_build_flags INTERFACE ${icecore_profile} -fcoverage-mapping
+                         -fprofile-list=${PROJECT_SOURCE_DIR}/cmake/coverage.list)
+  target_link_options(icecore_build_flags INTERFACE ${icecore_profile})
 endif()
 
 find_package(Threads REQUIRED)

@@ -10,7 +10,7 @@
 #include <random>
 #include <thread>
 
-#include "arguments.hpp"
+#include "command_line.hpp"
 #include "json.hpp"
 #include "opening.hpp"
 #include "output.hpp"
@@ -187,10 +187,11 @@ void report(const bench_arguments& a, const benchmark& b, const std::vector<resu
   const durability_info& d = b.durability();
   if (a.format == cli::format::json) {
     for (const result& r : results) {
-      json line{{"operation", r.name},           {"keys", a.keys},         {"threads", a.threads},
-                {"durability", name_of(d.mode)}, {"emulated", d.emulated}, {"seconds", r.seconds}};
-      if (r.operations != 0) line["operations_per_second"] = static_cast<double>(r.operations) / r.seconds;
-      out().line(line.dump());
+      json_object line;
+      line.bytes("operation", r.name).add("keys", a.keys).add("threads", a.threads);
+      line.bytes("durability", name_of(d.mode)).add("emulated", d.emulated).add("seconds", r.seconds);
+      if (r.operations != 0) line.add("operations_per_second", static_cast<double>(r.operations) / r.seconds);
+      out().line(line.text());
     }
     return;
   }
@@ -227,21 +228,21 @@ exit_code bench(bench_arguments a) {
 
 }  // namespace
 
-void add_bench_verb(CLI::App& app, action& chosen) {
+void add_bench_verb(command_line& line) {
   const auto a = std::make_shared<bench_arguments>();
-  CLI::App* verb =
-      add_verb(app, "bench", "Measure a store on this machine: insert, remove, find, snapshot, reopen",
-               "  icecore bench\n"
-               "  icecore bench --path /dev/shm/bench.ice --keys 2000000 --threads 2\n"
-               "  icecore bench --path /mnt/pmem0/bench.ice --durability operation -o json\n"
-               "Random keys and values of 8 bytes. Without --path the store is a temporary file, removed at the end.");
-  verb->add_option("--path", a->path, "Where to make the store; it is kept")->type_name("FILE");
-  verb->add_option("--keys", a->keys, "How many keys (default: 1,000,000)")->type_name("N");
-  verb->add_option("--threads", a->threads, "How many threads (default: all cores)")->type_name("N");
-  verb->add_option("--seed", a->seed, "Chooses the keys (default: 1)")->type_name("N");
-  add_writing(verb, a->write);
-  add_format(verb, a->format);
-  verb->callback([a, &chosen] { chosen = [a] { return bench(*a); }; });
+  verb verb = line.add_verb(
+      "bench", "Measure a store on this machine: insert, remove, find, snapshot, reopen",
+      "  icecore bench\n"
+      "  icecore bench --path /dev/shm/bench.ice --keys 2000000 --threads 2\n"
+      "  icecore bench --path /mnt/pmem0/bench.ice --durability operation -o json\n"
+      "Random keys and values of 8 bytes. Without --path the store is a temporary file, removed at the end.");
+  verb.add_option("--path", a->path, "Where to make the store; it is kept").type_name("FILE");
+  verb.add_option("--keys", a->keys, "How many keys (default: 1,000,000)").type_name("N");
+  verb.add_option("--threads", a->threads, "How many threads (default: all cores)").type_name("N");
+  verb.add_option("--seed", a->seed, "Chooses the keys (default: 1)").type_name("N");
+  verb.add_writing(a->write);
+  verb.add_format(a->format);
+  verb.runs([a] { return bench(*a); });
 }
 
 }  // namespace icecore::cli

@@ -6,10 +6,11 @@
 
 namespace icecore::cli {
 
-json damage_to_json(const damage& d) {
-  json line{{"offset", d.offset}, {"structure", d.structure}, {"what", d.what}};
-  if (d.key) line["key"] = bytes_to_json(*d.key);
-  if (d.version) line["version"] = *d.version;
+json_object damage_to_json(const damage& d) {
+  json_object line;
+  line.add("offset", d.offset).bytes("structure", d.structure).bytes("what", d.what);
+  if (d.key) line.bytes("key", *d.key);
+  if (d.version) line.add("version", *d.version);
   return line;
 }
 

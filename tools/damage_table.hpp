@@ -9,7 +9,7 @@
 
 namespace icecore::cli {
 
-[[nodiscard]] json damage_to_json(const damage& d);
+[[nodiscard]] json_object damage_to_json(const damage& d);
 
 /// A table with a line for each; nothing if there are none.
 void print_damages(const std::vector<damage>& damages, output& to);

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "arguments.hpp"
+#include "command_line.hpp"
 #include "json.hpp"
 #include "opening.hpp"
 #include "output.hpp"
@@ -62,13 +62,14 @@ void print_json(const difference& d, const diff_arguments& a) {
 
 void print_stat(const tally (&tallies)[3], cli::format format) {
   if (format == cli::format::json) {
-    json line;
+    json_object line;
     for (const kind k : {added, removed, changed}) {
-      line[std::string(names[k])] = {{"keys", tallies[k].keys},
-                                     {"bytes_before", tallies[k].bytes_before},
-                                     {"bytes_after", tallies[k].bytes_after}};
+      const tally& t = tallies[k];
+      json_object counts;
+      counts.add("keys", t.keys).add("bytes_before", t.bytes_before).add("bytes_after", t.bytes_after);
+      line.add(names[k], counts);
     }
-    out().line(line.dump());
+    out().line(line.text());
     return;
   }
   table rows({"", ">keys", ">bytes before", ">bytes after"});
@@ -107,24 +108,24 @@ exit_code diff(const diff_arguments& a) {
 
 }  // namespace
 
-void add_diff_verb(CLI::App& app, action& chosen) {
+void add_diff_verb(command_line& line) {
   const auto a = std::make_shared<diff_arguments>();
-  CLI::App* verb = add_verb(app, "diff", "List the keys whose value differs between two versions, in key order",
+  verb verb = line.add_verb("diff", "List the keys whose value differs between two versions, in key order",
                             "  icecore diff model.ice epoch-1 epoch-2\n"
                             "  icecore diff model.ice 17 --prefix layer1/ --values\n"
                             "  icecore diff model.ice epoch-1 latest --stat\n"
                             "+ is a key that was added, - one that was removed, ~ one whose value changed.\n"
                             "Exit code 1 if there are differences, 0 if there are none.");
-  add_store(verb, a->store);
-  add_reading(verb, a->read);
-  verb->add_option("A", a->before, "The version or tag to compare")->required()->type_name("");
-  verb->add_option("B", a->after, "The version or tag to compare with (default: latest)")->type_name("");
-  add_bounds(verb, a->bounds);
-  auto* stat = verb->add_flag("--stat", a->stat, "Only counts and sizes");
-  verb->add_flag("--values", a->values, "Also the values before and after")->excludes(stat);
-  add_hex(verb, a->hex);
-  add_format(verb, a->format);
-  verb->callback([a, &chosen] { chosen = [a] { return diff(*a); }; });
+  verb.add_store(a->store);
+  verb.add_reading(a->read);
+  verb.add_option("A", a->before, "The version or tag to compare").required().type_name("");
+  verb.add_option("B", a->after, "The version or tag to compare with (default: latest)").type_name("");
+  verb.add_bounds(a->bounds);
+  const option stat = verb.add_flag("--stat", a->stat, "Only counts and sizes");
+  verb.add_flag("--values", a->values, "Also the values before and after").excludes(stat);
+  verb.add_hex(a->hex);
+  verb.add_format(a->format);
+  verb.runs([a] { return diff(*a); });
 }
 
 }  // namespace icecore::cli

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <memory>
 
-#include "arguments.hpp"
+#include "command_line.hpp"
 #include "dump_writer.hpp"
 #include "opening.hpp"
 #include "output.hpp"
@@ -52,21 +52,21 @@ exit_code dump(const dump_arguments& a) {
 
 }  // namespace
 
-void add_dump_verb(CLI::App& app, action& chosen) {
+void add_dump_verb(command_line& line) {
   const auto a = std::make_shared<dump_arguments>();
-  CLI::App* verb = add_verb(app, "dump", "Write all versions and tags as JSON Lines",
+  verb verb = line.add_verb("dump", "Write all versions and tags as JSON Lines",
                             "  icecore dump model.ice > model.jsonl\n"
                             "  icecore dump model.ice | zstd > model.jsonl.zst\n"
                             "  icecore dump model.ice | icecore load copy.ice\n"
                             "  icecore dump model.ice | jq -c 'select(.tag)'\n"
                             "The format is described in docs/dump-format.md; `icecore load` reads it.");
-  add_store(verb, a->store);
-  add_reading(verb, a->read);
-  verb->add_option("--output", a->file, "Write to this file instead of standard output")->type_name("FILE");
-  verb->add_option("--records-in-memory", a->records_in_memory,
-                   "Sort this many at once, 48 bytes each (default: 8,000,000); fewer take more passes over the store")
-      ->type_name("N");
-  verb->callback([a, &chosen] { chosen = [a] { return dump(*a); }; });
+  verb.add_store(a->store);
+  verb.add_reading(a->read);
+  verb.add_option("--output", a->file, "Write to this file instead of standard output").type_name("FILE");
+  verb.add_option("--records-in-memory", a->records_in_memory,
+                  "Sort this many at once, 48 bytes each (default: 8,000,000); fewer take more passes over the store")
+      .type_name("N");
+  verb.runs([a] { return dump(*a); });
 }
 
 }  // namespace icecore::cli

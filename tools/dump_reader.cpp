@@ -8,15 +8,28 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "dump_format.hpp"
 #include "icecore/error.hpp"
+#include "text.hpp"
 
 namespace icecore::cli {
 namespace {
 
+using json = nlohmann::ordered_json;
+
 constexpr std::size_t read_bytes = std::size_t{1} << 18U;
 constexpr std::string_view cut_off = "the dump was cut off; make it again, or copy it again";
+
+/// The reverse of append_json(bytes). errc::bad_input, naming `what`.
+std::string bytes_from_json(const json& value, std::string_view what) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_object() && value.size() == 1 && value.contains("base64") && value["base64"].is_string()) {
+    return from_base64(value["base64"].get_ref<const std::string&>());
+  }
+  throw error(errc::bad_input, fmt::format("\"{}\" is neither a string nor {{\"base64\": \"...\"}}", what));
+}
 
 }  // namespace
 
@@ -62,7 +75,7 @@ bool dump_reader::read_line() {
 }
 
 /// The next line as a JSON object; line_ and the checksum take it in.
-json dump_reader::read_object() {
+dump_reader::json dump_reader::read_object() {
   if (!read_line()) {
     ++line_number_;
     fail(cut_off);

@@ -8,13 +8,14 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 
 #include "icecore/options.hpp"
-#include "json.hpp"
 
 namespace icecore::cli {
 
@@ -33,6 +34,8 @@ struct dump_record {
 using dump_item = std::variant<dump_record, tag_info>;
 
 class dump_reader {
+  using json = nlohmann::ordered_json;
+
  public:
   dump_reader(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
   dump_reader(const dump_reader&) = delete;

@@ -178,20 +178,14 @@ class git_loader {
 void report_json(const git_load_arguments& a, const tally& t, const statistics& s, std::uint64_t file_bytes,
                  bool whole) {
   const double seconds = std::max(t.seconds, 1e-9);
-  out().line(json{{"repository", bytes_to_json(a.repository)},
-                  {"ref", bytes_to_json(a.ref)},
-                  {"complete", whole},
-                  {"commits_before", t.commits_before},
-                  {"commits", t.commits},
-                  {"paths", t.paths},
-                  {"bytes", t.bytes},
-                  {"seconds", t.seconds},
-                  {"commits_per_second", static_cast<double>(t.commits) / seconds},
-                  {"bytes_per_second", static_cast<double>(t.bytes) / seconds},
-                  {"store_used_bytes", s.used_bytes},
-                  {"store_file_bytes", file_bytes},
-                  {"git_unpacked_bytes", s.value_bytes}}
-                 .dump());
+  json_object line;
+  line.bytes("repository", a.repository).bytes("ref", a.ref).add("complete", whole);
+  line.add("commits_before", t.commits_before).add("commits", t.commits).add("paths", t.paths).add("bytes", t.bytes);
+  line.add("seconds", t.seconds);
+  line.add("commits_per_second", static_cast<double>(t.commits) / seconds);
+  line.add("bytes_per_second", static_cast<double>(t.bytes) / seconds);
+  line.add("store_used_bytes", s.used_bytes).add("store_file_bytes", file_bytes);
+  out().line(line.add("git_unpacked_bytes", s.value_bytes).text());
 }
 
 void report_table(const git_load_arguments& a, const tally& t, const statistics& s, std::uint64_t file_bytes) {

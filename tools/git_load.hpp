@@ -4,6 +4,7 @@
 #include <string>
 
 #include "arguments.hpp"
+#include "exit_code.hpp"
 
 namespace icecore::cli {
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <memory>
 
-#include "arguments.hpp"
+#include "command_line.hpp"
 #include "json.hpp"
 #include "opening.hpp"
 #include "output.hpp"
@@ -79,24 +79,24 @@ exit_code history(const history_arguments& a) {
 
 }  // namespace
 
-void add_history_verb(CLI::App& app, action& chosen) {
+void add_history_verb(command_line& line) {
   const auto a = std::make_shared<history_arguments>();
-  CLI::App* verb =
-      add_verb(app, "history", "List every insert and remove of a key, newest first",
-               "  icecore history model.ice layer1/bias\n"
-               "  icecore history model.ice layer1/bias --at epoch-3 --limit 5\n"
-               "  icecore history model.ice layer1/bias --reverse -o json\n"
-               "A table shows the beginning of each value, json all of it. The time and the tag are those of\n"
-               "the first tagged version that shows the change. Exit code 1 if there was never such a key.");
-  add_store(verb, a->store);
-  add_reading(verb, a->read);
-  verb->add_option("KEY", a->key, "The key")->required()->type_name("");
-  add_view(verb, a->view);
-  verb->add_option("--limit", a->limit, "Stop after this many")->type_name("N");
-  verb->add_flag("--reverse", a->reverse, "Oldest first");
-  add_hex(verb, a->hex);
-  add_format(verb, a->format);
-  verb->callback([a, &chosen] { chosen = [a] { return history(*a); }; });
+  verb verb =
+      line.add_verb("history", "List every insert and remove of a key, newest first",
+                    "  icecore history model.ice layer1/bias\n"
+                    "  icecore history model.ice layer1/bias --at epoch-3 --limit 5\n"
+                    "  icecore history model.ice layer1/bias --reverse -o json\n"
+                    "A table shows the beginning of each value, json all of it. The time and the tag are those of\n"
+                    "the first tagged version that shows the change. Exit code 1 if there was never such a key.");
+  verb.add_store(a->store);
+  verb.add_reading(a->read);
+  verb.add_option("KEY", a->key, "The key").required().type_name("");
+  verb.add_view(a->view);
+  verb.add_option("--limit", a->limit, "Stop after this many").type_name("N");
+  verb.add_flag("--reverse", a->reverse, "Oldest first");
+  verb.add_hex(a->hex);
+  verb.add_format(a->format);
+  verb.runs([a] { return history(*a); });
 }
 
 }  // namespace icecore::cli

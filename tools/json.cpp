@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
+#include <iterator>
 
-#include "icecore/error.hpp"
+#include "text.hpp"
 
 namespace icecore::cli {
 namespace {
@@ -21,14 +23,6 @@ constexpr std::array<char, 256> escapes = [] {
 }();
 
 }  // namespace
-
-std::string bytes_from_json(const json& value, std::string_view what) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_object() && value.size() == 1 && value.contains("base64") && value["base64"].is_string()) {
-    return from_base64(value["base64"].get_ref<const std::string&>());
-  }
-  throw error(errc::bad_input, fmt::format("\"{}\" is neither a string nor {{\"base64\": \"...\"}}", what));
-}
 
 void append_json(std::string& out, std::string_view bytes, bool hex) {
   if (hex) {
@@ -52,6 +46,25 @@ void append_json(std::string& out, std::string_view bytes, bool hex) {
   }
   out.append(bytes, copied);
   out += '"';
+}
+
+json_object& json_object::bytes(std::string_view name, std::string_view value) {
+  std::string written;
+  append_json(written, value);
+  return raw(name, written);
+}
+
+json_object& json_object::add(std::string_view name, double value) {
+  if (!std::isfinite(value)) return raw(name, "null");
+  std::string written = fmt::format("{}", value);
+  // A number without a point would be read as a whole one.
+  if (written.find_first_of(".e") == std::string::npos) written += ".0";
+  return raw(name, written);
+}
+
+json_object& json_object::raw(std::string_view name, std::string_view value) {
+  fmt::format_to(std::back_inserter(members_), "{}\"{}\":{}", members_.empty() ? "" : ",", name, value);
+  return *this;
 }
 
 }  // namespace icecore::cli

@@ -1,29 +1,41 @@
 // JSON as icecore writes it: one object a line, members in a fixed order.
 //
+//   out().line(json_object().add("version", 3).bytes("name", name).text());        {"version":3,"name":"epoch-1"}
+//
 // Bytes that are text (text.hpp) are a JSON string; all others are {"base64": "..."}. With --hex they are always a
 // string of hexadecimal digits.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <concepts>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "text.hpp"
-
 namespace icecore::cli {
 
-using json = nlohmann::ordered_json;
-
-[[nodiscard]] inline json bytes_to_json(std::string_view bytes, bool hex = false) {
-  if (hex) return to_hex(bytes);
-  if (is_text(bytes)) return std::string(bytes);
-  return json{{"base64", to_base64(bytes)}};
-}
-
-/// The reverse of bytes_to_json(bytes). errc::bad_input, naming `what`.
-[[nodiscard]] std::string bytes_from_json(const json& value, std::string_view what);
-
-/// Appends `bytes` to `out` as bytes_to_json(bytes) would be written, without the copies: for dumps and scans.
+/// Appends `bytes` to `out` as JSON.
 void append_json(std::string& out, std::string_view bytes, bool hex = false);
+
+/// An object, written member by member. Names are of ours: nothing in them needs an escape.
+class json_object {
+ public:
+  json_object& bytes(std::string_view name, std::string_view value);
+  json_object& add(std::string_view name, double value);
+  json_object& add(std::string_view name, std::integral auto value) {
+    if constexpr (std::same_as<decltype(value), bool>) {
+      return raw(name, value ? "true" : "false");
+    } else {
+      return raw(name, std::to_string(value));
+    }
+  }
+  json_object& add(std::string_view name, const json_object& value) { return raw(name, value.text()); }
+
+  [[nodiscard]] std::string text() const { return '{' + members_ + '}'; }
+
+ private:
+  json_object& raw(std::string_view name, std::string_view value);
+
+  std::string members_;
+};
 
 }  // namespace icecore::cli

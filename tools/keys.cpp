@@ -7,7 +7,7 @@
 #include <cstring>
 #include <memory>
 
-#include "arguments.hpp"
+#include "command_line.hpp"
 #include "json.hpp"
 #include "opening.hpp"
 #include "output.hpp"
@@ -122,43 +122,43 @@ exit_code del(const key_arguments& a) {
 
 }  // namespace
 
-void add_key_verbs(CLI::App& app, action& chosen) {
+void add_key_verbs(command_line& line) {
   const auto a = std::make_shared<key_arguments>();
 
-  CLI::App* verb = add_verb(app, "put", "Set the value of a key in the open version",
+  verb verb = line.add_verb("put", "Set the value of a key in the open version",
                             "  icecore put model.ice layer1/bias 0.5\n"
                             "  icecore put model.ice layer1/weight --file weight.bin\n"
                             "  date | icecore put model.ice when -\n"
                             "  icecore put --hex model.ice 00ff 68656c6c6f");
-  add_store(verb, a->store, "The store's file; it is created if there is none");
-  verb->add_option("KEY", a->key, "The key, at most 65,535 bytes")->required()->type_name("");
-  auto* value = verb->add_option("VALUE", a->value, "The value; - reads it from standard input")->type_name("");
-  verb->add_option("--file", a->file, "Read the value from this file")->type_name("FILE")->excludes(value);
-  add_hex(verb, a->hex);
-  add_writing(verb, a->write);
-  verb->callback([a, &chosen] { chosen = [a] { return put(*a); }; });
+  verb.add_store(a->store, "The store's file; it is created if there is none");
+  verb.add_option("KEY", a->key, "The key, at most 65,535 bytes").required().type_name("");
+  const option value = verb.add_option("VALUE", a->value, "The value; - reads it from standard input").type_name("");
+  verb.add_option("--file", a->file, "Read the value from this file").type_name("FILE").excludes(value);
+  verb.add_hex(a->hex);
+  verb.add_writing(a->write);
+  verb.runs([a] { return put(*a); });
 
-  verb = add_verb(app, "get", "Write the value of a key to standard output, byte for byte",
-                  "  icecore get model.ice layer1/bias\n"
-                  "  icecore get model.ice layer1/weight --at epoch-3 > weight.bin\n"
-                  "  icecore get model.ice layer1/bias --at-time 2024-05-01T12:00:00Z\n"
-                  "Exit code 1 if the key is not there.");
-  add_store(verb, a->store);
-  add_reading(verb, a->read);
-  verb->add_option("KEY", a->key, "The key")->required()->type_name("");
-  add_view(verb, a->view);
-  add_hex(verb, a->hex);
-  add_format(verb, a->format);
-  verb->callback([a, &chosen] { chosen = [a] { return get(*a); }; });
+  verb = line.add_verb("get", "Write the value of a key to standard output, byte for byte",
+                       "  icecore get model.ice layer1/bias\n"
+                       "  icecore get model.ice layer1/weight --at epoch-3 > weight.bin\n"
+                       "  icecore get model.ice layer1/bias --at-time 2024-05-01T12:00:00Z\n"
+                       "Exit code 1 if the key is not there.");
+  verb.add_store(a->store);
+  verb.add_reading(a->read);
+  verb.add_option("KEY", a->key, "The key").required().type_name("");
+  verb.add_view(a->view);
+  verb.add_hex(a->hex);
+  verb.add_format(a->format);
+  verb.runs([a] { return get(*a); });
 
-  verb = add_verb(app, "del", "Remove a key in the open version; its past stays",
-                  "  icecore del model.ice layer1/bias\n"
-                  "Exit code 1 if the key was not there.");
-  add_store(verb, a->store);
-  verb->add_option("KEY", a->key, "The key")->required()->type_name("");
-  add_hex(verb, a->hex);
-  add_writing(verb, a->write);
-  verb->callback([a, &chosen] { chosen = [a] { return del(*a); }; });
+  verb = line.add_verb("del", "Remove a key in the open version; its past stays",
+                       "  icecore del model.ice layer1/bias\n"
+                       "Exit code 1 if the key was not there.");
+  verb.add_store(a->store);
+  verb.add_option("KEY", a->key, "The key").required().type_name("");
+  verb.add_hex(a->hex);
+  verb.add_writing(a->write);
+  verb.runs([a] { return del(*a); });
 }
 
 }  // namespace icecore::cli

@@ -10,13 +10,15 @@
 #include <filesystem>
 #include <memory>
 
-#include "arguments.hpp"
+#include "command_line.hpp"
 #include "dump_loader.hpp"
 #include "dump_reader.hpp"
 #include "git_load.hpp"
 #include "icecore/unfinished.hpp"
+#include "json.hpp"
 #include "opening.hpp"
 #include "output.hpp"
+#include "text.hpp"
 
 namespace icecore::cli {
 namespace {
@@ -58,13 +60,9 @@ void check_place(const std::string& path) {
 void report(const load_arguments& a, const dump_loader& loader, version clock, std::uint64_t bytes, double seconds) {
   const double rate = seconds > 0 ? static_cast<double>(bytes) / seconds : 0;
   if (a.git.format == cli::format::json) {
-    out().line(json{
-        {"records", loader.records},
-        {"tags", loader.tags},
-        {"clock", clock},
-        {"dump_bytes", bytes},
-        {"seconds",
-         seconds}}.dump());
+    json_object line;
+    line.add("records", loader.records).add("tags", loader.tags).add("clock", clock);
+    out().line(line.add("dump_bytes", bytes).add("seconds", seconds).text());
   } else {
     out().line(fmt::format("{}: {} records and {} tags up to version {}, {} of dump in {:.2f} s ({}/s)", a.git.store,
                            grouped(loader.records), grouped(loader.tags), clock,
@@ -117,10 +115,10 @@ exit_code load_dump(const load_arguments& a) {
 
 }  // namespace
 
-void add_load_verb(CLI::App& app, action& chosen) {
+void add_load_verb(command_line& line) {
   const auto a = std::make_shared<load_arguments>();
-  CLI::App* verb = add_verb(
-      app, "load", "Make a store from a dump, or from the history of a git repository",
+  verb verb = line.add_verb(
+      "load", "Make a store from a dump, or from the history of a git repository",
       "  icecore load model.ice model.jsonl\n"
       "  zstdcat model.jsonl.zst | icecore load model.ice\n"
       "  icecore load history.ice --git ~/src/project\n"
@@ -129,23 +127,20 @@ void add_load_verb(CLI::App& app, action& chosen) {
       "by its hash, each path it changed an insert or a remove; a load that was stopped goes on when it is started\n"
       "again, and a later load adds the newer commits.");
   a->git.write.durability = durability::none;
-  add_store(verb, a->git.store);
-  auto* file = verb->add_option("FILE", a->file, "The dump; - or nothing: standard input")->type_name("");
-  auto* git = verb->add_option("--git", a->git.repository, "Load the history of this git repository")
-                  ->type_name("REPO")
-                  ->excludes(file);
-  verb->add_option("--ref", a->git.ref, "Branch, tag or commit whose first-parent chain is loaded (default: HEAD)")
-      ->type_name("REF")
-      ->needs(git);
-  verb->add_option("--threads", a->git.threads, "Threads that read the git repository (default: all cores)")
-      ->type_name("N")
-      ->needs(git);
-  add_writing(verb, a->git.write);
-  add_format(verb, a->git.format);
-  verb->callback([a, git, &chosen] {
-    const bool from_git = git->count() > 0;
-    chosen = [a, from_git] { return from_git ? load_git(a->git) : load_dump(*a); };
-  });
+  verb.add_store(a->git.store);
+  const option file = verb.add_option("FILE", a->file, "The dump; - or nothing: standard input").type_name("");
+  const option git = verb.add_option("--git", a->git.repository, "Load the history of this git repository")
+                         .type_name("REPO")
+                         .excludes(file);
+  verb.add_option("--ref", a->git.ref, "Branch, tag or commit whose first-parent chain is loaded (default: HEAD)")
+      .type_name("REF")
+      .needs(git);
+  verb.add_option("--threads", a->git.threads, "Threads that read the git repository (default: all cores)")
+      .type_name("N")
+      .needs(git);
+  verb.add_writing(a->git.write);
+  verb.add_format(a->git.format);
+  verb.runs([a, git] { return git.given() ? load_git(a->git) : load_dump(*a); });
 }
 
 }  // namespace icecore::cli

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "arguments.hpp"
+#include "command_line.hpp"
 #include "damage_table.hpp"
 #include "icecore/store.hpp"
 #include "json.hpp"
@@ -21,20 +21,18 @@ struct repair_arguments {
 };
 
 void print_json(const repair_report& report) {
-  for (const damage& d : report.losses) out().line(json{{"lost", damage_to_json(d)}}.dump());
-  for (const damage& d : report.mended) out().line(json{{"mended", damage_to_json(d)}}.dump());
+  for (const damage& d : report.losses) out().line(json_object().add("lost", damage_to_json(d)).text());
+  for (const damage& d : report.mended) out().line(json_object().add("mended", damage_to_json(d)).text());
   for (const unknown_versions& u : report.unknown) {
-    out().line(json{{"unknown", {{"key", bytes_to_json(u.key)}, {"first", u.first}, {"last", u.last}}}}.dump());
+    json_object range;
+    range.bytes("key", u.key).add("first", u.first).add("last", u.last);
+    out().line(json_object().add("unknown", range).text());
   }
-  const json summary{{"complete", report.complete()},
-                     {"losses", report.losses.size()},
-                     {"mended_places", report.mended.size()},
-                     {"unknown_ranges", report.unknown.size()},
-                     {"keys", report.keys},
-                     {"records", report.records},
-                     {"tags", report.tags},
-                     {"clock", report.clock}};
-  out().line(summary.dump());
+  json_object summary;
+  summary.add("complete", report.complete()).add("losses", report.losses.size());
+  summary.add("mended_places", report.mended.size()).add("unknown_ranges", report.unknown.size());
+  summary.add("keys", report.keys).add("records", report.records).add("tags", report.tags);
+  out().line(summary.add("clock", report.clock).text());
 }
 
 void print_table(const repair_report& report, const std::string& path) {
@@ -71,16 +69,16 @@ exit_code repair(const repair_arguments& a) {
 
 }  // namespace
 
-void add_repair_verb(CLI::App& app, action& chosen) {
+void add_repair_verb(command_line& line) {
   const auto a = std::make_shared<repair_arguments>();
-  CLI::App* verb = add_verb(app, "repair", "Make a new store of all that is intact of a damaged one",
+  verb verb = line.add_verb("repair", "Make a new store of all that is intact of a damaged one",
                             "  icecore repair damaged.ice repaired.ice\n"
                             "  icecore repair damaged.ice repaired.ice -o json | jq -c 'select(.unknown)'\n"
                             "The damaged store is not changed. Exit code 0 if nothing is lost, 6 if something is.");
-  add_store(verb, a->damaged, "The damaged store's file");
-  verb->add_option("NEW", a->repaired, "The new store's file; nothing may be there")->required()->type_name("");
-  add_format(verb, a->format);
-  verb->callback([a, &chosen] { chosen = [a] { return repair(*a); }; });
+  verb.add_store(a->damaged, "The damaged store's file");
+  verb.add_option("NEW", a->repaired, "The new store's file; nothing may be there").required().type_name("");
+  verb.add_format(a->format);
+  verb.runs([a] { return repair(*a); });
 }
 
 }  // namespace icecore::cli

@@ -4,7 +4,7 @@
 #include <limits>
 #include <memory>
 
-#include "arguments.hpp"
+#include "command_line.hpp"
 #include "json.hpp"
 #include "opening.hpp"
 #include "output.hpp"
@@ -77,25 +77,25 @@ exit_code scan(const scan_arguments& a) {
 
 }  // namespace
 
-void add_scan_verb(CLI::App& app, action& chosen) {
+void add_scan_verb(command_line& line) {
   const auto a = std::make_shared<scan_arguments>();
-  CLI::App* verb = add_verb(app, "scan", "List keys and values of one version in key order",
+  verb verb = line.add_verb("scan", "List keys and values of one version in key order",
                             "  icecore scan model.ice --prefix layer1/\n"
                             "  icecore scan model.ice --at epoch-3 --from a --to m --limit 10\n"
                             "  icecore scan model.ice --keys-only -0 | xargs -0 -n 1 echo\n"
                             "  icecore scan model.ice -o json | jq -r .key");
-  add_store(verb, a->store);
-  add_reading(verb, a->read);
-  add_view(verb, a->view);
-  add_bounds(verb, a->bounds);
-  verb->add_flag("--reverse", a->reverse, "From the last key to the first");
-  verb->add_option("--limit", a->limit, "Stop after this many")->type_name("N");
-  auto* keys_only = verb->add_flag("--keys-only", a->keys_only, "Keys without values");
-  add_hex(verb, a->hex);
-  add_format(verb, a->format);
-  verb->add_flag("-0,--null", a->null, "With --keys-only: keys byte for byte, each ended by a zero byte")
-      ->needs(keys_only);
-  verb->callback([a, &chosen] { chosen = [a] { return scan(*a); }; });
+  verb.add_store(a->store);
+  verb.add_reading(a->read);
+  verb.add_view(a->view);
+  verb.add_bounds(a->bounds);
+  verb.add_flag("--reverse", a->reverse, "From the last key to the first");
+  verb.add_option("--limit", a->limit, "Stop after this many").type_name("N");
+  const option keys_only = verb.add_flag("--keys-only", a->keys_only, "Keys without values");
+  verb.add_hex(a->hex);
+  verb.add_format(a->format);
+  verb.add_flag("-0,--null", a->null, "With --keys-only: keys byte for byte, each ended by a zero byte")
+      .needs(keys_only);
+  verb.runs([a] { return scan(*a); });
 }
 
 }  // namespace icecore::cli

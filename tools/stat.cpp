@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "arguments.hpp"
+#include "command_line.hpp"
 #include "json.hpp"
 #include "opening.hpp"
 #include "output.hpp"
@@ -64,35 +64,21 @@ double bytes_a_key(std::uint64_t bytes, const statistics& s) {
 }
 
 void print_json(const statistics& s) {
-  const json line{
-      {"path", bytes_to_json(s.path)},
-      {"pool_id", s.pool_id},
-      {"format", fmt::format("{}.{}", s.format_major, s.format_minor)},
-      {"index", name_of(s.index)},
-      {"clock", s.clock},
-      {"keys", s.keys},
-      {"records", s.records},
-      {"inserts", s.records - s.removes},
-      {"removes", s.removes},
-      {"tags", s.tags},
-      {"key_bytes", s.key_bytes},
-      {"value_bytes", s.value_bytes},
-      {"used_bytes", s.used_bytes},
-      {"file_bytes", s.file_bytes},
-      {"index_bytes", s.index_bytes},
-      {"huge_page_bytes", s.huge_page_bytes},
-      {"used_bytes_a_key", bytes_a_key(s.used_bytes, s)},
-      {"index_bytes_a_key", bytes_a_key(s.index_bytes, s)},
-      {"recovered_from_crash", s.recovered_from_crash},
-      {"opening_seconds", s.recovery_seconds},
-      {"durability",
-       {{"mode", name_of(s.durability.mode)},
-        {"best", name_of(best_on(s.durability.medium))},
-        {"medium", name_of(s.durability.medium)},
-        {"emulated", s.durability.emulated},
-        {"filesystem", s.durability.filesystem}}},
-  };
-  out().line(line.dump());
+  json_object durability;
+  durability.bytes("mode", name_of(s.durability.mode)).bytes("best", name_of(best_on(s.durability.medium)));
+  durability.bytes("medium", name_of(s.durability.medium)).add("emulated", s.durability.emulated);
+  durability.bytes("filesystem", s.durability.filesystem);
+
+  json_object line;
+  line.bytes("path", s.path).bytes("pool_id", s.pool_id);
+  line.bytes("format", fmt::format("{}.{}", s.format_major, s.format_minor)).bytes("index", name_of(s.index));
+  line.add("clock", s.clock).add("keys", s.keys).add("records", s.records);
+  line.add("inserts", s.records - s.removes).add("removes", s.removes).add("tags", s.tags);
+  line.add("key_bytes", s.key_bytes).add("value_bytes", s.value_bytes).add("used_bytes", s.used_bytes);
+  line.add("file_bytes", s.file_bytes).add("index_bytes", s.index_bytes).add("huge_page_bytes", s.huge_page_bytes);
+  line.add("used_bytes_a_key", bytes_a_key(s.used_bytes, s)).add("index_bytes_a_key", bytes_a_key(s.index_bytes, s));
+  line.add("recovered_from_crash", s.recovered_from_crash).add("opening_seconds", s.recovery_seconds);
+  out().line(line.add("durability", durability).text());
 }
 
 void print_table(const statistics& s) {
@@ -138,18 +124,18 @@ exit_code stat(const stat_arguments& a) {
 
 }  // namespace
 
-void add_stat_verb(CLI::App& app, action& chosen) {
+void add_stat_verb(command_line& line) {
   const auto a = std::make_shared<stat_arguments>();
-  CLI::App* verb =
-      add_verb(app, "stat", "Show what a store holds, how durable it is and what it costs",
-               "  icecore stat model.ice\n"
-               "  icecore stat model.ice -o json | jq .keys\n"
-               "The durability shown is that of the last writer, beside the best that the device can give.\n"
-               "Bytes of index and huge pages are those of this process.");
-  add_store(verb, a->store);
-  add_reading(verb, a->read);
-  add_format(verb, a->format);
-  verb->callback([a, &chosen] { chosen = [a] { return stat(*a); }; });
+  verb verb =
+      line.add_verb("stat", "Show what a store holds, how durable it is and what it costs",
+                    "  icecore stat model.ice\n"
+                    "  icecore stat model.ice -o json | jq .keys\n"
+                    "The durability shown is that of the last writer, beside the best that the device can give.\n"
+                    "Bytes of index and huge pages are those of this process.");
+  verb.add_store(a->store);
+  verb.add_reading(a->read);
+  verb.add_format(a->format);
+  verb.runs([a] { return stat(*a); });
 }
 
 }  // namespace icecore::cli

@@ -6,7 +6,7 @@
 #include <limits>
 #include <memory>
 
-#include "arguments.hpp"
+#include "command_line.hpp"
 #include "json.hpp"
 #include "opening.hpp"
 #include "output.hpp"
@@ -55,12 +55,9 @@ exit_code log(const log_arguments& a) {
   tags.resize(std::min<std::uint64_t>(tags.size(), a.limit));
   if (a.format == cli::format::json) {
     for (const tag_info& t : tags) {
-      const json line{{"version", t.version},
-                      {"time", format_time(t.time_ns)},
-                      {"time_ns", t.time_ns},
-                      {"name", bytes_to_json(t.name)},
-                      {"note", bytes_to_json(t.note)}};
-      out().line(line.dump());
+      json_object line;
+      line.add("version", t.version).bytes("time", format_time(t.time_ns)).add("time_ns", t.time_ns);
+      out().line(line.bytes("name", t.name).bytes("note", t.note).text());
     }
     return exit_code::ok;
   }
@@ -74,30 +71,30 @@ exit_code log(const log_arguments& a) {
 
 }  // namespace
 
-void add_tag_verbs(CLI::App& app, action& chosen) {
+void add_tag_verbs(command_line& line) {
   const auto t = std::make_shared<tag_arguments>();
-  CLI::App* verb = add_verb(app, "tag", "Close the open version: from now on it never changes. Prints its number",
+  verb verb = line.add_verb("tag", "Close the open version: from now on it never changes. Prints its number",
                             "  icecore tag model.ice epoch-1 --note 'loss 0.31'\n"
                             "  icecore tag model.ice                 # every night: log lists the times\n"
                             "  icecore tag model.ice release-2 --time 2024-05-01T12:00:00Z");
-  add_store(verb, t->store);
-  verb->add_option("NAME", t->name, "A name that no other tag has; without one the tag has only its number and time")
-      ->type_name("");
-  verb->add_option("--note", t->note, "Any text, at most 65,535 bytes")->type_name("TEXT");
-  verb->add_option("--time", t->time, "The tag's time (ISO 8601; no zone: UTC) instead of now")->type_name("TIME");
-  add_writing(verb, t->write);
-  verb->callback([t, &chosen] { chosen = [t] { return tag(*t); }; });
+  verb.add_store(t->store);
+  verb.add_option("NAME", t->name, "A name that no other tag has; without one the tag has only its number and time")
+      .type_name("");
+  verb.add_option("--note", t->note, "Any text, at most 65,535 bytes").type_name("TEXT");
+  verb.add_option("--time", t->time, "The tag's time (ISO 8601; no zone: UTC) instead of now").type_name("TIME");
+  verb.add_writing(t->write);
+  verb.runs([t] { return tag(*t); });
 
   const auto l = std::make_shared<log_arguments>();
-  verb = add_verb(app, "log", "List the tags, newest first: version, time (UTC), name, note",
-                  "  icecore log model.ice --limit 10\n"
-                  "  icecore log model.ice --reverse -o json");
-  add_store(verb, l->store);
-  add_reading(verb, l->read);
-  verb->add_option("--limit", l->limit, "Stop after this many")->type_name("N");
-  verb->add_flag("--reverse", l->reverse, "Oldest first");
-  add_format(verb, l->format);
-  verb->callback([l, &chosen] { chosen = [l] { return log(*l); }; });
+  verb = line.add_verb("log", "List the tags, newest first: version, time (UTC), name, note",
+                       "  icecore log model.ice --limit 10\n"
+                       "  icecore log model.ice --reverse -o json");
+  verb.add_store(l->store);
+  verb.add_reading(l->read);
+  verb.add_option("--limit", l->limit, "Stop after this many").type_name("N");
+  verb.add_flag("--reverse", l->reverse, "Oldest first");
+  verb.add_format(l->format);
+  verb.runs([l] { return log(*l); });
 }
 
 }  // namespace icecore::cli

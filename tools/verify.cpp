@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "arguments.hpp"
+#include "command_line.hpp"
 #include "damage_table.hpp"
 #include "icecore/store.hpp"
 #include "json.hpp"
@@ -20,11 +20,11 @@ struct verify_arguments {
 };
 
 void print_json(const verify_report& report) {
-  for (const damage& d : report.damages) out().line(json{{"damage", damage_to_json(d)}}.dump());
-  const json summary{{"ok", report.ok()},         {"damages", report.damages.size()}, {"segments", report.segments},
-                     {"entries", report.entries}, {"records", report.records},        {"tags", report.tags},
-                     {"bytes", report.bytes}};
-  out().line(summary.dump());
+  for (const damage& d : report.damages) out().line(json_object().add("damage", damage_to_json(d)).text());
+  json_object summary;
+  summary.add("ok", report.ok()).add("damages", report.damages.size()).add("segments", report.segments);
+  summary.add("entries", report.entries).add("records", report.records).add("tags", report.tags);
+  out().line(summary.add("bytes", report.bytes).text());
 }
 
 void print_table(const verify_report& report, const std::string& path) {
@@ -53,15 +53,15 @@ exit_code verify(const verify_arguments& a) {
 
 }  // namespace
 
-void add_verify_verb(CLI::App& app, action& chosen) {
+void add_verify_verb(command_line& line) {
   const auto a = std::make_shared<verify_arguments>();
-  CLI::App* verb = add_verb(app, "verify", "Check every structure of a store file and say what is damaged, and where",
+  verb verb = line.add_verb("verify", "Check every structure of a store file and say what is damaged, and where",
                             "  icecore verify model.ice\n"
                             "  icecore verify model.ice -o json | jq -c 'select(.damage)'\n"
                             "Changes nothing. Exit code 0 if all is well, 6 if there is damage.");
-  add_store(verb, a->store);
-  add_format(verb, a->format);
-  verb->callback([a, &chosen] { chosen = [a] { return verify(*a); }; });
+  verb.add_store(a->store);
+  verb.add_format(a->format);
+  verb.runs([a] { return verify(*a); });
 }
 
 }  // namespace icecore::cli

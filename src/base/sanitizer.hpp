@@ -5,9 +5,13 @@ namespace icecore {
 
 #if defined(__SANITIZE_THREAD__)
 #define ICECORE_UNDER_THREAD_SANITIZER 1
+#elif defined(__SANITIZE_ADDRESS__)
+#define ICECORE_UNDER_ADDRESS_SANITIZER 1
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define ICECORE_UNDER_THREAD_SANITIZER 1
+#elif __has_feature(address_sanitizer)
+#define ICECORE_UNDER_ADDRESS_SANITIZER 1
 #endif
 #endif
 

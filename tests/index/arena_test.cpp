@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/sanitizer.hpp"
+
 namespace icecore::index {
 namespace {
 
@@ -74,7 +76,8 @@ TEST(arena, threads_get_memory_of_their_own) {
   for (std::size_t i = 1; i < all.size(); ++i) ASSERT_GE(all[i] - all[i - 1], 1088U / arena::unit_bytes);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadow memory needs the address space
+// The shadow memory of a sanitizer needs the address space.
+#if !defined(ICECORE_UNDER_ADDRESS_SANITIZER) && !defined(ICECORE_UNDER_THREAD_SANITIZER)
 TEST(arena, leaves_a_limited_address_space_to_others) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);

@@ -35,6 +35,10 @@ run(COMMAND ${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK}/build -G ${GENERATOR} -DC
 run(COMMAND ${CMAKE_COMMAND} --build ${WORK}/build)
 run_consumer(${WORK}/build/consumer)
 
+set(c_flags ${flags})
+if(SANITIZE AND COMPILER MATCHES Clang)  # whose C driver links the sanitizers' C++ half only on demand
+  list(APPEND c_flags -fsanitize-link-c++-runtime)
+endif()
 file(GLOB_RECURSE pc ${WORK}/prefix/*/icecore.pc)
 get_filename_component(pc_directory "${pc}" DIRECTORY)
 set(ENV{PKG_CONFIG_PATH} ${pc_directory})
@@ -44,5 +48,5 @@ run(COMMAND pkg-config --variable=libdir icecore OUTPUT library_directory)
 list(APPEND arguments -Wl,-rpath,${library_directory})
 run(COMMAND ${CXX} -std=c++20 ${flags} ${CONSUMER}/main.cpp ${arguments} -o ${WORK}/in-cpp)
 run_consumer(${WORK}/in-cpp)
-run(COMMAND ${C} -std=c11 ${flags} ${CONSUMER}/main.c ${arguments} -o ${WORK}/in-c)
+run(COMMAND ${C} -std=c11 ${c_flags} ${CONSUMER}/main.c ${arguments} -o ${WORK}/in-c)
 run_consumer(${WORK}/in-c)

@@ -67,5 +67,59 @@ TEST(persist, memory_is_flushed_by_lines_under_operation_durability_and_by_pages
   (void)std::fclose(file);
 }
 
+TEST(persist, persistent_memory_is_flushed_by_the_functions_of_its_mapping) {
+  static int flushed = 0;
+  static int drained = 0;
+  FILE* file = std::tmpfile();
+  const auto flush = [](const void*, std::size_t) { ++flushed; };
+  const auto drain = [] { ++drained; };
+  persistence lines(fileno(file), "f", medium::persistent_memory, durability::operation, flush, drain, false);
+  EXPECT_STRNE(lines.method(), "eADR");
+  EXPECT_FALSE(lines.by_pages());
+  lines.persist(&lines, 8);
+  EXPECT_EQ(flushed, 1);
+  EXPECT_EQ(drained, 1);
+  const persistence cached(fileno(file), "f", medium::persistent_memory, durability::operation, flush, drain, true);
+  EXPECT_STREQ(cached.method(), "eADR");
+  const persistence pages(fileno(file), "f", medium::persistent_memory, durability::tag, flush, drain, false);
+  EXPECT_TRUE(pages.by_pages());
+  EXPECT_FALSE(pages.by_cache_lines()) << "what is synced need not be flushed";
+  (void)std::fclose(file);
+}
+
+TEST(persist, functions_are_replaced_only_where_lines_are_flushed) {
+  static int flushed = 0;
+  const auto flush = [](const void*, std::size_t) { ++flushed; };
+  FILE* file = std::tmpfile();
+  persistence pages(fileno(file), "f", medium::block_device, durability::tag, nullptr, nullptr, false);
+  pages.replace_line_functions(flush, nullptr);
+  pages.flush(&pages, 8);
+  EXPECT_FALSE(pages.by_cache_lines());
+  EXPECT_EQ(flushed, 0);
+  persistence lines(fileno(file), "f", medium::memory, durability::operation, nullptr, nullptr, false);
+  lines.replace_line_functions(flush, nullptr);
+  lines.flush(&lines, 8);
+  EXPECT_EQ(flushed, 1);
+  (void)std::fclose(file);
+}
+
+TEST(persist, a_private_mapping_has_nothing_to_sync) {
+  persistence none;
+  none.sync_file();
+  none.sync();
+  EXPECT_FALSE(none.poisoned());
+}
+
+TEST(persist, the_first_reason_of_poison_is_the_one_told) {
+  persistence p;
+  p.poison("first");
+  p.poison("second");
+  try {
+    p.raise_poisoned();
+  } catch (const error& told) {
+    EXPECT_NE(told.message().find("first"), std::string::npos) << told.what();
+  }
+}
+
 }  // namespace
 }  // namespace icecore

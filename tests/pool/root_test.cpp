@@ -64,5 +64,20 @@ TEST_F(root_test, every_flipped_bit_is_seen) {
   EXPECT_TRUE(newest_root(pages_.data()));
 }
 
+TEST_F(root_test, of_two_pages_the_one_that_is_sound_counts) {
+  set_clock(1);  // in page B
+  set_clock(2);  // in page A
+  const auto sound = pages_;
+  pages_[format::root_a_offset + 100] ^= std::byte{1};
+  ASSERT_TRUE(newest_root(pages_.data()));
+  EXPECT_EQ(newest_root(pages_.data())->clock, 1U);
+  pages_[format::root_b_offset + 100] ^= std::byte{1};
+  EXPECT_FALSE(newest_root(pages_.data()));
+  pages_ = sound;
+  pages_[format::root_b_offset + 100] ^= std::byte{1};
+  ASSERT_TRUE(newest_root(pages_.data()));
+  EXPECT_EQ(newest_root(pages_.data())->clock, 2U);
+}
+
 }  // namespace
 }  // namespace icecore

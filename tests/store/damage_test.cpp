@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <functional>
 
 #include "icecore/icecore.hpp"
+#include "pool/format.hpp"
 #include "support/damaging.hpp"
 #include "support/expect.hpp"
 #include "support/file.hpp"
@@ -184,6 +188,38 @@ TEST_F(Damage, a_flipped_value_is_named_by_verify_with_its_key) {
   EXPECT_GT(place.offset + 4096, offset) << "the place named is far from the damage";
   EXPECT_FALSE(place.what.empty());
   expect_error(errc::damaged, "damaged.ice", [&] { const store opened(path_); });
+}
+
+TEST_F(Damage, damaged_root_pages_are_named_by_verify) {
+  fill_small_store(path_, {}, holds_).close();
+  const std::string closed = read_file(path_);
+  std::string swapped = closed;
+  std::swap_ranges(swapped.begin(), swapped.begin() + format::page_size, swapped.begin() + format::page_size);
+  for (const std::string& sound : {closed, swapped}) {
+    const auto sequence_at = [&](std::uint64_t offset) {
+      std::uint64_t sequence = 0;
+      std::memcpy(&sequence, sound.data() + offset + offsetof(format::root, sequence), sizeof sequence);
+      return sequence;
+    };
+    const bool a_is_older = sequence_at(format::root_a_offset) < sequence_at(format::root_b_offset);
+    const std::uint64_t older = a_is_older ? format::root_a_offset : format::root_b_offset;
+    const std::uint64_t newer = a_is_older ? format::root_b_offset : format::root_a_offset;
+
+    write_file(path_, flipped(sound, older + 100, 1));
+    auto report = verify_file(path_);
+    ASSERT_EQ(report.damages.size(), 1U) << "that page, and all else is sound";
+    EXPECT_EQ(report.damages.front().structure, "root");
+    EXPECT_EQ(report.damages.front().offset, older);
+
+    write_file(path_, flipped(sound, newer + 100, 1));
+    EXPECT_FALSE(verify_file(path_).ok());
+
+    write_file(path_, flipped(flipped(sound, older + 100, 1), newer + 100, 1));
+    report = verify_file(path_);
+    ASSERT_EQ(report.damages.size(), 1U) << "nothing else can be looked at";
+    EXPECT_EQ(report.damages.front().structure, "root");
+    EXPECT_NE(report.damages.front().what.find("both root pages"), std::string::npos) << report.damages.front().what;
+  }
 }
 
 TEST_F(Damage, a_damaged_large_value_is_an_error_when_it_is_read_and_all_else_is_right) {

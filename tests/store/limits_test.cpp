@@ -206,9 +206,28 @@ TEST_F(Limits, finds_of_many_want_spans_of_one_size) {
   const std::vector<version> versions(2);
   expect_error(errc::invalid_argument, "", [&] { store_.find_many(keys, version{0}, answers); });
   expect_error(errc::invalid_argument, "", [&] { store_.latest().find_many(keys, answers); });
+  expect_error(errc::invalid_argument, "3 keys, 3 versions and room for 2",
+               [&] { store_.find_many(keys, std::vector<version>(3), answers); });
   answers.resize(3);
   expect_error(errc::invalid_argument, "", [&] { store_.find_many(keys, versions, answers); });
   store_.find_many({}, version{0}, {});
+}
+
+TEST_F(Limits, what_is_too_large_for_the_store_is_too_large_for_a_batch) {
+  batch operations;
+  const std::string_view larger("x", value_size_max + 1);  // told by its size, not read
+  expect_error(errc::value_too_large, "4294967296 bytes", [&] { operations.insert("key", larger); });
+  const std::string longer(key_size_max + 1, 'k');
+  expect_error(errc::key_too_long, "65536 bytes", [&] { operations.insert(longer, ""); });
+  expect_error(errc::key_too_long, "65536 bytes", [&] { operations.remove(longer); });
+  EXPECT_TRUE(operations.empty());
+}
+
+TEST_F(Limits, a_tag_with_nothing_to_keep_only_closes_the_version) {
+  EXPECT_EQ(store_.tag(tag_options{}), 1U);
+  EXPECT_EQ(store_.clock(), 2U);
+  EXPECT_TRUE(store_.tags().empty());
+  EXPECT_EQ(store_.stats().tags, 0U);
 }
 
 TEST_F(Limits, unknown_tags_and_taken_names_are_told) {

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "base/sanitizer.hpp"
 #include "support/script.hpp"
 
 namespace rc {
@@ -51,7 +52,7 @@ class StoreModel : public ::testing::TestWithParam<setting> {};
 TEST_P(StoreModel, does_what_an_ordered_map_with_a_past_does) {
 #ifdef ICECORE_LONG_TESTS
   setenv("RC_PARAMS", "max_success=3000", /*overwrite=*/0);
-#elif defined(__SANITIZE_ADDRESS__)
+#elif defined(ICECORE_UNDER_ADDRESS_SANITIZER)
   setenv("RC_PARAMS", "max_success=40", /*overwrite=*/0);  // each takes five times as long
 #endif
   const bool held = rc::check("store equals model", [] {

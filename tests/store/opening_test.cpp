@@ -241,6 +241,48 @@ TEST_F(Opening, a_store_of_another_format_is_refused_with_its_version) {
   expect_refused(errc::unsupported_format);
 }
 
+TEST_F(Opening, a_store_that_this_library_cannot_have_made_is_refused) {
+  make_store();
+  const std::string sound = read_file(path_);
+  const auto expect_root_refused = [&](errc code, const std::string& part, const auto& change) {
+    write_file(path_, with_roots_changed(sound, change));
+    expect_refused(code, part);
+  };
+  expect_root_refused(errc::unsupported_format, "granules of 8192", [](auto& root) { root.granule_size = 8192; });
+  expect_root_refused(errc::unsupported_format, "file 1 of 2", [](auto& root) { root.pool_count = 2; });
+  expect_root_refused(errc::unsupported_format, "file 2 of 1", [](auto& root) { root.pool_number = 1; });
+  expect_root_refused(errc::unsupported_format, "index 9", [](auto& root) { root.index = 9; });
+  expect_root_refused(errc::damaged, "which no store has", [](auto& root) { root.file_size = 4096; });
+  expect_root_refused(errc::damaged, "which no store has", [](auto& root) { root.file_size += 1; });
+}
+
+TEST_F(Opening, a_store_of_the_other_byte_order_is_told_by_its_magic) {
+  make_store();
+  std::string file = read_file(path_);
+  for (const std::uint64_t offset : {format::root_a_offset, format::root_b_offset}) {
+    std::reverse(file.begin() + static_cast<std::ptrdiff_t>(offset),
+                 file.begin() + static_cast<std::ptrdiff_t>(offset) + 8);
+  }
+  write_file(path_, file);
+  expect_refused(errc::unsupported_format, "other byte order");
+}
+
+TEST_F(Opening, a_store_whose_roots_are_both_damaged_says_so) {
+  make_store();
+  std::string file = read_file(path_);
+  for (const std::uint64_t offset : {format::root_a_offset, format::root_b_offset}) file[offset + 100] ^= 1;
+  write_file(path_, file);
+  expect_refused(errc::damaged, "both root pages are damaged");
+}
+
+TEST_F(Opening, an_empty_file_becomes_a_store_only_where_creating_was_asked_for) {
+  write_file(path_, "");
+  expect_error(errc::no_such_store, "is empty", [&] { const store opened(path_, existing()); });
+  EXPECT_EQ(read_file(path_), "");
+  make_store();
+  EXPECT_EQ(store(path_, existing()).find("a"), "2");
+}
+
 TEST_F(Opening, a_store_of_a_later_minor_format_is_read_but_not_written) {
   make_store();
   write_file(path_, with_roots_changed(read_file(path_), [](format::root& root) { root.version_minor = 88; }));

@@ -1,0 +1,155 @@
+// A pool's space, its segments' headers, and what it takes its medium for.
+#include "pool/pool.hpp"
+
+#include <gtest/gtest.h>
+#include <linux/magic.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+
+#include "base/checksum.hpp"
+#include "failing_calls.hpp"
+#include "scratch_folder.hpp"
+
+namespace icecore::testing {
+namespace {
+
+constexpr std::uint64_t granule = format::granule_size;
+
+options of(durability mode, access how = access::read_write) {
+  options opening;
+  opening.durability = mode;
+  opening.access = how;
+  opening.emulate_durability = true;
+  return opening;
+}
+
+class Pool : public ::testing::Test {
+ protected:
+  /// Bytes of records that fill so many granules.
+  static constexpr std::uint64_t filling(std::uint64_t granules) {
+    return granules * granule - sizeof(format::segment_header);
+  }
+
+  scratch_folder folder_;
+  std::filesystem::path path_ = folder_ / "store.ice";
+};
+
+TEST_F(Pool, gives_out_the_smallest_hole_that_is_large_enough_and_keeps_the_rest) {
+  pool space(path_, of(durability::none));
+  const std::uint64_t small = space.allocate(filling(2)).offset;
+  const std::uint64_t large = space.allocate(filling(8)).offset;
+  const std::uint64_t end = space.used_end();
+  space.add_free(large, 8 * granule);
+  space.add_free(small, 2 * granule);
+  EXPECT_EQ(space.allocate(filling(2)).offset, small) << "a hole of just that size";
+  EXPECT_EQ(space.allocate(filling(3)).offset, large);
+  EXPECT_EQ(space.allocate(filling(5)).offset, large + 3 * granule) << "what was left of it";
+  EXPECT_EQ(space.used_end(), end);
+  EXPECT_EQ(space.allocate(filling(1)).offset, end) << "no hole is left";
+}
+
+TEST_F(Pool, knows_a_segment_by_its_header) {
+  pool space(path_, of(durability::none));
+  const segment s = space.allocate(filling(2));
+  EXPECT_TRUE(space.valid_header(s.offset));
+  auto& header = *reinterpret_cast<format::segment_header*>(space.at(s.offset));
+  const format::segment_header sound = header;
+  header.magic ^= 1;
+  EXPECT_FALSE(space.valid_header(s.offset));
+  header = sound;
+  header.granules = 0;
+  EXPECT_FALSE(space.valid_header(s.offset));
+  header.granules = 1'000'000;
+  header.crc = crc32c(crc32c(space.codec().pool_seed(), s.offset), &header, offsetof(format::segment_header, crc));
+  EXPECT_FALSE(space.valid_header(s.offset)) << "it would reach beyond the file";
+  header = sound;
+  header.crc ^= 1;
+  EXPECT_FALSE(space.valid_header(s.offset));
+  header = sound;
+  EXPECT_TRUE(space.valid_header(s.offset));
+}
+
+TEST_F(Pool, believes_no_fill_that_no_segment_can_have) {
+  pool space(path_, of(durability::none));
+  const segment s = space.allocate(filling(2));
+  EXPECT_EQ(space.fill_of(s), s.first_record());
+  space.set_fill(s, s.end());
+  EXPECT_EQ(space.fill_of(s), s.end());
+  auto& fill = reinterpret_cast<format::segment_header*>(space.at(s.offset))->fill;
+  const std::uint64_t sound = fill;
+  fill ^= 1;
+  EXPECT_FALSE(space.fill_of(s)) << "its check fails";
+  fill = sound | format::stamp_persisted;
+  EXPECT_FALSE(space.fill_of(s)) << "a mark that only stamps have";
+  space.set_fill(s, s.offset + sizeof(format::segment_header) - 8);
+  EXPECT_FALSE(space.fill_of(s)) << "within the header";
+  space.set_fill(s, s.end() + 8);
+  EXPECT_FALSE(space.fill_of(s)) << "beyond the end";
+}
+
+TEST_F(Pool, a_full_device_gives_the_last_of_its_space_and_then_says_so) {
+  pool space(path_, of(durability::none));
+  {
+    // A growth ahead of need finds no room, the one that is needed does.
+    const failing_call full("posix_fallocate", ENOSPC, {.times = 1});
+    const segment last = space.allocate(filling(16));
+    EXPECT_EQ(space.size(), last.end());
+  }
+  const std::uint64_t end = space.used_end();
+  const failing_call full("posix_fallocate", ENOSPC);
+  expect_failure(errc::no_space, "growing", [&] { (void)space.allocate(filling(16)); });
+  EXPECT_EQ(space.used_end(), end);
+}
+
+TEST_F(Pool, without_random_numbers_none_is_made) {
+  {
+    const failing_call broken("getrandom", ENOSYS);
+    expect_failure(errc::io, "getrandom", [&] { const pool none(path_, of(durability::none)); });
+  }
+  EXPECT_FALSE(std::filesystem::exists(path_)) << "a creation that failed leaves nothing";
+  EXPECT_NO_THROW(pool(path_, of(durability::none)));
+}
+
+/// The medium that libpmem2 and the kernel are made to tell of.
+class PoolOnPersistentMemory : public Pool {
+ protected:
+  void SetUp() override { setenv("PMEM2_FORCE_GRANULARITY", "CACHE_LINE", 1); }
+  void TearDown() override { unsetenv("PMEM2_FORCE_GRANULARITY"); }
+
+  told_filesystem ext_{EXT4_SUPER_MAGIC};
+  told_dax dax_;
+};
+
+TEST_F(PoolOnPersistentMemory, every_operation_is_durable_by_its_cache_lines) {
+  {
+    pool space(path_, of(durability::best_available));
+    EXPECT_EQ(space.durability().medium, medium::persistent_memory);
+    EXPECT_EQ(space.durability().mode, durability::operation);
+    EXPECT_FALSE(space.durability().emulated);
+    EXPECT_TRUE(space.persist().by_cache_lines());
+    EXPECT_FALSE(space.persist().by_pages());
+    const segment s = space.allocate(filling(48));  // grows the file, whose size is synced
+    EXPECT_TRUE(space.valid_header(s.offset));
+  }
+  const pool read(path_, of(durability::best_available, access::read_only));
+  EXPECT_EQ(read.durability().medium, medium::persistent_memory);
+  EXPECT_EQ(read.durability().mode, durability::operation) << "the last writer's";
+  EXPECT_FALSE(read.durability().emulated);
+}
+
+TEST_F(PoolOnPersistentMemory, tags_are_durable_by_syncs_where_that_was_asked_for) {
+  const pool space(path_, of(durability::tag));
+  EXPECT_EQ(space.durability().medium, medium::persistent_memory);
+  EXPECT_TRUE(space.persist().by_pages());
+}
+
+TEST_F(PoolOnPersistentMemory, a_growth_whose_size_cannot_be_synced_poisons) {
+  pool space(path_, of(durability::operation));
+  const failing_call broken("fsync", EIO);
+  expect_failure(errc::poisoned, "fsync failed", [&] { (void)space.allocate(filling(48)); });
+}
+
+}  // namespace
+}  // namespace icecore::testing

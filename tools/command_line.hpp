@@ -1,0 +1,107 @@
+// The command line: its verbs, their options, and what it asks for. Parsed by CLI11, which is costly to compile and so
+// is included by command_line.cpp alone.
+//
+//   command_line line;
+//   verb verb = line.add_verb("count", "Count the keys", "  icecore count model.ice");
+//   verb.add_store(path);
+//   verb.runs([&] { return count(path); });
+//   return line.parse(argc, argv)();
+//
+// Verbs and options are handles: they may be copied, and die with their command line. What an option is stored in must
+// live as long.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "arguments.hpp"
+#include "exit_code.hpp"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace icecore::cli {
+
+/// What a verb does once the whole command line is understood.
+using action = std::function<exit_code()>;
+
+class option {
+ public:
+  explicit option(CLI::Option* of) : of_(of) {}
+  /// What --help calls its value; "" for nothing.
+  option type_name(const std::string& name) const;
+  option required() const;
+  option excludes(option other) const;
+  option needs(option other) const;
+  [[nodiscard]] bool given() const;
+
+ private:
+  CLI::Option* of_;
+};
+
+class verb {
+ public:
+  verb(CLI::App* of, action* chosen) : of_(of), chosen_(chosen) {}
+
+  // A name with hyphens is an option, one without a positional argument.
+  option add_option(const std::string& name, std::string& value, const std::string& help);
+  option add_option(const std::string& name, std::optional<std::string>& value, const std::string& help);
+  option add_option(const std::string& name, std::uint64_t& value, const std::string& help);
+  option add_option(const std::string& name, unsigned& value, const std::string& help);
+  option add_flag(const std::string& name, bool& value, const std::string& help);
+
+  void add_store(std::string& path, const std::string& what = "The store's file");
+  void add_format(cli::format& format);
+  void add_hex(bool& hex);
+  void add_view(view_arguments& view);
+  void add_bounds(bounds_arguments& bounds);
+  /// How a store is opened to be read.
+  void add_reading(read_arguments& read);
+  /// How a store is opened to be written.
+  void add_writing(write_arguments& write);
+
+  /// What this verb does if it is the one that is named.
+  void runs(action what);
+
+ private:
+  CLI::App* of_;
+  action* chosen_;
+};
+
+class command_line {
+ public:
+  command_line();
+  ~command_line();
+  command_line(const command_line&) = delete;
+  command_line& operator=(const command_line&) = delete;
+
+  /// A verb with its one-line description and its examples, one a line.
+  verb add_verb(const std::string& name, const std::string& description, const std::string& examples);
+
+  /// What the arguments ask for. Help and errors are printed here; what is left to do then is to end with an exit code.
+  [[nodiscard]] action parse(int argc, char** argv);
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+  action chosen_;
+};
+
+// Each adds its verbs.
+void add_key_verbs(command_line& line);  // put get del
+void add_scan_verb(command_line& line);
+void add_tag_verbs(command_line& line);  // tag log
+void add_history_verb(command_line& line);
+void add_diff_verb(command_line& line);
+void add_stat_verb(command_line& line);
+void add_verify_verb(command_line& line);
+void add_repair_verb(command_line& line);
+void add_dump_verb(command_line& line);
+void add_load_verb(command_line& line);
+void add_bench_verb(command_line& line);
+
+}  // namespace icecore::cli
