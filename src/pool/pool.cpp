@@ -26,7 +26,6 @@ constexpr std::uint64_t capacity_max = std::uint64_t{addresses_are_scarce ? 8 : 
 /// Versions a crash may skip: the clock may run this far before the root must be written again.
 constexpr std::uint64_t first_clock_limit = std::uint64_t{1} << 20;
 
-
 std::uint32_t header_crc(const format::segment_header& h, std::uint32_t pool_seed, std::uint64_t offset) noexcept {
   return crc32c(crc32c(pool_seed, offset), &h, offsetof(format::segment_header, crc));
 }
@@ -253,7 +252,7 @@ void pool::check_root(const format::root& r, const options& opening) const {
     raise(errc::damaged, "{}: the newest root page says that {} of the file's {} bytes are used, which no store has",
           path, r.used_end, r.file_size);
   }
-  if (r.clock == 0 || r.clock > r.clock_limit || r.clock_limit > version_max) {
+  if (!root_lost_ && (r.clock == 0 || r.clock > r.clock_limit || r.clock_limit > version_max)) {
     raise(errc::damaged, "{}: the newest root page says that version {} is open and {} the limit, which no store has",
           path, r.clock, r.clock_limit);
   }

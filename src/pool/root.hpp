@@ -43,9 +43,9 @@ class root_pages {
   [[nodiscard]] format::root read() const;
   void update(const std::function<void(format::root&)>& change);
   /// To be called before the first update() of an opening, and before anything is changed that a root certifies. The
-  /// newest root is made durable: its writer may have been killed before it was. And what a power cut has left of a torn
-  /// root in the other page loses its checksum, durably: the words that the next update() puts there might else, torn
-  /// in their turn, make the lost root whole again.
+  /// newest root is made durable: its writer may have been killed before it was. And what a power cut has left of a
+  /// torn root in the other page loses its checksum, durably: the words that the next update() puts there might else,
+  /// torn in their turn, make the lost root whole again.
   void settle();
 
  private:

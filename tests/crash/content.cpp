@@ -31,7 +31,8 @@ std::uint64_t record_sum(std::string_view key, std::size_t place, const change& 
 }
 
 std::uint64_t tag_sum(const tag_info& t) noexcept {
-  return mixed(mixed(t.version ^ 0x7a67) ^ hashed(t.name) ^ mixed(hashed(t.note)) ^ static_cast<std::uint64_t>(t.time_ns));
+  return mixed(mixed(t.version ^ 0x7a67) ^ hashed(t.name) ^ mixed(hashed(t.note)) ^
+               static_cast<std::uint64_t>(t.time_ns));
 }
 
 options opening_options(const story_options& how) {

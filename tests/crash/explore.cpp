@@ -18,7 +18,8 @@ std::optional<failure> explorer::explore(const story& s) {
   ++into_->stories;
   const unit granularity = s.how.on == device::persistent_memory ? unit::line : unit::sector;
   constexpr std::uint64_t fractions[] = {1, 8, 32, 64, 128, 128, 128, 128};
-  const std::uint64_t per_point = std::max<std::uint64_t>(8, how_.per_point / fractions[random_() % std::size(fractions)]);
+  const std::uint64_t per_point =
+      std::max<std::uint64_t>(8, how_.per_point / fractions[random_() % std::size(fractions)]);
   walk(s, media(granularity, s.before, s.existed), per_point);
   return failed_;
 }

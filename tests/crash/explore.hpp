@@ -21,9 +21,9 @@
 namespace icecore::crash {
 
 struct explorer_options {
-  std::uint64_t per_point = 4096;   ///< images of one moment, at most about; most stories take fewer, and are many
-  std::uint64_t kill_one_in = 8;    ///< stores after which a kill is judged; a quarter of that in recoveries
-  std::uint64_t deep_one_in = 16;   ///< images judged deeply
+  std::uint64_t per_point = 4096;       ///< images of one moment, at most about; most stories take fewer, and are many
+  std::uint64_t kill_one_in = 8;        ///< stores after which a kill is judged; a quarter of that in recoveries
+  std::uint64_t deep_one_in = 16;       ///< images judged deeply
   std::uint64_t nest_one_in = 1024;     ///< images whose recovery is crashed again
   std::uint64_t nest_kill_one_in = 32;  ///< likewise, where the process was killed
   unsigned depth_max = 2;
@@ -63,8 +63,8 @@ class explorer {
   void judge_one(const story& s, crash_kind how, std::span<const std::byte> bytes, bool missing, const judged_by& by,
                  std::size_t index, const expectation& e, const media* continued);
   [[nodiscard]] static std::string described(const story& s, crash_kind how, std::size_t index, const expectation& e);
-  void nest(const story& s, crash_kind how, std::span<const std::byte> bytes, const judged_by& by,
-            const expectation& e, const media* continued);
+  void nest(const story& s, crash_kind how, std::span<const std::byte> bytes, const judged_by& by, const expectation& e,
+            const media* continued);
 
   explorer_options how_;
   explored* into_;

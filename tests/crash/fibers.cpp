@@ -14,13 +14,15 @@ namespace icecore::crash {
 
 bool fibers::active_ = false;
 std::uint8_t fibers::current_ = 0;
+void (*fibers::on_change)(unsigned) = [](unsigned) {};
 
 namespace {
 
 constexpr std::size_t stack_bytes = std::size_t{1} << 20;
 
 struct stack {
-  stack() : base(mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+  stack()
+      : base(mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
     if (base == MAP_FAILED) throw std::bad_alloc();
   }
   ~stack() { munmap(base, stack_bytes); }
@@ -53,6 +55,7 @@ void update_ready() {
 
 void go_to(unsigned target, ucontext_t* from, std::uint8_t& current) {
   current = static_cast<std::uint8_t>(target);
+  fibers::on_change(target);
   swapcontext(from, &world.all[target].context);
 }
 

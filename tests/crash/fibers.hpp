@@ -1,10 +1,11 @@
-// Several writers in one thread, switched where a schedule says: each atomic operation, flush, fence, sync and lock of the
-// store under test is a point where another writer may go on.
+// Several writers in one thread, switched where a schedule says: each atomic operation, flush, fence, sync and lock of
+// the store under test is a point where another writer may go on.
 //
 //   random_schedule schedule(seed);
 //   fibers::run({[&] { s.insert(...); }, [&] { s.tag(); }}, schedule);
 //
-// Fibers share the thread's thread-local variables; locks are taken by trying, and giving way while that fails.
+// Fibers share the thread's thread-local variables (but see on_change); locks are taken by trying, and giving way while
+// that fails.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace icecore::crash {
 
-/// What a fiber is about to do.
+/// What a fiber is about to do. At nullptr: nothing that touches memory; if it "writes", it gives its core away.
 struct step {
   const volatile void* at = nullptr;
   bool writes = false;
@@ -55,6 +56,9 @@ class fibers {
   /// Lets the others go on until wake(at) is called.
   static void block(const volatile void* at);
   static void wake(const volatile void* at) noexcept;
+
+  /// Called with the number of the fiber that goes on, at each change: to set what belongs to a thread.
+  static void (*on_change)(unsigned fiber);
 
  private:
   static void change(const volatile void* at, bool writes);

@@ -74,12 +74,12 @@ void __tsan_init() {}
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
 
-#define ICECORE_ACCESS(size)                                              \
-  void __tsan_read##size(void*) { plain_load(); }                         \
-  void __tsan_write##size(void* at) { plain_store(at, size); }            \
-  void __tsan_unaligned_read##size(void*) { plain_load(); }               \
-  void __tsan_unaligned_write##size(void* at) { plain_store(at, size); }  \
-  void __tsan_volatile_read##size(void*) { plain_load(); }                \
+#define ICECORE_ACCESS(size)                                             \
+  void __tsan_read##size(void*) { plain_load(); }                        \
+  void __tsan_write##size(void* at) { plain_store(at, size); }           \
+  void __tsan_unaligned_read##size(void*) { plain_load(); }              \
+  void __tsan_unaligned_write##size(void* at) { plain_store(at, size); } \
+  void __tsan_volatile_read##size(void*) { plain_load(); }               \
   void __tsan_volatile_write##size(void* at) { plain_store(at, size); }
 ICECORE_ACCESS(1)
 ICECORE_ACCESS(2)
@@ -92,33 +92,30 @@ void __tsan_write_range(void* at, std::size_t size) { plain_store(at, size); }
 void __tsan_vptr_update(void** at, void*) { plain_store(at, sizeof *at); }
 void __tsan_vptr_read(void**) { plain_load(); }
 
-#define ICECORE_ATOMIC(bits, type)                                                                      \
-  type __tsan_atomic##bits##_load(const volatile type* at, int) {                                       \
-    before_atomic(at, false);                                                                           \
-    return __atomic_load_n(at, __ATOMIC_SEQ_CST);                                                       \
-  }                                                                                                     \
-  void __tsan_atomic##bits##_store(volatile type* at, type value, int) {                                \
-    before_atomic(at, true);                                                                            \
-    __atomic_store_n(at, value, __ATOMIC_SEQ_CST);                                                      \
-    after_atomic_store(at);                                                                             \
-  }                                                                                                     \
-  type __tsan_atomic##bits##_exchange(volatile type* at, type value, int) {                             \
-    before_atomic(at, true);                                                                            \
-    const type old = __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST);                                  \
-    after_atomic_store(at);                                                                             \
-    return old;                                                                                         \
-  }                                                                                                     \
-  int __tsan_atomic##bits##_compare_exchange_strong(volatile type* at, type* expected, type value, int, \
-                                                    int) {                                              \
-    before_atomic(at, true);                                                                            \
-    const bool done =                                                                                   \
-        __atomic_compare_exchange_n(at, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);    \
-    if (done) after_atomic_store(at);                                                                   \
-    return done;                                                                                        \
-  }                                                                                                     \
-  int __tsan_atomic##bits##_compare_exchange_weak(volatile type* at, type* expected, type value, int,   \
-                                                  int) {                                                \
-    return __tsan_atomic##bits##_compare_exchange_strong(at, expected, value, 0, 0);                    \
+#define ICECORE_ATOMIC(bits, type)                                                                                 \
+  type __tsan_atomic##bits##_load(const volatile type* at, int) {                                                  \
+    before_atomic(at, false);                                                                                      \
+    return __atomic_load_n(at, __ATOMIC_SEQ_CST);                                                                  \
+  }                                                                                                                \
+  void __tsan_atomic##bits##_store(volatile type* at, type value, int) {                                           \
+    before_atomic(at, true);                                                                                       \
+    __atomic_store_n(at, value, __ATOMIC_SEQ_CST);                                                                 \
+    after_atomic_store(at);                                                                                        \
+  }                                                                                                                \
+  type __tsan_atomic##bits##_exchange(volatile type* at, type value, int) {                                        \
+    before_atomic(at, true);                                                                                       \
+    const type old = __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST);                                             \
+    after_atomic_store(at);                                                                                        \
+    return old;                                                                                                    \
+  }                                                                                                                \
+  int __tsan_atomic##bits##_compare_exchange_strong(volatile type* at, type* expected, type value, int, int) {     \
+    before_atomic(at, true);                                                                                       \
+    const bool done = __atomic_compare_exchange_n(at, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+    if (done) after_atomic_store(at);                                                                              \
+    return done;                                                                                                   \
+  }                                                                                                                \
+  int __tsan_atomic##bits##_compare_exchange_weak(volatile type* at, type* expected, type value, int, int) {       \
+    return __tsan_atomic##bits##_compare_exchange_strong(at, expected, value, 0, 0);                               \
   }
 #define ICECORE_ATOMIC_FETCH(bits, type, operation)                                  \
   type __tsan_atomic##bits##_fetch_##operation(volatile type* at, type value, int) { \
@@ -127,12 +124,12 @@ void __tsan_vptr_read(void**) { plain_load(); }
     after_atomic_store(at);                                                          \
     return old;                                                                      \
   }
-#define ICECORE_ATOMICS(bits, type)          \
-  ICECORE_ATOMIC(bits, type)                 \
-  ICECORE_ATOMIC_FETCH(bits, type, add)      \
-  ICECORE_ATOMIC_FETCH(bits, type, sub)      \
-  ICECORE_ATOMIC_FETCH(bits, type, and)      \
-  ICECORE_ATOMIC_FETCH(bits, type, or)       \
+#define ICECORE_ATOMICS(bits, type)     \
+  ICECORE_ATOMIC(bits, type)            \
+  ICECORE_ATOMIC_FETCH(bits, type, add) \
+  ICECORE_ATOMIC_FETCH(bits, type, sub) \
+  ICECORE_ATOMIC_FETCH(bits, type, and) \
+  ICECORE_ATOMIC_FETCH(bits, type, or)  \
   ICECORE_ATOMIC_FETCH(bits, type, xor)
 ICECORE_ATOMICS(8, std::uint8_t)
 ICECORE_ATOMICS(16, std::uint16_t)

@@ -16,7 +16,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/threads.hpp"
 #include "explore.hpp"
+#include "fibers.hpp"
 
 namespace icecore::crash {
 namespace {
@@ -144,13 +146,14 @@ int work(const arguments& a, tally& all, std::chrono::steady_clock::time_point e
 }
 
 void report(const arguments& a, const tally& all, double seconds, bool over) {
-  std::printf("%s%s mode: %llu images of power cuts, %llu of kills, %llu of them nested; %llu moments (%llu exhausted) of "
-              "%llu stories; %llu judged deeply; %.0f s%s",
-              over ? "" : "\r", a.mode.c_str(), static_cast<unsigned long long>(all.images),
-              static_cast<unsigned long long>(all.kills), static_cast<unsigned long long>(all.nested),
-              static_cast<unsigned long long>(all.moments), static_cast<unsigned long long>(all.exhausted),
-              static_cast<unsigned long long>(all.stories), static_cast<unsigned long long>(all.deep), seconds,
-              over ? "\n" : "");
+  std::printf(
+      "%s%s mode: %llu images of power cuts, %llu of kills, %llu of them nested; %llu moments (%llu exhausted) of "
+      "%llu stories; %llu judged deeply; %.0f s%s",
+      over ? "" : "\r", a.mode.c_str(), static_cast<unsigned long long>(all.images),
+      static_cast<unsigned long long>(all.kills), static_cast<unsigned long long>(all.nested),
+      static_cast<unsigned long long>(all.moments), static_cast<unsigned long long>(all.exhausted),
+      static_cast<unsigned long long>(all.stories), static_cast<unsigned long long>(all.deep), seconds,
+      over ? "\n" : "");
   std::fflush(stdout);
 }
 
@@ -178,9 +181,7 @@ int explore_all(const arguments& a) {
     if (child == 0) _exit(work(a, all, begin + std::chrono::seconds(a.seconds)));
     children.push_back(child);
   }
-  const auto seconds = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   bool good = true;
   std::size_t running = children.size();
   while (running > 0) {
@@ -200,6 +201,7 @@ int explore_all(const arguments& a) {
 }
 
 int main_of(int argc, char** argv) {
+  fibers::on_change = [](unsigned fiber) { icecore::detail::own_thread_number = fiber; };
   arguments a;
   CLI::App app(
       "Explores what power cuts and kills may leave of a store: runs short stories of writers on a simulated machine, "

@@ -79,9 +79,7 @@ void media::guarantee_all(std::uint64_t before) {
 }
 
 choices::choices(const media& of) : of_(of) {
-  const auto times = [this](std::uint64_t n) {
-    count_ = count_ > (std::uint64_t{1} << 40) ? count_ : count_ * n;
-  };
+  const auto times = [this](std::uint64_t n) { count_ = count_ > (std::uint64_t{1} << 40) ? count_ : count_ * n; };
   std::vector<std::byte> content(std::size_t{1} << of.shift_);
   for (const std::uint32_t number : of.dirty_) {
     const std::uint64_t begin = std::uint64_t{number} << of.shift_;
@@ -172,9 +170,7 @@ void choices::for_each(std::uint64_t most, std::mt19937_64& random, const visito
     for (std::size_t i = 0; i < units_.size(); ++i) {
       const auto& prefixes = units_[i].prefixes;
       const std::uint64_t draw = random() % 16;
-      m.set(i, draw < first                  ? 0
-               : draw < first + last         ? prefixes.back()
-                                             : prefixes[random() % prefixes.size()]);
+      m.set(i, draw < first ? 0 : draw < first + last ? prefixes.back() : prefixes[random() % prefixes.size()]);
     }
     show();
   }

@@ -8,7 +8,8 @@
 //   sectors (page cache): a unit is 512 bytes, each written at a moment of its own; those before a sync have arrived
 //     once it returns.
 //
-// So a crash leaves, for each unit, a prefix of its stores: that is a choice. File size and name are units of their own.
+// So a crash leaves, for each unit, a prefix of its stores: that is a choice. File size and name are units of their
+// own.
 //
 //   media m(unit::line, content);
 //   for (const event& e : t) { if (may_crash_before(e)) { choices c(m); c.for_each(512, random, [&](choice&){...}); }

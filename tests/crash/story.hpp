@@ -59,8 +59,8 @@ struct story {
 /// lives on (the same number) or died (another one). Until the store is opened its content is one of those given: after
 /// a power cut, and after a kill.
 [[nodiscard]] story record_recovery(const story& of, std::span<const std::byte> left, std::uint64_t boot,
-                                    std::vector<std::uint64_t> after_power_cut,
-                                    std::vector<std::uint64_t> after_kill, std::uint64_t seed);
+                                    std::vector<std::uint64_t> after_power_cut, std::vector<std::uint64_t> after_kill,
+                                    std::uint64_t seed);
 
 /// What must hold after a crash, as a trace goes by.
 class expectation {
@@ -81,9 +81,9 @@ class expectation {
   [[nodiscard]] std::uint64_t covered_sum(std::size_t i, std::uint64_t begun) const;
 
   const story& of_;
-  std::uint64_t begun_ = 0;     // operations, bits
-  std::uint64_t returned_ = 0;  // likewise
-  std::uint64_t required_ = 0;  // likewise: returned, or read by one that returned
+  std::uint64_t begun_ = 0;          // operations, bits
+  std::uint64_t returned_ = 0;       // likewise
+  std::uint64_t required_ = 0;       // likewise: returned, or read by one that returned
   std::uint64_t durable_begun_ = 0;  // begun when the newest durable point returned
   std::optional<std::size_t> durable_;
   version clock_min_ = 0;

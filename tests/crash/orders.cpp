@@ -1,0 +1,76 @@
+#include "orders.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace icecore::crash {
+namespace {
+
+class search {
+ public:
+  search(const std::vector<answered>& operations, const all_histories& after)
+      : operations_(operations), after_(after), done_(operations.size(), false) {}
+
+  bool from(const all_histories& now, version clock, std::size_t left) {
+    if (left == 0) return now == after_;
+    std::uint64_t first_return = std::numeric_limits<std::uint64_t>::max();
+    for (std::size_t i = 0; i < operations_.size(); ++i) {
+      if (!done_[i]) first_return = std::min(first_return, operations_[i].returned);
+    }
+    for (std::size_t i = 0; i < operations_.size(); ++i) {
+      if (done_[i] || operations_[i].called > first_return) continue;
+      all_histories next = now;
+      version next_clock = clock;
+      if (!explains(operations_[i], next, next_clock)) continue;
+      done_[i] = true;
+      if (from(next, next_clock, left - 1)) return true;
+      done_[i] = false;
+    }
+    return false;
+  }
+
+ private:
+  static std::optional<std::string> newest(const all_histories& in, const std::string& key) {
+    const auto found = in.find(key);
+    return found == in.end() || found->second.empty() ? std::nullopt : found->second.back().second;
+  }
+
+  /// Does the operation to the model; false if it would have answered otherwise.
+  static bool explains(const answered& o, all_histories& now, version& clock) {
+    switch (o.what) {
+      case answered::kind::insert:
+      case answered::kind::batch:
+        for (const auto& w : o.writes) {
+          if (w.value || newest(now, w.key)) now[w.key].emplace_back(clock, w.value);
+        }
+        return o.belongs_to == clock;
+      case answered::kind::remove:
+        if (!newest(now, o.writes[0].key)) return o.belongs_to == 0;
+        now[o.writes[0].key].emplace_back(clock, std::nullopt);
+        return o.belongs_to == clock;
+      case answered::kind::find:
+        return newest(now, o.writes[0].key) == o.found;
+      case answered::kind::tag: {
+        answered::items items;
+        for (const auto& [key, history] : now) {
+          if (const auto value = newest(now, key)) items.emplace(key, *value);
+        }
+        return o.belongs_to == clock++ && (!o.shown || *o.shown == items);
+      }
+    }
+    return false;
+  }
+
+  const std::vector<answered>& operations_;
+  const all_histories& after_;
+  std::vector<bool> done_;
+};
+
+}  // namespace
+
+bool has_order(const all_histories& before, version clock, const std::vector<answered>& operations,
+               const all_histories& after) {
+  return search(operations, after).from(before, clock, operations.size());
+}
+
+}  // namespace icecore::crash

@@ -1,0 +1,319 @@
+// icecore_schedules: interleavings of writers of one store, each judged by whether an order explains it.
+//
+// Scenarios of two writers with two operations each are run in all interleavings (exhaustive.hpp), larger ones at
+// random from a seed. After each, the answers and the end must have an order (orders.hpp), and the store must verify.
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <random>
+#include <stdexcept>
+
+#include "base/threads.hpp"
+#include "content.hpp"
+#include "exhaustive.hpp"
+#include "machine.hpp"
+#include "orders.hpp"
+
+namespace icecore::crash {
+namespace {
+
+using kind = answered::kind;
+
+struct planned {
+  kind what;
+  std::vector<answered::write> writes{};
+};
+
+struct scenario {
+  std::string name;
+  story_options how;
+  std::vector<std::string> before;  // keys that are there; a leaf of the tree is full with 64 of them
+  std::vector<std::vector<planned>> writers;
+};
+
+planned insert(const std::string& key, const std::string& value) { return {kind::insert, {{key, value}}}; }
+planned remove(const std::string& key) { return {kind::remove, {{key, std::nullopt}}}; }
+planned find(const std::string& key) { return {kind::find, {{key, std::nullopt}}}; }
+planned tag() { return {kind::tag}; }
+planned both(const std::string& a, const std::string& b, const std::string& value) {
+  return {kind::batch, {{a, value}, {b, value}}};
+}
+
+/// Operations of one run, on a store that is opened anew for each.
+class run {
+ public:
+  explicit run(const scenario& s) : scenario_(s), store_(machine::path(machine::checked), opening_options(s.how)) {}
+
+  void go(schedule& how) {
+    const all_histories before = histories();
+    const version clock = store_.clock();
+    std::size_t count = 0;
+    for (const auto& w : scenario_.writers) count += w.size();
+    operations_.resize(count);
+    std::vector<std::function<void()>> bodies;
+    std::size_t first = 0;
+    for (const auto& plan : scenario_.writers) {
+      bodies.push_back([this, &plan, first] {
+        for (std::size_t i = 0; i < plan.size(); ++i) call(plan[i], operations_[first + i]);
+      });
+      first += plan.size();
+    }
+    fibers::run(bodies, how);
+    if (!has_order(before, clock, operations_, histories())) throw std::runtime_error("no order explains\n" + told());
+    const auto report = store_.verify();
+    if (!report.ok()) throw std::runtime_error("verify: " + report.damages.front().what + "\n" + told());
+  }
+
+ private:
+  void call(const planned& p, answered& a) {
+    a.what = p.what;
+    a.writes = p.writes;
+    a.called = ++moment_;
+    switch (p.what) {
+      case kind::insert:
+        a.belongs_to = store_.insert(p.writes[0].key, *p.writes[0].value);
+        break;
+      case kind::remove:
+        a.belongs_to = store_.remove(p.writes[0].key).value_or(0);
+        break;
+      case kind::batch: {
+        batch together;
+        for (const auto& w : p.writes) w.value ? together.insert(w.key, *w.value) : together.remove(w.key);
+        a.belongs_to = store_.apply(together);
+        break;
+      }
+      case kind::find:
+        if (const auto found = store_.find(p.writes[0].key)) a.found = std::string(*found);
+        break;
+      case kind::tag:
+        a.belongs_to = store_.tag();
+        a.returned = ++moment_;  // what it closed may be read later, and must still be the same
+        a.shown.emplace();
+        for (const auto& [key, value] : store_.at(a.belongs_to).range()) a.shown->emplace(key, value);
+        return;
+    }
+    a.returned = ++moment_;
+  }
+
+  [[nodiscard]] all_histories histories() const {
+    all_histories all;
+    for (const std::string_view key : store_.keys()) {
+      auto& history = all[std::string(key)];
+      for (const change& c : store_.history(key).oldest_first()) {
+        history.emplace_back(c.version, c.value ? std::optional<std::string>(*c.value) : std::nullopt);
+      }
+      if (history.empty()) all.erase(std::string(key));
+    }
+    return all;
+  }
+
+  [[nodiscard]] std::string told() const {
+    std::string text;
+    for (const answered& o : operations_) {
+      static constexpr const char* names[] = {"insert", "remove", "batch", "find", "tag"};
+      text += "  " + std::string(names[static_cast<int>(o.what)]);
+      for (const auto& w : o.writes) text += " " + w.key + (w.value ? "=" + *w.value : "");
+      text += ": called " + std::to_string(o.called) + ", returned " + std::to_string(o.returned) + ", version " +
+              std::to_string(o.belongs_to) + (o.found ? ", found " + *o.found : "") + "\n";
+    }
+    return text + content_text(store_);
+  }
+
+  const scenario& scenario_;
+  store store_;
+  std::vector<answered> operations_;
+  std::uint64_t moment_ = 0;
+};
+
+/// The file with which each run of a scenario begins.
+std::vector<std::byte> prepared(const scenario& s) {
+  machine& m = machine::get();
+  m.set_device(s.how.on);
+  m.seed(1);
+  simulated_file& f = m.file(machine::checked);
+  f.remove();
+  {
+    store first(machine::path(machine::checked), opening_options(s.how));
+    for (const std::string& key : s.before) first.insert(key, "before");
+    first.tag();
+  }
+  return {f.bytes().begin(), f.bytes().end()};
+}
+
+std::vector<scenario> all_scenarios() {
+  std::vector<std::string> leaf;  // a full leaf: the next key splits it
+  for (int i = 0; i < 64; ++i) leaf.push_back("leaf-" + std::to_string(100 + i));
+  const auto of = [](std::string name, std::vector<std::string> before, std::vector<planned> a,
+                     std::vector<planned> b) {
+    return scenario{std::move(name), {}, std::move(before), {std::move(a), std::move(b)}};
+  };
+  const std::vector<scenario> shapes = {
+      of("two writers of one key", {"k"}, {insert("k", "a1"), insert("k", "a2")},
+         {insert("k", "b1"), insert("k", "b2")}),
+      of("two makers of one key", {}, {insert("k", "a1"), find("k")}, {insert("k", "b1"), find("k")}),
+      of("writer and remover", {"k"}, {insert("k", "a1"), find("k")}, {remove("k"), remove("k")}),
+      of("writer and reader", {"k"}, {insert("k", "a1"), remove("k")}, {find("k"), find("k")}),
+      of("maker and tagger", {}, {insert("k", "a1"), insert("k", "a2")}, {tag(), tag()}),
+      of("updater and tagger", {"k"}, {insert("k", "a1"), remove("k")}, {tag(), find("k")}),
+      of("two taggers", {"k"}, {insert("k", "a1"), tag()}, {insert("k", "b1"), tag()}),
+      of("batch and writer", {"k"}, {both("k", "l", "a1"), find("l")}, {insert("k", "b1"), find("k")}),
+      of("batch and tagger", {"k"}, {both("k", "l", "a1"), tag()}, {tag(), find("k")}),
+      of("two batches", {"k", "l"}, {both("k", "l", "a1"), find("k")}, {both("l", "k", "b1"), find("l")}),
+      of("a split and a reader", leaf, {insert("leaf-1205", "a1"), insert("leaf-1405", "a2")},
+         {find("leaf-140"), find("leaf-1205")}),
+      of("a split and a maker", leaf, {insert("leaf-1205", "a1"), find("leaf-1305")},
+         {insert("leaf-1305", "b1"), find("leaf-1205")}),
+  };
+  std::vector<scenario> all;
+  for (const index_kind index : {index_kind::btree, index_kind::skip_list}) {
+    for (const durability mode : {durability::none, durability::operation, durability::tag}) {
+      for (scenario s : shapes) {
+        s.how = {mode, index, mode == durability::tag ? device::disk : device::persistent_memory, 2};
+        s.name += index == index_kind::btree ? ", btree" : ", skip list";
+        s.name += mode == durability::none ? ", none" : mode == durability::tag ? ", tag" : ", operation";
+        all.push_back(std::move(s));
+      }
+    }
+  }
+  return all;
+}
+
+scenario random_scenario(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  scenario s;
+  s.name = "seed " + std::to_string(seed);
+  constexpr durability modes[] = {durability::none, durability::operation, durability::tag};
+  s.how.durability = modes[random() % 3];
+  s.how.index = random() % 2 == 0 ? index_kind::btree : index_kind::skip_list;
+  s.how.on = s.how.durability == durability::tag ? device::disk : device::persistent_memory;
+  const std::size_t there = random() % 3 == 0 ? 62 + random() % 3 : random() % 4;
+  for (std::size_t i = 0; i < there; ++i) s.before.push_back("k" + std::to_string(i));
+  s.writers.resize(2 + random() % 3);
+  unsigned number = 0;
+  for (auto& plan : s.writers) {
+    const std::size_t count = 2 + random() % 3;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::string key = "k" + std::to_string(random() % 3) + (random() % 4 == 0 ? "x" : "");
+      const std::string value = "v" + std::to_string(++number);
+      switch (random() % 8) {
+        case 0:
+          plan.push_back(remove(key));
+          break;
+        case 1:
+          plan.push_back(find(key));
+          break;
+        case 2:
+          plan.push_back(tag());
+          break;
+        case 3:
+          plan.push_back(both(key, "k" + std::to_string(random() % 4) + "y", value));
+          break;
+        default:
+          plan.push_back(insert(key, value));
+      }
+    }
+  }
+  return s;
+}
+
+struct arguments {
+  std::uint64_t runs_max = 20'000;
+  std::uint64_t random = 20'000;
+  std::uint64_t seed = 1;
+  std::uint64_t seconds = 0;
+  std::string only;
+  std::optional<std::uint64_t> replay;
+};
+
+void run_once(const scenario& s, const std::vector<std::byte>& file, schedule& how) {
+  machine& m = machine::get();
+  m.set_device(s.how.on);
+  m.file(machine::checked).assign(file);
+  run r(s);
+  r.go(how);
+}
+
+int explore(const arguments& a) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto over = [&] {
+    return a.seconds != 0 && std::chrono::steady_clock::now() - begin > std::chrono::seconds(a.seconds);
+  };
+  std::uint64_t total = 0;
+  std::uint64_t complete = 0;
+  std::uint64_t scenarios = 0;
+  if (!a.replay) {
+    for (const scenario& s : all_scenarios()) {
+      if (s.name.find(a.only) == std::string::npos || over()) continue;
+      const auto file = prepared(s);
+      exhaustive_schedule all;
+      bool more = true;
+      try {
+        while (more && all.runs() <= a.runs_max && !over()) {
+          run_once(s, file, all);
+          more = all.next();
+        }
+      } catch (const std::exception& wrong) {
+        std::printf("FAILED: %s, run %llu of %zu steps: %s\n  replay: icecore_schedules --only '%s' --runs %llu\n",
+                    s.name.c_str(), static_cast<unsigned long long>(all.runs()), all.steps(), wrong.what(),
+                    s.name.c_str(), static_cast<unsigned long long>(all.runs()));
+        return 1;
+      }
+      ++scenarios;
+      complete += more ? 0 : 1;
+      total += all.runs();
+      std::printf("%-50s %8llu interleavings of %zu steps%s\n", s.name.c_str(),
+                  static_cast<unsigned long long>(all.runs()), all.steps(), more ? ", not all" : "");
+      std::fflush(stdout);
+    }
+  }
+  std::uint64_t drawn = 0;
+  const std::uint64_t first = a.replay.value_or(a.seed);
+  for (std::uint64_t seed = first; a.only.empty() && seed < first + (a.replay ? 1 : a.random) && !over(); ++seed) {
+    const scenario s = random_scenario(seed);
+    const auto file = prepared(s);
+    constexpr std::uint64_t schedules = 8;
+    for (std::uint64_t i = 0; i < schedules; ++i) {
+      random_schedule how(seed * schedules + i);
+      try {
+        run_once(s, file, how);
+      } catch (const std::exception& wrong) {
+        std::printf("FAILED: seed %llu: %s\n  replay: icecore_schedules --story %llu\n",
+                    static_cast<unsigned long long>(seed), wrong.what(), static_cast<unsigned long long>(seed));
+        return 1;
+      }
+      ++drawn;
+    }
+  }
+  std::printf("%llu interleavings of %llu scenarios, %llu of them in all; %llu of random ones; no violation\n",
+              static_cast<unsigned long long>(total), static_cast<unsigned long long>(scenarios),
+              static_cast<unsigned long long>(complete), static_cast<unsigned long long>(drawn));
+  return 0;
+}
+
+int main_of(int argc, char** argv) {
+  fibers::on_change = [](unsigned fiber) { icecore::detail::own_thread_number = fiber; };
+  arguments a;
+  CLI::App app(
+      "Explores interleavings of writers of one store: small scenarios in all of them, larger ones at random.");
+  app.add_option("--runs", a.runs_max, "interleavings of one scenario at most")->capture_default_str();
+  app.add_option("--random", a.random, "scenarios drawn at random, 8 schedules each")->capture_default_str();
+  app.add_option("--seed", a.seed, "of the first random one")->capture_default_str();
+  app.add_option("--seconds", a.seconds, "stop after so long; 0: never")->capture_default_str();
+  app.add_option("--only", a.only, "scenarios whose name has this in it; no random ones");
+  app.add_option("--story", a.replay, "the random scenario of this seed alone");
+  CLI11_PARSE(app, argc, argv);
+  return explore(a);
+}
+
+}  // namespace
+}  // namespace icecore::crash
+
+int main(int argc, char** argv) {
+  try {
+    return icecore::crash::main_of(argc, argv);
+  } catch (const std::exception& failed) {
+    std::cerr << "icecore_schedules: " << failed.what() << "\n";
+    return 2;
+  }
+}
