@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Breaks the store in one place at a time and runs the crash simulator on each: every mutant must be caught.
+"""Breaks the store in one place at a time and runs crashes and schedules on each: every mutant must be caught.
 
     tests/crash/mutants.py BUILD [--only NAME]... [--images N] [--jobs N] [--list]
 
@@ -40,6 +40,7 @@ LINE_TAG = "--mode line --durability tag"
 PAGE = "--mode page"
 PAGE_TAG = "--mode page --durability tag"
 PAGE_OPERATION = "--mode page --durability operation --writers 3"
+SCHEDULES = "schedules --runs 3000 --random 3000"
 
 MUTANTS = (
     Mutant("a_new_key_is_not_flushed", "flush", "store/core.cpp",
@@ -133,6 +134,24 @@ MUTANTS = (
            "if (head.compare_exchange_strong(seen, head_word(fresh), std::memory_order_seq_cst, std::memory_order_relaxed))\n      return true;",
            "head.compare_exchange_strong(seen, head_word(fresh), std::memory_order_seq_cst, std::memory_order_relaxed);\n    return true;",
            (LINE_TWO,)),
+    Mutant("a_write_is_stamped_before_it_is_linked", "ordering", "store/core.cpp",
+           "  static_cast<void>(histories_->link_on_top(there.entry, fresh.at, w->seed_of(fresh.at), false));\n  return finish",
+           "  histories_->stamp_unseen(fresh.at);\n"
+           "  static_cast<void>(histories_->link_on_top(there.entry, fresh.at, w->seed_of(fresh.at), false));\n  return finish",
+           (SCHEDULES,)),
+    Mutant("a_write_does_not_wait_for_the_one_below", "ordering", "history/history.cpp",
+           "    settle(top);  // H1, H2\n", "", (SCHEDULES, LINE_TWO)),
+    Mutant("a_batch_is_ready_before_it_is_linked", "ordering", "store/batch.cpp",
+           "  run.batch_link = w->allocate(batch_layout);\n",
+           "  run.batch_link = w->allocate(batch_layout);\n"
+           "  histories_->at(run.batch_link).header().stamp.store(format::stamp_ready);\n", (SCHEDULES,)),
+    Mutant("a_remove_does_not_look_whether_it_is_removed_meanwhile", "retry", "history/history.cpp",
+           "    if (unless_removed && at(top).is_removal()) return false;\n", "", (SCHEDULES,)),
+    Mutant("a_reader_does_not_look_again", "retry", "index/btree/optimistic_lock.hpp",
+           "    return word_.load(std::memory_order_relaxed) == seen;", "    return seen == seen;", (SCHEDULES,)),
+    Mutant("a_leaf_is_written_without_its_lock", "ordering", "index/btree/optimistic_lock.hpp",
+           "    return word_.compare_exchange_strong(seen, seen + 1, std::memory_order_seq_cst, std::memory_order_relaxed);",
+           "    word_.store(seen + 1);\n    return true;", (SCHEDULES,)),
     Mutant("a_sync_that_began_before_serves_too", "ordering", "pool/persist.cpp",
            "const std::uint64_t wanted = started_ + 1;", "const std::uint64_t wanted = running_ ? started_ : started_ + 1;",
            (PAGE_OPERATION,)),
@@ -164,10 +183,11 @@ class Build:
                 target = line.split(":")[0]
             elif line.startswith("    ") and target:
                 self.deps.setdefault(target, set()).add(line.strip())
-        commands = subprocess.run(["ninja", "-C", self.folder, "-t", "commands", "icecore_crash"], capture_output=True,
+        commands = subprocess.run(["ninja", "-C", self.folder, "-t", "commands", "icecore_crash", "icecore_schedules"], capture_output=True,
                                   text=True, check=True).stdout.splitlines()
         self.link_judge = next(c for c in commands if "-o tests/crash/libicecore_judge.so" in c)
-        self.link_program = next(c for c in commands if "-o tests/crash/icecore_crash " in c)
+        self.link_programs = {name: next(c for c in commands if f"-o tests/crash/{name} " in c)
+                              for name in ("icecore_crash", "icecore_schedules")}
 
     def objects_of(self, file: Path):
         """The compilations that read a file, of both kinds."""
@@ -181,6 +201,12 @@ def run(command, cwd, **more):
     return subprocess.run(command, cwd=cwd, shell=isinstance(command, str), capture_output=True, text=True, **more)
 
 
+def program_of(arguments: str) -> tuple[str, list[str]]:
+    """The program of a run and its arguments."""
+    words = shlex.split(arguments)
+    return ("icecore_schedules", words[1:]) if words[0] == "schedules" else ("icecore_crash", words)
+
+
 def make(build: Build, mutant: Mutant) -> Path:
     """Builds the mutant; returns its folder."""
     folder = build.folder / "mutants" / mutant.name
@@ -191,7 +217,7 @@ def make(build: Build, mutant: Mutant) -> Path:
     mutated = folder / "src" / mutant.file
     mutated.parent.mkdir(parents=True, exist_ok=True)
     mutated.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
-    judge, program = build.link_judge, build.link_program
+    judge = build.link_judge
     seen_objects = []
     for kind, source, command, output in build.objects_of(file):
         if mutant.only and str(source.relative_to(PROJECT / "src")) not in mutant.only:
@@ -212,10 +238,13 @@ def make(build: Build, mutant: Mutant) -> Path:
     judge = judge.replace("tests/crash/libicecore_judge.so", str(folder / "libicecore_judge.so"), 1)
     judge = judge.replace("-o tests/crash/libicecore_judge.so", f"-o {folder / 'libicecore_judge.so'}")
     # the mutated objects before the library that holds the others under the same names
-    program = program.replace("-o tests/crash/icecore_crash ", f"-o {folder / 'icecore_crash'} " + " ".join(seen_objects) + " ")
-    program = program.replace("tests/crash/libicecore_judge.so", str(folder / "libicecore_judge.so"))
-    program = program.replace(f"-Wl,-rpath,{build.folder}/tests/crash", f"-Wl,-rpath,{folder}")
-    for command in (judge, program):
+    links = [judge]
+    for name in sorted({program_of(r)[0] for r in mutant.runs}):
+        link = build.link_programs[name]
+        link = link.replace(f"-o tests/crash/{name} ", f"-o {folder / name} " + " ".join(seen_objects) + " ")
+        link = link.replace("tests/crash/libicecore_judge.so", str(folder / "libicecore_judge.so"))
+        links.append(link.replace(f"-Wl,-rpath,{build.folder}/tests/crash", f"-Wl,-rpath,{folder}"))
+    for command in links:
         done = run(command, build.folder)
         if done.returncode != 0:
             raise SystemExit(f"{mutant.name} does not link:\n{done.stderr}")
@@ -228,12 +257,13 @@ def examine(build: Build, mutant: Mutant, images: int, seed: int) -> tuple[Mutan
     folder = make(build, mutant)
     built = time.monotonic()
     for arguments in mutant.runs:
-        done = run([folder / "icecore_crash", *shlex.split(arguments), "--images", str(images), "--jobs", "1", "--quiet",
-                    "--seed", str(seed)], folder)
+        program, words = program_of(arguments)
+        limits = ["--images", str(images), "--jobs", "1", "--quiet"] if program == "icecore_crash" else []
+        done = run([folder / program, *words, *limits, "--seed", str(seed)], folder)
         counted = re.search(r"mode: (\d+) images of power cuts, (\d+) of kills", done.stdout)
         looked_at = sum(map(int, counted.groups())) if counted else 0
         if done.returncode != 0:
-            lines = [line for line in done.stderr.splitlines() if line.strip()]
+            lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
             why = next((line for line in lines if not line.startswith(("FAILED: power cut", "FAILED: killed", "power cut",
                                                                          "killed"))), lines[0] if lines else "?")
             return mutant, "caught", (f"after {looked_at} images ({arguments}), {built - begun:.0f} s to build, "
