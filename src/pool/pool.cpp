@@ -145,17 +145,27 @@ pool::pool(const std::filesystem::path& path, const options& opening)
     raise_no_root();
   }
   check_root(*newest, opening);
-  // P4: nothing has looked at what may lie behind the segments of a closed store, so it is no part of the store.
-  if (newest->state == format::root_state::clean) newest->file_size = newest->used_end;
-  // A growth that was cut off leaves a longer file, in memory with holes: touched, they might find no room. Nothing
-  // lies there, since the root is told of a growth before it is used.
-  if (shared_) file_.shrink(newest->file_size);
   mapping_->extend(std::min(newest->file_size, whole_pages));  // less only where damage is accepted
+  check_unused(*newest, opening);
   codec_ = word_codec(pool_seed_of(*newest));
   choose_durability(opening, *newest);
   persist_->expect_file_size(newest->file_size);
   roots_ = std::make_unique<root_pages>(base_, *newest, *persist_);
-  if (shared_) roots_->settle();
+  if (!shared_) return;
+  roots_->settle();
+  // A growth that was cut off leaves a longer file, in memory with holes: touched, they might find no room. Nothing
+  // lies there, since the root is told of a growth before it is used. Now that the root is durable: of a close that was
+  // killed, the one before it may name a longer file.
+  file_.shrink(newest->file_size);
+}
+
+/// P4: recovery does not look behind the segments of a closed store. Where that is no end of the file (in a store just
+/// made) it must be zero.
+void pool::check_unused(const format::root& r, const options& opening) const {
+  if (r.state != format::root_state::clean || r.used_end >= mapping_->size() || opening.accept_damage) return;
+  if (all_zero(base_ + r.used_end, mapping_->size() - r.used_end)) return;
+  raise(errc::damaged, "{}: the store was closed with {} bytes in use, but there is something behind them",
+        file_.path().native(), r.used_end);
 }
 
 void pool::raise_no_root() const {

@@ -88,6 +88,7 @@ class pool {
   void create(const options& opening);
   void write_first_root(const options& opening);
   void check_root(const format::root& r, const options& opening) const;
+  void check_unused(const format::root& r, const options& opening) const;
   [[noreturn]] void raise_no_root() const;
   void choose_durability(const options& opening, const format::root& r);
   void grow_to(std::uint64_t needed);

@@ -172,8 +172,12 @@ void recovery::drop_uncounted(const survey& found) const {
   pool& p = *core_.pool_;
   const auto clear = [&](std::uint64_t from, std::uint64_t end) {
     std::byte* at = p.at(from);
-    if (all_zero(at, end - from)) return;
-    std::memset(at, 0, end - from);
+    if (!all_zero(at, end - from)) {
+      std::memset(at, 0, end - from);
+    } else if (!found.crashed()) {
+      return;
+    }
+    // zeros too, after a crash: a recovery that was killed may have stored them and not flushed them
     p.persist().flush(at, end - from);
   };
   for (const auto& place : found.segments()) clear(place.position, place.in.end());

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -96,7 +97,9 @@ MUTANTS = (
     Mutant("recovery_does_not_flush_what_it_clears", "flush", "store/recovery.cpp",
            "    p.persist().flush(at, end - from);\n", "", (LINE_OPERATION, LINE)),
     Mutant("recovery_clears_nothing", "invalidation", "store/recovery.cpp",
-           "    if (all_zero(at, end - from)) return;", "    return;", (PAGE_TAG, LINE_OPERATION)),
+           "      std::memset(at, 0, end - from);\n", "      return;\n", (PAGE_TAG, LINE_OPERATION)),
+    Mutant("recovery_trusts_the_zeros_of_a_killed_one", "flush", "store/recovery.cpp",
+           "    } else if (!found.crashed()) {", "    } else {", (LINE_OPERATION,)),
     Mutant("recovery_does_not_sync_the_fills", "sync", "store/recovery.cpp",
            "p.set_fill(place.in, place.position);\n  p.persist().sync();", "p.set_fill(place.in, place.position);",
            (PAGE_TAG, PAGE)),
@@ -107,9 +110,10 @@ MUTANTS = (
     Mutant("a_root_left_by_a_kill_is_trusted", "sync", "pool/root.cpp",
            "  persist_->persist(page_of(current_), format::page_size);\n}\n\nvoid root_pages::update", "}\n\nvoid root_pages::update",
            (PAGE, LINE)),
+    Mutant("a_file_is_cut_before_its_root_is_durable", "ordering", "pool/pool.cpp",
+           "  roots_->settle();\n", "  file_.shrink(newest->file_size);\n  roots_->settle();\n", (PAGE,)),
     Mutant("records_are_not_checked", "checksum", "store/survey.cpp",
-           "layout.size() <= s.end() - offset &&\n         r.intact(pool_->codec().record_seed(s.generation, offset));",
-           "layout.size() <= s.end() - offset;", (LINE_OPERATION,)),
+           " &&\n         r.intact(pool_->codec().record_seed(s.generation, offset));", ";", (LINE_OPERATION,)),
     Mutant("roots_are_not_checked", "checksum", "pool/root.cpp",
            '  if (r.crc != crc_of(r)) return "checksum mismatch";\n', "", (PAGE, LINE)),
     Mutant("large_values_of_the_last_moment_are_not_checked", "checksum", "store/survey.cpp",
@@ -156,6 +160,10 @@ MUTANTS = (
            "const std::uint64_t wanted = started_ + 1;", "const std::uint64_t wanted = running_ ? started_ : started_ + 1;",
            (PAGE_OPERATION,)),
 )
+
+
+class CannotBeMade(Exception):
+    """The mutant does not fit the sources any more."""
 
 
 class Build:
@@ -213,7 +221,8 @@ def make(build: Build, mutant: Mutant) -> Path:
     file = PROJECT / "src" / mutant.file
     text = file.read_text(encoding="utf-8")
     if text.count(mutant.old) != 1:
-        raise SystemExit(f"{mutant.name}: its text is {text.count(mutant.old)} times in src/{mutant.file}: mend the list")
+        raise CannotBeMade(f"its text is {text.count(mutant.old)} times in src/{mutant.file}: mend the list")
+    shutil.rmtree(folder, ignore_errors=True)
     mutated = folder / "src" / mutant.file
     mutated.parent.mkdir(parents=True, exist_ok=True)
     mutated.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
@@ -230,7 +239,7 @@ def make(build: Build, mutant: Mutant) -> Path:
         command = re.sub(r"^(\S+)", rf"\1 -w -I{folder / 'src'}", command, count=1)
         done = run(command, build.folder)
         if done.returncode != 0:
-            raise SystemExit(f"{mutant.name} does not compile:\n{done.stderr}")
+            raise CannotBeMade(f"it does not compile:\n{done.stderr}")
         if kind == "plain":
             judge = judge.replace(f" {output} ", f" {target} ")
         else:
@@ -247,14 +256,17 @@ def make(build: Build, mutant: Mutant) -> Path:
     for command in links:
         done = run(command, build.folder)
         if done.returncode != 0:
-            raise SystemExit(f"{mutant.name} does not link:\n{done.stderr}")
+            raise CannotBeMade(f"it does not link:\n{done.stderr}")
     return folder
 
 
 def examine(build: Build, mutant: Mutant, images: int, seed: int) -> tuple[Mutant, str, str]:
     """Runs the simulator on the mutant until it is caught."""
     begun = time.monotonic()
-    folder = make(build, mutant)
+    try:
+        folder = make(build, mutant)
+    except CannotBeMade as why:
+        return mutant, "MISSED", str(why)
     built = time.monotonic()
     for arguments in mutant.runs:
         program, words = program_of(arguments)

@@ -194,17 +194,20 @@ class runner {
 };
 
 /// Gives each record of the finished store to the operation that wrote it.
-void attribute(story& s, const store& finished, const std::vector<planned>& plan) {
+void attribute(story& s, const store& finished, const std::vector<planned>& plan,
+               const std::map<std::string, std::size_t>& places_before) {
   std::uint64_t before = 0;
   for (const std::string_view key : finished.keys()) {
     std::size_t place = 0;
     std::uint64_t used = 0;  // removals given away
+    const auto there = places_before.find(std::string(key));
+    const std::size_t places = there == places_before.end() ? 0 : there->second;
     for (const change& c : finished.history(key).oldest_first()) {
       const std::uint64_t sum = record_sum(key, place++, c);
       std::uint64_t owner = 0;
       if (c.value) {
         owner = runner::writer_of(*c.value, s.depth);
-      } else {
+      } else if (place > places) {
         for (std::size_t i = 0; i < plan.size() && owner == 0; ++i) {
           const std::uint64_t bit = std::uint64_t{1} << i;
           const bool removes = std::ranges::any_of(plan[i].writes, [&](const auto& w) {
@@ -275,6 +278,10 @@ void record(story& s, const std::vector<planned>& plan, bool closes) {
   m.note({event::kind::begin, 0, 0, 0, s.opening});
   run.open();
   if (s.depth > 0) s.before_sum = content_sum(run.opened());
+  std::map<std::string, std::size_t> places_before;  // records of each key
+  for (const std::string_view key : run.opened().keys()) {
+    places_before[std::string(key)] = run.opened().history(key).oldest_first().size();
+  }
   m.note({event::kind::end, 0, 0, 0, s.opening});
   if (s.how.writers == 1) {
     for (unsigned i = 0; i < count; ++i) run.run(i, plan[i]);
@@ -291,7 +298,7 @@ void record(story& s, const std::vector<planned>& plan, bool closes) {
   if (closes) run.close(closing);
   s.events = m.stop_recording();
   if (closes) run.open();
-  attribute(s, run.opened(), plan);
+  attribute(s, run.opened(), plan, places_before);
   run.opened().close();
 }
 
