@@ -36,7 +36,7 @@ class Mutant:
 
 LINE = "--mode line"
 LINE_OPERATION = "--mode line --durability operation"
-LINE_TWO = "--mode line --durability operation --writers 2"
+LINE_TWO = "--mode line --durability operation --writers 2 --per-point 64"
 LINE_TAG = "--mode line --durability tag"
 PAGE = "--mode page"
 PAGE_TAG = "--mode page --durability tag"

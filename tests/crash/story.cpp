@@ -35,7 +35,7 @@ class planner {
       : how_(how), random_(seed), mark_(mark_of(depth)) {
     large_ = one_in(6);
     growing_ = one_in(24);
-    keys_ = 2 + draw(8);
+    keys_ = how.writers == 1 ? 2 + draw(8) : 1 + draw(3);  // several writers are to meet
   }
 
   [[nodiscard]] std::uint64_t draw(std::uint64_t below) { return random_() % below; }
@@ -89,7 +89,7 @@ class planner {
  private:
   /// Keys that all writers write, where removals must be told apart: only by whoever owns the key.
   [[nodiscard]] std::string key(unsigned writer, bool shared) {
-    if (shared && (how_.writers == 1 || one_in(2))) return "shared-" + std::to_string(draw(keys_));
+    if (shared && (how_.writers == 1 || !one_in(4))) return "shared-" + std::to_string(draw(keys_));
     const std::string own = std::string(1, static_cast<char>('A' + writer)) + std::to_string(draw(keys_));
     return one_in(12) ? own + std::string(40 + draw(80), 'k') : own;
   }
