@@ -30,6 +30,7 @@ struct arguments {
   std::uint64_t seconds = 0;
   unsigned jobs = 0;
   std::uint64_t per_point = 4096;
+  std::uint64_t recoveries = 128;
   std::string durability = "any";
   std::string index = "any";
   unsigned writers = 0;
@@ -85,7 +86,7 @@ story_options options_of(const arguments& a, std::uint64_t seed) {
 std::string replay(const arguments& a, std::uint64_t seed, std::optional<std::uint64_t> image) {
   std::string command = "icecore_crash --mode " + a.mode + " --story " + std::to_string(seed);
   if (image) command += " --image " + std::to_string(*image);
-  command += " --per-point " + std::to_string(a.per_point);
+  command += " --per-point " + std::to_string(a.per_point) + " --recoveries " + std::to_string(a.recoveries);
   if (a.durability != "any") command += " --durability " + a.durability;
   if (a.index != "any") command += " --index " + a.index;
   if (a.writers != 0) command += " --writers " + std::to_string(a.writers);
@@ -113,6 +114,8 @@ bool run_story(const arguments& a, std::uint64_t seed, tally& all) {
   explored done;
   explorer_options how;
   how.per_point = a.per_point;
+  how.nest_kill_one_in = a.recoveries;
+  how.nest_one_in = 8 * a.recoveries;
   how.only = a.image;
   explorer e(how, done);
   signal_explorer = nullptr;
@@ -215,6 +218,11 @@ int main_of(int argc, char** argv) {
   app.add_option("--jobs", a.jobs, "processes; 0: one a core")->capture_default_str();
   app.add_option("--per-point", a.per_point, "images of one moment at most; stories draw a part of it each")
       ->check(CLI::Range(std::uint64_t{8}, std::uint64_t{1} << 20))
+      ->capture_default_str();
+  app.add_option(
+         "--recoveries", a.recoveries,
+         "of so many kills, and eight times as many power cuts, one is followed by another crash in the recovery")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 30))
       ->capture_default_str();
   app.add_option("--durability", a.durability, "of all stories")
       ->check(CLI::IsMember({"any", "none", "tag", "operation"}))

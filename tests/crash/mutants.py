@@ -35,13 +35,21 @@ class Mutant:
 
 
 LINE = "--mode line"
+LINE_RECOVERIES = "--mode line --durability operation --recoveries 8"
 LINE_OPERATION = "--mode line --durability operation"
 LINE_TWO = "--mode line --durability operation --writers 2 --per-point 64"
 LINE_TAG = "--mode line --durability tag"
 PAGE = "--mode page"
+PAGE_GROWTH = "--mode page --durability tag --writers 1 --recoveries 1 --per-point 8"
+PAGE_RECOVERIES = "--mode page --recoveries 8"
 PAGE_TAG = "--mode page --durability tag"
 PAGE_OPERATION = "--mode page --durability operation --writers 3"
 SCHEDULES = "schedules --runs 3000 --random 3000"
+FLIPS = "flips"
+DAMAGE = "damage --gtest_filter=*never_written_again*"
+
+PROGRAMS = {"crash": "tests/crash/icecore_crash", "schedules": "tests/crash/icecore_schedules",
+            "flips": "tests/store/test_store_flip", "damage": "tests/store/test_store_damage"}
 
 MUTANTS = (
     Mutant("a_new_key_is_not_flushed", "flush", "store/core.cpp",
@@ -90,28 +98,28 @@ MUTANTS = (
            "  file_.sync_with_directory();\n  roots_->update([](format::root&) {});",
            "  roots_->update([](format::root&) {});", (LINE, PAGE)),
     Mutant("recovery_does_not_flush_what_counts", "flush", "store/recovery.cpp",
-           "    p.persist().flush(p.at(place.in.offset), place.position - place.in.offset);\n", "", (LINE_OPERATION,)),
+           "    p.persist().flush(p.at(place.in.offset), place.position - place.in.offset);\n", "", (LINE_RECOVERIES,)),
     Mutant("recovery_certifies_before_it_syncs", "sync", "store/recovery.cpp",
            "  p.persist().sync();\n  const record_totals totals = found.totals();\n  // nothing",
            "  const record_totals totals = found.totals();\n  // nothing", (PAGE_TAG, PAGE)),
     Mutant("recovery_does_not_flush_what_it_clears", "flush", "store/recovery.cpp",
-           "    p.persist().flush(at, end - from);\n", "", (LINE_OPERATION, LINE)),
+           "    p.persist().flush(at, end - from);\n", "", (LINE_RECOVERIES, LINE)),
     Mutant("recovery_clears_nothing", "invalidation", "store/recovery.cpp",
            "      std::memset(at, 0, end - from);\n", "      return;\n", (PAGE_TAG, LINE_OPERATION)),
     Mutant("recovery_trusts_the_zeros_of_a_killed_one", "flush", "store/recovery.cpp",
-           "    } else if (!found.crashed()) {", "    } else {", (LINE_OPERATION,)),
+           "    } else if (!found.crashed()) {", "    } else {", (LINE_RECOVERIES,)),
     Mutant("recovery_does_not_sync_the_fills", "sync", "store/recovery.cpp",
            "p.set_fill(place.in, place.position);\n  p.persist().sync();", "p.set_fill(place.in, place.position);",
            (PAGE_TAG, PAGE)),
     Mutant("recovery_writes_no_certificate_before_the_fills", "ordering", "store/recovery.cpp",
            "    r.durable_version = version_max;\n", "", (PAGE_TAG, PAGE)),
     Mutant("a_torn_root_keeps_its_checksum", "invalidation", "pool/root.cpp",
-           "if (crc != 0 && root_defect(copy_page(other))) {", "if (false) {", (PAGE_TAG, PAGE)),
+           "if (crc != 0 && root_defect(copy_page(other))) {", "if (false) {", (PAGE_RECOVERIES, PAGE_TAG)),
     Mutant("a_root_left_by_a_kill_is_trusted", "sync", "pool/root.cpp",
            "  persist_->persist(page_of(current_), format::page_size);\n}\n\nvoid root_pages::update", "}\n\nvoid root_pages::update",
-           (PAGE, LINE)),
+           (PAGE_RECOVERIES, LINE)),
     Mutant("a_file_is_cut_before_its_root_is_durable", "ordering", "pool/pool.cpp",
-           "  roots_->settle();\n", "  file_.shrink(newest->file_size);\n  roots_->settle();\n", (PAGE,)),
+           "  roots_->settle();\n", "  file_.shrink(newest->file_size);\n  roots_->settle();\n", (PAGE_GROWTH,)),
     Mutant("records_are_not_checked", "checksum", "store/survey.cpp",
            " &&\n         r.intact(pool_->codec().record_seed(s.generation, offset));", ";", (LINE_OPERATION,)),
     Mutant("roots_are_not_checked", "checksum", "pool/root.cpp",
@@ -119,7 +127,13 @@ MUTANTS = (
     Mutant("large_values_of_the_last_moment_are_not_checked", "checksum", "store/survey.cpp",
            "const bool check_now = start >= r.fill ||", "const bool check_now =", (LINE_OPERATION,)),
     Mutant("a_segments_header_is_not_checked", "checksum", "pool/pool.cpp",
-           " &&\n         h.crc == header_crc(h, codec_.pool_seed(), offset);", ";", (LINE_OPERATION, PAGE)),
+           " &&\n         h.crc == header_crc(h, codec_.pool_seed(), offset);", ";", (FLIPS,)),
+    Mutant("stamps_are_not_checked", "checksum", "store/survey.cpp",
+           "  if (unmarked != 0 && !pool_->codec().valid(own, offset + stamp_offset)) return std::nullopt;\n", "", (FLIPS,)),
+    Mutant("the_certificate_is_not_checked", "checksum", "store/survey.cpp",
+           "  if (how_.filled == nullptr) check_certificate();\n", "", (DAMAGE,)),
+    Mutant("large_values_are_not_checked", "checksum", "history/record.cpp",
+           "  return value_crc == crc32c(0, at_ + l.value_offset(), l.value_size);", "  return true;", (FLIPS,)),
     Mutant("a_durable_tag_does_not_sync_its_data", "sync", "store/tag.cpp",
            "  pool_->persist().sync();\n  pool_->roots().update([&](format::root& r) {\n    r.durable_version = durable_version;",
            "  pool_->roots().update([&](format::root& r) {\n    r.durable_version = durable_version;", (PAGE_TAG,)),
@@ -191,11 +205,10 @@ class Build:
                 target = line.split(":")[0]
             elif line.startswith("    ") and target:
                 self.deps.setdefault(target, set()).add(line.strip())
-        commands = subprocess.run(["ninja", "-C", self.folder, "-t", "commands", "icecore_crash", "icecore_schedules"], capture_output=True,
+        commands = subprocess.run(["ninja", "-C", self.folder, "-t", "commands", *PROGRAMS.values()], capture_output=True,
                                   text=True, check=True).stdout.splitlines()
         self.link_judge = next(c for c in commands if "-o tests/crash/libicecore_judge.so" in c)
-        self.link_programs = {name: next(c for c in commands if f"-o tests/crash/{name} " in c)
-                              for name in ("icecore_crash", "icecore_schedules")}
+        self.link_programs = {name: next(c for c in commands if f"-o {name} " in c) for name in PROGRAMS.values()}
 
     def objects_of(self, file: Path):
         """The compilations that read a file, of both kinds."""
@@ -210,9 +223,9 @@ def run(command, cwd, **more):
 
 
 def program_of(arguments: str) -> tuple[str, list[str]]:
-    """The program of a run and its arguments."""
+    """The program of a run, by its first word, and its arguments."""
     words = shlex.split(arguments)
-    return ("icecore_schedules", words[1:]) if words[0] == "schedules" else ("icecore_crash", words)
+    return (PROGRAMS[words[0]], words[1:]) if words[0] in PROGRAMS else (PROGRAMS["crash"], words)
 
 
 def make(build: Build, mutant: Mutant) -> Path:
@@ -227,7 +240,7 @@ def make(build: Build, mutant: Mutant) -> Path:
     mutated.parent.mkdir(parents=True, exist_ok=True)
     mutated.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
     judge = build.link_judge
-    seen_objects = []
+    objects = {"seen": [], "plain": []}
     for kind, source, command, output in build.objects_of(file):
         if mutant.only and str(source.relative_to(PROJECT / "src")) not in mutant.only:
             continue
@@ -240,17 +253,17 @@ def make(build: Build, mutant: Mutant) -> Path:
         done = run(command, build.folder)
         if done.returncode != 0:
             raise CannotBeMade(f"it does not compile:\n{done.stderr}")
+        objects[kind].append(str(target))
         if kind == "plain":
             judge = judge.replace(f" {output} ", f" {target} ")
-        else:
-            seen_objects.append(str(target))
     judge = judge.replace("tests/crash/libicecore_judge.so", str(folder / "libicecore_judge.so"), 1)
     judge = judge.replace("-o tests/crash/libicecore_judge.so", f"-o {folder / 'libicecore_judge.so'}")
     # the mutated objects before the library that holds the others under the same names
     links = [judge]
     for name in sorted({program_of(r)[0] for r in mutant.runs}):
         link = build.link_programs[name]
-        link = link.replace(f"-o tests/crash/{name} ", f"-o {folder / name} " + " ".join(seen_objects) + " ")
+        first = objects["seen" if "tests/crash/" in name else "plain"]
+        link = link.replace(f"-o {name} ", f"-o {folder / Path(name).name} " + " ".join(first) + " ")
         link = link.replace("tests/crash/libicecore_judge.so", str(folder / "libicecore_judge.so"))
         links.append(link.replace(f"-Wl,-rpath,{build.folder}/tests/crash", f"-Wl,-rpath,{folder}"))
     for command in links:
@@ -270,8 +283,11 @@ def examine(build: Build, mutant: Mutant, images: int, seed: int) -> tuple[Mutan
     built = time.monotonic()
     for arguments in mutant.runs:
         program, words = program_of(arguments)
-        limits = ["--images", str(images), "--jobs", "1", "--quiet"] if program == "icecore_crash" else []
-        done = run([folder / program, *words, *limits, "--seed", str(seed)], folder)
+        if program == PROGRAMS["crash"]:
+            words += ["--images", str(images), "--jobs", "1", "--quiet"]
+        if program in (PROGRAMS["crash"], PROGRAMS["schedules"]):
+            words += ["--seed", str(seed)]
+        done = run([folder / Path(program).name, *words], folder)
         counted = re.search(r"mode: (\d+) images of power cuts, (\d+) of kills", done.stdout)
         looked_at = sum(map(int, counted.groups())) if counted else 0
         if done.returncode != 0:

@@ -79,5 +79,32 @@ TEST_F(root_test, of_two_pages_the_one_that_is_sound_counts) {
   EXPECT_EQ(newest_root(pages_.data())->clock, 2U);
 }
 
+TEST_F(root_test, a_lost_root_never_comes_back_while_the_next_one_is_written_over_its_rests) {
+  set_clock(1);
+  set_clock(2);
+  const auto before = pages_;
+  set_clock(3);  // to page B, and lost but for its checksum
+  const auto lost = pages_;
+  for (const bool settles : {false, true}) {
+    pages_ = before;
+    constexpr std::size_t crc_at = format::root_b_offset + offsetof(format::root, crc);
+    std::memcpy(pages_.data() + crc_at, lost.data() + crc_at, sizeof(std::uint32_t));
+    root_pages opened(pages_.data(), *newest_root(pages_.data()), persist_);
+    ASSERT_EQ(opened.read().clock, 2U);
+    if (settles) opened.settle();
+    const auto left = pages_;
+    opened.update([](format::root& r) { r.clock = 3, r.clock_limit = 99; });
+    const auto after = pages_;
+    bool came_back = false;
+    for (std::size_t written = 0; written < format::page_size; written += 8) {
+      pages_ = left;
+      std::memcpy(pages_.data() + format::root_b_offset, after.data() + format::root_b_offset, written);
+      const format::root newest = newest_root(pages_.data()).value();
+      came_back = came_back || (newest.clock == 3 && newest.clock_limit != 99);
+    }
+    EXPECT_EQ(came_back, !settles);
+  }
+}
+
 }  // namespace
 }  // namespace icecore
