@@ -145,6 +145,7 @@ pool::pool(const std::filesystem::path& path, const options& opening)
     raise_no_root();
   }
   check_root(*newest, opening);
+  size_told_ = newest->file_size;
   // P4: nothing has looked at what may lie behind the segments of a closed store, so it is no part of the store.
   if (newest->state == format::root_state::clean) newest->file_size = newest->used_end;
   // A growth that was cut off leaves a longer file, in memory with holes: touched, they might find no room. Nothing
@@ -181,6 +182,11 @@ std::vector<damage> pool::damages() const {
     if (const auto defect = root_defect(*reinterpret_cast<const format::root*>(page))) {
       all.push_back({offset, "root", *defect, std::nullopt, std::nullopt});
     }
+  }
+  if (!root_lost_ && file_.size() < size_told_) {
+    all.push_back({file_.size(), "file",
+                   fmt::format("is {} bytes long but was {}: its end is missing", file_.size(), size_told_),
+                   std::nullopt, std::nullopt});
   }
   if (root_lost_) {
     all.push_back({0, "root", "both root pages are damaged: the clock, and what else the store held, are not known",
