@@ -13,7 +13,7 @@ namespace icecore::testing {
 namespace {
 
 constexpr std::size_t step_bytes = 6;
-constexpr std::size_t steps_max = 12;
+constexpr std::size_t steps_max = 8;
 constexpr std::size_t steps_max_closely = 32;
 
 /// Reads everything, opens the store anew, or expects many errors.
