@@ -41,11 +41,16 @@ void dump_loader::add(const tag_info& tag) {
 }
 
 void dump_loader::close_versions_before(version open) {
-  version clock = into_->clock();
+  const version clock = into_->clock();
   if (open < clock) {
     from_->fail(fmt::format("version {} is closed already: the lines of a dump are ordered by version", open));
   }
-  for (; clock < open; ++clock) (void)into_->tag();
+  try {
+    into_->skip_to(open);
+  } catch (const error& wrong) {
+    if (wrong.code() == errc::invalid_argument) from_->fail(wrong.message());
+    throw;
+  }
 }
 
 }  // namespace icecore::cli

@@ -38,6 +38,7 @@ void dump_reader::fail(std::string_view what) const {
 }
 
 bool dump_reader::fill() {
+  if (descriptor_ < 0) return false;
   buffer_.erase(0, position_);
   position_ = 0;
   const std::size_t filled = buffer_.size();
@@ -89,6 +90,8 @@ dump_reader::json dump_reader::read_object() {
   } catch (const json::parse_error& wrong) {
     if (!line_was_ended_) fail(cut_off);
     fail(fmt::format("no JSON, at character {}", wrong.byte));
+  } catch (const json::out_of_range&) {
+    fail("a number is too large");
   }
   if (!object.is_object()) fail("no JSON object");
   add(line_);

@@ -38,6 +38,9 @@ class dump_reader {
 
  public:
   dump_reader(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
+  /// Of a dump in memory; it is copied.
+  dump_reader(std::string_view dump, std::string name)
+      : descriptor_(-1), name_(std::move(name)), buffer_(dump), bytes_read_(dump.size()) {}
   dump_reader(const dump_reader&) = delete;
   dump_reader& operator=(const dump_reader&) = delete;
 
@@ -62,7 +65,7 @@ class dump_reader {
   [[nodiscard]] std::uint64_t number(const json& object, const char* member, std::uint64_t max) const;
   [[nodiscard]] std::string bytes(const json& object, const char* member) const;
 
-  int descriptor_;
+  int descriptor_;  // -1: all is in the buffer already
   std::string name_;
   std::string buffer_;
   std::size_t position_ = 0;  // in buffer_: the first byte that no line has taken yet

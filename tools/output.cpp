@@ -37,6 +37,10 @@ void output::flush() {
 }
 
 void output::write_all(std::string_view bytes) {
+  if (to_ != nullptr) {
+    *to_ += bytes;
+    return;
+  }
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0) {

@@ -11,10 +11,12 @@ namespace icecore::cli {
 /// Thrown when nobody reads our output any more; main() then ends with exit_code::ok.
 struct closed_pipe {};
 
-/// Bytes to a file descriptor through a buffer. Not for two threads at once.
+/// Bytes to a file descriptor, or a string, through a buffer. Not for two threads at once.
 class output {
  public:
   explicit output(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
+  /// To a string in place of a file.
+  explicit output(std::string& to) : to_(&to) {}
   output(const output&) = delete;
   output& operator=(const output&) = delete;
 
@@ -30,7 +32,8 @@ class output {
  private:
   void write_all(std::string_view bytes);
 
-  int descriptor_;
+  int descriptor_ = -1;
+  std::string* to_ = nullptr;
   std::string name_;
   std::string buffer_;
 };

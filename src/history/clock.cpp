@@ -1,5 +1,7 @@
 #include "history/clock.hpp"
 
+#include <algorithm>
+
 #include "base/raise.hpp"
 
 namespace icecore {
@@ -7,14 +9,17 @@ namespace icecore {
 void version_clock::extend_limit(version beyond) {
   const std::scoped_lock lock(mutex_);
   if (beyond + margin < limit_.load(std::memory_order_relaxed)) return;  // relaxed: written under this mutex
-  if (beyond + margin + step > version_max) raise(errc::invalid_argument, "all {} versions are used up", version_max);
-  const std::uint64_t limit = beyond + margin + step;
+  if (beyond >= last_open) raise(errc::invalid_argument, "all {} versions are used up", last_open);
+  const std::uint64_t limit = std::min(beyond + margin + step, version_max);
   roots_->update([&](format::root& r) { r.clock_limit = limit; });
   limit_.store(limit, std::memory_order_release);
 }
 
 void version_clock::advance_to(version open) {
-  extend_limit(open);
+  if (open > last_open) {
+    raise(errc::invalid_argument, "version {} cannot be opened: the last that a store reaches is {}", open, last_open);
+  }
+  extend_limit(open - 1);                         // C1, as the tick that opens it would
   word_->store(open, std::memory_order_seq_cst);  // as tick(): H3
 }
 

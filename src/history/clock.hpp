@@ -40,19 +40,22 @@ class version_clock {
   }
 
   /// Closes all versions below `open`, which is not smaller than the open one. No other thread may write meanwhile.
+  /// errc::invalid_argument, and nothing has moved, if `open` is greater than last_open. O(1): writes the root at most
+  /// once.
   void advance_to(version open);
 
   /// How far the limit is moved at a time.
   static constexpr std::uint64_t step = 1 << 20;
+  /// Threads that may pass the check in tick() before the limit moves: more than any machine runs at once.
+  static constexpr std::uint64_t margin = 1 << 16;
+  /// The greatest version that the clock reaches (C1 with the greatest limit).
+  static constexpr version last_open = version_max - margin;
 
   /// Tells the limit that the root has now. Before the first tick only.
   void set_limit(std::uint64_t limit) noexcept { limit_.store(limit, std::memory_order_release); }
 
  private:
   void extend_limit(version beyond);
-
-  /// Threads that may pass the check in tick() before the limit moves: more than any machine runs at once.
-  static constexpr std::uint64_t margin = 1 << 16;
 
   std::atomic<std::uint64_t>* word_;
   root_pages* roots_;

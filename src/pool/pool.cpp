@@ -145,6 +145,7 @@ pool::pool(const std::filesystem::path& path, const options& opening)
     raise_no_root();
   }
   check_root(*newest, opening);
+  size_told_ = newest->file_size;
   mapping_->extend(std::min(newest->file_size, whole_pages));  // less only where damage is accepted
   check_unused(*newest, opening);
   codec_ = word_codec(pool_seed_of(*newest));
@@ -191,6 +192,11 @@ std::vector<damage> pool::damages() const {
     if (const auto defect = root_defect(*reinterpret_cast<const format::root*>(page))) {
       all.push_back({offset, "root", *defect, std::nullopt, std::nullopt});
     }
+  }
+  if (!root_lost_ && file_.size() < size_told_) {
+    all.push_back({file_.size(), "file",
+                   fmt::format("is {} bytes long but was {}: its end is missing", file_.size(), size_told_),
+                   std::nullopt, std::nullopt});
   }
   if (root_lost_) {
     all.push_back({0, "root", "both root pages are damaged: the clock, and what else the store held, are not known",

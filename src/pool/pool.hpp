@@ -104,6 +104,7 @@ class pool {
   word_codec codec_{0};
   durability_info durability_{};
   bool root_lost_ = false;
+  std::uint64_t size_told_ = 0;  // by the root, of the file as it was opened
 
   mutable std::mutex mutex_;
   std::uint64_t used_end_ = format::first_segment_offset;

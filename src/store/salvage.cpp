@@ -43,8 +43,10 @@ void salvage::tell_versions() {
     if (!g.what.versionless) continue;
     const link l = make_link(0, g.what.from);
     const record r = at(l);
-    std::optional<version> v = r.batched() ? std::nullopt : told_by_stamp(l, g.what.least, g.what.greatest);
-    if (r.batched()) {
+    std::optional<version> v;
+    if (!r.batched()) {
+      v = told_by_stamp(l, g.what.least, g.what.greatest);
+    } else {
       range* batch = range_of(r.batch());
       if (found_->is_whole_record(r.batch())) v = told_by_stamp(r.batch(), g.what.least, g.what.greatest);
       if (!v) v = told_by_stamp(l, g.what.least, g.what.greatest);

@@ -38,6 +38,7 @@ version store::tag(std::string_view name, std::string_view note) {
   return writable().tag({.name = name, .note = note});
 }
 version store::tag(const tag_options& label) { return writable().tag(label); }
+void store::skip_to(version open) { writable().skip_to(open); }
 void store::sync() { writable().sync(); }
 
 // ---- Reading ----

@@ -201,8 +201,9 @@ bool survey::whole_record(const segment& s, std::uint64_t offset) const noexcept
   if (offset % 8 != 0 || offset < s.first_record() || offset + sizeof(format::record_header) > s.end()) return false;
   const record r(pool_->at(offset));
   const record_layout layout = r.layout();
-  return layout.plausible() && layout.size() <= s.end() - offset && (!r.is_entry() || r.header().depth == 1) &&
-         r.intact(pool_->codec().record_seed(s.generation, offset));
+  // a record where none is ever put is none: what lies before it would be missing for ever
+  return layout.plausible() && layout.place(offset) == offset && layout.size() <= s.end() - offset &&
+         (!r.is_entry() || r.header().depth == 1) && r.intact(pool_->codec().record_seed(s.generation, offset));
 }
 
 std::optional<version> survey::version_of(std::uint64_t offset) const noexcept {

@@ -76,6 +76,21 @@ def test_versions_skipped_by_the_hundred_thousand_are_loaded_under_any_durabilit
     assert not stat["recovered_from_crash"]
 
 
+def test_any_number_of_versions_is_skipped_at_once(store):
+    far = 2**48 - 2**20
+    contents = [insert(1, b"k", b"a"), tag(far // 2, "far", 7), remove(far, b"k")]
+    run("load", store, stdin=dump_of(far + 1, contents))
+    assert contents_of(run("dump", store).stdout) == contents_of(dump_of(far + 1, contents))
+
+
+def test_a_version_that_no_store_reaches_is_told(store):
+    error = run("load", store, stdin=dump_of(2**48 - 1, []), code=10).stderr
+    assert b"version 281474976710655 cannot be opened" in error
+    error = run("load", store, stdin=dump_of(2**48 - 1, [insert(2**48 - 2, b"k", b"a")]), code=10).stderr
+    assert b"line 2: version 281474976710654 cannot be opened" in error
+    assert not os.path.exists(store)
+
+
 def test_records_of_one_key_in_one_version_keep_their_order(store):
     contents = [insert(1, b"k", b"a"), insert(1, b"k", b"b"), remove(1, b"k"), insert(1, b"k", b"a")]
     run("load", store, stdin=dump_of(1, contents))
@@ -190,6 +205,7 @@ WRONG = [
     ('line 2: "version" is no whole number from 0 to 5', {**GOOD, "version": 6}),
     ('line 2: "version" is no whole number', {**GOOD, "version": -1}),
     ('line 2: "version" is no whole number', {**GOOD, "version": 1.5}),
+    ("line 2: a number is too large", b'{"version":1e999}\n'),
     ('line 2: "key" is neither', {**GOOD, "key": 5}),
     ("line 2: base64: its length", {**GOOD, "key": {"base64": "abc"}}),
     ("line 2: base64: '!'", {**GOOD, "key": {"base64": "ab!="}}),

@@ -12,29 +12,11 @@
 
 namespace icecore::crash {
 
-watched_range watched{0, 0};
-
 namespace {
-
-struct {
-  const std::byte* at = nullptr;
-  std::uint64_t size = 0;
-} pending;
 
 [[nodiscard]] inline bool is_watched(const void* at) noexcept {
   return reinterpret_cast<std::uintptr_t>(at) - watched.base < watched.size;
 }
-
-}  // namespace
-
-void log_pending_store() noexcept {
-  if (pending.size == 0) return;
-  const auto store = pending;
-  pending.size = 0;
-  machine::get().stored(store.at, store.size);
-}
-
-namespace {
 
 inline void plain_store(const void* at, std::uint64_t size) noexcept {
   if (pending.size != 0) log_pending_store();

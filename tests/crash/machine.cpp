@@ -12,6 +12,16 @@
 
 namespace icecore::crash {
 
+watched_range watched{0, 0};
+pending_store pending{nullptr, 0};
+
+void log_pending_store() noexcept {
+  if (pending.size == 0) return;
+  const auto store = pending;
+  pending.size = 0;
+  machine::get().stored(store.at, store.size);
+}
+
 simulated_file::simulated_file() {
   void* at = mmap(nullptr, size_max, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) throw std::bad_alloc();

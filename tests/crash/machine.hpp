@@ -1,8 +1,10 @@
 // A machine in this process: one folder of files that a power cut may tear, whose mappings are plain memory.
 //
-// The store under test is compiled unchanged, with `-fsanitize=thread`, and linked with this page instead of the
-// sanitizer, libpmem2 and the system calls it makes. So every store to the mapped file is seen (hooks.cpp), and so are
-// flushes, fences, syncs and growth (system.cpp). Files live below `root`; every other path is the real machine's.
+// The store under test is linked with this instead of libpmem2 and the system calls it makes (system.cpp): opening and
+// closing a small store then costs microseconds, which the fuzzers use. Files live below `root`; every other path is
+// the real machine's. To look at what a crash leaves, the unchanged store is compiled with `-fsanitize=thread` and
+// linked with hooks.cpp instead of the sanitizer, too: so every store to the mapped file is seen, and so are flushes,
+// fences, syncs and growth.
 //
 //   machine m;  m.attach(machine::recorded);
 //   file& f = m.file(machine::recorded);  f.content(...);
@@ -65,6 +67,8 @@ class machine {
   static constexpr unsigned checked = 1;
   static constexpr unsigned files = 2;
   static constexpr std::string_view root = "/simulated";
+  /// All files have it: they are the one file, before and after the crash.
+  static constexpr std::uint64_t inode = 7;
 
   /// The one machine; files and recording are process-wide, as the hooks are.
   static machine& get();
@@ -114,7 +118,13 @@ struct watched_range {
   std::uintptr_t size;
 };
 extern watched_range watched;
-/// A plain store is reported before it happens: it is logged at the next event, by this.
+
+/// A plain store is reported before it happens: it is logged at the next event. Size 0: there is none.
+struct pending_store {
+  const std::byte* at;
+  std::uint64_t size;
+};
+extern pending_store pending;
 void log_pending_store() noexcept;
 
 }  // namespace icecore::crash

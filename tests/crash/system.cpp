@@ -1,17 +1,13 @@
 // The system calls that a store makes, and libpmem2, for files of the simulated machine; for all others the real ones.
 //
-// The linker leads the store's calls here (--wrap). Locks of the C library are replaced as a whole, since fibers of one
-// thread would wait for each other for ever.
-#include <dlfcn.h>
+// The linker leads the store's calls here (--wrap).
 #include <fcntl.h>
 #include <libpmem2.h>
 #include <linux/magic.h>
-#include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -37,15 +33,14 @@ using icecore::crash::simulated_file;
 
 namespace {
 
-// Descriptors: one for each file, one for the folder, one for the file that tells the boot.
-constexpr int first_descriptor = 1'000'000;
-constexpr int folder_descriptor = first_descriptor + machine::files;
+// Descriptors: two for each file, one for the folder, one for the file that tells the boot.
+constexpr int first_descriptor = 1'000'000;                           // opened for writing
+constexpr int first_for_reading = first_descriptor + machine::files;  // opened for reading
+constexpr int folder_descriptor = first_for_reading + machine::files;
 constexpr int boot_descriptor = folder_descriptor + 1;
 
-bool is_file(int descriptor) {
-  return descriptor >= first_descriptor && descriptor < first_descriptor + static_cast<int>(machine::files);
-}
-unsigned number_of(int descriptor) { return static_cast<unsigned>(descriptor - first_descriptor); }
+bool is_file(int descriptor) { return descriptor >= first_descriptor && descriptor < folder_descriptor; }
+unsigned number_of(int descriptor) { return static_cast<unsigned>(descriptor - first_descriptor) % machine::files; }
 simulated_file& file_of(int descriptor) { return machine::get().file(number_of(descriptor)); }
 
 /// An event of the recorded file.
@@ -62,7 +57,7 @@ int simulated_open(std::string_view path, int flags) {
     if (f.exists() && (flags & O_EXCL) != 0) return errno = EEXIST, -1;
     if (!f.exists() && (flags & O_CREAT) == 0) return errno = ENOENT, -1;
     f.create();
-    return first_descriptor + static_cast<int>(i);
+    return ((flags & O_ACCMODE) == O_RDONLY ? first_for_reading : first_descriptor) + static_cast<int>(i);
   }
   return errno = ENOENT, -1;
 }
@@ -78,6 +73,40 @@ int sync(int descriptor) {
 }
 
 constexpr std::uint64_t device_bytes = simulated_file::size_max / 2;
+
+/// What a store opened for reading maps: a copy of its own, so that what it changes there is no change of the file.
+struct private_view {
+  std::byte* base;
+  std::uint64_t touched;  // everything from here on is zero
+  bool used;
+};
+std::vector<private_view> views;  // kept from one opening to the next
+
+private_view* view_at(const void* address) {
+  for (private_view& v : views) {
+    if (v.base == address) return &v;
+  }
+  return nullptr;
+}
+
+std::byte* take_view() {
+  for (private_view& v : views) {
+    if (v.used) continue;
+    v.used = true;
+    return v.base;
+  }
+  constexpr int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* at = mmap(nullptr, simulated_file::size_max, PROT_READ | PROT_WRITE, kind, -1, 0);
+  if (at == MAP_FAILED) return nullptr;
+  views.push_back({static_cast<std::byte*>(at), 0, true});
+  return views.back().base;
+}
+
+void give_back(private_view& v) {
+  std::memset(v.base, 0, v.touched);
+  v.touched = 0;
+  v.used = false;
+}
 
 }  // namespace
 
@@ -143,7 +172,7 @@ int __wrap_fstat(int descriptor, struct stat* out) {
   *out = {};
   out->st_mode = S_IFREG | 0644;
   out->st_size = static_cast<off_t>(file_of(descriptor).size());
-  out->st_ino = 7;  // both files are the one file, before and after the crash
+  out->st_ino = machine::inode;
   return 0;
 }
 
@@ -209,6 +238,7 @@ int __wrap_unlink(const char* path) {
 }
 
 int __wrap_madvise(void* at, std::size_t size, int advice) {
+  if (view_at(at) != nullptr) return 0;
   for (unsigned i = 0; i < machine::files; ++i) {
     const auto offset = static_cast<std::byte*>(at) - machine::get().file(i).base();
     if (offset >= 0 && static_cast<std::uint64_t>(offset) < simulated_file::size_max) return 0;
@@ -239,99 +269,6 @@ int __wrap_sched_getaffinity(pid_t, std::size_t size, cpu_set_t* set) {
   std::memset(set, 0, size);
   CPU_SET(0, set);
   return 0;
-}
-
-// ---- Memory of stores that are opened to be judged: kept from one to the next, which saves most of their time ----
-
-}  // extern "C"
-
-namespace {
-
-struct kept_mapping {
-  std::byte* at;
-  std::size_t bytes;
-  std::size_t writable;  // bytes from its start that were ever made writable
-  bool used;
-};
-std::vector<kept_mapping> kept;
-
-// By number: where these are themselves led elsewhere, their names would lead back.
-void* real_mmap(void* wish, std::size_t bytes, int protection, int flags, int descriptor, off_t offset) {
-  return reinterpret_cast<void*>(syscall(SYS_mmap, wish, bytes, protection, flags, descriptor, offset));
-}
-
-kept_mapping* kept_around(const void* at) {
-  for (kept_mapping& k : kept) {
-    if (at >= k.at && at < k.at + k.bytes) return &k;
-  }
-  return nullptr;
-}
-
-}  // namespace
-
-extern "C" {
-
-void* __wrap_mmap(void* wish, std::size_t bytes, int protection, int flags, int descriptor, off_t offset) {
-  const int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  if (wish != nullptr || flags != kind) return real_mmap(wish, bytes, protection, flags, descriptor, offset);
-  for (kept_mapping& k : kept) {
-    if (k.used || k.bytes != bytes) continue;
-    k.used = true;
-    return k.at;
-  }
-  void* at = real_mmap(nullptr, bytes, protection, flags, -1, 0);
-  const bool writable = (protection & PROT_WRITE) != 0;
-  if (at != MAP_FAILED) kept.push_back({static_cast<std::byte*>(at), bytes, writable ? bytes : 0, true});
-  return at;
-}
-
-int __wrap_mprotect(void* at, std::size_t bytes, int protection) {
-  kept_mapping* k = kept_around(at);
-  if (k == nullptr) return static_cast<int>(syscall(SYS_mprotect, at, bytes, protection));
-  const auto end = static_cast<std::size_t>(static_cast<std::byte*>(at) + bytes - k->at);
-  if (end <= k->writable) return 0;
-  k->writable = end;
-  return static_cast<int>(syscall(SYS_mprotect, at, bytes, protection));
-}
-
-int __wrap_munmap(void* at, std::size_t bytes) {
-  kept_mapping* k = kept_around(at);
-  if (k == nullptr) return static_cast<int>(syscall(SYS_munmap, at, bytes));
-  k->used = false;
-  constexpr std::size_t cheaper_to_drop = std::size_t{4} << 20;
-  if (k->writable > cheaper_to_drop) return madvise(k->at, k->writable, MADV_DONTNEED);
-  std::memset(k->at, 0, k->writable);
-  return 0;
-}
-
-// ---- Locks ----
-
-int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
-  using function = int (*)(pthread_mutex_t*);
-  static const auto lock = reinterpret_cast<function>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
-  static const auto try_lock = reinterpret_cast<function>(dlsym(RTLD_NEXT, "pthread_mutex_trylock"));
-  if (!fibers::active()) return lock(mutex);
-  fibers::point(mutex, true);
-  while (try_lock(mutex) != 0) fibers::block(mutex);
-  return 0;
-}
-
-int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
-  using function = int (*)(pthread_mutex_t*);
-  static const auto unlock = reinterpret_cast<function>(dlsym(RTLD_NEXT, "pthread_mutex_unlock"));
-  const int result = unlock(mutex);
-  if (fibers::active()) fibers::wake(mutex);
-  return result;
-}
-
-// Waking without a reason is allowed: whoever waits looks again.
-int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
-  using function = int (*)(pthread_cond_t*, pthread_mutex_t*);
-  static const auto wait = reinterpret_cast<function>(dlsym(RTLD_NEXT, "pthread_cond_wait"));
-  if (!fibers::active()) return wait(condition, mutex);
-  pthread_mutex_unlock(mutex);
-  fibers::point(nullptr, true);
-  return pthread_mutex_lock(mutex);
 }
 
 // ---- libpmem2 ----
@@ -385,11 +322,15 @@ int pmem2_source_delete(pmem2_source** source) {
   return 0;
 }
 int pmem2_vm_reservation_new(pmem2_vm_reservation** out, void*, std::size_t) {
-  *out = new pmem2_vm_reservation{file_of(source_to_reserve_for).base(), source_to_reserve_for};
+  const bool for_reading = source_to_reserve_for >= first_for_reading;
+  std::byte* address = for_reading ? take_view() : file_of(source_to_reserve_for).base();
+  if (address == nullptr) return -ENOMEM;
+  *out = new pmem2_vm_reservation{address, source_to_reserve_for};
   return 0;
 }
 void* pmem2_vm_reservation_get_address(pmem2_vm_reservation* reservation) { return reservation->address; }
 int pmem2_vm_reservation_delete(pmem2_vm_reservation** reservation) {
+  if (private_view* v = view_at((*reservation)->address)) give_back(*v);
   delete *reservation;
   *reservation = nullptr;
   return 0;
@@ -421,7 +362,13 @@ int pmem2_config_set_vm_reservation(pmem2_config* config, pmem2_vm_reservation* 
   return 0;
 }
 int pmem2_map_new(pmem2_map** out, const pmem2_config* config, const pmem2_source* source) {
-  if (config->offset + config->length > file_of(source->descriptor).size()) return -EINVAL;
+  const simulated_file& file = file_of(source->descriptor);
+  const std::uint64_t end = config->offset + config->length;
+  if (end > file.size()) return -EINVAL;
+  if (private_view* v = view_at(config->reservation->address)) {
+    std::memcpy(v->base + config->offset, file.base() + config->offset, config->length);
+    v->touched = std::max(v->touched, end);
+  }
   *out = new pmem2_map{config->sharing == PMEM2_SHARED};
   return 0;
 }

@@ -10,9 +10,9 @@
 #include "icecore/icecore.hpp"
 #include "pool/format.hpp"
 #include "support/image.hpp"
-#include "support/memory_file.hpp"
 #include "support/reading.hpp"
 #include "support/script.hpp"
+#include "support/simulated_pool.hpp"
 #include "support/sound_store.hpp"
 
 namespace {
@@ -120,8 +120,8 @@ void cut_roots(std::vector<std::byte>& file) {
 }
 
 /// The file as it is, as many bytes of it as hold something.
-void write_image(const fs::path& path, const memory_file& pool, std::uint8_t flags) {
-  const std::string content = pool.read();
+void write_image(const fs::path& path, const simulated_pool& pool, std::uint8_t flags) {
+  const std::string_view content = pool.text();
   image described{flags, {}};
   const auto bytes = std::as_bytes(std::span(content));
   const std::size_t last = content.find_last_not_of('\0');
@@ -133,8 +133,7 @@ void write_image(const fs::path& path, const memory_file& pool, std::uint8_t fla
 }
 
 void make_images_and_dumps(const fs::path& folder) {
-  const memory_file pool("pool");
-  const memory_file dump("dump");
+  const simulated_pool pool(0);
   for (const sample& one : samples()) {
     const auto path = folder / "pool_image" / one.name;
     pool.write(std::string_view());
@@ -143,7 +142,7 @@ void make_images_and_dumps(const fs::path& folder) {
       one.fill(s);
       write_image(path.string() + "-open", pool, image_flag::resealed | image_flag::this_boot | image_flag::this_file);
       write_image(path.string() + "-cut", pool, image_flag::resealed | image_flag::accept_copy);
-      write_file(folder / "dump" / one.name, dump_of(s, dump));
+      write_file(folder / "dump" / one.name, dump_of(s));
       s.close();
     }
     write_image(path.string() + "-closed", pool, 0);

@@ -78,6 +78,37 @@ TEST_F(clock_test, gives_each_version_once_while_many_threads_move_the_limit) {
   EXPECT_LT(clock_.now(), limit_in_root());
 }
 
+TEST_F(clock_test, leaps_over_any_number_of_versions_once_the_root_allows_it) {
+  for (const version open : {limit - 1, 5 * limit, version_max / 2, version_clock::last_open}) {
+    clock_.advance_to(open);
+    EXPECT_EQ(clock_.now(), open);
+    EXPECT_LT(clock_.now(), limit_in_root());
+  }
+  EXPECT_THROW((void)clock_.tick(), error);
+}
+
+TEST_F(clock_test, leaps_nowhere_when_the_root_cannot_be_written) {
+  persistence no_file(-1, "no file", medium::block_device, durability::tag, nullptr, nullptr, false);
+  root_pages roots(pages_.data(), first(), no_file);
+  version_clock clock(word_, &roots, limit);
+  EXPECT_THROW(clock.advance_to(5 * limit), error);
+  EXPECT_EQ(clock.now(), 1U);
+}
+
+TEST_F(clock_test, leaps_to_no_version_beyond_the_last) {
+  for (const version open : {version_clock::last_open + 1, version_max}) {
+    try {
+      clock_.advance_to(open);
+      ADD_FAILURE() << "opened version " << open;
+    } catch (const error& told) {
+      EXPECT_EQ(told.code(), errc::invalid_argument);
+      EXPECT_NE(told.message().find(std::to_string(version_clock::last_open)), std::string::npos) << told.what();
+    }
+    EXPECT_EQ(clock_.now(), 1U);
+    EXPECT_EQ(limit_in_root(), limit);
+  }
+}
+
 TEST_F(clock_test, says_when_all_versions_are_used_up_and_moves_no_further) {
   word_ = version_max - 10;
   try {

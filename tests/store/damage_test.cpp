@@ -222,6 +222,23 @@ TEST_F(Damage, damaged_root_pages_are_named_by_verify) {
   }
 }
 
+TEST_F(Damage, an_end_that_is_missing_is_told_even_if_it_held_nothing) {
+  std::string left;
+  {
+    const store opened = fill_small_store(path_, {}, holds_);
+    left = read_file(path_);  // with room behind what it holds
+  }
+  write_file(path_, left.substr(0, left.size() / 2));
+  const verify_report report = verify_file(path_);
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.damages.back().structure, "file");
+  EXPECT_EQ(report.damages.back().offset, left.size() / 2);
+  options reading;
+  reading.access = access::read_only;
+  reading.accept_copy = true;
+  expect_error(errc::truncated, "its end is missing", [&] { const store opened(path_, reading); });
+}
+
 TEST_F(Damage, a_damaged_large_value_is_an_error_when_it_is_read_and_all_else_is_right) {
   fill_small_store(path_, {}, holds_).close();
   const std::string sound = read_file(path_);

@@ -53,6 +53,22 @@ TEST_F(Limits, the_longest_key_is_kept_and_a_longer_one_is_refused) {
   EXPECT_EQ(store_.find(longest), "value");
 }
 
+TEST_F(Limits, versions_are_skipped_at_once_up_to_the_last) {
+  store_.insert("a", "1");
+  constexpr version far = version_max - (1 << 20);
+  store_.skip_to(far);
+  EXPECT_EQ(store_.clock(), far);
+  store_.skip_to(5);
+  EXPECT_EQ(store_.clock(), far) << "the clock went back";
+  EXPECT_EQ(store_.insert("a", "2"), far);
+  expect_error(errc::invalid_argument, std::to_string(version_max), [&] { store_.skip_to(version_max); });
+  EXPECT_EQ(store_.tag(), far);
+  reopen();
+  EXPECT_EQ(store_.clock(), far + 1);
+  EXPECT_EQ(store_.find("a", far - 1), "1");
+  EXPECT_EQ(store_.find("a", far), "2");
+}
+
 TEST_F(Limits, the_empty_key_and_the_empty_value_are_like_others) {
   store_.insert("", "");
   const version v = store_.tag();

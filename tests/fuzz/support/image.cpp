@@ -1,6 +1,7 @@
 #include "support/image.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace icecore::testing {
@@ -54,10 +55,20 @@ class words {
     std::memcpy(&word, file_.data() + i * word_bytes, std::min(word_bytes, file_.size() - i * word_bytes));
     return word;
   }
-  /// How many words from `i` on are the same.
-  [[nodiscard]] std::size_t equal_from(std::size_t i) const noexcept {
+  /// The words from `i` on, to be looked at together: most of a file is zeros. Past the end of the whole ones: ones.
+  using block = std::array<std::uint64_t, 8>;
+  [[nodiscard]] block block_at(std::size_t i) const noexcept {
+    block all;
+    all.fill(1);
+    if ((i + all.size()) * word_bytes <= file_.size())
+      std::memcpy(all.data(), file_.data() + i * word_bytes, sizeof all);
+    return all;
+  }
+  /// How many words from `i` on are the same, counted to `most`.
+  [[nodiscard]] std::size_t equal_from(std::size_t i, std::size_t most) const noexcept {
+    const std::size_t last = std::min(size(), i + most);
     std::size_t end = i + 1;
-    while (end < size() && (*this)[end] == (*this)[i]) ++end;
+    while (end < last && (*this)[end] == (*this)[i]) ++end;
     return end - i;
   }
 
@@ -92,14 +103,19 @@ std::vector<std::uint8_t> describe(const image& of) {
   std::vector<std::uint8_t> out{of.flags};
   append(out, of.file.size() / size_unit, 2);
   const words all(of.file);
+  const words::block zeros{};
   constexpr std::size_t repeated_min = 4;
   for (std::size_t i = 0; i < all.size();) {
+    if (all.block_at(i) == zeros) {
+      i += zeros.size();
+      continue;
+    }
     if (all[i] == 0) {
       ++i;
       continue;
     }
     append(out, i, 2);
-    if (const std::size_t times = std::min<std::size_t>(all.equal_from(i), 0xffff); times >= repeated_min) {
+    if (const std::size_t times = all.equal_from(i, 0xffff); times >= repeated_min) {
       append(out, 0, 1);
       append(out, times, 2);
       append(out, all[i], word_bytes);
@@ -108,7 +124,7 @@ std::vector<std::uint8_t> describe(const image& of) {
     }
     // a single zero word costs less than a new run
     std::size_t end = i + 1;
-    while (end < all.size() && end - i < run_words_max && all.equal_from(end) < repeated_min &&
+    while (end < all.size() && end - i < run_words_max && all.equal_from(end, repeated_min) < repeated_min &&
            (all[end] != 0 || (end + 1 < all.size() && all[end + 1] != 0))) {
       ++end;
     }

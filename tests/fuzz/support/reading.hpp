@@ -5,14 +5,13 @@
 #include <string>
 
 #include "icecore/store.hpp"
-#include "support/memory_file.hpp"
 
 namespace icecore::testing {
 
 /// Throws broken_promise where two readings disagree, and what the store throws: errc::damaged at a large value.
 void read_in_all_ways(const store& opened);
 
-/// The store as `icecore dump` writes it: everything that can be read, in one string. `through`: what it is written to.
-[[nodiscard]] std::string dump_of(const store& opened, const memory_file& through);
+/// The store as `icecore dump` writes it: everything that can be read, in one string.
+[[nodiscard]] std::string dump_of(const store& opened);
 
 }  // namespace icecore::testing

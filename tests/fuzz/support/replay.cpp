@@ -29,6 +29,7 @@ std::vector<fs::path> files_of(int count, char** paths) {
 
 int main(int count, char** arguments) {
   const auto files = files_of(count - 1, arguments + 1);
+  icecore::testing::looks_closely = true;
   for (const fs::path& file : files) {
     std::printf("%s\n", file.c_str());
     std::fflush(stdout);

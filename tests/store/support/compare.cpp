@@ -185,10 +185,17 @@ void compare_version(const snapshot& snapshot, const model& expected, version at
   promise(snapshot.size_bound() >= wanted.size(), [&] { return "size_bound() < size()" + in_version(at); });
 }
 
-void compare_everything(const icecore::store& store, const model& expected, std::size_t versions_max) {
+void compare_histories(const icecore::store& store, const model& expected) {
   promise(store.clock() == expected.clock, [&] {
     return "the clock is " + std::to_string(store.clock()) + " instead of " + std::to_string(expected.clock);
   });
+  compare_history(store, expected);
+  compare_keys(store, expected);
+  compare_tags(store, expected);
+}
+
+void compare_everything(const icecore::store& store, const model& expected, std::size_t versions_max) {
+  compare_histories(store, expected);
   for (const version at : chosen_versions(expected.clock, versions_max)) {
     compare_version(store.at(at), expected, at);
   }
@@ -198,9 +205,6 @@ void compare_everything(const icecore::store& store, const model& expected, std:
     promise(found == wanted,
             [&] { return "find(" + show(key) + ") now: " + show_found(found) + " instead of " + show_found(wanted); });
   }
-  compare_history(store, expected);
-  compare_keys(store, expected);
-  compare_tags(store, expected);
   compare_statistics(store, expected);
   const auto report = store.verify();
   promise(report.ok(), [&] {

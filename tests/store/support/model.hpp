@@ -79,6 +79,9 @@ inline unsigned comparing_threads = 3;
 /// them), the present, histories, tags, statistics and verify().
 void compare_everything(const icecore::store& store, const model& expected, std::size_t versions_max = 12);
 
+/// The clock, keys, histories and tags alone: little time for all that a store holds.
+void compare_histories(const icecore::store& store, const model& expected);
+
 /// One version, read by finds, scans in both directions, extraction, counts.
 void compare_version(const icecore::snapshot& snapshot, const model& expected, icecore::version at);
 

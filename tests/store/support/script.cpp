@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstring>
 #include <fstream>
 
 #include "support/file.hpp"
@@ -24,10 +25,11 @@ constexpr std::array<const char*, kinds_of_step> kind_names = {
       0,  1,  2,  3,   7,   8,   8,   8,   8,   8,    9,    15,   16,   17,   31,     40,
       63, 64, 65, 100, 127, 129, 200, 255, 500, 1000, 4040, 4095, 4096, 4097, 65'500, 140'000};
   std::string value(sizes[size % sizes.size()], '\0');
-  std::uint32_t state = seed * 2'654'435'761U + 1;
-  for (char& c : value) {
-    state = state * 1'664'525U + 1'013'904'223U;
-    c = static_cast<char>(state >> 24);
+  std::uint64_t state = seed + 1;
+  for (std::size_t at = 0; at < value.size(); at += sizeof state) {
+    state = state * 6'364'136'223'846'793'005U + 1'442'695'040'888'963'407U;
+    const std::uint64_t word = state ^ state >> 29U;
+    std::memcpy(value.data() + at, &word, std::min(sizeof word, value.size() - at));
   }
   return value;
 }
@@ -55,6 +57,22 @@ void promise_error(const char* what, errc wanted, const Call& call) {
     return;
   }
   throw broken_promise(std::string(what) + ": no error");
+}
+
+/// The same file again with this content: pages of zeros are left out, as the file system would.
+void replace_file(const std::filesystem::path& path, std::string_view content) {
+  std::filesystem::resize_file(path, 0);
+  std::filesystem::resize_file(path, content.size());
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  constexpr std::size_t page_bytes = 4096;
+  for (std::size_t at = 0; at < content.size(); at += page_bytes) {
+    const std::string_view page = std::string_view(content).substr(at, page_bytes);
+    if (page.find_first_not_of('\0') == std::string_view::npos) continue;
+    file.seekp(static_cast<std::streamoff>(at));
+    file.write(page.data(), static_cast<std::streamsize>(page.size()));
+  }
+  file.close();
+  promise(file.good(), [] { return std::string("the file could not be written back"); });
 }
 
 using shown_item = std::pair<std::string, std::string>;
@@ -107,8 +125,14 @@ const std::vector<std::string>& script_keys() {
   return keys;
 }
 
-lockstep::lockstep(std::filesystem::path path, setting how)
-    : path_(std::move(path)), how_(how), options_(how.options()), store_(std::make_unique<store>(path_, options_)) {
+file_access file_system_access() { return {read_file, replace_file}; }
+
+lockstep::lockstep(std::filesystem::path path, setting how, file_access files)
+    : path_(std::move(path)),
+      how_(how),
+      files_(std::move(files)),
+      options_(how.options()),
+      store_(std::make_unique<store>(path_, options_)) {
   model_.clock = store_->clock();
   promise_version("the clock of a new store", model_.clock, 1);
 }
@@ -499,26 +523,16 @@ void lockstep::look_back() {
 
 void lockstep::crash(const step& one) {
   kept_.clear();
-  const std::string left = read_file(path_);
+  const std::string left = files_.read(path_);
   store_->close();
-  // the same file again, as it was: pages of zeros are left out, as the file system would
-  std::filesystem::resize_file(path_, 0);
-  std::filesystem::resize_file(path_, left.size());
-  std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
-  constexpr std::size_t page_bytes = 4096;
-  for (std::size_t at = 0; at < left.size(); at += page_bytes) {
-    const std::string_view page = std::string_view(left).substr(at, page_bytes);
-    if (page.find_first_not_of('\0') == std::string_view::npos) continue;
-    file.seekp(static_cast<std::streamoff>(at));
-    file.write(page.data(), static_cast<std::streamsize>(page.size()));
-  }
-  file.close();
-  promise(file.good(), [] { return std::string("the file could not be written back"); });
+  files_.replace(path_, left);
   options_ = writing(one.seed);
   store_ = std::make_unique<store>(path_, options_);
   promise(store_->stats().recovered_from_crash, [] { return std::string("a crash counts as a clean close"); });
   promise_version("clock() after a crash of the process", store_->clock(), model_.clock);
 }
+
+void lockstep::compare_histories() const { testing::compare_histories(*store_, model_); }
 
 void lockstep::finish() {
   kept_.clear();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -53,11 +54,20 @@ std::ostream& operator<<(std::ostream& out, const step& one);
 /// The keys that scripts use: empty, binary, prefixes of each other, equal in their first eight bytes, very long.
 [[nodiscard]] const std::vector<std::string>& script_keys();
 
+/// How a script gets at its store's file past the store, to do what a killed process does.
+struct file_access {
+  std::function<std::string(const std::filesystem::path&)> read;
+  std::function<void(const std::filesystem::path&, std::string_view)> replace;
+};
+[[nodiscard]] file_access file_system_access();
+
 /// Runs a script on a store at `path`; throws broken_promise where store and model differ.
 class lockstep {
  public:
-  lockstep(std::filesystem::path path, setting how);
+  lockstep(std::filesystem::path path, setting how, file_access files = file_system_access());
   void run(const script& steps);
+  /// Compares what everything else follows from: keys, histories, tags and the clock.
+  void compare_histories() const;
   /// Compares everything, closes, checks the file, reopens for reading, compares everything again.
   void finish();
 
@@ -85,6 +95,7 @@ class lockstep {
 
   std::filesystem::path path_;
   setting how_;
+  file_access files_;
   options options_;
   std::unique_ptr<store> store_;
   model model_;

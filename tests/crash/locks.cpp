@@ -1,0 +1,39 @@
+// The C library's locks, replaced as a whole: fibers of one thread would wait for each other for ever.
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include "fibers.hpp"
+
+using icecore::crash::fibers;
+
+extern "C" {
+
+int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
+  using function = int (*)(pthread_mutex_t*);
+  static const auto lock = reinterpret_cast<function>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
+  static const auto try_lock = reinterpret_cast<function>(dlsym(RTLD_NEXT, "pthread_mutex_trylock"));
+  if (!fibers::active()) return lock(mutex);
+  fibers::point(mutex, true);
+  while (try_lock(mutex) != 0) fibers::block(mutex);
+  return 0;
+}
+
+int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
+  using function = int (*)(pthread_mutex_t*);
+  static const auto unlock = reinterpret_cast<function>(dlsym(RTLD_NEXT, "pthread_mutex_unlock"));
+  const int result = unlock(mutex);
+  if (fibers::active()) fibers::wake(mutex);
+  return result;
+}
+
+// Waking without a reason is allowed: whoever waits looks again.
+int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
+  using function = int (*)(pthread_cond_t*, pthread_mutex_t*);
+  static const auto wait = reinterpret_cast<function>(dlsym(RTLD_NEXT, "pthread_cond_wait"));
+  if (!fibers::active()) return wait(condition, mutex);
+  pthread_mutex_unlock(mutex);
+  fibers::point(nullptr, true);
+  return pthread_mutex_lock(mutex);
+}
+
+}  // extern "C"
