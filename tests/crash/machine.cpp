@@ -31,7 +31,7 @@ simulated_file::simulated_file() {
 simulated_file::~simulated_file() { munmap(base_, size_max); }
 
 void simulated_file::assign(std::span<const std::byte> content) {
-  std::memcpy(base_, content.data(), content.size());
+  if (!content.empty()) std::memcpy(base_, content.data(), content.size());
   const std::uint64_t before = std::max(touched_, size_);
   if (content.size() < before) std::memset(base_ + content.size(), 0, before - content.size());
   size_ = touched_ = content.size();
