@@ -77,7 +77,7 @@ void recovery::set_heads(const survey& found) const {
   const auto threads = static_cast<unsigned>(found.parts().size());
   constexpr std::size_t ahead = 16;  // so many records are on their way from memory
   const auto is_of = [&](link l, link entry) {
-    return found.is_counted_record(l) && past.at(l).is_update() && past.at(l).as_update().entry == entry;
+    return found.begins(l) && past.at(l).is_update() && past.at(l).as_update().entry == entry;
   };
   // relaxed: one thread writes it, and the threads' end orders all of it before the first operation
   const auto set = [](std::atomic<std::uint64_t>& word, std::uint64_t value) {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "base/bytes.hpp"
 #include "base/threads.hpp"
@@ -51,6 +53,8 @@ survey::survey(const pool& in, const survey_options& how)
   // a power cut on page media leaves pages of one operation in any order
   ordered_ = keep_all_ && (how_.filled != nullptr || root_.state == format::root_state::clean || same_boot_ ||
                            in.durability().medium != medium::block_device);
+  begins_.reset(static_cast<std::uint64_t*>(std::calloc(in.size() / begins_unit + 1, sizeof(std::uint64_t))));
+  if (begins_ == nullptr) throw std::bad_alloc();
   find_segments();
 
   std::atomic<std::size_t> next{0};
@@ -288,6 +292,7 @@ bool survey::read_record(reading& r) {
 }
 
 void survey::take(reading& r, std::uint64_t start, version v) const {
+  begins_[start / begins_unit] |= std::uint64_t{1} << (start / 8 % 64);  // a segment's words are its reader's alone
   const record rec(pool_->at(start));
   const record_layout layout = rec.layout();
   switch (layout.kind) {
@@ -383,6 +388,13 @@ bool survey::is_whole_record(link l) const noexcept {
   return link_pool(l) == 0 && place != nullptr && whole_record(place->in, link_offset(l));
 }
 
+bool survey::begins(link l) const noexcept {
+  const std::uint64_t offset = link_offset(l);
+  return link_pool(l) == 0 && offset % 8 == 0 && offset < pool_->size() &&
+         (begins_[offset / begins_unit] >> (offset / 8 % 64) & 1) != 0;
+}
+
+/// The same while segments are still being read: by the record's checksum.
 bool survey::is_counted_record(link l) const noexcept {
   const std::uint64_t offset = link_offset(l);
   const auto* place = place_containing(offset);
@@ -408,13 +420,9 @@ void survey::check_chains() {
 void survey::check_chain(link update, survey_part& into) const {
   const record r(pool_->at(link_offset(update)));
   const auto& u = r.as_update();
-  const auto inside = [&](link l) {
-    const auto* place = place_containing(link_offset(l));
-    return link_pool(l) == 0 && l % 8 == 0 && place != nullptr && link_offset(l) >= place->in.first_record() &&
-           link_offset(l) < place->position;
-  };
-  if (!inside(u.entry) || !inside(u.older) || !inside(u.jump)) {
-    report(into, link_offset(update), "record", "it links to places where nothing is");
+  if (!begins(u.entry) || !begins(u.older) || !begins(u.jump)) {
+    report(into, link_offset(update), "record",
+           "the record before it in its history is missing: it links to no record");
     return;
   }
   const record entry(pool_->at(link_offset(u.entry)));

@@ -18,6 +18,8 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -90,9 +92,8 @@ class survey {
   /// Its memory survived it: this is still the same boot of the machine.
   [[nodiscard]] bool same_boot() const noexcept { return same_boot_; }
 
-  /// Whether a record that counts starts at `l` (its checksum is computed: links read from media are not to be
-  /// trusted).
-  [[nodiscard]] bool is_counted_record(link l) const noexcept;
+  /// Whether a record that counts begins at `l`: links read from media are not to be trusted. Once all is read.
+  [[nodiscard]] bool begins(link l) const noexcept;
   /// Whether a record with a right checksum starts at `l`, whether it counts or not.
   [[nodiscard]] bool is_whole_record(link l) const noexcept;
   /// The version of the whole record at `offset`; 0 if it has not happened (unstamped, or of a batch that never was);
@@ -120,8 +121,17 @@ class survey {
   [[nodiscard]] const partial_segments::place* place_containing(std::uint64_t offset) const noexcept;
   void check_certificate();
   void check_end();
+  [[nodiscard]] bool is_counted_record(link l) const noexcept;
   void check_chain(link update, survey_part& into) const;
   void report(survey_part& into, std::uint64_t offset, const char* structure, std::string what) const;
+
+  /// A bit for each 8 bytes of the pool where a record that counts begins. From calloc: it takes memory only where
+  /// segments are.
+  static constexpr std::uint64_t begins_unit = 8 * 64;
+  struct free_memory {
+    void operator()(std::uint64_t* at) const noexcept { std::free(at); }
+  };
+  std::unique_ptr<std::uint64_t[], free_memory> begins_;
 
   const pool* pool_;
   survey_options how_;

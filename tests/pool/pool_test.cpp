@@ -130,6 +130,7 @@ TEST_F(PoolOnPersistentMemory, every_operation_is_durable_by_its_cache_lines) {
     EXPECT_FALSE(space.durability().emulated);
     EXPECT_TRUE(space.persist().by_cache_lines());
     EXPECT_FALSE(space.persist().by_pages());
+    space.roots().update([](format::root& r) { r.state = format::root_state::open; });
     const segment s = space.allocate(filling(48));  // grows the file, whose size is synced
     EXPECT_TRUE(space.valid_header(s.offset));
   }
