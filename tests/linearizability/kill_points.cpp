@@ -9,6 +9,7 @@
 
 #include <cerrno>
 
+#include "base/sanitizer.hpp"
 #include "pool/persist.hpp"
 #include "store/core.hpp"
 
@@ -108,7 +109,8 @@ int gethostname(char* name, size_t size) noexcept {
   });
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which look at these calls themselves
+// The sanitizers look at these calls themselves.
+#if !defined(ICECORE_UNDER_ADDRESS_SANITIZER) && !defined(ICECORE_UNDER_THREAD_SANITIZER)
 int madvise(void* address, size_t size, int advice) noexcept {
   return passing(kill_point::populate, [&] { return static_cast<int>(syscall(SYS_madvise, address, size, advice)); });
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/sanitizer.hpp"
 #include "content.hpp"
 #include "support/model.hpp"
 #include "support/process.hpp"
@@ -13,7 +14,7 @@ namespace icecore::testing {
 namespace {
 
 // A sanitizer makes opening and each call slower by about this: lives last longer, so that as much happens in them.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(ICECORE_UNDER_ADDRESS_SANITIZER) || defined(ICECORE_UNDER_THREAD_SANITIZER)
 constexpr std::uint64_t slowness = 10;
 #else
 constexpr std::uint64_t slowness = 1;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <new>
 
+#include "base/sanitizer.hpp"
 #include "icecore/icecore.hpp"
 #include "support/expect.hpp"
 #include "support/model.hpp"
@@ -36,7 +37,7 @@ bool fails() noexcept {
 
 }  // namespace
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(ICECORE_UNDER_ADDRESS_SANITIZER) || defined(ICECORE_UNDER_THREAD_SANITIZER)
 constexpr long stride = 13;  // each allocation takes several times as long
 
 void* operator new(std::size_t size) {
