@@ -249,7 +249,8 @@ def make(build: Build, mutant: Mutant) -> Path:
             command = command.replace(f" -c {source}", f" -c {mutated}")
         command = command.replace(f" -o {output}", f" -o {target}").replace(" -O3", " -O1")
         command = re.sub(r" -MD -MT \S+ -MF \S+", "", command)
-        command = re.sub(r"^(\S+)", rf"\1 -w -I{folder / 'src'}", command, count=1)
+        # behind the compiler, before which ccache may stand
+        command = re.sub(r"^((?:\S*ccache )?\S+)", rf"\1 -w -I{folder / 'src'}", command, count=1)
         done = run(command, build.folder)
         if done.returncode != 0:
             raise CannotBeMade(f"it does not compile:\n{done.stderr}")
