@@ -198,6 +198,12 @@ std::vector<damage> pool::damages() const {
                    fmt::format("is {} bytes long but was {}: its end is missing", file_.size(), size_told_),
                    std::nullopt, std::nullopt});
   }
+  const format::root r = roots_->read();
+  if (!root_lost_ && r.state == format::root_state::clean && r.used_end < size() &&
+      !all_zero(at(r.used_end), size() - r.used_end)) {
+    all.push_back({r.used_end, "file", "there is something behind the end of what a closed store used", std::nullopt,
+                   std::nullopt});
+  }
   if (root_lost_) {
     all.push_back({0, "root", "both root pages are damaged: the clock, and what else the store held, are not known",
                    std::nullopt, std::nullopt});

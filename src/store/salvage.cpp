@@ -213,7 +213,8 @@ void salvage::add_hole(link entry, link above, link below, link newest) {
     lost.emplace_back(place, told.value_or(0));
     --missing;
     greatest = told.value_or(greatest);
-    const bool readable = link_offset(place) + sizeof(format::update_header) <= pool_->size();
+    const bool readable =
+        link_pool(place) == 0 && place % 8 == 0 && link_offset(place) + sizeof(format::update_header) <= pool_->size();
     const record r = at(place);
     const bool agrees = readable && r.is_update() && r.as_update().entry == entry &&
                         (above == null_link || depth_of(r) == depth_of(at(below)) + missing + 1);

@@ -108,7 +108,7 @@ std::uint64_t signal_story = 0;
 }
 
 bool run_story(const arguments& a, std::uint64_t seed, tally& all) {
-  constexpr unsigned seconds_max = 120;
+  constexpr unsigned seconds_max = 900;  // of a story with all its images
   alarm(seconds_max);
   signal_story = seed;
   explored done;

@@ -199,7 +199,7 @@ void attribute(story& s, const store& finished, const std::vector<planned>& plan
   std::uint64_t before = 0;
   for (const std::string_view key : finished.keys()) {
     std::size_t place = 0;
-    std::uint64_t used = 0;  // removals given away
+    std::size_t first = 0;  // one writer alone removes a key: its operations are in the history in their order
     const auto there = places_before.find(std::string(key));
     const std::size_t places = there == places_before.end() ? 0 : there->second;
     for (const change& c : finished.history(key).oldest_first()) {
@@ -208,15 +208,15 @@ void attribute(story& s, const store& finished, const std::vector<planned>& plan
       if (c.value) {
         owner = runner::writer_of(*c.value, s.depth);
       } else if (place > places) {
-        for (std::size_t i = 0; i < plan.size() && owner == 0; ++i) {
+        for (std::size_t i = first; i < plan.size() && owner == 0; ++i) {
           const std::uint64_t bit = std::uint64_t{1} << i;
           const bool removes = std::ranges::any_of(plan[i].writes, [&](const auto& w) {
             return !w.value && w.key == key && plan[i].what != planned::kind::find;
           });
-          if (removes && s.operations[i].belongs_to == c.version && (used & bit) == 0) owner = bit;
+          if (removes && s.operations[i].belongs_to == c.version) owner = bit;
         }
-        used |= owner;
       }
+      if (owner != 0) first = static_cast<std::size_t>(std::countr_zero(owner)) + 1;
       if (owner == 0) {
         before += sum;
       } else {
