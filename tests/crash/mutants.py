@@ -37,6 +37,7 @@ class Mutant:
 LINE = "--mode line"
 LINE_RECOVERIES = "--mode line --durability operation --recoveries 8"
 LINE_OPERATION = "--mode line --durability operation"
+LINE_MANY = "--mode line --durability operation --writers 3 --per-point 16 --recoveries 4096"
 LINE_TWO = "--mode line --durability operation --writers 2 --per-point 64"
 LINE_TAG = "--mode line --durability tag"
 PAGE = "--mode page"
@@ -65,15 +66,15 @@ MUTANTS = (
            "    persist_->flush(r.address(), r.layout().size());\n    persist_->sync();",
            "    persist_->flush(r.address(), r.layout().size());", (LINE_OPERATION,)),
     Mutant("a_record_is_linked_on_one_not_yet_durable", "ordering", "history/history.cpp",
-           "  persist_before_return(l);\n}\n\nvoid histories::set_links", "}\n\nvoid histories::set_links", (LINE_TWO,)),
+           "  persist_before_return(l);\n}\n\nvoid histories::set_links", "}\n\nvoid histories::set_links", (LINE_MANY, LINE_TWO,)),
     Mutant("a_value_is_returned_before_it_is_durable", "ordering", "store/core.hpp",
-           "    histories_->persist_before_return(l);\n", "", (LINE_TWO,), ("store/core.cpp", "store/store.cpp")),
+           "    histories_->persist_before_return(l);\n", "", (LINE_MANY, LINE_TWO,), ("store/core.cpp", "store/store.cpp")),
     Mutant("a_batch_does_not_flush_its_records", "flush", "store/batch.cpp",
            "    pool_->persist().flush(histories_->at(fresh.at).address(), fresh.layout.size());\n", "", (LINE_OPERATION,)),
     Mutant("a_batch_does_not_fence_its_records", "fence", "store/batch.cpp",
            "  if (histories_->persists_on_read()) pool_->persist().sync();\n", "", (LINE_OPERATION,)),
     Mutant("a_batch_that_was_read_is_not_made_durable", "ordering", "history/history.cpp",
-           "    persist_record(r.batch());\n", "", (LINE_TWO,)),
+           "    persist_record(r.batch());\n", "", (LINE_MANY, LINE_TWO,)),
     Mutant("a_tag_is_not_flushed", "flush", "store/tag.cpp",
            "  pool_->persist().flush(r.address(), layout.size());\n", "", (LINE_OPERATION,)),
     Mutant("a_tag_is_not_fenced", "fence", "store/tag.cpp",
@@ -121,7 +122,7 @@ MUTANTS = (
     Mutant("a_file_is_cut_before_its_root_is_durable", "ordering", "pool/pool.cpp",
            "  roots_->settle();\n", "  file_.shrink(newest->file_size);\n  roots_->settle();\n", (PAGE_GROWTH,)),
     Mutant("records_are_not_checked", "checksum", "store/survey.cpp",
-           " &&\n         r.intact(pool_->codec().record_seed(s.generation, offset));", ";", (LINE_OPERATION,)),
+           " && r.intact(pool_->codec().record_seed(s.generation, offset));", ";", (LINE_OPERATION,)),
     Mutant("roots_are_not_checked", "checksum", "pool/root.cpp",
            '  if (r.crc != crc_of(r)) return "checksum mismatch";\n', "", (PAGE, LINE)),
     Mutant("large_values_of_the_last_moment_are_not_checked", "checksum", "store/survey.cpp",
@@ -144,14 +145,12 @@ MUTANTS = (
            "  certify(open, totals);\n", "", (PAGE, LINE)),
     Mutant("the_clock_of_another_boot_is_trusted", "invalidation", "store/recovery.cpp",
            "return found.same_boot() && sane ? lived", "return sane ? lived", (LINE_OPERATION, PAGE)),
-    Mutant("what_a_write_gives_back_is_not_cleared", "invalidation", "store/writer.cpp",
-           "  std::memset(at, 0, layout.size());\n", "", (LINE_TWO,)),
     Mutant("what_a_write_gives_back_is_not_durably_cleared", "fence", "store/writer.cpp",
            "    pool_->persist().sync();\n", "", (PAGE_OPERATION, LINE_TWO)),
     Mutant("a_lost_race_for_the_head_is_not_run_again", "retry", "history/history.cpp",
            "if (head.compare_exchange_strong(seen, head_word(fresh), std::memory_order_seq_cst, std::memory_order_relaxed))\n      return true;",
            "head.compare_exchange_strong(seen, head_word(fresh), std::memory_order_seq_cst, std::memory_order_relaxed);\n    return true;",
-           (LINE_TWO,)),
+           (LINE_MANY, LINE_TWO,)),
     Mutant("a_write_is_stamped_before_it_is_linked", "ordering", "store/core.cpp",
            "  static_cast<void>(histories_->link_on_top(there.entry, fresh.at, w->seed_of(fresh.at), false));\n  return finish",
            "  histories_->stamp_unseen(fresh.at);\n"
