@@ -145,8 +145,6 @@ MUTANTS = (
            "  certify(open, totals);\n", "", (PAGE, LINE)),
     Mutant("the_clock_of_another_boot_is_trusted", "invalidation", "store/recovery.cpp",
            "return found.same_boot() && sane ? lived", "return sane ? lived", (LINE_OPERATION, PAGE)),
-    Mutant("what_a_write_gives_back_is_not_durably_cleared", "fence", "store/writer.cpp",
-           "    pool_->persist().sync();\n", "", (PAGE_OPERATION, LINE_TWO)),
     Mutant("a_lost_race_for_the_head_is_not_run_again", "retry", "history/history.cpp",
            "if (head.compare_exchange_strong(seen, head_word(fresh), std::memory_order_seq_cst, std::memory_order_relaxed))\n      return true;",
            "head.compare_exchange_strong(seen, head_word(fresh), std::memory_order_seq_cst, std::memory_order_relaxed);\n    return true;",
