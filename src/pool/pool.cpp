@@ -162,9 +162,12 @@ pool::pool(const std::filesystem::path& path, const options& opening)
 
 /// P4: recovery does not look behind the segments of a closed store. Where that is no end of the file (in a store just
 /// made) it must be zero.
+bool pool::is_zero_behind_its_end(const format::root& r) const noexcept {
+  return r.state != format::root_state::clean || r.used_end >= size() || all_zero(at(r.used_end), size() - r.used_end);
+}
+
 void pool::check_unused(const format::root& r, const options& opening) const {
-  if (r.state != format::root_state::clean || r.used_end >= mapping_->size() || opening.accept_damage) return;
-  if (all_zero(base_ + r.used_end, mapping_->size() - r.used_end)) return;
+  if (opening.accept_damage || is_zero_behind_its_end(r)) return;
   raise(errc::damaged, "{}: the store was closed with {} bytes in use, but there is something behind them",
         file_.path().native(), r.used_end);
 }
@@ -198,9 +201,7 @@ std::vector<damage> pool::damages() const {
                    fmt::format("is {} bytes long but was {}: its end is missing", file_.size(), size_told_),
                    std::nullopt, std::nullopt});
   }
-  const format::root r = roots_->read();
-  if (!root_lost_ && r.state == format::root_state::clean && r.used_end < size() &&
-      !all_zero(at(r.used_end), size() - r.used_end)) {
+  if (const format::root r = roots_->read(); !root_lost_ && !is_zero_behind_its_end(r)) {
     all.push_back({r.used_end, "file", "there is something behind the end of what a closed store used", std::nullopt,
                    std::nullopt});
   }

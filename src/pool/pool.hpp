@@ -61,7 +61,7 @@ class pool {
     return *reinterpret_cast<format::live_page*>(base_ + format::live_page_offset);
   }
   [[nodiscard]] const durability_info& durability() const noexcept { return durability_; }
-  /// Root pages that are damaged, in use or not.
+  /// Root pages that are damaged, in use or not; a file that is too short; bytes behind the end of a closed store.
   [[nodiscard]] std::vector<damage> damages() const;
   /// Both root pages are damaged: nothing tells the clock, or what was certified.
   [[nodiscard]] bool root_lost() const noexcept { return root_lost_; }
@@ -88,6 +88,7 @@ class pool {
   void create(const options& opening);
   void write_first_root(const options& opening);
   void check_root(const format::root& r, const options& opening) const;
+  [[nodiscard]] bool is_zero_behind_its_end(const format::root& r) const noexcept;
   void check_unused(const format::root& r, const options& opening) const;
   [[noreturn]] void raise_no_root() const;
   void choose_durability(const options& opening, const format::root& r);

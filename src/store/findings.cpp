@@ -115,7 +115,7 @@ void salvage::name_orphans(link entry, updates_of_entry updates) {
 
 void salvage::name_unexplained() {
   for (const range& g : ranges_) {
-    if (g.explained) continue;
+    if (g.explained || g.what.harmless) continue;
     if (g.what.maybe_empty) {
       add_finding(g.what.from, "file", g.what.what + ", but no record", false);
       continue;

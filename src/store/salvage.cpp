@@ -167,7 +167,8 @@ link salvage::lost_newest(link entry, link newest, updates_of_entry updates) con
     // a head that a crash left behind may lead to a record in the middle, whose loss the one after it tells
     const bool in_the_middle = std::ranges::any_of(updates, [&](link l) { return at(l).as_update().older == head; });
     const bool in_damage = range_of(head) != nullptr;
-    const bool uncounted = ranges_.empty() && found_->missing_records() > 0 && head % 8 == 0 &&
+    const bool all_seen = std::ranges::all_of(ranges_, [](const range& g) { return g.what.harmless; });
+    const bool uncounted = all_seen && found_->missing_records() > 0 && head % 8 == 0 &&
                            link_offset(head) < pool_->size() && !found_->is_whole_record(head);
     if (!in_the_middle && (in_damage || uncounted)) return head;
   }

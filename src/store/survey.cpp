@@ -37,6 +37,7 @@ struct survey::reading {
   std::uint64_t position;  // end of what counts so far
   std::uint64_t end;       // where to stop at the latest
   bool certified_only;     // a segment without a header, where that may be what a crash left
+  bool headerless;         // its header is damaged: it may be several segments, one behind the other
   bool end_unknown;        // header or fill is damaged: zeros need not be the end
   survey_part& into;
   version last = 0;  // of the record before position
@@ -184,7 +185,8 @@ void survey::read_segment(std::size_t index, survey_part& into) {
   partial_segments::place& place = segments_[index];
   const segment s = place.in;
   const bool headerless = std::ranges::binary_search(headerless_, s.offset);
-  reading r{s, s.first_record(), s.first_record(), s.end(), headerless && !ordered_, headerless, into};
+  reading r{s, s.first_record(), s.first_record(), s.end(), headerless && !ordered_, headerless, headerless,
+            into};
   if (how_.filled != nullptr) {
     r.fill = r.end = place.position;
   } else if (const auto fill = pool_->fill_of(s)) {
@@ -257,10 +259,7 @@ bool survey::read_record(reading& r) {
       return pass_damage(
           r, {r.position, 0, r.position, "records are missing here: zeros where the segment says it is filled"});
     }
-    const auto next = r.end_unknown ? next_counted(r, r.position) : std::nullopt;
-    if (!next) return false;
-    r.position = *next;
-    return true;
+    return r.end_unknown && pass_zeros(r);
   }
   if (!whole_record(r.in, start))
     return pass_damage(r, {r.position, 0, start, "bytes that fail the record's checksum"});
@@ -323,13 +322,25 @@ void survey::take(reading& r, std::uint64_t start, version v) const {
 bool survey::pass_damage(reading& r, lost_range range) const {
   const auto next = next_counted(r, range.to != 0 ? range.to : range.record + 8);
   if (range.from >= r.fill && !next) return false;
-  range.least = r.last;
-  if (next) range.greatest = version_of(*next).value_or(version_max);
+  if (!r.headerless) {
+    range.least = r.last;
+    if (next) range.greatest = version_of(*next).value_or(version_max);
+  }
   const std::uint64_t end = range.to != 0 ? range.to : next.value_or(std::max(r.fill, range.record + 8));
   range.to = end;
   r.into.lost.push_back(std::move(range));
   r.position = end;
   return r.position < r.end;
+}
+
+/// Goes on behind zeros in a segment of which nobody tells how far it is filled; false if nothing lies there.
+bool survey::pass_zeros(reading& r) const {
+  const auto next = next_counted(r, r.position);
+  lost_range zeros{r.position, next.value_or(r.end), r.position, "zeros in a segment whose header is damaged"};
+  zeros.maybe_empty = zeros.harmless = true;
+  r.into.lost.push_back(std::move(zeros));
+  if (next) r.position = *next;
+  return next.has_value();
 }
 
 void survey::report(survey_part& into, std::uint64_t offset, const char* structure, std::string what) const {
@@ -446,6 +457,7 @@ std::vector<damage> survey::damages() const {
   for (const auto& p : parts_) {
     all.insert(all.end(), p.damages.begin(), p.damages.end());
     for (const auto& range : p.lost) {
+      if (range.harmless) continue;
       all.push_back({range.record, "record", range.what, std::nullopt, std::nullopt});
     }
   }

@@ -47,7 +47,8 @@ struct lost_range {
   std::uint64_t record;            ///< where the first record seems to begin; from there, or behind zeros
   std::string what;                ///< is wrong, in words
   bool versionless = false;        ///< a single record, intact but for its stamp
-  bool maybe_empty = false;        ///< nothing tells that anything was there
+  bool maybe_empty = false;        ///< nothing tells that anything was there,
+  bool harmless = false;           ///< and then nothing is wrong with it
   version least = 0;               ///< W2: no version in it is smaller,
   version greatest = version_max;  ///< or greater
 };
@@ -114,6 +115,7 @@ class survey {
   void read_segment(std::size_t index, survey_part& into);
   bool read_record(reading& r);
   bool pass_damage(reading& r, lost_range range) const;
+  bool pass_zeros(reading& r) const;
   void take(reading& r, std::uint64_t start, version v) const;
   [[nodiscard]] bool counts(const reading& r, std::uint64_t start, version v) const noexcept;
   [[nodiscard]] std::optional<std::uint64_t> next_counted(const reading& r, std::uint64_t from) const noexcept;

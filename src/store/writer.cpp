@@ -60,7 +60,7 @@ void writer::rewind(link last, const record_layout& layout) noexcept {
   pool_->persist().flush(at, layout.size());
   try {
     pool_->persist().sync();
-  } catch (const error&) {  // the store is poisoned: nothing will come behind it
+  } catch (...) {  // the store is poisoned, or no memory was left to say so: nothing will come behind it
   }
 }
 

@@ -5,25 +5,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "corruptions.hpp"
 #include "killed_store.hpp"
+#include "support/seed.hpp"
 
 namespace icecore::testing {
 namespace {
-
-[[nodiscard]] std::uint64_t seed() {
-  const char* chosen = std::getenv("ICECORE_TEST_SEED");
-  return chosen == nullptr ? 1 : std::strtoull(chosen, nullptr, 10);
-}
 
 /// The history of one more store, killed a few times after short lives.
 [[nodiscard]] history record_one_more() {
   static std::uint64_t number = 0;
   const auto& settings = tmpfs_settings();
   const scratch folder;
-  killed_store s(folder / "killed.ice", settings[number % settings.size()], seed() + number,
+  killed_store s(folder / "killed.ice", settings[number % settings.size()], test_seed() + number,
                  std::chrono::milliseconds(4));
   ++number;
   for (int life = 0; life < 6; ++life) s.live();
@@ -71,7 +66,7 @@ TEST(CheckerOfHistories, believes_what_stores_answered) {
 }
 
 TEST(CheckerOfHistories, rejects_every_corruption_for_what_it_is) {
-  std::mt19937_64 random(seed());
+  std::mt19937_64 random(test_seed());
   unsigned rejected = 0;
   std::vector<corruption> all = spoiled_records();
   all.insert(all.end(), spoiled_answers().begin(), spoiled_answers().end());

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <random>
 #include <set>
@@ -15,6 +14,7 @@
 #include "support/expect.hpp"
 #include "support/file.hpp"
 #include "support/scratch.hpp"
+#include "support/seed.hpp"
 #include "support/sound_store.hpp"
 
 namespace icecore::testing {
@@ -378,7 +378,7 @@ TEST_F(Repair, a_file_that_was_cut_short_keeps_what_is_left) {
 
 class random_damage {
  public:
-  explicit random_damage(unsigned seed) : random_(seed) {}
+  explicit random_damage(std::uint64_t seed) : random_(seed) {}
 
   /// A store of a few versions with a little of everything, closed.
   void fill(const std::filesystem::path& path, model& holds) {
@@ -469,18 +469,17 @@ class random_damage {
     }
   }
 
-  std::mt19937 random_;
+  std::mt19937_64 random_;
 };
 
 class RandomDamage : public Repair {
  protected:
   void run(unsigned stores, unsigned damages_of_each) {
-    const auto seed = static_cast<unsigned>(std::chrono::steady_clock::now().time_since_epoch().count());
-    std::printf("seed %u\n", seed);
+    const std::uint64_t seed = test_seed();
     std::vector<std::size_t> places(stores);
     for (std::size_t i = 0; i < stores; ++i) places[i] = i;
     for_each_place(places, [&](std::size_t i) {
-      random_damage random(seed + static_cast<unsigned>(i));
+      random_damage random(seed + i);
       holds_ = {};
       std::filesystem::remove(path_);
       random.fill(path_, holds_);
@@ -493,7 +492,7 @@ class RandomDamage : public Repair {
         } catch (const error& failure) {
           promise(is_said_clearly(failure), [&] { return what + ": repair fails with " + failure.message(); });
         } catch (const broken_promise& broken) {
-          throw broken_promise(what + " (seed " + std::to_string(seed + i) + "): " + broken.what());
+          throw broken_promise(what + " (ICECORE_TEST_SEED=" + std::to_string(seed + i) + "): " + broken.what());
         }
       }
     });
