@@ -120,7 +120,7 @@ MUTANTS = (
            "if (crc != 0 && root_defect(copy_page(other))) {", "if (false) {", (PAGE_RECOVERIES, PAGE_TAG)),
     Mutant("a_root_left_by_a_kill_is_trusted", "sync", "pool/root.cpp",
            "  persist_->persist(page_of(current_), format::page_size);\n}\n\nvoid root_pages::update", "}\n\nvoid root_pages::update",
-           (PAGE_RECOVERIES, LINE)),
+           (LINE,)),
     Mutant("a_file_is_cut_before_its_root_is_durable", "ordering", "pool/pool.cpp",
            "  roots_->settle();\n", "  file_.shrink(newest->file_size);\n  roots_->settle();\n", (PAGE_GROWTH,)),
     Mutant("records_are_not_checked", "checksum", "store/survey.cpp",

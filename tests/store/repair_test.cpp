@@ -106,7 +106,9 @@ class judge {
           report_.losses, [&](const damage& d) { return d.key == key && (!d.version || *d.version == r.version); });
       // a removal behind a stand-in removal changes nothing
       const bool idle = !r.value && is_unknown(report_, key, r.version - 1);
-      promise(there || named || idle, [&] {
+      // of several above the newest intact one only the newest may be told: the others are counted
+      const bool counted = has_nameless(report_) && is_unknown(report_, key, r.version);
+      promise(there || named || idle || counted, [&] {
         return "a record of " + show(key) + " in version " + std::to_string(r.version) + " is gone without a word";
       });
     }
@@ -318,6 +320,34 @@ TEST_F(Repair, a_record_that_was_zeroed_as_a_whole_is_missed_at_its_place) {
     EXPECT_LE(report.losses[0].offset, line);
     EXPECT_EQ(report.records, 9U);
   }
+}
+
+TEST_F(Repair, zeros_in_a_segment_without_a_header_may_have_been_a_newest_record) {
+  // without the header nothing tells how far the segment was filled: only the key's own head leads into the zeros
+  holds_ = {};
+  std::filesystem::remove(path_);
+  {
+    store s(path_);
+    for (const std::string value : {"the first", "the second"}) {
+      s.insert("key", value);
+      holds_.insert("key", value);
+      s.tag();
+      holds_.close_version();
+    }
+    s.close();
+  }
+  sound_ = read_file(path_);
+  const std::size_t second = place_of("the second") / 64 * 64;
+  const std::size_t header = second / format::granule_size * format::granule_size;
+  ASSERT_GT(second, place_of("the first"));
+  std::string bad = sound_;
+  std::fill_n(bad.begin() + static_cast<std::ptrdiff_t>(header), sizeof(format::segment_header), '\0');
+  std::fill_n(bad.begin() + static_cast<std::ptrdiff_t>(second), 64, '\0');
+  const repair_report report = repaired(bad);
+  ASSERT_EQ(report.losses.size(), 1U) << told(report);
+  EXPECT_EQ(report.losses[0].key, "key");
+  ASSERT_EQ(report.unknown.size(), 1U) << told(report);
+  EXPECT_EQ(report.unknown[0].first, 1U);
 }
 
 TEST_F(Repair, a_lost_entry_is_named_by_its_place_with_all_that_hung_from_it) {
