@@ -185,8 +185,7 @@ void survey::read_segment(std::size_t index, survey_part& into) {
   partial_segments::place& place = segments_[index];
   const segment s = place.in;
   const bool headerless = std::ranges::binary_search(headerless_, s.offset);
-  reading r{s, s.first_record(), s.first_record(), s.end(), headerless && !ordered_, headerless, headerless,
-            into};
+  reading r{s, s.first_record(), s.first_record(), s.end(), headerless && !ordered_, headerless, headerless, into};
   if (how_.filled != nullptr) {
     r.fill = r.end = place.position;
   } else if (const auto fill = pool_->fill_of(s)) {
