@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "base/bytes.hpp"
 #include "base/threads.hpp"
@@ -73,6 +74,7 @@ survey::survey(const pool& in, const survey_options& how)
     }
   });
   drop_leftovers();
+  check_tags();
   if (how_.filled == nullptr) check_certificate();
 }
 
@@ -240,7 +242,7 @@ bool survey::counts(const reading& r, std::uint64_t start, version v) const noex
 /// The next place at or behind `from` where a record lies that counts; empty if none does.
 std::optional<std::uint64_t> survey::next_counted(const reading& r, std::uint64_t from) const noexcept {
   for (std::uint64_t at = from; at + sizeof(format::record_header) <= r.end; at += 8) {
-    if (!whole_record(r.in, at)) continue;
+    if (word_at(pool_->at(at)) == 0 || !whole_record(r.in, at)) continue;  // most of what is searched is empty
     const auto v = version_of(at);
     if (v && counts(r, at, *v)) return at;
   }
@@ -389,6 +391,24 @@ void survey::check_end() {
       fmt::format("the file is {} bytes long but was {}: its end is missing", pool_->file().size(), root_.file_size)};
   end.maybe_empty = missing_records_ == 0 && closed;
   parts_.front().lost.push_back(std::move(end));
+}
+
+/// A version has one tag, a name too. Checksums tell of no other: whoever wrote it was not this store.
+void survey::check_tags() {
+  std::vector<link> tags;
+  for (const auto& p : parts_) tags.insert(tags.end(), p.tags.begin(), p.tags.end());
+  const auto name_of = [&](link l) { return record(pool_->at(link_offset(l))).key(); };
+  const auto closed_by = [&](link l) { return version_of(link_offset(l)).value_or(0); };
+  const auto report_doubles = [&](const char* what, auto of) {
+    std::ranges::sort(tags, {}, [&](link l) { return std::pair(of(l), l); });
+    for (std::size_t i = 1; i < tags.size(); ++i) {
+      if (of(tags[i]) != of(tags[i - 1]) || of(tags[i]) == decltype(of(tags[i])){}) continue;
+      report(parts_.front(), link_offset(tags[i]), "tag",
+             fmt::format("another tag has the same {}, at byte {}", what, link_offset(tags[i - 1])));
+    }
+  };
+  report_doubles("version", closed_by);
+  report_doubles("name", name_of);
 }
 
 // ---- Chains ----

@@ -123,6 +123,7 @@ class survey {
   [[nodiscard]] const partial_segments::place* place_containing(std::uint64_t offset) const noexcept;
   void check_certificate();
   void check_end();
+  void check_tags();
   [[nodiscard]] bool is_counted_record(link l) const noexcept;
   void check_chain(link update, survey_part& into) const;
   void report(survey_part& into, std::uint64_t offset, const char* structure, std::string what) const;

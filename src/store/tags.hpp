@@ -24,6 +24,7 @@ class tag_index {
   [[nodiscard]] bool reserve(std::string_view name);
   void release(std::string_view name) noexcept;
 
+  /// Not one whose version or name is there already.
   void add(tag_info tag);
 
  private:
