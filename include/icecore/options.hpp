@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -36,6 +37,7 @@ enum class durability : std::uint8_t {
 enum class access : std::uint8_t {
   read_write = 0,  ///< one process at a time
   read_only = 1,   ///< any number of processes, while no one writes; the file is never changed
+  attached = 2,    ///< beside the process that has it open and shares it (options::shared_as): reads and writes
 };
 
 enum class creation : std::uint8_t {
@@ -76,6 +78,15 @@ struct options {
   /// Open a damaged store with what is intact. Only for reading. Reads of what is lost throw errc::damaged wherever it
   /// can be told whose it was; a key whose entry is lost is not there (docs/guarantees.md).
   bool accept_damage = false;
+
+  /// Shares the open store with other processes of this machine: each opens it with access::attached and the same
+  /// `shared_as`, a file that is made here for what they share (the index, and who writes where) and that is gone when
+  /// this store is closed. It must be on a memory file system such as /dev/shm, where nothing is at that path yet.
+  /// Attached processes find, insert, remove, apply batches, and read snapshots and histories as this one does, without
+  /// its taking part. Closing versions with a name, sync(), verify(), stats() and lists of tags are this one's alone.
+  /// They let go of the store before this one closes it: later operations of theirs throw errc::closed. Empty: nobody
+  /// else.
+  std::filesystem::path shared_as;
 
   /// Ask for huge pages: for the index, and for a pool on a memory file system, which then grows by multiples of 2 MiB
   /// (Linux 6.1 or newer; a pool that was made without them keeps small pages). Elsewhere the pool's pages are the file

@@ -11,8 +11,11 @@ void version_clock::extend_limit(version beyond) {
   if (beyond + margin < limit_.load(std::memory_order_relaxed)) return;  // relaxed: written under this mutex
   if (beyond >= last_open) raise(errc::invalid_argument, "all {} versions are used up", last_open);
   const std::uint64_t limit = std::min(beyond + margin + step, version_max);
-  roots_->update([&](format::root& r) { r.clock_limit = limit; });
-  limit_.store(limit, std::memory_order_release);
+  std::uint64_t reached = limit;
+  roots_->update([&](format::root& r) {
+    r.clock_limit = reached = std::max(r.clock_limit, limit);  // another process may have been here
+  });
+  limit_.store(reached, std::memory_order_release);
 }
 
 void version_clock::advance_to(version open) {

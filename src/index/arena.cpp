@@ -1,9 +1,12 @@
 #include "index/arena.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 #include <new>
 
@@ -24,59 +27,141 @@ std::uint64_t address_space_share() noexcept {
   return limit.rlim_cur / 4;
 }
 
+/// What the arena in a file reserved, and so whoever attaches must.
+std::uint64_t reserved_in(int file) {
+  std::uint64_t reserved = 0;
+  if (pread(file, &reserved, sizeof reserved, 0) != sizeof reserved || reserved == 0) throw std::bad_alloc();
+  return reserved;
+}
+
 }  // namespace
 
 arena::arena(const arena_options& options) {
-  reserved_ = round_up(std::min(options.size_max_bytes, reach_bytes), commit_min_bytes);
-  reserved_ =
-      std::min(reserved_, std::max(address_space_share() / commit_min_bytes, std::uint64_t{1}) * commit_min_bytes);
-  // PROT_NONE: addresses only, no memory is accounted even where overcommit is forbidden.
-  for (;; reserved_ = round_up(reserved_ / 2, commit_min_bytes)) {
-    mapping_bytes_ = reserved_ + huge_page_bytes;
-    void* p = mmap(nullptr, mapping_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p != MAP_FAILED) {
-      mapping_ = static_cast<std::byte*>(p);
-      break;
-    }
-    if (reserved_ == commit_min_bytes) throw std::bad_alloc();
+  std::uint64_t reserved = 0;
+  if (options.file >= 0) {
+    file_ = fcntl(options.file, F_DUPFD_CLOEXEC, 0);
+    if (file_ < 0) throw std::bad_alloc();
   }
-  reserved_ = std::min(reserved_, options.size_max_bytes);
-  const auto address = reinterpret_cast<std::uintptr_t>(mapping_);
-  base_ = mapping_ + (round_up(address, huge_page_bytes) - address);
-  // Only a hint: where huge pages are switched off the index works as well, some tenths slower.
-  if (options.huge_pages) (void)madvise(base_, mapping_bytes_ - huge_page_bytes, MADV_HUGEPAGE);
+  try {
+    if (options.attach) {
+      reserve(round_up(reserved_in(file_), commit_min_bytes), options);
+      return;
+    }
+    reserved = round_up(std::min(options.size_max_bytes, reach_bytes), commit_min_bytes);
+    reserved =
+        std::min(reserved, std::max(address_space_share() / commit_min_bytes, std::uint64_t{1}) * commit_min_bytes);
+    for (;; reserved = round_up(reserved / 2, commit_min_bytes)) {
+      try {
+        reserve(reserved, options);
+        break;
+      } catch (const std::bad_alloc&) {
+        if (reserved == commit_min_bytes) throw;
+      }
+    }
+    back(0, commit_min_bytes);
+  } catch (...) {
+    if (mapping_ != nullptr) munmap(mapping_, mapping_bytes_);
+    if (file_ >= 0) ::close(file_);
+    throw;
+  }
+  auto* h = new (base_) head_unit;
+  h->reserved = std::min(reserved, options.size_max_bytes);
+  // relaxed: nobody else is there yet
+  h->used.store(unit_bytes, std::memory_order_relaxed);
+  h->committed.store(commit_min_bytes, std::memory_order_relaxed);
 }
 
-arena::~arena() { munmap(mapping_, mapping_bytes_); }
+arena::~arena() {
+  munmap(mapping_, mapping_bytes_);
+  if (file_ >= 0) ::close(file_);
+}
+
+/// Addresses only. Of a file all of them lead to it at once: where it has no memory yet nobody looks.
+void arena::reserve(std::uint64_t bytes, const arena_options& options) {
+  const std::uint64_t with_room = bytes + huge_page_bytes;
+  // PROT_NONE: no memory is accounted even where overcommit is forbidden.
+  void* p = mmap(nullptr, with_room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) throw std::bad_alloc();
+  mapping_ = static_cast<std::byte*>(p);
+  mapping_bytes_ = with_room;
+  const auto address = reinterpret_cast<std::uintptr_t>(mapping_);
+  base_ = mapping_ + (round_up(address, huge_page_bytes) - address);
+  if (file_ >= 0 &&
+      mmap(base_, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file_, 0) == MAP_FAILED) {
+    munmap(mapping_, mapping_bytes_);
+    mapping_ = nullptr;
+    throw std::bad_alloc();
+  }
+  // Only a hint: where huge pages are switched off the index works as well, some tenths slower.
+  if (options.huge_pages) (void)madvise(base_, bytes, MADV_HUGEPAGE);
+}
+
+/// Gives a range its memory. Doing it again, or two at once, does no harm.
+void arena::back(std::uint64_t from, std::uint64_t bytes) const {
+  int failed = EINTR;
+  if (file_ < 0) {
+    failed = mprotect(base_ + from, bytes, PROT_READ | PROT_WRITE);
+  } else {  // a full memory file system is an error here, not a SIGBUS later
+    while (failed == EINTR) failed = posix_fallocate(file_, static_cast<off_t>(from), static_cast<off_t>(bytes));
+  }
+  if (failed != 0) throw std::bad_alloc();
+}
+
+// A lock on the number's byte, which the kernel gives back when the process ends, however it does.
+
+void arena::hold(unsigned number) const {
+  if (file_ < 0) return;
+  struct flock l {};
+  l.l_type = F_WRLCK;
+  l.l_whence = SEEK_SET;
+  l.l_start = number;
+  l.l_len = 1;
+  if (fcntl(file_, F_OFD_SETLK, &l) != 0) throw std::bad_alloc();
+}
+
+bool arena::is_held(unsigned number) const noexcept {
+  if (file_ < 0) return true;
+  struct flock l {};
+  l.l_type = F_WRLCK;
+  l.l_whence = SEEK_SET;
+  l.l_start = number;
+  l.l_len = 1;
+  // what this process holds is no obstacle to itself, and it is alive
+  return fcntl(file_, F_OFD_GETLK, &l) != 0 || l.l_type != F_UNLCK;
+}
 
 arena_ref arena::allocate(std::uint64_t bytes) {
-  if (bytes > reserved_) throw std::bad_alloc();
+  head_unit& h = head();
+  if (bytes > h.reserved) throw std::bad_alloc();
   const std::uint64_t size = round_up(bytes, unit_bytes);
   // Relaxed: the winner of the exchange alone owns the bytes; whoever else gets to see them does so through a
   // reference that the tree publishes with release.
-  std::uint64_t at = used_.load(std::memory_order_relaxed);
+  std::uint64_t at = h.used.load(std::memory_order_relaxed);
   for (;;) {
-    if (at + size > reserved_) throw std::bad_alloc();
-    // Acquire: pairs with commit(), whose mprotect must come before the first access.
-    if (at + size > committed_.load(std::memory_order_acquire)) commit(at + size);
-    if (used_.compare_exchange_weak(at, at + size, std::memory_order_relaxed)) {
+    if (at + size > h.reserved) throw std::bad_alloc();
+    // Acquire: pairs with commit(), which must come before the first access.
+    if (at + size > h.committed.load(std::memory_order_acquire)) commit(at + size);
+    if (h.used.compare_exchange_weak(at, at + size, std::memory_order_relaxed)) {
       return static_cast<arena_ref>(at / unit_bytes);
     }
   }
 }
 
+/// Two threads that find too little give the same range, or ranges of which one holds the other, their memory; the
+/// greater end stands. So no one waits, and a process that is killed here holds nobody up.
 void arena::commit(std::uint64_t end) {
-  const std::lock_guard lock(growth_);
-  // Relaxed: only ever written under growth_, which is held.
-  const std::uint64_t old = committed_.load(std::memory_order_relaxed);
+  head_unit& h = head();
+  std::uint64_t old = h.committed.load(std::memory_order_acquire);  // acquire: memory up to there is given
   if (end <= old) return;
   std::uint64_t step = std::clamp(old, commit_min_bytes, commit_max_bytes);
   step = std::max(step, round_up(end - old, commit_min_bytes));
-  const std::uint64_t available = round_up(reserved_, commit_min_bytes) - old;
-  step = std::min(step, available);
-  if (mprotect(base_ + old, step, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
+  step = std::min(step, round_up(h.reserved, commit_min_bytes) - old);
+  back(old, step);
+  const std::uint64_t now = old + step;
   // Release: see allocate().
-  committed_.store(old + step, std::memory_order_release);
+  while (old < now &&
+         !h.committed.compare_exchange_weak(old, now, std::memory_order_release, std::memory_order_acquire)) {
+  }
 }
 
 }  // namespace icecore::index

@@ -1,32 +1,45 @@
-// The memory an index takes its nodes from: one range of addresses, committed from the front as it is needed.
+// The memory an index takes its nodes from: one range of addresses, committed from the front as it is needed. It
+// belongs to one process, or to all that map the same file.
 //
 //   arena a({.huge_pages = true});
 //   const arena_ref r = a.allocate(sizeof(leaf));       // zeroed, 64-byte aligned, never moved, freed with the arena
 //   auto* n = new (a.at(r)) leaf;
 //
-// A reference is the distance from the arena's base in units of 64 bytes: 32 bits, half a pointer, and position
-// independent, so that an arena can later be shared between processes that map it at different addresses. Following one
-// is a shift and an add, because the whole range of addresses is reserved at once (without memory) and never moves.
+//   arena shared({.file = descriptor});                 // a new, empty file in memory
+//   shared.set_root(0, r);                              // where others begin to read
+//   arena same({.file = descriptor, .attach = true});   // in another process, at another address
 //
-// Threads: allocate() and at() may be called from any number of threads at once; a bump is one compare-and-swap.
+// A reference is the distance from the arena's base in units of 64 bytes: 32 bits, half a pointer, and position
+// independent, so that processes map an arena at different addresses. Following one is a shift and an add, because the
+// whole range of addresses is reserved at once (without memory) and never moves. What the arena knows of itself is in
+// its first unit, so that all processes know the same.
+//
+// Threads: all functions from any thread of any process; a bump is one compare-and-swap.
 // Cost: memory is committed in steps that double from 64 KiB up to 32 MiB, so a tiny index takes 64 KiB at most.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 
 namespace icecore::index {
 
 /// Distance from the arena's base in units of 64 bytes. 0: none.
 using arena_ref = std::uint32_t;
 
+/// Which of an arena's roots leads to what.
+inline constexpr unsigned index_root = 0;
+
 struct arena_options {
   /// Ask the kernel for huge pages (from the first 2 MiB on).
   bool huge_pages = true;
   /// Beyond this allocate() throws std::bad_alloc. What a 32-bit reference reaches is the most there can be.
   std::uint64_t size_max_bytes = std::uint64_t{256} << 30;
+  /// A file on a memory file system that holds the arena, for other processes to attach to; -1: memory of this process.
+  /// Its descriptor may be closed once the arena is there.
+  int file = -1;
+  /// The file holds an arena already, made by another process.
+  bool attach = false;
 };
 
 class arena {
@@ -34,9 +47,10 @@ class arena {
   static constexpr std::size_t unit_bytes = 64;
   static constexpr std::uint64_t commit_min_bytes = std::uint64_t{64} << 10;
   static constexpr std::uint64_t commit_max_bytes = std::uint64_t{32} << 20;
+  static constexpr unsigned root_count = 2;
 
-  /// Reserves addresses; less than `size_max_bytes` where the process's address space is limited (RLIMIT_AS).
-  /// Throws std::bad_alloc if not even a small range can be had.
+  /// Reserves addresses; less than `size_max_bytes` where the process's address space is limited (RLIMIT_AS), but when
+  /// attaching. Throws std::bad_alloc if not even a small range can be had, or not all that is attached to.
   explicit arena(const arena_options& options);
   ~arena();
   arena(const arena&) = delete;
@@ -52,20 +66,41 @@ class arena {
     return static_cast<arena_ref>(static_cast<std::uint64_t>(p - base_) / unit_bytes);
   }
 
+  /// Where what the arena holds begins: a few references with a number each; 0 until one is set.
+  // Release and acquire: whoever finds a root finds whole what it leads to.
+  void set_root(unsigned number, arena_ref ref) noexcept { head().roots[number].store(ref, std::memory_order_release); }
+  [[nodiscard]] arena_ref root(unsigned number) const noexcept {
+    return head().roots[number].load(std::memory_order_acquire);
+  }
+
+  /// Of a shared arena: says that this process, as `number`, is alive, until it ends or the arena goes.
+  void hold(unsigned number) const;
+  /// Whether the process that holds `number` is still there.
+  [[nodiscard]] bool is_held(unsigned number) const noexcept;
+
   /// Bytes handed out so far.
   // Relaxed: a statistic, it orders nothing.
-  [[nodiscard]] std::uint64_t used_bytes() const noexcept { return used_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t used_bytes() const noexcept { return head().used.load(std::memory_order_relaxed); }
 
  private:
+  /// The arena's first unit; reference 0 is none.
+  struct alignas(unit_bytes) head_unit {
+    std::uint64_t reserved;                ///< bytes that can ever be handed out
+    std::atomic<std::uint64_t> committed;  ///< bytes from the base that have memory
+    std::atomic<std::uint64_t> used;       ///< bytes handed out, this unit among them
+    std::atomic<arena_ref> roots[root_count];
+  };
+  static_assert(sizeof(head_unit) == unit_bytes);
+
+  [[nodiscard]] head_unit& head() const noexcept { return *reinterpret_cast<head_unit*>(base_); }
+  void reserve(std::uint64_t bytes, const arena_options& options);
+  void back(std::uint64_t from, std::uint64_t bytes) const;
   void commit(std::uint64_t end);
 
   std::byte* base_ = nullptr;     ///< aligned to a huge page
   std::byte* mapping_ = nullptr;  ///< what mmap returned
   std::uint64_t mapping_bytes_ = 0;
-  std::uint64_t reserved_ = 0;  ///< bytes that can ever be handed out
-  std::mutex growth_;           ///< held to move committed_
-  std::atomic<std::uint64_t> committed_{0};
-  std::atomic<std::uint64_t> used_{unit_bytes};  ///< the first unit stays unused: reference 0 is none
+  int file_ = -1;  ///< a descriptor of its own
 };
 
 }  // namespace icecore::index

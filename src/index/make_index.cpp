@@ -1,18 +1,20 @@
 #include "index/make_index.hpp"
 
+#include <utility>
+
 #include "index/btree/btree.hpp"
 #include "index/skip_list/skip_list.hpp"
 
 namespace icecore::index {
 
-std::unique_ptr<ordered_index> make_index(index_kind kind, const key_source& source, const arena_options& memory) {
+std::unique_ptr<ordered_index> make_index(index_kind kind, const key_source& source, std::shared_ptr<arena> memory) {
   switch (kind) {
     case index_kind::skip_list:
-      return make_skip_list(source, memory);
+      return make_skip_list(source, std::move(memory));
     case index_kind::btree:
       break;
   }
-  return make_btree(source, memory);
+  return make_btree(source, std::move(memory));
 }
 
 }  // namespace icecore::index

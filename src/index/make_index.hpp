@@ -9,8 +9,9 @@
 
 namespace icecore::index {
 
-/// An empty index. `source` must outlive it.
+/// The index that the arena holds, which must be of this kind, or an empty one if it holds none. `source` must outlive
+/// it.
 [[nodiscard]] std::unique_ptr<ordered_index> make_index(index_kind kind, const key_source& source,
-                                                        const arena_options& memory);
+                                                        std::shared_ptr<arena> memory);
 
 }  // namespace icecore::index

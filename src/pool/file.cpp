@@ -126,6 +126,7 @@ void pool_file::check_kind() const {
 }
 
 void pool_file::lock(access how) const {
+  if (how == access::attached) return;  // the process that shares it holds the lock
   struct flock l {};
   l.l_type = static_cast<short>(how == access::read_only ? F_RDLCK : F_WRLCK);
   l.l_whence = SEEK_SET;
@@ -245,8 +246,8 @@ std::string pool_file::filesystem_name() const {
   return fmt::format("{:#x}", magic);
 }
 
-bool pool_file::on_memory_filesystem() const noexcept {
-  const unsigned long magic = filesystem_magic(descriptor_);
+bool is_on_memory_filesystem(int descriptor) noexcept {
+  const unsigned long magic = filesystem_magic(descriptor);
   return magic == TMPFS_MAGIC || magic == ramfs_magic || magic == HUGETLBFS_MAGIC;
 }
 

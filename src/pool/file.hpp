@@ -13,6 +13,9 @@
 
 namespace icecore {
 
+/// tmpfs, ramfs and hugetlbfs: gone at power off.
+[[nodiscard]] bool is_on_memory_filesystem(int descriptor) noexcept;
+
 /// A file descriptor with its path, locked from construction to destruction.
 class pool_file {
  public:
@@ -43,8 +46,7 @@ class pool_file {
   /// Bytes the file system can hold at most.
   [[nodiscard]] std::uint64_t device_capacity() const noexcept;
   [[nodiscard]] std::string filesystem_name() const;
-  /// tmpfs, ramfs and hugetlbfs: gone at power off.
-  [[nodiscard]] bool on_memory_filesystem() const noexcept;
+  [[nodiscard]] bool on_memory_filesystem() const noexcept { return is_on_memory_filesystem(descriptor_); }
   /// The file system maps this file's pages directly (DAX), as the kernel says.
   [[nodiscard]] bool is_dax() const noexcept;
 

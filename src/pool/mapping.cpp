@@ -1,5 +1,7 @@
 #include "pool/mapping.hpp"
 
+#include <sys/mman.h>
+
 #include <utility>
 
 #include "base/raise.hpp"
@@ -8,7 +10,10 @@
 namespace icecore {
 
 mapping::mapping(int descriptor, std::string path, std::uint64_t capacity, bool shared)
-    : path_(std::move(path)), capacity_(format::round_up(capacity, std::uint64_t{2} << 20)), shared_(shared) {
+    : path_(std::move(path)),
+      capacity_(format::round_up(capacity, std::uint64_t{2} << 20)),
+      shared_(shared),
+      descriptor_(descriptor) {
   check(pmem2_source_from_fd(&source_, descriptor), "pmem2_source_from_fd");
   // address space may be limited (ulimit -v): take what there is
   while (pmem2_vm_reservation_new(&reservation_, nullptr, capacity_) != 0) {
@@ -33,6 +38,10 @@ void mapping::extend(std::uint64_t size) {
     raise(errc::no_space, "{}: the store would need {} bytes of addresses but only {} could be reserved", path_, size,
           capacity_);
   }
+  if (maps_capacity_) {
+    size_ = size;
+    return;
+  }
   pmem2_config* config = nullptr;
   check(pmem2_config_new(&config), "pmem2_config_new");
   pmem2_map* map = nullptr;
@@ -49,6 +58,16 @@ void mapping::extend(std::uint64_t size) {
   check(result, "pmem2_map_new");
   maps_.push_back(map);
   size_ = size;
+}
+
+void mapping::map_capacity() {
+  if (maps_capacity_) return;
+  // libpmem2 maps only what the file has. Pages that are mapped already keep their mapping.
+  const int kind = granularity() == PMEM2_GRANULARITY_PAGE ? MAP_SHARED : MAP_SHARED_VALIDATE | MAP_SYNC;
+  void* const rest = mmap(base_ + size_, capacity_ - size_, PROT_READ | PROT_WRITE, kind | MAP_FIXED | MAP_NORESERVE,
+                          descriptor_, static_cast<off_t>(size_));
+  if (rest == MAP_FAILED) raise_errno(errno, "mmap", path_);
+  maps_capacity_ = true;
 }
 
 pmem2_granularity mapping::granularity() const noexcept { return pmem2_map_get_store_granularity(maps_.front()); }

@@ -23,6 +23,9 @@ class mapping {
 
   /// Maps the file up to `size`, a multiple of the page size that the file already has.
   void extend(std::uint64_t size);
+  /// Maps all the file may ever have: from now on growth by any process is mapped here at once. What lies behind the
+  /// file's end must not be touched. Precondition: something is mapped, and it is shared.
+  void map_capacity();
 
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
@@ -39,6 +42,8 @@ class mapping {
   std::uint64_t capacity_;
   bool shared_;
   std::uint64_t size_ = 0;
+  bool maps_capacity_ = false;
+  int descriptor_;
   std::byte* base_ = nullptr;
   pmem2_source* source_ = nullptr;
   pmem2_vm_reservation* reservation_ = nullptr;

@@ -156,13 +156,13 @@ void persistence::poison(const std::string& reason) {
   const std::scoped_lock lock(mutex_);
   if (poisoned()) return;
   poison_reason_ = reason;
-  poisoned_.store(true, std::memory_order_relaxed);  // relaxed: the reason is read under the mutex
+  poisoned_->store(true, std::memory_order_relaxed);  // relaxed: the reason is read under the mutex
 }
 
 void persistence::raise_poisoned() const {
   const std::scoped_lock lock(mutex_);
   raise(errc::poisoned, "{}: the store takes no more operations: {}; close it and open it again to recover", path_,
-        poison_reason_);
+        poison_reason_.empty() ? "a sync failed in another process that shares it" : poison_reason_);
 }
 
 }  // namespace icecore

@@ -67,8 +67,10 @@ class persistence {
   /// Whether sync() does anything.
   [[nodiscard]] bool by_pages() const noexcept { return pages_; }
   [[nodiscard]] bool poisoned() const noexcept {
-    return poisoned_.load(std::memory_order_relaxed);  // relaxed: a flag that only ever rises, no data goes with it
+    return poisoned_->load(std::memory_order_relaxed);  // relaxed: a flag that only ever rises, no data goes with it
   }
+  /// From now on all processes that share the pool are poisoned with one; `flag` lies in memory that they map.
+  void share(std::atomic<bool>& flag) noexcept { poisoned_ = &flag; }
   /// Marks the store as unusable; later operations throw errc::poisoned with this reason.
   void poison(const std::string& reason);
   [[noreturn]] void raise_poisoned() const;
@@ -81,7 +83,8 @@ class persistence {
   int descriptor_ = -1;
   std::string path_;
   const char* method_ = "none";
-  std::atomic<bool> poisoned_{false};
+  std::atomic<bool> own_poisoned_{false};
+  std::atomic<bool>* poisoned_ = &own_poisoned_;
 
   void sync_pages();
   [[nodiscard]] std::string failure_of(int result, const char* call) const;

@@ -123,18 +123,18 @@ pool::pool(const std::filesystem::path& path, const options& opening)
           path.native(), size);
   }
   // These first: they tell how much of the file to look at.
-  mapping_->extend(fixed_pages);
+  map(fixed_pages);
   base_ = mapping_->base();
   auto newest = newest_root(base_);
   if (!newest && opening.accept_damage) {
-    mapping_->extend(whole_pages);
+    map(whole_pages);
     newest = root_from_segments(base_, whole_pages);
     if (!newest) raise_no_root();
     root_lost_ = true;
   } else if (!newest) {
     // a crash before the first root was written leaves zeros: a valid empty object. That root goes to page B, and the
     // power cut may have torn it; nothing else is written before it is whole
-    if (size <= initial_file_size) mapping_->extend(whole_pages);
+    if (size <= initial_file_size) map(whole_pages);
     const bool never_made = size <= initial_file_size && all_zero(base_, format::page_size) &&
                             maybe_torn_first_root(base_ + format::root_b_offset) &&
                             all_zero(base_ + 2 * format::page_size, whole_pages - 2 * format::page_size);
@@ -146,7 +146,7 @@ pool::pool(const std::filesystem::path& path, const options& opening)
   }
   check_root(*newest, opening);
   size_told_ = newest->file_size;
-  mapping_->extend(std::min(newest->file_size, whole_pages));  // less only where damage is accepted
+  map(std::min(newest->file_size, whole_pages));  // less only where damage is accepted
   check_unused(*newest, opening);
   codec_ = word_codec(pool_seed_of(*newest));
   choose_durability(opening, *newest);
@@ -158,6 +158,48 @@ pool::pool(const std::filesystem::path& path, const options& opening)
   // lies there, since the root is told of a growth before it is used. Now that the root is durable: of a close that was
   // killed, the one before it may name a longer file.
   file_.shrink(newest->file_size);
+}
+
+pool::pool(const std::filesystem::path& path, const options& opening, pool_space& with, std::uint64_t capacity)
+    : file_(path, access::attached, creation::open_existing),
+      shared_(true),
+      huge_pages_(opening.huge_pages),
+      mapping_(std::make_unique<mapping>(file_.descriptor(), path.native(), capacity, true)) {
+  if (mapping_->capacity() < capacity) {
+    raise(errc::no_space, "{}: the process that shares it has {} bytes of addresses for it, but here are only {}",
+          path.native(), capacity, mapping_->capacity());
+  }
+  mapping_->extend(format::first_segment_offset);
+  mapping_->map_capacity();
+  space_ = &with;
+  base_ = mapping_->base();
+  format::root r;
+  {
+    const std::scoped_lock lock(with.roots);
+    const auto newest = newest_root(base_);
+    if (!newest) raise_no_root();
+    r = *newest;
+  }
+  check_root(r, opening);
+  codec_ = word_codec(pool_seed_of(r));
+  choose_durability(opening, r);
+  persist_->expect_file_size(r.file_size);
+  roots_ = std::make_unique<root_pages>(base_, r, *persist_);
+  roots_->share(with.roots);
+}
+
+void pool::share(pool_space& with) {
+  mapping_->map_capacity();
+  // relaxed: nobody else is there yet
+  with.used_end.store(used_end(), std::memory_order_relaxed);
+  with.size.store(size(), std::memory_order_relaxed);
+  space_ = &with;
+  roots_->share(with.roots);
+}
+
+void pool::map(std::uint64_t size) {
+  mapping_->extend(size);
+  space_->size.store(size, std::memory_order_release);  // release: see size()
 }
 
 /// P4: recovery does not look behind the segments of a closed store. Where that is no end of the file (in a store just
@@ -227,7 +269,7 @@ void pool::create(const options& opening) {
 
 void pool::write_first_root(const options& opening) {
   file_.grow(initial_file_size, false);
-  mapping_->extend(initial_file_size);
+  map(initial_file_size);
   base_ = mapping_->base();
   format::root r = first_root();
   if (getrandom(r.pool_id, sizeof r.pool_id, 0) != sizeof r.pool_id) {
@@ -334,7 +376,7 @@ segment pool::allocate(std::uint64_t bytes) {
   const std::uint64_t size = format::round_up(bytes + sizeof(format::segment_header), format::granule_size);
   segment s;
   {
-    const std::scoped_lock lock(mutex_);
+    const std::scoped_lock lock(space_->lock);
     s.offset = take_space(size);
   }
   s.size = size;
@@ -363,14 +405,15 @@ std::uint64_t pool::take_space(std::uint64_t size) {
     if (hole_size > size) free_.emplace(hole_size - size, offset + size);
     return offset;
   }
-  if (used_end_ + size > mapping_->size()) grow_to(used_end_ + size);
-  const std::uint64_t offset = used_end_;
-  used_end_ += size;
+  // relaxed: changed under the lock
+  const std::uint64_t offset = space_->used_end.load(std::memory_order_relaxed);
+  if (offset + size > this->size()) grow_to(offset + size);
+  space_->used_end.store(offset + size, std::memory_order_relaxed);
   return offset;
 }
 
 void pool::grow_to(std::uint64_t needed) {
-  const std::uint64_t now = mapping_->size();
+  const std::uint64_t now = this->size();
   const std::uint64_t step = format::round_up(std::clamp(now / 8, growth_min, growth_max), format::granule_size);
   std::uint64_t size = std::max(needed, now + step);
   if (huge_pages_ && file_.on_memory_filesystem()) size = format::round_up(size, pool_file::huge_page_bytes);
@@ -384,25 +427,23 @@ void pool::grow_to(std::uint64_t needed) {
   }
   persist_->expect_file_size(size);
   if (durable) persist_->sync_file();
-  mapping_->extend(size);
+  map(size);
   roots_->update([size](format::root& r) { r.file_size = size; });
 }
 
 void pool::add_free(std::uint64_t offset, std::uint64_t size) {
-  const std::scoped_lock lock(mutex_);
+  const std::scoped_lock lock(space_->lock);
   free_.emplace(size, offset);
 }
 
 std::uint64_t pool::used_end() const {
-  const std::scoped_lock lock(mutex_);
-  return used_end_;
+  return space_->used_end.load(std::memory_order_relaxed);  // relaxed: a number, nothing is read through it
 }
 
 bool pool::valid_header(std::uint64_t offset) const noexcept {
   const auto& h = header_of(offset);
   return h.magic == format::segment_magic && h.granules != 0 &&
-         h.granules <= (mapping_->size() - offset) / format::granule_size &&
-         h.crc == header_crc(h, codec_.pool_seed(), offset);
+         h.granules <= (size() - offset) / format::granule_size && h.crc == header_crc(h, codec_.pool_seed(), offset);
 }
 
 segment pool::segment_at(std::uint64_t offset) const noexcept {

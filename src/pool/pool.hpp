@@ -28,6 +28,7 @@
 #include "pool/mapping.hpp"
 #include "pool/persist.hpp"
 #include "pool/root.hpp"
+#include "pool/space.hpp"
 
 namespace icecore {
 
@@ -44,10 +45,18 @@ class pool {
  public:
   /// Opens or creates the file and maps all of it. Records are not looked at: that is recovery's business.
   pool(const std::filesystem::path& path, const options& opening);
+  /// Beside the process that has it open and shares it as `with`: nothing is mended, locked or cut. `capacity` is that
+  /// of the other.
+  pool(const std::filesystem::path& path, const options& opening, pool_space& with, std::uint64_t capacity);
+
+  /// From now on other processes may attach; `with` lies in memory that they map. Nobody else uses the pool yet.
+  void share(pool_space& with);
 
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] std::byte* at(std::uint64_t offset) const noexcept { return base_ + offset; }
-  [[nodiscard]] std::uint64_t size() const noexcept { return mapping_->size(); }
+  [[nodiscard]] std::uint64_t size() const noexcept {
+    return space_->size.load(std::memory_order_acquire);
+  }  // acquire: what is there, is mapped
   /// Bytes the pool can grow to without moving.
   [[nodiscard]] std::uint64_t capacity() const noexcept { return mapping_->capacity(); }
   [[nodiscard]] bool shared() const noexcept { return shared_; }
@@ -70,7 +79,9 @@ class pool {
   [[nodiscard]] segment allocate(std::uint64_t bytes);
   /// A hole that recovery found: free for allocate(), already zero.
   void add_free(std::uint64_t offset, std::uint64_t size);
-  void set_used_end(std::uint64_t end) noexcept { used_end_ = end; }
+  void set_used_end(std::uint64_t end) noexcept {
+    space_->used_end.store(end, std::memory_order_relaxed);
+  }  // alone yet
   [[nodiscard]] std::uint64_t used_end() const;
 
   [[nodiscard]] format::segment_header& header_of(std::uint64_t offset) const noexcept {
@@ -86,6 +97,7 @@ class pool {
 
  private:
   void create(const options& opening);
+  void map(std::uint64_t size);
   void write_first_root(const options& opening);
   void check_root(const format::root& r, const options& opening) const;
   [[nodiscard]] bool is_zero_behind_its_end(const format::root& r) const noexcept;
@@ -107,9 +119,9 @@ class pool {
   bool root_lost_ = false;
   std::uint64_t size_told_ = 0;  // by the root, of the file as it was opened
 
-  mutable std::mutex mutex_;
-  std::uint64_t used_end_ = format::first_segment_offset;
-  std::multimap<std::uint64_t, std::uint64_t> free_;  // size -> offset
+  pool_space own_space_;
+  pool_space* space_ = &own_space_;
+  std::multimap<std::uint64_t, std::uint64_t> free_;  // size -> offset; for this process alone
 };
 
 /// This boot of this machine, from the kernel; zeros if it does not tell.

@@ -39,7 +39,16 @@ std::optional<format::root> newest_root(const std::byte* base) {
 
 format::root root_pages::read() const {
   const std::scoped_lock lock(mutex_);
+  if (lock_ != nullptr) {
+    const std::scoped_lock among_processes(*lock_);
+    look_again();
+  }
   return current_;
+}
+
+/// Another process may have written a newer root. Under both locks.
+void root_pages::look_again() const {
+  if (const auto newest = newest_root(base_)) current_ = *newest;
 }
 
 std::byte* root_pages::page_of(const format::root& r) const noexcept {
@@ -64,6 +73,11 @@ void root_pages::settle() {
 
 void root_pages::update(const std::function<void(format::root&)>& change) {
   const std::scoped_lock lock(mutex_);
+  std::unique_lock<process_lock> among_processes;
+  if (lock_ != nullptr) {
+    among_processes = std::unique_lock(*lock_);
+    look_again();
+  }
   format::root next = current_;
   change(next);
   ++next.sequence;

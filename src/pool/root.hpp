@@ -16,6 +16,7 @@
 #include <string>
 
 #include "base/checksum.hpp"
+#include "base/process_lock.hpp"
 #include "pool/format.hpp"
 #include "pool/persist.hpp"
 
@@ -47,13 +48,18 @@ class root_pages {
   /// torn root in the other page loses its checksum, durably: the words that the next update() puts there might else,
   /// torn in their turn, make the lost root whole again.
   void settle();
+  /// From now on other processes write roots too; all hold `lock` for it.
+  void share(process_lock& lock) noexcept { lock_ = &lock; }
 
  private:
   [[nodiscard]] std::byte* page_of(const format::root& r) const noexcept;
 
+  void look_again() const;
+
   mutable std::mutex mutex_;
+  process_lock* lock_ = nullptr;  ///< if others write roots too
   std::byte* base_;
-  format::root current_;
+  mutable format::root current_;
   persistence* persist_;
 };
 

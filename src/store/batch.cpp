@@ -62,7 +62,7 @@ std::uint64_t room_for(const batch::operation& o) noexcept {
 }  // namespace
 
 struct store_core::batch_run {
-  writer& w;
+  const writer& w;
   link batch_link;
   std::vector<fresh_record> records;
 };

@@ -11,8 +11,6 @@
 
 #include "base/raise.hpp"
 #include "base/threads.hpp"
-#include "index/make_index.hpp"
-#include "store/recovery.hpp"
 #include "store/scan.hpp"
 
 namespace icecore::detail {
@@ -43,22 +41,12 @@ std::uint64_t huge_page_bytes_of_process() {
 }  // namespace
 
 store_core::store_core(const std::filesystem::path& path, const options& opening)
-    : pool_(std::make_unique<pool>(path, opening)),
-      fork_generation_(fork_generation()),
-      stores_never_wait_(pool_->durability().medium != medium::block_device) {
-  const format::root root = pool_->roots().read();
-  clock_ = std::make_unique<version_clock>(pool_->live().clock, &pool_->roots(), root.clock_limit);
-  const address_space space(pool_->base());
-  histories_ = std::make_unique<histories>(space, *clock_, pool_->codec(), pool_->persist(),
-                                           pool_->shared() && pool_->durability().mode == durability::operation);
-  keys_ = std::make_unique<entry_keys>(space);
-  // an entry takes at least half as much of the pool as of the index: no more addresses are needed than that
-  index_ = index::make_index(static_cast<index_kind>(root.index), *keys_,
-                             {.huge_pages = opening.huge_pages, .size_max_bytes = 2 * pool_->capacity()});
-  writers_ = std::make_unique<writer_set>(*pool_);
-  checked_ = std::make_unique<checked_values>(std::max(pool_->capacity(), pool_->size()));
-  accepts_damage_ = opening.accept_damage;
-  recovery(*this, opening).run();
+    : fork_generation_(fork_generation()), attached_(opening.access == access::attached) {
+  if (attached_) {
+    attach(path, opening);
+  } else {
+    open(path, opening);
+  }
 }
 
 store_core::~store_core() {
@@ -74,7 +62,8 @@ void store_core::raise_unusable() const {
     raise(errc::forked, "{}: used in a forked child of the process that opened it; open it again in the child",
           pool_->file().path().native());
   }
-  pool_->persist().raise_poisoned();
+  if (pool_->persist().poisoned()) pool_->persist().raise_poisoned();
+  raise(errc::closed, "{}: the process that shared the store has closed it", pool_->file().path().native());
 }
 
 void store_core::raise_read_only() const {
@@ -125,7 +114,7 @@ std::optional<version> store_core::remove(std::string_view key) {
 /// Fills a new entry when the index asks for it; takes it back unless it is kept.
 class store_core::entry_filler final : public index::entry_maker {
  public:
-  entry_filler(writer& w, const histories& past, const new_entry& what, bool stores_never_wait)
+  entry_filler(const writer& w, const histories& past, const new_entry& what, bool stores_never_wait)
       : writer_(w), past_(past), what_(what), stores_never_wait_(stores_never_wait) {}
   ~entry_filler() {
     // another thread was faster, or the index had no memory: no one has seen the entry
@@ -159,7 +148,7 @@ class store_core::entry_filler final : public index::entry_maker {
   [[nodiscard]] bool keep_if(link entry) noexcept { return kept_ = made_ != null_link && made_ == entry; }
 
  private:
-  writer& writer_;
+  const writer& writer_;
   const histories& past_;
   const new_entry& what_;
   bool stores_never_wait_;
@@ -169,7 +158,7 @@ class store_core::entry_filler final : public index::entry_maker {
   bool flushed_ = false;
 };
 
-store_core::entered store_core::enter(writer& w, const new_entry& what) const {
+store_core::entered store_core::enter(const writer& w, const new_entry& what) const {
   entry_filler filler(w, *histories_, what, stores_never_wait_);
   const link entry = index_->insert(what.key, filler);
   if (!filler.keep_if(entry)) return {entry, std::nullopt};
@@ -177,7 +166,7 @@ store_core::entered store_core::enter(writer& w, const new_entry& what) const {
   return {entry, fresh_record{entry, what.layout, filler.flushed()}};
 }
 
-version store_core::finish(writer& w, const fresh_record& fresh) {
+version store_core::finish(const writer& w, const fresh_record& fresh) {
   if ((fresh.layout.flags & format::flag_large_value) != 0) checked_->mark(fresh.at);
   const version v = histories_->stamp_of(fresh.at);
   const record r = histories_->at(fresh.at);
@@ -247,7 +236,8 @@ std::vector<std::string_view> store_core::keys(const key_bounds& bounds) const {
 
 statistics store_core::stats() const {
   check_usable();
-  record_totals totals = recovered_;
+  check_first();
+  record_totals totals = shared_->recovered;
   std::uint64_t free_in_segments = 0;
   {
     const writer_set::gate stopped(*writers_);

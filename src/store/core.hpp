@@ -30,6 +30,7 @@
 #include "pool/pool.hpp"
 #include "store/checked_values.hpp"
 #include "store/salvage.hpp"
+#include "store/shared_state.hpp"
 #include "store/tags.hpp"
 #include "store/writer.hpp"
 
@@ -116,18 +117,28 @@ class store_core {
   [[nodiscard]] const histories& past() const noexcept { return *histories_; }
   [[nodiscard]] index::ordered_index& index() const noexcept { return *index_; }
   [[nodiscard]] const version_clock& clock() const noexcept { return *clock_; }
-  [[nodiscard]] const tag_index& tags() const noexcept { return tags_; }
+  [[nodiscard]] const tag_index& tags() const {
+    check_first();
+    return tags_;
+  }
   [[nodiscard]] pool& the_pool() const noexcept { return *pool_; }
   [[nodiscard]] bool read_only() const noexcept { return !pool_->shared(); }
+  /// For what is left to the process that opened the store first.
+  void check_first() const {
+    if (attached_) [[unlikely]]
+      raise_attached();
+  }
   [[nodiscard]] statistics stats() const;
   [[nodiscard]] bool accepts_damage() const noexcept { return accepts_damage_; }
   /// Damage that was accepted at opening.
   [[nodiscard]] const std::vector<finding>& findings() const noexcept { return findings_; }
   [[nodiscard]] verify_report verify(const progress_function& on_progress) const;
   /// errc::forked after a fork (the child shares the file's lock and would write beside its parent), errc::poisoned
-  /// after a failed sync.
+  /// after a failed sync, errc::closed if the process that shared the store has closed it.
   void check_usable() const {
-    if (fork_generation_ != fork_generation() || pool_->persist().poisoned()) [[unlikely]]
+    // relaxed: flags that no data goes with
+    if (fork_generation_ != fork_generation() || pool_->persist().poisoned() ||
+        shared_->is.load(std::memory_order_relaxed) == shared_state::phase::closed) [[unlikely]]
       raise_unusable();
   }
 
@@ -137,6 +148,13 @@ class store_core {
       raise_read_only();
     check_usable();
   }
+  // sharing.cpp
+  void open(const std::filesystem::path& path, const options& opening);
+  void attach(const std::filesystem::path& path, const options& opening);
+  void assemble(std::shared_ptr<index::arena> memory, const options& opening);
+  void share(const options& opening);
+  [[noreturn]] void raise_attached() const;
+
   [[noreturn]] void raise_unusable() const;
   [[noreturn]] void raise_read_only() const;
   [[noreturn]] void raise_not_closed(version v) const;
@@ -164,8 +182,8 @@ class store_core {
   };
   class entry_filler;
   /// The key's entry: the one there is, or `what`, published in the index.
-  [[nodiscard]] entered enter(writer& w, const new_entry& what) const;
-  version finish(writer& w, const fresh_record& fresh);
+  [[nodiscard]] entered enter(const writer& w, const new_entry& what) const;
+  version finish(const writer& w, const fresh_record& fresh);
 
   // batch.cpp
   struct batch_run;
@@ -174,7 +192,7 @@ class store_core {
   // tag.cpp
   version tag_quickly(const tag_options& label, std::int64_t time_ns);
   version tag_durably(const tag_options* label, std::int64_t time_ns);
-  version close_with_record(writer& w, const tag_options* label, std::int64_t time_ns);
+  version close_with_record(const writer& w, const tag_options* label, std::int64_t time_ns);
   /// Whether no write has completed in the open version `open`.
   [[nodiscard]] bool untouched(version open) const noexcept;
   /// Syncs all data, then writes the root that certifies it (S3).
@@ -184,13 +202,12 @@ class store_core {
   std::unique_ptr<version_clock> clock_;
   std::unique_ptr<histories> histories_;
   std::unique_ptr<entry_keys> keys_;
-  std::unique_ptr<index::ordered_index> index_;
+  std::unique_ptr<index::ordered_index> index_;  // owns the arena
+  shared_state* shared_ = nullptr;               // in the index's arena
   std::unique_ptr<writer_set> writers_;
   std::unique_ptr<checked_values> checked_;
   tag_index tags_;
-  record_totals recovered_;       // what was there at opening
-  version newest_recovered_ = 0;  // the newest version that had a record at opening
-  std::mutex tag_mutex_;          // one tag with a record or with a sync at a time
+  std::mutex tag_mutex_;  // one tag with a record or with a sync at a time
   std::uint64_t fork_generation_;
   double recovery_seconds_ = 0;
   bool recovered_from_crash_ = false;
@@ -198,7 +215,9 @@ class store_core {
   std::unique_ptr<std::byte[]> stand_ins_;  // for what is lost: histories link into them
   bool accepts_damage_ = false;
   bool is_closed_ = false;
-  bool stores_never_wait_ = false;  // for the kernel to write a page back: so on memory and persistent memory
+  bool attached_ = false;            // another process has opened the store, and shares it
+  std::filesystem::path shared_as_;  // if this one shares it
+  bool stores_never_wait_ = false;   // for the kernel to write a page back: so on memory and persistent memory
 
   friend class recovery;
 };

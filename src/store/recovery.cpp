@@ -146,8 +146,8 @@ void recovery::take_over(const survey& found) {
   for (const auto& hole : found.holes()) {
     if (hole.end() <= found.used_end()) core_.pool_->add_free(hole.offset, hole.size);
   }
-  core_.recovered_ = found.totals();
-  core_.newest_recovered_ = found.newest();
+  core_.shared_->recovered = found.totals();
+  core_.shared_->newest_recovered = found.newest();
   core_.recovered_from_crash_ = found.crashed();
   // relaxed: nobody else is there yet
   core_.pool_->live().clock.store(clock_after(found), std::memory_order_relaxed);

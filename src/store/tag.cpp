@@ -7,6 +7,8 @@
 //   3. the data is synced: everything stored before, records <= v above all;
 //   4. the root with the certificate is written and synced.
 // A crash before 4 goes back to the durable point before; records beyond it are dropped by recovery.
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -31,6 +33,7 @@ bool has_record(const tag_options& label) noexcept {
 version store_core::tag(const tag_options& label) {
   if (!has_record(label)) return tag();
   check_writable();
+  check_first();
   if (label.name.size() > key_size_max || label.note.size() > key_size_max) {
     raise(errc::invalid_argument, "a tag's name of {} and note of {} bytes: each has at most {}", label.name.size(),
           label.note.size(), key_size_max);
@@ -62,7 +65,7 @@ version store_core::tag_quickly(const tag_options& label, std::int64_t time_ns) 
   return v;
 }
 
-version store_core::close_with_record(writer& w, const tag_options* label, std::int64_t time_ns) {
+version store_core::close_with_record(const writer& w, const tag_options* label, std::int64_t time_ns) {
   if (label == nullptr) return clock_->tick();
   const auto layout = record_layout::of_tag(label->name.size(), label->note.size());
   const link at = w.allocate(layout);  // the last thing that may fail: the version is not closed yet
@@ -81,9 +84,10 @@ version store_core::close_with_record(writer& w, const tag_options* label, std::
 }
 
 version store_core::tag_durably(const tag_options* label, std::int64_t time_ns) {
+  check_first();
   const std::scoped_lock one_at_a_time(tag_mutex_);
   version v = 0;
-  record_totals certified = recovered_;
+  record_totals certified = shared_->recovered;
   {
     const writer_set::gate stopped(*writers_);
     const writer_lease w(*writers_, /*through_gate=*/true);
@@ -105,7 +109,7 @@ void store_core::certify(version durable_version, const record_totals& totals) {
 }
 
 bool store_core::untouched(version open) const noexcept {
-  return newest_recovered_ < open && writers_->none_since(open);
+  return shared_->newest_recovered < open && writers_->none_since(open);
 }
 
 version store_core::close_version() {
@@ -119,13 +123,14 @@ version store_core::close_version() {
 
 void store_core::sync() {
   check_writable();
+  check_first();
   if (pool_->durability().mode == durability::operation) {
     pool_->persist().sync();  // every returned write is durable already; this is for the device's own queue
     return;
   }
   const std::scoped_lock one_at_a_time(tag_mutex_);
   version v = 0;
-  record_totals certified = recovered_;
+  record_totals certified = shared_->recovered;
   {
     const writer_set::gate stopped(*writers_);
     const version open = clock_->now();
@@ -141,10 +146,13 @@ void store_core::sync() {
 void store_core::close() {
   if (is_closed_) return;
   is_closed_ = true;
-  if (read_only() || fork_generation_ != fork_generation()) return;
+  if (attached_ || read_only() || fork_generation_ != fork_generation()) return;
+  if (!shared_as_.empty()) ::unlink(shared_as_.c_str());
   if (pool_->persist().poisoned()) pool_->persist().raise_poisoned();
   const writer_set::gate stopped(*writers_);
-  record_totals totals = recovered_;
+  // relaxed: a writer sees it at the latest when the gate opens
+  shared_->is.store(shared_state::phase::closed, std::memory_order_relaxed);
+  record_totals totals = shared_->recovered;
   totals.add(writers_->totals());
   const version open = clock_->now();
   certify(open, totals);

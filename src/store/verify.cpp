@@ -42,6 +42,7 @@ void check_keys(const detail::survey& found, const address_space& space, verify_
 
 verify_report detail::store_core::verify(const progress_function& on_progress) const {
   check_usable();
+  check_first();
   if (accepts_damage_) return verify_file(pool_->file().path(), on_progress);  // the mapping is mended, the file not
   std::vector<partial_segments::place> filled;
   {

@@ -19,43 +19,24 @@ void record_totals::add(const record_totals& other) noexcept {
   record_bytes += other.record_bytes;
 }
 
-void partial_segments::put(const place& rest) {
-  if (rest.in.size == 0) return;
-  const std::scoped_lock lock(mutex_);
-  if (rest.room() < room_min) {
-    full_.push_back(rest);
-  } else {
-    by_room_.emplace(rest.room(), rest);
+void writer::change_segment(std::uint64_t bytes) const {
+  if (const auto rest = partials_->exchange(slot_->place, bytes)) {
+    slot_->place = *rest;
+    return;
   }
+  const segment fresh = pool_->allocate(bytes);
+  partials_->put(slot_->place);  // without memory for that the fresh one stays empty until the store is opened again
+  slot_->place = {fresh, fresh.first_record()};
 }
 
-std::optional<partial_segments::place> partial_segments::take(std::uint64_t bytes) {
-  const std::scoped_lock lock(mutex_);
-  const auto found = by_room_.lower_bound(bytes);
-  if (found == by_room_.end()) return std::nullopt;
-  const place p = found->second;
-  by_room_.erase(found);
-  return p;
+void writer::reserve(std::uint64_t bytes) const {
+  if (slot_->place.position + bytes > slot_->place.in.end()) change_segment(bytes);
 }
 
-void writer::change_segment(std::uint64_t bytes) {
-  auto rest = partials_->take(bytes);
-  if (!rest) {
-    const segment fresh = pool_->allocate(bytes);
-    rest = partial_segments::place{fresh, fresh.first_record()};
-  }
-  partials_->put(place_);
-  place_ = *rest;
-}
-
-void writer::reserve(std::uint64_t bytes) {
-  if (place_.position + bytes > place_.in.end()) change_segment(bytes);
-}
-
-void writer::rewind(link last, const record_layout& layout) noexcept {
+void writer::rewind(link last, const record_layout& layout) const noexcept {
   std::byte* at = pool_->at(link_offset(last));
   std::memset(at, 0, layout.size());
-  place_.position = position_before_;
+  slot_->place.position = slot_->position_before;
   if (pool_->durability().mode != durability::operation) return;
   pool_->persist().flush(at, layout.size());
   try {
@@ -64,43 +45,61 @@ void writer::rewind(link last, const record_layout& layout) noexcept {
   }
 }
 
-writer_set::writer_set(pool& from) : writers_(std::make_unique<writer[]>(writers_max)) {
-  for (unsigned i = 0; i < writers_max; ++i) {
-    writers_[i].pool_ = &from;
-    writers_[i].partials_ = &partials_;
-  }
+writer_set::writer_set(pool& from, index::arena& memory, state& shared)
+    : pool_(&from),
+      shared_(&shared),
+      partials_(memory, shared.partials),
+      memory_(&memory),
+      process_(shared.processes.fetch_add(1, std::memory_order_relaxed)) {  // relaxed: a number of its own is all
+  constexpr unsigned apart = 16;                                            // threads that most processes have at most
+  first_ = process_ * apart % writers_max;
+  memory_->hold(process_);
 }
 
 record_totals writer_set::totals() const noexcept {
   record_totals sum;
-  for (unsigned i = 0; i < writers_max; ++i) sum.add(writers_[i].totals_);
+  for (const writer_slot& slot : shared_->slots) sum.add(slot.totals);
   return sum;
 }
 
 bool writer_set::none_since(version open) const noexcept {
-  for (unsigned i = 0; i < writers_max; ++i) {
+  for (const writer_slot& slot : shared_->slots) {
     // acquire, and in this order: whoever knows of a write has seen what came after its writer was leased. So the
     // sequence is odd here, or so new that the write's count() is seen, too
-    if ((writers_[i].sequence_.load(std::memory_order_acquire) & 1) != 0) return false;
-    if (writers_[i].last_version_.load(std::memory_order_acquire) >= open) return false;
+    if ((slot.sequence.load(std::memory_order_acquire) & 1) != 0) return false;
+    if (slot.last_version.load(std::memory_order_acquire) >= open) return false;
   }
   return true;
 }
 
-writer_set::gate::gate(writer_set& set) : set_(&set), only_one_(set.gate_mutex_) {
+writer_set::gate::gate(writer_set& set) : set_(&set), only_one_(set.shared_->gate) {
   // seq_cst against the exchange in writer_lease: either the writer sees the gate closed or we see it at work
-  set.gate_closed_.store(true, std::memory_order_seq_cst);
-  for (unsigned i = 0; i < writers_max; ++i) {
-    backoff wait;
-    const std::uint64_t seen = set.writers_[i].sequence_.load(std::memory_order_seq_cst);
-    if ((seen & 1) == 0) continue;
-    while (set.writers_[i].sequence_.load(std::memory_order_acquire) == seen) wait.pause();
+  set.shared_->gate_closed.store(true, std::memory_order_seq_cst);
+  try {
+    for (const writer_slot& slot : set.shared_->slots) wait_for(slot);
+  } catch (...) {
+    set.shared_->gate_closed.store(false, std::memory_order_release);
+    throw;
+  }
+}
+
+void writer_set::gate::wait_for(const writer_slot& slot) {
+  constexpr unsigned rounds_between_looks = 4096;
+  const std::uint64_t seen = slot.sequence.load(std::memory_order_seq_cst);
+  if ((seen & 1) == 0) return;
+  backoff wait;
+  for (unsigned rounds = 1; slot.sequence.load(std::memory_order_acquire) == seen; ++rounds) {
+    wait.pause();
+    if (rounds % rounds_between_looks != 0) continue;
+    if (set_->memory_->is_held(slot.process.load(std::memory_order_relaxed))) continue;
+    set_->pool_->persist().poison("another process that shared it was killed amid a write");
+    set_->pool_->persist().raise_poisoned();
   }
 }
 
 writer_set::gate::~gate() {
   // release: what was done under the gate is seen by whoever finds it open
-  set_->gate_closed_.store(false, std::memory_order_release);
+  set_->shared_->gate_closed.store(false, std::memory_order_release);
 }
 
 void writer_lease::lease_any(writer_set& set, unsigned own, bool through_gate) noexcept {
@@ -108,7 +107,8 @@ void writer_lease::lease_any(writer_set& set, unsigned own, bool through_gate) n
   for (;;) {
     for (unsigned i = 0; i < writer_set::writers_max; ++i) {
       if (try_lease(set, (own + i) % writer_set::writers_max, through_gate)) return;
-      if (!through_gate && set.gate_closed_.load(std::memory_order_relaxed)) break;  // relaxed: a hint to wait
+      // relaxed: a hint to wait
+      if (!through_gate && set.shared_->gate_closed.load(std::memory_order_relaxed)) break;
     }
     wait.pause();
   }

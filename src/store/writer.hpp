@@ -6,6 +6,8 @@
 //   ... fill, link, stamp ...
 //   w->count(...);                                    // then the lease ends
 //
+// Writers lie in the store's arena, for all processes that share it.
+//
 // Threads: a writer belongs to the thread that leased it. Leasing is one uncontended atomic exchange on a cache line
 //   that the thread had last time; only above `writers_max` threads at once does one wait.
 // Invariants:
@@ -15,18 +17,18 @@
 //   W3. While the gate is closed no operation runs and none begins; all counters are then exact.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <vector>
 
+#include "base/process_lock.hpp"
 #include "base/threads.hpp"
 #include "history/record.hpp"
 #include "icecore/options.hpp"
+#include "index/arena.hpp"
 #include "pool/pool.hpp"
+#include "store/partial_segments.hpp"
 
 namespace icecore {
 
@@ -61,82 +63,60 @@ struct record_totals {
   }
 };
 
-/// All segments that no writer is filling now; those with room left can be taken, best fit first.
-class partial_segments {
- public:
-  struct place {
-    segment in;
-    std::uint64_t position = 0;  ///< the first free byte
-    [[nodiscard]] std::uint64_t room() const noexcept { return in.end() - position; }
-  };
-
-  /// Lays a segment aside; one with little room left is never taken again.
-  void put(const place& rest);
-  /// The segment with the smallest room of at least `bytes`; empty if there is none.
-  [[nodiscard]] std::optional<place> take(std::uint64_t bytes);
-
-  template <typename Visit>
-  void for_each(Visit visit) const {
-    const std::scoped_lock lock(mutex_);
-    for (const auto& [room, p] : by_room_) visit(p);
-    for (const auto& p : full_) visit(p);
-  }
-
- private:
-  static constexpr std::uint64_t room_min = 128;
-
-  mutable std::mutex mutex_;
-  std::multimap<std::uint64_t, place> by_room_;
-  std::vector<place> full_;
+/// What there is of a writer: the same for all processes that share the store.
+struct alignas(128) writer_slot {
+  std::atomic<std::uint64_t> sequence{0};
+  /// The newest version this writer has written in; read by others.
+  std::atomic<version> last_version{0};
+  partial_segments::place place{};
+  std::uint64_t position_before = 0;  // of the last allocation, for rewind
+  record_totals totals;
+  std::atomic<unsigned> process{0};  // that leased it last
 };
 
-class alignas(128) writer {
+/// A leased writer.
+class writer {
  public:
   /// Zeroed memory for a record, at the place its layout wants. errc::no_space leaves everything as it was.
-  [[nodiscard]] link allocate(const record_layout& layout) {
-    std::uint64_t start = layout.place(place_.position);
-    if (start + layout.size() > place_.in.end()) [[unlikely]] {
+  [[nodiscard]] link allocate(const record_layout& layout) const {
+    partial_segments::place& place = slot_->place;
+    std::uint64_t start = layout.place(place.position);
+    if (start + layout.size() > place.in.end()) [[unlikely]] {
       change_segment(layout.size() + format::record_padding_max);
-      start = layout.place(place_.position);
+      start = layout.place(place.position);
     }
-    position_before_ = place_.position;
-    place_.position = start + layout.size();
+    slot_->position_before = place.position;
+    place.position = start + layout.size();
     // The records to come: asked for now, their lines are here when they are filled. A prefetch never faults.
-    __builtin_prefetch(pool_->at(place_.position) + 4 * format::cache_line_size, 1);
+    __builtin_prefetch(pool_->at(place.position) + 4 * format::cache_line_size, 1);
     return make_link(0, start);
   }
   /// Gives the last allocation back: zeroes it. Under operation durability the zeros are durable when it returns: the
   /// next record may lie behind some of them and reach the medium before they do, and what then lay before it would be
   /// damage. In the other modes nothing counts that was not synced, and these bytes with it.
-  void rewind(link last, const record_layout& layout) noexcept;
+  void rewind(link last, const record_layout& layout) const noexcept;
   /// Sees to it that records of `bytes` in all can be allocated without failing.
-  void reserve(std::uint64_t bytes);
+  void reserve(std::uint64_t bytes) const;
 
   /// The checksum seed of a record in this writer's segment.
   [[nodiscard]] std::uint32_t seed_of(link fresh) const noexcept {
-    return pool_->codec().record_seed(place_.in.generation, link_offset(fresh));
+    return pool_->codec().record_seed(slot_->place.in.generation, link_offset(fresh));
   }
   /// Counts a record that is linked, stamped and sealed.
-  void count(const record_layout& layout, bool removal, link at, std::uint32_t crc, version stamped) noexcept {
-    totals_.add(layout, removal, record_digest(link_offset(at), crc, stamped));
+  void count(const record_layout& layout, bool removal, link at, std::uint32_t crc, version stamped) const noexcept {
+    slot_->totals.add(layout, removal, record_digest(link_offset(at), crc, stamped));
     // release: pairs with none_since(), whose caller must find this write in the version it then reads
-    last_version_.store(stamped, std::memory_order_release);
+    slot_->last_version.store(stamped, std::memory_order_release);
   }
 
  private:
-  friend class writer_set;
   friend class writer_lease;
 
-  void change_segment(std::uint64_t bytes);
+  void change_segment(std::uint64_t bytes) const;
 
-  std::atomic<std::uint64_t> sequence_{0};
-  /// The newest version this writer has written in; read by others.
-  std::atomic<version> last_version_{0};
+  writer_slot* slot_ = nullptr;
   pool* pool_ = nullptr;
   partial_segments* partials_ = nullptr;
-  partial_segments::place place_{};
-  std::uint64_t position_before_ = 0;  // of the last allocation, for rewind
-  record_totals totals_;
 };
 
 /// All writers of a store, and the gate that stops them for a moment.
@@ -144,7 +124,17 @@ class writer_set {
  public:
   static constexpr unsigned writers_max = 128;
 
-  explicit writer_set(pool& from);
+  /// What is in the arena.
+  struct state {
+    std::array<writer_slot, writers_max> slots;
+    alignas(64) std::atomic<bool> gate_closed{false};
+    process_lock gate;
+    partial_segments::state partials;
+    std::atomic<unsigned> processes{0};  ///< that ever shared the store
+  };
+
+  /// `shared` lies in `memory`.
+  writer_set(pool& from, index::arena& memory, state& shared);
 
   [[nodiscard]] partial_segments& partials() noexcept { return partials_; }
 
@@ -155,6 +145,7 @@ class writer_set {
   [[nodiscard]] bool none_since(version open) const noexcept;
 
   /// Stops all writers between two operations, for as long as it lives (W3).
+  /// errc::poisoned if another process was killed amid a write.
   class gate {
    public:
     explicit gate(writer_set& set);
@@ -163,26 +154,30 @@ class writer_set {
     gate& operator=(const gate&) = delete;
 
    private:
+    void wait_for(const writer_slot& slot);
+
     writer_set* set_;
-    std::unique_lock<std::mutex> only_one_;
+    std::unique_lock<process_lock> only_one_;
   };
 
   /// Visits every segment of the store with the place that is filled so far. Call under the gate (W3).
   template <typename Visit>
   void for_each_place(Visit visit) const {
     partials_.for_each(visit);
-    for (unsigned i = 0; i < writers_max; ++i) {
-      if (writers_[i].place_.in.size != 0) visit(writers_[i].place_);
+    for (const writer_slot& slot : shared_->slots) {
+      if (slot.place.in.size != 0) visit(slot.place);
     }
   }
 
  private:
   friend class writer_lease;
 
-  std::unique_ptr<writer[]> writers_;
+  pool* pool_;
+  state* shared_;
   partial_segments partials_;
-  alignas(64) std::atomic<bool> gate_closed_{false};
-  std::mutex gate_mutex_;
+  index::arena* memory_;
+  unsigned process_;  ///< the number of this process among those that ever shared the store
+  unsigned first_;    ///< the slot of this process's first thread: two processes rarely want the same
 };
 
 /// A borrowed writer.
@@ -191,41 +186,45 @@ class writer_lease {
   /// `through_gate`: the caller itself holds the gate.
   explicit writer_lease(writer_set& set, bool through_gate = false) {
     // a thread's own writer first: its line is in this core's cache and no one else wants it
-    const unsigned own = thread_number() % writer_set::writers_max;
+    const unsigned own = (set.first_ + thread_number()) % writer_set::writers_max;
     if (!try_lease(set, own, through_gate)) [[unlikely]]
       lease_any(set, own, through_gate);
   }
   ~writer_lease() {
     // release: the next holder, and the gate, see all this operation did (W1)
-    writer_->sequence_.store(writer_->sequence_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    auto& sequence = writer_.slot_->sequence;
+    sequence.store(sequence.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
   writer_lease(const writer_lease&) = delete;
   writer_lease& operator=(const writer_lease&) = delete;
 
-  [[nodiscard]] writer* operator->() const noexcept { return writer_; }
-  [[nodiscard]] writer& operator*() const noexcept { return *writer_; }
+  [[nodiscard]] const writer* operator->() const noexcept { return &writer_; }
+  [[nodiscard]] const writer& operator*() const noexcept { return writer_; }
 
  private:
   /// False if the writer is leased already, or the gate is closed.
   [[nodiscard]] bool try_lease(writer_set& set, unsigned number, bool through_gate) noexcept {
-    writer& w = set.writers_[number];
-    std::uint64_t sequence = w.sequence_.load(std::memory_order_relaxed);  // relaxed: the exchange decides
+    writer_slot& slot = set.shared_->slots[number];
+    std::uint64_t sequence = slot.sequence.load(std::memory_order_relaxed);  // relaxed: the exchange decides
     if ((sequence & 1) != 0) return false;
     // seq_cst against the gate's store: either it sees this writer at work or we see it closed
-    if (!w.sequence_.compare_exchange_strong(sequence, sequence + 1, std::memory_order_seq_cst,
-                                             std::memory_order_relaxed)) {
+    if (!slot.sequence.compare_exchange_strong(sequence, sequence + 1, std::memory_order_seq_cst,
+                                               std::memory_order_relaxed)) {
       return false;
     }
-    if (through_gate || !set.gate_closed_.load(std::memory_order_seq_cst)) {
-      writer_ = &w;
+    if (through_gate || !set.shared_->gate_closed.load(std::memory_order_seq_cst)) {
+      slot.process.store(set.process_, std::memory_order_relaxed);  // relaxed: for whoever waits, long after
+      writer_.slot_ = &slot;
+      writer_.pool_ = set.pool_;
+      writer_.partials_ = &set.partials_;
       return true;
     }
-    w.sequence_.store(sequence + 2, std::memory_order_release);  // nothing was done
+    slot.sequence.store(sequence + 2, std::memory_order_release);  // nothing was done
     return false;
   }
   void lease_any(writer_set& set, unsigned own, bool through_gate) noexcept;
 
-  writer* writer_ = nullptr;
+  writer writer_;
 };
 
 }  // namespace icecore

@@ -1,11 +1,17 @@
 #include "index/arena.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -74,6 +80,68 @@ TEST(arena, threads_get_memory_of_their_own) {
   }
   std::sort(all.begin(), all.end());
   for (std::size_t i = 1; i < all.size(); ++i) ASSERT_GE(all[i] - all[i - 1], 1088U / arena::unit_bytes);
+}
+
+class shared_arena : public ::testing::Test {
+ protected:
+  shared_arena() : file_(memfd_create("arena", MFD_CLOEXEC)) {}
+  ~shared_arena() override { close(file_); }
+  int file_;
+};
+
+TEST_F(shared_arena, is_the_same_wherever_it_is_mapped) {
+  arena one({.size_max_bytes = 10'000'000, .file = file_});
+  const arena_ref first = one.allocate(100);
+  std::memset(one.at(first), 1, 100);
+  one.set_root(1, first);
+  arena two({.file = file_, .attach = true});
+  ASSERT_NE(one.at(first), two.at(first));
+  ASSERT_EQ(two.root(1), first);
+  EXPECT_EQ(two.root(0), 0U);
+  EXPECT_EQ(std::memcmp(two.at(first), one.at(first), 100), 0);
+  // both hand out, each what the other has not
+  std::vector<arena_ref> taken;
+  for (int i = 0; i < 100; ++i) {
+    taken.push_back((i % 2 == 0 ? one : two).allocate(50'000));
+    std::memset((i % 2 == 0 ? one : two).at(taken.back()), i, 50'000);
+  }
+  for (int i = 0; i < 100; ++i) {
+    const std::byte* p = (i % 2 == 0 ? two : one).at(taken[static_cast<std::size_t>(i)]);
+    ASSERT_TRUE(std::all_of(p, p + 50'000, [i](std::byte b) { return b == static_cast<std::byte>(i); }));
+  }
+  EXPECT_EQ(one.used_bytes(), two.used_bytes());
+  EXPECT_THROW((void)two.allocate(9'000'000), std::bad_alloc);
+  EXPECT_THROW((void)one.allocate(9'000'000), std::bad_alloc);
+}
+
+TEST_F(shared_arena, cannot_be_attached_to_before_it_is_there) {
+  EXPECT_THROW(arena({.file = file_, .attach = true}), std::bad_alloc);
+  EXPECT_THROW(arena({.file = -1, .attach = true}), std::bad_alloc);
+}
+
+TEST_F(shared_arena, tells_which_process_has_ended) {
+  arena one({.file = file_});
+  one.hold(0);
+  EXPECT_FALSE(one.is_held(7));
+  int told[2];
+  ASSERT_EQ(pipe(told), 0);
+  const pid_t other = fork();
+  if (other == 0) {
+    const std::string path = "/proc/self/fd/" + std::to_string(file_);
+    const arena mine({.file = open(path.c_str(), O_RDWR), .attach = true});
+    mine.hold(7);
+    const char done = 1;
+    (void)!write(told[1], &done, 1);
+    for (;;) pause();
+  }
+  char done = 0;
+  ASSERT_EQ(read(told[0], &done, 1), 1);
+  EXPECT_TRUE(one.is_held(7));
+  kill(other, SIGKILL);
+  waitpid(other, nullptr, 0);
+  EXPECT_FALSE(one.is_held(7));
+  close(told[0]);
+  close(told[1]);
 }
 
 // The shadow memory of a sanitizer needs the address space.

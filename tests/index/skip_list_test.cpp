@@ -34,7 +34,7 @@ TEST(skip_list, is_built_right_where_towers_take_more_than_a_cache_line) {
   const number_keys source(count);
   std::vector<link> sorted(count);
   for (std::uint64_t i = 0; i < count; ++i) sorted[i] = (i + 1) * 8;
-  skip_list list(source, {});
+  skip_list list(source, std::make_shared<arena>(arena_options{}));
   list.build(sorted, 3);
   EXPECT_THAT(list.check(), testing::IsEmpty());
   EXPECT_EQ(list.size(), count);

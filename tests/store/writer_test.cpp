@@ -9,6 +9,7 @@
 
 #include "base/bytes.hpp"
 #include "pool/pool.hpp"
+#include "store/shared_state.hpp"
 #include "support/scratch.hpp"
 
 namespace icecore::testing {
@@ -36,7 +37,8 @@ class rewound_bytes : public ::testing::TestWithParam<durability> {};
 TEST_P(rewound_bytes, are_zero_and_durably_so_where_others_may_count_behind_them) {
   const scratch folder;
   pool p(folder / "rewound.ice", setting{.where = place::tmpfs, .durability = GetParam()}.options());
-  writer_set writers(p);
+  index::arena memory({});
+  writer_set writers(p, memory, detail::shared_state::make_in(memory).writers);
   const record_layout layout = record_layout::of_insert(500, false);
   const writer_lease w(writers);
   const link before = w->allocate(layout);

@@ -2,17 +2,27 @@
 
 #include <cassert>
 #include <new>
+#include <utility>
 
 #include "base/fence.hpp"
 #include "index/btree/descent.hpp"
 
 namespace icecore::index {
 
-btree::btree(const key_source& source, const arena_options& options) : source_(source), arena_(options) {
-  first_leaf_ = arena_.allocate(sizeof(node));
-  new (arena_.at(first_leaf_)) node(0, null_link, null_link);
+btree::btree(const key_source& source, std::shared_ptr<arena> memory)
+    : source_(source), memory_(std::move(memory)), arena_(*memory_) {
+  arena_ref place = arena_.root(index_root);
+  if (place != 0) {
+    shared_ = reinterpret_cast<state*>(arena_.at(place));
+    return;
+  }
+  place = arena_.allocate(sizeof(state));
+  shared_ = new (arena_.at(place)) state;
+  shared_->first_leaf = arena_.allocate(sizeof(node));
+  new (arena_.at(shared_->first_leaf)) node(0, null_link, null_link);
   // Release: as every publication of a node, so that whoever follows the reference sees the node whole.
-  root_.store(first_leaf_, std::memory_order_release);
+  shared_->root.store(shared_->first_leaf, std::memory_order_release);
+  arena_.set_root(index_root, place);
 }
 
 link btree::find(std::string_view key) const noexcept {
@@ -58,7 +68,7 @@ link btree::try_insert(std::string_view key, entry_maker& maker, link& made) {
     maker.publishing();
     insert_in_leaf(n, found.slot, key, made);
   }
-  size_.add(1);
+  shared_->size.add(1);
   return made;
 }
 
@@ -74,8 +84,12 @@ void btree::insert_in_leaf(node& leaf, unsigned slot, std::string_view key, link
   leaf.form.store(form);
 }
 
+std::unique_ptr<ordered_index> make_btree(const key_source& source, std::shared_ptr<arena> memory) {
+  return std::make_unique<btree>(source, std::move(memory));
+}
+
 std::unique_ptr<ordered_index> make_btree(const key_source& source, arena_options options) {
-  return std::make_unique<btree>(source, options);
+  return make_btree(source, std::make_shared<arena>(options));
 }
 
 }  // namespace icecore::index

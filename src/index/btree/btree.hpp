@@ -16,7 +16,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,13 +25,14 @@
 #include "index/btree/node.hpp"
 #include "index/counter.hpp"
 #include "index/index.hpp"
+#include "index/spare_list.hpp"
 
 namespace icecore::index {
 
 class btree final : public ordered_index {
  public:
-  /// `source` must outlive the tree. Throws std::bad_alloc.
-  btree(const key_source& source, const arena_options& options);
+  /// The tree that the arena holds, or a new one if it holds none. `source` must outlive it. Throws std::bad_alloc.
+  btree(const key_source& source, std::shared_ptr<arena> memory);
 
   [[nodiscard]] link find(std::string_view key) const noexcept override;
   void find_many(std::span<const std::string_view> keys, std::span<link> out) const noexcept override;
@@ -49,7 +49,7 @@ class btree final : public ordered_index {
   [[nodiscard]] std::vector<link> split_points(std::size_t count) const override;
 
   void build(std::span<const link> sorted, unsigned threads) override;
-  [[nodiscard]] std::uint64_t size() const noexcept override { return size_.sum(); }
+  [[nodiscard]] std::uint64_t size() const noexcept override { return shared_->size.sum(); }
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept override { return arena_.used_bytes(); }
   [[nodiscard]] std::vector<std::string> check() const override;
 
@@ -119,17 +119,24 @@ class btree final : public ordered_index {
   void check_links(const node& n, audit& a) const;
   void check_node(const node& n, audit& a) const;
 
+  /// What a tree is besides its nodes, in the arena: the same for all processes.
+  struct state {
+    std::atomic<arena_ref> root{0};
+    arena_ref first_leaf = 0;  ///< splits add to the right only, so the leftmost leaf stays; build() may replace it
+    /// Nodes taken for a split that another writer was faster with: [0] inner nodes, [1] leaves.
+    std::array<spare_list, 2> spares;
+    spread_counter size;
+  };
+
   const key_source& source_;
-  arena arena_;
-  std::atomic<arena_ref> root_{0};
-  arena_ref first_leaf_ = 0;  ///< splits add to the right only, so the leftmost leaf stays; build() may replace it
-  std::mutex spares_lock_;    ///< held to take from or give to spares_
-  /// Nodes taken for a split that another writer was faster with, chained by `next`: [0] inner nodes, [1] leaves.
-  std::array<std::atomic<arena_ref>, 2> spares_{};
-  spread_counter size_;
+  std::shared_ptr<arena> memory_;
+  arena& arena_;
+  state* shared_;
 };
 
-/// An empty B+-tree. `source` must outlive it.
+/// As the constructor.
+[[nodiscard]] std::unique_ptr<ordered_index> make_btree(const key_source& source, std::shared_ptr<arena> memory);
+/// An empty B+-tree with an arena of its own.
 [[nodiscard]] std::unique_ptr<ordered_index> make_btree(const key_source& source, arena_options options = {});
 
 }  // namespace icecore::index

@@ -82,11 +82,11 @@ void btree::build(std::span<const link> sorted, unsigned threads) {
     plan.nodes = (lows.size() + children_of_inner - 1) / children_of_inner;
     ++plan.level;
   }
-  give_back(first_leaf_, true);
-  first_leaf_ = first_leaf;
+  give_back(shared_->first_leaf, true);
+  shared_->first_leaf = first_leaf;
   // Release: publishes all nodes.
-  root_.store(plan.first, std::memory_order_release);
-  size_.add(sorted.size());
+  shared_->root.store(plan.first, std::memory_order_release);
+  shared_->size.add(sorted.size());
 }
 
 void btree::fill(const level_plan& plan, std::size_t index) noexcept {

@@ -93,7 +93,7 @@ void btree::check_node(const node& n, audit& a) const {
 
 std::vector<std::string> btree::check() const {
   audit a;
-  a.leaf_expected = first_leaf_;
+  a.leaf_expected = shared_->first_leaf;
   const node& top = *root().at;
   if (top.low.load() != null_link || top.high.load() != null_link) a.fail(top, "N1", "the root has a fence");
   check_node(top, a);

@@ -12,12 +12,12 @@ namespace icecore::index {
 inline btree::view btree::root() const noexcept {
   for (;;) {
     // Acquire: see the node whole.
-    const arena_ref ref = root_.load(std::memory_order_acquire);
+    const arena_ref ref = shared_->root.load(std::memory_order_acquire);
     node* n = at(ref);
     const std::uint64_t seen = n->lock.read();
-    // A root is split under its lock and root_ stored before the unlock: if this is still the root now that its word
+    // A root is split under its lock and the root stored before the unlock: if this is still the root now that its word
     // has been read, its word is the root's. Relaxed: reading the word acquired what was stored before the unlock.
-    if (root_.load(std::memory_order_relaxed) == ref) return {n, seen};
+    if (shared_->root.load(std::memory_order_relaxed) == ref) return {n, seen};
   }
 }
 

@@ -38,26 +38,15 @@ struct btree::cut {
 };
 
 arena_ref btree::take_node(bool leaf) {
-  std::atomic<arena_ref>& spares = spares_[leaf ? 1 : 0];
-  // Relaxed: only a look whether the lock is worth taking.
-  if (spares.load(std::memory_order_relaxed) != 0) {
-    const std::lock_guard lock(spares_lock_);
-    const arena_ref ref = spares.load(std::memory_order_relaxed);  // relaxed: inside the lock
-    if (ref != 0) {
-      spares.store(at(ref)->next.load(), std::memory_order_relaxed);
-      return ref;
-    }
-  }
+  const arena_ref spare = shared_->spares[leaf ? 1 : 0].take([&](arena_ref ref) { return at(ref)->next.load(); });
+  if (spare != 0) return spare;
   const arena_ref ref = arena_.allocate(leaf ? sizeof(node) : sizeof(inner_node));
   new (arena_.at(ref)) node(0, null_link, null_link);  // also touches its pages while no lock is held
   return ref;
 }
 
 void btree::give_back(arena_ref ref, bool leaf) noexcept {
-  std::atomic<arena_ref>& spares = spares_[leaf ? 1 : 0];
-  const std::lock_guard lock(spares_lock_);
-  at(ref)->next.store(spares.load(std::memory_order_relaxed));  // relaxed: inside the lock
-  spares.store(ref, std::memory_order_relaxed);
+  shared_->spares[leaf ? 1 : 0].give(ref, [&](arena_ref one, arena_ref next) { at(one)->next.store(next); });
 }
 
 /// False if a writer came between. `where.node` is a full inner node that the insert of `key` comes through.
@@ -141,7 +130,7 @@ bool btree::split(const path& where, const cut& c) {
   root.children[0].store(ref_of(&left));
   add_child(root, 0, c, right_ref);
   // Release: publishes the new root; before the old one is unlocked (see root()).
-  root_.store(root_ref, std::memory_order_release);
+  shared_->root.store(root_ref, std::memory_order_release);
   return true;
 }
 

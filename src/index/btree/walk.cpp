@@ -56,7 +56,7 @@ void btree::read_from(std::string_view key, bool at_key, block& out) const noexc
 void btree::seek(std::string_view key, block& out) const noexcept { read_from(key, true, out); }
 
 void btree::seek_first(block& out) const noexcept {
-  node* first = at(first_leaf_);
+  node* first = at(shared_->first_leaf);
   for (backoff wait; !read_leaf({first, first->lock.read()}, 0, slot_count, out); wait()) {
   }
 }

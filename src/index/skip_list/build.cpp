@@ -46,7 +46,7 @@ void skip_list::build(std::span<const link> sorted, unsigned threads) {
   }
   // The end of build() publishes all of it: it is called before any other function.
   raise_height(highest);
-  size_.add(count);
+  shared_->size.add(count);
 }
 
 /// Makes the towers [begin, end) of the list of `sorted`, whose first is at `base`.

@@ -38,28 +38,28 @@ class skip_list::spare_tower {
   unsigned height_;
 };
 
-skip_list::skip_list(const key_source& source, const arena_options& options) : source_(source), arena_(options) {
-  first_ = take_tower(height_max);
+skip_list::skip_list(const key_source& source, std::shared_ptr<arena> memory)
+    : source_(source), memory_(std::move(memory)), arena_(*memory_) {
+  arena_ref place = arena_.root(index_root);
+  if (place != 0) {
+    shared_ = reinterpret_cast<state*>(arena_.at(place));
+    first_ = shared_->first;
+    return;
+  }
+  place = arena_.allocate(sizeof(state));
+  shared_ = new (arena_.at(place)) state;
+  first_ = shared_->first = take_tower(height_max);
   at(first_).height = height_max;
+  arena_.set_root(index_root, place);
 }
 
 arena_ref skip_list::take_tower(unsigned height) {
-  // Relaxed: only a look whether the lock is worth taking.
-  if (has_spares_.load(std::memory_order_relaxed)) {
-    const std::lock_guard lock(spares_lock_);
-    const arena_ref ref = spares_[height];
-    if (ref != 0) {
-      spares_[height] = at(ref).next(0);
-      return ref;
-    }
-  }
-  return arena_.allocate(tower::bytes_of(height));
+  const arena_ref spare = shared_->spares[height].take([&](arena_ref ref) { return at(ref).next(0); });
+  return spare != 0 ? spare : arena_.allocate(tower::bytes_of(height));
 }
 
 void skip_list::give_back(arena_ref ref, unsigned height) noexcept {
-  const std::lock_guard lock(spares_lock_);
-  at(ref).set_next(0, std::exchange(spares_[height], ref));
-  has_spares_.store(true, std::memory_order_relaxed);  // relaxed: see take_tower()
+  shared_->spares[height].give(ref, [&](arena_ref one, arena_ref next) { at(one).set_next(0, next); });
 }
 
 /// Walks on from out.predecessors[level], on that level, to where `key` is or would be. Returns its tower, or 0.
@@ -163,7 +163,7 @@ link skip_list::insert(std::string_view key, entry_maker& maker) {
   const arena_ref published = fresh.ref();
   fresh.use();
   link_above(published, sought, where);
-  size_.add(1);
+  shared_->size.add(1);
   return made;
 }
 
@@ -183,7 +183,7 @@ void skip_list::link_above(arena_ref fresh, const sought_key& key, position& whe
 void skip_list::raise_height(unsigned to) noexcept {
   unsigned now = height();
   // Relaxed: a hint where to start, it publishes nothing.
-  while (now < to && !height_.compare_exchange_weak(now, to, std::memory_order_relaxed)) {
+  while (now < to && !shared_->height.compare_exchange_weak(now, to, std::memory_order_relaxed)) {
   }
 }
 
@@ -257,8 +257,12 @@ void skip_list::find_many(std::span<const std::string_view> keys, std::span<link
   }
 }
 
+std::unique_ptr<ordered_index> make_skip_list(const key_source& source, std::shared_ptr<arena> memory) {
+  return std::make_unique<skip_list>(source, std::move(memory));
+}
+
 std::unique_ptr<ordered_index> make_skip_list(const key_source& source, arena_options options) {
-  return std::make_unique<skip_list>(source, options);
+  return make_skip_list(source, std::make_shared<arena>(options));
 }
 
 }  // namespace icecore::index

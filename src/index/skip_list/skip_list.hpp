@@ -10,7 +10,7 @@
 // tower fits a cache line.
 //
 // Threads: as ordered_index says; lock-free (a failed compare-and-swap means that another thread's succeeded), but for
-// memory: see `spares_` and the arena. Failures: std::bad_alloc from insert() and build(), and then the list is as
+// memory, which the kernel gives. Failures: std::bad_alloc from insert() and build(), and then the list is as
 // before.
 // Invariants:
 //   K1. On each level, towers ascend strictly; a tower on level l is on all levels below l.
@@ -23,7 +23,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,13 +32,14 @@
 #include "index/counter.hpp"
 #include "index/index.hpp"
 #include "index/skip_list/tower.hpp"
+#include "index/spare_list.hpp"
 
 namespace icecore::index {
 
 class skip_list final : public ordered_index {
  public:
-  /// `source` must outlive the list. Throws std::bad_alloc.
-  skip_list(const key_source& source, const arena_options& options);
+  /// The list that the arena holds, or a new one if it holds none. `source` must outlive it. Throws std::bad_alloc.
+  skip_list(const key_source& source, std::shared_ptr<arena> memory);
 
   [[nodiscard]] link find(std::string_view key) const noexcept override;
   void find_many(std::span<const std::string_view> keys, std::span<link> out) const noexcept override;
@@ -56,7 +56,7 @@ class skip_list final : public ordered_index {
   [[nodiscard]] std::vector<link> split_points(std::size_t count) const override;
 
   void build(std::span<const link> sorted, unsigned threads) override;
-  [[nodiscard]] std::uint64_t size() const noexcept override { return size_.sum(); }
+  [[nodiscard]] std::uint64_t size() const noexcept override { return shared_->size.sum(); }
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept override { return arena_.used_bytes(); }
   [[nodiscard]] std::vector<std::string> check() const override;
 
@@ -72,7 +72,7 @@ class skip_list final : public ordered_index {
   [[nodiscard]] tower& at(arena_ref ref) const noexcept { return *reinterpret_cast<tower*>(arena_.at(ref)); }
   /// Levels in use; a search starts at the highest of them.
   [[nodiscard]] unsigned height() const noexcept {
-    return height_.load(std::memory_order_relaxed);  // relaxed: a hint; towers above it are shortcuts not taken
+    return shared_->height.load(std::memory_order_relaxed);  // relaxed: a hint; towers above it are shortcuts not taken
   }
 
   // skip_list.cpp
@@ -92,19 +92,25 @@ class skip_list final : public ordered_index {
   // build.cpp
   void fill(std::span<const link> sorted, arena_ref base, std::uint64_t begin, std::uint64_t end) const noexcept;
 
+  /// What a list is besides its towers, in the arena: the same for all processes.
+  struct state {
+    arena_ref first = 0;  ///< a tower of all levels before every key
+    std::atomic<unsigned> height{1};
+    spread_counter size;
+    /// Towers made for a key that another thread was faster with, by height.
+    std::array<spare_list, height_max + 1> spares;
+  };
+
   const key_source& source_;
-  arena arena_;
-  arena_ref first_ = 0;  ///< a tower of all levels before every key
-  std::atomic<unsigned> height_{1};
-  spread_counter size_;
-  /// Towers made for a key that another thread was faster with, by height, chained by their successor on level 0. The
-  /// lock is taken only after such a race; `has_spares_` tells whether there is anything to take.
-  std::mutex spares_lock_;
-  std::atomic<bool> has_spares_{false};
-  std::array<arena_ref, height_max + 1> spares_{};
+  std::shared_ptr<arena> memory_;
+  arena& arena_;
+  state* shared_;
+  arena_ref first_;  ///< the state's, at hand
 };
 
-/// An empty skip list. `source` must outlive it.
+/// As the constructor.
+[[nodiscard]] std::unique_ptr<ordered_index> make_skip_list(const key_source& source, std::shared_ptr<arena> memory);
+/// An empty skip list with an arena of its own.
 [[nodiscard]] std::unique_ptr<ordered_index> make_skip_list(const key_source& source, arena_options options = {});
 
 }  // namespace icecore::index

@@ -1,0 +1,42 @@
+// What the processes that share an open store know together. It lies in the store's arena, beside the index.
+#pragma once
+
+#include "index/arena.hpp"
+#include "store/writer.hpp"
+
+namespace icecore::detail {
+
+/// The arena's root that leads to it.
+inline constexpr unsigned store_root = 1;
+
+struct shared_state {
+  enum class phase : std::uint32_t { opening, open, closed };
+
+  std::atomic<phase> is{phase::opening};
+  std::atomic<bool> poisoned{false};
+  std::uint8_t pool_id[16]{};
+  std::uint64_t capacity = 0;  ///< bytes of addresses that each process has for the pool
+  icecore::durability durability{};
+  record_totals recovered;       ///< what was there at opening
+  version newest_recovered = 0;  ///< the newest version that had a record at opening
+  pool_space space;
+  writer_set::state writers;
+
+  /// The one that another process has made; null if there is none yet.
+  [[nodiscard]] static shared_state* find_in(const index::arena& memory) noexcept {
+    const index::arena_ref place = memory.root(store_root);
+    return place == 0 ? nullptr : reinterpret_cast<shared_state*>(memory.at(place));
+  }
+
+  /// A new one. Throws std::bad_alloc.
+  [[nodiscard]] static shared_state& make_in(index::arena& memory) {
+    constexpr std::size_t units = alignof(shared_state) / index::arena::unit_bytes;
+    index::arena_ref place = memory.allocate(sizeof(shared_state) + alignof(shared_state));
+    place = static_cast<index::arena_ref>((place + units - 1) / units * units);
+    auto* made = new (memory.at(place)) shared_state;
+    memory.set_root(store_root, place);
+    return *made;
+  }
+};
+
+}  // namespace icecore::detail

@@ -1,0 +1,153 @@
+// How a store's parts come together: opened by the first process, or attached to by others beside it.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/raise.hpp"
+#include "base/threads.hpp"
+#include "index/make_index.hpp"
+#include "pool/file.hpp"
+#include "store/core.hpp"
+#include "store/recovery.hpp"
+
+namespace icecore::detail {
+namespace {
+
+/// The file of `shared_as`, closed at the end.
+class memory_file {
+ public:
+  memory_file(const std::filesystem::path& path, int flags) : path_(path) {
+    descriptor_ = ::open(path.c_str(), flags | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (descriptor_ >= 0) return;
+    if (errno == EEXIST) {
+      raise(
+          errc::locked,
+          "{}: something is there already; a store is shared as a file that is not there yet (remove it if the process "
+          "that made it is dead)",
+          path.native());
+    }
+    if (errno == ENOENT && flags == 0)
+      raise(errc::no_such_store, "{}: no process shares a store as this file", path.native());
+    raise_errno(errno, "open", path.native());
+  }
+  ~memory_file() { ::close(descriptor_); }
+  memory_file(const memory_file&) = delete;
+  memory_file& operator=(const memory_file&) = delete;
+
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  void require_memory() const {
+    if (is_on_memory_filesystem(descriptor_)) return;
+    ::unlink(path_.c_str());
+    raise(errc::invalid_argument, "{}: what processes share must be on a memory file system such as /dev/shm",
+          path_.native());
+  }
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+/// An entry takes at least half as much of the pool as of the index: no more addresses are needed than that.
+constexpr std::uint64_t index_bytes_max(std::uint64_t capacity) noexcept { return 2 * capacity; }
+
+}  // namespace
+
+void store_core::open(const std::filesystem::path& path, const options& opening) {
+  const bool shares = !opening.shared_as.empty();
+  if (shares && opening.access != access::read_write) {
+    raise(errc::invalid_argument, "{}: a store is shared by who opens it for writing", path.native());
+  }
+  pool_ = std::make_unique<pool>(path, opening);
+  index::arena_options memory{.huge_pages = opening.huge_pages, .size_max_bytes = index_bytes_max(pool_->capacity())};
+  if (!shares) {
+    auto own = std::make_shared<index::arena>(memory);
+    shared_ = &shared_state::make_in(*own);
+    assemble(std::move(own), opening);
+    recovery(*this, opening).run();
+    return;
+  }
+  const memory_file file(opening.shared_as, O_CREAT | O_EXCL);
+  file.require_memory();
+  try {
+    memory.file = file.descriptor();
+    auto common = std::make_shared<index::arena>(memory);
+    shared_ = &shared_state::make_in(*common);
+    assemble(std::move(common), opening);
+    recovery(*this, opening).run();
+    share(opening);
+  } catch (...) {
+    ::unlink(opening.shared_as.c_str());
+    throw;
+  }
+}
+
+/// All is there: lets others in.
+void store_core::share(const options& opening) {
+  const format::root root = pool_->roots().read();
+  std::memcpy(shared_->pool_id, root.pool_id, sizeof root.pool_id);
+  shared_->capacity = pool_->capacity();
+  shared_->durability = pool_->durability().mode;
+  pool_->share(shared_->space);
+  pool_->persist().share(shared_->poisoned);
+  shared_as_ = opening.shared_as;
+  shared_->is.store(shared_state::phase::open, std::memory_order_release);  // release: pairs with attach()
+}
+
+void store_core::attach(const std::filesystem::path& path, const options& opening) {
+  if (opening.shared_as.empty()) {
+    raise(errc::invalid_argument, "{}: to attach, name the file that the store is shared as (options::shared_as)",
+          path.native());
+  }
+  const memory_file file(opening.shared_as, 0);
+  std::shared_ptr<index::arena> common;
+  try {
+    common = std::make_shared<index::arena>(
+        index::arena_options{.huge_pages = opening.huge_pages, .file = file.descriptor(), .attach = true});
+  } catch (const std::bad_alloc&) {
+    raise(errc::no_space, "{}: what is shared as this file cannot be mapped: too few addresses, or it is not ready",
+          opening.shared_as.native());
+  }
+  shared_ = shared_state::find_in(*common);
+  // acquire: all that was there when the store was shared
+  const bool is_open = shared_ != nullptr && shared_->is.load(std::memory_order_acquire) == shared_state::phase::open;
+  if (!is_open) raise(errc::closed, "{}: the store is not shared yet, or no longer", opening.shared_as.native());
+  options as_shared = opening;
+  as_shared.durability = shared_->durability;
+  as_shared.emulate_durability = true;
+  pool_ = std::make_unique<pool>(path, as_shared, shared_->space, shared_->capacity);
+  const format::root root = pool_->roots().read();
+  if (std::memcmp(root.pool_id, shared_->pool_id, sizeof root.pool_id) != 0) {
+    raise(errc::invalid_argument, "{}: is not the store that is shared as {}", path.native(),
+          opening.shared_as.native());
+  }
+  pool_->persist().share(shared_->poisoned);
+  assemble(std::move(common), opening);
+  recovered_from_crash_ = false;
+}
+
+void store_core::assemble(std::shared_ptr<index::arena> memory, const options& opening) {
+  const format::root root = pool_->roots().read();
+  stores_never_wait_ = pool_->durability().medium != medium::block_device;
+  clock_ = std::make_unique<version_clock>(pool_->live().clock, &pool_->roots(), root.clock_limit);
+  const address_space space(pool_->base());
+  histories_ = std::make_unique<histories>(space, *clock_, pool_->codec(), pool_->persist(),
+                                           pool_->shared() && pool_->durability().mode == durability::operation);
+  keys_ = std::make_unique<entry_keys>(space);
+  writers_ = std::make_unique<writer_set>(*pool_, *memory, shared_->writers);
+  index_ = index::make_index(static_cast<index_kind>(root.index), *keys_, std::move(memory));
+  checked_ = std::make_unique<checked_values>(std::max(pool_->capacity(), pool_->size()));
+  accepts_damage_ = opening.accept_damage;
+}
+
+void store_core::raise_attached() const {
+  raise(errc::invalid_argument,
+        "{}: this process is attached to the store; that is done by the one that opened it and shares it",
+        pool_->file().path().native());
+}
+
+}  // namespace icecore::detail

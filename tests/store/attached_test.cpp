@@ -1,0 +1,289 @@
+// Several processes with one store open: the first shares it, the others attach.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <string>
+
+#include "icecore/icecore.hpp"
+#include "support/expect.hpp"
+#include "support/model.hpp"
+#include "support/process.hpp"
+#include "support/scratch.hpp"
+
+namespace icecore::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct signals {
+  std::atomic<int> step;
+  std::atomic<std::uint64_t> count;
+};
+
+class Attached : public ::testing::TestWithParam<setting> {
+ protected:
+  Attached() : folder_(GetParam().where) {}
+
+  [[nodiscard]] options first() const {
+    options opening = GetParam().options();
+    opening.shared_as = common_;
+    return opening;
+  }
+  [[nodiscard]] options beside() const {
+    options opening;
+    opening.access = access::attached;
+    opening.shared_as = common_;
+    return opening;
+  }
+  static void wait_for(const shared<signals>& log, int step) {
+    const auto end = std::chrono::steady_clock::now() + 60s;
+    while (log->step < step) {
+      promise(std::chrono::steady_clock::now() < end, [] { return std::string("the others do not come so far"); });
+      std::this_thread::sleep_for(100us);
+    }
+  }
+
+  scratch folder_;
+  scratch memory_{place::tmpfs};
+  std::filesystem::path path_ = folder_ / "one.ice";
+  std::filesystem::path common_ = memory_ / "common";
+};
+
+TEST_P(Attached, each_process_sees_at_once_what_the_other_writes) {
+  const shared<signals> log;
+  child other([&] {
+    wait_for(log, 1);
+    store s(path_, beside());
+    if (s.find("from the first") != "1") return 1;
+    s.insert("from the other", "2");
+    s.insert("of both", "other");
+    s.remove("to go");
+    batch some;
+    some.insert("batched", "b");
+    some.remove("from the first");
+    s.apply(some);
+    log->step = 2;
+    wait_for(log, 3);
+    if (s.find("of both") != "first" || s.history("of both").oldest_first().size() != 2) return 2;
+    if (s.at(1).find("of both") != "other") return 3;
+    std::string all;
+    for (const auto& [key, value] : s.at(1).range()) all += std::string(key) + "=" + std::string(value) + ";";
+    return all == "batched=b;from the other=2;of both=other;" ? 0 : 4;
+  });
+  store s(path_, first());
+  s.insert("from the first", "1");
+  s.insert("to go", "3");
+  log->step = 1;
+  wait_for(log, 2);
+  EXPECT_EQ(s.find("from the other"), "2");
+  EXPECT_EQ(s.find("batched"), "b");
+  EXPECT_EQ(s.find("from the first"), std::nullopt);
+  EXPECT_EQ(s.find("to go"), std::nullopt);
+  EXPECT_EQ(s.tag(), 1U);
+  s.insert("of both", "first");
+  log->step = 3;
+  EXPECT_EQ(other.wait(), 0);
+  EXPECT_TRUE(s.verify().ok());
+  s.close();
+  EXPECT_FALSE(std::filesystem::exists(common_));
+  EXPECT_TRUE(verify_file(path_).ok());
+  EXPECT_EQ(store(path_, GetParam().options()).find("from the other"), "2");
+}
+
+TEST_P(Attached, many_write_at_once_while_the_first_tags_and_nothing_is_lost) {
+  constexpr unsigned others = 4;
+  constexpr unsigned each = 3'000;
+  const shared<signals> log;
+  const auto write = [&](store& s, unsigned who) {
+    for (unsigned i = 0; i < each; ++i) {
+      const std::string own = std::to_string(who) + "/" + std::to_string(i * 7919 % each);
+      s.insert(own, own + std::string(i % 300, 'x'));
+      s.insert("of all", std::to_string(who) + ":" + std::to_string(i));
+      if (i % 3 == 0) s.remove(own);
+    }
+  };
+  const auto run = [&](unsigned who) {
+    return [&, who] {
+      wait_for(log, 1);
+      store s(path_, beside());
+      write(s, who);
+      ++log->count;
+      wait_for(log, 2);
+      return 0;
+    };
+  };
+  child a(run(1));
+  child b(run(2));
+  child c(run(3));
+  child d(run(4));
+  store s(path_, first());
+  log->step = 1;
+  version newest = 0;
+  std::vector<std::size_t> sizes;
+  while (log->count < others) {
+    newest = s.tag();
+    sizes.push_back(s.at(newest).size());
+    ASSERT_EQ(s.at(newest).size(), sizes.back());
+  }
+  write(s, 0);
+  log->step = 2;
+  for (child* one : {&a, &b, &c, &d}) EXPECT_EQ(one->wait(), 0);
+  for (unsigned who = 0; who <= others; ++who) {
+    for (unsigned i = 0; i < each; ++i) {
+      const std::string own = std::to_string(who) + "/" + std::to_string(i * 7919 % each);
+      const auto expected = i % 3 == 0 ? std::nullopt : std::optional(own + std::string(i % 300, 'x'));
+      ASSERT_EQ(s.find(own), expected);
+    }
+  }
+  EXPECT_EQ(s.history("of all").oldest_first().size(), (others + 1) * each);
+  version before = 0;
+  std::vector<unsigned> next(others + 1);
+  for (const auto& change : s.history("of all").oldest_first()) {
+    ASSERT_GE(change.version, before);
+    before = change.version;
+    const std::string value(*change.value);  // "who:i": each one's in its order
+    const auto who = static_cast<unsigned>(std::stoul(value));
+    ASSERT_EQ(std::stoul(value.substr(value.find(':') + 1)), next[who]++);
+  }
+  EXPECT_TRUE(s.verify().ok());
+  const auto records = s.stats().records;
+  EXPECT_EQ(records, (others + 1) * (2 * each + each / 3));
+  s.close();
+  const store again(path_, GetParam().options());
+  EXPECT_EQ(again.stats().records, records);
+  EXPECT_EQ(again.history("of all").oldest_first().size(), (others + 1) * each);
+}
+
+TEST_P(Attached, any_of_them_may_make_the_file_grow) {
+  const shared<signals> log;
+  const std::string value(100'000, 'v');
+  child other([&] {
+    wait_for(log, 1);
+    store s(path_, beside());
+    for (int i = 0; i < 200; ++i) s.insert("other " + std::to_string(i), value);
+    log->step = 2;
+    wait_for(log, 3);
+    for (int i = 0; i < 200; ++i) {
+      if (s.find("first " + std::to_string(i)) != value) return 1;
+    }
+    return 0;
+  });
+  store s(path_, first());
+  log->step = 1;
+  wait_for(log, 2);
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_EQ(s.find("other " + std::to_string(i)), value);
+    s.insert("first " + std::to_string(i), value);
+  }
+  log->step = 3;
+  EXPECT_EQ(other.wait(), 0);
+  EXPECT_TRUE(s.verify().ok());
+}
+
+TEST_P(Attached, what_a_killed_process_wrote_is_there_after_opening_again) {
+  const shared<signals> log;
+  child other([&] {
+    wait_for(log, 1);
+    store s(path_, beside());
+    for (std::uint64_t i = 0;; ++i) {
+      s.insert(std::to_string(i), std::to_string(i));
+      log->count = i + 1;
+    }
+    return 0;
+  });
+  std::uint64_t acknowledged = 0;
+  child owner([&] {
+    store s(path_, first());
+    log->step = 1;
+    for (;;) std::this_thread::sleep_for(1s);
+    return 0;
+  });
+  wait_for(log, 1);
+  while (log->count < 1'000) std::this_thread::sleep_for(1ms);
+  other.kill(SIGKILL);
+  EXPECT_EQ(other.wait(), -SIGKILL);
+  acknowledged = log->count;
+  owner.kill(SIGKILL);
+  EXPECT_EQ(owner.wait(), -SIGKILL);
+  std::filesystem::remove(common_);
+  store s(path_, first());
+  for (std::uint64_t i = 0; i < acknowledged; ++i) ASSERT_EQ(s.find(std::to_string(i)), std::to_string(i));
+  EXPECT_TRUE(s.verify().ok());
+}
+
+TEST_P(Attached, a_process_killed_amid_a_write_poisons_the_store_and_makes_nobody_wait) {
+  const deadline soon("a gate after a killed writer", 60s);
+  bool poisoned = false;
+  for (int attempt = 0; attempt < 300 && !poisoned; ++attempt) {
+    std::filesystem::remove(path_);
+    const shared<signals> log;
+    child other([&] {
+      wait_for(log, 1);
+      store s(path_, beside());
+      for (std::uint64_t i = 0;; ++i) {
+        s.insert("key", std::string(3'000, 'v'));
+        log->count = i + 1;
+      }
+      return 0;
+    });
+    store s(path_, first());
+    log->step = 1;
+    while (log->count < 10) std::this_thread::yield();
+    other.kill(SIGKILL);
+    other.wait();
+    try {
+      static_cast<void>(s.stats());
+    } catch (const error& failure) {
+      EXPECT_EQ(failure.code(), errc::poisoned) << failure.message();
+      poisoned = true;
+      expect_error(errc::poisoned, "killed", [&] { s.insert("a", "b"); });
+    }
+  }
+  EXPECT_TRUE(poisoned) << "no attempt met a writer amid a write";
+  std::filesystem::remove(common_);
+  EXPECT_TRUE(verify_file(path_).ok());
+}
+
+TEST_P(Attached, mistakes_are_told) {
+  expect_error(errc::no_such_store, "common", [&] { const store s(path_, beside()); });
+  store s(path_, first());
+  expect_error(errc::invalid_argument, "shared_as", [&] {
+    options without = beside();
+    without.shared_as.clear();
+    const store attached(path_, without);
+  });
+  expect_error(errc::locked, "common", [&] { const store second(folder_ / "two.ice", first()); });
+  store attached(path_, beside());
+  expect_error(errc::invalid_argument, "attached", [&] { attached.tag("name"); });
+  expect_error(errc::invalid_argument, "attached", [&] { attached.sync(); });
+  expect_error(errc::invalid_argument, "attached", [&] { static_cast<void>(attached.verify()); });
+  expect_error(errc::invalid_argument, "attached", [&] { static_cast<void>(attached.stats()); });
+  expect_error(errc::invalid_argument, "attached", [&] { static_cast<void>(attached.tags()); });
+  options reading = first();
+  reading.access = access::read_only;
+  expect_error(errc::invalid_argument, "shared", [&] { const store r(path_, reading); });
+  store(folder_ / "two.ice", GetParam().options()).close();
+  expect_error(errc::invalid_argument, "two.ice", [&] { const store wrong(folder_ / "two.ice", beside()); });
+  s.insert("a", "1");
+  EXPECT_EQ(attached.find("a"), "1");
+  s.close();
+  expect_error(errc::closed, "one.ice", [&] { attached.insert("a", "2"); });
+  expect_error(errc::closed, "one.ice", [&] { static_cast<void>(attached.find("a")); });
+  expect_error(errc::no_such_store, "common", [&] { const store late(path_, beside()); });
+}
+
+TEST(AttachedPlace, what_is_shared_must_be_in_memory) {
+  const auto disk = root_of(place::disk);
+  if (!disk) GTEST_SKIP() << "no disk here";
+  const scratch folder(place::disk);
+  options opening;
+  opening.shared_as = folder / "common";
+  expect_error(errc::invalid_argument, "/dev/shm", [&] { const store s(folder / "one.ice", opening); });
+  EXPECT_FALSE(std::filesystem::exists(folder / "common"));
+}
+
+INSTANTIATE_TEST_SUITE_P(EverySetting, Attached, ::testing::ValuesIn(all_settings()),
+                         [](const auto& tried) { return tried.param.name(); });
+
+}  // namespace
+}  // namespace icecore::testing
