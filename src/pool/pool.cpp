@@ -322,6 +322,14 @@ void pool::check_root(const format::root& r, const options& opening) const {
           path, r.clock, r.clock_limit);
   }
   if (file_.size() < r.file_size && !opening.accept_damage) {
+    for (const std::uint64_t page : {format::root_a_offset, format::root_b_offset}) {
+      const auto defect = root_defect(*reinterpret_cast<const format::root*>(at(page)));
+      if (!defect || all_zero(at(page), format::page_size)) continue;
+      raise(errc::damaged,
+            "{}: the root page at byte {} is damaged ({}); the older one tells of a file of {} bytes, but it has {}; "
+            "icecore repair makes a new store of what is intact",
+            path, page, *defect, r.file_size, file_.size());
+    }
     raise(errc::truncated, "{}: is {} bytes long but was {}: its end is missing", path, file_.size(), r.file_size);
   }
   if (opening.creation == creation::create_new) {

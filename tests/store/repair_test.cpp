@@ -360,6 +360,22 @@ TEST_F(Repair, a_damaged_root_page_costs_nothing) {
   }
 }
 
+TEST_F(Repair, a_damaged_newest_root_page_is_named_even_where_the_older_one_tells_of_a_longer_file) {
+  unsigned refused = 0;
+  for (const std::size_t at : {8U, 4104U}) {
+    write_file(path_, flipped(sound_, at, 1));
+    try {
+      store(path_).close();
+    } catch (const error& failure) {
+      EXPECT_EQ(failure.code(), errc::damaged) << failure.message();
+      EXPECT_NE(failure.message().find("root page at byte " + std::to_string(at / 4096 * 4096)), std::string::npos)
+          << failure.message();
+      ++refused;
+    }
+  }
+  EXPECT_EQ(refused, 1U) << "the newest one";
+}
+
 TEST_F(Repair, without_both_root_pages_the_records_tell_the_seed) {
   for (const char filled_with : {'\0', 'x'}) {
     const repair_report report = repaired(std::string(sound_).replace(0, 8192, 8192, filled_with));
