@@ -126,7 +126,10 @@ void pool_file::check_kind() const {
 }
 
 void pool_file::lock(access how) const {
-  if (how == access::attached) return;  // the process that shares it holds the lock
+  if (how == access::attached) {
+    lock_attached();
+    return;
+  }
   struct flock l {};
   l.l_type = static_cast<short>(how == access::read_only ? F_RDLCK : F_WRLCK);
   l.l_whence = SEEK_SET;
@@ -137,11 +140,41 @@ void pool_file::lock(access how) const {
         std::strerror(number));
 }
 
+void pool_file::admit_attached() const {
+  struct flock l {};
+  l.l_type = F_UNLCK;
+  l.l_whence = SEEK_SET;
+  l.l_start = attached_from;
+  if (fcntl(descriptor_, F_OFD_SETLK, &l) != 0) raise_errno(errno, "fcntl", path_.native());
+}
+
+/// A byte of its own behind all that a file can have, where the process that shares it leaves room: whoever opens the
+/// file, even once that process is dead, sees that another still writes it.
+void pool_file::lock_attached() const {
+  constexpr off_t processes_max = 1 << 16;
+  struct flock l {};
+  l.l_type = F_WRLCK;
+  l.l_whence = SEEK_SET;
+  l.l_len = 1;
+  for (off_t i = 0; i < processes_max; ++i) {
+    l.l_start = attached_from + i;
+    if (fcntl(descriptor_, F_OFD_SETLK, &l) == 0) return;
+    if (errno != EAGAIN && errno != EACCES) raise_errno(errno, "fcntl", path_.native());
+  }
+  raise(errc::locked, "{}: {} processes are attached already", path_.native(), processes_max);
+}
+
 void pool_file::raise_locked(access how) const {
   struct flock holder {};
   holder.l_type = static_cast<short>(how == access::read_only ? F_RDLCK : F_WRLCK);
   holder.l_whence = SEEK_SET;
-  const bool readers = fcntl(descriptor_, F_OFD_GETLK, &holder) == 0 && holder.l_type == F_RDLCK;
+  const bool told = fcntl(descriptor_, F_OFD_GETLK, &holder) == 0;
+  if (told && holder.l_type == F_WRLCK && holder.l_start >= attached_from) {
+    raise(errc::locked,
+          "{}: the process that shared it is gone, but others that attached to it still use it; end these first",
+          path_.native());
+  }
+  const bool readers = told && holder.l_type == F_RDLCK;
   if (readers) {
     raise(errc::locked, "{}: another process has it open for reading; close that, or open for reading too",
           path_.native());

@@ -1,8 +1,8 @@
 // A pool file and its lock.
 //
 // One process writes a pool, or any number read it: an open-file-description lock on the whole file, exclusive or
-// shared. Errors: errc::no_such_store, store_exists, not_a_store, permission, locked, no_space, io, each naming the
-// path.
+// shared; beside the exclusive one, if its holder shares the pool, one for each process that attached. Errors:
+// errc::no_such_store, store_exists, not_a_store, permission, locked, no_space, io, each naming the path.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +36,8 @@ class pool_file {
   /// kernel has one.
   void grow(std::uint64_t size, bool huge_pages) const;
   void shrink(std::uint64_t size) const noexcept;
+  /// Leaves room beside this process's lock for those of others (access::attached).
+  void admit_attached() const;
   /// Leaves things as they were before a creation that failed: no file, or an empty one if there was one.
   void undo_creation() const noexcept;
   /// Makes the file's content durable, for those who only read it: writers sync through persistence.
@@ -51,7 +53,11 @@ class pool_file {
   [[nodiscard]] bool is_dax() const noexcept;
 
  private:
+  /// Locks of attached processes lie from here on: behind all that a file can have.
+  static constexpr std::int64_t attached_from = std::int64_t{1} << 62;
+
   void lock(access how) const;
+  void lock_attached() const;
   [[noreturn]] void raise_locked(access how) const;
   void check_kind() const;
   void allocate_huge_pages(std::uint64_t from, std::uint64_t to) const noexcept;

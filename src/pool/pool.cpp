@@ -189,6 +189,7 @@ pool::pool(const std::filesystem::path& path, const options& opening, pool_space
 }
 
 void pool::share(pool_space& with) {
+  file_.admit_attached();
   mapping_->map_capacity();
   // relaxed: nobody else is there yet
   with.used_end.store(used_end(), std::memory_order_relaxed);

@@ -12,6 +12,10 @@ inline constexpr unsigned store_root = 1;
 struct shared_state {
   enum class phase : std::uint32_t { opening, open, closed };
 
+  /// Tells another icecore's arrangement of it from this one's.
+  static const std::uint64_t arrangement_of_this;
+
+  std::uint64_t arrangement = arrangement_of_this;
   std::atomic<phase> is{phase::opening};
   std::atomic<bool> poisoned{false};
   std::uint8_t pool_id[16]{};
@@ -38,5 +42,7 @@ struct shared_state {
     return *made;
   }
 };
+
+inline const std::uint64_t shared_state::arrangement_of_this = std::uint64_t{1} << 32 | sizeof(shared_state);
 
 }  // namespace icecore::detail

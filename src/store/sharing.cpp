@@ -113,6 +113,10 @@ void store_core::attach(const std::filesystem::path& path, const options& openin
           opening.shared_as.native());
   }
   shared_ = shared_state::find_in(*common);
+  if (shared_ != nullptr && shared_->arrangement != shared_state::arrangement_of_this) {
+    raise(errc::unsupported_format, "{}: shared by another version of icecore; all processes must have the same",
+          opening.shared_as.native());
+  }
   // acquire: all that was there when the store was shared
   const bool is_open = shared_ != nullptr && shared_->is.load(std::memory_order_acquire) == shared_state::phase::open;
   if (!is_open) raise(errc::closed, "{}: the store is not shared yet, or no longer", opening.shared_as.native());

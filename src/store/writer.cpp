@@ -84,17 +84,19 @@ writer_set::gate::gate(writer_set& set) : set_(&set), only_one_(set.shared_->gat
 }
 
 void writer_set::gate::wait_for(const writer_slot& slot) {
-  constexpr unsigned rounds_between_looks = 4096;
   const std::uint64_t seen = slot.sequence.load(std::memory_order_seq_cst);
   if ((seen & 1) == 0) return;
   backoff wait;
   for (unsigned rounds = 1; slot.sequence.load(std::memory_order_acquire) == seen; ++rounds) {
     wait.pause();
-    if (rounds % rounds_between_looks != 0) continue;
-    if (set_->memory_->is_held(slot.process.load(std::memory_order_relaxed))) continue;
-    set_->pool_->persist().poison("another process that shared it was killed amid a write");
-    set_->pool_->persist().raise_poisoned();
+    if (rounds % rounds_between_looks == 0) set_->require_alive(slot.process.load(std::memory_order_relaxed));
   }
+}
+
+void writer_set::require_alive(unsigned process) const {
+  if (memory_->is_held(process)) return;
+  pool_->persist().poison("another process that shared it was killed amid a write or a tag");
+  pool_->persist().raise_poisoned();
 }
 
 writer_set::gate::~gate() {
@@ -102,9 +104,10 @@ writer_set::gate::~gate() {
   set_->shared_->gate_closed.store(false, std::memory_order_release);
 }
 
-void writer_lease::lease_any(writer_set& set, unsigned own, bool through_gate) noexcept {
+void writer_lease::lease_any(writer_set& set, unsigned own, bool through_gate) {
   backoff wait;
-  for (;;) {
+  for (unsigned rounds = 1;; ++rounds) {
+    if (rounds % writer_set::rounds_between_looks == 0) set.require_alive(writer_set::first_process);
     for (unsigned i = 0; i < writer_set::writers_max; ++i) {
       if (try_lease(set, (own + i) % writer_set::writers_max, through_gate)) return;
       // relaxed: a hint to wait

@@ -172,6 +172,12 @@ class writer_set {
  private:
   friend class writer_lease;
 
+  static constexpr unsigned rounds_between_looks = 4096;  ///< while waiting, for whether the other is alive
+  static constexpr unsigned first_process = 0;            ///< the one that opened the store
+
+  /// errc::poisoned, for all, if that process has ended.
+  void require_alive(unsigned process) const;
+
   pool* pool_;
   state* shared_;
   partial_segments partials_;
@@ -222,7 +228,7 @@ class writer_lease {
     slot.sequence.store(sequence + 2, std::memory_order_release);  // nothing was done
     return false;
   }
-  void lease_any(writer_set& set, unsigned own, bool through_gate) noexcept;
+  void lease_any(writer_set& set, unsigned own, bool through_gate);
 
   writer writer_;
 };

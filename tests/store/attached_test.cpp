@@ -211,6 +211,35 @@ TEST_P(Attached, what_a_killed_process_wrote_is_there_after_opening_again) {
   EXPECT_TRUE(s.verify().ok());
 }
 
+TEST_P(Attached, while_an_attached_process_lives_nobody_opens_what_its_dead_owner_left) {
+  const shared<signals> log;
+  child owner([&] {
+    store s(path_, first());
+    log->step = 1;
+    for (;;) std::this_thread::sleep_for(1s);
+    return 0;
+  });
+  child other([&] {
+    wait_for(log, 1);
+    store s(path_, beside());
+    s.insert("key", "value");
+    log->step = 2;
+    wait_for(log, 3);
+    return 0;
+  });
+  wait_for(log, 2);
+  expect_error(errc::locked, "process", [&] { const store s(path_, GetParam().options()); });
+  owner.kill(SIGKILL);
+  EXPECT_EQ(owner.wait(), -SIGKILL);
+  expect_error(errc::locked, "attached", [&] { const store s(path_, GetParam().options()); });
+  options reading;
+  reading.access = access::read_only;
+  expect_error(errc::locked, "attached", [&] { const store s(path_, reading); });
+  log->step = 3;
+  EXPECT_EQ(other.wait(), 0);
+  EXPECT_EQ(store(path_, GetParam().options()).find("key"), "value");
+}
+
 TEST_P(Attached, a_process_killed_amid_a_write_poisons_the_store_and_makes_nobody_wait) {
   const deadline soon("a gate after a killed writer", 60s);
   bool poisoned = false;
