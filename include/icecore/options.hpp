@@ -84,8 +84,8 @@ struct options {
   /// this store is closed. It must be on a memory file system such as /dev/shm, where nothing is at that path yet.
   /// Attached processes find, insert, remove, apply batches, and read snapshots and histories as this one does, without
   /// its taking part. Closing versions with a name, sync(), verify(), stats() and lists of tags are this one's alone.
-  /// They let go of the store before this one closes it: later operations of theirs throw errc::closed. Empty: nobody
-  /// else.
+  /// They let go of the store before this one closes it: later operations of theirs throw errc::closed. While it is
+  /// shared the pool grows to 1 TiB, or 1 GiB beyond what it was. Empty: nobody else.
   std::filesystem::path shared_as;
 
   /// Ask for huge pages: for the index, and for a pool on a memory file system, which then grows by multiples of 2 MiB

@@ -23,6 +23,8 @@ constexpr std::uint64_t growth_min = mebibyte;
 constexpr std::uint64_t growth_max = 1024 * mebibyte;
 constexpr std::uint64_t capacity_min = 1024 * mebibyte;
 constexpr std::uint64_t capacity_max = std::uint64_t{addresses_are_scarce ? 8 : 16 * 1024} << 30;
+/// Of a pool that processes share: each of them has addresses for the pools of many.
+constexpr std::uint64_t capacity_max_shared = std::uint64_t{1024} << 30;
 /// Versions a crash may skip: the clock may run this far before the root must be written again.
 constexpr std::uint64_t first_clock_limit = std::uint64_t{1} << 20;
 
@@ -109,8 +111,9 @@ pool::pool(const std::filesystem::path& path, const options& opening)
       shared_(opening.access == access::read_write),
       huge_pages_(opening.huge_pages) {
   const std::uint64_t size = file_.size();
+  const std::uint64_t most = opening.shared_as.empty() ? capacity_max : std::min(capacity_max, capacity_max_shared);
   const std::uint64_t capacity =
-      std::clamp(std::max(file_.device_capacity(), size) + growth_max, capacity_min, std::max(capacity_max, size));
+      std::clamp(std::max(file_.device_capacity(), size) + growth_max, capacity_min, std::max(most, size + growth_max));
   mapping_ = std::make_unique<mapping>(file_.descriptor(), path.native(), capacity, shared_);
   if (size == 0) {
     create(opening);
