@@ -12,7 +12,24 @@ endif()
 install(TARGETS icecore EXPORT icecore-targets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
-install(DIRECTORY include/icecore DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+set(icecore_left_out)
+if(NOT ICECORE_HAS_MPI)  # the header that needs it
+  set(icecore_left_out PATTERN cluster.hpp EXCLUDE)
+endif()
+install(DIRECTORY include/icecore DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development ${icecore_left_out})
+
+# Clusters are a component: who asks for it needs the same MPI.
+if(ICECORE_HAS_MPI)
+  get_target_property(icecore_links icecore_mpi INTERFACE_LINK_LIBRARIES)
+  string(REPLACE "$<LINK_ONLY:icecore_build_flags>" "$<BUILD_INTERFACE:$<LINK_ONLY:icecore_build_flags>>" icecore_links
+         "${icecore_links}")
+  set_target_properties(icecore_mpi PROPERTIES INTERFACE_LINK_LIBRARIES "${icecore_links}")
+  install(TARGETS icecore_mpi EXPORT icecore-mpi-targets
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+  install(EXPORT icecore-mpi-targets NAMESPACE icecore:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/icecore
+          COMPONENT development)
+endif()
 
 set(icecore_package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/icecore)
 install(EXPORT icecore-targets NAMESPACE icecore:: DESTINATION ${icecore_package_directory} COMPONENT development)

@@ -8,6 +8,9 @@ option(ICECORE_COVERAGE "Count which branches of src/ the C++ tests take (clang 
 set(ICECORE_PYTHON "" CACHE FILEPATH
     "Python interpreter with the icecore package (scripts/python-environment makes one); empty: its tests are left out")
 
+set(ICECORE_MPI "AUTO" CACHE STRING "Build icecore::mpi, clusters over MPI ranks: AUTO (if there is an MPI), ON or OFF")
+set_property(CACHE ICECORE_MPI PROPERTY STRINGS AUTO ON OFF)
+
 include(GNUInstallDirs)
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -53,3 +56,12 @@ find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(pmem2 REQUIRED IMPORTED_TARGET libpmem2)
+
+set(ICECORE_HAS_MPI OFF)
+if(NOT ICECORE_MPI STREQUAL "OFF" AND NOT SKBUILD)
+  find_package(MPI COMPONENTS C)
+  set(ICECORE_HAS_MPI ${MPI_C_FOUND})
+  if(NOT MPI_C_FOUND AND NOT ICECORE_MPI STREQUAL "AUTO")
+    message(FATAL_ERROR "ICECORE_MPI is ${ICECORE_MPI}, but no MPI was found; scripts/install-dependencies mpi installs two")
+  endif()
+endif()

@@ -131,6 +131,12 @@ const char* icecore_strerror(int code) {
       return "input that cannot be understood";
     case ICECORE_PERMISSION:
       return "the file system denies access";
+    case ICECORE_OTHER_CLUSTER:
+      return "another cluster than this job's, or an incomplete one";
+    case ICECORE_PROTECTION:
+      return "the cluster's protection does not allow this";
+    case ICECORE_MPI:
+      return "MPI is not running, or a call of it failed";
     case ICECORE_NO_MEMORY:
       return "out of memory";
     case ICECORE_SYSTEM:

@@ -36,6 +36,9 @@ enum class errc : int {
   store_exists = 21,        ///< a new store was asked for and something is already there
   bad_input = 22,           ///< text or data given to load cannot be understood; the message names the line
   permission = 23,          ///< the file system denies access
+  other_cluster = 24,       ///< a cluster of another number of ranks or ownership, or one of which something is missing
+  protection = 25,          ///< the cluster's protection does not allow this call at the moment
+  mpi = 26,                 ///< MPI is not running, an MPI call failed, or ranks called different collective functions
 };
 
 /// The category of every icecore error code; its name is "icecore". Thread-safe, never fails.

@@ -81,6 +81,9 @@ enum icecore_code {
   ICECORE_STORE_EXISTS = 21,       /* a new store was asked for and something is already there */
   ICECORE_BAD_INPUT = 22,          /* text or data given to load cannot be understood */
   ICECORE_PERMISSION = 23,         /* the file system denies access */
+  ICECORE_OTHER_CLUSTER = 24,      /* a cluster of another number of ranks or ownership, or an incomplete one */
+  ICECORE_PROTECTION = 25,         /* the cluster's protection does not allow this call at the moment */
+  ICECORE_MPI = 26,                /* MPI is not running, a call of it failed, or ranks called different functions */
 
   ICECORE_NO_MEMORY = -1, /* the process is out of memory; a batch it hit half-way poisons the store */
   ICECORE_SYSTEM = -2,    /* the system denied something else, a thread for example; the message names it */

@@ -57,6 +57,12 @@ class category_type final : public std::error_category {
         return "bad input";
       case errc::permission:
         return "permission denied";
+      case errc::other_cluster:
+        return "another cluster";
+      case errc::protection:
+        return "protected";
+      case errc::mpi:
+        return "MPI error";
     }
     return "unknown icecore error " + std::to_string(code);
   }

@@ -38,6 +38,9 @@ class Errc(IntEnum):
     STORE_EXISTS = 21
     BAD_INPUT = 22
     PERMISSION = 23
+    OTHER_CLUSTER = 24
+    PROTECTION = 25
+    MPI = 26
 
 
 class Error(Exception):
@@ -101,6 +104,24 @@ class BadInputError(Error, ValueError):
     """Text or data given to load cannot be understood."""
 
     code = Errc.BAD_INPUT
+
+
+class OtherClusterError(Error, ValueError):
+    """A cluster of another number of ranks or ownership, or one of which something is missing."""
+
+    code = Errc.OTHER_CLUSTER
+
+
+class ProtectionError(Error, RuntimeError):
+    """The cluster's protection does not allow this call at the moment."""
+
+    code = Errc.PROTECTION
+
+
+class MPIError(Error, RuntimeError):
+    """MPI is not running, an MPI call failed, or ranks called different collective functions."""
+
+    code = Errc.MPI
 
 
 class StorageError(Error, OSError):
@@ -228,12 +249,15 @@ __all__ = [
     "InvalidArgumentError",
     "KeyTooLongError",
     "LockedError",
+    "MPIError",
     "NoSpaceError",
     "NoSuchStoreError",
     "NotAStoreError",
     "NotDurableError",
+    "OtherClusterError",
     "PermissionDeniedError",
     "PoisonedError",
+    "ProtectionError",
     "ReadOnlyError",
     "StorageError",
     "StoreExistsError",

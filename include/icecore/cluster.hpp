@@ -1,0 +1,223 @@
+// One store over the ranks of an MPI job: each rank owns a part of the keys, and every rank reads and writes them all.
+//
+//   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+//   icecore::cluster c(MPI_COMM_WORLD, "/dev/shm/weather");
+//   c.insert("station/" + std::to_string(rank), "12.5");
+//   icecore::version v = c.tag("hour-1");                  // the same number and the same cut on all ranks
+//   for (const auto& [key, value] : c.at(v).prefix("station/")) ...
+//   c.close();
+//
+// Collective: the constructor, close() and the destructor, barrier, tag, consistency(mode), protect. Every rank calls
+//   them, in the same order, one thread of each rank at a time. An error on one rank is thrown on all, and names the
+//   rank. Ranks that call different collective functions all get errc::mpi, and the cluster is of no use any more.
+//   Everything else is called by any rank alone.
+// Threads: with MPI_THREAD_MULTIPLE any number at once, and a thread of the cluster answers other ranks. With less, one
+//   thread at a time, and other ranks are answered only while this one is inside a call of the cluster.
+// Consistency: sequential: a write has been made at its owner when it returns. Relaxed: writes to other ranks are
+// staged
+//   and travel in batches; the writer's own finds see them at once, others after the writer's fence() or a barrier().
+// Durability: as the store options say, for each owner; barrier(barrier_level::storage) makes all writes durable; a tag
+//   is there after a crash on all ranks or on none.
+// Lifetime: values are copies. Snapshots, cursors and ranges are valid while the cluster is open.
+// Errors: icecore::error, whose message names the rank where it happened; std::bad_alloc. A staged write that its owner
+//   refuses is thrown by the next fence(), barrier(), tag() or close() of the rank that wrote it.
+// Cost: of another rank's key, one message there and one back; see docs/cluster.md.
+// Source: IPDPS 2022, section IV-A (distribution); PapyrusKV, SC 2017, sections 2 and 3.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "icecore/cluster_snapshot.hpp"
+#include "icecore/error.hpp"
+#include "icecore/options.hpp"
+#include "icecore/store.hpp"
+
+namespace icecore {
+
+/// When other ranks see a write.
+enum class consistency : std::uint8_t {
+  relaxed = 0,     ///< after the writer's next fence, or a barrier
+  sequential = 1,  ///< when it has returned
+};
+
+/// What may be done with a cluster at the moment.
+enum class protection : std::uint8_t {
+  read_write = 0,
+  write_only = 1,   ///< finds of newest values are refused
+  read_only = 2,    ///< writes are refused; values of other ranks are kept in a cache
+  update_only = 3,  ///< the set of keys stays: inserts of new keys and removes are refused; every write is sequential
+};
+
+enum class barrier_level : std::uint8_t {
+  memory = 0,   ///< all ranks see all writes
+  storage = 1,  ///< and they are durable, as far as the medium can
+};
+
+/// Which rank holds a key. All ranks must be given the same.
+class ownership {
+ public:
+  using function = std::function<int(std::string_view key, int ranks)>;
+
+  /// By a hash of the key (the default).
+  [[nodiscard]] static ownership by_hash();
+  /// By the caller's function, which must return the same rank for the same key everywhere and always, may be called by
+  /// several threads at once, and is known by its name: who opens the cluster again names it again.
+  [[nodiscard]] static ownership by_function(std::string name, function owner);
+  /// By ranges of keys: rank r holds the keys from splits[r - 1] on and before splits[r]. One split fewer than ranks,
+  /// ascending.
+  [[nodiscard]] static ownership by_ranges(std::vector<std::string> splits);
+
+  /// errc::invalid_argument if the caller's function returns no rank.
+  [[nodiscard]] int owner_of(std::string_view key, int ranks) const;
+  /// errc::invalid_argument if this rule does not fit so many ranks.
+  void check(int ranks) const;
+  /// One line that tells this rule from others: "hash", "function NAME" or "ranges" with the splits in hexadecimal.
+  [[nodiscard]] std::string description() const;
+  /// Whether ranks hold ranges of keys in their own order.
+  [[nodiscard]] bool ordered() const noexcept { return rule_ == rule::ranges; }
+
+ private:
+  enum class rule : std::uint8_t { hash, function, ranges };
+  rule rule_ = rule::hash;
+  std::string name_;
+  function owner_;
+  std::vector<std::string> splits_;
+};
+
+struct cluster_options {
+  /// How each rank's store is opened or made; all ranks must say the same.
+  icecore::options store{};
+  icecore::ownership ownership = ownership::by_hash();
+  icecore::consistency consistency = icecore::consistency::relaxed;
+  /// Ranks in a storage group, counted from rank 0 on; 0: the ranks that share a node's memory (see group_of).
+  int group_size = 0;
+  /// Staged writes to one rank travel when they take so many bytes. Two such buffers are kept for each rank that is
+  /// written to.
+  std::size_t staging_bytes = 256 * 1024;
+  /// What the cache of other ranks' values may take under protection::read_only.
+  std::size_t cache_bytes = 64 * 1024 * 1024;
+  /// Answer other ranks in a thread of the cluster where MPI_THREAD_MULTIPLE is given.
+  bool progress_thread = true;
+};
+
+class cluster {
+ public:
+  /// Opens, or makes, the cluster at `path` (collective on `comm`, which is duplicated): a folder in which each rank
+  /// has its pool `rank-N.ice`, and a manifest. The folder is the same for all ranks or each node's own. Errors:
+  /// errc::mpi if MPI is not running; errc::other_cluster if what is there was made by another number of ranks or
+  /// another ownership, or is incomplete; those of opening a store.
+  cluster(MPI_Comm comm, const std::filesystem::path& path);
+  cluster(MPI_Comm comm, const std::filesystem::path& path, const cluster_options& opening);
+
+  /// Closes, swallowing errors (collective). What is still open when MPI is finalised is closed by that.
+  ~cluster();
+  cluster(cluster&&) noexcept;
+  cluster& operator=(cluster&&) noexcept;
+
+  /// Fences, makes everything durable and closes every rank's store (collective). No other call may be running.
+  void close();
+  [[nodiscard]] bool is_open() const noexcept { return core_ != nullptr; }
+
+  // ---- Writing -----------------------------------------------------------------------------------------------------
+
+  /// Sets the key's value in the open version and returns that version. Limits as store::insert; to another rank, value
+  /// and key together a little less than 2 GiB.
+  version insert(std::string_view key, std::string_view value);
+  /// Removes the key in the open version and returns that version, whether or not the key was there.
+  version remove(std::string_view key);
+  /// Inserts many, sent by owner; of equal keys the later wins. Returns the version they belong to.
+  /// Under sequential consistency one that fails does not keep the others from being written.
+  version insert_many(std::span<const item> items);
+  /// Applies all operations at one instant, at once in either consistency, and returns the version they belong to.
+  /// errc::invalid_argument unless all keys have one owner.
+  version apply(const batch& operations);
+
+  // ---- Reading -----------------------------------------------------------------------------------------------------
+
+  /// The newest value.
+  [[nodiscard]] std::optional<std::string> find(std::string_view key) const;
+  /// The value in a closed version. errc::version_not_closed if `at` >= clock().
+  [[nodiscard]] std::optional<std::string> find(std::string_view key, version at) const;
+  [[nodiscard]] bool contains(std::string_view key) const;
+  [[nodiscard]] bool contains(std::string_view key, version at) const;
+
+  /// The newest values; answer i belongs to keys[i]. All owners are asked at once, each in one message.
+  [[nodiscard]] std::vector<std::optional<std::string>> find_many(std::span<const std::string_view> keys) const;
+  [[nodiscard]] std::vector<std::optional<std::string>> find_many(std::span<const std::string_view> keys,
+                                                                  version at) const;
+
+  /// All records of the key, newest first; staged ones are sent to the owner before.
+  [[nodiscard]] std::vector<past_value> history(std::string_view key) const;
+
+  /// All keys in a closed version. errc::version_not_closed, errc::unknown_tag.
+  [[nodiscard]] cluster_snapshot at(version closed) const;
+  [[nodiscard]] cluster_snapshot at(std::string_view tag_name) const;
+  [[nodiscard]] cluster_snapshot at(const char* tag_name) const { return at(std::string_view(tag_name)); }
+
+  // ---- Tags and versions -------------------------------------------------------------------------------------------
+
+  /// Closes the open version of all ranks and returns its number, the same everywhere (collective): all writes that
+  /// returned on any rank before it called are in it; of two writes, one begun after the other had returned, never the
+  /// later alone. Rank 0 says name, note and time, and holds them.
+  version tag();
+  version tag(std::string_view name, std::string_view note = {});
+  version tag(const tag_options& label);
+
+  /// The version that a write now belongs to, the same on all ranks between two collective calls.
+  [[nodiscard]] version clock() const;
+  /// Named and timed tags, oldest version first.
+  [[nodiscard]] std::vector<tag_info> tags() const;
+  [[nodiscard]] std::optional<tag_info> find_tag(std::string_view name) const;
+
+  // ---- Synchronising -----------------------------------------------------------------------------------------------
+
+  /// Returns when all writes this rank has staged are made at their owners. Not collective.
+  void fence();
+  /// Collective: afterwards all ranks see all that any rank wrote before. At storage level it is also durable, and the
+  /// open version is closed if anything was written in it (but not under operation durability).
+  void barrier(barrier_level level = barrier_level::memory);
+
+  /// From now on, on all ranks (collective).
+  void consistency(icecore::consistency mode);
+  void protect(icecore::protection allowed);
+  [[nodiscard]] icecore::consistency consistency() const;
+  [[nodiscard]] icecore::protection protection() const;
+
+  /// Tells each of `ranks` that this rank is as far as `signum` says, after a fence: who waited for it sees all that
+  /// this rank wrote before. Signals are counted, so none is lost.
+  void signal_notify(int signum, std::span<const int> ranks);
+  /// Waits for one signal from each of `ranks`.
+  void signal_wait(int signum, std::span<const int> ranks);
+
+  // ---- The cluster itself ------------------------------------------------------------------------------------------
+
+  [[nodiscard]] int rank() const;
+  [[nodiscard]] int size() const;
+  /// The rank that holds the key. errc::invalid_argument if the caller's ownership function returns none.
+  [[nodiscard]] int owner_of(std::string_view key) const;
+  /// The storage group of a rank, counted from 0.
+  [[nodiscard]] int group_of(int rank) const;
+  /// Whether a thread answers other ranks while this one is outside the cluster's calls.
+  [[nodiscard]] bool has_progress_thread() const;
+  /// The store of this rank, to read. Its latest() would close the open version here alone: read closed versions.
+  [[nodiscard]] const icecore::store& local() const;
+  /// The folder of this rank's pool.
+  [[nodiscard]] const std::filesystem::path& path() const;
+
+ private:
+  [[nodiscard]] mpi::cluster_core& core() const;
+
+  std::unique_ptr<mpi::cluster_core> core_;
+};
+
+}  // namespace icecore

@@ -1,0 +1,143 @@
+// One version of a cluster: finds, and all its keys in order, from whichever rank holds them.
+//
+//   icecore::cluster_snapshot then = c.at("hour-1");
+//   for (const auto& [key, value] : then.range("a", "m")) ...
+//
+// Threads: a snapshot is a value of two words; copy it freely, read it from any number of threads if the cluster can
+// be.
+//   A cursor or range belongs to one thread at a time. Nothing here is collective.
+// Lifetime: valid while the cluster is open. What a cursor shows is valid until it moves.
+// Cost: a cursor fetches blocks from the owners and merges them: O(log ranks) an item and one message to an owner for
+//   256 KiB of its items. Of owners that hold ranges it asks one after the other.
+// Source: IPDPS 2022, section IV-A: each rank's pairs in order, merged.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "icecore/options.hpp"
+#include "icecore/snapshot.hpp"
+
+namespace icecore {
+
+namespace mpi {
+class cluster_core;
+class merge;
+}  // namespace mpi
+
+/// One record of a key's history, copied.
+struct past_value {
+  icecore::version version;
+  std::optional<std::string> value;  ///< empty: the key was removed
+  friend bool operator==(const past_value&, const past_value&) = default;
+};
+
+/// A place among the keys of one version between bounds; moves forward.
+class cluster_cursor {
+ public:
+  /// Nowhere yet: seek first.
+  cluster_cursor(const mpi::cluster_core& core, icecore::version at, key_bounds bounds);
+  ~cluster_cursor();
+  cluster_cursor(cluster_cursor&&) noexcept;
+  cluster_cursor& operator=(cluster_cursor&&) noexcept;
+
+  void seek_first();                ///< to the first key between the bounds
+  void seek(std::string_view key);  ///< to the first key >= `key` between the bounds
+
+  [[nodiscard]] bool valid() const noexcept { return valid_; }
+  explicit operator bool() const noexcept { return valid_; }
+
+  /// The current item. Precondition: valid().
+  [[nodiscard]] const item& operator*() const noexcept { return current_; }
+  [[nodiscard]] const item* operator->() const noexcept { return &current_; }
+
+  /// One step; past the end the cursor becomes invalid. Precondition: valid().
+  void next();
+
+ private:
+  void show();
+
+  const mpi::cluster_core* core_;
+  icecore::version at_;
+  key_bounds bounds_;
+  std::unique_ptr<mpi::merge> merge_;
+  bool valid_ = false;
+  item current_{};
+};
+
+/// The items of a version between bounds, in order: a C++ input range.
+class cluster_range : public std::ranges::view_interface<cluster_range> {
+ public:
+  class iterator {
+   public:
+    using value_type = item;
+    using difference_type = std::ptrdiff_t;
+    using iterator_concept = std::input_iterator_tag;
+
+    explicit iterator(cluster_range* range) noexcept : range_(range) {}
+    [[nodiscard]] const item& operator*() const noexcept { return *range_->cursor_; }
+    [[nodiscard]] const item* operator->() const noexcept { return range_->cursor_.operator->(); }
+    iterator& operator++() {
+      range_->cursor_.next();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    friend bool operator==(const iterator& it, std::default_sentinel_t) noexcept { return it.at_end(); }
+
+   private:
+    [[nodiscard]] bool at_end() const noexcept { return !range_->cursor_.valid(); }
+
+    cluster_range* range_;
+  };
+
+  explicit cluster_range(cluster_cursor cursor) noexcept : cursor_(std::move(cursor)) {}
+
+  /// Starts (again) at the first item.
+  [[nodiscard]] iterator begin() {
+    cursor_.seek_first();
+    return iterator(this);
+  }
+  [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
+
+ private:
+  cluster_cursor cursor_;
+};
+
+class cluster_snapshot {
+ public:
+  cluster_snapshot(const mpi::cluster_core& core, icecore::version at) noexcept : core_(&core), at_(at) {}
+
+  [[nodiscard]] icecore::version version() const noexcept { return at_; }
+
+  [[nodiscard]] std::optional<std::string> find(std::string_view key) const;
+  [[nodiscard]] bool contains(std::string_view key) const;
+  /// Answer i belongs to keys[i]. All owners are asked at once, each in one message.
+  [[nodiscard]] std::vector<std::optional<std::string>> find_many(std::span<const std::string_view> keys) const;
+
+  /// A cursor that is not yet anywhere: seek it.
+  [[nodiscard]] cluster_cursor cursor(key_bounds bounds = {}) const { return {*core_, at_, std::move(bounds)}; }
+
+  [[nodiscard]] cluster_range range() const { return range(key_bounds{}); }
+  [[nodiscard]] cluster_range range(std::string_view from, std::string_view to) const {
+    return range(key_bounds{std::string(from), std::string(to)});
+  }
+  [[nodiscard]] cluster_range range(key_bounds bounds) const { return cluster_range(cursor(std::move(bounds))); }
+  [[nodiscard]] cluster_range prefix(std::string_view prefix) const { return range(key_bounds::of_prefix(prefix)); }
+
+  /// Keys present in this version. Every owner counts its own: O(keys of the largest store).
+  [[nodiscard]] std::uint64_t size() const;
+
+ private:
+  const mpi::cluster_core* core_;
+  icecore::version at_;
+};
+
+}  // namespace icecore

@@ -1,0 +1,81 @@
+#include "icecore/cluster.hpp"
+
+#include <utility>
+
+#include "cluster/cluster_core.hpp"
+
+namespace icecore {
+
+cluster::cluster(MPI_Comm comm, const std::filesystem::path& path) : cluster(comm, path, cluster_options()) {}
+cluster::cluster(MPI_Comm comm, const std::filesystem::path& path, const cluster_options& opening)
+    : core_(std::make_unique<mpi::cluster_core>(comm, path, opening)) {}
+cluster::~cluster() = default;
+cluster::cluster(cluster&&) noexcept = default;
+cluster& cluster::operator=(cluster&&) noexcept = default;
+
+mpi::cluster_core& cluster::core() const {
+  if (core_ == nullptr) throw error(errc::closed, "the cluster is closed");
+  return *core_;
+}
+
+void cluster::close() {
+  const std::unique_ptr<mpi::cluster_core> closing = std::move(core_);
+  if (closing) closing->close();
+}
+
+version cluster::insert(std::string_view key, std::string_view value) { return core().write({key, value}); }
+version cluster::remove(std::string_view key) { return core().write({key, std::nullopt}); }
+version cluster::insert_many(std::span<const item> items) { return core().insert_many(items); }
+version cluster::apply(const batch& operations) { return core().apply(operations); }
+
+std::optional<std::string> cluster::find(std::string_view key) const { return core().find(key, std::nullopt); }
+std::optional<std::string> cluster::find(std::string_view key, version at) const { return core().find(key, at); }
+bool cluster::contains(std::string_view key) const { return core().contains(key, std::nullopt); }
+bool cluster::contains(std::string_view key, version at) const { return core().contains(key, at); }
+std::vector<std::optional<std::string>> cluster::find_many(std::span<const std::string_view> keys) const {
+  return core().find_many(keys, std::nullopt);
+}
+std::vector<std::optional<std::string>> cluster::find_many(std::span<const std::string_view> keys, version at) const {
+  return core().find_many(keys, at);
+}
+std::vector<past_value> cluster::history(std::string_view key) const { return core().history(key); }
+
+cluster_snapshot cluster::at(version closed) const {
+  core().check_closed(closed);
+  return {core(), closed};
+}
+
+cluster_snapshot cluster::at(std::string_view tag_name) const {
+  if (const auto tag = find_tag(tag_name)) return at(tag->version);
+  throw error(errc::unknown_tag, "no tag is named '" + std::string(tag_name) + "'");
+}
+
+version cluster::tag() { return core().tag({}); }
+version cluster::tag(std::string_view name, std::string_view note) { return core().tag({name, note, std::nullopt}); }
+version cluster::tag(const tag_options& label) { return core().tag(label); }
+version cluster::clock() const { return core().clock(); }
+std::vector<tag_info> cluster::tags() const { return core().tags(std::nullopt); }
+std::optional<tag_info> cluster::find_tag(std::string_view name) const {
+  std::vector<tag_info> found = core().tags(name);
+  if (found.empty()) return std::nullopt;
+  return std::move(found.front());
+}
+
+void cluster::fence() { core().fence(); }
+void cluster::barrier(barrier_level level) { core().barrier(level); }
+void cluster::consistency(icecore::consistency mode) { core().change(mode); }
+void cluster::protect(icecore::protection allowed) { core().change(allowed); }
+consistency cluster::consistency() const { return core().consistency(); }
+protection cluster::protection() const { return core().allowed(); }
+void cluster::signal_notify(int signum, std::span<const int> ranks) { core().signal_notify(signum, ranks); }
+void cluster::signal_wait(int signum, std::span<const int> ranks) { core().signal_wait(signum, ranks); }
+
+int cluster::rank() const { return core().rank(); }
+int cluster::size() const { return core().ranks(); }
+int cluster::owner_of(std::string_view key) const { return core().owner_of(key); }
+int cluster::group_of(int rank) const { return core().group_of(rank); }
+bool cluster::has_progress_thread() const { return core().has_thread(); }
+const store& cluster::local() const { return core().local(); }
+const std::filesystem::path& cluster::path() const { return core().path(); }
+
+}  // namespace icecore

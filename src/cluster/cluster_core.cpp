@@ -1,0 +1,249 @@
+// What a rank does alone: reads, writes, fences.
+#include "cluster/cluster_core.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace icecore::mpi {
+namespace {
+
+void check_size(std::string_view key) {
+  if (key.size() <= key_size_max) return;
+  throw error(errc::key_too_long, fmt::format("a key of {} bytes: keys have at most {}", key.size(), key_size_max));
+}
+
+void check_size(const write_view& one) {
+  check_size(one.key);
+  if (!one.value || one.value->size() <= value_size_max) return;
+  throw error(errc::value_too_large,
+              fmt::format("a value of {} bytes: values have at most {}", one.value->size(), value_size_max));
+}
+
+}  // namespace
+
+cluster_core::~cluster_core() {
+  try {
+    close();
+  } catch (...) {  // whoever wants to know calls close()
+  }
+}
+
+void cluster_core::begin_call() const {
+  if (closed_) throw error(errc::closed, "the cluster is closed");
+  running_.throw_if_broken();
+  running_.step_now_and_then();
+}
+
+void cluster_core::check_writes() const {
+  if (store_->read_only()) throw error(errc::read_only, fmt::format("{}: was opened for reading only", path_.native()));
+  if (allowed() != protection::read_only) return;
+  throw error(errc::protection, "a write under read-only protection; protect(read_write) allows it again");
+}
+
+void cluster_core::check_finds() const {
+  if (allowed() != protection::write_only) return;
+  throw error(errc::protection, "a find under write-only protection; protect(read_write) allows it again");
+}
+
+void cluster_core::check_closed(version at) const {
+  if (at < clock() || (store_->read_only() && at == clock())) return;
+  throw error(errc::version_not_closed,
+              fmt::format("version {} is not closed yet on all ranks: the open version is {}; "
+                          "tag() closes it",
+                          at, clock()));
+}
+
+bool cluster_core::staging() const noexcept {
+  return consistency() == icecore::consistency::relaxed && allowed() != protection::update_only;
+}
+
+bool cluster_core::run_background() const {
+  bool found = false;
+  for (const auto& each : remote_) found |= each->background();
+  return found;
+}
+
+int cluster_core::group_of(int rank) const {
+  if (rank < 0 || rank >= ranks_) {
+    throw error(errc::invalid_argument, fmt::format("there is no rank {}: the ranks are 0 to {}", rank, ranks_ - 1));
+  }
+  return groups_[static_cast<std::size_t>(rank)];
+}
+
+// ---- Writing ----
+
+version cluster_core::write(const write_view& one) {
+  begin_call();
+  check_size(one);
+  partition& to = owner(one.key);
+  const write_gate::pass through(gate_, waiting());
+  check_writes();
+  return staging() ? to.stage(one, clock()) : to.write(one);
+}
+
+version cluster_core::insert_many(std::span<const item> items) {
+  begin_call();
+  std::vector<std::vector<write_view>> by_owner(static_cast<std::size_t>(ranks_));
+  for (const item& each : items) {
+    const write_view one{each.key, each.value};
+    check_size(one);
+    by_owner[static_cast<std::size_t>(owner_of(each.key))].push_back(one);
+  }
+  const write_gate::pass through(gate_, waiting());
+  check_writes();
+  std::vector<std::pair<int, answer<written>>> answers;
+  for (int step = 1; step <= ranks_; ++step) {  // this rank last: the others work meanwhile
+    const int to = (rank_ + step) % ranks_;
+    const auto& mine = by_owner[static_cast<std::size_t>(to)];
+    if (staging()) {
+      for (const write_view& one : mine) of(to).stage(one, clock());
+    } else if (!mine.empty()) {
+      answers.emplace_back(to, of(to).write_many(mine));
+    }
+  }
+  std::optional<error> refused;
+  for (auto& [from, each] : answers) {
+    const written result = each.take();
+    if (result.failed == 0 || refused) continue;
+    refused.emplace(static_cast<errc>(result.code), fmt::format("rank {} refused {} of the inserts; the first: {}",
+                                                                from, result.failed, result.message));
+  }
+  if (refused) throw error(*refused);
+  return clock();
+}
+
+version cluster_core::apply(const batch& operations) {
+  begin_call();
+  if (operations.empty()) return clock();
+  const auto& all = operations.operations();
+  const int to = owner_of(all.front().key);
+  for (const auto& each : all) {
+    const int other = owner_of(each.key);
+    if (other == to) continue;
+    throw error(errc::invalid_argument,
+                fmt::format("a batch takes effect at one owner, but this one has keys of ranks {} "
+                            "and {}; owner_of() tells",
+                            to, other));
+  }
+  const write_gate::pass through(gate_, waiting());
+  check_writes();
+  return of(to).apply(operations);
+}
+
+// ---- Reading ----
+
+std::optional<std::string> cluster_core::find(std::string_view key, read_at at) const {
+  begin_call();
+  at ? check_closed(*at) : check_finds();
+  check_size(key);
+  const int from = owner_of(key);
+  if (at || from == rank_ || allowed() != protection::read_only) return of(from).find(key, at);
+
+  read_cache::look look = cache_.find(key);
+  if (look.hit) return std::move(look.value);
+  std::optional<std::string> found = of(from).find(key, at);
+  cache_.keep(look, key, found);
+  return found;
+}
+
+bool cluster_core::contains(std::string_view key, read_at at) const {
+  begin_call();
+  at ? check_closed(*at) : check_finds();
+  check_size(key);
+  return owner(key).contains(key, at);
+}
+
+found_values cluster_core::find_many(std::span<const std::string_view> keys, read_at at) const {
+  begin_call();
+  at ? check_closed(*at) : check_finds();
+  std::vector<std::vector<std::size_t>> by_owner(static_cast<std::size_t>(ranks_));
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    check_size(keys[i]);
+    by_owner[static_cast<std::size_t>(owner_of(keys[i]))].push_back(i);
+  }
+  std::vector<std::pair<int, answer<found_values>>> answers;
+  for (int step = 1; step <= ranks_; ++step) {  // this rank last: the others work meanwhile
+    const int from = (rank_ + step) % ranks_;
+    const auto& places = by_owner[static_cast<std::size_t>(from)];
+    if (places.empty()) continue;
+    std::vector<std::string_view> theirs;
+    theirs.reserve(places.size());
+    for (const std::size_t i : places) theirs.push_back(keys[i]);
+    answers.emplace_back(from, of(from).find_many(std::move(theirs), at));
+  }
+  found_values found(keys.size());
+  for (auto& [from, each] : answers) {
+    found_values values = each.take();
+    const auto& places = by_owner[static_cast<std::size_t>(from)];
+    for (std::size_t i = 0; i < places.size(); ++i) found[places[i]] = std::move(values[i]);
+  }
+  return found;
+}
+
+std::vector<past_value> cluster_core::history(std::string_view key) const {
+  begin_call();
+  check_finds();
+  check_size(key);
+  return owner(key).history(key);
+}
+
+std::vector<tag_info> cluster_core::tags(std::optional<std::string_view> name) const {
+  begin_call();
+  return of(0).tags(name);
+}
+
+std::uint64_t cluster_core::count(version at) const {
+  begin_call();
+  std::vector<answer<std::uint64_t>> answers;
+  for (int step = 1; step <= ranks_; ++step) answers.push_back(of((rank_ + step) % ranks_).count(at));
+  std::uint64_t total = 0;
+  for (auto& each : answers) total += each.take();
+  return total;
+}
+
+// ---- Fence and signals ----
+
+void cluster_core::fence() {
+  begin_call();
+  fence_all();
+}
+
+void cluster_core::fence_all() {
+  std::vector<std::uint64_t> marks;
+  marks.reserve(remote_.size());
+  for (const auto& each : remote_) marks.push_back(each->begin_fence());
+  for (std::size_t i = 0; i < remote_.size(); ++i) {
+    running_.wait([&] { return remote_[i]->fenced(marks[i]); });
+  }
+  throw_refused();
+}
+
+void cluster_core::throw_refused() const {
+  std::optional<error> first;
+  for (int from = 0; from < ranks_; ++from) {
+    const written result = of(from).take_refused();
+    if (result.failed == 0 || first) continue;
+    first.emplace(static_cast<errc>(result.code),
+                  fmt::format("rank {} refused {} of the writes that rank {} staged; the first: {}", from,
+                              result.failed, rank_, result.message));
+  }
+  if (first) throw error(*first);
+}
+
+void cluster_core::signal_notify(int signum, std::span<const int> ranks) {
+  for (const int to : ranks) static_cast<void>(group_of(to));  // throws if there is no such rank
+  fence();
+  for (const int to : ranks) of(to).signal(signum);
+}
+
+void cluster_core::signal_wait(int signum, std::span<const int> ranks) {
+  begin_call();
+  for (const int from : ranks) static_cast<void>(group_of(from));
+  for (const int from : ranks) {
+    running_.wait([&] { return signals_.take(from, signum); });
+  }
+}
+
+}  // namespace icecore::mpi

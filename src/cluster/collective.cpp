@@ -1,0 +1,134 @@
+// What all ranks do together. Each call is a fixed sequence of steps (A1 of agreement.hpp).
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "cluster/cluster_core.hpp"
+
+namespace icecore::mpi {
+
+void cluster_core::align_clocks(step compared, step aligned) {
+  const version greatest =
+      static_cast<version>(agree_.on(compared, nullptr, static_cast<std::int64_t>(store_->clock())).greatest);
+  const auto failure = attempt([&] {
+    if (!store_->read_only()) store_->skip_to(greatest);
+  });
+  clock_.store(greatest, std::memory_order_release);  // see clock()
+  agree_.on(aligned, failure);
+}
+
+void cluster_core::barrier(barrier_level level) {
+  begin_call();
+  const agreed levels =
+      agree_.on(step::barrier_fenced, attempt([&] { fence_all(); }), static_cast<std::int64_t>(level));
+  if (levels.least != levels.greatest) {
+    throw error(errc::invalid_argument, "some ranks called barrier at memory level and some at storage level");
+  }
+  if (level == barrier_level::memory) return;
+
+  // syncing may close the open version: that must be one instant for all ranks (C2)
+  const write_gate::hold held = hold_writes();
+  agree_.on(step::barrier_held, attempt([&] { fence_all(); }));
+  const auto failure = attempt([&] {
+    if (!store_->read_only()) store_->sync();
+  });
+  try {
+    agree_.on(step::barrier_synced, failure);
+  } catch (...) {
+    if (!running_.broken()) align_clocks(step::barrier_clock, step::barrier_aligned);
+    throw;
+  }
+  align_clocks(step::barrier_clock, step::barrier_aligned);
+}
+
+void cluster_core::check_label(const tag_options& label) const {
+  constexpr std::size_t text_size_max = 65'535;
+  if (label.name.size() > text_size_max || label.note.size() > text_size_max) {
+    throw error(errc::invalid_argument, fmt::format("a tag's name of {} and note of {} bytes: each has at most {}",
+                                                    label.name.size(), label.note.size(), text_size_max));
+  }
+  if (label.name.empty() || !store_->find_tag(label.name)) return;
+  throw error(errc::tag_exists, fmt::format("a tag named '{}' exists already", label.name));
+}
+
+version cluster_core::tag(const tag_options& label) {
+  begin_call();
+  agree_.on(step::tag_entered, attempt([&] {
+              if (rank_ == 0) check_label(label);
+            }));
+  const write_gate::hold held = hold_writes();
+  const auto fenced = attempt([&] { fence_all(); });
+  const version closed =
+      static_cast<version>(agree_.on(step::tag_held, fenced, static_cast<std::int64_t>(store_->clock())).greatest);
+
+  // No write is under way on any rank. Rank 0, which alone keeps the label, closes its version last (C3).
+  const auto close_version = [&](const tag_options* kept) {
+    store_->skip_to(closed);
+    kept != nullptr ? store_->tag(*kept) : store_->tag();
+  };
+  const bool labelled = !label.name.empty() || !label.note.empty() || label.time_ns;
+  try {
+    agree_.on(step::tag_others, attempt([&] {
+                if (rank_ != 0) close_version(nullptr);
+              }));
+    clock_.store(closed + 1, std::memory_order_release);  // see clock()
+    agree_.on(step::tag_named, attempt([&] {
+                if (rank_ == 0) close_version(labelled ? &label : nullptr);
+              }));
+  } catch (...) {  // some clocks may be ahead of others now
+    if (!running_.broken()) align_clocks(step::tag_clock, step::tag_aligned);
+    throw;
+  }
+  return closed;
+}
+
+template <typename Apply>
+void cluster_core::change(std::int64_t wanted, Apply&& apply) {
+  begin_call();
+  const write_gate::hold held = hold_writes();
+  const agreed same = agree_.on(step::change_held, attempt([&] { fence_all(); }), wanted);
+  if (same.least != same.greatest) {
+    throw error(errc::invalid_argument, "the ranks do not all ask for the same consistency or protection");
+  }
+  apply();
+  // a rank that goes on may write: by then nobody still reads from a cache
+  agree_.on(step::change_made, nullptr);
+}
+
+void cluster_core::change(icecore::consistency mode) {
+  constexpr std::int64_t of_consistency = 0;
+  change(of_consistency + static_cast<std::int64_t>(mode), [&] {
+    consistency_.store(mode, std::memory_order_relaxed);  // see consistency()
+  });
+}
+
+void cluster_core::change(icecore::protection allowed) {
+  constexpr std::int64_t of_protection = 256;
+  change(of_protection + static_cast<std::int64_t>(allowed), [&] {
+    allowed_.store(allowed, std::memory_order_relaxed);  // see allowed()
+    cache_.clear();
+  });
+}
+
+void cluster_core::close() {
+  if (std::exchange(closed_, true) || !store_) return;
+  if (!mpi_runs()) running_.fail("MPI was finalised");
+  std::exception_ptr failure;
+  if (!running_.broken()) failure = attempt([&] { fence_all(); });
+  const auto parted = attempt([&] { agree_.on(step::close_fenced, nullptr); });
+  running_.stop_thread();  // no request can come any more: nobody has one open, and all are here
+  if (const auto closing = attempt([&] { store_->close(); }); closing && !failure) failure = closing;
+  if (parted) {
+    comm_.abandon();
+    std::rethrow_exception(parted);
+  }
+  failure = attempt([&] {
+    running_.wait([&] { return messages_.finish_sends(); });
+    agree_.on(step::close_done, failure);
+  });
+  if (running_.broken()) comm_.abandon();
+  hook_.reset();
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace icecore::mpi

@@ -1,0 +1,50 @@
+// A duplicate of the caller's communicator, and what ends with it.
+//
+// Threads: one.
+#pragma once
+
+#include <mpi.h>
+
+#include <functional>
+
+namespace icecore::mpi {
+
+class communicator {
+ public:
+  /// Collective. errc::mpi if MPI is not running, errc::invalid_argument if `original` is no communicator of one group.
+  explicit communicator(MPI_Comm original);
+  /// Collective, unless it was abandoned or MPI has ended.
+  ~communicator();
+  communicator(const communicator&) = delete;
+  communicator& operator=(const communicator&) = delete;
+
+  [[nodiscard]] MPI_Comm get() const noexcept { return comm_; }
+  /// The other ranks cannot be relied on to free it too.
+  void abandon() noexcept { abandoned_ = true; }
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  bool abandoned_ = false;
+};
+
+/// Calls a function when MPI is finalised, while MPI still works, unless this object is gone by then.
+class finalize_hook {
+ public:
+  explicit finalize_hook(std::function<void()> at_finalize);
+  ~finalize_hook();
+  finalize_hook(const finalize_hook&) = delete;
+  finalize_hook& operator=(const finalize_hook&) = delete;
+
+ private:
+  static int run(MPI_Comm comm, int key, void* self, void* extra);
+
+  std::function<void()> at_finalize_;
+  int key_ = MPI_KEYVAL_INVALID;
+};
+
+/// Whether MPI can be called.
+[[nodiscard]] bool mpi_runs() noexcept;
+/// Whether it can be called by several threads at once.
+[[nodiscard]] bool has_full_threads();
+
+}  // namespace icecore::mpi

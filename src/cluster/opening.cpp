@@ -1,0 +1,213 @@
+// Opening a cluster: every rank takes every step, and learns at each whether all ranks could.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <utility>
+
+#include "cluster/cluster_core.hpp"
+#include "cluster/remote_partition.hpp"
+
+namespace icecore::mpi {
+namespace {
+
+void make_folder(const std::filesystem::path& path) {
+  std::error_code failure;
+  std::filesystem::create_directories(path, failure);
+  if (!failure) return;
+  const bool denied = failure == std::errc::permission_denied || failure == std::errc::read_only_file_system;
+  throw error(denied ? errc::permission : errc::io,
+              fmt::format("{}: the cluster's folder cannot be made: {}", path.native(), failure.message()));
+}
+
+std::string random_id() {
+  std::random_device source;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", source(), source(), source(), source());
+}
+
+/// A number that two ranks have in common only if these options are equal (or by a rare chance).
+std::int64_t digest_of(const cluster_options& opening) {
+  const std::string text =
+      fmt::format("{} {} {} {} {} {}", opening.ownership.description(), static_cast<int>(opening.consistency),
+                  opening.group_size, static_cast<int>(opening.store.access), static_cast<int>(opening.store.creation),
+                  static_cast<int>(opening.store.durability));
+  return static_cast<std::int64_t>(std::hash<std::string>{}(text) >> 1);
+}
+
+}  // namespace
+
+cluster_core::cluster_core(MPI_Comm comm, std::filesystem::path path, const cluster_options& opening)
+    : comm_(comm),
+      path_(std::move(path)),
+      ownership_(opening.ownership),
+      consistency_(opening.consistency),
+      messages_(comm_.get()),
+      cache_(opening.cache_bytes),
+      running_(
+          messages_, [this](message&& request) { server_->answer(request); }, [this] { return run_background(); },
+          !has_full_threads()),
+      agree_(comm_.get(), running_) {
+  check(MPI_Comm_rank(comm_.get(), &rank_), "MPI_Comm_rank");
+  check(MPI_Comm_size(comm_.get(), &ranks_), "MPI_Comm_size");
+  try {
+    agree_on_arguments(opening);
+    find_groups(opening.group_size);
+    const found_manifest found = agree_on_manifest(opening.store);
+    open_store(opening.store, found);
+    agree_on_pools(found);
+    connect(opening);
+  } catch (...) {
+    if (running_.broken()) comm_.abandon();
+    throw;
+  }
+}
+
+void cluster_core::agree_on_arguments(const cluster_options& opening) {
+  const auto failure = attempt([&] {
+    opening.ownership.check(ranks_);
+    if (opening.group_size < 0) throw error(errc::invalid_argument, "a storage group has no negative number of ranks");
+    const bool may_make =
+        opening.store.access == access::read_write && opening.store.creation != creation::open_existing;
+    if (may_make) make_folder(path_);
+  });
+  const agreed options = agree_.on(step::open_arguments, failure, digest_of(opening));
+  if (options.least != options.greatest) {
+    throw error(errc::invalid_argument,
+                fmt::format("{}: the ranks open the cluster with different options", path_.native()));
+  }
+}
+
+void cluster_core::find_groups(int group_size) {
+  groups_.resize(static_cast<std::size_t>(ranks_));
+  if (group_size > 0) {
+    for (int r = 0; r < ranks_; ++r) groups_[static_cast<std::size_t>(r)] = r / group_size;
+    return;
+  }
+  MPI_Comm node = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(comm_.get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  int first = rank_;
+  check(MPI_Bcast(&first, 1, MPI_INT, 0, node), "MPI_Bcast");
+  MPI_Comm_free(&node);
+  agree_.gather(&first, sizeof first, groups_.data());
+  std::vector<int> firsts = groups_;
+  std::sort(firsts.begin(), firsts.end());
+  firsts.erase(std::unique(firsts.begin(), firsts.end()), firsts.end());
+  for (int& group : groups_) {
+    group = static_cast<int>(std::lower_bound(firsts.begin(), firsts.end(), group) - firsts.begin());
+  }
+}
+
+cluster_core::found_manifest cluster_core::agree_on_manifest(const options& opening) const {
+  found_manifest found;
+  const auto failure = attempt([&] {
+    found.here = read_manifest(path_);
+    if (!found.here) return;
+    if (opening.creation == creation::create_new) {
+      throw error(errc::store_exists, fmt::format("{}: a new cluster was asked for but one is there", path_.native()));
+    }
+    if (found.here->ranks != ranks_) {
+      throw error(errc::other_cluster,
+                  fmt::format("{}: this cluster was made by {} ranks and is opened by {}: run with {} "
+                              "ranks, or copy what is in it to a new cluster",
+                              path_.native(), found.here->ranks, ranks_, found.here->ranks));
+    }
+    if (found.here->owner != ownership_.description()) {
+      throw error(errc::other_cluster,
+                  fmt::format("{}: this cluster was made with ownership '{}' and is opened with '{}'; "
+                              "open it with the one it was made with",
+                              path_.native(), found.here->owner, ownership_.description()));
+    }
+  });
+  const agreed there = agree_.on(step::open_manifest, failure, found.here ? 1 : 0);
+  found.everywhere = there.least == 1;
+  found.anywhere = there.greatest == 1;
+  const bool may_make = opening.access == access::read_write && opening.creation != creation::open_existing;
+  if (!found.anywhere && !may_make) {
+    throw error(errc::no_such_store, fmt::format("{}: no cluster there; to make one, open it for writing with creation "
+                                                 "allowed",
+                                                 path_.native()));
+  }
+  return found;
+}
+
+void cluster_core::open_store(const options& opening, const found_manifest& found) {
+  const auto failure = attempt([&] {
+    options mine = opening;
+    mine.creation = found.everywhere ? creation::open_existing : creation::open_or_create;
+    store_.emplace(pool_path(path_, rank_), mine);
+    if (found.everywhere || store_->stats().records == 0) return;
+    throw error(errc::other_cluster,
+                fmt::format("{}: holds data, but {} no manifest of a cluster: put the missing folder or file back",
+                            store_->path().native(), found.here ? "another rank's folder has" : "there is"));
+  });
+  agree_.on(step::open_store, failure);
+}
+
+void cluster_core::agree_on_pools(const found_manifest& found) {
+  constexpr int id_size = 32;
+  std::string mine = store_->stats().pool_id;
+  mine.resize(id_size);
+  const auto failure = attempt([&] {
+    if (!found.everywhere || found.here->pools[static_cast<std::size_t>(rank_)] == mine) return;
+    throw error(
+        errc::other_cluster,
+        fmt::format("{}: is pool {}, but the manifest beside it says {}: put the right file back, or, if it was "
+                    "replaced on purpose, write its number into the manifest",
+                    store_->path().native(), mine, found.here->pools[static_cast<std::size_t>(rank_)]));
+  });
+  const std::int64_t id = found.here ? static_cast<std::int64_t>(std::hash<std::string>{}(found.here->id) >> 1) : 0;
+  const agreed ids = agree_.on(step::open_pools, failure, id);
+  if (found.everywhere) {
+    if (ids.least == ids.greatest) return;
+    throw error(errc::other_cluster,
+                fmt::format("{}: the ranks' folders belong to different clusters", path_.native()));
+  }
+  std::string all(static_cast<std::size_t>(id_size * ranks_), '\0');
+  agree_.gather(mine.data(), id_size, all.data());
+  manifest content{random_id(), ranks_, ownership_.description(), {}};
+  agree_.broadcast(content.id.data(), id_size, 0);
+  for (std::size_t at = 0; at < all.size(); at += id_size) content.pools.push_back(all.substr(at, id_size));
+  write_new_manifest(std::move(content));
+}
+
+void cluster_core::write_new_manifest(manifest content) const {
+  const auto written = [&] {
+    const std::optional<manifest> there = read_manifest(path_);
+    return there && there->id == content.id;
+  };
+  // the first rank of each node writes; another one only if its folder is not that rank's
+  const bool first =
+      rank_ == 0 || groups_[static_cast<std::size_t>(rank_)] != groups_[static_cast<std::size_t>(rank_ - 1)];
+  const auto failure = attempt([&] {
+    if (first) write_manifest(path_, content, rank_);
+  });
+  agree_.on(step::open_written, failure);
+  agree_.on(step::open_seen, attempt([&] {
+              if (!written()) write_manifest(path_, content, rank_);
+            }));
+}
+
+void cluster_core::connect(const cluster_options& opening) {
+  own_ = std::make_unique<store_partition>(*store_, allowed_, [this](int signum) { signals_.notified(rank_, signum); });
+  server_ = std::make_unique<server>(messages_, *own_, signals_);
+  for (int r = 0; r < ranks_; ++r) {
+    if (r == rank_) {
+      partitions_.push_back(own_.get());
+      continue;
+    }
+    remote_.push_back(std::make_unique<remote_partition>(running_, r, opening.staging_bytes));
+    partitions_.push_back(remote_.back().get());
+  }
+  align_clocks(step::open_clock, step::open_aligned);
+  hook_ = std::make_unique<finalize_hook>([this] {
+    running_.stop_thread();  // first: inside MPI_Finalize MPICH no longer keeps threads apart
+    try {
+      close();
+    } catch (...) {  // nobody is left to be told
+    }
+  });
+  if (opening.progress_thread && has_full_threads()) running_.start_thread();
+}
+
+}  // namespace icecore::mpi

@@ -1,0 +1,49 @@
+// One request to another rank and its answer.
+//
+//   remote_call call(progress, 3, request.take());
+//   unpacker answer = call.answer();                 // waits; throws what the owner threw
+//
+// Threads: one at a time.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cluster/progress.hpp"
+#include "cluster/wire.hpp"
+
+namespace icecore::mpi {
+
+class remote_call {
+ public:
+  /// Sends `request` (which a packer made for a kind).
+  remote_call(progress& running, int owner, std::string request);
+  /// Waits for the answer if nobody has: an answer that comes later would be taken for another one's.
+  ~remote_call();
+  remote_call(const remote_call&) = delete;
+  remote_call& operator=(const remote_call&) = delete;
+
+  /// Whether the answer is here; does not wait.
+  [[nodiscard]] bool answered();
+  /// Waits for the answer. Views into it live as long as this object. Throws the error that the owner answered with.
+  [[nodiscard]] unpacker answer();
+
+  [[nodiscard]] const std::string& request() const noexcept { return *request_; }
+
+ private:
+  progress& running_;
+  int owner_;
+  int tag_;
+  std::shared_ptr<const std::string> request_;
+  std::optional<arriving> arriving_;
+  std::optional<received_bytes> answer_;
+};
+
+/// How the first byte of an answer tells whether an error follows.
+enum class outcome : std::uint8_t { done = 0, failed = 1 };
+
+/// Packs the exception that is being handled as an answer.
+[[nodiscard]] std::string pack_current_exception();
+
+}  // namespace icecore::mpi

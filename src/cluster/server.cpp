@@ -1,0 +1,147 @@
+#include "cluster/server.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/remote_call.hpp"
+#include "cluster/remote_partition.hpp"
+
+namespace icecore::mpi {
+namespace {
+
+read_at unpack_read_at(unpacker& in) {
+  const auto at = in.number<version>();
+  return at == newest ? read_at{} : read_at{at};
+}
+
+}  // namespace
+
+void server::answer(const message& request) {
+  unpacker in(request.bytes.view());
+  const auto asked = in.number<kind>();
+  const int reply_tag = in.number<std::int32_t>();
+  std::string reply;
+  try {
+    reply = reply_to(asked, request.source, in);
+    if (reply.size() > message_size_max) {
+      throw error(errc::value_too_large,
+                  "an answer of 2 GiB or more does not travel; let the owner read so large a value");
+    }
+  } catch (...) {
+    reply = pack_current_exception();
+  }
+  messages_.send(request.source, reply_tag, std::make_shared<const std::string>(std::move(reply)));
+}
+
+std::string server::reply_to(kind asked, int source, unpacker in) {
+  packer out;
+  out.number(outcome::done);
+  switch (asked) {
+    case kind::find:
+      find(in, out);
+      break;
+    case kind::contains: {
+      const read_at at = unpack_read_at(in);
+      out.number(static_cast<std::uint8_t>(own_.contains(in.text(), at)));
+      break;
+    }
+    case kind::find_many:
+      find_many(in, out);
+      break;
+    case kind::write:
+      write(in, out);
+      break;
+    case kind::apply:
+      apply(in, out);
+      break;
+    case kind::history:
+      history(in, out);
+      break;
+    case kind::scan:
+      scan(in, out);
+      break;
+    case kind::count:
+      out.number(own_.count(in.number<version>()).take());
+      break;
+    case kind::tags:
+      tags(in, out);
+      break;
+    case kind::signal:
+      signals_.notified(source, in.number<std::int32_t>());
+      break;
+    default:
+      throw error(errc::bad_input,
+                  "a request of a kind that this icecore does not know; all ranks must run the same one");
+  }
+  return out.take();
+}
+
+void server::find(unpacker& in, packer& out) {
+  const read_at at = unpack_read_at(in);
+  const std::optional<std::string_view> found = own_.view(in.text(), at);
+  constexpr std::size_t outcome_flag_and_size = 6;
+  out.reserve(outcome_flag_and_size + (found ? found->size() : 0));
+  out.optional_text(found);
+}
+
+void server::find_many(unpacker& in, packer& out) {
+  constexpr std::size_t answer_bytes = 64 * 1024 * 1024;  // who asked for more asks again
+  const read_at at = unpack_read_at(in);
+  std::vector<std::string_view> keys;
+  while (!in.at_end()) keys.push_back(in.text());
+  std::vector<std::optional<std::string_view>> found(keys.size());
+  own_.views(keys, at, found);
+  for (const auto& value : found) {
+    if (out.size() > 1 && out.size() + (value ? value->size() : 0) > answer_bytes) break;
+    out.optional_text(value);
+  }
+}
+
+void server::write(unpacker& in, packer& out) {
+  written total;
+  while (!in.at_end()) own_.write_into(unpack_write(in), total);
+  pack_written(out, total);
+}
+
+void server::apply(unpacker& in, packer& out) {
+  batch operations;
+  while (!in.at_end()) {
+    const write_view one = unpack_write(in);
+    one.value ? operations.insert(one.key, *one.value) : operations.remove(one.key);
+  }
+  out.number(own_.apply(operations));
+}
+
+void server::history(unpacker& in, packer& out) {
+  for (const change& record : own_.records(in.text())) {
+    out.number(record.version);
+    out.optional_text(record.value);
+  }
+}
+
+void server::scan(unpacker& in, packer& out) {
+  scan_request wanted{};
+  wanted.at = in.number<version>();
+  wanted.from = in.text();
+  wanted.after = in.number<std::uint8_t>() != 0;
+  wanted.to = in.optional_text();
+  packer items;
+  const bool last = own_.visit_block(wanted, [&items](const item& one) {
+    items.text(one.key);
+    items.text(one.value);
+  });
+  out.number(static_cast<std::uint8_t>(last));
+  out.append(items);
+}
+
+void server::tags(unpacker& in, packer& out) {
+  for (const tag_info& tag : own_.tags(in.optional_text())) {
+    out.number(tag.version);
+    out.number(tag.time_ns);
+    out.text(tag.name);
+    out.text(tag.note);
+  }
+}
+
+}  // namespace icecore::mpi

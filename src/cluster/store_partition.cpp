@@ -1,0 +1,112 @@
+#include "cluster/store_partition.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace icecore::mpi {
+
+// A store that is read only may have been closed by a crash below the version that the others reached.
+version store_partition::readable(version at) const { return store_.read_only() ? std::min(at, store_.clock()) : at; }
+
+std::optional<std::string_view> store_partition::view(std::string_view key, read_at at) const {
+  return at ? store_.find(key, readable(*at)) : store_.find(key);
+}
+
+void store_partition::views(std::span<const std::string_view> keys, read_at at,
+                            std::span<std::optional<std::string_view>> out) const {
+  if (at) {
+    store_.find_many(keys, readable(*at), out);
+    return;
+  }
+  std::transform(keys.begin(), keys.end(), out.begin(), [this](std::string_view key) { return store_.find(key); });
+}
+
+std::optional<std::string> store_partition::find(std::string_view key, read_at at) {
+  const auto found = view(key, at);
+  if (!found) return std::nullopt;
+  return std::string(*found);
+}
+
+bool store_partition::contains(std::string_view key, read_at at) { return view(key, at).has_value(); }
+
+answer<found_values> store_partition::find_many(std::vector<std::string_view> keys, read_at at) {
+  return answer<found_values>([this, keys = std::move(keys), at] {
+    std::vector<std::optional<std::string_view>> found(keys.size());
+    views(keys, at, found);
+    return found_values(found.begin(), found.end());
+  });
+}
+
+std::vector<past_value> store_partition::history(std::string_view key) {
+  std::vector<past_value> past;
+  for (const change& record : records(key)) past.push_back({record.version, std::optional<std::string>(record.value)});
+  return past;
+}
+
+bool store_partition::visit_block(const scan_request& wanted, const std::function<void(const item&)>& visit) const {
+  cursor at = store_.at(readable(wanted.at)).cursor();
+  wanted.after ? at.seek_after(wanted.from) : at.seek(wanted.from);
+  for (std::size_t bytes = 0; at.valid() && !(wanted.to && at->key >= *wanted.to); at.next()) {
+    if (bytes >= block_bytes) return false;
+    bytes += at->key.size() + at->value.size();
+    visit(*at);
+  }
+  return true;
+}
+
+answer<scan_block> store_partition::scan(const scan_request& wanted) {
+  scan_block block;
+  block.last = visit_block(wanted, [&](const item& one) { block.items.emplace_back(one.key, one.value); });
+  return answer<scan_block>([block = std::move(block)]() mutable { return std::move(block); });
+}
+
+answer<std::uint64_t> store_partition::count(version at) {
+  return answer<std::uint64_t>([this, at] { return std::uint64_t{store_.at(readable(at)).size(1)}; });
+}
+
+std::vector<tag_info> store_partition::tags(std::optional<std::string_view> name) {
+  if (!name) return store_.tags();
+  std::vector<tag_info> found;
+  if (auto tag = store_.find_tag(*name)) found.push_back(std::move(*tag));
+  return found;
+}
+
+void store_partition::check_update(std::string_view key, bool inserts) const {
+  // relaxed: it changes only in a collective call, which ends before any write that follows it is sent
+  if (allowed_.load(std::memory_order_relaxed) != protection::update_only) return;
+  if (!inserts) throw error(errc::protection, "a remove under update-only protection, which keeps the set of keys");
+  if (!store_.contains(key)) {
+    throw error(errc::protection, "an insert of a new key under update-only protection, which keeps the set of keys");
+  }
+}
+
+version store_partition::write(const write_view& one) {
+  check_update(one.key, one.value.has_value());
+  if (one.value) return store_.insert(one.key, *one.value);
+  return store_.remove(one.key).value_or(store_.clock());
+}
+
+void store_partition::write_into(const write_view& one, written& total) {
+  try {
+    total.at = write(one);
+  } catch (const error& refused) {
+    if (total.failed++ == 0) {
+      total.code = refused.code().value();
+      total.message = refused.message();
+    }
+  }
+}
+
+answer<written> store_partition::write_many(std::span<const write_view> many) {
+  written total;
+  total.at = store_.clock();
+  for (const write_view& one : many) write_into(one, total);
+  return answer<written>([total = std::move(total)] { return total; });
+}
+
+version store_partition::apply(const batch& operations) {
+  for (const auto& [key, value] : operations.operations()) check_update(key, value.has_value());
+  return store_.apply(operations);
+}
+
+}  // namespace icecore::mpi

@@ -1,0 +1,119 @@
+// All keys of a version in order, from all ranks.
+#include <map>
+#include <random>
+
+#include "support/ranks.hpp"
+
+namespace icecore::testing {
+namespace {
+
+class Snapshot : public ClusterTest {
+ protected:
+  static std::string name(int number) {
+    std::string text = std::to_string(number);
+    return std::string(6 - text.size(), '0') + text;
+  }
+
+  /// 0 to count, of values that several blocks of an owner are needed for.
+  version fill(cluster& c, int count) const {
+    for (int i = rank(); i < count; i += ranks()) {
+      c.insert(name(i), std::string(static_cast<std::size_t>(i % 1000), static_cast<char>(i)));
+    }
+    return c.tag();
+  }
+
+  static cluster_options by_ranges(int count) {
+    cluster_options o;
+    std::vector<std::string> splits;
+    for (int r = 1; r < ranks(); ++r) splits.push_back(name(count * r / ranks()));
+    o.ownership = ownership::by_ranges(splits);
+    return o;
+  }
+
+  static void expect_between(const cluster_snapshot& then, const key_bounds& bounds, int from, int to) {
+    int expected = from;
+    for (const auto& [key, value] : then.range(bounds)) {
+      ASSERT_EQ(key, name(expected));
+      ASSERT_EQ(value, std::string(static_cast<std::size_t>(expected % 1000), static_cast<char>(expected)));
+      ++expected;
+    }
+    ASSERT_EQ(expected, std::max(from, to));
+  }
+
+  static void check(const cluster& c, version v, int count) {
+    const cluster_snapshot then = c.at(v);
+    EXPECT_EQ(then.version(), v);
+    EXPECT_EQ(then.size(), static_cast<std::uint64_t>(count));
+    expect_between(then, {}, 0, count);
+    expect_between(then, {name(100), name(1234)}, 100, 1234);
+    expect_between(then, {std::nullopt, name(7)}, 0, 7);
+    expect_between(then, {name(count - 5), std::nullopt}, count - 5, count);
+    expect_between(then, {name(50), name(50)}, 50, 50);
+    expect_between(then, key_bounds::of_prefix("0012"), 1200, 1300);
+    expect_between(then, key_bounds::of_prefix("x"), 0, 0);
+
+    cluster_cursor at = then.cursor();
+    EXPECT_FALSE(at.valid());
+    std::mt19937 random(static_cast<unsigned>(rank()));
+    for (int i = 0; i < 20; ++i) {
+      const int number = static_cast<int>(random() % static_cast<unsigned>(count - 2));
+      at.seek(name(number));
+      ASSERT_TRUE(at.valid());
+      EXPECT_EQ(at->key, name(number));
+      at.next();
+      EXPECT_EQ(at->key, name(number + 1));
+      at.seek(name(number) + "x");
+      EXPECT_EQ(at->key, name(number + 1));
+    }
+    at.seek(name(count));
+    EXPECT_FALSE(at.valid());
+    at.seek_first();
+    EXPECT_EQ(at->key, name(0));
+  }
+};
+
+TEST_F(Snapshot, shows_all_keys_in_order_from_every_rank) {
+  constexpr int count = 3000;
+  cluster c(MPI_COMM_WORLD, path());
+  const version v = fill(c, count);
+  for (int i = rank(); i < count; i += ranks()) c.remove(name(i));  // later
+  c.tag();
+  check(c, v, count);
+  EXPECT_EQ(c.at(v + 1).size(), 0U);
+  EXPECT_FALSE(c.at(v + 1).range().begin() != c.at(v + 1).range().end());
+  c.close();
+}
+
+TEST_F(Snapshot, shows_ranges_of_owners_one_after_the_other) {
+  constexpr int count = 3000;
+  cluster c(MPI_COMM_WORLD, path(), by_ranges(count));
+  for (int r = 0; r < ranks(); ++r) EXPECT_EQ(c.owner_of(name(count * r / ranks())), r);
+  check(c, fill(c, count), count);
+  c.close();
+}
+
+TEST_F(Snapshot, of_an_empty_cluster_is_empty) {
+  cluster c(MPI_COMM_WORLD, path());
+  const version v = c.tag();
+  EXPECT_EQ(c.at(v).size(), 0U);
+  cluster_cursor at = c.at(v).cursor();
+  at.seek_first();
+  EXPECT_FALSE(at.valid());
+  c.close();
+}
+
+TEST_F(Snapshot, stays_as_it_is_while_others_write) {
+  cluster c(MPI_COMM_WORLD, path());
+  const version v = fill(c, 500);
+  int expected = 0;
+  for (const auto& [key, value] : c.at(v).range()) {
+    c.insert(name(expected), "changed while it is read");
+    ASSERT_EQ(key, name(expected++));
+    ASSERT_EQ(value.size(), static_cast<std::size_t>((expected - 1) % 1000));
+  }
+  EXPECT_EQ(expected, 500);
+  c.close();
+}
+
+}  // namespace
+}  // namespace icecore::testing
