@@ -21,7 +21,8 @@
 // Lifetime: values are copies. Snapshots, cursors and ranges are valid while the cluster is open.
 // Errors: icecore::error, whose message names the rank where it happened; std::bad_alloc. A staged write that its owner
 //   refuses is thrown by the next fence(), barrier(), tag() or close() of the rank that wrote it.
-// Cost: of another rank's key, one message there and one back; see docs/cluster.md.
+// Cost: of a key of this rank or its storage group (ranks of a node), that of the store; of another rank's, one message
+//   there and one back; see docs/cluster.md.
 // Source: IPDPS 2022, section IV-A (distribution); PapyrusKV, SC 2017, sections 2 and 3.
 #pragma once
 
@@ -99,7 +100,8 @@ struct cluster_options {
   icecore::options store{};
   icecore::ownership ownership = ownership::by_hash();
   icecore::consistency consistency = icecore::consistency::relaxed;
-  /// Ranks in a storage group, counted from rank 0 on; 0: the ranks that share a node's memory (see group_of).
+  /// Ranks in a storage group, counted from rank 0 on; 0: as the environment's ICECORE_GROUP_SIZE says, or the ranks of
+  /// a node. Those of a group that run on one node reach each other's stores directly (reaches_directly).
   int group_size = 0;
   /// Staged writes to one rank travel when they take so many bytes. Two such buffers are kept for each rank that is
   /// written to.
@@ -207,6 +209,9 @@ class cluster {
   [[nodiscard]] int owner_of(std::string_view key) const;
   /// The storage group of a rank, counted from 0.
   [[nodiscard]] int group_of(int rank) const;
+  /// Whether the keys of that rank are read and written in its memory, without its taking part: those of its storage
+  /// group that run on its node, unless the system keeps them apart.
+  [[nodiscard]] bool reaches_directly(int rank) const;
   /// Whether a thread answers other ranks while this one is outside the cluster's calls.
   [[nodiscard]] bool has_progress_thread() const;
   /// The store of this rank, to read. Its latest() would close the open version here alone: read closed versions.

@@ -33,6 +33,7 @@ enum class step : std::int64_t {
   open_pools,
   open_written,
   open_seen,
+  open_attached,
   open_clock,
   open_aligned,
   barrier_fenced,
@@ -49,6 +50,7 @@ enum class step : std::int64_t {
   change_held,
   change_made,
   close_fenced,
+  close_detached,
   close_done,
 };
 

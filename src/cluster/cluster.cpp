@@ -74,6 +74,7 @@ int cluster::rank() const { return core().rank(); }
 int cluster::size() const { return core().ranks(); }
 int cluster::owner_of(std::string_view key) const { return core().owner_of(key); }
 int cluster::group_of(int rank) const { return core().group_of(rank); }
+bool cluster::reaches_directly(int rank) const { return core().reaches_directly(rank); }
 bool cluster::has_progress_thread() const { return core().has_thread(); }
 const store& cluster::local() const { return core().local(); }
 const std::filesystem::path& cluster::path() const { return core().path(); }

@@ -72,6 +72,11 @@ int cluster_core::group_of(int rank) const {
   return groups_[static_cast<std::size_t>(rank)];
 }
 
+bool cluster_core::reaches_directly(int rank) const {
+  static_cast<void>(group_of(rank));  // throws if there is no such rank
+  return rank == rank_ || direct_[static_cast<std::size_t>(rank)];
+}
+
 // ---- Writing ----
 
 version cluster_core::write(const write_view& one) {
@@ -139,7 +144,7 @@ std::optional<std::string> cluster_core::find(std::string_view key, read_at at) 
   at ? check_closed(*at) : check_finds();
   check_size(key);
   const int from = owner_of(key);
-  if (at || from == rank_ || allowed() != protection::read_only) return of(from).find(key, at);
+  if (at || reaches_directly(from) || allowed() != protection::read_only) return of(from).find(key, at);
 
   read_cache::look look = cache_.find(key);
   if (look.hit) return std::move(look.value);

@@ -70,6 +70,7 @@ class cluster_core {
   [[nodiscard]] int owner_of(std::string_view key) const { return ownership_.owner_of(key, ranks_); }
   [[nodiscard]] bool ordered() const noexcept { return ownership_.ordered(); }
   [[nodiscard]] int group_of(int rank) const;
+  [[nodiscard]] bool reaches_directly(int rank) const;
   // acquire: who learned of a version from a rank that returned from tag() finds it closed
   [[nodiscard]] version clock() const noexcept { return clock_.load(std::memory_order_acquire); }
   // relaxed: these change only in collective calls, which synchronise writers through the gate
@@ -95,6 +96,9 @@ class cluster_core {
   void agree_on_pools(const found_manifest& found);
   void write_new_manifest(manifest content) const;
   void find_groups(int group_size);
+  [[nodiscard]] bool shares_memory_with(int rank) const;
+  [[nodiscard]] bool shares_memory() const;
+  void attach(const options& opening);
   void connect(const cluster_options& opening);
 
   // ---- Collective calls (collective.cpp) ----
@@ -122,7 +126,11 @@ class cluster_core {
   const icecore::ownership ownership_;
   int rank_ = 0;
   int ranks_ = 0;
-  std::vector<int> groups_;  // by rank
+  std::vector<int> groups_;                       // by rank
+  std::vector<int> nodes_;                        // by rank: the first rank there
+  std::filesystem::path shared_as_;               // this rank's store, for its group; empty: it is not shared
+  std::vector<std::unique_ptr<store>> attached_;  // by rank, until connect(); null: reached by messages
+  std::vector<bool> direct_;                      // by rank
 
   std::atomic<version> clock_{0};
   std::atomic<icecore::consistency> consistency_;

@@ -117,6 +117,8 @@ void cluster_core::close() {
   if (!running_.broken()) failure = attempt([&] { fence_all(); });
   const auto parted = attempt([&] { agree_.on(step::close_fenced, nullptr); });
   running_.stop_thread();  // no request can come any more: nobody has one open, and all are here
+  for (const auto& each : remote_) each->detach();
+  if (!parted) agree_.on(step::close_detached, nullptr);  // until then others may have this rank's store attached
   if (const auto closing = attempt([&] { store_->close(); }); closing && !failure) failure = closing;
   if (parted) {
     comm_.abandon();

@@ -2,15 +2,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <random>
 #include <utility>
 
+#include "cluster/attached_partition.hpp"
 #include "cluster/cluster_core.hpp"
 #include "cluster/remote_partition.hpp"
 
 namespace icecore::mpi {
 namespace {
+
+/// Where what ranks of a node share lies.
+constexpr const char* memory_folder = "/dev/shm";
 
 void make_folder(const std::filesystem::path& path) {
   std::error_code failure;
@@ -26,12 +33,23 @@ std::string random_id() {
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", source(), source(), source(), source());
 }
 
+/// What the options say of storage groups, or where they say nothing the environment.
+int group_size_of(const cluster_options& opening) {
+  const char* const told = std::getenv("ICECORE_GROUP_SIZE");
+  if (opening.group_size != 0 || told == nullptr || *told == '\0') return opening.group_size;
+  int size = 0;
+  const char* const end = told + std::strlen(told);
+  const auto read = std::from_chars(told, end, size);
+  if (read.ec == std::errc() && read.ptr == end && size >= 0) return size;
+  throw error(errc::invalid_argument, fmt::format("ICECORE_GROUP_SIZE is '{}', which is no number of ranks", told));
+}
+
 /// A number that two ranks have in common only if these options are equal (or by a rare chance).
 std::int64_t digest_of(const cluster_options& opening) {
   const std::string text =
       fmt::format("{} {} {} {} {} {}", opening.ownership.description(), static_cast<int>(opening.consistency),
-                  opening.group_size, static_cast<int>(opening.store.access), static_cast<int>(opening.store.creation),
-                  static_cast<int>(opening.store.durability));
+                  group_size_of(opening), static_cast<int>(opening.store.access),
+                  static_cast<int>(opening.store.creation), static_cast<int>(opening.store.durability));
   return static_cast<std::int64_t>(std::hash<std::string>{}(text) >> 1);
 }
 
@@ -52,10 +70,11 @@ cluster_core::cluster_core(MPI_Comm comm, std::filesystem::path path, const clus
   check(MPI_Comm_size(comm_.get(), &ranks_), "MPI_Comm_size");
   try {
     agree_on_arguments(opening);
-    find_groups(opening.group_size);
+    find_groups(group_size_of(opening));
     const found_manifest found = agree_on_manifest(opening.store);
     open_store(opening.store, found);
     agree_on_pools(found);
+    attach(opening.store);
     connect(opening);
   } catch (...) {
     if (running_.broken()) comm_.abandon();
@@ -66,12 +85,16 @@ cluster_core::cluster_core(MPI_Comm comm, std::filesystem::path path, const clus
 void cluster_core::agree_on_arguments(const cluster_options& opening) {
   const auto failure = attempt([&] {
     opening.ownership.check(ranks_);
-    if (opening.group_size < 0) throw error(errc::invalid_argument, "a storage group has no negative number of ranks");
+    if (!opening.store.shared_as.empty()) {
+      throw error(errc::invalid_argument, "a cluster shares its stores itself: leave shared_as empty");
+    }
+    if (group_size_of(opening) < 0)
+      throw error(errc::invalid_argument, "a storage group has no negative number of ranks");
     const bool may_make =
         opening.store.access == access::read_write && opening.store.creation != creation::open_existing;
     if (may_make) make_folder(path_);
   });
-  const agreed options = agree_.on(step::open_arguments, failure, digest_of(opening));
+  const agreed options = agree_.on(step::open_arguments, failure, failure ? 0 : digest_of(opening));
   if (options.least != options.greatest) {
     throw error(errc::invalid_argument,
                 fmt::format("{}: the ranks open the cluster with different options", path_.native()));
@@ -79,23 +102,37 @@ void cluster_core::agree_on_arguments(const cluster_options& opening) {
 }
 
 void cluster_core::find_groups(int group_size) {
-  groups_.resize(static_cast<std::size_t>(ranks_));
-  if (group_size > 0) {
-    for (int r = 0; r < ranks_; ++r) groups_[static_cast<std::size_t>(r)] = r / group_size;
-    return;
-  }
   MPI_Comm node = MPI_COMM_NULL;
   check(MPI_Comm_split_type(comm_.get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
   int first = rank_;
   check(MPI_Bcast(&first, 1, MPI_INT, 0, node), "MPI_Bcast");
   MPI_Comm_free(&node);
-  agree_.gather(&first, sizeof first, groups_.data());
+  nodes_.resize(static_cast<std::size_t>(ranks_));
+  agree_.gather(&first, sizeof first, nodes_.data());
+  groups_ = nodes_;
+  if (group_size > 0) {
+    for (int r = 0; r < ranks_; ++r) groups_[static_cast<std::size_t>(r)] = r / group_size;
+    return;
+  }
   std::vector<int> firsts = groups_;
   std::sort(firsts.begin(), firsts.end());
   firsts.erase(std::unique(firsts.begin(), firsts.end()), firsts.end());
   for (int& group : groups_) {
     group = static_cast<int>(std::lower_bound(firsts.begin(), firsts.end(), group) - firsts.begin());
   }
+}
+
+bool cluster_core::shares_memory_with(int rank) const {
+  const auto other = static_cast<std::size_t>(rank);
+  const auto own = static_cast<std::size_t>(rank_);
+  return groups_[other] == groups_[own] && nodes_[other] == nodes_[own];
+}
+
+bool cluster_core::shares_memory() const {
+  for (int r = 0; r < ranks_; ++r) {
+    if (r != rank_ && shares_memory_with(r)) return true;
+  }
+  return false;
 }
 
 cluster_core::found_manifest cluster_core::agree_on_manifest(const options& opening) const {
@@ -135,6 +172,9 @@ void cluster_core::open_store(const options& opening, const found_manifest& foun
   const auto failure = attempt([&] {
     options mine = opening;
     mine.creation = found.everywhere ? creation::open_existing : creation::open_or_create;
+    if (mine.access == access::read_write && shares_memory() && std::filesystem::is_directory(memory_folder)) {
+      shared_as_ = mine.shared_as = std::filesystem::path(memory_folder) / ("icecore-" + random_id());
+    }
     store_.emplace(pool_path(path_, rank_), mine);
     if (found.everywhere || store_->stats().records == 0) return;
     throw error(errc::other_cluster,
@@ -171,6 +211,34 @@ void cluster_core::agree_on_pools(const found_manifest& found) {
   write_new_manifest(std::move(content));
 }
 
+/// Opens the stores of this rank's storage group beside their owners. One that cannot be reached (each rank in a
+/// container of its own, too few addresses) is reached by messages.
+void cluster_core::attach(const options& opening) {
+  constexpr std::size_t name_size = 64;
+  std::string mine = shared_as_.native();
+  mine.resize(name_size);
+  std::string all(name_size * static_cast<std::size_t>(ranks_), '\0');
+  agree_.gather(mine.data(), name_size, all.data());
+  attached_.resize(static_cast<std::size_t>(ranks_));
+  direct_.resize(static_cast<std::size_t>(ranks_));
+  for (int r = 0; r < ranks_; ++r) {
+    const char* const name = all.data() + name_size * static_cast<std::size_t>(r);
+    if (r == rank_ || *name == '\0' || !shares_memory_with(r)) continue;
+    options beside = opening;
+    beside.access = access::attached;
+    beside.shared_as = name;
+    try {
+      attached_[static_cast<std::size_t>(r)] = std::make_unique<store>(pool_path(path_, r), beside);
+      direct_[static_cast<std::size_t>(r)] = true;
+    } catch (const error&) {  // reaches_directly() tells
+    }
+  }
+  agree_.on(step::open_attached, nullptr);
+  // all who will ever attach have: nothing is left behind however the ranks end
+  std::error_code ignored;
+  if (!shared_as_.empty()) std::filesystem::remove(shared_as_, ignored);
+}
+
 void cluster_core::write_new_manifest(manifest content) const {
   const auto written = [&] {
     const std::optional<manifest> there = read_manifest(path_);
@@ -196,7 +264,12 @@ void cluster_core::connect(const cluster_options& opening) {
       partitions_.push_back(own_.get());
       continue;
     }
-    remote_.push_back(std::make_unique<remote_partition>(running_, r, opening.staging_bytes));
+    auto messages = std::make_unique<remote_partition>(running_, r, opening.staging_bytes);
+    if (auto& attached = attached_[static_cast<std::size_t>(r)]) {
+      remote_.push_back(std::make_unique<attached_partition>(std::move(attached), allowed_, std::move(messages)));
+    } else {
+      remote_.push_back(std::move(messages));
+    }
     partitions_.push_back(remote_.back().get());
   }
   align_clocks(step::open_clock, step::open_aligned);

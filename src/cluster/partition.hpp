@@ -1,4 +1,4 @@
-// How this rank reaches the store of one owner: its own directly, another rank's by messages.
+// How this rank reaches the store of one owner: its own and those of its storage group in memory, others by messages.
 //
 // Reads of one key and single writes return when they are done. What is asked of many owners at once is begun first and
 // taken later: `answer::take` waits.
@@ -84,6 +84,8 @@ class partition {
   [[nodiscard]] virtual answer<written> write_many(std::span<const write_view> many) = 0;
   virtual version apply(const batch& operations) = 0;
   virtual void signal(int signum) = 0;
+  /// Lets go of the owner's store, which is about to be closed. Nothing is asked of this any more.
+  virtual void detach() {}
 
   // ---- Relaxed consistency: of a store that is reached directly these are writes like any other
   // ----------------------

@@ -9,7 +9,7 @@
 
 namespace icecore::mpi {
 
-class store_partition final : public partition {
+class store_partition : public partition {
  public:
   /// `signalled(signum)` is called for signals that this rank sends itself.
   store_partition(store& held, const std::atomic<protection>& allowed, std::function<void(int)> signalled)

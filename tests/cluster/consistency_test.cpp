@@ -179,7 +179,9 @@ class files_limited {
 
 TEST_F(Consistency, a_staged_write_that_its_owner_refuses_surfaces_and_names_the_owner) {
   if (ranks() == 1) return;
-  cluster c(MPI_COMM_WORLD, path());
+  cluster_options o;
+  o.group_size = 1;  // within a group nothing is staged
+  cluster c(MPI_COMM_WORLD, path(), o);
   std::optional<files_limited> full;
   if (rank() == 0) full.emplace(8'000'000);
   c.barrier();

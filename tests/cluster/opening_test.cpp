@@ -1,6 +1,7 @@
 // Opening and closing: what is found again, what is refused on all ranks, and that nothing ever hangs.
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <thread>
@@ -214,6 +215,7 @@ TEST_F(Opening, groups_are_as_large_as_asked_for) {
   EXPECT_EQ(error_of([&] { static_cast<void>(c.group_of(-1)); }).code, errc::invalid_argument);
   EXPECT_EQ(error_of([&] { static_cast<void>(c.group_of(ranks())); }).code, errc::invalid_argument);
   c.close();
+  if (std::getenv("ICECORE_GROUP_SIZE") != nullptr) return;
   cluster by_node(MPI_COMM_WORLD, path(), cluster_options());
   for (int r = 0; r < ranks(); ++r) EXPECT_EQ(by_node.group_of(r), 0) << "all on this machine";
 }
