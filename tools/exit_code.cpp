@@ -36,6 +36,9 @@ exit_code exit_code_of(errc code) noexcept {
       return exit_code::unknown_version;
     case errc::closed:
     case errc::forked:
+    case errc::other_cluster:  // these three come from clusters, which no verb opens
+    case errc::protection:
+    case errc::mpi:
       return exit_code::internal;
   }
   return exit_code::internal;
