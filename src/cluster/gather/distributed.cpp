@@ -12,6 +12,9 @@
 namespace icecore::ranks {
 namespace {
 
+/// Of an exchange of all with all: enough to hide the latency, few enough for any network's queues.
+constexpr int steps_under_way = 4;
+
 /// Keys of this rank at even distances. Each stands for about as many pairs, on whatever rank.
 std::vector<std::string_view> own_samples(const parts& all, std::size_t per_rank) {
   const std::uint64_t total = all.total().count;
@@ -99,12 +102,11 @@ class exchange {
     messages m(all_->comm(), message_bytes_max);
     const int ranks = all_->count();
     for (int i = 1; i < ranks; ++i) {  // nobody is everybody's first
-      const int other = (all_->rank() + ranks - i) % ranks;
-      receive(m, received_[static_cast<std::size_t>(other)], other);
-    }
-    for (int i = 1; i < ranks; ++i) {
-      const int other = (all_->rank() + i) % ranks;
-      send(m, to_[static_cast<std::size_t>(other)], other);
+      const int from = (all_->rank() + ranks - i) % ranks;
+      const int to = (all_->rank() + i) % ranks;
+      receive(m, received_[static_cast<std::size_t>(from)], from);
+      send(m, to_[static_cast<std::size_t>(to)], to);
+      if (i % steps_under_way == 0) m.wait();
     }
     m.wait();
   }
