@@ -25,7 +25,7 @@ LAYERS = {
     "index": {"base", "pool"},
     "history": {"base", "pool"},
     "store": {"base", "pool", "index", "history"},
-    "cluster": set(),
+    "cluster": {"base"},
 }
 # Folders that use icecore as its users do: through the public headers alone.
 USERS = ("tools", "bindings", "examples")

@@ -1,0 +1,177 @@
+// Sample sort of parts that are sorted already: samples tell the bounds of the stretches, each rank cuts its part at
+// them and sends everybody its piece, and everybody merges the pieces.
+#include <algorithm>
+#include <climits>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "cluster/gather/gather.hpp"
+#include "cluster/gather/parts.hpp"
+
+namespace icecore::ranks {
+namespace {
+
+/// Of an exchange of all with all: enough to hide the latency, few enough for any network's queues.
+constexpr int steps_under_way = 4;
+
+/// Keys of this rank at even distances. Each stands for about as many pairs, on whatever rank.
+std::vector<std::string_view> own_samples(const parts& all, std::size_t per_rank) {
+  const std::uint64_t total = all.total().count;
+  const std::uint64_t wanted = std::max<std::uint64_t>(1, per_rank) * static_cast<std::uint64_t>(all.count());
+  const pairs_view& own = all.own();
+  const std::uint64_t distance = std::max<std::uint64_t>(1, total / wanted);
+  std::vector<std::string_view> samples;
+  for (std::uint64_t i = distance / 2; i < own.count; i += distance) samples.push_back(own.keys[i]);
+  return samples;
+}
+
+/// The samples of all ranks, sorted, on every rank.
+class all_samples {
+ public:
+  all_samples(const parts& all, std::size_t per_rank) : all_(&all) {
+    together(all.comm(), [&] { write_own(per_rank); });
+    sizes_.resize(static_cast<std::size_t>(all.count()));
+    const int own_size = static_cast<int>(own_.size());
+    check_mpi(MPI_Allgather(&own_size, 1, MPI_INT, sizes_.data(), 1, MPI_INT, all.comm()), "MPI_Allgather");
+    together(all.comm(), [&] { make_room(); });
+    check_mpi(MPI_Allgatherv(own_.data(), own_size, MPI_BYTE, bytes_.data(), sizes_.data(), begins_.data(), MPI_BYTE,
+                             all.comm()),
+              "MPI_Allgatherv");
+    together(all.comm(), [&] { read_all(); });
+  }
+
+  /// The least key of rank's stretch; keys of rank 0's are bounded by nothing below.
+  [[nodiscard]] std::string_view bound(int rank) const noexcept {
+    const std::size_t i = keys_.size() * static_cast<std::size_t>(rank) / static_cast<std::size_t>(all_->count());
+    return i < keys_.size() ? keys_[i] : std::string_view();
+  }
+  [[nodiscard]] bool empty() const noexcept { return keys_.empty(); }
+
+ private:
+  using size_type = std::uint32_t;  // a key has at most 65,535 bytes
+
+  /// Long keys are cut where all samples together would be more bytes than MPI can count: a part of a key is a bound
+  /// as well.
+  void write_own(std::size_t per_rank) {
+    const std::vector<std::string_view> samples = own_samples(*all_, per_rank);
+    const std::size_t bytes_max = INT_MAX / static_cast<std::size_t>(all_->count()) / (samples.size() + 1);
+    for (const std::string_view sample : samples) {
+      if (bytes_max <= sizeof(size_type)) break;
+      const std::string_view key = sample.substr(0, bytes_max - sizeof(size_type));
+      const auto size = static_cast<size_type>(key.size());
+      own_.append(reinterpret_cast<const char*>(&size), sizeof size);
+      own_.append(key);
+    }
+  }
+
+  void make_room() {
+    begins_.resize(sizes_.size());
+    std::exclusive_scan(sizes_.begin(), sizes_.end(), begins_.begin(), 0);
+    bytes_.resize(static_cast<std::size_t>(begins_.back() + sizes_.back()));
+  }
+
+  void read_all() {
+    for (std::string_view rest = bytes_; !rest.empty();) {
+      size_type size = 0;
+      rest.copy(reinterpret_cast<char*>(&size), sizeof size);
+      keys_.push_back(rest.substr(sizeof size, size));
+      rest.remove_prefix(sizeof size + size);
+    }
+    std::sort(keys_.begin(), keys_.end());
+  }
+
+  const parts* all_;
+  std::string own_;
+  std::vector<int> sizes_;
+  std::vector<int> begins_;
+  std::string bytes_;
+  std::vector<std::string_view> keys_;  // into bytes_
+};
+
+/// Pieces of all ranks' parts on their way to the ranks whose stretches they belong to.
+class exchange {
+ public:
+  exchange(const parts& all, const all_samples& samples) : all_(&all), from_(static_cast<std::size_t>(all.count())) {
+    together(all.comm(), [&] { cut(samples); });
+    tell_extents();
+    together(all.comm(), [&] { make_room(); });
+  }
+
+  void run(std::size_t message_bytes_max) {
+    messages m(all_->comm(), message_bytes_max);
+    const int ranks = all_->count();
+    for (int i = 1; i < ranks; ++i) {  // nobody is everybody's first
+      const int from = (all_->rank() + ranks - i) % ranks;
+      const int to = (all_->rank() + i) % ranks;
+      receive(m, received_[static_cast<std::size_t>(from)], from);
+      send(m, to_[static_cast<std::size_t>(to)], to);
+      if (i % steps_under_way == 0) m.wait();
+    }
+    m.wait();
+  }
+
+  /// The pieces of this rank's stretch.
+  [[nodiscard]] std::vector<pairs_view> pieces() const {
+    std::vector<pairs_view> views;
+    for (const pairs& p : received_) views.push_back(p.view());
+    views[static_cast<std::size_t>(all_->rank())] = to_[static_cast<std::size_t>(all_->rank())];
+    return views;
+  }
+
+  [[nodiscard]] extent stretch() const noexcept {
+    extent sum = all_->nothing();
+    for (const extent& e : from_) sum = sum.plus(e);
+    return sum;
+  }
+
+ private:
+  void cut(const all_samples& samples) {
+    const pairs_view& own = all_->own();
+    std::size_t from = 0;
+    for (int r = 0; r < all_->count(); ++r) {
+      const bool last = r + 1 == all_->count() || samples.empty();
+      const std::size_t to = last ? own.count : std::max(from, own.lower_bound(samples.bound(r + 1)));
+      to_.push_back(own.slice(from, to));
+      extents_to_.push_back(extent_of(to_.back()));
+      from = to;
+    }
+  }
+
+  void tell_extents() {
+    constexpr int words = sizeof(extent) / sizeof(std::uint64_t);
+    check_mpi(MPI_Alltoall(extents_to_.data(), words, MPI_UINT64_T, from_.data(), words, MPI_UINT64_T, all_->comm()),
+              "MPI_Alltoall");
+  }
+
+  void make_room() {
+    received_.reserve(from_.size());
+    for (std::size_t r = 0; r < from_.size(); ++r) {
+      const bool mine = r == static_cast<std::size_t>(all_->rank());
+      received_.emplace_back(mine ? all_->nothing() : from_[r]);
+    }
+  }
+
+  const parts* all_;
+  std::vector<pairs_view> to_;
+  std::vector<extent> extents_to_;
+  std::vector<extent> from_;
+  std::vector<pairs> received_;
+};
+
+}  // namespace
+
+pairs distributed(MPI_Comm comm, const pairs_view& own, const gather_options& how) {
+  const parts all(comm, own);
+  const all_samples samples(all, how.samples_per_rank);
+  exchange pieces(all, samples);
+  pairs stretch;
+  together(comm, [&] { stretch = pairs(pieces.stretch()); });
+  pieces.run(how.message_bytes_max);
+  std::optional<std::string> twice;
+  together(comm, [&] { twice = merge_many(pieces.pieces(), stretch, heads::tournament); });
+  all.require_no_common_key(twice);
+  return stretch;
+}
+
+}  // namespace icecore::ranks

@@ -1,0 +1,228 @@
+#include "cluster/gather/find.hpp"
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstring>
+#include <exception>
+
+#include "base/raise.hpp"
+#include "cluster/gather/messages.hpp"
+#include "cluster/gather/parts.hpp"
+
+namespace icecore::ranks {
+namespace {
+
+constexpr std::size_t inline_bytes = 40;
+constexpr std::size_t inline_words = inline_bytes / sizeof(std::uint64_t);
+
+/// A question as it travels: one cache line, and a message more if the key is longer than its place.
+struct sent_question {
+  std::uint64_t kind;
+  std::uint64_t version;
+  std::uint64_t key_bytes;
+  char key[inline_bytes];
+};
+static_assert(sizeof(sent_question) == 64);
+
+constexpr std::uint64_t find_kind = 1;
+constexpr std::uint64_t end_kind = 2;
+
+/// An answer as it travels: numbers whose sum over all ranks is the owner's answer, since all others send zeros. If
+/// `found` and `failed` do not add up to 1 at most, the other sums mean nothing.
+struct sent_answer {
+  std::uint64_t found = 0;
+  std::uint64_t failed = 0;  // ranks whose lookup threw
+  std::uint64_t rank = 0;    // that found it
+  std::uint64_t bytes = 0;
+  std::array<std::uint64_t, inline_words> value{};
+};
+constexpr int words_per_answer = sizeof(sent_answer) / sizeof(std::uint64_t);
+static_assert(sizeof(sent_answer) == (4 + inline_words) * sizeof(std::uint64_t), "an answer is summed as numbers");
+
+sent_question packed_question(const question& asked) {
+  if (asked.key.size() > key_size_max) {
+    raise(errc::key_too_long, "find: a key of {} bytes; {} are the most", asked.key.size(), key_size_max);
+  }
+  sent_question sent{find_kind, asked.at, asked.key.size(), {}};
+  std::memcpy(sent.key, asked.key.data(), std::min(asked.key.size(), inline_bytes));
+  return sent;
+}
+
+/// This rank's answer, with what its lookup threw.
+struct own_answer {
+  sent_answer sent;
+  std::optional<std::string_view> value;
+  std::exception_ptr failure;
+};
+
+own_answer answer_of(int rank, const local_lookup& look, std::string_view key, version at) {
+  own_answer own;
+  own.failure = caught([&] { own.value = look(key, at); });
+  if (own.failure) own.sent.failed = 1;
+  if (own.failure || !own.value) return own;
+  own.sent.found = 1;
+  own.sent.rank = static_cast<std::uint64_t>(rank);
+  own.sent.bytes = own.value->size();
+  std::memcpy(own.sent.value.data(), own.value->data(), std::min(own.value->size(), inline_bytes));
+  return own;
+}
+
+/// The value of an answer, whose bytes behind the first come in messages of their own.
+std::string value_of(MPI_Comm comm, const sent_answer& told, int from_rank) {
+  std::string value(told.bytes, '\0');
+  if (value.size() <= inline_bytes) {
+    std::memcpy(value.data(), told.value.data(), value.size());
+  } else {
+    messages m(comm, INT_MAX);
+    m.receive(value.data(), value.size(), from_rank, answer_bytes_tag);
+    m.wait();
+  }
+  return value;
+}
+
+void send_long_value(MPI_Comm comm, std::string_view value, int to_rank) {
+  if (value.size() <= inline_bytes) return;
+  messages m(comm, INT_MAX);
+  m.send(value.data(), value.size(), to_rank, answer_bytes_tag);
+  m.wait();
+}
+
+/// A failed lookup as it travels to the rank that asked.
+struct sent_failure {
+  int code;
+  int bytes;
+};
+
+/// Answers one question of another rank.
+class service {
+ public:
+  service(MPI_Comm comm, const local_lookup& look) : comm_(comm), look_(&look), rank_(rank_in(comm)) {}
+
+  /// False at the end.
+  [[nodiscard]] bool serve_one() {
+    sent_question asked{};
+    MPI_Status status;
+    check_mpi(MPI_Recv(&asked, sizeof asked, MPI_BYTE, MPI_ANY_SOURCE, question_tag, comm_, &status), "MPI_Recv");
+    if (asked.kind == end_kind) return false;
+    const own_answer own = answer_of(rank_, *look_, key_of(asked, status.MPI_SOURCE), asked.version);
+    check_mpi(MPI_Send(&own.sent, words_per_answer, MPI_UINT64_T, status.MPI_SOURCE, answer_tag, comm_), "MPI_Send");
+    if (own.failure) {
+      send_failure(own.failure, status.MPI_SOURCE);
+    } else if (own.value) {
+      send_long_value(comm_, *own.value, status.MPI_SOURCE);
+    }
+    return true;
+  }
+
+ private:
+  std::string_view key_of(const sent_question& asked, int from_rank) {
+    key_.resize(asked.key_bytes);
+    if (key_.size() <= inline_bytes) {
+      std::memcpy(key_.data(), asked.key, key_.size());
+    } else {
+      check_mpi(MPI_Recv(key_.data(), static_cast<int>(key_.size()), MPI_BYTE, from_rank, question_tag, comm_,
+                         MPI_STATUS_IGNORE),
+                "MPI_Recv");
+    }
+    return key_;
+  }
+
+  void send_failure(const std::exception_ptr& failure, int to_rank) const {
+    std::string text = "unknown exception";
+    int code = static_cast<int>(errc::io);
+    try {
+      std::rethrow_exception(failure);
+    } catch (const error& e) {
+      code = e.code().value();
+      text = e.message();
+    } catch (const std::exception& e) {
+      text = e.what();
+    } catch (...) {
+    }
+    const sent_failure sent{code, static_cast<int>(text.size())};
+    check_mpi(MPI_Send(&sent, 2, MPI_INT, to_rank, answer_tag, comm_), "MPI_Send");
+    check_mpi(MPI_Send(text.data(), sent.bytes, MPI_BYTE, to_rank, answer_tag, comm_), "MPI_Send");
+  }
+
+  MPI_Comm comm_;
+  const local_lookup* look_;
+  int rank_;
+  std::string key_;
+};
+
+[[noreturn]] void throw_failure(MPI_Comm comm, int owner) {
+  sent_failure sent{};
+  check_mpi(MPI_Recv(&sent, 2, MPI_INT, owner, answer_tag, comm, MPI_STATUS_IGNORE), "MPI_Recv");
+  std::string text(static_cast<std::size_t>(sent.bytes), '\0');
+  check_mpi(MPI_Recv(text.data(), sent.bytes, MPI_BYTE, owner, answer_tag, comm, MPI_STATUS_IGNORE), "MPI_Recv");
+  throw error(static_cast<errc>(sent.code), text);
+}
+
+}  // namespace
+
+std::optional<std::string> broadcast_find(MPI_Comm comm, const question& asked, const local_lookup& look, int root) {
+  const int rank = rank_in(comm);
+  sent_question sent{};
+  std::exception_ptr refused;
+  if (rank == root) refused = caught([&] { sent = packed_question(asked); });
+  check_mpi(MPI_Bcast(&sent, sizeof sent, MPI_BYTE, root, comm), "MPI_Bcast");
+  if (sent.kind != find_kind) {
+    agree(comm, refused);
+    return std::nullopt;
+  }
+  std::string key(rank == root ? asked.key : std::string_view(sent.key, std::min(sent.key_bytes, inline_bytes)));
+  key.resize(sent.key_bytes);
+  if (key.size() > inline_bytes) {
+    check_mpi(MPI_Bcast(key.data(), static_cast<int>(key.size()), MPI_BYTE, root, comm), "MPI_Bcast");
+  }
+  const own_answer own = answer_of(rank, look, key, sent.version);
+  sent_answer sum;
+  // All ranks get the sum, not the root alone: so they agree when something is wrong, at the cost of nothing but the
+  // messages of ranks that would else be idle.
+  check_mpi(MPI_Allreduce(&own.sent, &sum, words_per_answer, MPI_UINT64_T, MPI_SUM, comm), "MPI_Allreduce");
+  if (sum.failed > 0) agree(comm, own.failure);
+  if (sum.found > 1) raise(errc::damaged, "{} ranks hold one key: each key must have one owner", sum.found);
+  if (sum.found == 0) return std::nullopt;
+  const bool owner = own.sent.found == 1;
+  if (rank != root) {
+    if (owner) send_long_value(comm, *own.value, root);
+    return std::nullopt;
+  }
+  return owner ? std::string(*own.value) : value_of(comm, sum, static_cast<int>(sum.rank));
+}
+
+std::optional<std::string> routed_find(MPI_Comm comm, int owner, const question& asked, const local_lookup& look) {
+  const sent_question sent = packed_question(asked);
+  if (owner == rank_in(comm)) {
+    const auto value = look(asked.key, asked.at);
+    return value ? std::optional<std::string>(*value) : std::nullopt;
+  }
+  check_mpi(MPI_Send(&sent, sizeof sent, MPI_BYTE, owner, question_tag, comm), "MPI_Send");
+  if (asked.key.size() > inline_bytes) {
+    check_mpi(MPI_Send(asked.key.data(), static_cast<int>(asked.key.size()), MPI_BYTE, owner, question_tag, comm),
+              "MPI_Send");
+  }
+  sent_answer told;
+  check_mpi(MPI_Recv(&told, words_per_answer, MPI_UINT64_T, owner, answer_tag, comm, MPI_STATUS_IGNORE), "MPI_Recv");
+  if (told.failed > 0) throw_failure(comm, owner);
+  if (told.found == 0) return std::nullopt;
+  return value_of(comm, told, owner);
+}
+
+void serve_routed_finds(MPI_Comm comm, const local_lookup& look) {
+  service finds(comm, look);
+  while (finds.serve_one()) {
+  }
+}
+
+void end_routed_finds(MPI_Comm comm) {
+  const sent_question end{end_kind, 0, 0, {}};
+  const int rank = rank_in(comm);
+  for (int other = 0; other < ranks_in(comm); ++other) {
+    if (other == rank) continue;
+    check_mpi(MPI_Send(&end, sizeof end, MPI_BYTE, other, question_tag, comm), "MPI_Send");
+  }
+}
+
+}  // namespace icecore::ranks

@@ -1,0 +1,56 @@
+// Finding a key whose pairs are spread over ranks: by asking all of them, or only the owner.
+//
+//   const auto look = [&](std::string_view key, version at) { return snapshots.find(key, at); };
+//   auto answer = ranks::broadcast_find(comm, {key, version}, look);      // every rank calls it
+//
+//   if (rank == 0) {                                                      // the asking rank
+//     auto value = ranks::routed_find(comm, owner_of(key), {key, version}, look);
+//     ranks::end_routed_finds(comm);
+//   } else {
+//     ranks::serve_routed_finds(comm, look);                              // the others, until it ends
+//   }
+//
+// Threads: by one thread of a rank at a time; the functions use the communicator alone while they run.
+// Errors: what a lookup throws is thrown by broadcast_find on all ranks, and by routed_find at the rank that asked (the
+//   owner goes on serving): as an icecore::error with the same code. errc::damaged if two ranks have the key.
+// Cost, besides the lookups: broadcast_find a broadcast and a reduction, O(log ranks) messages in a row; routed_find
+//   two messages. A value of more than 40 bytes, and a key of more than 40, take one message more each.
+// Source: broadcast_find is the find of "Scalable Multi-Versioning Ordered Key-Value Stores", IPDPS 2022, section V-H.
+#pragma once
+
+#include <mpi.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "icecore/options.hpp"
+
+namespace icecore::ranks {
+
+/// Which key, in which version.
+struct question {
+  std::string_view key;
+  version at = 0;
+};
+
+/// This rank's own answer; the view must be valid until the next call.
+using local_lookup = std::function<std::optional<std::string_view>(std::string_view key, version at)>;
+
+/// Collective. The question is the root's, what others give is not looked at. Answers at the root; empty elsewhere, and
+/// if no rank has the key.
+[[nodiscard]] std::optional<std::string> broadcast_find(MPI_Comm comm, const question& asked, const local_lookup& look,
+                                                        int root = 0);
+
+/// The answer of `owner`, which must be this rank or serving.
+[[nodiscard]] std::optional<std::string> routed_find(MPI_Comm comm, int owner, const question& asked,
+                                                     const local_lookup& look);
+
+/// Answers whatever rank asks, until some rank ends it.
+void serve_routed_finds(MPI_Comm comm, const local_lookup& look);
+
+/// Lets all other ranks return from serve_routed_finds. By one rank, when nobody asks any more.
+void end_routed_finds(MPI_Comm comm);
+
+}  // namespace icecore::ranks

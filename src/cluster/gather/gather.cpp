@@ -1,0 +1,299 @@
+#include "cluster/gather/gather.hpp"
+
+#include <algorithm>
+#include <climits>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "base/raise.hpp"
+#include "base/threads.hpp"
+#include "cluster/gather/parts.hpp"
+
+namespace icecore::ranks {
+namespace {
+
+/// What each rank has of one array, and where it goes in the root's.
+struct array_parts {
+  std::vector<std::uint64_t> bytes;
+  std::vector<std::uint64_t> begins;  // one more than ranks
+
+  void add(std::uint64_t size) {
+    begins.push_back(begins.empty() ? 0 : begins.back() + bytes.back());
+    bytes.push_back(size);
+  }
+  void end() { begins.push_back(begins.back() + bytes.back()); }
+
+  /// Whether one MPI_Gatherv with int counts of `unit` bytes can tell it.
+  [[nodiscard]] bool fit_one_call(std::uint64_t unit, std::size_t message_bytes_max) const {
+    return begins.back() / unit <= INT_MAX && *std::max_element(bytes.begin(), bytes.end()) <= message_bytes_max;
+  }
+};
+
+std::vector<int> in_units(std::span<const std::uint64_t> bytes, std::uint64_t unit) {
+  std::vector<int> units;
+  units.reserve(bytes.size());
+  for (const std::uint64_t b : bytes) units.push_back(static_cast<int>(b / unit));
+  return units;
+}
+
+/// Gathers an array of which every rank has a part of whole units.
+class array_gathering {
+ public:
+  array_gathering(MPI_Comm comm, const gather_options& how) : comm_(comm), how_(&how), rank_(rank_in(comm)) {}
+
+  [[nodiscard]] bool at_root() const noexcept { return rank_ == how_->root; }
+
+  void run(const void* own, char* all, const array_parts& sizes, std::uint64_t unit, int tag) const {
+    if (sizes.fit_one_call(unit, how_->message_bytes_max)) {
+      in_one_call(own, all, sizes, unit);
+    } else {
+      in_messages(own, all, sizes, tag);
+    }
+  }
+
+ private:
+  void in_one_call(const void* own, char* all, const array_parts& sizes, std::uint64_t unit) const {
+    const MPI_Datatype type = unit == sizeof(std::uint64_t) ? MPI_UINT64_T : MPI_BYTE;
+    const std::vector<int> counts = in_units(sizes.bytes, unit);
+    const std::vector<int> begins = in_units(std::span(sizes.begins).first(counts.size()), unit);
+    check_mpi(MPI_Gatherv(own, counts[static_cast<std::size_t>(rank_)], type, all, counts.data(), begins.data(), type,
+                          how_->root, comm_),
+              "MPI_Gatherv");
+  }
+
+  void in_messages(const void* own, char* all, const array_parts& sizes, int tag) const {
+    messages m(comm_, how_->message_bytes_max);
+    if (at_root()) {
+      for (std::size_t r = 0; r < sizes.bytes.size(); ++r) {
+        m.receive(all + sizes.begins[r], sizes.bytes[r], static_cast<int>(r), tag);
+      }
+    }
+    m.send(own, sizes.bytes[static_cast<std::size_t>(rank_)], how_->root, tag);
+    m.wait();
+  }
+
+  MPI_Comm comm_;
+  const gather_options* how_;
+  int rank_;
+};
+
+/// One column of all ranks, one behind the other.
+class column_gathering {
+ public:
+  column_gathering(const parts& all, std::uint64_t extent::*bytes, std::size_t width, const gather_options& how)
+      : arrays_(all.comm(), how), own_count_(all.of(all.rank()).count), width_(width) {
+    std::uint64_t first = 0;
+    for (int r = 0; r < all.count(); ++r) {
+      bytes_.add(all.of(r).*bytes);
+      offsets_.add(all.of(r).count * sizeof(std::uint64_t));
+      items_.push_back(first);
+      first += all.of(r).count;
+    }
+    bytes_.end();
+    offsets_.end();
+    items_.push_back(first);
+  }
+
+  void run(const column_view& own, column& to, int offsets_tag, int bytes_tag) const {
+    const std::uint64_t unit = width_ != 0 && width_ % sizeof(std::uint64_t) == 0 ? sizeof(std::uint64_t) : 1;
+    arrays_.run(own.bytes, to.bytes.data(), bytes_, unit, bytes_tag);
+    if (width_ != 0) return;
+    arrays_.run(own_count_ == 0 ? nullptr : own.offsets, reinterpret_cast<char*>(to.offsets.data()), offsets_,
+                sizeof(std::uint64_t), offsets_tag);
+    if (arrays_.at_root()) rebase(to.offsets);
+  }
+
+ private:
+  /// Each rank's offsets count from its own first byte, or from that of what it was sliced from.
+  void rebase(buffer<std::uint64_t>& offsets) const {
+    for (std::size_t r = 0; r + 1 < items_.size(); ++r) {
+      const std::size_t from = items_[r];
+      const std::size_t to = items_[r + 1];
+      if (from == to) continue;
+      const std::uint64_t shift = bytes_.begins[r] - offsets[from];  // may wrap around, and back
+      for (std::size_t i = from; i < to; ++i) offsets[i] += shift;
+    }
+    offsets[items_.back()] = bytes_.begins.back();
+  }
+
+  array_gathering arrays_;
+  std::size_t own_count_;
+  std::size_t width_;
+  array_parts bytes_;
+  array_parts offsets_;
+  std::vector<std::uint64_t> items_;  // the first of each rank, and one more
+};
+
+void require_root(const parts& all, const gather_options& how) {
+  if (how.root >= 0 && how.root < all.count()) return;
+  raise(errc::invalid_argument, "root {}: the communicator has ranks 0 to {}", how.root, all.count() - 1);
+}
+
+pairs gather_parts(const parts& all, const gather_options& how) {
+  require_root(all, how);
+  const bool root = all.rank() == how.root;
+  pairs gathered;
+  together(all.comm(), [&] { gathered = pairs(root ? all.total() : all.nothing()); });
+  column_gathering(all, &extent::key_bytes, all.nothing().key_width, how)
+      .run(all.own().keys, gathered.keys, key_offsets_tag, key_bytes_tag);
+  column_gathering(all, &extent::value_bytes, all.nothing().value_width, how)
+      .run(all.own().values, gathered.values, value_offsets_tag, value_bytes_tag);
+  return gathered;
+}
+
+/// What each rank's part is of the gathered whole.
+std::vector<pairs_view> parts_of(const parts& all, const pairs& gathered) {
+  std::vector<pairs_view> views;
+  std::size_t from = 0;
+  for (int r = 0; r < all.count(); ++r) {
+    const std::size_t to = from + all.of(r).count;
+    views.push_back(gathered.view().slice(from, to));
+    from = to;
+  }
+  return views;
+}
+
+/// One rank's way through opt_merge. Places count ranks from the root on.
+class opt_merging {
+ public:
+  opt_merging(const parts& all, const gather_options& how)
+      : all_(&all),
+        how_(&how),
+        messages_(all.comm(), how.message_bytes_max),
+        place_((all.rank() - how.root + all.count()) % all.count()) {
+    extent_from_.reserve(static_cast<std::size_t>(all.count()) + 1);
+    extent_from_.push_back(all.nothing());
+    for (int p = 0; p < all.count(); ++p) extent_from_.push_back(extent_from_.back().plus(all.of(rank_at(p))));
+  }
+
+  /// Makes room for everything that will come, so that memory runs out before the first message or not at all: what is
+  /// not yet written takes no memory.
+  void make_room() {
+    for (int step = 1; stays_after(step); step *= 2) {
+      if (place_ + step >= all_->count()) continue;
+      received_.emplace_back(between(place_ + step, place_ + 2 * step));
+      merged_.emplace_back(between(place_, place_ + 2 * step));
+    }
+  }
+
+  void run() {
+    pairs_view held = all_->own();
+    std::size_t round = 0;
+    int step = 1;
+    for (; stays_after(step); step *= 2) {
+      if (place_ + step >= all_->count()) continue;
+      receive(messages_, received_[round], rank_at(place_ + step));
+      messages_.wait();
+      merge(held, received_[round].view(), merged_[round]);
+      received_[round] = pairs();
+      if (round > 0) merged_[round - 1] = pairs();
+      held = merged_[round++].view();
+    }
+    if (place_ != 0) {
+      send(messages_, held, rank_at(place_ - step));
+      messages_.wait();
+    }
+  }
+
+  [[nodiscard]] const std::optional<std::string>& common_key() const noexcept { return common_key_; }
+  [[nodiscard]] const std::exception_ptr& failure() const noexcept { return failure_; }
+
+  [[nodiscard]] pairs result() {
+    if (place_ != 0) return {};
+    return merged_.empty() ? copy_of(all_->own()) : std::move(merged_.back());
+  }
+
+ private:
+  /// A failure must not keep the others waiting for what this rank is to send: it is told at the end.
+  void merge(const pairs_view& a, const pairs_view& b, pairs& out) noexcept {
+    const std::exception_ptr now = caught([&] {
+      auto twice = merge_two(a, b, out, thread_count(how_->threads));
+      if (twice) common_key_ = std::move(twice);
+    });
+    if (now) failure_ = now;
+  }
+
+  [[nodiscard]] int rank_at(int place) const noexcept { return (place + how_->root) % all_->count(); }
+
+  /// Whether this rank receives in the round of this step, or would if there were more ranks; else it sends.
+  [[nodiscard]] bool stays_after(int step) const noexcept { return step < all_->count() && place_ % (2 * step) == 0; }
+
+  /// The extent of what the ranks at places [from, to) have together.
+  [[nodiscard]] extent between(int from, int to) const noexcept {
+    const extent& low = extent_from_[static_cast<std::size_t>(from)];
+    const extent& high = extent_from_[static_cast<std::size_t>(std::min(to, all_->count()))];
+    return {high.count - low.count, low.key_width, high.key_bytes - low.key_bytes, low.value_width,
+            high.value_bytes - low.value_bytes};
+  }
+
+  const parts* all_;
+  const gather_options* how_;
+  messages messages_;
+  int place_;
+  std::vector<extent> extent_from_;  // of all ranks at lower places
+  std::vector<pairs> received_;
+  std::vector<pairs> merged_;
+  std::optional<std::string> common_key_;
+  std::exception_ptr failure_;
+};
+
+/// errc::invalid_argument if a part begins with no greater key than the one before it ended with.
+void require_ascending(const std::vector<pairs_view>& views) {
+  std::optional<std::size_t> before;
+  for (std::size_t r = 0; r < views.size(); ++r) {
+    if (views[r].count == 0) continue;
+    if (before && views[*before].keys[views[*before].count - 1] >= views[r].keys[0]) {
+      raise(errc::invalid_argument,
+            "concatenate: rank {} begins with a key that is not greater than the last of rank {}: these ranks do not "
+            "hold ascending ranges of keys",
+            r, *before);
+    }
+    before = r;
+  }
+}
+
+}  // namespace
+
+pairs gather(MPI_Comm comm, const pairs_view& own, const gather_options& how) {
+  const parts all(comm, own);
+  return gather_parts(all, how);
+}
+
+pairs naive_merge(MPI_Comm comm, const pairs_view& own, const gather_options& how) {
+  const parts all(comm, own);
+  const pairs gathered = gather_parts(all, how);
+  pairs merged;
+  std::optional<std::string> twice;
+  together(comm, [&] {
+    if (all.rank() != how.root) return;
+    merged = pairs(all.total());
+    twice = merge_many(parts_of(all, gathered), merged, how.heads);
+  });
+  all.require_no_common_key(twice);
+  return merged;
+}
+
+pairs opt_merge(MPI_Comm comm, const pairs_view& own, const gather_options& how) {
+  const parts all(comm, own);
+  require_root(all, how);
+  opt_merging merging(all, how);
+  together(comm, [&] { merging.make_room(); });
+  merging.run();
+  agree(comm, merging.failure());
+  all.require_no_common_key(merging.common_key());
+  pairs merged;
+  together(comm, [&] { merged = merging.result(); });
+  return merged;
+}
+
+pairs concatenate(MPI_Comm comm, const pairs_view& own, const gather_options& how) {
+  const parts all(comm, own);
+  pairs gathered = gather_parts(all, how);
+  together(comm, [&] {
+    if (all.rank() == how.root) require_ascending(parts_of(all, gathered));
+  });
+  return gathered;
+}
+
+}  // namespace icecore::ranks

@@ -1,0 +1,37 @@
+// 8-byte keys as numbers that compare as their bytes do.
+//
+// Threads: all functions are pure. Cost: a load and a byte swap.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+namespace icecore::ranks {
+
+inline constexpr std::size_t word_bytes = sizeof(std::uint64_t);
+
+[[nodiscard]] inline std::uint64_t swapped_if_little(std::uint64_t word) noexcept {
+  return std::endian::native == std::endian::little ? __builtin_bswap64(word) : word;
+}
+
+/// 8 bytes of any place, as they lie in memory.
+[[nodiscard]] inline std::uint64_t load_word(const char* from) noexcept {
+  std::uint64_t word;
+  std::memcpy(&word, from, word_bytes);
+  return word;
+}
+inline void store_word(char* to, std::uint64_t word) noexcept { std::memcpy(to, &word, word_bytes); }
+
+/// The number of an 8-byte key: numbers compare as keys do.
+[[nodiscard]] inline std::uint64_t load_key_word(const char* from) noexcept {
+  return swapped_if_little(load_word(from));
+}
+[[nodiscard]] inline std::string key_of_word(std::uint64_t number) {
+  std::string key(word_bytes, '\0');
+  store_word(key.data(), swapped_if_little(number));
+  return key;
+}
+
+}  // namespace icecore::ranks

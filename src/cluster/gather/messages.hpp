@@ -1,0 +1,60 @@
+// Messages of any size between ranks, and errors that all ranks agree about.
+//
+//   messages m(comm, message_bytes_max);
+//   m.receive(to, bytes, other, tag);
+//   m.send(from, bytes, other, tag);
+//   m.wait();
+//
+//   together(comm, [&] { room = pairs(size); });   // throws on all ranks if it throws on one
+//
+// Threads: by one thread of a rank at a time.
+// Errors: errc::io if MPI reports one (communicators whose error handler returns; the default one ends the program).
+// Interfaces: MPI 3. Its counts are int, so what is larger goes as several messages in order.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <vector>
+
+namespace icecore::ranks {
+
+/// Throws errc::io unless `result` is MPI_SUCCESS.
+void check_mpi(int result, const char* call);
+
+[[nodiscard]] int rank_in(MPI_Comm comm);
+[[nodiscard]] int ranks_in(MPI_Comm comm);
+
+/// Messages under way. Both sides must use the same `message_bytes_max`.
+class messages {
+ public:
+  messages(MPI_Comm comm, std::size_t message_bytes_max);
+  ~messages();  ///< waits for what is under way: its memory is about to go
+  messages(const messages&) = delete;
+  messages& operator=(const messages&) = delete;
+
+  /// Nothing is sent if `bytes` is 0, and nothing is to be received. The memory is in use until wait() has returned.
+  void send(const void* from, std::size_t bytes, int to_rank, int tag);
+  void receive(void* to, std::size_t bytes, int from_rank, int tag);
+  void wait();
+
+ private:
+  MPI_Comm comm_;
+  std::size_t message_bytes_max_;
+  std::vector<MPI_Request> requests_;
+};
+
+/// Collective. Throws on all ranks if `own` is an exception on any: a rank that has one throws its own, the others
+/// throw that of the lowest such rank, as an icecore::error with the same code and message; std::bad_alloc stays what
+/// it is.
+void agree(MPI_Comm comm, std::exception_ptr own);
+
+/// Collective. Does local work, that is without messages, and throws on all ranks if it throws on any.
+void together(MPI_Comm comm, const std::function<void()>& local_work);
+
+/// What `work` throws, instead of throwing it.
+[[nodiscard]] std::exception_ptr caught(const std::function<void()>& work) noexcept;
+
+}  // namespace icecore::ranks

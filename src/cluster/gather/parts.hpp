@@ -1,0 +1,72 @@
+// The parts of all ranks: their sizes, one layout for all, moving them, and the promise that no two share a key.
+//
+//   const parts all(comm, own);                // collective: everybody knows everybody's sizes
+//   all.of(3).count; all.total().key_bytes; all.own().keys[0];
+//
+// Threads: by one thread of a rank at a time. Collective functions must be called by all ranks of the communicator.
+// Errors: as the functions of messages.hpp, on all ranks alike.
+#pragma once
+
+#include <mpi.h>
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cluster/gather/messages.hpp"
+#include "cluster/gather/pairs.hpp"
+
+namespace icecore::ranks {
+
+/// Tags of messages, of this component's own communicator or calls: no two of its functions run at once on one.
+enum tag : int {
+  key_offsets_tag = 1,
+  key_bytes_tag = 2,
+  value_offsets_tag = 3,
+  value_bytes_tag = 4,
+  block_tag = 5,
+  credit_tag = 6,
+  question_tag = 7,
+  answer_tag = 8,
+  answer_bytes_tag = 9,
+};
+
+class parts {
+ public:
+  /// Collective. `own` is this rank's part and must stay valid.
+  parts(MPI_Comm comm, const pairs_view& own);
+
+  [[nodiscard]] MPI_Comm comm() const noexcept { return comm_; }
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int count() const noexcept { return static_cast<int>(extents_.size()); }
+
+  /// This rank's part, in the layout that all have.
+  [[nodiscard]] const pairs_view& own() const noexcept { return own_; }
+  /// The extent of a rank's part, in that layout.
+  [[nodiscard]] const extent& of(int rank) const noexcept { return extents_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] extent total() const noexcept;
+  /// No pairs, in that layout.
+  [[nodiscard]] extent nothing() const noexcept;
+
+  /// Collective. Throws errc::damaged on all ranks, naming the key and the ranks that hold it, if any rank knows a key
+  /// that two ranks hold.
+  void require_no_common_key(const std::optional<std::string>& known) const;
+
+ private:
+  void take_common_layout();
+
+  MPI_Comm comm_;
+  int rank_;
+  pairs_view own_;
+  std::vector<extent> extents_;
+  buffer<std::uint64_t> own_key_offsets_;  // if all others' keys are of any size and this rank's were not
+  buffer<std::uint64_t> own_value_offsets_;
+};
+
+/// Sends pairs or receives them into room of the same extent. No more than their columns: both sides know the extent.
+void send(messages& by, const pairs_view& from, int to_rank);
+void receive(messages& by, pairs& to, int from_rank);
+
+}  // namespace icecore::ranks
