@@ -162,7 +162,8 @@ void persistence::poison(const std::string& reason) {
 void persistence::raise_poisoned() const {
   const std::scoped_lock lock(mutex_);
   raise(errc::poisoned, "{}: the store takes no more operations: {}; close it and open it again to recover", path_,
-        poison_reason_.empty() ? "a sync failed in another process that shares it" : poison_reason_);
+        poison_reason_.empty() ? "another process that shared it was killed amid a change, or a sync failed there"
+                               : poison_reason_);
 }
 
 }  // namespace icecore

@@ -26,6 +26,11 @@ struct shared_state {
   pool_space space;
   writer_set::state writers;
 
+  shared_state() {
+    for (process_lock* lock : {&space.lock, &space.roots, &writers.gate, &writers.partials.lock})
+      lock->raises(poisoned);
+  }
+
   /// The one that another process has made; null if there is none yet.
   [[nodiscard]] static shared_state* find_in(const index::arena& memory) noexcept {
     const index::arena_ref place = memory.root(store_root);
