@@ -69,7 +69,8 @@ class ownership {
  public:
   using function = std::function<int(std::string_view key, int ranks)>;
 
-  /// By a hash of the key (the default).
+  /// By a hash of the key, as by_hash() says.
+  ownership() = default;
   [[nodiscard]] static ownership by_hash();
   /// By the caller's function, which must return the same rank for the same key everywhere and always, may be called by
   /// several threads at once, and is known by its name: who opens the cluster again names it again.
@@ -98,7 +99,7 @@ class ownership {
 struct cluster_options {
   /// How each rank's store is opened or made; all ranks must say the same.
   icecore::options store{};
-  icecore::ownership ownership = ownership::by_hash();
+  icecore::ownership ownership{};  ///< by a hash, unless told otherwise
   icecore::consistency consistency = icecore::consistency::relaxed;
   /// Ranks in a storage group, counted from rank 0 on; 0: as the environment's ICECORE_GROUP_SIZE says, or the ranks of
   /// a node. Those of a group that run on one node reach each other's stores directly (reaches_directly).

@@ -89,9 +89,10 @@ bool progress::step() {
 
 void progress::step_if_due() {
   constexpr std::chrono::microseconds interval{10};
-  const auto now = std::chrono::steady_clock::now();
-  if (now - last_step_ < interval) return;
-  last_step_ = now;
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const std::chrono::steady_clock::duration last{last_step_.load(std::memory_order_relaxed)};
+  if (now - last < interval) return;
+  last_step_.store(now.count(), std::memory_order_relaxed);
   step();
 }
 

@@ -1,0 +1,11 @@
+# Runs a job that is killed, and then the one that looks at what it left.
+file(REMOVE_RECURSE ${FOLDER})
+execute_process(COMMAND ${PROGRAM} write ${FOLDER} RESULT_VARIABLE result OUTPUT_QUIET ERROR_QUIET)
+if(result EQUAL 0)
+  message(FATAL_ERROR "the job that was to be killed ended by itself")
+endif()
+execute_process(COMMAND ${PROGRAM} check ${FOLDER} RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
+file(REMOVE_RECURSE ${FOLDER})
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "${said}")
+endif()
