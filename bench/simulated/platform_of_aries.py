@@ -8,7 +8,8 @@ The numbers and where they are from; docs/scaling.md says what they leave out.
   to its like in the other chassis by three links: Alverson, Froese, Kaplan and Roweth, "Cray XC Series Network", Cray
   white paper WP-Aries01-1112 (2012); Faanes et al., "Cray Cascade: a scalable HPC system based on a Dragonfly network",
   SC12. Two groups here: 768 nodes.
-- 10 GB/s into and out of a node: what of 16 GB/s of its PCI Express reaches the network (the white paper). A link
+- 10 GB/s into and out of a node. This is an assumption: its PCI Express has 16 GB/s (the white paper), of which headers
+  and MPI take a part. A link
   between routers has 5.25 GB/s (4.7 GB/s between groups) and direction, but each message is routed adaptively over
   several of them, which a simulated route is not: so a link here stands for the paths of a message and has 10 GB/s.
 - 100 ns a hop, also the white paper's. 1.3 us from node to node at one router for MPI, and 1.5 us within a group:
@@ -16,7 +17,7 @@ The numbers and where they are from; docs/scaling.md says what they leave out.
   the sender and half with the receiver.
 - Between two groups ten links: 7.2 TB/s of bisection of the 12 groups of Theta (IPDPS 2022, section V-A) are 36 pairs
   of groups, each 100 GB/s and direction.
-- Messages of more than 8 KiB wait for their receiver (MPICH_GNI_MAX_EAGER_MSG_SIZE of Cray MPI, 8,192 bytes).
+- Messages of more than 8 KiB wait for their receiver (the default of Cray MPI's MPICH_GNI_MAX_EAGER_MSG_SIZE).
 """
 
 import sys
