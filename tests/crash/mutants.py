@@ -130,7 +130,7 @@ MUTANTS = (
     Mutant("large_values_of_the_last_moment_are_not_checked", "checksum", "store/survey.cpp",
            "const bool check_now = start >= r.fill ||", "const bool check_now =", (LINE_OPERATION,)),
     Mutant("a_segments_header_is_not_checked", "checksum", "pool/pool.cpp",
-           " &&\n         h.crc == header_crc(h, codec_.pool_seed(), offset);", ";", (FLIPS,)),
+           " && h.crc == header_crc(h, codec_.pool_seed(), offset);", ";", (FLIPS,)),
     Mutant("stamps_are_not_checked", "checksum", "store/survey.cpp",
            "  if (unmarked != 0 && !pool_->codec().valid(own, offset + stamp_offset)) return std::nullopt;\n", "", (FLIPS,)),
     Mutant("the_certificate_is_not_checked", "checksum", "store/survey.cpp",
