@@ -13,8 +13,8 @@ install(TARGETS icecore EXPORT icecore-targets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 set(icecore_left_out)
-if(NOT ICECORE_HAS_MPI)  # the header that needs it
-  set(icecore_left_out PATTERN cluster.hpp EXCLUDE)
+if(NOT ICECORE_HAS_MPI)  # the headers that need it
+  set(icecore_left_out PATTERN cluster.hpp EXCLUDE PATTERN icecore_mpi.h EXCLUDE)
 endif()
 install(DIRECTORY include/icecore DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development ${icecore_left_out})
 
@@ -29,6 +29,20 @@ if(ICECORE_HAS_MPI)
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
   install(EXPORT icecore-mpi-targets NAMESPACE icecore:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/icecore
           COMPONENT development)
+endif()
+
+# PapyrusKV's interface is another, of which one shared library is all a program needs.
+if(TARGET papyruskv)
+  set_target_properties(papyruskv PROPERTIES INSTALL_RPATH $ORIGIN)
+  install(TARGETS papyruskv EXPORT icecore-papyruskv-targets
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT papyruskv)
+  install(DIRECTORY include/papyrus DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT papyruskv)
+  install(EXPORT icecore-papyruskv-targets NAMESPACE icecore:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/icecore
+          COMPONENT papyruskv)
+  if(ICECORE_HAS_FORTRAN)
+    get_target_property(papyruskv_modules papyruskv_fortran Fortran_MODULE_DIRECTORY)
+    install(FILES ${papyruskv_modules}/papyrus.mod DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT papyruskv)
+  endif()
 endif()
 
 set(icecore_package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/icecore)
@@ -51,3 +65,7 @@ set(icecore_pc_directory ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH icecore_pc_to_prefix /prefix/${icecore_pc_directory} /prefix)
 configure_file(cmake/icecore.pc.in ${PROJECT_BINARY_DIR}/package/icecore.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/package/icecore.pc DESTINATION ${icecore_pc_directory} COMPONENT development)
+if(TARGET papyruskv)
+  configure_file(cmake/papyruskv.pc.in ${PROJECT_BINARY_DIR}/package/papyruskv.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/package/papyruskv.pc DESTINATION ${icecore_pc_directory} COMPONENT papyruskv)
+endif()

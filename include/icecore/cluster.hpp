@@ -7,10 +7,11 @@
 //   for (const auto& [key, value] : c.at(v).prefix("station/")) ...
 //   c.close();
 //
-// Collective: the constructor, close() and the destructor, barrier, tag, consistency(mode), protect. Every rank calls
-//   them, in the same order, one thread of each rank at a time. An error on one rank is thrown on all, and names the
-//   rank. Ranks that call different collective functions all get errc::mpi, and the cluster is of no use any more.
-//   Everything else is called by any rank alone.
+// Collective: the constructor, close() and the destructor, barrier, tag, consistency(mode), protect, checkpoint,
+//   restore, and a snapshot's extract, stream and find_by_broadcast. Every rank calls them, in the same order, one
+//   thread of each rank at a time. An error on one rank is thrown on all, and names the rank. Ranks that call different
+//   collective functions all get errc::mpi, and the cluster is of no use any more. Everything else is called by any
+//   rank alone.
 // Threads: with MPI_THREAD_MULTIPLE any number at once, and a thread of the cluster answers other ranks. With less, one
 //   thread at a time, and other ranks are answered only while this one is inside a call of the cluster.
 // Consistency: sequential: a write has been made at its owner when it returns. Relaxed: writes to other ranks are
@@ -38,6 +39,7 @@
 #include <string_view>
 #include <vector>
 
+#include "icecore/cluster_checkpoint.hpp"
 #include "icecore/cluster_snapshot.hpp"
 #include "icecore/error.hpp"
 #include "icecore/options.hpp"
@@ -64,6 +66,12 @@ enum class barrier_level : std::uint8_t {
   storage = 1,  ///< and they are durable, as far as the medium can
 };
 
+/// What cluster::update runs at a key's owner: may change `value` (empty: the key is not there; set to empty: it is
+/// removed) and fill `output`, which the caller gets. Returns whether the value is to be written. Must not use the
+/// cluster.
+using update_function = std::function<bool(std::string_view key, std::optional<std::string>& value,
+                                           std::string_view input, std::string& output)>;
+
 /// Which rank holds a key. All ranks must be given the same.
 class ownership {
  public:
@@ -87,6 +95,8 @@ class ownership {
   [[nodiscard]] std::string description() const;
   /// Whether ranks hold ranges of keys in their own order.
   [[nodiscard]] bool ordered() const noexcept { return rule_ == rule::ranges; }
+  /// Whether it is a function of the caller's.
+  [[nodiscard]] bool custom() const noexcept { return rule_ == rule::function; }
 
  private:
   enum class rule : std::uint8_t { hash, function, ranges };
@@ -145,12 +155,24 @@ class cluster {
   /// errc::invalid_argument unless all keys have one owner.
   version apply(const batch& operations);
 
+  /// Gives an update function a number, on this rank. Every rank defines it before any of them uses it: a barrier lies
+  /// between. errc::invalid_argument if the number has a function already.
+  void define_update(int number, update_function change);
+  /// Runs the function with that number at the key's owner, in either consistency, and returns its output. Updates run
+  /// one at a time at an owner, so each sees what those before it wrote; a write of the key meanwhile, which is no
+  /// update, may be overwritten unseen. errc::invalid_argument if the owner has no such function; what it throws.
+  /// Always a message if the key is another rank's.
+  std::string update(std::string_view key, int number, std::string_view input);
+
   // ---- Reading -----------------------------------------------------------------------------------------------------
 
   /// The newest value.
   [[nodiscard]] std::optional<std::string> find(std::string_view key) const;
   /// The value in a closed version. errc::version_not_closed if `at` >= clock().
   [[nodiscard]] std::optional<std::string> find(std::string_view key, version at) const;
+  /// Calls `use` with the newest value, if there is one, and returns whether there is. Makes no copy of a value that is
+  /// reached directly. `use` must not use the cluster; the view is valid until it returns.
+  bool visit(std::string_view key, const std::function<void(std::string_view value)>& use) const;
   [[nodiscard]] bool contains(std::string_view key) const;
   [[nodiscard]] bool contains(std::string_view key, version at) const;
 
@@ -184,8 +206,9 @@ class cluster {
 
   // ---- Synchronising -----------------------------------------------------------------------------------------------
 
-  /// Returns when all writes this rank has staged are made at their owners. Not collective.
-  void fence();
+  /// Returns when all writes this rank has staged are made at their owners. Not collective. At storage level all that
+  /// is in the owners' stores is durable, too; each closes its open version for that, as local().latest() does.
+  void fence(barrier_level level = barrier_level::memory);
   /// Collective: afterwards all ranks see all that any rank wrote before. At storage level it is also durable, and the
   /// open version is closed if anything was written in it (but not under operation durability).
   void barrier(barrier_level level = barrier_level::memory);
@@ -201,6 +224,21 @@ class cluster {
   void signal_notify(int signum, std::span<const int> ranks);
   /// Waits for one signal from each of `ranks`.
   void signal_wait(int signum, std::span<const int> ranks);
+
+  // ---- Checkpoints -------------------------------------------------------------------------------------------------
+
+  /// Begins to write all of the cluster as it is now, every version and tag, to a folder that all ranks share, and
+  /// returns; writes go on meanwhile (collective). Closes the open version if anything was written in it. A checkpoint
+  /// that is in the folder is replaced when the new one is complete. Events that nobody waits for: close() does.
+  [[nodiscard]] checkpoint_event checkpoint(const std::filesystem::path& folder);
+
+  /// Makes a cluster at `path` of a checkpoint and opens it (collective): by any number of ranks and with any
+  /// ownership. Where both are those of the checkpoint its files are copied and checked, else every record goes to its
+  /// owner. errc::other_cluster if the checkpoint is not complete, damaged if bytes of it fail their check,
+  /// store_exists if a cluster is at `path`; then nothing is there that could be opened. Cost: O(bytes); redistributing
+  /// needs 128 bytes of memory a record.
+  [[nodiscard]] static cluster restore(MPI_Comm comm, const checkpoint_source& from, const std::filesystem::path& path,
+                                       const cluster_options& opening = {});
 
   // ---- The cluster itself ------------------------------------------------------------------------------------------
 

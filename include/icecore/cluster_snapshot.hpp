@@ -5,7 +5,9 @@
 //
 // Threads: a snapshot is a value of two words; copy it freely, read it from any number of threads if the cluster can
 // be.
-//   A cursor or range belongs to one thread at a time. Nothing here is collective.
+//   A cursor or range belongs to one thread at a time.
+// Collective: extract, stream and find_by_broadcast; every rank calls them, one thread of each. All else is called by
+//   any rank alone.
 // Lifetime: valid while the cluster is open. What a cursor shows is valid until it moves.
 // Cost: a cursor fetches blocks from the owners and merges them: O(log ranks) an item and one message to an owner for
 //   256 KiB of its items. Of owners that hold ranges it asks one after the other.
@@ -23,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "icecore/cluster_extraction.hpp"
 #include "icecore/options.hpp"
 #include "icecore/snapshot.hpp"
 
@@ -40,7 +43,7 @@ struct past_value {
   friend bool operator==(const past_value&, const past_value&) = default;
 };
 
-/// A place among the keys of one version between bounds; moves forward.
+/// A place among the keys of one version between bounds; moves both ways. Turning round costs a seek.
 class cluster_cursor {
  public:
   /// Nowhere yet: seek first.
@@ -49,8 +52,12 @@ class cluster_cursor {
   cluster_cursor(cluster_cursor&&) noexcept;
   cluster_cursor& operator=(cluster_cursor&&) noexcept;
 
-  void seek_first();                ///< to the first key between the bounds
-  void seek(std::string_view key);  ///< to the first key >= `key` between the bounds
+  // All between the bounds. A seek asks every owner (of ranges: those it takes to find an item).
+  void seek_first();                       ///< to the first key
+  void seek_last();                        ///< to the last key
+  void seek(std::string_view key);         ///< to the first key >= `key`
+  void seek_after(std::string_view key);   ///< to the first key > `key`
+  void seek_before(std::string_view key);  ///< to the last key < `key`
 
   [[nodiscard]] bool valid() const noexcept { return valid_; }
   explicit operator bool() const noexcept { return valid_; }
@@ -59,11 +66,14 @@ class cluster_cursor {
   [[nodiscard]] const item& operator*() const noexcept { return current_; }
   [[nodiscard]] const item* operator->() const noexcept { return &current_; }
 
-  /// One step; past the end the cursor becomes invalid. Precondition: valid().
+  /// One step; past an end the cursor becomes invalid. Precondition: valid().
   void next();
+  void previous();
 
  private:
-  void show();
+  template <typename Move>
+  void move(Move&& how);
+  void step(bool backward);
 
   const mpi::cluster_core* core_;
   icecore::version at_;
@@ -134,6 +144,22 @@ class cluster_snapshot {
 
   /// Keys present in this version. Every owner counts its own: O(keys of the largest store).
   [[nodiscard]] std::uint64_t size() const;
+
+  // ---- Collective: every rank calls these, with the same arguments -------------------------------------------------
+
+  /// All pairs between the bounds, at the root; elsewhere none, unless the method is `distributed`. Errors, on all
+  /// ranks alike: errc::invalid_argument for a root that is no rank, bounds out of order, arguments that differ from
+  /// rank to rank, concatenate where owners hold no ranges, and a rank that needs more than memory_bytes_max;
+  /// errc::damaged; std::bad_alloc.
+  [[nodiscard]] extracted_pairs extract(extraction_method method, const extraction_options& how = {}) const;
+  /// Calls `sink` at the root with all pairs between the bounds in order, some at a time. No rank holds more than two
+  /// blocks of 64 KiB (or of one pair) for each rank it deals with. What `sink` throws ends the stream on all ranks; it
+  /// may call the cluster, but nothing collective. Errors as extract; the sink may have got some pairs before.
+  void stream(const extraction_sink& sink, const extraction_options& how = {}) const;
+  /// find() as the paper has it: the root's question goes to all ranks, and their answers are reduced to one. At the
+  /// root; elsewhere empty. What others give as key is not looked at. O(log ranks) messages in a row, where find()
+  /// needs two.
+  [[nodiscard]] std::optional<std::string> find_by_broadcast(std::string_view key, int root = 0) const;
 
  private:
   const mpi::cluster_core* core_;

@@ -75,6 +75,10 @@ struct options {
   /// since. Right only if that writer was dead when the copy was made.
   bool accept_copy = false;
 
+  /// Check large values (4096 bytes and more) at opening too, not when they are first read: for a copy that came from
+  /// elsewhere. Reads all of the store.
+  bool check_values = false;
+
   /// Open a damaged store with what is intact. Only for reading. Reads of what is lost throw errc::damaged wherever it
   /// can be told whose it was; a key whose entry is lost is not there (docs/guarantees.md).
   bool accept_damage = false;

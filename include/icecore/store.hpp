@@ -30,6 +30,7 @@
 #include <string_view>
 #include <vector>
 
+#include "icecore/checkpoint.hpp"
 #include "icecore/error.hpp"
 #include "icecore/history.hpp"
 #include "icecore/options.hpp"
@@ -110,6 +111,11 @@ class store {
   /// Returns when all completed writes survive a power cut, as far as the medium can. Outside operation durability this
   /// closes the open version if anything was written in it: what a power cut goes back to is a version.
   void sync();
+
+  /// All of the store as it is now, every version and tag, to be written to a file while writes go on. Closes the open
+  /// version if anything was written in it. Cost: O(segments), for so long writers wait; nothing is copied yet.
+  /// errc::invalid_argument in a process that is attached to the store.
+  [[nodiscard]] icecore::checkpoint checkpoint() const;
 
   // ---- Reading -----------------------------------------------------------------------------------------------------
 

@@ -31,6 +31,8 @@ failure_notice notice_of(const std::exception_ptr& failure) {
     say(out_of_memory, "");
   } catch (const std::exception& e) {
     say(static_cast<std::int32_t>(errc::io), e.what());
+  } catch (...) {  // of a function of the caller's
+    say(static_cast<std::int32_t>(errc::io), "something was thrown that is no std::exception");
   }
   return notice;
 }
@@ -43,6 +45,9 @@ std::string_view call_of(std::int64_t number) noexcept {
   if (at <= step::barrier_aligned) return "barrier";
   if (at <= step::tag_aligned) return "tag";
   if (at <= step::change_made) return "consistency or protect";
+  if (at <= step::checkpoint_aligned) return "checkpoint";
+  if (at <= step::restore_stored) return "restore";
+  if (at <= step::extract_read) return "extract, stream or find_by_broadcast";
   return "close";
 }
 
@@ -100,6 +105,16 @@ void agreement::gather(const void* mine, int size, void* all) {
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Iallgather(mine, size, MPI_BYTE, all, size, MPI_BYTE, comm_, &request), "MPI_Iallgather");
   finish(request);
+}
+
+void publish_manifest(agreement& agree, int rank, const std::filesystem::path& folder, const manifest& content) {
+  agree.on(step::open_written, attempt([&] {
+             if (rank == 0) write_manifest(folder, content, rank);
+           }));
+  agree.on(step::open_seen, attempt([&] {
+             const std::optional<manifest> there = read_manifest(folder);
+             if (!there || there->id != content.id) write_manifest(folder, content, rank);
+           }));
 }
 
 }  // namespace icecore::mpi

@@ -20,6 +20,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cluster/manifest.hpp"
 #include "cluster/progress.hpp"
 #include "icecore/error.hpp"
 
@@ -49,6 +50,20 @@ enum class step : std::int64_t {
   tag_aligned,
   change_held,
   change_made,
+  checkpoint_asked,
+  checkpoint_held,
+  checkpoint_cut,
+  checkpoint_clock,
+  checkpoint_aligned,
+  restore_read,
+  restore_cleared,
+  restore_copied,
+  restore_round,
+  restore_ready,
+  restore_clock,
+  restore_stored,
+  extract_entered,
+  extract_read,
   close_fenced,
   close_detached,
   close_done,
@@ -98,5 +113,8 @@ class agreement {
   int rank_ = 0;
   int ranks_ = 0;
 };
+
+/// Writes a cluster's manifest into the folder of every rank, which may be one or several (collective).
+void publish_manifest(agreement& agree, int rank, const std::filesystem::path& folder, const manifest& content);
 
 }  // namespace icecore::mpi

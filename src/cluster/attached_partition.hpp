@@ -1,6 +1,6 @@
 // The part of the keys that another rank of this node holds, reached in its own
 // memory: pool and index are mapped here too, and the owner takes no part. Only
-// signals and lists of tags travel as messages.
+// what needs the owner itself travels as messages: updates, syncs, signals and lists of tags.
 #pragma once
 
 #include <memory>
@@ -20,6 +20,10 @@ class attached_partition final : public store_partition {
       : store_partition(*attached, allowed, {}), attached_(std::move(attached)), messages_(std::move(messages)) {}
 
   std::vector<tag_info> tags(std::optional<std::string_view> name) override { return messages_->tags(name); }
+  std::string update(std::string_view key, int number, std::string_view input) override {
+    return messages_->update(key, number, input);
+  }
+  answer<version> sync() override { return messages_->sync(); }
   void signal(int signum) override { messages_->signal(signum); }
   void detach() override { attached_.reset(); }
 

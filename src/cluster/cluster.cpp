@@ -27,9 +27,16 @@ version cluster::insert(std::string_view key, std::string_view value) { return c
 version cluster::remove(std::string_view key) { return core().write({key, std::nullopt}); }
 version cluster::insert_many(std::span<const item> items) { return core().insert_many(items); }
 version cluster::apply(const batch& operations) { return core().apply(operations); }
+void cluster::define_update(int number, update_function change) { core().define_update(number, std::move(change)); }
+std::string cluster::update(std::string_view key, int number, std::string_view input) {
+  return core().update(key, number, input);
+}
 
 std::optional<std::string> cluster::find(std::string_view key) const { return core().find(key, std::nullopt); }
 std::optional<std::string> cluster::find(std::string_view key, version at) const { return core().find(key, at); }
+bool cluster::visit(std::string_view key, const std::function<void(std::string_view)>& use) const {
+  return core().visit(key, use);
+}
 bool cluster::contains(std::string_view key) const { return core().contains(key, std::nullopt); }
 bool cluster::contains(std::string_view key, version at) const { return core().contains(key, at); }
 std::vector<std::optional<std::string>> cluster::find_many(std::span<const std::string_view> keys) const {
@@ -61,8 +68,9 @@ std::optional<tag_info> cluster::find_tag(std::string_view name) const {
   return std::move(found.front());
 }
 
-void cluster::fence() { core().fence(); }
+void cluster::fence(barrier_level level) { core().fence(level); }
 void cluster::barrier(barrier_level level) { core().barrier(level); }
+checkpoint_event cluster::checkpoint(const std::filesystem::path& folder) { return core().checkpoint(folder); }
 void cluster::consistency(icecore::consistency mode) { core().change(mode); }
 void cluster::protect(icecore::protection allowed) { core().change(allowed); }
 consistency cluster::consistency() const { return core().consistency(); }

@@ -62,6 +62,7 @@ bool cluster_core::staging() const noexcept {
 bool cluster_core::run_background() const {
   bool found = false;
   for (const auto& each : remote_) found |= each->background();
+  if (checkpoints_) found |= checkpoints_->background();
   return found;
 }
 
@@ -137,6 +138,21 @@ version cluster_core::apply(const batch& operations) {
   return of(to).apply(operations);
 }
 
+void cluster_core::define_update(int number, update_function change) {
+  begin_call();
+  own_->define_update(number, std::move(change));
+}
+
+std::string cluster_core::update(std::string_view key, int number, std::string_view input) {
+  begin_call();
+  check_finds();
+  check_size(key);
+  partition& at = owner(key);
+  const write_gate::pass through(gate_, waiting());
+  check_writes();
+  return at.update(key, number, input);
+}
+
 // ---- Reading ----
 
 std::optional<std::string> cluster_core::find(std::string_view key, read_at at) const {
@@ -151,6 +167,17 @@ std::optional<std::string> cluster_core::find(std::string_view key, read_at at) 
   std::optional<std::string> found = of(from).find(key, at);
   cache_.keep(look, key, found);
   return found;
+}
+
+bool cluster_core::visit(std::string_view key, const value_visitor& use) const {
+  begin_call();
+  check_finds();
+  check_size(key);
+  const int from = owner_of(key);
+  if (reaches_directly(from) || allowed() != protection::read_only) return of(from).visit(key, use);
+  const std::optional<std::string> found = find(key, std::nullopt);  // by the cache
+  if (found) use(*found);
+  return found.has_value();
 }
 
 bool cluster_core::contains(std::string_view key, read_at at) const {
@@ -210,9 +237,14 @@ std::uint64_t cluster_core::count(version at) const {
 
 // ---- Fence and signals ----
 
-void cluster_core::fence() {
+void cluster_core::fence(barrier_level level) {
   begin_call();
   fence_all();
+  if (level == barrier_level::memory) return;
+  const write_gate::pass through(gate_, waiting());  // collective calls rely on versions that nobody closes meanwhile
+  std::vector<answer<version>> answers;
+  for (int step = 1; step <= ranks_; ++step) answers.push_back(of((rank_ + step) % ranks_).sync());
+  for (auto& each : answers) static_cast<void>(each.take());
 }
 
 void cluster_core::fence_all() {
@@ -239,7 +271,7 @@ void cluster_core::throw_refused() const {
 
 void cluster_core::signal_notify(int signum, std::span<const int> ranks) {
   for (const int to : ranks) static_cast<void>(group_of(to));  // throws if there is no such rank
-  fence();
+  fence(barrier_level::memory);
   for (const int to : ranks) of(to).signal(signum);
 }
 

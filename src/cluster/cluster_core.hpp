@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,7 +22,9 @@
 #include <vector>
 
 #include "cluster/agreement.hpp"
+#include "cluster/checkpoints.hpp"
 #include "cluster/communicator.hpp"
+#include "cluster/extraction_channel.hpp"
 #include "cluster/manifest.hpp"
 #include "cluster/messenger.hpp"
 #include "cluster/partition.hpp"
@@ -47,21 +50,28 @@ class cluster_core {
   version write(const write_view& one);
   version insert_many(std::span<const item> items);
   version apply(const batch& operations);
+  void define_update(int number, update_function change);
+  std::string update(std::string_view key, int number, std::string_view input);
 
   [[nodiscard]] std::optional<std::string> find(std::string_view key, read_at at) const;
+  bool visit(std::string_view key, const value_visitor& use) const;
   [[nodiscard]] bool contains(std::string_view key, read_at at) const;
   [[nodiscard]] found_values find_many(std::span<const std::string_view> keys, read_at at) const;
   [[nodiscard]] std::vector<past_value> history(std::string_view key) const;
   [[nodiscard]] std::vector<tag_info> tags(std::optional<std::string_view> name) const;
   [[nodiscard]] std::uint64_t count(version at) const;
+  [[nodiscard]] extracted_pairs extract(version at, extraction_method method, const extraction_options& how) const;
+  void stream(version at, const extraction_sink& sink, const extraction_options& how) const;
+  [[nodiscard]] std::optional<std::string> find_by_broadcast(std::string_view key, version at, int root) const;
   /// errc::version_not_closed if it may still change.
   void check_closed(version at) const;
 
-  void fence();
+  void fence(barrier_level level);
   void barrier(barrier_level level);
   version tag(const tag_options& label);
   void change(icecore::consistency mode);
   void change(icecore::protection allowed);
+  [[nodiscard]] checkpoint_event checkpoint(const std::filesystem::path& folder);
   void signal_notify(int signum, std::span<const int> ranks);
   void signal_wait(int signum, std::span<const int> ranks);
 
@@ -94,7 +104,6 @@ class cluster_core {
   [[nodiscard]] found_manifest agree_on_manifest(const options& opening) const;
   void open_store(const options& opening, const found_manifest& found);
   void agree_on_pools(const found_manifest& found);
-  void write_new_manifest(manifest content) const;
   void find_groups(int group_size);
   [[nodiscard]] bool shares_memory_with(int rank) const;
   [[nodiscard]] bool shares_memory() const;
@@ -107,6 +116,10 @@ class cluster_core {
   void check_label(const tag_options& label) const;
   template <typename Apply>
   void change(std::int64_t wanted, Apply&& apply);
+
+  // ---- Extraction (extraction.cpp) ----
+  /// Agrees that all ranks ask for the same. Afterwards there is a channel_.
+  void enter_extraction(const std::function<void()>& check_arguments, std::int64_t digest) const;
 
   [[nodiscard]] auto waiting() const {
     return [this](auto&& done) { running_.wait(done); };
@@ -145,7 +158,9 @@ class cluster_core {
   std::vector<std::unique_ptr<partition>> remote_;
   std::vector<partition*> partitions_;  // by rank: own_ or one of remote_
   mutable progress running_;
+  std::unique_ptr<checkpoints> checkpoints_;
   mutable agreement agree_;
+  mutable std::unique_ptr<extraction_channel> channel_;  // from the first extraction on
   bool closed_ = false;
   std::unique_ptr<finalize_hook> hook_;
 };

@@ -110,11 +110,59 @@ void cluster_core::change(icecore::protection allowed) {
   });
 }
 
+checkpoint_event cluster_core::checkpoint(const std::filesystem::path& folder) {
+  begin_call();
+  std::filesystem::path target;
+  manifest content;
+  const auto prepared = attempt([&] {
+    make_folder(folder);
+    target = std::filesystem::canonical(folder);                        // one folder has one name here
+    static_cast<void>(read_manifest(target, manifest_of::checkpoint));  // throws if something else has this name
+    auto mine = read_manifest(path_);
+    if (!mine) {
+      throw error(errc::other_cluster,
+                  fmt::format("{}: the cluster's manifest is gone; put it back to make a checkpoint", path_.native()));
+    }
+    content = std::move(*mine);
+    content.id = random_id();
+  });
+  const auto where = static_cast<std::int64_t>(std::hash<std::string>{}(target.native()) >> 1);
+  const agreed same = agree_.on(step::checkpoint_asked, prepared, where);
+  if (same.least != same.greatest) {
+    throw error(errc::invalid_argument, "the ranks name different folders for one checkpoint");
+  }
+  agree_.broadcast(content.id.data(), static_cast<int>(content.id.size()), 0);
+  checkpoints_->wait_for(target);
+
+  const write_gate::hold held = hold_writes();
+  std::unique_ptr<folder_lock> lock;
+  agree_.on(step::checkpoint_held, attempt([&] {
+              fence_all();
+              if (rank_ == 0) lock = std::make_unique<folder_lock>(target);
+            }));
+  const auto begun = checkpoints_->add(target, content);
+  begun->hold(std::move(lock));
+  std::optional<icecore::checkpoint> cut;
+  const auto failure = attempt([&] { cut = store_->checkpoint(); });
+  try {
+    agree_.on(step::checkpoint_cut, failure);
+  } catch (...) {
+    begun->abandon();
+    begun->forget();  // this call tells
+    if (!running_.broken()) align_clocks(step::checkpoint_clock, step::checkpoint_aligned);
+    throw;
+  }
+  begun->start(*cut);
+  align_clocks(step::checkpoint_clock, step::checkpoint_aligned);
+  return checkpoint_event(begun);
+}
+
 void cluster_core::close() {
   if (std::exchange(closed_, true) || !store_) return;
   if (!mpi_runs()) running_.fail("MPI was finalised");
   std::exception_ptr failure;
   if (!running_.broken()) failure = attempt([&] { fence_all(); });
+  if (const auto unfinished = attempt([&] { checkpoints_->finish(); }); unfinished && !failure) failure = unfinished;
   const auto parted = attempt([&] { agree_.on(step::close_fenced, nullptr); });
   running_.stop_thread();  // no request can come any more: nobody has one open, and all are here
   for (const auto& each : remote_) each->detach();
@@ -122,13 +170,17 @@ void cluster_core::close() {
   if (const auto closing = attempt([&] { store_->close(); }); closing && !failure) failure = closing;
   if (parted) {
     comm_.abandon();
+    if (channel_) channel_->abandon();
     std::rethrow_exception(parted);
   }
   failure = attempt([&] {
     running_.wait([&] { return messages_.finish_sends(); });
     agree_.on(step::close_done, failure);
   });
-  if (running_.broken()) comm_.abandon();
+  if (running_.broken()) {
+    comm_.abandon();
+    if (channel_) channel_->abandon();
+  }
   hook_.reset();
   if (failure) std::rethrow_exception(failure);
 }

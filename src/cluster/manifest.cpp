@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <random>
 #include <sstream>
 #include <string_view>
 
@@ -14,7 +16,15 @@
 namespace icecore::mpi {
 namespace {
 
-constexpr std::string_view first_line = "icecore cluster 1";
+struct kind_of_manifest {
+  std::string_view file;
+  std::string_view first_line;
+};
+constexpr kind_of_manifest kinds[] = {{"manifest", "icecore cluster 1"}, {"checkpoint", "icecore checkpoint 1"}};
+
+constexpr const kind_of_manifest& kind_of(manifest_of what) { return kinds[static_cast<std::size_t>(what)]; }
+
+constexpr std::size_t id_size = 32;
 
 [[noreturn]] void raise_errno(std::string_view call, const std::filesystem::path& path) {
   const int number = errno;
@@ -45,6 +55,10 @@ class descriptor {
   void sync() const {
     if (::fsync(fd_) != 0) raise_errno("fsync", path_);
   }
+  /// Some file systems cannot sync folders and say so: their names are as durable as they get.
+  void sync_folder() const {
+    if (::fsync(fd_) != 0 && errno != EINVAL && errno != ENOTSUP) raise_errno("fsync", path_);
+  }
   [[nodiscard]] std::string read_all() const {
     std::string text;
     char part[4096];
@@ -62,34 +76,32 @@ class descriptor {
   int fd_;
 };
 
-std::string text_of(const manifest& content) {
-  std::string text =
-      fmt::format("{}\nid {}\nranks {}\nowner {}\n", first_line, content.id, content.ranks, content.owner);
+std::string text_of(const manifest& content, manifest_of what) {
+  std::string text = fmt::format("{}\nid {}\nranks {}\nowner {}\n", kind_of(what).first_line, content.id, content.ranks,
+                                 content.owner);
   for (std::size_t rank = 0; rank < content.pools.size(); ++rank) {
     text += fmt::format("pool {} {}\n", rank, content.pools[rank]);
   }
   return text;
 }
 
-std::filesystem::path path_in(const std::filesystem::path& folder) { return folder / "manifest"; }
-
 /// Empty if it is not understood.
-std::optional<manifest> parsed(const std::string& text) {
+std::optional<manifest> parsed(const std::string& text, manifest_of what) {
   std::istringstream lines(text);
   std::string line;
-  if (!std::getline(lines, line) || line != first_line) return std::nullopt;
+  if (!std::getline(lines, line) || line != kind_of(what).first_line) return std::nullopt;
   manifest content;
   while (std::getline(lines, line)) {
     std::istringstream words(line);
-    std::string what;
-    words >> what;
-    if (what == "id") {
+    std::string name;
+    words >> name;
+    if (name == "id") {
       words >> content.id;
-    } else if (what == "ranks") {
+    } else if (name == "ranks") {
       words >> content.ranks;
-    } else if (what == "owner") {
+    } else if (name == "owner") {
       std::getline(words >> std::ws, content.owner);
-    } else if (what == "pool") {
+    } else if (name == "pool") {
       std::size_t rank = 0;
       words >> rank >> content.pools.emplace_back();
       if (rank + 1 != content.pools.size()) return std::nullopt;
@@ -103,33 +115,119 @@ std::optional<manifest> parsed(const std::string& text) {
   return whole ? std::optional(content) : std::nullopt;
 }
 
+/// The id in the name of a checkpoint's file, whole or not; empty if it is not the name of one.
+std::string id_of_part(std::string_view name) {
+  constexpr std::string_view begin = "rank-";
+  const std::size_t dot = name.find('.');
+  if (!name.starts_with(begin) || dot == std::string_view::npos) return {};
+  const std::string_view rank = name.substr(begin.size(), dot - begin.size());
+  const std::string_view rest = name.substr(dot + 1);
+  const std::string_view id = rest.substr(0, id_size);
+  const bool named_so = !rank.empty() && rank.find_first_not_of("0123456789") == std::string_view::npos &&
+                        id.size() == id_size && id.find_first_not_of("0123456789abcdef") == std::string_view::npos &&
+                        rest.substr(id_size).starts_with(".ice");
+  return named_so ? std::string(id) : std::string();
+}
+
 }  // namespace
+
+void make_folder(const std::filesystem::path& path) {
+  std::error_code failure;
+  std::filesystem::path made = std::filesystem::absolute(path, failure);
+  while (!failure && made.has_relative_path() && !std::filesystem::exists(made.parent_path(), failure)) {
+    made = made.parent_path();
+  }
+  const bool is_new = !failure && std::filesystem::create_directories(path, failure);
+  if (!failure) {
+    // the names of all folders that were made
+    for (auto at = std::filesystem::absolute(path); is_new && at.has_relative_path(); at = at.parent_path()) {
+      descriptor(at.parent_path(), O_RDONLY | O_DIRECTORY).sync_folder();
+      if (at == made) break;
+    }
+    return;
+  }
+  const bool denied = failure == std::errc::permission_denied || failure == std::errc::read_only_file_system;
+  throw error(denied ? errc::permission : errc::io,
+              fmt::format("{}: the folder cannot be made: {}", path.native(), failure.message()));
+}
 
 std::filesystem::path pool_path(const std::filesystem::path& folder, int rank) {
   return folder / fmt::format("rank-{}.ice", rank);
 }
 
-std::optional<manifest> read_manifest(const std::filesystem::path& folder) {
-  const std::filesystem::path path = path_in(folder);
+std::filesystem::path checkpoint_part(const std::filesystem::path& folder, std::string_view id, int rank) {
+  return folder / fmt::format("rank-{}.{}.ice", rank, id);
+}
+
+void sync_file(const std::filesystem::path& path) { descriptor(path, O_RDONLY).sync(); }
+
+std::string random_id() {
+  std::random_device source;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", source(), source(), source(), source());
+}
+
+std::optional<manifest> read_manifest(const std::filesystem::path& folder, manifest_of what) {
+  const std::filesystem::path path = folder / kind_of(what).file;
   if (::access(path.c_str(), F_OK) != 0 && errno == ENOENT) return std::nullopt;
-  std::optional<manifest> content = parsed(descriptor(path, O_RDONLY).read_all());
+  std::optional<manifest> content = parsed(descriptor(path, O_RDONLY).read_all(), what);
   if (!content) {
     throw error(errc::other_cluster,
-                fmt::format("{}: is no manifest of a cluster, or one of a later icecore", path.native()));
+                fmt::format("{}: does not begin with '{}' or is not complete: it is something else, or of a later "
+                            "icecore",
+                            path.native(), kind_of(what).first_line));
   }
   return content;
 }
 
-void write_manifest(const std::filesystem::path& folder, const manifest& content, int writer) {
-  const std::filesystem::path path = path_in(folder);
-  const std::filesystem::path unfinished = folder / fmt::format("manifest.{}", writer);
+void write_manifest(const std::filesystem::path& folder, const manifest& content, int writer, manifest_of what) {
+  const std::filesystem::path path = folder / kind_of(what).file;
+  const std::filesystem::path unfinished = folder / fmt::format("{}.{}", kind_of(what).file, writer);
   {
     const descriptor file(unfinished, O_WRONLY | O_CREAT | O_TRUNC);
-    file.write(text_of(content));
+    file.write(text_of(content, what));
     file.sync();
   }
+  const descriptor directory(folder, O_RDONLY | O_DIRECTORY);  // what may fail, before the name is given
   if (::rename(unfinished.c_str(), path.c_str()) != 0) raise_errno("rename", path);
-  descriptor(folder, O_RDONLY | O_DIRECTORY).sync();
+  directory.sync_folder();
+}
+
+void remove_manifest(const std::filesystem::path& folder) noexcept {
+  std::error_code ignored;
+  std::filesystem::remove(folder / kind_of(manifest_of::cluster).file, ignored);
+}
+
+folder_lock::folder_lock(const std::filesystem::path& folder)
+    : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (descriptor_ < 0) raise_errno("open", folder);
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;  // or there are no locks there
+  ::close(descriptor_);
+  throw error(errc::locked, fmt::format("{}: another checkpoint is being written there; wait for it, or choose another "
+                                        "folder",
+                                        folder.native()));
+}
+
+folder_lock::~folder_lock() { ::close(descriptor_); }
+
+void complete_checkpoint(const std::filesystem::path& folder, const manifest& content) {
+  for (int rank = 0; rank < content.ranks; ++rank) {
+    const std::filesystem::path part = checkpoint_part(folder, content.id, rank);
+    if (std::filesystem::exists(part)) continue;
+    throw error(errc::io,
+                fmt::format("{}: rank {} has written it, but rank 0 does not see it: a checkpoint's folder is "
+                            "one that all ranks share",
+                            part.native(), rank));
+  }
+  write_manifest(folder, content, 0, manifest_of::checkpoint);
+}
+
+void remove_other_parts(const std::filesystem::path& folder, const std::string& kept_id) {
+  std::error_code ignored;  // a file that stays takes room and nothing else
+  for (auto each = std::filesystem::directory_iterator(folder, ignored); each != std::filesystem::directory_iterator();
+       each.increment(ignored)) {
+    const std::string id = id_of_part(each->path().filename().native());
+    if (!id.empty() && id != kept_id) std::filesystem::remove(each->path(), ignored);
+  }
 }
 
 }  // namespace icecore::mpi

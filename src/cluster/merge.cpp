@@ -1,46 +1,76 @@
 #include "cluster/merge.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <utility>
 
 namespace icecore::mpi {
-namespace {
 
-/// For heaps, whose first is the greatest: the stream with the least key is to be first.
-constexpr auto later = [](const auto& a, const auto& b) { return a->key() > b->key(); };
-
-}  // namespace
-
-scan_request merge::request(std::string_view from, bool after) const {
-  return {at_, from, after, bounds_.to ? std::optional<std::string_view>(*bounds_.to) : std::nullopt};
+scan_request merge::everything() const {
+  scan_request all{at_, bounds_.from ? std::string_view(*bounds_.from) : std::string_view(), false, std::nullopt};
+  if (bounds_.to) all.to = *bounds_.to;
+  all.backward = backward_;
+  return all;
 }
 
-void merge::seek(std::string_view key) {
-  const std::string_view from = bounds_.from ? std::max(key, std::string_view(*bounds_.from)) : key;
+scan_request merge::request_after(std::string_view last) const {
+  scan_request rest = everything();
+  if (backward_) {
+    rest.to = last;
+  } else {
+    rest.from = last;
+    rest.after = true;
+  }
+  return rest;
+}
+
+void merge::seek(std::string_view key, bool after) {
+  backward_ = false;
+  scan_request wanted = everything();
+  if (key >= wanted.from) {
+    wanted.from = key;
+    wanted.after = after;
+  }
+  std::vector<int> owners;
+  const int last = core_.ordered() && bounds_.to ? core_.owner_of(*bounds_.to) : core_.ranks() - 1;
+  for (int owner = core_.ordered() ? core_.owner_of(wanted.from) : 0; owner <= last; ++owner) owners.push_back(owner);
+  begin(std::move(owners), wanted);
+}
+
+void merge::seek_before(std::optional<std::string_view> key) {
+  backward_ = true;
+  scan_request wanted = everything();
+  if (key && (!wanted.to || *key < *wanted.to)) wanted.to = key;
+  std::vector<int> owners;
+  const int first = core_.ordered() ? core_.owner_of(wanted.from) : 0;
+  for (int owner = core_.ordered() && wanted.to ? core_.owner_of(*wanted.to) : core_.ranks() - 1; owner >= first;
+       --owner) {
+    owners.push_back(owner);
+  }
+  begin(std::move(owners), wanted);
+}
+
+void merge::begin(std::vector<int> owners, const scan_request& wanted) {
   heads_.clear();
   waiting_.clear();
-  std::vector<int> owners(static_cast<std::size_t>(core_.ranks()));
-  std::iota(owners.begin(), owners.end(), 0);
   if (!core_.ordered()) {
-    std::rotate(owners.begin(), owners.begin() + core_.rank() + 1, owners.end());  // this rank's own last, see open()
-    open(owners, from);
+    const auto own = std::find(owners.begin(), owners.end(), core_.rank());
+    std::rotate(own, own + 1, owners.end());  // last, see open()
+    open(owners, wanted);
     return;
   }
-  const int last = bounds_.to ? core_.owner_of(*bounds_.to) : core_.ranks() - 1;
-  for (int owner = last; owner >= core_.owner_of(from); --owner) waiting_.push_back(owner);
-  while (heads_.empty() && !waiting_.empty()) open_next_range_from(from);
+  waiting_.assign(owners.rbegin(), owners.rend());
+  while (heads_.empty() && !waiting_.empty()) open_next_range(wanted);
 }
 
-void merge::open(std::span<const int> owners, std::string_view from) {
+void merge::open(std::span<const int> owners, const scan_request& wanted) {
   std::vector<std::pair<partition*, answer<scan_block>>> answers;  // the other ranks work while this one reads its own
-  for (const int owner : owners) answers.emplace_back(&core_.of(owner), core_.of(owner).scan(request(from, false)));
+  for (const int owner : owners) answers.emplace_back(&core_.of(owner), core_.of(owner).scan(wanted));
   for (auto& [owner, first] : answers) {
     auto opened = std::make_unique<stream>(stream{owner, first.take()});
     if (opened->block.items.empty()) continue;
     heads_.push_back(std::move(opened));
-    std::push_heap(heads_.begin(), heads_.end(), later);
+    std::push_heap(heads_.begin(), heads_.end(), later());
   }
 }
 
@@ -52,26 +82,26 @@ item merge::current() const {
 bool merge::refill(stream& ended) const {
   if (ended.block.last) return false;
   const std::string last = std::move(ended.block.items.back().first);
-  ended.block = ended.from->scan(request(last, true)).take();
+  ended.block = ended.from->scan(request_after(last)).take();
   ended.position = 0;
   return !ended.block.items.empty();
 }
 
 void merge::next() {
-  std::pop_heap(heads_.begin(), heads_.end(), later);
+  std::pop_heap(heads_.begin(), heads_.end(), later());
   stream& stepped = *heads_.back();
   if (++stepped.position < stepped.block.items.size() || refill(stepped)) {
-    std::push_heap(heads_.begin(), heads_.end(), later);
+    std::push_heap(heads_.begin(), heads_.end(), later());
     return;
   }
   heads_.pop_back();
-  while (heads_.empty() && !waiting_.empty()) open_next_range_from({});
+  while (heads_.empty() && !waiting_.empty()) open_next_range(everything());
 }
 
-void merge::open_next_range_from(std::string_view from) {
+void merge::open_next_range(const scan_request& wanted) {
   const int owner = waiting_.back();
   waiting_.pop_back();
-  open({&owner, 1}, from);
+  open({&owner, 1}, wanted);
 }
 
 }  // namespace icecore::mpi

@@ -2,7 +2,7 @@
 //
 //   merge m(core, at, bounds);
 //   m.seek(from);
-//   while (m.valid()) { use(m.key(), m.value()); m.next(); }
+//   while (m.valid()) { use(m.current()); m.next(); }
 //
 // Threads: one.
 // Cost: O(log owners) an item, one message a block and owner. Owners that hold ranges are read one after the other.
@@ -21,12 +21,15 @@ class merge {
  public:
   merge(const cluster_core& core, version at, const key_bounds& bounds) : core_(core), at_(at), bounds_(bounds) {}
 
-  /// To the first item with key >= `key`, or the first of all.
-  void seek(std::string_view key);
+  /// To the first item with key >= `key` (or > `key`) between the bounds; next() goes up from there.
+  void seek(std::string_view key, bool after = false);
+  /// To the last item with key < `key`, or the last of all, between the bounds; next() goes down from there.
+  void seek_before(std::optional<std::string_view> key);
   [[nodiscard]] bool valid() const noexcept { return !heads_.empty(); }
   /// Views that are valid until the next step. Precondition: valid().
   [[nodiscard]] item current() const;
   void next();
+  [[nodiscard]] bool backward() const noexcept { return backward_; }
 
  private:
   /// One owner's items from somewhere on.
@@ -37,17 +40,27 @@ class merge {
     [[nodiscard]] std::string_view key() const { return block.items[position].first; }
   };
 
-  [[nodiscard]] scan_request request(std::string_view from, bool after) const;
-  /// Adds the streams of these owners whose first item is at or after `from`.
-  void open(std::span<const int> owners, std::string_view from);
+  /// What is between the bounds and behind the last item of a block, or of all that this seek asked for.
+  [[nodiscard]] scan_request request_after(std::string_view last) const;
+  /// Whether b comes before a.
+  [[nodiscard]] auto later() const {
+    return [this](const auto& a, const auto& b) { return backward_ ? a->key() < b->key() : a->key() > b->key(); };
+  }
+  /// Begins anew with these owners, in the order of their ranges where they hold some.
+  void begin(std::vector<int> owners, const scan_request& wanted);
+  /// Adds the streams of these owners that have what is wanted.
+  void open(std::span<const int> owners, const scan_request& wanted);
   /// Fetches until the stream has an item; false if it has ended.
   [[nodiscard]] bool refill(stream& ended) const;
-  void open_next_range_from(std::string_view from);
+  void open_next_range(const scan_request& wanted);
+  /// All that is between the bounds.
+  [[nodiscard]] scan_request everything() const;
 
   const cluster_core& core_;
   const version at_;
   const key_bounds bounds_;
-  std::vector<std::unique_ptr<stream>> heads_;  // a heap: the one with the least key is first
+  bool backward_ = false;
+  std::vector<std::unique_ptr<stream>> heads_;  // a heap: the one with the least key is first, going down the greatest
   std::vector<int> waiting_;                    // owners of later ranges, the next last
 };
 

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <random>
 #include <utility>
 
 #include "cluster/attached_partition.hpp"
@@ -18,20 +17,6 @@ namespace {
 
 /// Where what ranks of a node share lies.
 constexpr const char* memory_folder = "/dev/shm";
-
-void make_folder(const std::filesystem::path& path) {
-  std::error_code failure;
-  std::filesystem::create_directories(path, failure);
-  if (!failure) return;
-  const bool denied = failure == std::errc::permission_denied || failure == std::errc::read_only_file_system;
-  throw error(denied ? errc::permission : errc::io,
-              fmt::format("{}: the cluster's folder cannot be made: {}", path.native(), failure.message()));
-}
-
-std::string random_id() {
-  std::random_device source;
-  return fmt::format("{:08x}{:08x}{:08x}{:08x}", source(), source(), source(), source());
-}
 
 /// What the options say of storage groups, or where they say nothing the environment.
 int group_size_of(const cluster_options& opening) {
@@ -208,7 +193,7 @@ void cluster_core::agree_on_pools(const found_manifest& found) {
   manifest content{random_id(), ranks_, ownership_.description(), {}};
   agree_.broadcast(content.id.data(), id_size, 0);
   for (std::size_t at = 0; at < all.size(); at += id_size) content.pools.push_back(all.substr(at, id_size));
-  write_new_manifest(std::move(content));
+  publish_manifest(agree_, rank_, path_, content);
 }
 
 /// Opens the stores of this rank's storage group beside their owners. One that cannot be reached (each rank in a
@@ -239,26 +224,10 @@ void cluster_core::attach(const options& opening) {
   if (!shared_as_.empty()) std::filesystem::remove(shared_as_, ignored);
 }
 
-void cluster_core::write_new_manifest(manifest content) const {
-  const auto written = [&] {
-    const std::optional<manifest> there = read_manifest(path_);
-    return there && there->id == content.id;
-  };
-  // the first rank of each node writes; another one only if its folder is not that rank's
-  const bool first =
-      rank_ == 0 || groups_[static_cast<std::size_t>(rank_)] != groups_[static_cast<std::size_t>(rank_ - 1)];
-  const auto failure = attempt([&] {
-    if (first) write_manifest(path_, content, rank_);
-  });
-  agree_.on(step::open_written, failure);
-  agree_.on(step::open_seen, attempt([&] {
-              if (!written()) write_manifest(path_, content, rank_);
-            }));
-}
-
 void cluster_core::connect(const cluster_options& opening) {
   own_ = std::make_unique<store_partition>(*store_, allowed_, [this](int signum) { signals_.notified(rank_, signum); });
-  server_ = std::make_unique<server>(messages_, *own_, signals_);
+  checkpoints_ = std::make_unique<checkpoints>(running_, rank_, ranks_);
+  server_ = std::make_unique<server>(messages_, *own_, signals_, *checkpoints_);
   for (int r = 0; r < ranks_; ++r) {
     if (r == rank_) {
       partitions_.push_back(own_.get());

@@ -34,6 +34,7 @@ class answer {
 };
 
 using found_values = std::vector<std::optional<std::string>>;
+using value_visitor = std::function<void(std::string_view)>;
 
 /// The newest value, or the one in a closed version.
 using read_at = std::optional<version>;
@@ -46,6 +47,7 @@ struct scan_request {
   std::string_view from;
   bool after;  ///< begin behind `from`, not at it
   std::optional<std::string_view> to;
+  bool backward = false;  ///< begin with the last item before `to`, and go down to `from`
 };
 struct scan_block {
   std::vector<std::pair<std::string, std::string>> items;
@@ -70,6 +72,8 @@ class partition {
   partition& operator=(const partition&) = delete;
 
   [[nodiscard]] virtual std::optional<std::string> find(std::string_view key, read_at at) = 0;
+  /// Calls `use` with the newest value, if there is one, and returns whether there is.
+  virtual bool visit(std::string_view key, const value_visitor& use) = 0;
   [[nodiscard]] virtual bool contains(std::string_view key, read_at at) = 0;
   [[nodiscard]] virtual answer<found_values> find_many(std::vector<std::string_view> keys, read_at at) = 0;
   [[nodiscard]] virtual std::vector<past_value> history(std::string_view key) = 0;
@@ -83,6 +87,10 @@ class partition {
   /// Writes all, in their order.
   [[nodiscard]] virtual answer<written> write_many(std::span<const write_view> many) = 0;
   virtual version apply(const batch& operations) = 0;
+  /// Runs an update function at the owner.
+  virtual std::string update(std::string_view key, int number, std::string_view input) = 0;
+  /// Makes durable what is in the owner's store; returns its open version.
+  [[nodiscard]] virtual answer<version> sync() = 0;
   virtual void signal(int signum) = 0;
   /// Lets go of the owner's store, which is about to be closed. Nothing is asked of this any more.
   virtual void detach() {}

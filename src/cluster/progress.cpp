@@ -1,32 +1,11 @@
 #include "cluster/progress.hpp"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <utility>
 
+#include "cluster/quiet_thread.hpp"
 #include "icecore/error.hpp"
 
 namespace icecore::mpi {
-namespace {
-
-/// Threads made while this lives leave all signals to the program's own threads.
-class signals_blocked {
- public:
-  signals_blocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before_);
-  }
-  ~signals_blocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  signals_blocked(const signals_blocked&) = delete;
-  signals_blocked& operator=(const signals_blocked&) = delete;
-
- private:
-  sigset_t before_;
-};
-
-}  // namespace
 
 progress::progress(messenger& messages, std::function<void(message&&)> answer, std::function<bool()> background,
                    bool one_thread)
@@ -51,8 +30,7 @@ bool progress::step_all_of_one_thread() {
 }
 
 void progress::start_thread() {
-  const signals_blocked blocked;
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_quiet_thread([this] { run(); });
 }
 
 void progress::stop_thread() noexcept {

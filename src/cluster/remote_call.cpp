@@ -71,6 +71,9 @@ std::string pack_current_exception() {
   } catch (const std::exception& e) {
     out.number(static_cast<std::int32_t>(errc::io));
     out.text(e.what());
+  } catch (...) {  // of a function of the caller's
+    out.number(static_cast<std::int32_t>(errc::io));
+    out.text("something was thrown that is no std::exception");
   }
   return out.take();
 }

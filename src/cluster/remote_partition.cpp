@@ -68,6 +68,20 @@ std::optional<std::string> remote_partition::find(std::string_view key, read_at 
   return found;
 }
 
+bool remote_partition::visit(std::string_view key, const value_visitor& use) {
+  bool there = false;
+  const auto use_staged = [&](const write_view& staged) {
+    there = staged.value.has_value();
+    if (there) use(*staged.value);
+  };
+  if (with_staged(key, use_staged)) return there;
+  remote_call asked(running_, owner_, read_request(kind::find, key, std::nullopt).take());
+  unpacker in = asked.answer();
+  const std::optional<std::string_view> found = in.optional_text();
+  if (found) use(*found);
+  return found.has_value();
+}
+
 bool remote_partition::contains(std::string_view key, read_at at) {
   bool there = false;
   if (!at && with_staged(key, [&there](const write_view& staged) { there = staged.value.has_value(); })) return there;
@@ -140,6 +154,7 @@ answer<scan_block> remote_partition::scan(const scan_request& wanted) {
   out.text(wanted.from);
   out.number(static_cast<std::uint8_t>(wanted.after));
   out.optional_text(wanted.to);
+  out.number(static_cast<std::uint8_t>(wanted.backward));
   return answer<scan_block>([asked = call(out.take())] {
     unpacker in = asked->answer();
     scan_block block;
@@ -220,6 +235,22 @@ version remote_partition::apply(const batch& operations) {
   settle();
   remote_call asked(running_, owner_, out.take());
   return asked.answer().number<version>();
+}
+
+std::string remote_partition::update(std::string_view key, int number, std::string_view input) {
+  check_travels({key, input});
+  packer out(kind::update);
+  out.number(static_cast<std::int32_t>(number));
+  out.text(key);
+  out.text(input);
+  settle();
+  remote_call asked(running_, owner_, out.take());
+  unpacker in = asked.answer();
+  return std::string(in.text());
+}
+
+answer<version> remote_partition::sync() {
+  return answer<version>([asked = call(packer(kind::sync).take())] { return asked->answer().number<version>(); });
 }
 
 void remote_partition::signal(int signum) {

@@ -6,6 +6,8 @@
 //   R3 A write that is not staged is sent only when what was staged before has been written.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -19,9 +21,10 @@ namespace icecore::mpi {
 class remote_partition final : public partition {
  public:
   remote_partition(progress& running, int owner, std::size_t staging_bytes)
-      : running_(running), owner_(owner), staging_bytes_(staging_bytes) {}
+      : running_(running), owner_(owner), staging_bytes_(std::min(staging_bytes, staging_bytes_max)) {}
 
   std::optional<std::string> find(std::string_view key, read_at at) override;
+  bool visit(std::string_view key, const value_visitor& use) override;
   bool contains(std::string_view key, read_at at) override;
   answer<found_values> find_many(std::vector<std::string_view> keys, read_at at) override;
   std::vector<past_value> history(std::string_view key) override;
@@ -32,6 +35,8 @@ class remote_partition final : public partition {
   version write(const write_view& one) override;
   answer<written> write_many(std::span<const write_view> many) override;
   version apply(const batch& operations) override;
+  std::string update(std::string_view key, int number, std::string_view input) override;
+  answer<version> sync() override;
   void signal(int signum) override;
 
   version stage(const write_view& one, version open) override;
@@ -41,6 +46,9 @@ class remote_partition final : public partition {
   bool background() override;
 
  private:
+  /// So that a batch fits in a message.
+  static constexpr std::size_t staging_bytes_max = std::size_t{1} << 30;
+
   struct batch_under_way {
     std::unique_ptr<remote_call> call;
     staged_index index;

@@ -15,6 +15,14 @@ read_at unpack_read_at(unpacker& in) {
   return at == newest ? read_at{} : read_at{at};
 }
 
+ending unpack_ending(unpacker& in) {
+  ending how;
+  how.code = in.number<std::int32_t>();
+  how.message = in.text();
+  how.undo = in.number<std::uint8_t>() != 0;
+  return how;
+}
+
 }  // namespace
 
 void server::answer(const message& request) {
@@ -70,6 +78,25 @@ std::string server::reply_to(kind asked, int source, unpacker in) {
     case kind::signal:
       signals_.notified(source, in.number<std::int32_t>());
       break;
+    case kind::update: {
+      const auto number = in.number<std::int32_t>();
+      const std::string_view key = in.text();
+      out.text(own_.update(key, number, in.text()));
+      break;
+    }
+    case kind::sync:
+      out.number(own_.sync().take());
+      break;
+    case kind::checkpoint_part: {
+      const std::string_view id = in.text();
+      checkpoints_.part_ended(id, source, unpack_ending(in));
+      break;
+    }
+    case kind::checkpoint_ended: {
+      const std::string_view id = in.text();
+      checkpoints_.ended(id, unpack_ending(in));
+      break;
+    }
     default:
       throw error(errc::bad_input,
                   "a request of a kind that this icecore does not know; all ranks must run the same one");
@@ -126,6 +153,7 @@ void server::scan(unpacker& in, packer& out) {
   wanted.from = in.text();
   wanted.after = in.number<std::uint8_t>() != 0;
   wanted.to = in.optional_text();
+  wanted.backward = in.number<std::uint8_t>() != 0;
   packer items;
   const bool last = own_.visit_block(wanted, [&items](const item& one) {
     items.text(one.key);

@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "cluster/checkpoints.hpp"
 #include "cluster/messenger.hpp"
 #include "cluster/signals.hpp"
 #include "cluster/store_partition.hpp"
@@ -15,8 +16,8 @@ namespace icecore::mpi {
 
 class server {
  public:
-  server(messenger& messages, store_partition& own, signal_board& signals)
-      : messages_(messages), own_(own), signals_(signals) {}
+  server(messenger& messages, store_partition& own, signal_board& signals, checkpoints& running)
+      : messages_(messages), own_(own), signals_(signals), checkpoints_(running) {}
 
   void answer(const message& request);
 
@@ -33,6 +34,7 @@ class server {
   messenger& messages_;
   store_partition& own_;
   signal_board& signals_;
+  checkpoints& checkpoints_;
 };
 
 }  // namespace icecore::mpi

@@ -27,6 +27,12 @@ std::optional<std::string> store_partition::find(std::string_view key, read_at a
   return std::string(*found);
 }
 
+bool store_partition::visit(std::string_view key, const value_visitor& use) {
+  const auto found = store_.find(key);
+  if (found) use(*found);
+  return found.has_value();
+}
+
 bool store_partition::contains(std::string_view key, read_at at) { return view(key, at).has_value(); }
 
 answer<found_values> store_partition::find_many(std::vector<std::string_view> keys, read_at at) {
@@ -44,7 +50,16 @@ std::vector<past_value> store_partition::history(std::string_view key) {
 }
 
 bool store_partition::visit_block(const scan_request& wanted, const std::function<void(const item&)>& visit) const {
-  cursor at = store_.at(readable(wanted.at)).cursor();
+  cursor at = this->at(wanted.at).cursor();
+  if (wanted.backward) {
+    wanted.to ? at.seek_before(*wanted.to) : at.seek_last();
+    for (std::size_t bytes = 0; at.valid() && at->key >= wanted.from; at.previous()) {
+      if (bytes >= block_bytes) return false;
+      bytes += at->key.size() + at->value.size();
+      visit(*at);
+    }
+    return true;
+  }
   wanted.after ? at.seek_after(wanted.from) : at.seek(wanted.from);
   for (std::size_t bytes = 0; at.valid() && !(wanted.to && at->key >= *wanted.to); at.next()) {
     if (bytes >= block_bytes) return false;
@@ -61,7 +76,7 @@ answer<scan_block> store_partition::scan(const scan_request& wanted) {
 }
 
 answer<std::uint64_t> store_partition::count(version at) {
-  return answer<std::uint64_t>([this, at] { return std::uint64_t{store_.at(readable(at)).size(1)}; });
+  return answer<std::uint64_t>([this, at] { return std::uint64_t{this->at(at).size(1)}; });
 }
 
 std::vector<tag_info> store_partition::tags(std::optional<std::string_view> name) {
@@ -102,6 +117,23 @@ answer<written> store_partition::write_many(std::span<const write_view> many) {
   total.at = store_.clock();
   for (const write_view& one : many) write_into(one, total);
   return answer<written>([total = std::move(total)] { return total; });
+}
+
+std::string store_partition::update(std::string_view key, int number, std::string_view input) {
+  const auto running = updates_.running();
+  std::string output;
+  std::optional<std::string> value = find(key, std::nullopt);
+  if (running.function(number)(key, value, input, output)) {
+    static_cast<void>(write({key, value ? std::optional<std::string_view>(*value) : std::nullopt}));
+  }
+  return output;
+}
+
+answer<version> store_partition::sync() {
+  return answer<version>([this] {
+    if (!store_.read_only()) store_.sync();
+    return store_.clock();
+  });
 }
 
 version store_partition::apply(const batch& operations) {

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "cluster/partition.hpp"
+#include "cluster/update_table.hpp"
 #include "icecore/cluster.hpp"
 
 namespace icecore::mpi {
@@ -16,6 +17,7 @@ class store_partition : public partition {
       : store_(held), allowed_(allowed), signalled_(std::move(signalled)) {}
 
   std::optional<std::string> find(std::string_view key, read_at at) override;
+  bool visit(std::string_view key, const value_visitor& use) override;
   bool contains(std::string_view key, read_at at) override;
   answer<found_values> find_many(std::vector<std::string_view> keys, read_at at) override;
   std::vector<past_value> history(std::string_view key) override;
@@ -26,8 +28,14 @@ class store_partition : public partition {
   version write(const write_view& one) override;
   answer<written> write_many(std::span<const write_view> many) override;
   version apply(const batch& operations) override;
+  std::string update(std::string_view key, int number, std::string_view input) override;
+  answer<version> sync() override;
   void signal(int signum) override { signalled_(signum); }
   version stage(const write_view& one, version /*open*/) override { return write(one); }
+
+  /// errc::invalid_argument if the number has a function already.
+  void define_update(int number, update_function change) { updates_.define(number, std::move(change)); }
+  [[nodiscard]] snapshot at(version closed) const { return store_.at(readable(closed)); }
 
   // ---- For answering others without a copy ------------------------------------------------------------------------
 
@@ -46,6 +54,7 @@ class store_partition : public partition {
   store& store_;
   const std::atomic<protection>& allowed_;
   std::function<void(int)> signalled_;
+  update_table updates_;
 };
 
 }  // namespace icecore::mpi

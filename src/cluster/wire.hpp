@@ -30,6 +30,10 @@ enum class kind : std::uint8_t {
   count,
   tags,
   signal,
+  update,
+  sync,
+  checkpoint_part,   ///< the sender's file of a checkpoint is written, or failed
+  checkpoint_ended,  ///< on all ranks
 };
 
 /// Every request begins with its kind and the tag its answer is to have.

@@ -475,7 +475,7 @@ std::optional<std::uint64_t> pool::fill_of(const segment& s) const noexcept {
 
 void pool::set_fill(const segment& s, std::uint64_t end) const noexcept {
   auto& h = header_of(s.offset);
-  const std::uint64_t word = codec_.encode(end - s.offset, s.offset + offsetof(format::segment_header, fill));
+  const std::uint64_t word = fill_word(s, end);
   if (h.fill == word) return;
   h.fill = word;
   persist_->flush(&h, sizeof h);

@@ -94,6 +94,10 @@ class pool {
   /// Empty if the word is damaged.
   [[nodiscard]] std::optional<std::uint64_t> fill_of(const segment& s) const noexcept;
   void set_fill(const segment& s, std::uint64_t end) const noexcept;
+  /// The word that says so in the segment's header.
+  [[nodiscard]] std::uint64_t fill_word(const segment& s, std::uint64_t end) const noexcept {
+    return codec_.encode(end - s.offset, s.offset + offsetof(format::segment_header, fill));
+  }
 
  private:
   void create(const options& opening);

@@ -19,6 +19,12 @@ format::root copy_page(const std::byte* page) noexcept {
 
 }  // namespace
 
+std::uint64_t root_offset(const format::root& r) noexcept {
+  return (r.sequence & 1) != 0 ? format::root_b_offset : format::root_a_offset;
+}
+
+void seal_root(format::root& r) noexcept { r.crc = crc_of(r); }
+
 std::optional<std::string> root_defect(const format::root& r) {
   if (r.magic != format::magic) return "no icecore magic";
   if (r.byte_order != format::byte_order_mark) return "written by a machine of other byte order";
@@ -51,10 +57,7 @@ void root_pages::look_again() const {
   if (const auto newest = newest_root(base_)) current_ = *newest;
 }
 
-std::byte* root_pages::page_of(const format::root& r) const noexcept {
-  // P1: sequence numbers alternate between the two pages
-  return base_ + ((r.sequence & 1) != 0 ? format::root_b_offset : format::root_a_offset);
-}
+std::byte* root_pages::page_of(const format::root& r) const noexcept { return base_ + root_offset(r); }
 
 void root_pages::settle() {
   const std::scoped_lock lock(mutex_);
@@ -81,7 +84,7 @@ void root_pages::update(const std::function<void(format::root&)>& change) {
   format::root next = current_;
   change(next);
   ++next.sequence;
-  next.crc = crc_of(next);
+  seal_root(next);
   std::byte* page = page_of(next);  // not the one that holds the newest root
   std::memcpy(page, &next, sizeof next);
   persist_->persist(page, sizeof next);

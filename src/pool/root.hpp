@@ -35,6 +35,11 @@ inline constexpr std::uint32_t pool_seed_start = 0x1cec02e5U;
   return crc32c(pool_seed_start, r.pool_id, sizeof r.pool_id);
 }
 
+/// Where in the file a root with its sequence number belongs (P1).
+[[nodiscard]] std::uint64_t root_offset(const format::root& r) noexcept;
+/// Sets the checksum of a root whose other fields are all set.
+void seal_root(format::root& r) noexcept;
+
 class root_pages {
  public:
   /// `base`: the mapped pool. `current`: the newest root, or for a new pool the first one, not yet written.

@@ -36,6 +36,8 @@
 
 namespace icecore::detail {
 
+struct checkpoint_cut;
+
 /// Keys for the index, read from the entries.
 class entry_keys final : public index::key_source {
  public:
@@ -75,6 +77,9 @@ class store_core {
   }
   /// Closes the open version if anything was written in it; the newest closed version after that.
   version close_version();
+
+  /// The store as it is now, to be written to a file of its own (checkpoint.cpp).
+  [[nodiscard]] std::shared_ptr<const checkpoint_cut> cut();
 
   // ---- Reading ----
   /// Throws unless version `v` is immutable here: closed, or, in a store opened for reading, the one left open.

@@ -19,7 +19,8 @@ void recovery::run() {
   const auto begin = std::chrono::steady_clock::now();
   if (!core_.read_only()) name_writer();
   const unsigned threads = core_.pool_->size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening_.recovery_threads);
-  survey found(*core_.pool_, {.threads = threads, .on_progress = opening_.on_progress});
+  survey found(*core_.pool_,
+               {.threads = threads, .large_values = opening_.check_values, .on_progress = opening_.on_progress});
   if (opening_.accept_damage) {
     accept_damaged(found);
   } else {

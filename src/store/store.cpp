@@ -41,6 +41,11 @@ version store::tag(const tag_options& label) { return writable().tag(label); }
 void store::skip_to(version open) { writable().skip_to(open); }
 void store::sync() { writable().sync(); }
 
+icecore::checkpoint store::checkpoint() const {
+  if (core_ == nullptr) raise(errc::closed, "the store is closed");
+  return icecore::checkpoint(core_->cut());
+}
+
 // ---- Reading ----
 
 std::optional<std::string_view> store::find(std::string_view key) const {

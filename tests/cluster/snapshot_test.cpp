@@ -1,6 +1,7 @@
 // All keys of a version in order, from all ranks.
 #include <map>
 #include <random>
+#include <tuple>
 
 #include "support/ranks.hpp"
 
@@ -40,6 +41,49 @@ class Snapshot : public ClusterTest {
     ASSERT_EQ(expected, std::max(from, to));
   }
 
+  /// From the last key down, and to and fro.
+  static void check_backward(const cluster_snapshot& then, int count) {
+    for (const auto& [bounds, from, to] : {std::tuple{key_bounds{}, 0, count},
+                                           {key_bounds{name(100), name(1234)}, 100, 1234},
+                                           {key_bounds{name(50), name(50)}, 50, 50}}) {
+      int expected = to;
+      cluster_cursor at = then.cursor(bounds);
+      for (at.seek_last(); at.valid(); at.previous()) {
+        --expected;
+        ASSERT_EQ(at->key, name(expected));
+        ASSERT_EQ(at->value, std::string(static_cast<std::size_t>(expected % 1000), static_cast<char>(expected)));
+      }
+      ASSERT_EQ(expected, from);
+    }
+    std::mt19937 random(7);
+    cluster_cursor at = then.cursor(key_bounds{name(10), name(count - 10)});
+    for (int i = 0; i < 20; ++i) {
+      int place = 20 + static_cast<int>(random() % static_cast<unsigned>(count - 40));
+      at.seek_before(name(place));
+      ASSERT_EQ(at->key, name(--place));
+      at.seek_after(at->key);  // the cursor's own key, which lies in what seeking gives up
+      ASSERT_EQ(at->key, name(++place));
+      at.seek(at->key);
+      ASSERT_EQ(at->key, name(place));
+      for (int step = 0; step < 8; ++step) {
+        const bool up = random() % 2 == 0;
+        up ? at.next() : at.previous();
+        place += up ? 1 : -1;
+        ASSERT_EQ(at->key, name(place));
+      }
+    }
+    at.seek_before(name(10));
+    EXPECT_FALSE(at.valid());
+    at.seek_before(name(5));
+    EXPECT_FALSE(at.valid());
+    at.seek_after(name(count));
+    EXPECT_FALSE(at.valid());
+    at.seek_before(name(count) + "x");
+    EXPECT_EQ(at->key, name(count - 11));
+    at.seek_after(name(3));
+    EXPECT_EQ(at->key, name(10));
+  }
+
   static void check(const cluster& c, version v, int count) {
     const cluster_snapshot then = c.at(v);
     EXPECT_EQ(then.version(), v);
@@ -65,6 +109,7 @@ class Snapshot : public ClusterTest {
       at.seek(name(number) + "x");
       EXPECT_EQ(at->key, name(number + 1));
     }
+    check_backward(then, count);
     at.seek(name(count));
     EXPECT_FALSE(at.valid());
     at.seek_first();

@@ -98,8 +98,12 @@ TEST(extraction, naive_merge_gives_all_pairs_in_order_to_the_root) {
 }
 
 TEST(extraction, opt_merge_gives_all_pairs_in_order_to_the_root) {
-  for_all_trials(
-      [](const trial& t) { EXPECT_EQ(items_of(opt_merge(comm, t.own.view(), t.how).view()), t.expected_at_root()); });
+  for_all_trials([](trial t) {
+    for (const std::size_t piece : {std::size_t{7}, t.how.pairs_per_piece}) {
+      t.how.pairs_per_piece = piece;
+      EXPECT_EQ(items_of(opt_merge(comm, t.own.view(), t.how).view()), t.expected_at_root());
+    }
+  });
 }
 
 TEST(extraction, distributed_gives_each_rank_its_stretch_of_all_pairs_in_order) {

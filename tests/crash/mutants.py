@@ -12,6 +12,7 @@ import concurrent.futures
 import dataclasses
 import json
 import os
+import random
 import re
 import shlex
 import shutil
@@ -310,12 +311,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=Path, nargs="?", default=PROJECT / "build" / "release")
     parser.add_argument("--only", action="append", help="this mutant only; may be given several times")
+    parser.add_argument("--sample", type=int, metavar="N", help="N of them, which the seed chooses")
     parser.add_argument("--images", type=int, default=300_000, help="at most so many of each run (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--list", action="store_true", help="list the mutants and what each takes away")
     arguments = parser.parse_args()
     chosen = [m for m in MUTANTS if (not arguments.only or m.name in arguments.only)]
+    if arguments.sample is not None and arguments.sample < len(chosen):
+        chosen = random.Random(arguments.seed).sample(chosen, max(1, arguments.sample))
     if arguments.list:
         for m in chosen:
             print(f"{m.kind:13} src/{m.file:22} {m.name}")

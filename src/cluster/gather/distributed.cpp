@@ -30,15 +30,13 @@ std::vector<std::string_view> own_samples(const parts& all, std::size_t per_rank
 class all_samples {
  public:
   all_samples(const parts& all, std::size_t per_rank) : all_(&all) {
-    together(all.comm(), [&] { write_own(per_rank); });
+    together(all.ranks(), [&] { write_own(per_rank); });
     sizes_.resize(static_cast<std::size_t>(all.count()));
     const int own_size = static_cast<int>(own_.size());
-    check_mpi(MPI_Allgather(&own_size, 1, MPI_INT, sizes_.data(), 1, MPI_INT, all.comm()), "MPI_Allgather");
-    together(all.comm(), [&] { make_room(); });
-    check_mpi(MPI_Allgatherv(own_.data(), own_size, MPI_BYTE, bytes_.data(), sizes_.data(), begins_.data(), MPI_BYTE,
-                             all.comm()),
-              "MPI_Allgatherv");
-    together(all.comm(), [&] { read_all(); });
+    all.ranks().allgather(&own_size, 1, MPI_INT, sizes_.data());
+    together(all.ranks(), [&] { make_room(); });
+    all.ranks().allgatherv(own_.data(), own_size, MPI_BYTE, bytes_.data(), sizes_.data(), begins_.data());
+    together(all.ranks(), [&] { read_all(); });
   }
 
   /// The least key of rank's stretch; keys of rank 0's are bounded by nothing below.
@@ -92,14 +90,18 @@ class all_samples {
 /// Pieces of all ranks' parts on their way to the ranks whose stretches they belong to.
 class exchange {
  public:
-  exchange(const parts& all, const all_samples& samples) : all_(&all), from_(static_cast<std::size_t>(all.count())) {
-    together(all.comm(), [&] { cut(samples); });
+  exchange(const parts& all, const all_samples& samples, const gather_options& how)
+      : all_(&all), from_(static_cast<std::size_t>(all.count())) {
+    together(all.ranks(), [&] { cut(samples); });
     tell_extents();
-    together(all.comm(), [&] { make_room(); });
+    together(all.ranks(), [&] {
+      require_room(how, 2 * bytes_of(stretch()));
+      make_room();
+    });
   }
 
   void run(std::size_t message_bytes_max) {
-    messages m(all_->comm(), message_bytes_max);
+    messages m(all_->ranks(), message_bytes_max);
     const int ranks = all_->count();
     for (int i = 1; i < ranks; ++i) {  // nobody is everybody's first
       const int from = (all_->rank() + ranks - i) % ranks;
@@ -140,8 +142,7 @@ class exchange {
 
   void tell_extents() {
     constexpr int words = sizeof(extent) / sizeof(std::uint64_t);
-    check_mpi(MPI_Alltoall(extents_to_.data(), words, MPI_UINT64_T, from_.data(), words, MPI_UINT64_T, all_->comm()),
-              "MPI_Alltoall");
+    all_->ranks().alltoall(extents_to_.data(), words, MPI_UINT64_T, from_.data());
   }
 
   void make_room() {
@@ -161,15 +162,15 @@ class exchange {
 
 }  // namespace
 
-pairs distributed(MPI_Comm comm, const pairs_view& own, const gather_options& how) {
-  const parts all(comm, own);
+pairs distributed(const team& ranks, const pairs_view& own, const gather_options& how) {
+  const parts all(ranks, own);
   const all_samples samples(all, how.samples_per_rank);
-  exchange pieces(all, samples);
+  exchange pieces(all, samples, how);
   pairs stretch;
-  together(comm, [&] { stretch = pairs(pieces.stretch()); });
+  together(ranks, [&] { stretch = pairs(pieces.stretch()); });
   pieces.run(how.message_bytes_max);
   std::optional<std::string> twice;
-  together(comm, [&] { twice = merge_many(pieces.pieces(), stretch, heads::tournament); });
+  together(ranks, [&] { ranks.work([&] { twice = merge_many(pieces.pieces(), stretch, heads::tournament); }); });
   all.require_no_common_key(twice);
   return stretch;
 }

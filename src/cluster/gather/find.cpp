@@ -69,21 +69,21 @@ own_answer answer_of(int rank, const local_lookup& look, std::string_view key, v
 }
 
 /// The value of an answer, whose bytes behind the first come in messages of their own.
-std::string value_of(MPI_Comm comm, const sent_answer& told, int from_rank) {
+std::string value_of(const team& ranks, const sent_answer& told, int from_rank) {
   std::string value(told.bytes, '\0');
   if (value.size() <= inline_bytes) {
     std::memcpy(value.data(), told.value.data(), value.size());
   } else {
-    messages m(comm, INT_MAX);
+    messages m(ranks, INT_MAX);
     m.receive(value.data(), value.size(), from_rank, answer_bytes_tag);
     m.wait();
   }
   return value;
 }
 
-void send_long_value(MPI_Comm comm, std::string_view value, int to_rank) {
+void send_long_value(const team& ranks, std::string_view value, int to_rank) {
   if (value.size() <= inline_bytes) return;
-  messages m(comm, INT_MAX);
+  messages m(ranks, INT_MAX);
   m.send(value.data(), value.size(), to_rank, answer_bytes_tag);
   m.wait();
 }
@@ -97,7 +97,7 @@ struct sent_failure {
 /// Answers one question of another rank.
 class service {
  public:
-  service(MPI_Comm comm, const local_lookup& look) : comm_(comm), look_(&look), rank_(rank_in(comm)) {}
+  service(MPI_Comm comm, const local_lookup& look) : comm_(comm), look_(&look), rank_(team(comm).rank()) {}
 
   /// False at the end.
   [[nodiscard]] bool serve_one() {
@@ -161,40 +161,41 @@ class service {
 
 }  // namespace
 
-std::optional<std::string> broadcast_find(MPI_Comm comm, const question& asked, const local_lookup& look, int root) {
-  const int rank = rank_in(comm);
+std::optional<std::string> broadcast_find(const team& ranks, const question& asked, const local_lookup& look,
+                                          int root) {
+  const int rank = ranks.rank();
   sent_question sent{};
   std::exception_ptr refused;
   if (rank == root) refused = caught([&] { sent = packed_question(asked); });
-  check_mpi(MPI_Bcast(&sent, sizeof sent, MPI_BYTE, root, comm), "MPI_Bcast");
+  ranks.bcast(&sent, sizeof sent, root);
   if (sent.kind != find_kind) {
-    agree(comm, refused);
+    agree(ranks, refused);
     return std::nullopt;
   }
   std::string key(rank == root ? asked.key : std::string_view(sent.key, std::min(sent.key_bytes, inline_bytes)));
   key.resize(sent.key_bytes);
   if (key.size() > inline_bytes) {
-    check_mpi(MPI_Bcast(key.data(), static_cast<int>(key.size()), MPI_BYTE, root, comm), "MPI_Bcast");
+    ranks.bcast(key.data(), static_cast<int>(key.size()), root);
   }
   const own_answer own = answer_of(rank, look, key, sent.version);
   sent_answer sum;
   // All ranks get the sum, not the root alone: so they agree when something is wrong, at the cost of nothing but the
   // messages of ranks that would else be idle.
-  check_mpi(MPI_Allreduce(&own.sent, &sum, words_per_answer, MPI_UINT64_T, MPI_SUM, comm), "MPI_Allreduce");
-  if (sum.failed > 0) agree(comm, own.failure);
+  ranks.allreduce(&own.sent, &sum, words_per_answer, MPI_UINT64_T, MPI_SUM);
+  if (sum.failed > 0) agree(ranks, own.failure);
   if (sum.found > 1) raise(errc::damaged, "{} ranks hold one key: each key must have one owner", sum.found);
   if (sum.found == 0) return std::nullopt;
   const bool owner = own.sent.found == 1;
   if (rank != root) {
-    if (owner) send_long_value(comm, *own.value, root);
+    if (owner) send_long_value(ranks, *own.value, root);
     return std::nullopt;
   }
-  return owner ? std::string(*own.value) : value_of(comm, sum, static_cast<int>(sum.rank));
+  return owner ? std::string(*own.value) : value_of(ranks, sum, static_cast<int>(sum.rank));
 }
 
 std::optional<std::string> routed_find(MPI_Comm comm, int owner, const question& asked, const local_lookup& look) {
   const sent_question sent = packed_question(asked);
-  if (owner == rank_in(comm)) {
+  if (owner == team(comm).rank()) {
     const auto value = look(asked.key, asked.at);
     return value ? std::optional<std::string>(*value) : std::nullopt;
   }
@@ -218,9 +219,9 @@ void serve_routed_finds(MPI_Comm comm, const local_lookup& look) {
 
 void end_routed_finds(MPI_Comm comm) {
   const sent_question end{end_kind, 0, 0, {}};
-  const int rank = rank_in(comm);
-  for (int other = 0; other < ranks_in(comm); ++other) {
-    if (other == rank) continue;
+  const team ranks(comm);
+  for (int other = 0; other < ranks.size(); ++other) {
+    if (other == ranks.rank()) continue;
     check_mpi(MPI_Send(&end, sizeof end, MPI_BYTE, other, question_tag, comm), "MPI_Send");
   }
 }

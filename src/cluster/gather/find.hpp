@@ -25,6 +25,7 @@
 #include <string>
 #include <string_view>
 
+#include "cluster/gather/team.hpp"
 #include "icecore/options.hpp"
 
 namespace icecore::ranks {
@@ -40,8 +41,8 @@ using local_lookup = std::function<std::optional<std::string_view>(std::string_v
 
 /// Collective. The question is the root's, what others give is not looked at. Answers at the root; empty elsewhere, and
 /// if no rank has the key.
-[[nodiscard]] std::optional<std::string> broadcast_find(MPI_Comm comm, const question& asked, const local_lookup& look,
-                                                        int root = 0);
+[[nodiscard]] std::optional<std::string> broadcast_find(const team& ranks, const question& asked,
+                                                        const local_lookup& look, int root = 0);
 
 /// The answer of `owner`, which must be this rank or serving.
 [[nodiscard]] std::optional<std::string> routed_find(MPI_Comm comm, int owner, const question& asked,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <deque>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -40,9 +41,9 @@ std::vector<int> in_units(std::span<const std::uint64_t> bytes, std::uint64_t un
 /// Gathers an array of which every rank has a part of whole units.
 class array_gathering {
  public:
-  array_gathering(MPI_Comm comm, const gather_options& how) : comm_(comm), how_(&how), rank_(rank_in(comm)) {}
+  array_gathering(const team& ranks, const gather_options& how) : ranks_(&ranks), how_(&how) {}
 
-  [[nodiscard]] bool at_root() const noexcept { return rank_ == how_->root; }
+  [[nodiscard]] bool at_root() const noexcept { return ranks_->rank() == how_->root; }
 
   void run(const void* own, char* all, const array_parts& sizes, std::uint64_t unit, int tag) const {
     if (sizes.fit_one_call(unit, how_->message_bytes_max)) {
@@ -57,32 +58,30 @@ class array_gathering {
     const MPI_Datatype type = unit == sizeof(std::uint64_t) ? MPI_UINT64_T : MPI_BYTE;
     const std::vector<int> counts = in_units(sizes.bytes, unit);
     const std::vector<int> begins = in_units(std::span(sizes.begins).first(counts.size()), unit);
-    check_mpi(MPI_Gatherv(own, counts[static_cast<std::size_t>(rank_)], type, all, counts.data(), begins.data(), type,
-                          how_->root, comm_),
-              "MPI_Gatherv");
+    ranks_->gatherv(own, counts[static_cast<std::size_t>(ranks_->rank())], type, all, counts.data(), begins.data(),
+                    how_->root);
   }
 
   void in_messages(const void* own, char* all, const array_parts& sizes, int tag) const {
-    messages m(comm_, how_->message_bytes_max);
+    messages m(*ranks_, how_->message_bytes_max);
     if (at_root()) {
       for (std::size_t r = 0; r < sizes.bytes.size(); ++r) {
         m.receive(all + sizes.begins[r], sizes.bytes[r], static_cast<int>(r), tag);
       }
     }
-    m.send(own, sizes.bytes[static_cast<std::size_t>(rank_)], how_->root, tag);
+    m.send(own, sizes.bytes[static_cast<std::size_t>(ranks_->rank())], how_->root, tag);
     m.wait();
   }
 
-  MPI_Comm comm_;
+  const team* ranks_;
   const gather_options* how_;
-  int rank_;
 };
 
 /// One column of all ranks, one behind the other.
 class column_gathering {
  public:
   column_gathering(const parts& all, std::uint64_t extent::*bytes, std::size_t width, const gather_options& how)
-      : arrays_(all.comm(), how), own_count_(all.of(all.rank()).count), width_(width) {
+      : arrays_(all.ranks(), how), own_count_(all.of(all.rank()).count), width_(width) {
     std::uint64_t first = 0;
     for (int r = 0; r < all.count(); ++r) {
       bytes_.add(all.of(r).*bytes);
@@ -130,11 +129,15 @@ void require_root(const parts& all, const gather_options& how) {
   raise(errc::invalid_argument, "root {}: the communicator has ranks 0 to {}", how.root, all.count() - 1);
 }
 
-pairs gather_parts(const parts& all, const gather_options& how) {
+/// All pairs at the root, who must have room for them `times` times.
+pairs gather_parts(const parts& all, const gather_options& how, std::uint64_t times) {
   require_root(all, how);
   const bool root = all.rank() == how.root;
   pairs gathered;
-  together(all.comm(), [&] { gathered = pairs(root ? all.total() : all.nothing()); });
+  together(all.ranks(), [&] {
+    if (root) require_room(how, times * bytes_of(all.total()));
+    gathered = pairs(root ? all.total() : all.nothing());
+  });
   column_gathering(all, &extent::key_bytes, all.nothing().key_width, how)
       .run(all.own().keys, gathered.keys, key_offsets_tag, key_bytes_tag);
   column_gathering(all, &extent::value_bytes, all.nothing().value_width, how)
@@ -154,14 +157,14 @@ std::vector<pairs_view> parts_of(const parts& all, const pairs& gathered) {
   return views;
 }
 
+/// More would share the link, and none would come early.
+constexpr int pieces_under_way = 2;
+
 /// One rank's way through opt_merge. Places count ranks from the root on.
 class opt_merging {
  public:
   opt_merging(const parts& all, const gather_options& how)
-      : all_(&all),
-        how_(&how),
-        messages_(all.comm(), how.message_bytes_max),
-        place_((all.rank() - how.root + all.count()) % all.count()) {
+      : all_(&all), how_(&how), place_((all.rank() - how.root + all.count()) % all.count()) {
     extent_from_.reserve(static_cast<std::size_t>(all.count()) + 1);
     extent_from_.push_back(all.nothing());
     for (int p = 0; p < all.count(); ++p) extent_from_.push_back(extent_from_.back().plus(all.of(rank_at(p))));
@@ -170,6 +173,7 @@ class opt_merging {
   /// Makes room for everything that will come, so that memory runs out before the first message or not at all: what is
   /// not yet written takes no memory.
   void make_room() {
+    require_room(*how_, bytes_at_once());
     for (int step = 1; stays_after(step); step *= 2) {
       if (place_ + step >= all_->count()) continue;
       received_.emplace_back(between(place_ + step, place_ + 2 * step));
@@ -183,17 +187,18 @@ class opt_merging {
     int step = 1;
     for (; stays_after(step); step *= 2) {
       if (place_ + step >= all_->count()) continue;
-      receive(messages_, received_[round], rank_at(place_ + step));
-      messages_.wait();
-      merge(held, received_[round].view(), merged_[round]);
+      take_in(held, received_[round], rank_at(place_ + step), merged_[round]);
       received_[round] = pairs();
       if (round > 0) merged_[round - 1] = pairs();
       held = merged_[round++].view();
     }
-    if (place_ != 0) {
-      send(messages_, held, rank_at(place_ - step));
-      messages_.wait();
+    if (place_ == 0) return;
+    messages going(all_->ranks(), how_->message_bytes_max);
+    const std::size_t piece = piece_of(held);
+    for (std::size_t from = 0; from < held.count; from += piece) {
+      send(going, held.slice(from, std::min(from + piece, held.count)), rank_at(place_ - step));
     }
+    going.wait();
   }
 
   [[nodiscard]] const std::optional<std::string>& common_key() const noexcept { return common_key_; }
@@ -205,11 +210,46 @@ class opt_merging {
   }
 
  private:
+  /// Pairs in a message of each column. Columns of any width go whole: their offsets are of no use in pieces.
+  [[nodiscard]] std::size_t piece_of(const pairs_view& of) const noexcept {
+    return of.keys.width == 0 || of.values.width == 0 ? std::max<std::size_t>(1, of.count) : how_->pairs_per_piece;
+  }
+
+  /// Receives what another rank has, and merges it with `held`: each piece while the next ones come.
+  void take_in(const pairs_view& held, pairs& received, int from_rank, pairs& out) {
+    const pairs_view all = received.view();
+    const std::size_t piece = piece_of(all);
+    const auto end_of = [&](std::size_t from) { return std::min(from + piece, all.count); };
+    std::deque<messages> coming;
+    std::size_t begun = 0;
+    const auto begin_one = [&] {
+      if (begun == all.count) return;
+      receive(coming.emplace_back(all_->ranks(), how_->message_bytes_max), received, begun, end_of(begun), from_rank);
+      begun = end_of(begun);
+    };
+    for (int i = 0; i < pieces_under_way; ++i) begin_one();
+    std::size_t a = 0;
+    std::size_t b = 0;
+    while (!coming.empty()) {
+      coming.front().wait();
+      coming.pop_front();
+      begin_one();
+      const std::size_t b_end = end_of(b);
+      const std::size_t a_end = b_end == all.count ? held.count : held.upper_bound(all.keys[b_end - 1]);
+      merge(held.slice(a, a_end), all.slice(b, b_end), out, a + b);
+      a = a_end;
+      b = b_end;
+    }
+    if (a < held.count) merge(held.slice(a, held.count), all.slice(b, b), out, a + b);
+  }
+
   /// A failure must not keep the others waiting for what this rank is to send: it is told at the end.
-  void merge(const pairs_view& a, const pairs_view& b, pairs& out) noexcept {
+  void merge(const pairs_view& a, const pairs_view& b, pairs& out, std::size_t to) noexcept {
     const std::exception_ptr now = caught([&] {
-      auto twice = merge_two(a, b, out, thread_count(how_->threads));
-      if (twice) common_key_ = std::move(twice);
+      all_->ranks().work([&] {
+        auto twice = merge_two(a, b, out, thread_count(how_->threads), to);
+        if (twice) common_key_ = std::move(twice);
+      });
     });
     if (now) failure_ = now;
   }
@@ -218,6 +258,13 @@ class opt_merging {
 
   /// Whether this rank receives in the round of this step, or would if there were more ranks; else it sends.
   [[nodiscard]] bool stays_after(int step) const noexcept { return step < all_->count() && place_ % (2 * step) == 0; }
+
+  /// What the last round of this rank takes: what it has, what it receives and both together. Those before take less.
+  [[nodiscard]] std::uint64_t bytes_at_once() const noexcept {
+    int step = 1;
+    while (stays_after(step)) step *= 2;
+    return step == 1 ? 0 : 2 * bytes_of(between(place_, place_ + step));
+  }
 
   /// The extent of what the ranks at places [from, to) have together.
   [[nodiscard]] extent between(int from, int to) const noexcept {
@@ -229,7 +276,6 @@ class opt_merging {
 
   const parts* all_;
   const gather_options* how_;
-  messages messages_;
   int place_;
   std::vector<extent> extent_from_;  // of all ranks at lower places
   std::vector<pairs> received_;
@@ -255,42 +301,47 @@ void require_ascending(const std::vector<pairs_view>& views) {
 
 }  // namespace
 
-pairs gather(MPI_Comm comm, const pairs_view& own, const gather_options& how) {
-  const parts all(comm, own);
-  return gather_parts(all, how);
+void require_room(const gather_options& how, std::uint64_t bytes) {
+  if (bytes <= how.memory_bytes_max) return;
+  raise(errc::invalid_argument, "the extraction needs {} bytes here and may take {}", bytes, how.memory_bytes_max);
 }
 
-pairs naive_merge(MPI_Comm comm, const pairs_view& own, const gather_options& how) {
-  const parts all(comm, own);
-  const pairs gathered = gather_parts(all, how);
+pairs gather(const team& ranks, const pairs_view& own, const gather_options& how) {
+  const parts all(ranks, own);
+  return gather_parts(all, how, 1);
+}
+
+pairs naive_merge(const team& ranks, const pairs_view& own, const gather_options& how) {
+  const parts all(ranks, own);
+  const pairs gathered = gather_parts(all, how, 2);
   pairs merged;
   std::optional<std::string> twice;
-  together(comm, [&] {
+  together(ranks, [&] {
     if (all.rank() != how.root) return;
     merged = pairs(all.total());
-    twice = merge_many(parts_of(all, gathered), merged, how.heads);
+    ranks.work([&] { twice = merge_many(parts_of(all, gathered), merged, how.heads); });
   });
   all.require_no_common_key(twice);
   return merged;
 }
 
-pairs opt_merge(MPI_Comm comm, const pairs_view& own, const gather_options& how) {
-  const parts all(comm, own);
+pairs opt_merge(const team& ranks, const pairs_view& own, const gather_options& how) {
+  const parts all(ranks, own);
   require_root(all, how);
   opt_merging merging(all, how);
-  together(comm, [&] { merging.make_room(); });
+  together(ranks, [&] { merging.make_room(); });
   merging.run();
-  agree(comm, merging.failure());
+  agree(ranks, merging.failure());
   all.require_no_common_key(merging.common_key());
   pairs merged;
-  together(comm, [&] { merged = merging.result(); });
+  together(ranks, [&] { merged = merging.result(); });
   return merged;
 }
 
-pairs concatenate(MPI_Comm comm, const pairs_view& own, const gather_options& how) {
-  const parts all(comm, own);
-  pairs gathered = gather_parts(all, how);
-  together(comm, [&] {
+pairs concatenate(const team& ranks, const pairs_view& own, const gather_options& how) {
+  const parts all(ranks, own);
+  pairs gathered = gather_parts(all, how, 1);
+  together(ranks, [&] {
     if (all.rank() == how.root) require_ascending(parts_of(all, gathered));
   });
   return gathered;

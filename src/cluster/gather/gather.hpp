@@ -5,13 +5,14 @@
 //   ranks::pairs mine = ranks::distributed(comm, ranks::view_of(own));       // each has its stretch of all, in order
 //   ranks::stream(comm, ranks::view_of(own), [&](const ranks::pairs_view& some) { write(some); });
 //
-// Collective: all ranks of the communicator call the same function with the same options. A function uses the
-//   communicator alone while it runs (duplicate one for it if other messages may be under way), and any number of ranks
-//   will do. MPI must be initialised, by whoever; MPI_THREAD_FUNNELED suffices, and MPI_THREAD_SINGLE with 1 thread.
+// Collective: all ranks of the team (of a communicator, team.hpp) call the same function with the same options. A
+//   function uses the communicator alone while it runs (duplicate one for it if other messages may be under way), and
+//   any number of ranks will do. MPI must be initialised, by whoever; MPI_THREAD_FUNNELED suffices, and
+//   MPI_THREAD_SINGLE with 1 thread.
 // Preconditions: each rank's part is sorted by key, each key once (a snapshot's extraction is).
 // Errors: thrown by all ranks or by none, and nothing is left under way. errc::damaged if two ranks hold a key, naming
 //   key and ranks; std::bad_alloc if one has no memory for its result; errc::invalid_argument for a root that is no
-//   rank.
+//   rank, and if a rank would need more than memory_bytes_max.
 // Result: at the root, elsewhere empty, unless said otherwise.
 // Sizes: any; what MPI's int counts cannot tell goes in several messages.
 // Cost, for N pairs in all on P ranks, besides the messages:
@@ -26,10 +27,12 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 
 #include "cluster/gather/merge.hpp"
 #include "cluster/gather/pairs.hpp"
+#include "cluster/gather/team.hpp"
 
 namespace icecore::ranks {
 
@@ -40,30 +43,42 @@ struct gather_options {
   std::size_t block_bytes = std::size_t{64} << 10;       ///< of stream: bytes of a block, about
   std::size_t samples_per_rank = 64;                     ///< of distributed: on average
   std::size_t message_bytes_max = std::size_t{1} << 30;  ///< larger ones go in several
+  std::size_t pairs_per_piece = std::size_t{1} << 18;    ///< of opt_merge: what is merged while the next comes
+  /// What a rank may take for what it receives and merges, besides its own part. stream keeps to its blocks.
+  std::uint64_t memory_bytes_max = UINT64_MAX;
 };
 
 /// All pairs, rank after rank: each rank's in order, the whole in none.
-[[nodiscard]] pairs gather(MPI_Comm comm, const pairs_view& own, const gather_options& how = {});
+[[nodiscard]] pairs gather(const team& ranks, const pairs_view& own, const gather_options& how = {});
 
 /// All pairs in order: gathered, then merged from all ranks' parts at once.
-[[nodiscard]] pairs naive_merge(MPI_Comm comm, const pairs_view& own, const gather_options& how = {});
+[[nodiscard]] pairs naive_merge(const team& ranks, const pairs_view& own, const gather_options& how = {});
 
 /// All pairs in order: in rounds, the ranks at odd places send what they have to those at even places before them, who
-/// merge it with theirs by several threads and stay for the next round.
-[[nodiscard]] pairs opt_merge(MPI_Comm comm, const pairs_view& own, const gather_options& how = {});
+/// merge it with theirs by several threads, while more of it comes, and stay for the next round.
+[[nodiscard]] pairs opt_merge(const team& ranks, const pairs_view& own, const gather_options& how = {});
 
 /// All pairs in order, of ranks that hold ranges of keys: rank after rank, without a merge.
 /// errc::invalid_argument if a rank's keys are not all greater than those of the ranks before it.
-[[nodiscard]] pairs concatenate(MPI_Comm comm, const pairs_view& own, const gather_options& how = {});
+[[nodiscard]] pairs concatenate(const team& ranks, const pairs_view& own, const gather_options& how = {});
 
 /// Each rank's stretch of all pairs in order: keys of a rank are greater than those of the ranks before it. About equal
 /// stretches, by samples; a rank's may be empty.
-[[nodiscard]] pairs distributed(MPI_Comm comm, const pairs_view& own, const gather_options& how = {});
+[[nodiscard]] pairs distributed(const team& ranks, const pairs_view& own, const gather_options& how = {});
 
-/// Calls `sink` at the root with all pairs in order, some at a time; views are valid during the call. The root's memory
-/// is bounded by two blocks for each rank, a block being block_bytes or one pair, if that is larger. An exception of
-/// `sink` ends the streaming on all ranks.
-void stream(MPI_Comm comm, const pairs_view& own, const std::function<void(const pairs_view&)>& sink,
-            const gather_options& how = {});
+/// errc::invalid_argument if a rank that needs so many bytes may not take them.
+void require_room(const gather_options& how, std::uint64_t bytes);
+
+/// Called with some pairs at a time; the views are valid during the call.
+using pairs_sink = std::function<void(const pairs_view&)>;
+/// The next block of a rank's part, which is valid until the next call; no pairs at the end. Its columns have offsets.
+using next_block = std::function<pairs_view()>;
+
+/// Calls `sink` at the root with all pairs in order. The root's memory is bounded by two blocks for each rank, a block
+/// being block_bytes or one pair, if that is larger. An exception of `sink` ends the streaming on all ranks.
+void stream(const team& ranks, const pairs_view& own, const pairs_sink& sink, const gather_options& how = {});
+/// The same of parts that are read block by block: every rank's memory is bounded. An exception of `own` is thrown on
+/// all ranks, when the sink has got some of the pairs.
+void stream(const team& ranks, const next_block& own, const pairs_sink& sink, const gather_options& how = {});
 
 }  // namespace icecore::ranks

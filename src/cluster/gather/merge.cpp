@@ -154,9 +154,11 @@ class pairs_writer {
 };
 
 /// A key that both hold, if there is one.
-std::optional<std::string> merge_part(const pairs_view& a, const pairs_view& b, const part& of, pairs& out) {
-  pairs_writer to(out, of.a + of.b, a.keys.begin_of(of.a) + b.keys.begin_of(of.b),
-                  a.values.begin_of(of.a) + b.values.begin_of(of.b));
+std::optional<std::string> merge_part(const pairs_view& a, const pairs_view& b, const part& of, pairs& out,
+                                      std::size_t out_begin) {
+  pairs_writer to(out, out_begin + of.a + of.b,
+                  out_begin * out.keys.width + a.keys.begin_of(of.a) + b.keys.begin_of(of.b),
+                  out_begin * out.values.width + a.values.begin_of(of.a) + b.values.begin_of(of.b));
   std::optional<std::string> twice;
   std::size_t i = of.a;
   std::size_t j = of.b;
@@ -184,25 +186,31 @@ std::optional<std::string> common_key(const pairs_view& a, const pairs_view& b) 
   return std::nullopt;
 }
 
-std::optional<std::string> merge_two_of_words(const pairs_view& a, const pairs_view& b, pairs& out, unsigned threads) {
-  const word_merge merge{a.keys.bytes,   a.values.bytes,        b.keys.bytes,
-                         b.values.bytes, out.keys.bytes.data(), out.values.bytes.data()};
+std::optional<std::string> merge_two_of_words(const pairs_view& a, const pairs_view& b, pairs& out, unsigned threads,
+                                              std::size_t to) {
+  const word_merge merge{a.keys.bytes,
+                         a.values.bytes,
+                         b.keys.bytes,
+                         b.values.bytes,
+                         out.keys.bytes.data() + to * word_bytes,
+                         out.values.bytes.data() + to * word_bytes};
   const std::vector<part> parts = split(a, b, std::size_t{threads} * lanes);
   std::vector<char> equal(threads, 0);
   run_on_threads(threads, [&](unsigned thread) {
-    const std::size_t from = std::min(parts.size(), std::size_t{thread} * lanes);
-    const std::size_t to = std::min(parts.size(), from + lanes);
-    equal[thread] = merge.run(std::span(parts).subspan(from, to - from)) ? 1 : 0;
+    const std::size_t first = std::min(parts.size(), std::size_t{thread} * lanes);
+    const std::size_t last = std::min(parts.size(), first + lanes);
+    equal[thread] = merge.run(std::span(parts).subspan(first, last - first)) ? 1 : 0;
   });
   if (std::find(equal.begin(), equal.end(), 1) == equal.end()) return std::nullopt;
   return common_key(a, b);
 }
 
-std::optional<std::string> merge_two_of_any(const pairs_view& a, const pairs_view& b, pairs& out, unsigned threads) {
+std::optional<std::string> merge_two_of_any(const pairs_view& a, const pairs_view& b, pairs& out, unsigned threads,
+                                            std::size_t to) {
   const std::vector<part> parts = split(a, b, threads);
   std::vector<std::optional<std::string>> twice(parts.size());
   run_on_threads(static_cast<unsigned>(parts.size()),
-                 [&](unsigned thread) { twice[thread] = merge_part(a, b, parts[thread], out); });
+                 [&](unsigned thread) { twice[thread] = merge_part(a, b, parts[thread], out, to); });
   for (auto& key : twice) {
     if (key) return std::move(key);
   }
@@ -268,11 +276,12 @@ std::optional<std::string> merge_inputs(std::span<const pairs_view> inputs, Writ
 
 }  // namespace
 
-std::optional<std::string> merge_two(const pairs_view& a, const pairs_view& b, pairs& out, unsigned threads) {
-  if (a.count < b.count) return merge_two(b, a, out, threads);
+std::optional<std::string> merge_two(const pairs_view& a, const pairs_view& b, pairs& out, unsigned threads,
+                                     std::size_t to) {
+  if (a.count < b.count) return merge_two(b, a, out, threads, to);
   const auto worth = static_cast<unsigned>(std::min<std::size_t>((a.count + b.count) / pairs_per_thread_min, threads));
   const unsigned used = std::max(1U, worth);
-  return of_words(a) && of_words(b) ? merge_two_of_words(a, b, out, used) : merge_two_of_any(a, b, out, used);
+  return of_words(a) && of_words(b) ? merge_two_of_words(a, b, out, used, to) : merge_two_of_any(a, b, out, used, to);
 }
 
 std::optional<std::string> merge_many(std::span<const pairs_view> inputs, pairs& out, heads how) {

@@ -27,9 +27,10 @@ enum class heads {
 
 /// Merges two inputs. The larger one is parted evenly among the threads, binary search finds what of the other belongs
 /// to each part, and so all threads know where their output goes and need no word with each other.
+/// The result goes to the items of `out` from `to` on; `to` is 0 unless all columns have a fixed width.
 /// A key that both hold, if there is one. O((a + b) / threads + threads log), if the keys of both lie evenly.
 [[nodiscard]] std::optional<std::string> merge_two(const pairs_view& a, const pairs_view& b, pairs& out,
-                                                   unsigned threads = 1);
+                                                   unsigned threads = 1, std::size_t to = 0);
 
 /// Merges any number of inputs by one thread. A key that two of them hold, if there is one.
 [[nodiscard]] std::optional<std::string> merge_many(std::span<const pairs_view> inputs, pairs& out,

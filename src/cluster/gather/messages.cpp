@@ -36,44 +36,24 @@ told tell(const std::exception_ptr& exception) {
 [[noreturn]] void throw_told(const told& what, int rank) {
   if (what.code == out_of_memory) throw std::bad_alloc();
   if (what.code == of_another_kind) raise(errc::io, "rank {}: {}", rank, what.message);
-  throw error(static_cast<errc>(what.code), what.message);
+  throw error(static_cast<errc>(what.code), fmt::format("rank {}: {}", rank, what.message));
 }
 
 }  // namespace
 
-void check_mpi(int result, const char* call) {
-  if (result == MPI_SUCCESS) return;
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  MPI_Error_string(result, text, &length);
-  raise(errc::io, "{} failed: {}", call, text);
-}
-
-int rank_in(MPI_Comm comm) {
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  return rank;
-}
-
-int ranks_in(MPI_Comm comm) {
-  int size = 0;
-  check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-  return size;
-}
-
-messages::messages(MPI_Comm comm, std::size_t message_bytes_max)
-    : comm_(comm), message_bytes_max_(std::clamp<std::size_t>(message_bytes_max, 1, INT_MAX)) {}
+messages::messages(const team& all, std::size_t message_bytes_max)
+    : all_(&all), message_bytes_max_(std::clamp<std::size_t>(message_bytes_max, 1, INT_MAX)) {}
 
 messages::~messages() {
-  if (!requests_.empty()) MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
+  static_cast<void>(caught([this] { wait(); }));  // whatever is wrong has been thrown already
 }
 
 void messages::send(const void* from, std::size_t bytes, int to_rank, int tag) {
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t part = std::min(bytes - done, message_bytes_max_);
     requests_.push_back(MPI_REQUEST_NULL);
-    check_mpi(MPI_Isend(static_cast<const char*>(from) + done, static_cast<int>(part), MPI_BYTE, to_rank, tag, comm_,
-                        &requests_.back()),
+    check_mpi(MPI_Isend(static_cast<const char*>(from) + done, static_cast<int>(part), MPI_BYTE, to_rank, tag,
+                        all_->comm(), &requests_.back()),
               "MPI_Isend");
     done += part;
   }
@@ -83,7 +63,7 @@ void messages::receive(void* to, std::size_t bytes, int from_rank, int tag) {
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t part = std::min(bytes - done, message_bytes_max_);
     requests_.push_back(MPI_REQUEST_NULL);
-    check_mpi(MPI_Irecv(static_cast<char*>(to) + done, static_cast<int>(part), MPI_BYTE, from_rank, tag, comm_,
+    check_mpi(MPI_Irecv(static_cast<char*>(to) + done, static_cast<int>(part), MPI_BYTE, from_rank, tag, all_->comm(),
                         &requests_.back()),
               "MPI_Irecv");
     done += part;
@@ -91,24 +71,21 @@ void messages::receive(void* to, std::size_t bytes, int from_rank, int tag) {
 }
 
 void messages::wait() {
-  if (requests_.empty()) return;
-  const int result = MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
-  requests_.clear();
-  check_mpi(result, "MPI_Waitall");
+  std::vector<MPI_Request> under_way = std::exchange(requests_, {});
+  all_->wait(under_way);
 }
 
-void agree(MPI_Comm comm, std::exception_ptr own) {
-  const int rank = rank_in(comm);
-  int mine = own ? rank : INT_MAX;
+void agree(const team& all, std::exception_ptr own) {
+  int mine = own ? all.rank() : INT_MAX;
   int first = INT_MAX;
-  check_mpi(MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
+  all.allreduce(&mine, &first, 1, MPI_INT, MPI_MIN);
   if (first == INT_MAX) return;
   told what{0, {}};
-  if (rank == first) what = tell(own);
+  if (all.rank() == first) what = tell(own);
   int head[2] = {what.code, static_cast<int>(what.message.size())};
-  check_mpi(MPI_Bcast(head, 2, MPI_INT, first, comm), "MPI_Bcast");
+  all.bcast(head, sizeof head, first);
   what.message.resize(static_cast<std::size_t>(head[1]));
-  check_mpi(MPI_Bcast(what.message.data(), head[1], MPI_BYTE, first, comm), "MPI_Bcast");
+  all.bcast(what.message.data(), head[1], first);
   if (own) std::rethrow_exception(own);
   what.code = head[0];
   throw_told(what, first);
@@ -123,6 +100,6 @@ std::exception_ptr caught(const std::function<void()>& work) noexcept {
   }
 }
 
-void together(MPI_Comm comm, const std::function<void()>& local_work) { agree(comm, caught(local_work)); }
+void together(const team& all, const std::function<void()>& local_work) { agree(all, caught(local_work)); }
 
 }  // namespace icecore::ranks

@@ -1,15 +1,15 @@
 // Messages of any size between ranks, and errors that all ranks agree about.
 //
-//   messages m(comm, message_bytes_max);
+//   messages m(all, message_bytes_max);                   // `all` is a team
 //   m.receive(to, bytes, other, tag);
 //   m.send(from, bytes, other, tag);
 //   m.wait();
 //
-//   together(comm, [&] { room = pairs(size); });   // throws on all ranks if it throws on one
+//   together(all, [&] { room = pairs(size); });           // throws on all ranks if it throws on one
 //
 // Threads: by one thread of a rank at a time.
-// Errors: errc::io if MPI reports one (communicators whose error handler returns; the default one ends the program).
-// Interfaces: MPI 3. Its counts are int, so what is larger goes as several messages in order.
+// Errors: those of team.hpp.
+// Interfaces: MPI's counts are int, so what is larger goes as several messages in order.
 #pragma once
 
 #include <mpi.h>
@@ -19,18 +19,14 @@
 #include <functional>
 #include <vector>
 
+#include "cluster/gather/team.hpp"
+
 namespace icecore::ranks {
-
-/// Throws errc::io unless `result` is MPI_SUCCESS.
-void check_mpi(int result, const char* call);
-
-[[nodiscard]] int rank_in(MPI_Comm comm);
-[[nodiscard]] int ranks_in(MPI_Comm comm);
 
 /// Messages under way. Both sides must use the same `message_bytes_max`.
 class messages {
  public:
-  messages(MPI_Comm comm, std::size_t message_bytes_max);
+  messages(const team& all, std::size_t message_bytes_max);
   ~messages();  ///< waits for what is under way: its memory is about to go
   messages(const messages&) = delete;
   messages& operator=(const messages&) = delete;
@@ -41,18 +37,18 @@ class messages {
   void wait();
 
  private:
-  MPI_Comm comm_;
+  const team* all_;
   std::size_t message_bytes_max_;
   std::vector<MPI_Request> requests_;
 };
 
 /// Collective. Throws on all ranks if `own` is an exception on any: a rank that has one throws its own, the others
-/// throw that of the lowest such rank, as an icecore::error with the same code and message; std::bad_alloc stays what
-/// it is.
-void agree(MPI_Comm comm, std::exception_ptr own);
+/// throw that of the lowest such rank, as an icecore::error with the same code and the rank in front of the message;
+/// std::bad_alloc stays what it is.
+void agree(const team& all, std::exception_ptr own);
 
 /// Collective. Does local work, that is without messages, and throws on all ranks if it throws on any.
-void together(MPI_Comm comm, const std::function<void()>& local_work);
+void together(const team& all, const std::function<void()>& local_work);
 
 /// What `work` throws, instead of throwing it.
 [[nodiscard]] std::exception_ptr caught(const std::function<void()>& work) noexcept;

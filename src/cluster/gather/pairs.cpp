@@ -32,6 +32,14 @@ void copy(const column_view& from, std::size_t count, column& to) noexcept {
   if (to.bytes.size() > 0) std::memcpy(to.bytes.data(), from.bytes, to.bytes.size());
 }
 
+column_view narrowed(const column_view& from, std::size_t count) noexcept {
+  if (from.width != 0 || count == 0) return from;
+  const std::uint64_t width = from.begin_of(1);
+  bool same = width != 0;
+  for (std::size_t i = 0; same && i < count; ++i) same = from.begin_of(i + 1) == (i + 1) * width;
+  return same ? column_view{width, nullptr, from.bytes} : from;
+}
+
 }  // namespace
 
 void* detail::allocate(std::size_t bytes) {
@@ -63,6 +71,11 @@ extent extent_of(const pairs_view& of) noexcept {
   return {of.count, of.keys.width, of.keys.begin_of(of.count), of.values.width, of.values.begin_of(of.count)};
 }
 
+std::uint64_t bytes_of(const extent& of) noexcept {
+  const std::uint64_t offsets = (of.count + 1) * sizeof(std::uint64_t);
+  return of.key_bytes + of.value_bytes + (of.key_width == 0 ? offsets : 0) + (of.value_width == 0 ? offsets : 0);
+}
+
 pairs::pairs(const extent& size)
     : keys(column_of(size.count, size.key_width, size.key_bytes)),
       values(column_of(size.count, size.value_width, size.value_bytes)),
@@ -74,6 +87,10 @@ pairs_view view_of(const columns& extracted) noexcept {
   return {keys.offsets.empty() ? 0 : keys.offsets.size() - 1,
           {0, keys.offsets.data(), keys.bytes.data()},
           {0, values.offsets.data(), values.bytes.data()}};
+}
+
+pairs_view narrowed(const pairs_view& from) noexcept {
+  return {from.count, narrowed(from.keys, from.count), narrowed(from.values, from.count)};
 }
 
 pairs_view view_of(const fixed_columns& filled, std::size_t count) noexcept {

@@ -32,6 +32,27 @@ void take_width(column_view& view, std::size_t count, std::size_t width, buffer<
   view = {width, offsets.data(), view.bytes};
 }
 
+void send_column(messages& by, const column_view& from, std::size_t count, int to_rank, int offsets_tag,
+                 int bytes_tag) {
+  if (count == 0) return;
+  if (from.width == 0) by.send(from.offsets, (count + 1) * sizeof(std::uint64_t), to_rank, offsets_tag);
+  by.send(from.bytes, from.begin_of(count), to_rank, bytes_tag);
+}
+
+/// Items [begin, end) of it; all of them if the column has offsets.
+void receive_column(messages& by, column& to, std::size_t begin, std::size_t end, int from_rank, int offsets_tag,
+                    int bytes_tag) {
+  if (begin == end) return;
+  if (to.width == 0) {
+    by.receive(to.offsets.data(), (end + 1) * sizeof(std::uint64_t), from_rank, offsets_tag);
+    by.receive(to.bytes.data(), to.bytes.size(), from_rank, bytes_tag);
+  } else {
+    by.receive(to.bytes.data() + begin * to.width, (end - begin) * to.width, from_rank, bytes_tag);
+  }
+}
+
+}  // namespace
+
 std::string readable(std::string_view key) {
   constexpr std::size_t shown_max = 64;
   std::string text;
@@ -46,28 +67,11 @@ std::string readable(std::string_view key) {
   return key.size() > shown_max ? text + "..." : text;
 }
 
-void send_column(messages& by, const column_view& from, std::size_t count, int to_rank, int offsets_tag,
-                 int bytes_tag) {
-  if (count == 0) return;
-  if (from.width == 0) by.send(from.offsets, (count + 1) * sizeof(std::uint64_t), to_rank, offsets_tag);
-  by.send(from.bytes, from.begin_of(count), to_rank, bytes_tag);
-}
-
-void receive_column(messages& by, column& to, std::size_t count, int from_rank, int offsets_tag, int bytes_tag) {
-  if (count == 0) return;
-  if (to.width == 0) by.receive(to.offsets.data(), (count + 1) * sizeof(std::uint64_t), from_rank, offsets_tag);
-  by.receive(to.bytes.data(), to.bytes.size(), from_rank, bytes_tag);
-}
-
-}  // namespace
-
-parts::parts(MPI_Comm comm, const pairs_view& own)
-    : comm_(comm), rank_(rank_in(comm)), own_(own), extents_(static_cast<std::size_t>(ranks_in(comm))) {
-  extent mine = extent_of(own_);
-  check_mpi(
-      MPI_Allgather(&mine, words_per_extent, MPI_UINT64_T, extents_.data(), words_per_extent, MPI_UINT64_T, comm_),
-      "MPI_Allgather");
-  together(comm_, [this] { take_common_layout(); });
+parts::parts(const team& ranks, const pairs_view& own)
+    : ranks_(&ranks), own_(own), extents_(static_cast<std::size_t>(ranks.size())) {
+  const extent mine = extent_of(own_);
+  ranks_->allgather(&mine, words_per_extent, MPI_UINT64_T, extents_.data());
+  together(*ranks_, [this] { take_common_layout(); });
 }
 
 void parts::take_common_layout() {
@@ -90,23 +94,23 @@ extent parts::total() const noexcept {
 }
 
 void parts::require_no_common_key(const std::optional<std::string>& known) const {
-  int mine = known ? rank_ : INT_MAX;
+  int mine = known ? rank() : INT_MAX;
   int first = INT_MAX;
-  check_mpi(MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce");
+  ranks_->allreduce(&mine, &first, 1, MPI_INT, MPI_MIN);
   if (first == INT_MAX) return;
-  std::string key = rank_ == first ? *known : std::string();
+  std::string key = rank() == first ? *known : std::string();
   int size = static_cast<int>(key.size());
-  check_mpi(MPI_Bcast(&size, 1, MPI_INT, first, comm_), "MPI_Bcast");
+  ranks_->bcast(&size, sizeof size, first);
   key.resize(static_cast<std::size_t>(size));
-  check_mpi(MPI_Bcast(key.data(), size, MPI_BYTE, first, comm_), "MPI_Bcast");
+  ranks_->bcast(key.data(), size, first);
   const std::size_t place = own_.lower_bound(key);
   const bool here = place < own_.count && own_.keys[place] == key;
-  const int lowest_mine = here ? rank_ : INT_MAX;
-  const int highest_mine = here ? rank_ : -1;
+  const int lowest_mine = here ? rank() : INT_MAX;
+  const int highest_mine = here ? rank() : -1;
   int lowest = 0;
   int highest = 0;
-  check_mpi(MPI_Allreduce(&lowest_mine, &lowest, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce");
-  check_mpi(MPI_Allreduce(&highest_mine, &highest, 1, MPI_INT, MPI_MAX, comm_), "MPI_Allreduce");
+  ranks_->allreduce(&lowest_mine, &lowest, 1, MPI_INT, MPI_MIN);
+  ranks_->allreduce(&highest_mine, &highest, 1, MPI_INT, MPI_MAX);
   if (lowest == highest) {
     raise(errc::damaged, "rank {} holds the key '{}' twice: its part is not a snapshot", lowest, readable(key));
   }
@@ -119,9 +123,11 @@ void send(messages& by, const pairs_view& from, int to_rank) {
   send_column(by, from.values, from.count, to_rank, value_offsets_tag, value_bytes_tag);
 }
 
-void receive(messages& by, pairs& to, int from_rank) {
-  receive_column(by, to.keys, to.count(), from_rank, key_offsets_tag, key_bytes_tag);
-  receive_column(by, to.values, to.count(), from_rank, value_offsets_tag, value_bytes_tag);
+void receive(messages& by, pairs& to, int from_rank) { receive(by, to, 0, to.count(), from_rank); }
+
+void receive(messages& by, pairs& to, std::size_t begin, std::size_t end, int from_rank) {
+  receive_column(by, to.keys, begin, end, from_rank, key_offsets_tag, key_bytes_tag);
+  receive_column(by, to.values, begin, end, from_rank, value_offsets_tag, value_bytes_tag);
 }
 
 }  // namespace icecore::ranks

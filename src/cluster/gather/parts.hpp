@@ -1,6 +1,6 @@
 // The parts of all ranks: their sizes, one layout for all, moving them, and the promise that no two share a key.
 //
-//   const parts all(comm, own);                // collective: everybody knows everybody's sizes
+//   const parts all(ranks, own);               // collective: everybody knows everybody's sizes
 //   all.of(3).count; all.total().key_bytes; all.own().keys[0];
 //
 // Threads: by one thread of a rank at a time. Collective functions must be called by all ranks of the communicator.
@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cluster/gather/messages.hpp"
@@ -33,13 +34,16 @@ enum tag : int {
   answer_bytes_tag = 9,
 };
 
+/// A key as messages show it: what cannot be printed in hexadecimal, and not more than its beginning.
+[[nodiscard]] std::string readable(std::string_view key);
+
 class parts {
  public:
-  /// Collective. `own` is this rank's part and must stay valid.
-  parts(MPI_Comm comm, const pairs_view& own);
+  /// Collective. `own` is this rank's part; it and the team must stay valid.
+  parts(const team& ranks, const pairs_view& own);
 
-  [[nodiscard]] MPI_Comm comm() const noexcept { return comm_; }
-  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] const team& ranks() const noexcept { return *ranks_; }
+  [[nodiscard]] int rank() const noexcept { return ranks_->rank(); }
   [[nodiscard]] int count() const noexcept { return static_cast<int>(extents_.size()); }
 
   /// This rank's part, in the layout that all have.
@@ -57,8 +61,7 @@ class parts {
  private:
   void take_common_layout();
 
-  MPI_Comm comm_;
-  int rank_;
+  const team* ranks_;
   pairs_view own_;
   std::vector<extent> extents_;
   buffer<std::uint64_t> own_key_offsets_;  // if all others' keys are of any size and this rank's were not
@@ -68,5 +71,7 @@ class parts {
 /// Sends pairs or receives them into room of the same extent. No more than their columns: both sides know the extent.
 void send(messages& by, const pairs_view& from, int to_rank);
 void receive(messages& by, pairs& to, int from_rank);
+/// The same for the pairs [begin, end) of a slice that was sent. Precondition: all of them, or columns of fixed width.
+void receive(messages& by, pairs& to, std::size_t begin, std::size_t end, int from_rank);
 
 }  // namespace icecore::ranks

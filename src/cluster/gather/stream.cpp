@@ -10,6 +10,8 @@
 //   W2. The root knows the extent of a block before it asks for it: the first ones from the start, the others from the
 //       block before. So each block is one message of known size (or several, if it is too large for one).
 //   W3. A rank that has sent a block waits for one credit, unless the block was its last.
+//   W4. A rank tells the extent of a block only when it has it packed: what it has told it can send. One that cannot
+//       read on says so in its last block.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -28,7 +30,9 @@
 namespace icecore::ranks {
 namespace {
 
-enum class credit : int { stop = 0, next_block = 1 };
+constexpr int stop_credit = 0;
+constexpr int next_block_credit = 1;
+constexpr int words_per_extent = sizeof(extent) / sizeof(std::uint64_t);
 
 constexpr std::size_t align(std::size_t bytes) noexcept { return (bytes + word_bytes - 1) / word_bytes * word_bytes; }
 
@@ -43,13 +47,14 @@ struct packed {
            align(of.key_bytes) + align(of.value_bytes);
   }
 
-  static void write(char* to, const pairs_view& block, const extent& next) {
-    std::memcpy(to, &next, sizeof next);
-    to = write_offsets(to + sizeof next, block.keys, block.count);
+  static void write(char* to, const pairs_view& block) {
+    to = write_offsets(to + sizeof(extent), block.keys, block.count);
     to = write_offsets(to, block.values, block.count);
     to = write_bytes(to, block.keys, block.count);
     write_bytes(to, block.values, block.count);
   }
+
+  static void write_next(char* to, const extent& next) noexcept { std::memcpy(to, &next, sizeof next); }
 
   static extent next_of(const char* from) noexcept {
     extent next;
@@ -80,6 +85,18 @@ struct packed {
   }
 };
 
+/// Memory that is large enough for the largest so far; growing forgets what is in it.
+class room {
+ public:
+  void grow(std::size_t bytes) {
+    if (bytes > memory_.size()) memory_ = buffer<char>(bytes);
+  }
+  [[nodiscard]] char* data() noexcept { return memory_.data(); }
+
+ private:
+  buffer<char> memory_;
+};
+
 /// Where the block of `own` that begins at `from` ends: at the pair that makes it block_bytes or more.
 std::size_t block_end(const pairs_view& own, std::size_t from, std::size_t block_bytes) {
   std::size_t low = from + 1;
@@ -95,93 +112,78 @@ std::size_t block_end(const pairs_view& own, std::size_t from, std::size_t block
   return std::min(low, own.count);
 }
 
-/// A rank's part, block by block.
-class blocks {
- public:
-  blocks(const pairs_view& own, std::size_t block_bytes) : own_(own), block_bytes_(block_bytes) { find_next(); }
+/// Tells that a rank cannot go on: it will throw why.
+constexpr std::uint64_t failed_count = UINT64_MAX;
 
-  /// The block that comes next; no pairs at the end.
-  [[nodiscard]] const pairs_view& next() const noexcept { return next_; }
-  void advance() {
-    from_ += next_.count;
-    find_next();
+/// A block in memory of its own, fit to be sent.
+class packed_block {
+ public:
+  [[nodiscard]] const extent& size() const noexcept { return size_; }
+
+  void take(const pairs_view& block) {
+    size_ = extent_of(block);
+    room_.grow(packed::bytes(size_));
+    packed::write(room_.data(), block);
+  }
+  void send(messages& by, const extent& next, int to_rank) {
+    packed::write_next(room_.data(), next);
+    by.send(room_.data(), packed::bytes(size_), to_rank, block_tag);
+    by.wait();
   }
 
  private:
-  void find_next() { next_ = own_.slice(from_, from_ == own_.count ? from_ : block_end(own_, from_, block_bytes_)); }
-
-  pairs_view own_;
-  std::size_t block_bytes_;
-  std::size_t from_ = 0;
-  pairs_view next_;
+  extent size_{};
+  room room_;
 };
-
-/// What the root is told before the first block.
-struct opening {
-  extent first;
-  std::uint64_t largest_bytes = 0;  // of a block, packed
-};
-constexpr int words_per_opening = sizeof(opening) / sizeof(std::uint64_t);
-
-opening opening_of(const pairs_view& own, std::size_t block_bytes) {
-  opening told{extent_of(own.slice(0, 0)), 0};
-  blocks each(own, block_bytes);
-  told.first = extent_of(each.next());
-  for (; each.next().count > 0; each.advance()) {
-    told.largest_bytes = std::max<std::uint64_t>(told.largest_bytes, packed::bytes(extent_of(each.next())));
-  }
-  return told;
-}
 
 /// A rank that is not the root.
 class sender {
  public:
-  sender(const parts& all, const gather_options& how, std::size_t largest_bytes)
-      : all_(&all),
-        how_(&how),
-        blocks_(all.own(), how.block_bytes),
-        room_(largest_bytes),
-        messages_(all.comm(), how.message_bytes_max) {}
+  sender(const team& ranks, const next_block& own, const gather_options& how)
+      : ranks_(&ranks), own_(&own), root_(how.root), messages_(ranks, how.message_bytes_max) {}
+
+  /// Reads the first block and returns its size, which the root is to know.
+  [[nodiscard]] extent begin() {
+    now_.take((*own_)());
+    return now_.size();
+  }
 
   void run() {
-    if (blocks_.next().count == 0) return;
-    do {
-      const pairs_view block = blocks_.next();
-      blocks_.advance();
-      const extent next = extent_of(blocks_.next());
-      packed::write(room_.data(), block, next);
-      messages_.send(room_.data(), packed::bytes(extent_of(block)), how_->root, block_tag);
-      messages_.wait();
-    } while (blocks_.next().count > 0 && receive_credit() == credit::next_block);
+    while (now_.size().count > 0) {
+      const std::exception_ptr failure = caught([this] { next_.take((*own_)()); });
+      extent following = next_.size();
+      if (failure) following.count = failed_count;
+      now_.send(messages_, following, root_);
+      if (failure) std::rethrow_exception(failure);
+      if (following.count > 0 && ranks_->receive(root_, credit_tag) == stop_credit) return;
+      std::swap(now_, next_);
+    }
   }
 
  private:
-  [[nodiscard]] credit receive_credit() const {
-    int told = 0;
-    check_mpi(MPI_Recv(&told, 1, MPI_INT, how_->root, credit_tag, all_->comm(), MPI_STATUS_IGNORE), "MPI_Recv");
-    return static_cast<credit>(told);
-  }
-
-  const parts* all_;
-  const gather_options* how_;
-  blocks blocks_;
-  buffer<char> room_;
+  const team* ranks_;
+  const next_block* own_;
+  int root_;
+  packed_block now_;
+  packed_block next_;
   messages messages_;
 };
+
+/// Another rank failed while the root was reading: that one throws why.
+struct other_failed {};
 
 /// The root's view of one rank: the block it reads, and the one that is on its way.
 class source {
  public:
-  /// A rank that sends blocks.
-  source(const parts& all, const gather_options& how, int rank, const opening& told)
-      : comm_(all.comm()),
+  /// A rank that sends blocks, of which the first is so large.
+  source(const team& ranks, const gather_options& how, int rank, const extent& first)
+      : ranks_(&ranks),
         rank_(rank),
-        coming_(told.first),
-        rooms_{buffer<char>(told.largest_bytes), buffer<char>(told.largest_bytes)},
-        messages_(std::make_unique<messages>(all.comm(), how.message_bytes_max)) {}
+        coming_(first),
+        messages_(std::make_unique<messages>(ranks, how.message_bytes_max)) {}
 
-  /// The root itself: one block, which is there.
-  explicit source(const parts& all) : comm_(all.comm()), rank_(all.rank()), block_(all.own()), coming_(all.nothing()) {}
+  /// The root itself.
+  explicit source(const next_block& own) : own_(&own) {}
 
   /// Makes room for the first block. It comes without a credit.
   void begin() {
@@ -191,18 +193,24 @@ class source {
   /// Reads on in the next block; false at the end.
   [[nodiscard]] bool load() {
     at_ = 0;
-    if (coming_.count == 0) {
-      block_.count = 0;
-      return false;
+    if (own_ != nullptr) {
+      block_ = (*own_)();
+      return block_.count > 0;
     }
+    block_.count = 0;
+    if (coming_.count == 0) return false;
     messages_->wait();
     const char* const arrived = rooms_[room_].data();
     block_ = packed::read(arrived, coming_);
     coming_ = packed::next_of(arrived);
+    if (coming_.count == failed_count) {
+      coming_.count = 0;
+      throw other_failed();
+    }
     room_ = 1 - room_;
     if (coming_.count > 0) {
       expect();
-      give(credit::next_block);
+      ranks_->send(next_block_credit, rank_, credit_tag);
     }
     return true;
   }
@@ -212,7 +220,7 @@ class source {
     if (coming_.count == 0) return;
     messages_->wait();
     coming_ = packed::next_of(rooms_[room_].data());
-    if (coming_.count > 0) give(credit::stop);
+    if (coming_.count > 0 && coming_.count != failed_count) ranks_->send(stop_credit, rank_, credit_tag);
     coming_.count = 0;
   }
 
@@ -225,18 +233,18 @@ class source {
   [[nodiscard]] bool ready() { return at_ < block_.count || load(); }
 
  private:
-  void expect() { messages_->receive(rooms_[room_].data(), packed::bytes(coming_), rank_, block_tag); }
-  void give(credit what) const {
-    const int told = static_cast<int>(what);
-    check_mpi(MPI_Send(&told, 1, MPI_INT, rank_, credit_tag, comm_), "MPI_Send");
+  void expect() {
+    rooms_[room_].grow(packed::bytes(coming_));
+    messages_->receive(rooms_[room_].data(), packed::bytes(coming_), rank_, block_tag);
   }
 
-  MPI_Comm comm_;
-  int rank_;
+  const team* ranks_ = nullptr;
+  const next_block* own_ = nullptr;
+  int rank_ = 0;
   pairs_view block_;
   std::size_t at_ = 0;
   extent coming_;
-  buffer<char> rooms_[2];
+  room rooms_[2];
   int room_ = 0;
   std::unique_ptr<messages> messages_;  // last: it waits before its memory goes
 };
@@ -244,7 +252,7 @@ class source {
 /// Pairs that were merged and not yet handed on.
 class outgoing {
  public:
-  outgoing(const extent& layout, std::size_t bytes_max, const std::function<void(const pairs_view&)>& sink)
+  outgoing(const extent& layout, std::size_t bytes_max, const pairs_sink& sink)
       : key_width_(layout.key_width), value_width_(layout.value_width), bytes_max_(bytes_max), sink_(&sink) {
     clear();
   }
@@ -282,7 +290,7 @@ class outgoing {
   std::size_t key_width_;
   std::size_t value_width_;
   std::size_t bytes_max_;
-  const std::function<void(const pairs_view&)>* sink_;
+  const pairs_sink* sink_;
   std::size_t count_ = 0;
   std::vector<std::uint64_t> key_offsets_;
   std::vector<char> key_bytes_;
@@ -334,25 +342,30 @@ std::optional<std::string> merge_sources(std::vector<source>& sources, outgoing&
 /// The root's side.
 class receiver {
  public:
-  receiver(const parts& all, const gather_options& how, const std::vector<opening>& openings) : all_(&all), how_(&how) {
-    sources_.reserve(openings.size());
-    for (int r = 0; r < all.count(); ++r) {
-      if (r == all.rank()) {
-        sources_.emplace_back(all);
+  /// `first` are the sizes of all ranks' first blocks.
+  receiver(const team& ranks, const next_block& own, const gather_options& how, const std::vector<extent>& first) {
+    sources_.reserve(first.size());
+    for (int r = 0; r < ranks.size(); ++r) {
+      if (r == ranks.rank()) {
+        sources_.emplace_back(own);
       } else {
-        sources_.emplace_back(all, how, r, openings[static_cast<std::size_t>(r)]);
+        sources_.emplace_back(ranks, how, r, first[static_cast<std::size_t>(r)]);
       }
     }
   }
 
-  /// A key that two ranks hold, if there is one. Whatever happens, no rank is left waiting.
-  [[nodiscard]] std::optional<std::string> run(const std::function<void(const pairs_view&)>& sink) {
+  /// Makes room for all first blocks.
+  void begin() {
     for (source& s : sources_) s.begin();
+  }
+
+  /// A key that two ranks hold, if there is one. Whatever happens, no rank is left waiting.
+  [[nodiscard]] std::optional<std::string> run(outgoing& to, bool words) {
     try {
-      outgoing to(all_->nothing(), how_->block_bytes, sink);
-      const extent layout = all_->nothing();
-      const bool words = layout.key_width == word_bytes;
       return words ? merge_sources<word_key>(sources_, to) : merge_sources<any_key>(sources_, to);
+    } catch (const other_failed&) {
+      for (source& s : sources_) s.stop();
+      return std::nullopt;
     } catch (...) {
       for (source& s : sources_) s.stop();
       throw;
@@ -360,44 +373,64 @@ class receiver {
   }
 
  private:
-  const parts* all_;
-  const gather_options* how_;
   std::vector<source> sources_;
 };
 
-std::vector<opening> gather_openings(const parts& all, const opening& own, int root) {
-  std::vector<opening> openings(all.rank() == root ? static_cast<std::size_t>(all.count()) : 0);
-  check_mpi(MPI_Gather(&own, words_per_opening, MPI_UINT64_T, openings.data(), words_per_opening, MPI_UINT64_T, root,
-                       all.comm()),
-            "MPI_Gather");
-  return openings;
+/// Streams blocks of this layout. At the root, a key that two ranks hold, if there is one.
+std::optional<std::string> stream_blocks(const team& ranks, const next_block& own, const extent& layout,
+                                         const pairs_sink& sink, const gather_options& how) {
+  const bool root = ranks.rank() == how.root;
+  sender sending(ranks, own, how);
+  extent first = layout;
+  std::vector<extent> all_first;
+  together(ranks, [&] {
+    if (!root) first = sending.begin();
+    if (root) all_first.resize(static_cast<std::size_t>(ranks.size()));
+  });
+  ranks.gather(&first, words_per_extent, MPI_UINT64_T, all_first.data(), how.root);
+  std::optional<receiver> receiving;
+  std::optional<outgoing> to;
+  together(ranks, [&] {
+    if (!root) return;
+    to.emplace(layout, how.block_bytes, sink);
+    receiving.emplace(ranks, own, how, all_first);
+    receiving->begin();
+  });
+  std::optional<std::string> twice;
+  agree(ranks, caught([&] {
+          if (root) {
+            twice = receiving->run(*to, layout.key_width == word_bytes);
+          } else {
+            sending.run();
+          }
+        }));
+  return twice;
+}
+
+void require_root(const team& ranks, int root) {
+  if (root >= 0 && root < ranks.size()) return;
+  raise(errc::invalid_argument, "root {}: the communicator has ranks 0 to {}", root, ranks.size() - 1);
 }
 
 }  // namespace
 
-void stream(MPI_Comm comm, const pairs_view& own, const std::function<void(const pairs_view&)>& sink,
-            const gather_options& how) {
-  const parts all(comm, own);
-  if (how.root < 0 || how.root >= all.count()) {
-    raise(errc::invalid_argument, "root {}: the communicator has ranks 0 to {}", how.root, all.count() - 1);
-  }
-  const opening told = opening_of(all.own(), how.block_bytes);
-  const std::vector<opening> openings = gather_openings(all, told, how.root);
-  std::optional<sender> sending;
-  std::optional<receiver> receiving;
-  together(comm, [&] {
-    if (all.rank() == how.root) {
-      receiving.emplace(all, how, openings);
-    } else {
-      sending.emplace(all, how, told.largest_bytes);
-    }
+void stream(const team& ranks, const pairs_view& own, const pairs_sink& sink, const gather_options& how) {
+  const parts all(ranks, own);
+  require_root(ranks, how.root);
+  const next_block next = [&all, &how, from = std::size_t{0}]() mutable {
+    const std::size_t begin = from;
+    if (begin < all.own().count) from = block_end(all.own(), begin, how.block_bytes);
+    return all.own().slice(begin, from);
+  };
+  all.require_no_common_key(stream_blocks(ranks, next, all.nothing(), sink, how));
+}
+
+void stream(const team& ranks, const next_block& own, const pairs_sink& sink, const gather_options& how) {
+  require_root(ranks, how.root);
+  const std::optional<std::string> twice = stream_blocks(ranks, own, extent{}, sink, how);
+  together(ranks, [&] {
+    if (twice) raise(errc::damaged, "two ranks hold the key '{}': each key must have one owner", readable(*twice));
   });
-  std::optional<std::string> twice;
-  together(comm, [&] {
-    if (receiving) twice = receiving->run(sink);
-    if (sending) sending->run();
-  });
-  all.require_no_common_key(twice);
 }
 
 }  // namespace icecore::ranks

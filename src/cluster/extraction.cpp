@@ -1,0 +1,198 @@
+// Extraction over the ranks of a cluster: all agree that they want the same, each reads its own store, and the pairs
+// come together in messages of their own (cluster/gather).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cluster/cluster_core.hpp"
+#include "cluster/gather/find.hpp"
+#include "cluster/gather/gather.hpp"
+
+namespace icecore::mpi {
+namespace {
+
+/// Of stream, unless memory is scarce.
+constexpr std::size_t stream_block_bytes = 64 * 1024;
+constexpr std::size_t stream_block_bytes_min = 1024;
+
+/// Bounds that two ranks share only if they are equal (or by a rare chance).
+std::string text_of(const std::optional<std::string>& bound) {
+  return bound ? fmt::format("{}:{}", bound->size(), *bound) : "none";
+}
+
+std::int64_t digest_of(std::string_view call, version at, const extraction_options& how) {
+  const std::string text = fmt::format("{} {} {} {} {} {} {}", call, at, how.root, how.linear_scan,
+                                       how.memory_bytes_max, text_of(how.bounds.from), text_of(how.bounds.to));
+  return static_cast<std::int64_t>(std::hash<std::string>{}(text) >> 1);
+}
+
+void check_bounds(const key_bounds& bounds) {
+  if (!bounds.from || !bounds.to || *bounds.from <= *bounds.to) return;
+  throw error(errc::invalid_argument, "the bounds of an extraction are out of order: the first key is behind the last");
+}
+
+/// The blocks in which stream may hold pairs: two of each rank, the root's own, and one that is handed on.
+std::size_t stream_block(const extraction_options& how, int ranks) {
+  const std::uint64_t blocks = 2 * static_cast<std::uint64_t>(ranks) + 2;
+  const std::uint64_t block = std::min<std::uint64_t>(how.memory_bytes_max / blocks, stream_block_bytes);
+  if (block >= stream_block_bytes_min) return block;
+  throw error(errc::invalid_argument, fmt::format("a stream of {} ranks needs at least {} bytes and may take {}", ranks,
+                                                  blocks * stream_block_bytes_min, how.memory_bytes_max));
+}
+
+/// errc::invalid_argument if the pairs would take more. O(pairs): only where there is a bound.
+void check_memory(const snapshot& own, const extraction_options& how) {
+  if (how.memory_bytes_max == UINT64_MAX) return;
+  std::uint64_t bytes = 0;
+  for (const item& one : own.range(how.bounds)) {
+    bytes += one.key.size() + one.value.size() + 2 * sizeof(std::uint64_t);
+    if (bytes <= how.memory_bytes_max) continue;
+    throw error(errc::invalid_argument,
+                fmt::format("the pairs of this rank need more than the {} bytes that the extraction may take",
+                            how.memory_bytes_max));
+  }
+}
+
+/// What the range of a snapshot yields, block by block.
+class block_reader {
+ public:
+  block_reader(const snapshot& own, const key_bounds& bounds, std::size_t block_bytes)
+      : cursor_(own.cursor()), bounds_(bounds), block_bytes_(block_bytes) {}
+
+  ranks::pairs_view next() {
+    keys_.clear();
+    values_.clear();
+    if (!std::exchange(begun_, true)) cursor_.seek(bounds_.from.value_or(""));
+    while (keys_.bytes.size() + values_.bytes.size() < block_bytes_ && in_bounds()) {
+      keys_.append(cursor_->key);
+      values_.append(cursor_->value);
+      cursor_.next();
+    }
+    return {keys_.offsets.size() - 1, keys_.view(), values_.view()};
+  }
+
+ private:
+  struct column {
+    std::vector<std::uint64_t> offsets{0};
+    std::vector<char> bytes;
+
+    void clear() {
+      offsets.assign(1, 0);
+      bytes.clear();
+    }
+    void append(std::string_view one) {
+      bytes.insert(bytes.end(), one.begin(), one.end());
+      offsets.push_back(bytes.size());
+    }
+    [[nodiscard]] ranks::column_view view() const noexcept { return {0, offsets.data(), bytes.data()}; }
+  };
+
+  [[nodiscard]] bool in_bounds() const { return cursor_.valid() && !(bounds_.to && cursor_->key >= *bounds_.to); }
+
+  cursor cursor_;
+  key_bounds bounds_;
+  std::size_t block_bytes_;
+  bool begun_ = false;
+  column keys_;
+  column values_;
+};
+
+ranks::pairs run(extraction_method method, const ranks::team& all, const ranks::pairs_view& own,
+                 const ranks::gather_options& how) {
+  switch (method) {
+    case extraction_method::gather:
+      return ranks::gather(all, own, how);
+    case extraction_method::naive_merge:
+      return ranks::naive_merge(all, own, how);
+    case extraction_method::opt_merge:
+      return ranks::opt_merge(all, own, how);
+    case extraction_method::concatenate:
+      return ranks::concatenate(all, own, how);
+    case extraction_method::distributed:
+      return ranks::distributed(all, own, how);
+  }
+  return {};
+}
+
+extracted_pairs::column shown(const ranks::column& column) {
+  return {column.width, {column.offsets.data(), column.offsets.size()}, {column.bytes.data(), column.bytes.size()}};
+}
+
+extracted_pairs shown(ranks::pairs&& pairs) {
+  const auto kept = std::make_shared<const ranks::pairs>(std::move(pairs));
+  return {kept->count(), shown(kept->keys), shown(kept->values), kept};
+}
+
+}  // namespace
+
+void cluster_core::enter_extraction(const std::function<void()>& check_arguments, std::int64_t digest) const {
+  begin_call();
+  const agreed asked = agree_.on(step::extract_entered, attempt(check_arguments), digest);
+  if (asked.least != asked.greatest) {
+    throw error(errc::invalid_argument, "the ranks do not all ask for the same extraction");
+  }
+  if (!channel_) channel_ = std::make_unique<extraction_channel>(comm_.get(), running_);
+}
+
+extracted_pairs cluster_core::extract(version at, extraction_method method, const extraction_options& how) const {
+  const auto check_arguments = [&] {
+    static_cast<void>(group_of(how.root));  // throws if there is no such rank
+    check_bounds(how.bounds);
+    if (method > extraction_method::distributed) throw error(errc::invalid_argument, "no such extraction method");
+    if (method == extraction_method::concatenate && !ordered()) {
+      throw error(errc::invalid_argument,
+                  "concatenate is for clusters whose owners hold ranges of keys; opt_merge "
+                  "merges any");
+    }
+  };
+  enter_extraction(check_arguments, digest_of(fmt::format("extract {}", static_cast<int>(method)), at, how));
+  const ranks::team& all = channel_->ranks();
+  columns own;
+  const auto read = [&] {
+    check_memory(own_->at(at), how);
+    own = own_->at(at).extract(how.threads, how.bounds);
+  };
+  agree_.on(step::extract_read, attempt([&] { all.work(read); }));
+  ranks::gather_options gathering;
+  gathering.root = how.root;
+  gathering.threads = how.threads;
+  gathering.heads = how.linear_scan ? ranks::heads::linear_scan : ranks::heads::tournament;
+  gathering.memory_bytes_max = how.memory_bytes_max;
+  return shown(run(method, all, narrowed(ranks::view_of(own)), gathering));
+}
+
+void cluster_core::stream(version at, const extraction_sink& sink, const extraction_options& how) const {
+  ranks::gather_options gathering;
+  gathering.root = how.root;
+  const auto check_arguments = [&] {
+    static_cast<void>(group_of(how.root));  // throws if there is no such rank
+    check_bounds(how.bounds);
+    gathering.block_bytes = stream_block(how, ranks_);
+  };
+  enter_extraction(check_arguments, digest_of("stream", at, how));
+  std::vector<item> items;
+  const auto hand_on = [&](const ranks::pairs_view& some) {
+    items.clear();
+    for (std::size_t i = 0; i < some.count; ++i) items.push_back({some.keys[i], some.values[i]});
+    sink(items);
+  };
+  std::optional<block_reader> own;
+  agree_.on(step::extract_read, attempt([&] { own.emplace(own_->at(at), how.bounds, gathering.block_bytes); }));
+  ranks::stream(
+      channel_->ranks(), [&own] { return own->next(); }, hand_on, gathering);
+}
+
+std::optional<std::string> cluster_core::find_by_broadcast(std::string_view key, version at, int root) const {
+  const auto check_arguments = [&] { static_cast<void>(group_of(root)); };  // throws if there is no such rank
+  extraction_options how;
+  how.root = root;
+  enter_extraction(check_arguments, digest_of("find", at, how));
+  const auto look = [this](std::string_view asked, version shown) { return own_->view(asked, shown); };
+  return ranks::broadcast_find(channel_->ranks(), {key, at}, look, root);
+}
+
+}  // namespace icecore::mpi

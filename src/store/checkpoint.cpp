@@ -1,0 +1,204 @@
+// Checkpoints: the pool's file up to where each segment was filled at one instant, with a root that says it was closed.
+//
+//   1. The gate stops the writers; the open version is closed if anything was written in it; how far each segment is
+//      filled, and the totals, are noted. What lies before those places is never changed again but for the words that
+//      every opening makes anew (an entry's head and second version) and the persisted bits of stamps.
+//   2. Writers go on, behind those places. The file's bytes before them are copied to the same places of a new file;
+//   the
+//      kernel copies, from the page cache that the mapping is a view of.
+//   3. Each segment's fill, then the root, clean and with the certificate of 1., are written; all is synced; the file
+//      gets its name.
+// A crash leaves the unfinished file under another name, without a root: nothing opens it.
+#include "icecore/checkpoint.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "base/raise.hpp"
+#include "icecore/unfinished.hpp"
+#include "store/core.hpp"
+
+namespace icecore {
+
+namespace detail {
+
+struct checkpoint_cut {
+  const store_core* from;
+  std::vector<partial_segments::place> places;  ///< by offset
+  record_totals totals;
+  version open;  ///< the store's clock
+  std::uint64_t end = format::first_segment_offset;
+};
+
+std::shared_ptr<const checkpoint_cut> store_core::cut() {
+  check_usable();
+  check_first();
+  auto made = std::make_shared<checkpoint_cut>();
+  made->from = this;
+  {
+    // named tags write their record behind their tick: none may be between the two
+    const std::scoped_lock one_at_a_time(tag_mutex_);
+    const writer_set::gate stopped(*writers_);
+    const version open = clock_->now();
+    made->open = read_only() || untouched(open) ? open : clock_->tick() + 1;
+    made->totals = shared_->recovered;
+    made->totals.add(writers_->totals());
+    writers_->for_each_place([&](const partial_segments::place& p) { made->places.push_back(p); });
+  }
+  std::ranges::sort(made->places, {}, [](const partial_segments::place& p) { return p.in.offset; });
+  if (!made->places.empty()) made->end = made->places.back().in.end();
+  return made;
+}
+
+}  // namespace detail
+
+namespace {
+
+/// A file being written, its errors named.
+class output_file {
+ public:
+  explicit output_file(const std::filesystem::path& path)
+      : path_(path), descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+    if (descriptor_ < 0) raise_errno(errno, "open", path_.native());
+  }
+  ~output_file() { ::close(descriptor_); }
+  output_file(const output_file&) = delete;
+  output_file& operator=(const output_file&) = delete;
+
+  void resize(std::uint64_t size) const {
+    if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0) raise_errno(errno, "ftruncate", path_.native());
+  }
+  [[nodiscard]] std::uint64_t inode() const {
+    struct stat about {};
+    if (::fstat(descriptor_, &about) != 0) raise_errno(errno, "fstat", path_.native());
+    return about.st_ino;
+  }
+  void write(const void* bytes, std::uint64_t size, std::uint64_t offset) const {
+    const auto* from = static_cast<const char*>(bytes);
+    while (size > 0) {
+      const ssize_t count = ::pwrite(descriptor_, from, size, static_cast<off_t>(offset));
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) raise_errno(errno, "pwrite", path_.native());
+      from += count;
+      offset += static_cast<std::uint64_t>(count);
+      size -= static_cast<std::uint64_t>(count);
+    }
+  }
+  void sync() const {
+    if (::fsync(descriptor_) != 0) raise_errno(errno, "fsync", path_.native());
+  }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_;
+};
+
+/// Copies ranges of one file to the same places of another.
+class range_copier {
+ public:
+  range_copier(const pool_file& from, const output_file& to) : from_(&from), to_(&to) {}
+
+  void copy(std::uint64_t offset, std::uint64_t size) {
+    while (size > 0 && kernel_copies_) {
+      auto source = static_cast<off_t>(offset);
+      off_t target = source;
+      const ssize_t count = ::copy_file_range(from_->descriptor(), &source, to_->descriptor(), &target, size, 0);
+      if (count < 0 && errno == EINTR) continue;
+      // between some file systems it does not (EXDEV, ENOTSUP, EINVAL): what the reason is, reading and writing tells
+      if (count <= 0) {
+        kernel_copies_ = false;
+        break;
+      }
+      offset += static_cast<std::uint64_t>(count);
+      size -= static_cast<std::uint64_t>(count);
+    }
+    while (size > 0) {
+      buffer_.resize(buffer_bytes);
+      const ssize_t count = ::pread(from_->descriptor(), buffer_.data(), std::min<std::uint64_t>(size, buffer_bytes),
+                                    static_cast<off_t>(offset));
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) raise_errno(errno, "pread", from_->path().native());
+      if (count == 0) {
+        raise(errc::truncated, "{}: ends at byte {}, but there are records behind it", from_->path().native(), offset);
+      }
+      to_->write(buffer_.data(), static_cast<std::uint64_t>(count), offset);
+      offset += static_cast<std::uint64_t>(count);
+      size -= static_cast<std::uint64_t>(count);
+    }
+  }
+
+ private:
+  static constexpr std::size_t buffer_bytes = 1 << 20;
+
+  const pool_file* from_;
+  const output_file* to_;
+  bool kernel_copies_ = true;
+  std::vector<char> buffer_;  // where the kernel does not
+};
+
+/// The root of the store as it would be had it been closed at the cut.
+format::root closed_root(const detail::checkpoint_cut& cut, std::uint64_t inode) {
+  format::root r = cut.from->the_pool().roots().read();
+  r.state = format::root_state::clean;
+  r.clock = cut.open;
+  r.clock_limit = std::max(r.clock_limit, cut.open);
+  r.durable_version = 0;
+  r.certified_records = cut.totals.records;
+  r.certified_sum = cut.totals.digest;
+  r.used_end = cut.end;
+  r.file_size = cut.end;
+  r.inode = inode;
+  seal_root(r);
+  return r;
+}
+
+void write_file(const detail::checkpoint_cut& cut, const std::filesystem::path& path,
+                const progress_function& on_progress) {
+  const pool& from = cut.from->the_pool();
+  const output_file to(path);
+  to.resize(cut.end);
+  range_copier copier(from.file(), to);
+  constexpr std::uint64_t told_every_bytes = std::uint64_t{16} << 20;
+  std::uint64_t told = 0;
+  for (const partial_segments::place& p : cut.places) {
+    for (std::uint64_t at = p.in.offset; at < p.position;) {
+      const std::uint64_t size = std::min(told_every_bytes, p.position - at);
+      copier.copy(at, size);
+      at += size;
+      if (on_progress && at - told >= told_every_bytes) {
+        cut.from->check_usable();  // closed or poisoned meanwhile: not a minute of copying more
+        on_progress({"writing the checkpoint", told = at, cut.end, "bytes"});
+      }
+    }
+    const std::uint64_t word = from.fill_word(p.in, p.position);
+    to.write(&word, sizeof word, p.in.offset + offsetof(format::segment_header, fill));
+  }
+  const format::root root = closed_root(cut, to.inode());
+  to.write(&root, sizeof root, root_offset(root));
+  to.sync();
+  if (on_progress) on_progress({"writing the checkpoint", cut.end, cut.end, "bytes"});
+}
+
+}  // namespace
+
+version checkpoint::version() const noexcept { return cut_->open - 1; }
+std::uint64_t checkpoint::bytes() const noexcept { return cut_->end; }
+
+void checkpoint::write(const std::filesystem::path& to, const progress_function& on_progress) const {
+  cut_->from->check_usable();
+  if (std::filesystem::exists(std::filesystem::symlink_status(to))) {
+    raise(errc::store_exists, "{}: something is there; a checkpoint gets a path of its own", to.native());
+  }
+  unfinished_store making(to, ".writing");
+  write_file(*cut_, making.path(), on_progress);
+  making.finish(replacing::refused);
+}
+
+}  // namespace icecore
