@@ -1,48 +1,10 @@
 // Opening, closing, writing, and what a store says of itself.
+#include "opening.hpp"
 #include "support.hpp"
 
 namespace {
 
 using namespace icecore::c;
-
-icecore_options default_options() noexcept {
-  icecore_options defaults{};
-  defaults.struct_size = sizeof(defaults);
-  defaults.huge_pages = 1;
-  defaults.index = ICECORE_INDEX_BTREE;
-  return defaults;
-}
-
-/// An enumerator given as an int, checked before it becomes one.
-template <class Enum>
-Enum enumerator(int value, Enum least, Enum greatest, const char* field) {
-  if (value < static_cast<int>(least) || value > static_cast<int>(greatest)) {
-    throw icecore::error(icecore::errc::invalid_argument, std::string("icecore_open: ") + field + " is " +
-                                                              std::to_string(value) + "; it must be " +
-                                                              std::to_string(static_cast<int>(least)) + " to " +
-                                                              std::to_string(static_cast<int>(greatest)));
-  }
-  return static_cast<Enum>(value);
-}
-
-icecore::options options_of(const icecore_options* given) {
-  const icecore_options defaults = default_options();
-  const icecore_options set = given == nullptr ? defaults : read_structure(given, defaults, "icecore_open");
-  icecore::options opening;
-  opening.access = enumerator(set.access, icecore::access::read_write, icecore::access::read_only, "access");
-  opening.creation =
-      enumerator(set.creation, icecore::creation::open_or_create, icecore::creation::create_new, "creation");
-  opening.durability =
-      enumerator(set.durability, icecore::durability::best_available, icecore::durability::operation, "durability");
-  opening.emulate_durability = set.emulate_durability != 0;
-  opening.accept_copy = set.accept_copy != 0;
-  opening.accept_damage = set.accept_damage != 0;
-  opening.huge_pages = set.huge_pages != 0;
-  opening.index = enumerator(set.index, icecore::index_kind::btree, icecore::index_kind::skip_list, "index");
-  opening.recovery_threads = set.recovery_threads;
-  opening.on_progress = progress_of(set.on_progress, set.progress_context);
-  return opening;
-}
 
 icecore_durability_info durability_of(const icecore::durability_info& info) noexcept {
   icecore_durability_info result{};
@@ -78,25 +40,14 @@ icecore_statistics statistics_of(const icecore::statistics& now) noexcept {
 
 }  // namespace
 
-struct icecore_batch {
-  icecore::batch operations;
-};
-
 extern "C" {
-
-void icecore_options_init(icecore_options* options, size_t struct_size) {
-  if (options == nullptr || struct_size < sizeof(size_t)) return;
-  std::memset(options, 0, struct_size);  // also what only a newer header knows
-  options->struct_size = struct_size;
-  write_structure(options, default_options());
-}
 
 int icecore_open(const char* path, const icecore_options* options, icecore_store** store) {
   if (store != nullptr) *store = nullptr;
   return guarded([&] {
     require(path, "icecore_open", "path");
     require(store, "icecore_open", "store");
-    icecore::store opened(path, options_of(options));
+    icecore::store opened(path, options_of(options, "icecore_open"));
     *store = new icecore_store{std::move(opened), path};
   });
 }

@@ -28,6 +28,10 @@ struct icecore_snapshot {
   icecore::snapshot snapshot;
 };
 
+struct icecore_batch {
+  icecore::batch operations;
+};
+
 namespace icecore::c {
 
 /// To be called inside a catch block: notes the exception's message for this thread and returns its code (C1).
@@ -89,6 +93,15 @@ template <class Structure>
 void write_structure(Structure* wanted, Structure filled) noexcept {
   filled.struct_size = wanted->struct_size;
   std::memcpy(wanted, &filled, std::min(wanted->struct_size, sizeof(Structure)));
+}
+
+/// The body of an _init function: the defaults, and zero for what only a newer header knows.
+template <class Structure>
+void initialise(Structure* structure, std::size_t struct_size, const Structure& defaults) noexcept {
+  if (structure == nullptr || struct_size < sizeof(std::size_t)) return;
+  std::memset(structure, 0, struct_size);
+  structure->struct_size = struct_size;
+  write_structure(structure, defaults);
 }
 
 /// Throws errc::invalid_argument unless the caller's result structure can hold its own size.

@@ -1,30 +1,9 @@
 // Tags and versions.
-#include <memory>
-#include <vector>
-
-#include "support.hpp"
+#include "tags.hpp"
 
 namespace {
 
 using namespace icecore::c;
-
-/// What icecore_find_tag*() hand out: the structure that C sees, with the texts it points to behind it.
-struct owned_tag : icecore_tag {
-  explicit owned_tag(icecore::tag_info from) : icecore_tag{}, info(std::move(from)) {
-    version = info.version;
-    time_ns = info.time_ns;
-    name = bytes(std::string_view(info.name));
-    note = bytes(std::string_view(info.note));
-  }
-  owned_tag(const owned_tag&) = delete;
-  owned_tag& operator=(const owned_tag&) = delete;
-
-  icecore::tag_info info;
-};
-
-void hand_out(std::optional<icecore::tag_info> found, icecore_tag** tag) {
-  if (found) *tag = new owned_tag(std::move(*found));
-}
 
 icecore_tag_options default_tag_options() noexcept {
   icecore_tag_options defaults{};
@@ -35,18 +14,33 @@ icecore_tag_options default_tag_options() noexcept {
 
 }  // namespace
 
-struct icecore_tags {
-  std::vector<std::unique_ptr<owned_tag>> all;
-  std::size_t next = 0;
-};
+namespace icecore::c {
+
+void hand_out(std::optional<tag_info> found, icecore_tag** tag) {
+  if (found) *tag = new owned_tag(std::move(*found));
+}
+
+icecore_tags* list_of(std::vector<tag_info> found) {
+  auto list = std::make_unique<icecore_tags>();
+  for (auto& info : found) list->all.push_back(std::make_unique<owned_tag>(std::move(info)));
+  return list.release();
+}
+
+tag_options label_of(const icecore_tag_options* options, const char* function) {
+  const icecore_tag_options set = read_structure(options, default_tag_options(), function);
+  tag_options label;
+  label.name = view(set.name.data, set.name.size, function, "name");
+  label.note = view(set.note.data, set.note.size, function, "note");
+  if (set.time_ns != ICECORE_TIME_NOW) label.time_ns = set.time_ns;
+  return label;
+}
+
+}  // namespace icecore::c
 
 extern "C" {
 
 void icecore_tag_options_init(icecore_tag_options* options, size_t struct_size) {
-  if (options == nullptr || struct_size < sizeof(size_t)) return;
-  std::memset(options, 0, struct_size);
-  options->struct_size = struct_size;
-  write_structure(options, default_tag_options());
+  initialise(options, struct_size, default_tag_options());
 }
 
 int icecore_tag_now(icecore_store* store, icecore_version* closed) {
@@ -62,12 +56,7 @@ int icecore_tag_with(icecore_store* store, const icecore_tag_options* options, i
   if (closed != nullptr) *closed = 0;
   return guarded([&] {
     require(store, "icecore_tag_with", "store");
-    const icecore_tag_options set = read_structure(options, default_tag_options(), "icecore_tag_with");
-    icecore::tag_options label;
-    label.name = view(set.name.data, set.name.size, "icecore_tag_with", "name");
-    label.note = view(set.note.data, set.note.size, "icecore_tag_with", "note");
-    if (set.time_ns != ICECORE_TIME_NOW) label.time_ns = set.time_ns;
-    const icecore_version version = store->store.tag(label);
+    const icecore_version version = store->store.tag(label_of(options, "icecore_tag_with"));
     if (closed != nullptr) *closed = version;
   });
 }
@@ -115,9 +104,7 @@ int icecore_tags_open(const icecore_store* store, icecore_tags** tags) {
   return guarded([&] {
     require(store, "icecore_tags_open", "store");
     require(tags, "icecore_tags_open", "tags");
-    auto list = std::make_unique<icecore_tags>();
-    for (auto& info : store->store.tags()) list->all.push_back(std::make_unique<owned_tag>(std::move(info)));
-    *tags = list.release();
+    *tags = list_of(store->store.tags());
   });
 }
 

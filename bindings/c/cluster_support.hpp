@@ -1,0 +1,38 @@
+// What the parts of the C interface of clusters share: handles, and values that are handed out as copies.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "icecore/cluster.hpp"
+#include "icecore/icecore_mpi.h"
+#include "support.hpp"
+
+struct icecore_cluster {
+  icecore::cluster cluster;
+  std::string path;
+};
+
+struct icecore_cluster_snapshot {
+  icecore::cluster_snapshot snapshot;
+};
+
+namespace icecore::c {
+
+/// What icecore_cluster_values_free() takes back; nothing for nothing. std::bad_alloc.
+[[nodiscard]] icecore_bytes copy_of(const std::optional<std::string>& value);
+
+/// Sets all answers to nothing (C2) and checks the arrays.
+void prepare_find_many(std::size_t count, const icecore_bytes* keys, icecore_bytes* values, const char* function);
+
+/// The caller's pairs as views.
+[[nodiscard]] std::vector<std::string_view> views(std::size_t count, const icecore_bytes* bytes, const char* function,
+                                                  const char* argument);
+
+/// Hands out all found values; where there is no memory for one of them, none.
+void hand_out(const std::vector<std::optional<std::string>>& found, icecore_bytes* values);
+
+}  // namespace icecore::c

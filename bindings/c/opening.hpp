@@ -1,0 +1,26 @@
+// How a store is opened, read from the structure of the C interface: for stores and for clusters of them.
+#pragma once
+
+#include <string>
+
+#include "support.hpp"
+
+namespace icecore::c {
+
+[[nodiscard]] icecore_options default_options() noexcept;
+
+/// What the structure asks for; the defaults if it is NULL. errc::invalid_argument, naming `function` and the field.
+[[nodiscard]] options options_of(const icecore_options* given, const char* function);
+
+/// An enumerator given as an int, checked before it becomes one.
+template <class Enum>
+[[nodiscard]] Enum enumerator(int value, Enum least, Enum greatest, const char* function, const char* field) {
+  if (value < static_cast<int>(least) || value > static_cast<int>(greatest)) {
+    throw error(errc::invalid_argument, std::string(function) + ": " + field + " is " + std::to_string(value) +
+                                            "; it must be " + std::to_string(static_cast<int>(least)) + " to " +
+                                            std::to_string(static_cast<int>(greatest)));
+  }
+  return static_cast<Enum>(value);
+}
+
+}  // namespace icecore::c

@@ -1,0 +1,40 @@
+// Tags as C sees them: for stores and for clusters.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "support.hpp"
+
+namespace icecore::c {
+
+/// What icecore_find_tag*() hand out: the structure that C sees, with the texts it points to behind it.
+struct owned_tag : icecore_tag {
+  explicit owned_tag(icecore::tag_info from) : icecore_tag{}, info(std::move(from)) {
+    version = info.version;
+    time_ns = info.time_ns;
+    name = bytes(std::string_view(info.name));
+    note = bytes(std::string_view(info.note));
+  }
+  owned_tag(const owned_tag&) = delete;
+  owned_tag& operator=(const owned_tag&) = delete;
+
+  icecore::tag_info info;
+};
+
+/// Hands out what icecore_tag_free() takes back; *tag stays as it is if nothing was found.
+void hand_out(std::optional<tag_info> found, icecore_tag** tag);
+
+/// What icecore_tags_close() takes back.
+[[nodiscard]] icecore_tags* list_of(std::vector<tag_info> found);
+
+/// What the structure says of a tag; its texts are views of the caller's. errc::invalid_argument, naming `function`.
+[[nodiscard]] tag_options label_of(const icecore_tag_options* options, const char* function);
+
+}  // namespace icecore::c
+
+struct icecore_tags {
+  std::vector<std::unique_ptr<icecore::c::owned_tag>> all;
+  std::size_t next = 0;
+};
