@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING
 from . import _native, arrays, columns
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     import numpy.typing as npt
 
     from ._types import BytesLike, ColumnLike
+
+    class _Applies(Protocol):
+        def _apply(self, batch: _native.Batch) -> int: ...
 
 
 class Batch:
@@ -59,6 +64,6 @@ class Batch:
             raise ValueError("the batch has been applied already: start another with store.batch()")
         return self._operations
 
-    def _apply_to(self, store: _native.Store) -> None:
+    def _apply_to(self, store: _Applies) -> None:
         if len(self._operations) > 0:
             self._applied = store._apply(self._operations)

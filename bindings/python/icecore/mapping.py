@@ -1,4 +1,4 @@
-"""What stores and snapshots share: the ordered mapping, its views of keys, values and items, and column finds."""
+"""What stores, clusters and their snapshots share: the ordered mapping and its views of keys, values and items."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from collections.abc import KeysView as _KeysABC
 from collections.abc import ValuesView as _ValuesABC
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
-from . import _native
-
 if TYPE_CHECKING:
     from ._types import BytesLike
-    from .snapshot import Snapshot
 
     _Base = Mapping[bytes, bytes]
 else:
@@ -25,7 +22,7 @@ _NO_LIMIT = 2**64 - 1
 
 
 class _RangeView(MappingView):
-    """Keys, values or items of a store or snapshot between bounds, in key order or against it.
+    """Keys, values or items of a mapping between bounds, in key order or against it.
 
     A view of a store follows the store: each time it is run through, it shows the newest snapshot of that moment.
     """
@@ -51,17 +48,19 @@ class _RangeView(MappingView):
         self._reverse = reverse
         self._limit = limit
 
-    def _snapshot(self) -> Snapshot:
+    def _snapshot(self) -> Any:
         return self._mapping._snapshot()._narrowed(self._start, self._stop, self._prefix)
 
     def _forward(self, part: int) -> Iterator[Any]:
         limit = _NO_LIMIT if self._limit is None else self._limit
-        return _native.ItemIterator(self._snapshot(), part, self._reverse, limit)
+        items: Iterator[Any] = self._snapshot()._run(part, self._reverse, limit)
+        return items
 
     def _backward(self, part: int) -> Iterator[Any]:
         if self._limit is not None:  # the same items: those nearest the other end
             return iter(list(self._forward(part))[::-1])
-        return _native.ItemIterator(self._snapshot(), part, not self._reverse, _NO_LIMIT)
+        items: Iterator[Any] = self._snapshot()._run(part, not self._reverse, _NO_LIMIT)
+        return items
 
     def __len__(self) -> int:
         size = len(self._snapshot())
@@ -132,17 +131,20 @@ class OrderedMapping(_Base):
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]  # equal by content, as dicts are
 
-    def _snapshot(self) -> Snapshot:
+    def _snapshot(self) -> Any:
+        """What is read: a mapping with ``_narrowed(start, stop, prefix)`` and ``_run(part, reverse, limit)``."""
         raise NotImplementedError
 
     if not TYPE_CHECKING:
         __eq__ = Mapping.__eq__
 
     def __iter__(self) -> Iterator[bytes]:
-        return _native.ItemIterator(self._snapshot(), _KEY, False, _NO_LIMIT)
+        keys: Iterator[bytes] = self._snapshot()._run(_KEY, False, _NO_LIMIT)
+        return keys
 
     def __reversed__(self) -> Iterator[bytes]:
-        return _native.ItemIterator(self._snapshot(), _KEY, True, _NO_LIMIT)
+        keys: Iterator[bytes] = self._snapshot()._run(_KEY, True, _NO_LIMIT)
+        return keys
 
     def __len__(self) -> int:
         """Keys that are there. O(keys), over all cores: versions keep no counts."""
@@ -191,7 +193,7 @@ class OrderedMapping(_Base):
         """The (key, value) pairs of ``keys(...)``, in the same order."""
         return ItemsView(self, start, stop, prefix, reverse, limit)
 
-    def _slice(self, asked: slice) -> Snapshot:
+    def _slice(self, asked: slice) -> Any:
         """``mapping[start:stop]``, called by the native half."""
         if asked.step is not None:
             raise ValueError("a slice of keys takes no step; items(start, stop, reverse=True) runs backwards")

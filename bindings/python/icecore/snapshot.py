@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, overload
 
 from . import _native, arrays, columns, html
@@ -33,6 +34,9 @@ class Snapshot(_native.Snapshot, OrderedMapping):
         if start is None and stop is None and prefix is None:
             return self
         return Snapshot(self, start, stop, prefix)
+
+    def _run(self, part: int, reverse: bool, limit: int) -> Iterator[Any]:
+        return _native.ItemIterator(self, part, reverse, limit)
 
     def __len__(self) -> int:
         """Keys in this version and between the bounds. O(keys), over all cores where there are no bounds."""

@@ -77,14 +77,14 @@ class Store(_native.Store, _Base):
         recovery_threads: int = 0,
         on_progress: Progress | None = None,
     ) -> None:
-        access, creation = _mode(mode)
+        access, creation = mode_numbers(mode)
         if durability not in DURABILITY_MODES:
             raise InvalidArgumentError(f"durability {durability!r} is none of {', '.join(DURABILITY_MODES)}")
         if index not in INDEXES[1:]:
             raise InvalidArgumentError(f"index {index!r} is none of {', '.join(INDEXES[1:])}")
         try:
             super().__init__(
-                _path_bytes(path),
+                path_bytes(path),
                 access,
                 creation,
                 DURABILITY_MODES.index(durability),
@@ -173,7 +173,7 @@ class Store(_native.Store, _Base):
 
     def find_tag(self, tagged: str | int) -> Tag | None:
         """The tag of this name or version, or None."""
-        found = self._tag_by_name(tagged) if isinstance(tagged, str) else self._tag_by_version(_checked(tagged))
+        found = self._tag_by_name(tagged) if isinstance(tagged, str) else self._tag_by_version(checked_version(tagged))
         return None if found is None else Tag(*found)
 
     def latest(self) -> Snapshot:
@@ -280,7 +280,7 @@ class Store(_native.Store, _Base):
         if isinstance(named, (Snapshot, Tag)):
             return named.version
         if not isinstance(named, str):
-            return _checked(named)
+            return checked_version(named)
         found = self._tag_by_name(named)
         if found is None:
             raise UnknownTagError(f"{self.path}: no tag is named {named!r}; tags() lists them")
@@ -346,7 +346,7 @@ def open(  # icecore.open is what people expect
 
 def verify_file(path: Path, on_progress: Progress | None = None) -> VerifyReport:
     """Checks a store's file that may be too damaged to open; changes nothing."""
-    return VerifyReport._of(_native.verify_file_dict(_path_bytes(path), on_progress))
+    return VerifyReport._of(_native.verify_file_dict(path_bytes(path), on_progress))
 
 
 def repair(damaged: Path, repaired: Path, on_progress: Progress | None = None) -> RepairReport:
@@ -355,10 +355,10 @@ def repair(damaged: Path, repaired: Path, on_progress: Progress | None = None) -
     What a lost record showed is not there in the new store, never an older value in its place; the report tells which
     versions of which keys that are. ``StoreExistsError`` if something is at ``repaired``.
     """
-    return RepairReport._of(_native.repair_dict(_path_bytes(damaged), _path_bytes(repaired), on_progress))
+    return RepairReport._of(_native.repair_dict(path_bytes(damaged), path_bytes(repaired), on_progress))
 
 
-def _mode(mode: str) -> tuple[int, int]:
+def mode_numbers(mode: str) -> tuple[int, int]:
     if mode == "w":
         raise InvalidArgumentError("a store never forgets: no mode 'w' that truncates; delete the file, then use 'x'")
     if mode not in _MODES:
@@ -366,14 +366,14 @@ def _mode(mode: str) -> tuple[int, int]:
     return _MODES[mode]
 
 
-def _path_bytes(path: Path) -> bytes:
+def path_bytes(path: Path) -> bytes:
     made = os.fsencode(path)
     if b"\0" in made:
         raise InvalidArgumentError(f"the path {path!r} has a NUL byte in it")
     return made
 
 
-def _checked(version: object) -> int:
+def checked_version(version: object) -> int:
     if isinstance(version, bool) or not hasattr(version, "__index__"):
         raise TypeError(f"a version is an int, a tag's name, a Tag or a Snapshot, not {type(version).__name__}")
     made = int(version.__index__())

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "fixed_output.hpp"
 #include "objects.hpp"
 
 namespace icecore::python {
@@ -84,8 +85,6 @@ void put_many(store_object& self, const column& keys, const column& values, unsi
   }
 }
 
-using answer = std::optional<std::string_view>;
-
 /// Finds keys [from, from + out.size()), all at one version or each at its own.
 struct find_job {
   const column& keys;
@@ -139,27 +138,6 @@ nb::object find_objects(session& owner, const find_job& job, nb::handle missing)
   });
   return list;
 }
-
-/// Where find_fixed writes: one value of `size` bytes and one found flag a key.
-struct fixed_output {
-  char* values;
-  char* found;
-  std::size_t size;
-  bool pad;
-
-  void put(std::size_t i, const answer& value) const {
-    found[i] = value ? 1 : 0;
-    const std::string_view bytes = value.value_or(std::string_view{});
-    if (value && bytes.size() != size && (!pad || bytes.size() > size)) {
-      throw error(errc::invalid_argument, "the value of key " + std::to_string(i) + " has " +
-                                              std::to_string(bytes.size()) + " bytes where the dtype has " +
-                                              std::to_string(size) +
-                                              ": choose another dtype, or None for a list of bytes");
-    }
-    if (!bytes.empty()) std::memcpy(values + i * size, bytes.data(), bytes.size());
-    std::memset(values + i * size + bytes.size(), 0, size - bytes.size());
-  }
-};
 
 void find_fixed(session& owner, const find_job& job, const fixed_output& to) {
   find_in_chunks(owner, job, false, [&](std::size_t from, const std::vector<answer>& out) {

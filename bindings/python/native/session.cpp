@@ -1,29 +1,11 @@
 #include "session.hpp"
 
-#include <pthread.h>
-
 #include <utility>
 
 namespace icecore::python {
-namespace {
-
-std::atomic<std::uint64_t> forks{0};
-
-// relaxed: the child's only thread runs the handler before anything else
-const int fork_handler_installed =
-    pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
-
-// Calls this thread is inside of: closing from there (from a progress callback) would wait for itself.
-thread_local std::size_t calls_of_this_thread = 0;
-
-}  // namespace
-
-std::uint64_t session::current_fork_generation() noexcept {
-  return forks.load(std::memory_order_relaxed);  // relaxed: see the handler
-}
 
 session::session(const std::filesystem::path& path, const options& opening)
-    : path_(path), store_(std::in_place, path, opening), fork_generation_(current_fork_generation()) {
+    : path_(path), store_(std::in_place, path, opening), fork_generation_(fork_generation()) {
   foresee_blocking();
 }
 
@@ -56,19 +38,11 @@ void session::close() {
     state_ = state::closed;  // the parent closes it; the child only stops using it
     return;
   }
-  if (calls_of_this_thread > 0) {
-    throw error(errc::invalid_argument,
-                "close() was called from inside another call of a store (a progress function); "
-                "close it after that call has returned");
-  }
+  require_outside(
+      "close() was called from inside another call of a store (a progress function); close it after that call has "
+      "returned");
   state_ = state::closing;
-  PyThreadState* const thread = PyEval_SaveThread();
-  // acquire: what the finished calls did happens before the store is closed
-  for (std::size_t running = calls_.load(std::memory_order_acquire); running != 0;
-       running = calls_.load(std::memory_order_acquire)) {
-    calls_.wait(running, std::memory_order_acquire);
-  }
-  PyEval_RestoreThread(thread);
+  wait_until_none();
   if (views_ > 0) return linger();
   std::optional<icecore::store> last = std::exchange(store_, std::nullopt);
   state_ = state::closed;
@@ -89,11 +63,6 @@ void session::linger() {
   store_->sync();
 }
 
-void session::end_call() noexcept {
-  // release: pairs with the acquire in close()
-  if (calls_.fetch_sub(1, std::memory_order_release) == 1 && state_ == state::closing) calls_.notify_all();
-}
-
 void session::end_view() noexcept {
   --views_;
   release_if_unused();
@@ -103,18 +72,6 @@ void session::release_if_unused() noexcept {
   if (state_ != state::lingering || views_ > 0) return;
   store_.reset();  // syncs nothing new: linger() has
   state_ = state::closed;
-}
-
-without_gil::without_gil(session& used) : session_(used) {
-  session_.calls_.fetch_add(1, std::memory_order_relaxed);  // relaxed: close() sees it through the GIL
-  ++calls_of_this_thread;
-  state_ = PyEval_SaveThread();
-}
-
-without_gil::~without_gil() {
-  PyEval_RestoreThread(state_);
-  --calls_of_this_thread;
-  session_.end_call();
 }
 
 value_view::value_view(std::shared_ptr<session> owner, std::string_view bytes)

@@ -4,16 +4,15 @@
 // views.
 //
 // Invariants:
-//   S1. `store_` is released only when no call is running without the GIL (calls_ == 0) and no view of a value is
+//   S1. `store_` is released only when no call is running without the GIL (calls.hpp) and no view of a value is
 //       alive (views_ == 0): nothing Python can still reach is ever unmapped.
 //   S2. After close() or a fork every use() throws, so only views outlive a close.
-//   S3. Members change only while the GIL is held; calls_ is atomic because close() waits for it without the GIL.
+//   S3. Members change only while the GIL is held.
 //   S4. open -> closing -> closed, or open -> closing -> lingering -> closed: never back.
 #pragma once
 
 #include <Python.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -21,6 +20,7 @@
 #include <optional>
 #include <string_view>
 
+#include "calls.hpp"
 #include "icecore/icecore.hpp"
 
 namespace icecore::python {
@@ -28,7 +28,7 @@ namespace icecore::python {
 /// Copying or checking fewer bytes than this takes less than giving the GIL away and getting it back.
 inline constexpr std::size_t gil_bytes_min = 16 * 1024;
 
-class session {
+class session : public running_calls {
  public:
   /// Opens the store. Call without the GIL: recovery may take seconds.
   session(const std::filesystem::path& path, const options& opening);
@@ -63,15 +63,12 @@ class session {
   }
 
  private:
-  friend class without_gil;
   friend class value_view;
 
   enum class state : std::uint8_t { open, closing, lingering, closed };
 
   [[noreturn]] void refuse() const;
-  [[nodiscard]] bool forked() const noexcept { return fork_generation_ != current_fork_generation(); }
-  [[nodiscard]] static std::uint64_t current_fork_generation() noexcept;
-  void end_call() noexcept;
+  [[nodiscard]] bool forked() const noexcept { return fork_generation_ != fork_generation(); }
   void end_view() noexcept;
   void linger();
   void release_if_unused() noexcept;
@@ -79,26 +76,12 @@ class session {
 
   std::filesystem::path path_;
   std::optional<icecore::store> store_;
-  std::atomic<std::size_t> calls_{0};  // running without the GIL
-  std::size_t views_ = 0;              // living value_view objects
+  std::size_t views_ = 0;  // living value_view objects
   std::uint64_t fork_generation_;
   state state_ = state::open;
   bool writes_block_ = false;
   bool finds_block_ = false;
   bool has_unread_values_ = false;  // enough of them at opening for a large one to be among them
-};
-
-/// Gives the GIL away for the rest of the scope; the session's store stays open for as long.
-class without_gil {
- public:
-  explicit without_gil(session& used);
-  ~without_gil();
-  without_gil(const without_gil&) = delete;
-  without_gil& operator=(const without_gil&) = delete;
-
- private:
-  session& session_;
-  PyThreadState* state_;
 };
 
 /// Runs `call` without the GIL if `worth_it`, else with it.

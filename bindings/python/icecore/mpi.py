@@ -1,0 +1,394 @@
+"""icecore.mpi: one store over the ranks of an MPI job.
+
+from mpi4py import MPI
+import icecore.mpi
+
+with icecore.mpi.Cluster(MPI.COMM_WORLD, "/dev/shm/weather") as c:
+    c[f"station/{c.rank}"] = b"12.5"
+    c.tag("hour-1")  # collective: the same number and the same cut on all ranks
+    for key, value in c.at("hour-1").items(prefix=b"station/"):
+        print(key, value)
+
+Collective, to be called by every rank in the same order: ``Cluster()``, ``Cluster.restore``, ``close`` (and the end of the
+``with`` block), ``tag``, ``barrier``, ``set_consistency``, ``protect``, ``checkpoint``. All else is called by any rank
+alone. Every call that may wait for another rank releases the GIL.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Union, overload
+
+from . import _mpi_library
+
+_mpi_library.check()  # ImportError where this package and mpi4py do not fit together
+
+from . import _native_mpi, columns
+from ._types import Change
+from .batch import Batch
+from .errors import Error, InvalidArgumentError, UnknownTagError
+from .information import DURABILITY_MODES, INDEXES, Tag, Tags, nanoseconds
+from .mapping import OrderedMapping
+from .store import checked_version, mode_numbers, path_bytes
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from mpi4py import MPI  # type: ignore[import-not-found, unused-ignore]
+    from typing_extensions import Self
+
+    from ._types import BytesLike, ColumnLike
+    from .store import Path
+
+Checkpoint = _native_mpi.Checkpoint
+
+_RAISE = object()
+_CONSISTENCIES = ("relaxed", "sequential")
+_PROTECTIONS = ("read_write", "write_only", "read_only", "update_only")
+_LEVELS = ("memory", "storage")
+
+# Clusters that may need closing at exit, in the order in which all ranks opened them.
+_clusters: weakref.WeakValueDictionary[int, Cluster] = weakref.WeakValueDictionary()
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """Which rank owns a key; all ranks say the same, and a cluster is opened again with the one it was made with."""
+
+    name: str | None = None
+    function: Callable[[bytes, int], int] | None = None
+    splits: tuple[bytes, ...] | None = None
+
+    @classmethod
+    def by_hash(cls) -> Ownership:
+        """By a hash of the key; the default."""
+        return cls()
+
+    @classmethod
+    def by_function(cls, name: str, function: Callable[[bytes, int], int]) -> Ownership:
+        """By ``function(key, ranks)``, which returns the same rank for the same key everywhere and always. It is known
+        by its name, one word. Every find and write calls it, so it costs what Python costs."""
+        return cls(name=name, function=function)
+
+    @classmethod
+    def by_ranges(cls, splits: Iterable[bytes]) -> Ownership:
+        """By order: rank r owns the keys from ``splits[r - 1]`` on, before ``splits[r]``; one split fewer than ranks."""
+        return cls(splits=tuple(bytes(split) for split in splits))
+
+
+class Snapshot(_native_mpi.Snapshot, OrderedMapping):
+    """One closed version of a cluster, or a run of its keys: an immutable, ordered ``Mapping`` from bytes to bytes.
+
+    Made by ``cluster.at(...)``, ``cluster.latest()`` and slices; costs nothing. Nothing of it is collective. It is read
+    forwards only, and until the cluster is closed.
+    """
+
+    __slots__ = ()
+
+    def _snapshot(self) -> Snapshot:
+        return self
+
+    def _narrowed(self, start: BytesLike | None, stop: BytesLike | None, prefix: BytesLike | None) -> Snapshot:
+        if start is None and stop is None and prefix is None:
+            return self
+        return Snapshot(self, start, stop, prefix)
+
+    def _run(self, part: int, reverse: bool, limit: int) -> Iterator[Any]:
+        if reverse:
+            raise InvalidArgumentError("a cluster's snapshot is read forwards only: reverse a list of its items")
+        return _native_mpi.ItemIterator(self, part, limit)
+
+    def __len__(self) -> int:
+        """Keys in this version and between the bounds. Without bounds every rank counts its own: O(keys of a rank)."""
+        return _native_mpi.Snapshot.__len__(self)
+
+    @overload
+    def find_many(self, keys: ColumnLike, dtype: None = None, *, default: Any = None) -> list[Any]: ...
+    @overload
+    def find_many(
+        self, keys: ColumnLike, dtype: npt.DTypeLike, *, default: None = None
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]: ...
+    def find_many(self, keys: ColumnLike, dtype: Any = None, *, default: Any = None) -> Any:
+        """Finds many keys at once, all owners asked together: see ``icecore.Snapshot.find_many``."""
+        return _find_many(self, keys, dtype, default)
+
+    def __repr__(self) -> str:
+        start, stop = self.bounds
+        run = "" if start is None and stop is None else f" [{start!r}:{stop!r}]"
+        return f"<icecore.mpi.Snapshot version {self.version} of {self.path!r}{run}>"
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError("a snapshot of a cluster cannot be pickled or copied: send its version")
+
+
+VersionLike = Union[int, str, Tag, Snapshot]
+"""What names a closed version: its number, a tag's name, a Tag or a Snapshot."""
+
+
+class Cluster(_native_mpi.Cluster):
+    """One store over the ranks of a communicator: bytes to bytes, every version of it, and every rank reads all.
+
+    ``c[key]``, ``c[key] = value``, ``del c[key]`` and ``key in c`` are about the present. What needs all keys at once
+    (iterating, ``len``, slices) is asked of a version: ``c.latest()`` or ``c.at(...)``. Close it with ``close()`` or
+    leave its ``with`` block, on all ranks.
+    """
+
+    __slots__ = ("__weakref__",)
+    __iter__ = None  # of which version would it be? see latest()
+
+    def __init__(
+        self,
+        comm: MPI.Comm,
+        path: Path,
+        mode: str = "a",
+        *,
+        ownership: Ownership = Ownership(),
+        consistency: str = "relaxed",
+        group_size: int = 0,
+        staging_bytes: int = 256 * 1024,
+        cache_bytes: int = 64 * 1024 * 1024,
+        progress_thread: bool = True,
+        durability: str = "best_available",
+        emulate_durability: bool = False,
+        accept_copy: bool = False,
+        huge_pages: bool = True,
+        index: str = "btree",
+        recovery_threads: int = 0,
+        _restored: tuple[bytes, bool] | None = None,
+    ) -> None:
+        """Opens, or makes, the cluster in the folder ``path``. Collective on ``comm``, which is duplicated.
+
+        ``mode``, ``durability`` and what follows it are those of ``icecore.open``, for each rank's store.
+        ``consistency``: ``'relaxed'``, other ranks see a write after the writer's ``fence()`` or a ``barrier()``, or
+        ``'sequential'``, when it has returned. ``group_size``: ranks that share memory, 0 for all of a node.
+        """
+        access, creation = mode_numbers(mode)
+        _native_mpi.Cluster.__init__(
+            self,
+            _mpi_library.address_of(comm),
+            path_bytes(path),
+            access,
+            creation,
+            _number(durability, DURABILITY_MODES, "durability"),
+            emulate_durability,
+            accept_copy,
+            huge_pages,
+            _number(index, INDEXES, "index"),
+            recovery_threads,
+            _number(consistency, _CONSISTENCIES, "consistency"),
+            group_size,
+            staging_bytes,
+            cache_bytes,
+            progress_thread,
+            ownership.name,
+            ownership.function,
+            None if ownership.splits is None else list(ownership.splits),
+            None if _restored is None else _restored[0],
+            _restored is not None and _restored[1],
+        )
+        _clusters[id(self)] = self
+
+    @classmethod
+    def restore(cls, comm: MPI.Comm, folder: Path, path: Path, *, redistribute: bool = False, **opening: Any) -> Self:
+        """Makes a cluster at ``path`` of the checkpoint in ``folder`` and opens it. Collective; by any number of ranks
+        and with any ownership.
+
+        ``opening``: the keyword arguments of ``Cluster``. ``redistribute`` brings every record to its owner anew also
+        where ranks and ownership are those of the checkpoint. OtherClusterError if the checkpoint is not complete,
+        DamagedError if bytes of it fail their check, StoreExistsError if a cluster is at ``path``.
+        """
+        return cls(comm, path, **opening, _restored=(path_bytes(folder), redistribute))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *exception: object) -> None:
+        try:
+            self.close()
+        except Error:
+            if kind is None:  # else what ended the block is the one to tell
+                raise
+
+    # ---- Writing -----------------------------------------------------------------------------------------------------
+
+    def put_many(self, keys: ColumnLike, values: ColumnLike) -> None:
+        """Inserts whole columns without a Python loop, sent by owner: see ``icecore.Store.put_many`` for what a column
+        is. Of equal keys the later wins. Not atomic."""
+        self._insert_many(*columns.as_columns(keys, values))
+
+    @contextmanager
+    def batch(self) -> Iterator[Batch]:
+        """Collects writes to keys of one owner and applies them at one instant at the end of the ``with`` block; an
+        exception drops them. Keys of several owners are an InvalidArgumentError."""
+        collected = Batch()
+        yield collected
+        collected._apply_to(self)
+
+    def update(self, other: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = (), /, **more: Any) -> None:
+        """Inserts all items, as ``put_many`` does."""
+        items = {**dict(other), **more}
+        self.put_many(list(items.keys()), list(items.values()))
+
+    def pop(self, key: BytesLike, default: Any = _RAISE) -> Any:
+        """Removes the key and returns its value, or ``default`` if it is not there, else KeyError. Two steps, not one."""
+        found = self.find(key)
+        if found is not None:
+            self.remove(key)
+            return found
+        if default is _RAISE:
+            raise KeyError(key)
+        return default
+
+    # ---- Reading -----------------------------------------------------------------------------------------------------
+
+    def get(self, key: BytesLike, default: Any = None) -> Any:
+        """The newest value, or ``default``."""
+        found = self.find(key)
+        return default if found is None else found
+
+    @overload
+    def find_many(
+        self, keys: ColumnLike, dtype: None = None, *, version: Any = None, default: Any = None
+    ) -> list[Any]: ...
+    @overload
+    def find_many(
+        self, keys: ColumnLike, dtype: npt.DTypeLike, *, version: Any = None, default: None = None
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]: ...
+    def find_many(self, keys: ColumnLike, dtype: Any = None, *, version: Any = None, default: Any = None) -> Any:
+        """Finds the newest values of many keys at once, or those of a version: see ``icecore.Snapshot.find_many``."""
+        return _find_many(self if version is None else self.at(version), keys, dtype, default)
+
+    def history(self, key: BytesLike) -> list[Change]:
+        """All records of the key, newest first; ``value`` is None where it was removed."""
+        return [Change._make(record) for record in self._history(key)]
+
+    def at(self, version: VersionLike | None = None, *, tag: str | None = None) -> Snapshot:
+        """The snapshot of a closed version: by number, tag name, Tag or Snapshot. UnknownTagError (a KeyError) or
+        VersionNotClosedError (a ValueError)."""
+        if (version is not None) + (tag is not None) != 1:
+            raise TypeError("at() takes exactly one of version and tag")
+        return Snapshot(self, self._version_of(version if tag is None else tag))
+
+    def latest(self) -> Snapshot:
+        """The newest closed version. It lacks what was written since the last ``tag()`` or storage barrier."""
+        return Snapshot(self, self.clock - 1)
+
+    # ---- Tags --------------------------------------------------------------------------------------------------------
+
+    def tag(self, name: str | None = None, note: str = "", time: datetime | int | None = None) -> int:
+        """Closes the open version of all ranks and returns its number, the same everywhere. Collective: all writes that
+        returned on any rank before it called are in it. Rank 0 says name, note and time."""
+        time_ns = None if time is None else nanoseconds(time)
+        return self._tag(None if name == "" else name, None if note == "" else note, time_ns)
+
+    def tags(self) -> Tags:
+        """Named and timed tags, oldest version first."""
+        return Tags(Tag(*found) for found in self._tag_tuples())
+
+    def find_tag(self, name: str) -> Tag | None:
+        """The tag of this name, or None."""
+        found = self._tag_by_name(name)
+        return None if found is None else Tag(*found)
+
+    # ---- Synchronising -----------------------------------------------------------------------------------------------
+
+    def barrier(self, level: str = "memory") -> None:
+        """Afterwards all ranks see all that any rank wrote before; with level ``'storage'`` it is also durable.
+        Collective."""
+        self._barrier(_number(level, _LEVELS, "level"))
+
+    @property
+    def consistency(self) -> str:
+        """``'relaxed'`` or ``'sequential'``."""
+        return _CONSISTENCIES[self._consistency()]
+
+    def set_consistency(self, mode: str) -> None:
+        """From now on, on all ranks: collective."""
+        self._set_consistency(_number(mode, _CONSISTENCIES, "consistency"))
+
+    @property
+    def protection(self) -> str:
+        """``'read_write'``, ``'write_only'``, ``'read_only'`` or ``'update_only'``."""
+        return _PROTECTIONS[self._protection()]
+
+    def protect(self, allowed: str) -> None:
+        """Says what may be done from now on, on all ranks: collective. Anything else is a ProtectionError."""
+        self._protect(_number(allowed, _PROTECTIONS, "protection"))
+
+    def signal_notify(self, signum: int, ranks: int | Sequence[int]) -> None:
+        """Tells each of ``ranks`` that this one is as far as ``signum`` says, after a fence."""
+        self._signal_notify(signum, _ranks(ranks))
+
+    def signal_wait(self, signum: int, ranks: int | Sequence[int]) -> None:
+        """Waits for one signal from each of ``ranks``. Signals are counted, so none is lost."""
+        self._signal_wait(signum, _ranks(ranks))
+
+    def checkpoint(self, folder: Path) -> Checkpoint:
+        """Begins to write all of the cluster as it is now, every version and tag, to a folder that all ranks share, and
+        returns; writes go on meanwhile. Collective. A checkpoint that is in the folder is replaced when the new one is
+        complete: ``wait()`` of what this returns tells when, or why it is not."""
+        return self._checkpoint(path_bytes(folder))
+
+    # ---- The cluster itself ------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return f"<icecore.mpi.Cluster {self.path!r} closed>"
+        return f"<icecore.mpi.Cluster {self.path!r}, rank {self.rank} of {self.size}>"
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError("a cluster cannot be pickled or copied: every rank opens it")
+
+    def _slice(self, asked: slice) -> Any:
+        raise TypeError("versions of a cluster have slices, the cluster has none: cluster.latest()[start:stop]")
+
+    def _version_of(self, named: VersionLike | None) -> int:
+        if isinstance(named, (Snapshot, Tag)):
+            return named.version
+        if not isinstance(named, str):
+            return checked_version(named)
+        found = self._tag_by_name(named)
+        if found is None:
+            raise UnknownTagError(f"{self.path}: no tag is named {named!r}; tags() lists them")
+        return int(found[0])
+
+
+Mapping.register(Snapshot)
+
+
+def _find_many(source: Cluster | Snapshot, keys: ColumnLike, dtype: Any, default: Any) -> Any:
+    column = columns.as_column(keys, "keys")
+    if dtype is None:
+        return source._find_many_objects(column, default)
+    out = columns.FoundValues(len(column), dtype)
+    source._find_many_fixed(column, out.value_bytes, out.found_bytes, out.size, out.pad)
+    return out.values, out.found
+
+
+def _number(asked: str, names: tuple[str, ...], what: str) -> int:
+    if asked == "" or asked not in names:
+        raise InvalidArgumentError(f"{what} {asked!r} is none of {', '.join(name for name in names if name)}")
+    return names.index(asked)
+
+
+def _ranks(ranks: int | Sequence[int]) -> list[int]:
+    return [ranks] if isinstance(ranks, int) else [int(rank) for rank in ranks]
+
+
+@atexit.register
+def _close_all() -> None:
+    """A cluster left open is closed at exit, before mpi4py ends MPI."""
+    for cluster in list(_clusters.values()):
+        try:
+            cluster.close()
+        except Exception:  # the process ends: there is nobody left to tell
+            pass
+
+
+__all__ = ["Checkpoint", "Cluster", "Ownership", "Snapshot"]

@@ -1,0 +1,209 @@
+// The cluster: reading and writing one key, tags, and what brings ranks together. All of it runs without the GIL, since
+// any call may wait for another rank, and that one for a thread of this process.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <vector>
+
+#include "cluster_objects.hpp"
+
+namespace icecore::python {
+namespace {
+
+using optional_version = std::optional<icecore::version>;
+
+std::optional<std::string> find(cluster_session& owner, PyObject* key, optional_version at = std::nullopt) {
+  const bytes_argument bytes(key, "a key");
+  return run(owner, [&](icecore::cluster& c) { return at ? c.find(bytes.bytes(), *at) : c.find(bytes.bytes()); });
+}
+
+icecore::version insert(cluster_session& owner, PyObject* key, PyObject* value) {
+  const bytes_argument key_bytes(key, "a key");
+  const bytes_argument value_bytes(value, "a value");
+  return run(owner, [&](icecore::cluster& c) { return c.insert(key_bytes.bytes(), value_bytes.bytes()); });
+}
+
+icecore::version remove(cluster_session& owner, PyObject* key) {
+  const bytes_argument bytes(key, "a key");
+  return run(owner, [&](icecore::cluster& c) { return c.remove(bytes.bytes()); });
+}
+
+PyObject* subscript(PyObject* self, PyObject* key) noexcept {
+  return slot<PyObject*>(nullptr, [&]() -> PyObject* {
+    if (PySlice_Check(key)) return subscript_slice(self, key);
+    const std::shared_ptr<cluster_session> owner = self_of<cluster_object>(self).owner;
+    if (const auto value = find(*owner, key)) return new_value(value).release().ptr();
+    PyErr_SetObject(PyExc_KeyError, key);
+    return nullptr;
+  });
+}
+
+int assign_subscript(PyObject* self, PyObject* key, PyObject* value) noexcept {
+  return slot(-1, [&] {
+    if (PySlice_Check(key)) throw nb::type_error("a slice of a cluster cannot be assigned or deleted");
+    const std::shared_ptr<cluster_session> owner = self_of<cluster_object>(self).owner;
+    static_cast<void>(value != nullptr ? insert(*owner, key, value) : remove(*owner, key));
+    return 0;
+  });
+}
+
+int contains_key(PyObject* self, PyObject* key) noexcept {
+  return slot(-1, [&] {
+    const std::shared_ptr<cluster_session> owner = self_of<cluster_object>(self).owner;
+    const bytes_argument bytes(key, "a key");
+    return run(*owner, [&](icecore::cluster& c) { return c.contains(bytes.bytes()); }) ? 1 : 0;
+  });
+}
+
+const PyType_Slot cluster_slots[] = {
+    {Py_mp_subscript, reinterpret_cast<void*>(subscript)},
+    {Py_mp_ass_subscript, reinterpret_cast<void*>(assign_subscript)},
+    {Py_sq_contains, reinterpret_cast<void*>(contains_key)},
+    {0, nullptr},
+};
+
+void bind_data(cluster_class& c) {
+  c.def(
+       "insert",
+       [](cluster_object& self, nb::handle key, nb::handle value) {
+         return insert(*self.owner, key.ptr(), value.ptr());
+       },
+       nb::arg("key"), nb::arg("value"))
+      .def(
+          "remove", [](cluster_object& self, nb::handle key) { return remove(*self.owner, key.ptr()); }, nb::arg("key"))
+      .def(
+          "_apply",
+          [](cluster_object& self, batch_object& batch) {
+            icecore::batch operations;
+            {
+              const std::scoped_lock lock(batch.mutex);
+              operations = std::exchange(batch.operations, {});  // other threads may go on filling it
+            }
+            return run(*self.owner, [&](icecore::cluster& used) { return used.apply(operations); });
+          },
+          nb::arg("batch"))
+      .def(
+          "find",
+          [](cluster_object& self, nb::handle key, optional_version at) {
+            return new_value(find(*self.owner, key.ptr(), at));
+          },
+          nb::arg("key"), nb::arg("at").none() = nb::none())
+      .def(
+          "_history",
+          [](cluster_object& self, nb::handle key) {
+            const bytes_argument bytes(key.ptr(), "a key");
+            nb::list records;
+            for (const past_value& record :
+                 run(*self.owner, [&](icecore::cluster& used) { return used.history(bytes.bytes()); })) {
+              records.append(nb::make_tuple(record.version, new_value(record.value)));
+            }
+            return records;
+          },
+          nb::arg("key"));
+}
+
+icecore::version tag(cluster_object& self, nb::handle name, nb::handle note, std::optional<std::int64_t> time_ns) {
+  std::optional<bytes_argument> name_bytes;
+  std::optional<bytes_argument> note_bytes;
+  tag_options label{.time_ns = time_ns};
+  if (!name.is_none()) label.name = name_bytes.emplace(name.ptr(), "name").bytes();
+  if (!note.is_none()) label.note = note_bytes.emplace(note.ptr(), "note").bytes();
+  return run(*self.owner, [&](icecore::cluster& used) { return used.tag(label); });
+}
+
+void bind_tags(cluster_class& c) {
+  c.def("_tag", &tag, nb::arg("name").none(), nb::arg("note").none(), nb::arg("time_ns").none())
+      .def("_tag_tuples",
+           [](cluster_object& self) {
+             nb::list tags;
+             for (const tag_info& found : run(*self.owner, [](icecore::cluster& used) { return used.tags(); })) {
+               tags.append(new_tag(found));
+             }
+             return tags;
+           })
+      .def(
+          "_tag_by_name",
+          [](cluster_object& self, nb::handle name) -> nb::object {
+            const bytes_argument bytes(name.ptr(), "name");
+            const auto found = run(*self.owner, [&](icecore::cluster& used) { return used.find_tag(bytes.bytes()); });
+            return found ? new_tag(*found) : nb::none();
+          },
+          nb::arg("name"))
+      .def_prop_ro("clock", [](cluster_object& self) { return self.owner->use().clock(); });
+}
+
+void bind_synchronising(cluster_class& c) {
+  c.def("fence", [](cluster_object& self) { run(*self.owner, [](icecore::cluster& used) { used.fence(); }); })
+      .def(
+          "_barrier",
+          [](cluster_object& self, int level) {
+            run(*self.owner, [&](icecore::cluster& used) { used.barrier(static_cast<barrier_level>(level)); });
+          },
+          nb::arg("level"))
+      .def(
+          "_set_consistency",
+          [](cluster_object& self, int mode) {
+            run(*self.owner,
+                [&](icecore::cluster& used) { used.consistency(static_cast<icecore::consistency>(mode)); });
+          },
+          nb::arg("mode"))
+      .def(
+          "_protect",
+          [](cluster_object& self, int mode) {
+            run(*self.owner, [&](icecore::cluster& used) { used.protect(static_cast<icecore::protection>(mode)); });
+          },
+          nb::arg("mode"))
+      .def("_consistency", [](cluster_object& self) { return static_cast<int>(self.owner->use().consistency()); })
+      .def("_protection", [](cluster_object& self) { return static_cast<int>(self.owner->use().protection()); })
+      .def(
+          "_signal_notify",
+          [](cluster_object& self, int signum, const std::vector<int>& ranks) {
+            run(*self.owner, [&](icecore::cluster& used) { used.signal_notify(signum, ranks); });
+          },
+          nb::arg("signum"), nb::arg("ranks"))
+      .def(
+          "_signal_wait",
+          [](cluster_object& self, int signum, const std::vector<int>& ranks) {
+            run(*self.owner, [&](icecore::cluster& used) { used.signal_wait(signum, ranks); });
+          },
+          nb::arg("signum"), nb::arg("ranks"));
+}
+
+void bind_self(cluster_class& c) {
+  c.def("close", [](cluster_object& self) { std::shared_ptr(self.owner)->close(); })
+      .def(
+          "owner_of",
+          [](cluster_object& self, nb::handle key) {
+            const bytes_argument bytes(key.ptr(), "a key");
+            return run(*self.owner, [&](icecore::cluster& used) { return used.owner_of(bytes.bytes()); });
+          },
+          nb::arg("key"))
+      .def(
+          "group_of", [](cluster_object& self, int rank) { return self.owner->use().group_of(rank); }, nb::arg("rank"))
+      .def(
+          "reaches_directly", [](cluster_object& self, int rank) { return self.owner->use().reaches_directly(rank); },
+          nb::arg("rank"))
+      .def_prop_ro("rank", [](cluster_object& self) { return self.owner->use().rank(); })
+      .def_prop_ro("size", [](cluster_object& self) { return self.owner->use().size(); })
+      .def_prop_ro("has_progress_thread", [](cluster_object& self) { return self.owner->use().has_progress_thread(); })
+      .def_prop_ro("closed", [](const cluster_object& self) { return self.owner->closed(); })
+      .def_prop_ro("path", [](const cluster_object& self) {
+        const std::string& path = self.owner->path();
+        return nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
+      });
+}
+
+}  // namespace
+
+cluster_class bind_cluster(nb::module_& m) {
+  cluster_class c(m, "Cluster", nb::type_slots(cluster_slots), "An open cluster; icecore.mpi.Cluster adds the rest.");
+  bind_opening(c);
+  bind_data(c);
+  bind_tags(c);
+  bind_synchronising(c);
+  bind_self(c);
+  return c;
+}
+
+}  // namespace icecore::python

@@ -1,0 +1,41 @@
+// Checkpoints of a cluster, and the events that tell how far they are.
+#include <filesystem>
+
+#include "cluster_objects.hpp"
+
+namespace icecore::python {
+namespace {
+
+/// Runs `call(event)` without the GIL. The cluster may be closed: then the checkpoint has ended.
+template <typename Call>
+auto ask(const checkpoint_object& self, const Call& call) {
+  self.owner->require_own_process();
+  const without_gil released(*self.owner);
+  return call(self.event);
+}
+
+}  // namespace
+
+void bind_checkpoint(nb::module_& m, cluster_class& cluster) {
+  nb::class_<checkpoint_object>(m, "Checkpoint", "A checkpoint that is being written, or was.")
+      .def("wait",
+           [](const checkpoint_object& self) { ask(self, [](const checkpoint_event& event) { event.wait(); }); })
+      .def_prop_ro("done",
+                   [](const checkpoint_object& self) {
+                     return ask(self, [](const checkpoint_event& event) { return event.done(); });
+                   })
+      .def_prop_ro("progress", [](const checkpoint_object& self) {
+        const icecore::progress now = ask(self, [](const checkpoint_event& event) { return event.progress(); });
+        return nb::make_tuple(now.done, now.total);
+      });
+  cluster.def(
+      "_checkpoint",
+      [](cluster_object& self, const nb::bytes& folder) {
+        const std::filesystem::path path(std::string(folder.c_str(), folder.size()));
+        const std::shared_ptr<cluster_session> owner = self.owner;
+        return checkpoint_object{owner, run(*owner, [&](icecore::cluster& used) { return used.checkpoint(path); })};
+      },
+      nb::arg("folder"));
+}
+
+}  // namespace icecore::python

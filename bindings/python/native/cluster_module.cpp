@@ -1,0 +1,26 @@
+// icecore._native_mpi: the C++ half of icecore.mpi. Start reading at cluster_session.hpp, then cluster.cpp. Columns and
+// batches are those of icecore._native, which is imported before.
+#include <nanobind/nanobind.h>
+
+#include "cluster_objects.hpp"
+
+NB_MODULE(_native_mpi, m) {
+  namespace python = icecore::python;
+  nanobind::set_leak_warnings(false);  // a cluster still open at exit is closed by icecore's exit function, not a leak
+  nanobind::module_::import_("icecore._native");
+  python::cluster_class cluster = python::bind_cluster(m);
+  python::bind_checkpoint(m, cluster);
+  python::cluster_snapshot_class snapshot = python::bind_cluster_snapshot(m);
+  python::bind_cluster_bulk(cluster, snapshot);
+  m.def("mpi_library_version", [] {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int size = 0;
+    MPI_Get_library_version(text, &size);
+    return python::new_text({text, static_cast<std::size_t>(size)});
+  });
+  m.def("mpi_is_initialized", [] {
+    int begun = 0;
+    MPI_Initialized(&begun);
+    return begun != 0;
+  });
+}
