@@ -1,0 +1,381 @@
+#include "platform.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "files.hpp"
+#include "waiting.hpp"
+
+namespace papyruskv {
+namespace {
+
+using icecore::errc;
+using icecore::error;
+
+/// The folder; "$NAME" is what the environment's NAME says.
+std::filesystem::path folder_of(const char* repository) {
+  if (repository == nullptr || *repository == '\0') {
+    throw error(errc::invalid_argument, "the repository is the name of a folder, not NULL or empty");
+  }
+  if (*repository != '$') return repository;
+  const char* const named = std::getenv(repository + 1);
+  if (named != nullptr && *named != '\0') return named;
+  throw error(errc::invalid_argument,
+              std::string("the repository is '") + repository + "', but the environment has no such variable");
+}
+
+MPI_Comm world() {
+  if (mpi_runs()) return MPI_COMM_WORLD;
+  throw error(errc::mpi, "MPI is not running: call MPI_Init before, and MPI_Finalize after papyruskv_finalize");
+}
+
+int only_one_of(int flags, std::initializer_list<int> choices, const char* what) {
+  int chosen = 0;
+  for (const int each : choices) {
+    if ((flags & each) == 0) continue;
+    if (chosen != 0) throw error(errc::invalid_argument, std::string("the flags name two ") + what);
+    chosen = each;
+  }
+  return chosen;
+}
+
+constexpr std::string_view replaced_begin = ".replaced-";
+
+void check_name(const char* name) {
+  constexpr std::size_t name_size_max = 255 - replaced_begin.size();
+  const std::string_view given = name != nullptr ? name : "";
+  const bool fits = !given.empty() && given.size() <= name_size_max && given.find('/') == std::string_view::npos &&
+                    given != "." && given != ".." && !given.starts_with(replaced_begin);
+  if (fits) return;
+  throw error(errc::invalid_argument, "'" + std::string(given) +
+                                          "' is no name of a database: it is that of a folder in the repository, of 1 "
+                                          "to 245 bytes without '/', and does not begin with '.replaced-'");
+}
+
+/// Closes it. A checkpoint that failed is told to the ranks that did not wait for it, so one may return what others do
+/// not: all go on before it is thrown.
+std::exception_ptr closed(database& closing) noexcept {
+  try {
+    closing.close();
+  } catch (...) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
+
+/// Where a database is while a restart makes another one in its place.
+std::filesystem::path replaced_path(const std::filesystem::path& folder) {
+  return folder.parent_path() / (std::string(replaced_begin) + folder.filename().native());
+}
+
+}  // namespace
+
+own_communicator::~own_communicator() {
+  if (mpi_runs()) MPI_Comm_free(&comm_);
+}
+
+icecore::protection protection_of(int flag) {
+  switch (flag) {
+    case PAPYRUSKV_RDWR:
+      return icecore::protection::read_write;
+    case PAPYRUSKV_WRONLY:
+      return icecore::protection::write_only;
+    case PAPYRUSKV_RDONLY:
+      return icecore::protection::read_only;
+    case PAPYRUSKV_UDONLY:
+      return icecore::protection::update_only;
+    default:
+      throw error(errc::invalid_argument, std::to_string(flag) +
+                                              " is no protection: it is PAPYRUSKV_RDWR, "
+                                              "PAPYRUSKV_WRONLY, PAPYRUSKV_RDONLY or "
+                                              "PAPYRUSKV_UDONLY");
+  }
+}
+
+icecore::consistency consistency_of(int flag) {
+  if (flag == PAPYRUSKV_SEQUENTIAL) return icecore::consistency::sequential;
+  if (flag == PAPYRUSKV_RELAXED) return icecore::consistency::relaxed;
+  throw error(errc::invalid_argument,
+              std::to_string(flag) + " is no consistency: it is PAPYRUSKV_SEQUENTIAL or PAPYRUSKV_RELAXED");
+}
+
+icecore::barrier_level level_of(int flag) {
+  if (flag == PAPYRUSKV_MEMTABLE) return icecore::barrier_level::memory;
+  if (flag == PAPYRUSKV_SSTABLE) return icecore::barrier_level::storage;
+  throw error(errc::invalid_argument,
+              std::to_string(flag) + " is no level: it is PAPYRUSKV_MEMTABLE or PAPYRUSKV_SSTABLE");
+}
+
+platform::platform(const char* repository)
+    : comm_(world()), signal_comm_(comm_.get()), signals_(signal_comm_.get(), [this] { answer_others(); }) {
+  std::exception_ptr failure;
+  try {
+    environment_ = read_environment();
+    repository_ = folder_of(repository);
+    std::error_code reason;
+    std::filesystem::create_directories(repository_, reason);
+    if (reason) throw error(errc::io, repository_.string() + ": the repository cannot be made: " + reason.message());
+  } catch (const error&) {
+    failure = std::current_exception();
+  }
+  if (all_ranks(failure == nullptr)) return;
+  if (failure) std::rethrow_exception(failure);
+  throw error(errc::io, "another rank cannot begin; it is told why");
+}
+
+// ---- The table ----
+
+void platform::refuse(int handle) const {
+  throw error(errc::invalid_argument, "no open database has the handle " + std::to_string(handle));
+}
+
+int platform::keep(std::unique_ptr<database> made) {
+  int handle = last_handle_;
+  do ++handle;
+  while (slot_of(handle).kept != nullptr);  // databases_max of them are never open at once: see open
+  last_handle_ = handle;
+  slot& free = slot_of(handle);
+  free.kept = std::move(made);
+  free.handle.store(handle, std::memory_order_relaxed);
+  free.made.store(free.kept.get(), std::memory_order_release);  // see find
+  return handle;
+}
+
+void platform::forget(int handle) {
+  const std::scoped_lock alone(visitors_);
+  slot& used = slot_of(handle);
+  used.made.store(nullptr, std::memory_order_release);
+  used.kept.reset();
+}
+
+template <typename Visit>
+void platform::for_each(Visit visit) const {
+  for (const slot& each : slots_) {
+    if (each.made.load(std::memory_order_relaxed) == nullptr) continue;
+    const std::shared_lock it_stays(visitors_);
+    if (database* const made = each.made.load(std::memory_order_acquire)) visit(*made);
+  }
+}
+
+// ---- Together ----
+
+void platform::answer_others() const {
+  for_each([](database& each) {
+    if (each.destroyed() || each.data().has_progress_thread()) return;
+    try {
+      each.data().signal_wait(0, {});  // waits for nobody, but answers as any call does
+    } catch (const error&) {           // whoever uses that database next is told
+    }
+  });
+}
+
+void platform::barrier() const {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Ibarrier(comm_.get(), &request);
+  wait_for([this] { answer_others(); }, request);
+}
+
+bool platform::all_ranks(bool mine) const {
+  const int here = mine ? 1 : 0;
+  int everywhere = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Iallreduce(&here, &everywhere, 1, MPI_INT, MPI_MIN, comm_.get(), &request);
+  wait_for([this] { answer_others(); }, request);
+  return everywhere == 1;
+}
+
+/// Every rank removes what it finds: the folder may be each node's own.
+void platform::remove(const std::filesystem::path& folder) const {
+  barrier();
+  std::exception_ptr failure;
+  try {
+    remove_database(folder);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (all_ranks(failure == nullptr)) return;
+  if (failure) std::rethrow_exception(failure);
+  throw error(errc::io, folder.string() + ": another rank cannot remove what it finds there; it is told why");
+}
+
+/// The same with renaming.
+void platform::move(const std::filesystem::path& from, const std::filesystem::path& to) const {
+  barrier();
+  std::error_code failure;
+  std::filesystem::rename(from, to, failure);
+  const bool moved = !failure || failure == std::errc::no_such_file_or_directory;
+  if (all_ranks(moved)) return;
+  throw error(errc::io, from.string() + ": cannot be renamed to " + to.string() +
+                            (moved ? " on another rank" : ": " + failure.message()));
+}
+
+/// A restart that was cut off has moved the old database away: it comes back unless the new one is whole.
+void platform::finish_restart(const std::filesystem::path& folder) const {
+  const std::filesystem::path replaced = replaced_path(folder);
+  std::error_code ignored;
+  const bool left_here = std::filesystem::exists(replaced, ignored);
+  if (all_ranks(!left_here)) return;
+  const bool whole_here = std::filesystem::exists(folder / "manifest", ignored);  // written when all pools are
+  if (all_ranks(whole_here)) return remove(replaced);
+  remove(left_here ? folder : replaced);  // a node of its own, which had not moved it yet, has nothing at `replaced`
+  move(replaced, folder);
+}
+
+// ---- Databases ----
+
+opening platform::opening_of(const char* name, int flags, const papyruskv_option_t* wanted) const {
+  check_name(name);
+  constexpr int known = PAPYRUSKV_SEQUENTIAL | PAPYRUSKV_RELAXED | PAPYRUSKV_CREATE | PAPYRUSKV_RDWR |
+                        PAPYRUSKV_WRONLY | PAPYRUSKV_RDONLY | PAPYRUSKV_UDONLY;
+  if ((flags & ~known) != 0) throw error(errc::invalid_argument, "unknown flags: " + std::to_string(flags & ~known));
+  const int consistency = only_one_of(flags, {PAPYRUSKV_SEQUENTIAL, PAPYRUSKV_RELAXED}, "consistencies");
+  const int protection =
+      only_one_of(flags, {PAPYRUSKV_RDWR, PAPYRUSKV_WRONLY, PAPYRUSKV_RDONLY, PAPYRUSKV_UDONLY}, "protections");
+  opening how;
+  how.name = name;
+  how.folder = repository_ / name;
+  if (protection != 0) how.protection = protection_of(protection);
+  how.options.consistency = consistency != 0 ? consistency_of(consistency) : environment_.consistency;
+  how.options.group_size = environment_.group_size;
+  how.options.cache_bytes = environment_.cache_bytes;
+  if (environment_.staging_bytes) how.options.staging_bytes = *environment_.staging_bytes;
+  how.options.store.creation =
+      (flags & PAPYRUSKV_CREATE) != 0 ? icecore::creation::open_or_create : icecore::creation::open_existing;
+  if (wanted != nullptr) {
+    how.hash = wanted->hash;
+    how.value_size = wanted->vallen;
+  }
+  return how;
+}
+
+void platform::require_not_open(const opening& how) const {
+  int open = 0;
+  for_each([&](const database& each) {
+    ++open;
+    if (each.name() != how.name || each.destroyed()) return;
+    throw error(errc::locked, "the database '" + how.name + "' is open already: use its handle, or close it before");
+  });
+  if (open == databases_max) throw error(errc::invalid_argument, "1,024 databases are open; close some of them");
+}
+
+/// A function has no name by which another one would be noticed.
+void platform::require_fitting_hash(database& made) const {
+  bool fits = false;
+  std::exception_ptr failure;
+  try {
+    fits = made.hash_fits();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (all_ranks(fits)) return;
+  made.close();
+  if (failure) std::rethrow_exception(failure);
+  throw error(errc::other_cluster, "the database '" + made.name() + "' was made with another hash");
+}
+
+int platform::open(const char* name, int flags, const papyruskv_option_t* wanted) {
+  opening how = opening_of(name, flags, wanted);
+  require_not_open(how);
+  finish_restart(how.folder);
+  auto made = std::make_unique<database>(comm_.get(), std::move(how), visitors_);
+  if (made->hash() != nullptr) require_fitting_hash(*made);
+  return keep(std::move(made));
+}
+
+int platform::restart(const char* path, const char* name, int flags, const papyruskv_option_t* wanted) {
+  if (path == nullptr || *path == '\0') throw error(errc::invalid_argument, "the checkpoint's path is NULL or empty");
+  opening how = opening_of(name, flags, wanted);
+  require_not_open(how);
+  how.options.store.creation = icecore::creation::open_or_create;
+  how.from = icecore::checkpoint_source{path, environment_.force_redistribute};
+  finish_restart(how.folder);
+  // the one that is replaced comes back if the checkpoint is no good
+  const std::filesystem::path folder = how.folder;
+  const std::filesystem::path replaced = replaced_path(folder);
+  move(folder, replaced);
+  std::unique_ptr<database> made;
+  try {
+    made = std::make_unique<database>(comm_.get(), std::move(how), visitors_);
+  } catch (...) {
+    remove(folder);
+    move(replaced, folder);
+    throw;
+  }
+  try {
+    remove(replaced);
+  } catch (const std::exception&) {  // what stays takes room and nothing else
+  }
+  return keep(std::move(made));
+}
+
+void platform::close(int handle) {
+  const std::exception_ptr failure = closed(find(handle));
+  forget(handle);
+  if (failure) std::rethrow_exception(failure);
+}
+
+int platform::destroy(int handle) {
+  database& going = find(handle);
+  static_cast<void>(going.data());  // throws if it was destroyed already
+  const std::exception_ptr failure = closed(going);
+  remove(going.folder());
+  if (failure) std::rethrow_exception(failure);
+  return going.add_event([] {});
+}
+
+void platform::set_hash(int handle, papyruskv_hash_fn_t hash) {
+  database& changed = find(handle);
+  if (hash == nullptr || hash == changed.hash()) return;
+  changed.data().barrier();
+  if (!all_ranks(changed.data().local().stats().records == 0)) {
+    throw error(errc::invalid_argument, "the database '" + changed.name() +
+                                            "' holds keys: its hash is chosen when it is made, or while it is empty");
+  }
+  const std::exception_ptr failure = closed(changed);
+  remove(changed.folder());
+  changed.open_again(comm_.get(), hash);
+  barrier();  // who is asked for an update has its function
+  if (failure) std::rethrow_exception(failure);
+}
+
+// ---- Signals ----
+
+void platform::notify(int signum, std::span<const int> ranks) {
+  std::exception_ptr refused;
+  for_each([&](database& each) {
+    try {
+      if (!each.destroyed()) each.data().fence();
+    } catch (...) {
+      refused = std::current_exception();
+    }
+  });
+  signals_.notify(signum, ranks);  // even so: others wait for it
+  if (refused) std::rethrow_exception(refused);
+}
+
+// ---- The end ----
+
+void platform::finalize() {
+  std::exception_ptr failure;
+  const auto all_the_same = [&failure](auto&& work) {
+    try {
+      work();
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  for (int handle = last_handle_ - databases_max + 1; handle <= last_handle_; ++handle) {
+    if (handle <= 0 || slot_of(handle).kept == nullptr) continue;
+    all_the_same([&] { close(slot_of(handle).handle.load(std::memory_order_relaxed)); });
+  }
+  signals_.finish();
+  barrier();
+  if (environment_.destroy_repository) all_the_same([&] { remove_repository(repository_); });
+  barrier();
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace papyruskv

@@ -1,0 +1,112 @@
+// What papyruskv_init makes and papyruskv_finalize ends: the repository, the table of databases, signals.
+//
+// Invariants:
+//   T1 Handles count up from 1 in the order of collective calls, so a database has the same on all ranks.
+//   T2 The slot of a handle is handle % databases_max; it is found again only with the handle it was filled with, so
+//      an old handle is never taken for a newer one.
+// Threads: any number for `find` and signals; what is collective one at a time, and not while others use that database.
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "database.hpp"
+#include "environment.hpp"
+#include "signals.hpp"
+
+namespace papyruskv {
+
+/// A duplicate of a communicator.
+class own_communicator {
+ public:
+  explicit own_communicator(MPI_Comm original) { MPI_Comm_dup(original, &comm_); }
+  ~own_communicator();
+  own_communicator(const own_communicator&) = delete;
+  own_communicator& operator=(const own_communicator&) = delete;
+  [[nodiscard]] MPI_Comm get() const noexcept { return comm_; }
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+/// What a PAPYRUSKV_... means; errc::invalid_argument if nothing.
+[[nodiscard]] icecore::protection protection_of(int flag);
+[[nodiscard]] icecore::consistency consistency_of(int flag);
+[[nodiscard]] icecore::barrier_level level_of(int flag);
+
+class platform {
+ public:
+  /// Collective over all ranks. errc::mpi if MPI does not run; errc::invalid_argument.
+  explicit platform(const char* repository);
+
+  /// Closes what is open and removes the repository if the environment says so. Collective. Throws the first error when
+  /// all is done.
+  void finalize();
+
+  [[nodiscard]] int open(const char* name, int flags, const papyruskv_option_t* wanted);
+  /// A database made of a checkpoint, in the place of one of that name.
+  [[nodiscard]] int restart(const char* path, const char* name, int flags, const papyruskv_option_t* wanted);
+  void close(int handle);
+  [[nodiscard]] int destroy(int handle);
+  void set_hash(int handle, papyruskv_hash_fn_t hash);
+
+  /// errc::invalid_argument if there is none.
+  [[nodiscard]] database& find(int handle) const {
+    // acquire: who was told of the handle finds the database made
+    database* const found = handle > 0 ? slot_of(handle).made.load(std::memory_order_acquire) : nullptr;
+    if (found != nullptr && slot_of(handle).handle.load(std::memory_order_relaxed) == handle) [[likely]]
+      return *found;
+    refuse(handle);
+  }
+
+  void notify(int signum, std::span<const int> ranks);
+  void wait(int signum, std::span<const int> ranks) { signals_.wait(signum, ranks); }
+
+ private:
+  static constexpr int databases_max = 1024;
+  struct slot {
+    std::atomic<int> handle{0};
+    std::atomic<database*> made{nullptr};
+    std::unique_ptr<database> kept;
+  };
+
+  [[nodiscard]] const slot& slot_of(int handle) const noexcept {
+    return slots_[static_cast<std::size_t>(handle % databases_max)];
+  }
+  [[nodiscard]] slot& slot_of(int handle) noexcept { return slots_[static_cast<std::size_t>(handle % databases_max)]; }
+  [[noreturn]] void refuse(int handle) const;
+  [[nodiscard]] opening opening_of(const char* name, int flags, const papyruskv_option_t* wanted) const;
+  void require_not_open(const opening& how) const;
+  void require_fitting_hash(database& made) const;
+  [[nodiscard]] int keep(std::unique_ptr<database> made);
+  void forget(int handle);
+  template <typename Visit>
+  void for_each(Visit visit) const;
+  void answer_others() const;
+  void barrier() const;
+  [[nodiscard]] bool all_ranks(bool mine) const;
+  void remove(const std::filesystem::path& folder) const;
+  void move(const std::filesystem::path& from, const std::filesystem::path& to) const;
+  void finish_restart(const std::filesystem::path& folder) const;
+
+  environment environment_;
+  std::filesystem::path repository_;
+  own_communicator comm_;
+  own_communicator signal_comm_;
+  signals signals_;
+  mutable std::shared_mutex visitors_;  // shared: a database of the table is visited
+  std::array<slot, databases_max> slots_;
+  int last_handle_ = 0;
+};
+
+}  // namespace papyruskv

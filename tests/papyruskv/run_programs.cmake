@@ -1,0 +1,15 @@
+# Runs programs one after the other in an empty folder; each must succeed and say that all is right.
+#   cmake -DFOLDER=... "-DCOMMANDS=first;arg@second;arg" -P run_programs.cmake      "@" between commands
+file(REMOVE_RECURSE ${FOLDER})
+file(MAKE_DIRECTORY ${FOLDER})
+string(REPLACE "@" "\n" lines "${COMMANDS}")
+string(REPLACE ";" " " lines "${lines}")
+string(REPLACE "\n" ";" lines "${lines}")
+foreach(line IN LISTS lines)
+  separate_arguments(command UNIX_COMMAND "${line}")
+  execute_process(COMMAND ${command} RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
+  if(NOT result EQUAL 0 OR NOT said MATCHES "all is right")
+    message(FATAL_ERROR "${line}\nfailed (${result}):\n${said}")
+  endif()
+endforeach()
+file(REMOVE_RECURSE ${FOLDER})
