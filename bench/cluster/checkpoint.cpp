@@ -1,0 +1,270 @@
+// Checkpoint and restart of a cluster beside `cp` of the same files, and the program's writes during a checkpoint.
+//
+//   mpirun -np 2 icecore_cluster_checkpoint --records 10000 --value-bytes 131072 --folder /scratch
+//
+// Every rank inserts its records. In each repetition, one after the other, from a barrier to the end of the last rank:
+//   checkpoint      cluster::checkpoint and wait
+//   cp              every rank runs cp on its file of that checkpoint, and sync on the copy
+//   restore         cluster::restore on the same ranks, with all checks, until it is open
+//   redistribute    the same with every record sent to its owner anew
+//   writes          inserts of 8-byte values to random owners, a fence at the end, for --seconds
+//   writes during   the same while checkpoints are being written, one after the other
+// The first repetition warms up and is not counted; figures are medians with the least and the greatest.
+#include <mpi.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "icecore/cluster.hpp"
+
+namespace {
+
+using namespace icecore;
+using steady = std::chrono::steady_clock;
+
+struct settings {
+  std::uint64_t records = 10'000;
+  std::size_t value_bytes = 131'072;
+  int repetitions = 5;
+  double seconds = 1.0;
+  std::filesystem::path folder = "/dev/shm";
+  std::filesystem::path checkpoints;
+  std::string json;
+};
+
+void run_shell(const std::string& command) {
+  if (std::system(command.c_str()) != 0) throw std::runtime_error("failed: " + command);
+}
+
+double seconds_since(steady::time_point begin) { return std::chrono::duration<double>(steady::now() - begin).count(); }
+
+struct figure {
+  std::string name;
+  std::string unit;
+  std::vector<double> values{};
+
+  [[nodiscard]] double median() const {
+    std::vector<double> sorted = values;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted.empty() ? 0 : sorted[sorted.size() / 2];
+  }
+};
+
+class run {
+ public:
+  run(const settings& how, const std::filesystem::path& scratch, std::filesystem::path target)
+      : how_(how), scratch_(scratch), target_(std::move(target)), cluster_(MPI_COMM_WORLD, scratch / "store") {
+    std::string value(how_.value_bytes, 'v');
+    for (std::uint64_t i = 0; i < how_.records; ++i) {
+      const std::string key = std::to_string(cluster_.rank()) + "/" + std::to_string(i);
+      value.replace(0, std::min(key.size(), value.size()), key, 0, std::min(key.size(), value.size()));
+      cluster_.insert(key, value);
+    }
+    cluster_.tag("filled");
+    cluster_.barrier();
+  }
+
+  void repeat(bool counted) {
+    keep(counted, checkpoint_, timed([&] { cluster_.checkpoint(target_).wait(); }));
+    const std::filesystem::path mine = own_file();
+    const std::filesystem::path copy = target_ / ("copy-" + std::to_string(cluster_.rank()));
+    keep(counted, cp_, timed([&] {
+           run_shell("cp --reflink=never '" + mine.native() + "' '" + copy.native() + "' && sync '" + copy.native() +
+                     "'");
+         }));
+    std::filesystem::remove(copy);
+    restore(counted, restore_, false);
+    restore(counted, redistribute_, true);
+    const double alone = writes_per_second(false);
+    const double during = writes_per_second(true);
+    if (!counted) return;
+    alone_.values.push_back(alone);
+    during_.values.push_back(during);
+  }
+
+  [[nodiscard]] nlohmann::json report() {
+    std::uint64_t bytes = std::filesystem::file_size(own_file());
+    std::uint64_t total = 0;
+    MPI_Allreduce(&bytes, &total, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+    nlohmann::json rows = nlohmann::json::array();
+    for (const figure* each : {&checkpoint_, &cp_, &restore_, &redistribute_, &alone_, &during_}) {
+      const auto [least, greatest] = std::minmax_element(each->values.begin(), each->values.end());
+      rows.push_back({{"what", each->name},
+                      {"unit", each->unit},
+                      {"median", each->median()},
+                      {"least", *least},
+                      {"greatest", *greatest}});
+    }
+    nlohmann::json all{{"ranks", cluster_.size()},
+                       {"records_a_rank", how_.records},
+                       {"value_bytes", how_.value_bytes},
+                       {"bytes", total},
+                       {"rows", rows},
+                       {"checkpoint_to_cp", checkpoint_.median() / cp_.median()},
+                       {"restore_to_cp", restore_.median() / cp_.median()},
+                       {"writes_during_to_alone", during_.median() / alone_.median()}};
+    return all;
+  }
+
+  void close() { cluster_.close(); }
+
+ private:
+  /// Of all ranks: from the last one's beginning to the last one's end.
+  [[nodiscard]] static double timed(const std::function<void()>& work) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const auto begin = steady::now();
+    work();
+    MPI_Barrier(MPI_COMM_WORLD);
+    return seconds_since(begin);
+  }
+
+  static void keep(bool counted, figure& in, double value) {
+    if (counted) in.values.push_back(value);
+  }
+
+  [[nodiscard]] std::filesystem::path own_file() const {
+    const std::string begin = "rank-" + std::to_string(cluster_.rank()) + ".";
+    for (const auto& each : std::filesystem::directory_iterator(target_)) {
+      if (each.path().filename().native().starts_with(begin)) return each.path();
+    }
+    throw std::runtime_error("the checkpoint has no file of this rank");
+  }
+
+  void restore(bool counted, figure& in, bool redistribute) {
+    const std::filesystem::path to = scratch_ / "restored";
+    std::optional<cluster> restored;
+    keep(counted, in, timed([&] { restored.emplace(cluster::restore(MPI_COMM_WORLD, {target_, redistribute}, to)); }));
+    const std::string key = std::to_string(cluster_.rank()) + "/0";
+    if (restored->at("filled").find(key) != cluster_.at("filled").find(key)) {
+      throw std::runtime_error("what was restored is not what was written");
+    }
+    restored->close();
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (cluster_.rank() == 0) std::filesystem::remove_all(to);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+
+  /// Of all ranks together.
+  [[nodiscard]] double writes_per_second(bool checkpoints) {
+    checkpoint_event writing;
+    if (checkpoints) writing = cluster_.checkpoint(target_);
+    MPI_Barrier(MPI_COMM_WORLD);
+    const auto begin = steady::now();
+    std::uint64_t writes = 0;
+    const auto may_go_on = [&] { return checkpoints ? !writing.done() : seconds_since(begin) < how_.seconds; };
+    do {
+      for (int i = 0; i < 256; ++i) {
+        std::uint64_t key = random_() % (1 << 20);
+        cluster_.insert({reinterpret_cast<const char*>(&key), sizeof key}, {reinterpret_cast<const char*>(&writes), 8});
+        ++writes;
+      }
+    } while (may_go_on());
+    cluster_.fence();
+    double rate = static_cast<double>(writes) / seconds_since(begin);
+    writing.wait();
+    double total = 0;
+    MPI_Allreduce(&rate, &total, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return total;
+  }
+
+  const settings& how_;
+  std::filesystem::path scratch_;
+  std::filesystem::path target_;
+  cluster cluster_;
+  std::mt19937_64 random_{std::random_device{}()};
+  figure checkpoint_{"checkpoint", "s"};
+  figure cp_{"cp", "s"};
+  figure restore_{"restore", "s"};
+  figure redistribute_{"redistribute", "s"};
+  figure alone_{"writes", "1/s"};
+  figure during_{"writes during a checkpoint", "1/s"};
+};
+
+/// A new folder that all ranks name the same.
+std::filesystem::path shared_folder(const std::filesystem::path& under, const char* name) {
+  std::string path = (under / (std::string(name) + "-XXXXXX")).native();
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 0 && mkdtemp(path.data()) == nullptr) throw std::runtime_error(path + " cannot be made");
+  MPI_Bcast(path.data(), static_cast<int>(path.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
+  return path;
+}
+
+void print(const nlohmann::json& all) {
+  std::printf("%d ranks, %.1f MB\n", all["ranks"].get<int>(), all["bytes"].get<double>() / 1e6);
+  for (const auto& row : all["rows"]) {
+    std::printf("%-28s %14.3f %-4s %14.3f .. %.3f\n", row["what"].get<std::string>().c_str(),
+                row["median"].get<double>(), row["unit"].get<std::string>().c_str(), row["least"].get<double>(),
+                row["greatest"].get<double>());
+  }
+  for (const char* ratio : {"checkpoint_to_cp", "restore_to_cp", "writes_during_to_alone"}) {
+    std::printf("%-28s %14.2f\n", ratio, all[ratio].get<double>());
+  }
+}
+
+int measure(const settings& how) {
+  const std::filesystem::path scratch = shared_folder(how.folder, "icecore-checkpoint");
+  const std::filesystem::path target =
+      shared_folder(how.checkpoints.empty() ? how.folder : how.checkpoints, "icecore-target");
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  {
+    run all(how, scratch, target);
+    for (int i = 0; i <= how.repetitions; ++i) all.repeat(i > 0);
+    const nlohmann::json report = all.report();
+    all.close();
+    if (rank == 0) {
+      print(report);
+      if (!how.json.empty()) std::ofstream(how.json) << report.dump(2) << '\n';
+    }
+  }
+  if (rank == 0) {
+    std::filesystem::remove_all(scratch);
+    std::filesystem::remove_all(target);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int level = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+  settings how;
+  CLI::App app{"Checkpoint and restart of a cluster beside cp of the same files"};
+  app.add_option("--records", how.records, "Records of each rank")->capture_default_str();
+  app.add_option("--value-bytes", how.value_bytes, "Size of a value")->capture_default_str();
+  app.add_option("--repetitions", how.repetitions, "Counted repetitions")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--seconds", how.seconds, "How long writes alone are measured")->capture_default_str();
+  app.add_option("--folder", how.folder, "Where the cluster lies")->capture_default_str();
+  app.add_option("--checkpoints", how.checkpoints, "Where the checkpoints go (default: --folder)");
+  app.add_option("--json", how.json, "Also write the figures to this file");
+  int status = 0;
+  try {
+    app.parse(argc, argv);
+    status = measure(how);
+  } catch (const CLI::ParseError& e) {
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    status = rank == 0 ? app.exit(e) : 0;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "icecore_cluster_checkpoint: %s\n", e.what());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  MPI_Finalize();
+  return status;
+}

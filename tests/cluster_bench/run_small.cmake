@@ -1,0 +1,25 @@
+# Runs commands one after the other in an empty folder; each must succeed and tell no wrong value.
+#
+#   MPIEXEC    mpirun and its option for the number of ranks     RANKS   that number, unless RANKS=n is in front of a command
+#   ARGUMENTS  the commands, with THEN between two               FOLDER  for their files
+file(REMOVE_RECURSE ${FOLDER})
+file(MAKE_DIRECTORY ${FOLDER})
+set(command)
+set(ranks ${RANKS})
+foreach(argument IN LISTS ARGUMENTS ITEMS THEN)
+  if(argument MATCHES "^RANKS=(.*)")
+    set(ranks ${CMAKE_MATCH_1})
+    continue()
+  elseif(NOT argument STREQUAL THEN)
+    list(APPEND command ${argument})
+    continue()
+  endif()
+  execute_process(COMMAND ${MPIEXEC} ${ranks} ${command} RESULT_VARIABLE result OUTPUT_VARIABLE printed ERROR_VARIABLE complaints)
+  message("${printed}")
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${command} ended with ${result}: ${complaints}")
+  endif()
+  set(command)
+  set(ranks ${RANKS})
+endforeach()
+file(REMOVE_RECURSE ${FOLDER})
