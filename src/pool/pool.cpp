@@ -468,7 +468,8 @@ std::optional<std::uint64_t> pool::fill_of(const segment& s) const noexcept {
   if (word == 0) return s.first_record();
   const std::uint64_t fill = word & format::stamp_version_mask;
   const bool good = codec_.valid(word, s.offset + offsetof(format::segment_header, fill)) &&
-                    (word & format::stamp_persisted) == 0 && fill >= sizeof(format::segment_header) && fill <= s.size;
+                    (word & format::stamp_persisted) == 0 && fill % 8 == 0 && fill >= sizeof(format::segment_header) &&
+                    fill <= s.size;
   if (!good) return std::nullopt;
   return s.offset + fill;
 }

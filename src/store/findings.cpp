@@ -140,7 +140,7 @@ void salvage::name_unexplained() {
 
 /// What a damaged record between these bytes says of its key or name: nothing to rely on, but a hint to its user.
 std::string salvage::perhaps(std::uint64_t from, std::uint64_t to) const {
-  if (to > pool_->size() || from + sizeof(format::entry_header) > to) return {};
+  if (from % 8 != 0 || to > pool_->size() || from + sizeof(format::entry_header) > to) return {};
   const record r = at(make_link(0, from));
   const record_layout layout = r.layout();
   if (!layout.plausible() || from + layout.value_offset() > to) return {};

@@ -135,7 +135,7 @@ bool salvage::is_entry(link l) const noexcept { return std::ranges::binary_searc
 /// What damaged records say of the entry they belong to: a word for lost_newest() to weigh.
 void salvage::find_owners() {
   for (const range& g : ranges_) {
-    if (g.what.record + sizeof(format::update_header) > pool_->size()) continue;
+    if (g.what.record % 8 != 0 || g.what.record + sizeof(format::update_header) > pool_->size()) continue;
     const link l = make_link(0, g.what.record);
     if (at(l).is_update() && is_entry(at(l).as_update().entry)) owners_.emplace(at(l).as_update().entry, l);
   }
