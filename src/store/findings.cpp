@@ -113,6 +113,15 @@ void salvage::name_orphans(link entry, updates_of_entry updates) {
   }
 }
 
+/// Unless the survey has named it: it looks at links only where nothing else is wrong.
+void salvage::name_relinked(link update) {
+  const auto names_it = [&](const damage& d) { return d.offset == link_offset(update); };
+  const auto& parts = found_->parts();
+  if (std::ranges::any_of(parts, [&](const auto& p) { return std::ranges::any_of(p.damages, names_it); })) return;
+  add_finding(link_offset(update), "record", "its links do not lead to the records before it in its history", false,
+              key_of(at(update).as_update().entry), version_of(update));
+}
+
 void salvage::name_unexplained() {
   for (const range& g : ranges_) {
     if (g.explained || g.what.harmless) continue;

@@ -151,12 +151,27 @@ void salvage::read_history(link entry, updates_of_entry updates) {
       out_of_order = l;
       continue;
     }
-    if (depth_of(at(l)) != depth_of(at(below)) + 1) add_hole(entry, l, below, null_link);
+    if (depth_of(at(l)) != depth_of(at(below)) + 1) {
+      add_hole(entry, l, below, null_link);
+    } else if (!is_linked(l, below)) {
+      relinked_.emplace_back(l, below);
+      name_relinked(l);
+    }
     below = l;
     out_of_order = null_link;
   }
   const link newest = out_of_order != null_link ? out_of_order : lost_newest(entry, below, updates);
   if (newest != null_link) add_hole(entry, null_link, below, newest);
+}
+
+/// Whether an update's links lead to the record before it, `below`, and to an older one of the same history. Where
+/// every checksum is right but a link is not, no store wrote it.
+bool salvage::is_linked(link update, link below) const noexcept {
+  const auto& u = at(update).as_update();
+  if (u.older != below || !found_->begins(u.jump)) return false;
+  const record jump = at(u.jump);
+  const bool of_same_entry = u.jump == u.entry || (jump.is_update() && jump.as_update().entry == u.entry);
+  return of_same_entry && depth_of(jump) < depth_of(at(update));
 }
 
 /// Where the newest record of an entry was, if it is lost: `newest` is the newest of those that are not.
@@ -242,6 +257,10 @@ void salvage::mend_records() {
 }
 
 std::unique_ptr<std::byte[]> salvage::mend_histories(histories& past) {
+  for (const auto& [update, below] : relinked_) {
+    auto& u = past.at(update).as_update();
+    u.older = u.jump = below;
+  }
   constexpr std::uint64_t stand_in_size = format::cache_line_size;
   constexpr std::uint16_t stand_in_pool = 1;
   if (holes_.empty()) return nullptr;

@@ -57,7 +57,8 @@ class salvage {
   /// Sets the stamps that could be told, flags entries whose first record's version could not. Before anything reads
   /// versions. Precondition, here and below: a private mapping.
   void mend_records();
-  /// Links histories around what is missing, with stand-ins in its place, which live as long as the memory returned.
+  /// Mends links and links histories around what is missing, with stand-ins in its place, which live as long as the
+  /// memory returned.
   [[nodiscard]] std::unique_ptr<std::byte[]> mend_histories(histories& past);
 
  private:
@@ -83,10 +84,12 @@ class salvage {
   void find_owners();
   [[nodiscard]] link lost_newest(link entry, link newest, updates_of_entry updates) const;
   void add_hole(link entry, link above, link below, link lost_newest);
+  [[nodiscard]] bool is_linked(link update, link below) const noexcept;
 
   // findings.cpp: words for them
   void name_versionless(const range& of);
   void name_lost(const hole& of, const std::vector<std::pair<link, version>>& lost, std::uint32_t unplaced);
+  void name_relinked(link update);
   void name_unexplained();
   void take_over_damages();
   [[nodiscard]] std::string perhaps(std::uint64_t from, std::uint64_t to) const;
@@ -110,6 +113,7 @@ class salvage {
   std::vector<link> entries_;                   // that are intact, ascending
   std::unordered_multimap<link, link> owners_;  // entry -> places of damaged records that say they are of it
   std::vector<hole> holes_;
+  std::vector<std::pair<link, link>> relinked_;  // updates whose links are wrong, with the record before
   std::int64_t named_records_ = 0;
   std::vector<finding> findings_;
 };

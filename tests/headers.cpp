@@ -1,0 +1,1 @@
+// Nothing: the target of the tests' precompiled headers needs a file (CMakeLists.txt).
