@@ -1,10 +1,16 @@
 // Every way to extract gives the pairs of a model, for random sizes, layouts and spreads over ranks.
 #include <gtest/gtest.h>
 #include <mpi.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <fstream>
+#include <new>
+#include <optional>
 #include <random>
+#include <string>
 
 #include "cluster/gather/gather.hpp"
 #include "model.hpp"
@@ -164,6 +170,56 @@ TEST(extraction, streamed_pieces_are_as_large_as_a_block) {
       how);
   if (own_rank() == 0) {
     EXPECT_EQ(pieces, (whole.size() * 16 + 1023) / 1024);
+  }
+}
+
+/// What this process may take from now on, until the end of the block.
+class memory_limit {
+ public:
+  explicit memory_limit(std::size_t more) {
+    std::ifstream("/proc/self/statm") >> pages_;
+    getrlimit(RLIMIT_AS, &before_);
+    rlimit now = before_;
+    now.rlim_cur = pages_ * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + more;
+    setrlimit(RLIMIT_AS, &now);
+  }
+  ~memory_limit() { setrlimit(RLIMIT_AS, &before_); }
+  memory_limit(const memory_limit&) = delete;
+  memory_limit& operator=(const memory_limit&) = delete;
+
+ private:
+  std::size_t pages_ = 0;
+  rlimit before_{};
+};
+
+TEST(extraction, a_block_for_which_the_root_has_no_memory_ends_the_stream_on_all_ranks) {
+  const std::string large(std::size_t{192} << 20, 'L');
+  for (const int when : {0, 1, 2}) {  // which block of the last rank is large
+    int block = 0;
+    std::string key;
+    std::uint64_t offsets_of_key[2] = {0, 0};
+    std::uint64_t offsets_of_value[2] = {0, 0};
+    const next_block own = [&]() -> pairs_view {
+      if (block == 4) return {};
+      const bool is_large = block == when && own_rank() == all_ranks() - 1;
+      key = std::to_string(block++) + "-" + std::to_string(own_rank());
+      offsets_of_key[1] = key.size();
+      offsets_of_value[1] = is_large ? large.size() : 4;
+      return {1, {0, offsets_of_key, key.data()}, {0, offsets_of_value, large.data()}};
+    };
+    std::size_t streamed = 0;
+    const pairs_sink sink = [&](const pairs_view& some) { streamed += some.count; };
+    gather_options how;
+    how.block_bytes = 1;
+    std::optional<memory_limit> limit;
+    if (own_rank() == 0 && all_ranks() > 1) limit.emplace(std::size_t{128} << 20);
+    if (all_ranks() > 1) {
+      EXPECT_THROW(stream(comm, own, sink, how), std::bad_alloc) << when;
+    } else {
+      EXPECT_NO_THROW(stream(comm, own, sink, how));
+    }
+    limit.reset();
+    EXPECT_LE(streamed, static_cast<std::size_t>(4 * all_ranks()));
   }
 }
 

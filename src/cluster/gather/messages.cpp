@@ -48,6 +48,10 @@ messages::~messages() {
   static_cast<void>(caught([this] { wait(); }));  // whatever is wrong has been thrown already
 }
 
+void messages::reserve(std::size_t bytes) {
+  requests_.reserve(requests_.size() + (bytes + message_bytes_max_ - 1) / message_bytes_max_);
+}
+
 void messages::send(const void* from, std::size_t bytes, int to_rank, int tag) {
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t part = std::min(bytes - done, message_bytes_max_);
@@ -60,6 +64,7 @@ void messages::send(const void* from, std::size_t bytes, int to_rank, int tag) {
 }
 
 void messages::receive(void* to, std::size_t bytes, int from_rank, int tag) {
+  reserve(bytes);  // nothing may fail once a part is under way: whoever sends would not be asked for it
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t part = std::min(bytes - done, message_bytes_max_);
     requests_.push_back(MPI_REQUEST_NULL);

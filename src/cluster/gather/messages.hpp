@@ -31,6 +31,8 @@ class messages {
   messages(const messages&) = delete;
   messages& operator=(const messages&) = delete;
 
+  /// Takes the memory that a message of this size will need here.
+  void reserve(std::size_t bytes);
   /// Nothing is sent if `bytes` is 0, and nothing is to be received. The memory is in use until wait() has returned.
   void send(const void* from, std::size_t bytes, int to_rank, int tag);
   void receive(void* to, std::size_t bytes, int from_rank, int tag);

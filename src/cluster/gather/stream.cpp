@@ -185,9 +185,15 @@ class source {
   /// The root itself.
   explicit source(const next_block& own) : own_(&own) {}
 
-  /// Makes room for the first block. It comes without a credit.
+  /// For the first block.
+  void make_room() {
+    if (coming_.count == 0) return;
+    rooms_[room_].grow(packed::bytes(coming_));
+    messages_->reserve(packed::bytes(coming_));
+  }
+  /// The first block comes without a credit.
   void begin() {
-    if (coming_.count > 0) expect();
+    if (coming_.count > 0) receive();
   }
 
   /// Reads on in the next block; false at the end.
@@ -208,10 +214,7 @@ class source {
       throw other_failed();
     }
     room_ = 1 - room_;
-    if (coming_.count > 0) {
-      expect();
-      ranks_->send(next_block_credit, rank_, credit_tag);
-    }
+    if (coming_.count > 0) ask();
     return true;
   }
 
@@ -233,10 +236,18 @@ class source {
   [[nodiscard]] bool ready() { return at_ < block_.count || load(); }
 
  private:
-  void expect() {
-    rooms_[room_].grow(packed::bytes(coming_));
-    messages_->receive(rooms_[room_].data(), packed::bytes(coming_), rank_, block_tag);
+  /// For the next block. Without room for it, the rank, which waits for a credit (W3), is let go.
+  void ask() {
+    const std::exception_ptr failure = caught([this] {
+      make_room();
+      receive();
+    });
+    if (failure) coming_.count = 0;
+    ranks_->send(failure ? stop_credit : next_block_credit, rank_, credit_tag);
+    if (failure) std::rethrow_exception(failure);
   }
+
+  void receive() { messages_->receive(rooms_[room_].data(), packed::bytes(coming_), rank_, block_tag); }
 
   const team* ranks_ = nullptr;
   const next_block* own_ = nullptr;
@@ -354,7 +365,10 @@ class receiver {
     }
   }
 
-  /// Makes room for all first blocks.
+  /// For all first blocks: nothing may be under way if that fails.
+  void make_room() {
+    for (source& s : sources_) s.make_room();
+  }
   void begin() {
     for (source& s : sources_) s.begin();
   }
@@ -394,8 +408,9 @@ std::optional<std::string> stream_blocks(const team& ranks, const next_block& ow
     if (!root) return;
     to.emplace(layout, how.block_bytes, sink);
     receiving.emplace(ranks, own, how, all_first);
-    receiving->begin();
+    receiving->make_room();
   });
+  if (root) receiving->begin();
   std::optional<std::string> twice;
   agree(ranks, caught([&] {
           if (root) {

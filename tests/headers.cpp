@@ -1,1 +1,0 @@
-// Nothing: the target of the tests' precompiled headers needs a file (CMakeLists.txt).
