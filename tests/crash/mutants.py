@@ -42,7 +42,6 @@ LINE_MANY = "--mode line --durability operation --writers 3 --per-point 16 --rec
 LINE_TWO = "--mode line --durability operation --writers 2 --per-point 64"
 LINE_TAG = "--mode line --durability tag"
 PAGE = "--mode page"
-PAGE_GROWTH = "--mode page --durability tag --writers 1 --recoveries 1 --per-point 8"
 PAGE_RECOVERIES = "--mode page --recoveries 8"
 PAGE_TAG = "--mode page --durability tag"
 PAGE_OPERATION = "--mode page --durability operation --writers 3"
@@ -50,10 +49,11 @@ SCHEDULES = "schedules --runs 3000 --random 3000"
 FLIPS = "flips"
 DAMAGE = "damage --gtest_filter=*never_written_again*"
 WRITER = "writer"
+POOL = "pool"
 
 PROGRAMS = {"crash": "tests/crash/icecore_crash", "schedules": "tests/crash/icecore_schedules",
             "flips": "tests/store/test_store_flip", "damage": "tests/store/test_store_damage",
-            "writer": "tests/store/test_store_writer"}
+            "writer": "tests/store/test_store_writer", "pool": "tests/pool/test_pool_file"}
 
 MUTANTS = (
     Mutant("a_new_key_is_not_flushed", "flush", "store/core.cpp",
@@ -123,7 +123,7 @@ MUTANTS = (
            "  persist_->persist(page_of(current_), format::page_size);\n}\n\nvoid root_pages::update", "}\n\nvoid root_pages::update",
            (LINE,)),
     Mutant("a_file_is_cut_before_its_root_is_durable", "ordering", "pool/pool.cpp",
-           "  roots_->settle();\n", "  file_.shrink(newest->file_size);\n  roots_->settle();\n", (PAGE_GROWTH,)),
+           "  roots_->settle();\n", "  file_.shrink(newest->file_size);\n  roots_->settle();\n", (POOL,)),
     Mutant("records_are_not_checked", "checksum", "store/survey.cpp",
            " && r.intact(pool_->codec().record_seed(s.generation, offset));", ";", (LINE_OPERATION,)),
     Mutant("roots_are_not_checked", "checksum", "pool/root.cpp",
@@ -248,6 +248,7 @@ def make(build: Build, mutant: Mutant) -> Path:
     mutated.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
     judge = build.link_judge
     objects = {"seen": [], "plain": []}
+    replaced = {}
     for kind, source, command, output in build.objects_of(file):
         if mutant.only and str(source.relative_to(PROJECT / "src")) not in mutant.only:
             continue
@@ -262,15 +263,20 @@ def make(build: Build, mutant: Mutant) -> Path:
         if done.returncode != 0:
             raise CannotBeMade(f"it does not compile:\n{done.stderr}")
         objects[kind].append(str(target))
+        replaced[output] = str(target)
         if kind == "plain":
             judge = judge.replace(f" {output} ", f" {target} ")
     judge = judge.replace("tests/crash/libicecore_judge.so", str(folder / "libicecore_judge.so"), 1)
     judge = judge.replace("-o tests/crash/libicecore_judge.so", f"-o {folder / 'libicecore_judge.so'}")
-    # the mutated objects before the library that holds the others under the same names
+    # the mutated objects instead of the others, or before the library that holds those under the same names
     links = [judge]
     for name in sorted({program_of(r)[0] for r in mutant.runs}):
         link = build.link_programs[name]
         first = objects["seen" if "tests/crash/" in name else "plain"]
+        for output, target in replaced.items():
+            if f" {output} " in link:
+                link = link.replace(f" {output} ", f" {target} ")
+                first = [object for object in first if object != target]
         link = link.replace(f"-o {name} ", f"-o {folder / Path(name).name} " + " ".join(first) + " ")
         link = link.replace("tests/crash/libicecore_judge.so", str(folder / "libicecore_judge.so"))
         links.append(link.replace(f"-Wl,-rpath,{build.folder}/tests/crash", f"-Wl,-rpath,{folder}"))
@@ -311,7 +317,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=Path, nargs="?", default=PROJECT / "build" / "release")
     parser.add_argument("--only", action="append", help="this mutant only; may be given several times")
-    parser.add_argument("--sample", type=int, metavar="N", help="N of them, which the seed chooses")
+    parser.add_argument("--sample", type=int, metavar="N", help="N of them")
+    parser.add_argument("--sample-seed", type=int, default=1, help="chooses them; --seed is that of the runs")
     parser.add_argument("--images", type=int, default=300_000, help="at most so many of each run (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -319,7 +326,7 @@ def main() -> int:
     arguments = parser.parse_args()
     chosen = [m for m in MUTANTS if (not arguments.only or m.name in arguments.only)]
     if arguments.sample is not None and arguments.sample < len(chosen):
-        chosen = random.Random(arguments.seed).sample(chosen, max(1, arguments.sample))
+        chosen = random.Random(arguments.sample_seed).sample(chosen, max(1, arguments.sample))
     if arguments.list:
         for m in chosen:
             print(f"{m.kind:13} src/{m.file:22} {m.name}")
@@ -327,14 +334,15 @@ def main() -> int:
     if not chosen:
         parser.error("no mutant of that name; --list names them")
     build = Build(arguments.build)
-    missed = 0
+    missed = []
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         futures = [pool.submit(examine, build, m, arguments.images, arguments.seed) for m in chosen]
         for future in concurrent.futures.as_completed(futures):
             mutant, verdict, how = future.result()
-            missed += verdict == "MISSED"
+            if verdict == "MISSED":
+                missed.append(mutant.name)
             print(f"{verdict:7} {mutant.kind:13} {mutant.name}: {how}", flush=True)
-    print(f"{len(chosen) - missed} of {len(chosen)} mutants caught")
+    print(f"{len(chosen) - len(missed)} of {len(chosen)} mutants caught", *missed, sep=", missed: " if missed else "")
     return 1 if missed else 0
 
 

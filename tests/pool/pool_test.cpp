@@ -103,6 +103,22 @@ TEST_F(Pool, a_full_device_gives_the_last_of_its_space_and_then_says_so) {
   EXPECT_EQ(space.used_end(), end);
 }
 
+// Of a writer that was killed while it closed: its root, which names a shorter file, may not be on the device yet.
+TEST_F(Pool, a_file_longer_than_its_root_says_is_cut_once_the_root_is_durable) {
+  const told_filesystem ext{EXT4_SUPER_MAGIC};
+  pool(path_, of(durability::tag)).roots().update([](format::root&) {});
+  const auto told = std::filesystem::file_size(path_);
+  const auto longer = told + 4 * granule;
+  std::filesystem::resize_file(path_, longer);
+  {
+    const failing_call broken("fdatasync", EIO);
+    EXPECT_THROW(pool(path_, of(durability::tag)), error);
+    EXPECT_EQ(std::filesystem::file_size(path_), longer);
+  }
+  EXPECT_NO_THROW(pool(path_, of(durability::tag)));
+  EXPECT_EQ(std::filesystem::file_size(path_), told);
+}
+
 TEST_F(Pool, without_random_numbers_none_is_made) {
   {
     const failing_call broken("getrandom", ENOSYS);
