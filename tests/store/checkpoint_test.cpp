@@ -129,6 +129,9 @@ TEST_P(Checkpoint, of_a_checkpoint_and_of_a_store_opened_for_reading_is_the_same
 
 TEST_P(Checkpoint, shows_one_instant_while_threads_write) {
   store s = open();
+  constexpr int rounds = 20;
+  constexpr int writes_a_round = 400;  // each round reads all that there is
+  std::atomic<int> allowed{writes_a_round};
   std::atomic<bool> stop{false};
   std::vector<std::thread> writers;
   for (int t = 0; t < 3; ++t) {
@@ -138,11 +141,11 @@ TEST_P(Checkpoint, shows_one_instant_while_threads_write) {
         s.insert(name + "a", std::to_string(i));
         s.insert(name + "b" + std::to_string(i % 100), std::string(100, 'b'));
         s.insert(name + "c", std::to_string(i));
-        if (i % 20 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // not gigabytes
+        while (i >= allowed && !stop) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
     });
   }
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < rounds; ++round, allowed += writes_a_round) {
     const icecore::checkpoint cut = s.checkpoint();
     const auto to = folder_ / "copy.ice";
     cut.write(to);
