@@ -100,6 +100,7 @@ void add_diff_verb(command_line& line);
 void add_stat_verb(command_line& line);
 void add_verify_verb(command_line& line);
 void add_repair_verb(command_line& line);
+void add_checkpoint_verb(command_line& line);
 void add_dump_verb(command_line& line);
 void add_load_verb(command_line& line);
 void add_bench_verb(command_line& line);

@@ -37,20 +37,13 @@ void forget_answers(std::size_t count, icecore_bytes* values) noexcept {
   if (values != nullptr) std::fill_n(values, count, icecore_bytes{nullptr, 0});
 }
 
-/// What icecore_snapshot_columns() hands out: the structure that C sees, with the bytes it points to behind it.
-struct owned_columns : icecore_columns {
-  explicit owned_columns(icecore::columns from) : icecore_columns{}, columns(std::move(from)) {
-    count = columns.keys.offsets.size() - 1;
-    key_offsets = columns.keys.offsets.data();
-    key_bytes = columns.keys.bytes.data();
-    value_offsets = columns.values.offsets.data();
-    value_bytes = columns.values.bytes.data();
-  }
-  owned_columns(const owned_columns&) = delete;
-  owned_columns& operator=(const owned_columns&) = delete;
-
-  icecore::columns columns;
-};
+/// The columns as C sees them.
+owned_columns* handed_out(icecore::columns extracted) {
+  const auto kept = std::make_shared<const icecore::columns>(std::move(extracted));
+  return new owned_columns{{kept->keys.offsets.size() - 1, kept->keys.offsets.data(), kept->keys.bytes.data(),
+                            kept->values.offsets.data(), kept->values.bytes.data()},
+                           kept};
+}
 
 /// Thrown through for_each by a visit that asks to stop; never leaves this file.
 struct stop_visiting {};
@@ -233,7 +226,7 @@ int icecore_snapshot_columns(const icecore_snapshot* snapshot, unsigned threads,
     require(snapshot, "icecore_snapshot_columns", "snapshot");
     require(columns, "icecore_snapshot_columns", "columns");
     const auto between = bounds(from, from_size, to, to_size, "icecore_snapshot_columns");
-    *columns = new owned_columns(snapshot->snapshot.extract(threads, between));
+    *columns = handed_out(snapshot->snapshot.extract(threads, between));
   });
 }
 

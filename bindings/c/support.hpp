@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,6 +34,11 @@ struct icecore_batch {
 };
 
 namespace icecore::c {
+
+/// What icecore_columns_free() takes back: the structure that C sees, with the memory it points to.
+struct owned_columns : icecore_columns {
+  std::shared_ptr<const void> memory;
+};
 
 /// To be called inside a catch block: notes the exception's message for this thread and returns its code (C1).
 [[nodiscard]] int code_of_current_exception() noexcept;

@@ -46,6 +46,9 @@ struct extraction_options {
   /// What each rank may take for its own pairs, and once more for what it receives and merges; stream makes its blocks
   /// so small that they fit.
   std::uint64_t memory_bytes_max = UINT64_MAX;
+  /// Of extract: called on each rank with each of its own pairs, by any one thread, before they travel. What it throws
+  /// is thrown on all ranks. Empty: all pairs will do.
+  std::function<void(const item&)> check{};
 };
 
 /// Pairs in columns of their own. Copies share them.

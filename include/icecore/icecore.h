@@ -423,6 +423,24 @@ const char* icecore_path(const icecore_store* store);
 /* 1 if the store was opened for reading only, else 0. */
 int icecore_is_read_only(const icecore_store* store);
 
+/* All of a store as it was at one instant, every version and tag, to be written to a file of its own while writes go
+ * on. Given back by icecore_checkpoint_free(). */
+typedef struct icecore_checkpoint icecore_checkpoint;
+
+/* Takes the instant, and closes the open version if anything was written in it and the store is not read only.
+ * O(segments), for so long writers wait; nothing is copied yet. */
+int icecore_checkpoint_now(icecore_store* store, icecore_checkpoint** checkpoint);
+void icecore_checkpoint_free(icecore_checkpoint* checkpoint);
+
+/* The newest closed version that is in it; the size of the file to be. 0 if checkpoint is NULL. */
+icecore_version icecore_checkpoint_version(const icecore_checkpoint* checkpoint);
+uint64_t icecore_checkpoint_bytes(const icecore_checkpoint* checkpoint);
+
+/* Writes the file, a store like any other; it has its name when it is whole and on its device. Any thread may write,
+ * several at once to different files. on_progress may be NULL. ICECORE_STORE_EXISTS if something is at `path`. */
+int icecore_checkpoint_write(const icecore_checkpoint* checkpoint, const char* path,
+                             icecore_progress_function on_progress, void* progress_context);
+
 typedef struct icecore_damage {
   uint64_t offset;         /* byte in the pool file */
   const char* structure;   /* "root", "segment", "entry", "record", "tag", "batch", "index", "file" */

@@ -15,15 +15,14 @@
  * Codes, messages, "not found", bytes, structures and objects are as icecore.h says, with one difference: values that
  *   come back from a cluster are copies. They are given back to icecore_cluster_values_free(); what a cursor or a
  *   history shows belongs to it.
- * Collective: open, restore and close, tag_now and tag_with, barrier, set_consistency, protect, checkpoint. Every rank
- *   calls them, in the same order, one thread of each rank at a time; what fails on one rank fails on all, and the
- *   message names the rank. An argument that is NULL or out of its range is refused before the other ranks are asked:
- *   give it alike on all. Everything else is called by any rank alone.
- * Threads: with MPI_THREAD_MULTIPLE as in icecore.h; with less, one thread of the process at a time.
- * MPI: never started or ended here. The communicator is duplicated. Programs use the MPI that icecore_mpi was built
- *   with.
- * Library: icecore_mpi, besides icecore. Costs, guarantees and the meaning of each call: include/icecore/cluster.hpp
- * and docs/cluster.md.
+ * Collective: open, restore and close, tag_now and tag_with, barrier, set_consistency, protect, checkpoint, and of a
+ *   snapshot columns, stream and find_by_broadcast. Every rank calls them, in the same order, one thread of each rank
+ * at a time; what fails on one rank fails on all, and the message names the rank. An argument that is NULL or out of
+ * its range is refused before the other ranks are asked: give it alike on all. Everything else is called by any rank
+ * alone. Threads: with MPI_THREAD_MULTIPLE as in icecore.h; with less, one thread of the process at a time. MPI: never
+ * started or ended here. The communicator is duplicated. Programs use the MPI that icecore_mpi was built with. Library:
+ * icecore_mpi, besides icecore. Costs, guarantees and the meaning of each call: include/icecore/cluster.hpp and
+ * docs/cluster.md.
  */
 #ifndef ICECORE_ICECORE_MPI_H
 #define ICECORE_ICECORE_MPI_H
@@ -212,6 +211,55 @@ int icecore_cluster_cursor_status(const icecore_cluster_cursor* cursor);
 /* The item's key and value, valid until the cursor moves; nothing if it is nowhere. */
 icecore_bytes icecore_cluster_cursor_key(const icecore_cluster_cursor* cursor);
 icecore_bytes icecore_cluster_cursor_value(const icecore_cluster_cursor* cursor);
+
+/* ---- Extraction: every rank calls these, with the same arguments ------------------------------------------------- */
+
+/* How the pairs of all ranks come together. */
+enum icecore_extraction_method {
+  ICECORE_EXTRACT_GATHER = 0,      /* rank after rank at the root: each rank's in order, the whole in none */
+  ICECORE_EXTRACT_NAIVE_MERGE = 1, /* in order at the root: gathered, then merged from all ranks' parts at once */
+  ICECORE_EXTRACT_OPT_MERGE = 2,   /* in order at the root: merged in pairs of ranks, in rounds, by several threads */
+  ICECORE_EXTRACT_CONCATENATE = 3, /* in order at the root, without a merge: with ICECORE_OWNERSHIP_BY_RANGES only */
+  ICECORE_EXTRACT_DISTRIBUTED = 4  /* in order over all ranks: each has a stretch, behind that of the rank before it */
+};
+
+typedef struct icecore_extraction_options {
+  size_t struct_size;
+  int root;           /* the rank that gets the result; ICECORE_EXTRACT_DISTRIBUTED has none */
+  unsigned threads;   /* of each rank, to read and merge; 0: all its cores */
+  icecore_bytes from; /* with from <= key < to; nothing: no bound */
+  icecore_bytes to;
+  icecore_bytes prefix;      /* keys that start with it; nothing: any. Not together with from or to */
+  int linear_scan;           /* not 0: ICECORE_EXTRACT_NAIVE_MERGE compares the heads of all ranks for each pair */
+  uint64_t memory_bytes_max; /* what each rank may take for its own pairs, and once more for what it receives */
+} icecore_extraction_options;
+
+/* Root 0, one thread, all keys, any memory. struct_size: sizeof(icecore_extraction_options). */
+void icecore_extraction_options_init(icecore_extraction_options* options, size_t struct_size);
+
+/* All pairs of the snapshot, at the root; elsewhere none (count 0), unless the method is ICECORE_EXTRACT_DISTRIBUTED.
+ * method: enum icecore_extraction_method. options: NULL for the defaults. Given back by icecore_columns_free(), before
+ * or after the cluster. ICECORE_INVALID_ARGUMENT, on all ranks: no such root, bounds out of order, arguments that
+ * differ from rank to rank, a rank that needs more than memory_bytes_max. */
+int icecore_cluster_snapshot_columns(const icecore_cluster_snapshot* snapshot, int method,
+                                     const icecore_extraction_options* options, icecore_columns** columns);
+
+/* Called with `count` pairs, values[i] at keys[i], valid during the call. Not 0 asks to stop. It may call the cluster,
+ * but nothing collective. */
+typedef int (*icecore_extraction_sink)(void* context, size_t count, const icecore_bytes* keys,
+                                       const icecore_bytes* values);
+
+/* Calls `sink` at the root with all pairs in order, some at a time: no rank holds more than two blocks of 64 KiB (or of
+ * one pair) for each rank it deals with. ICECORE_STOPPED on all ranks if the sink asked to stop. Errors as above; the
+ * sink may have got some pairs before. */
+int icecore_cluster_snapshot_stream(const icecore_cluster_snapshot* snapshot, icecore_extraction_sink sink,
+                                    void* context, const icecore_extraction_options* options);
+
+/* Finds what the root asks for, at the root; elsewhere nothing. What other ranks give as key is not looked at. The
+ * root's question goes to all ranks, and their answers are reduced to one: icecore_cluster_snapshot_find() asks the
+ * owner alone. Given back by icecore_cluster_values_free(). */
+int icecore_cluster_snapshot_find_by_broadcast(const icecore_cluster_snapshot* snapshot, const void* key,
+                                               size_t key_size, int root, icecore_bytes* value);
 
 /* ---- Synchronising ---------------------------------------------------------------------------------------------- */
 

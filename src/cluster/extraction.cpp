@@ -57,6 +57,14 @@ void check_memory(const snapshot& own, const extraction_options& how) {
   }
 }
 
+/// Calls the caller's check with all pairs.
+void check_pairs(const columns& own, const std::function<void(const item&)>& check) {
+  const auto at = [](const byte_column& column, std::size_t i) {
+    return std::string_view(column.bytes.data() + column.offsets[i], column.offsets[i + 1] - column.offsets[i]);
+  };
+  for (std::size_t i = 0; i + 1 < own.keys.offsets.size(); ++i) check({at(own.keys, i), at(own.values, i)});
+}
+
 /// What the range of a snapshot yields, block by block.
 class block_reader {
  public:
@@ -155,6 +163,7 @@ extracted_pairs cluster_core::extract(version at, extraction_method method, cons
   const auto read = [&] {
     check_memory(own_->at(at), how);
     own = own_->at(at).extract(how.threads, how.bounds);
+    if (how.check) check_pairs(own, how.check);
   };
   agree_.on(step::extract_read, attempt([&] { all.work(read); }));
   ranks::gather_options gathering;

@@ -36,6 +36,7 @@ static const struct {
     TEST(tags_carry_name_note_and_time),
     TEST(a_store_tells_about_itself),
     TEST(verify_finds_damage_and_names_it),
+    TEST(a_checkpoint_holds_one_instant_and_nothing_later),
     TEST(snapshots_are_found_by_version_tag_and_time),
     TEST(many_keys_are_found_at_once),
     TEST(columns_of_fixed_and_of_any_size_are_extracted),

@@ -98,6 +98,15 @@ void nothing_where_something_must_be_is_an_error(void) {
   icecore_verify_report* report;
   FAILS(wrong, icecore_verify(NULL, NULL, NULL, &report));
   FAILS(wrong, icecore_verify_file(NULL, NULL, NULL, &report));
+  icecore_checkpoint* checkpoint;
+  FAILS(wrong, icecore_checkpoint_now(NULL, &checkpoint));
+  CHECK(checkpoint == NULL);
+  FAILS(wrong, icecore_checkpoint_now(store, NULL));
+  FAILS(wrong, icecore_checkpoint_write(NULL, "x", NULL, NULL));
+  OK(icecore_checkpoint_now(store, &checkpoint));
+  FAILS(wrong, icecore_checkpoint_write(checkpoint, NULL, NULL, NULL));
+  icecore_checkpoint_free(checkpoint);
+  CHECK(icecore_checkpoint_version(NULL) == 0 && icecore_checkpoint_bytes(NULL) == 0);
   FAILS(wrong, icecore_durability(store, NULL));
   FAILS(wrong, icecore_stats(store, NULL));
   CHECK(icecore_path(NULL) == NULL && icecore_is_read_only(NULL) == 0);

@@ -9,6 +9,7 @@ void a_batch_is_applied_at_once(void);
 void tags_carry_name_note_and_time(void);
 void a_store_tells_about_itself(void);
 void verify_finds_damage_and_names_it(void);
+void a_checkpoint_holds_one_instant_and_nothing_later(void);
 void snapshots_are_found_by_version_tag_and_time(void);
 void many_keys_are_found_at_once(void);
 void columns_of_fixed_and_of_any_size_are_extracted(void);

@@ -284,3 +284,38 @@ void verify_finds_damage_and_names_it(void) {
   icecore_verify_report_free(report);
   FAILS(ICECORE_NO_SUCH_STORE, icecore_verify_file(fresh_path("nothing.ice"), NULL, NULL, &report));
 }
+
+void a_checkpoint_holds_one_instant_and_nothing_later(void) {
+  icecore_store* store = new_store();
+  icecore_checkpoint* checkpoint;
+  OK(icecore_insert(store, TEXT("a"), TEXT("1"), NULL));
+  OK(icecore_tag_now(store, NULL));
+  OK(icecore_insert(store, TEXT("a"), TEXT("2"), NULL));
+  OK(icecore_checkpoint_now(store, &checkpoint));
+  OK(icecore_insert(store, TEXT("a"), TEXT("3"), NULL));
+  CHECK(icecore_checkpoint_version(checkpoint) == 2 && icecore_checkpoint_bytes(checkpoint) > 0);
+  const char* path = fresh_path("checkpoint.ice");
+  int calls = 0;
+  OK(icecore_checkpoint_write(checkpoint, path, count_progress, &calls));
+  CHECK(calls > 0);
+  FAILS(ICECORE_STORE_EXISTS, icecore_checkpoint_write(checkpoint, path, NULL, NULL));
+  icecore_store* copy;
+  icecore_bytes value;
+  OK(icecore_open(path, NULL, &copy)); /* while the other is open */
+  OK(icecore_find(copy, TEXT("a"), &value));
+  CHECK(holds(value, "2"));
+  OK(icecore_find_at(copy, TEXT("a"), 1, &value));
+  CHECK(holds(value, "1"));
+  icecore_version clock;
+  OK(icecore_clock(copy, &clock));
+  CHECK(clock == 3);
+  OK(icecore_close(copy));
+  char nowhere[4200];
+  snprintf(nowhere, sizeof nowhere, "%s/nowhere/x.ice", folder());
+  FAILS(ICECORE_IO, icecore_checkpoint_write(checkpoint, nowhere, NULL, NULL));
+  icecore_checkpoint_free(checkpoint);
+  icecore_checkpoint_free(NULL);
+  OK(icecore_find(store, TEXT("a"), &value));
+  CHECK(holds(value, "3"));
+  OK(icecore_close(store));
+}

@@ -265,6 +265,32 @@ TEST_F(Extraction, throws_on_all_ranks_what_one_rank_does_wrong) {
   c.close();
 }
 
+TEST_F(Extraction, throws_on_all_ranks_what_the_check_of_one_throws) {
+  const model all = random_model(12, 1000, false);
+  cluster c(MPI_COMM_WORLD, path());
+  const cluster_snapshot then = c.at(fill(c, all));
+  const std::string wrong = all.rbegin()->first;
+  const int owner = c.owner_of(wrong);
+  std::size_t checked = 0;
+  extraction_options how;
+  how.check = [&](const item& one) {
+    EXPECT_EQ(all.at(std::string(one.key)), one.value);
+    ++checked;
+  };
+  for (const extraction_method method : all_methods) static_cast<void>(then.extract(method, how));
+  std::size_t own = 0;
+  for (const auto& [key, value] : all) own += c.owner_of(key) == rank() ? 1 : 0;
+  EXPECT_EQ(checked, std::size(all_methods) * own);
+  how.check = [&](const item& one) {
+    if (one.key == wrong) throw error(errc::bad_input, "this one");
+  };
+  const thrown error = error_of_extract(then, how);
+  EXPECT_EQ(error.code, errc::bad_input);
+  EXPECT_EQ(error.message, "rank " + std::to_string(owner) + ": this one");
+  expect_everything_still_works(then, all.size());
+  c.close();
+}
+
 TEST_F(Extraction, throws_on_all_ranks_if_one_needs_more_memory_than_it_may_take) {
   const model all = random_model(8, 2000, false);
   cluster c(MPI_COMM_WORLD, path(), on_rank_0_only());

@@ -1,6 +1,7 @@
 """Threads: a store is shared freely, the GIL is given away where it should be, and snapshots hold still."""
 
 import itertools
+import os
 import sys
 import threading
 import time
@@ -153,6 +154,12 @@ def large(tmp_path_factory):
         yield store
 
 
+def checkpoint(store):
+    copy = store.path + ".copy"
+    store.checkpoint(copy)
+    os.remove(copy)
+
+
 CALLS = {
     "len": lambda s: len(s),
     "put_many": lambda s: s.put_many(np.arange(500_000, dtype=">u8"), np.arange(500_000, dtype=">u8")),
@@ -161,6 +168,7 @@ CALLS = {
     "to_columns": lambda s: s.latest().to_columns(),
     "verify": lambda s: s.verify(),
     "diff": lambda s: list(s.diff(0, s.latest(), b"a")),
+    "checkpoint": checkpoint,
     "a large value into a batch": lambda s: icecore.Batch().__setitem__(b"big", bytes(1 << 28)),
     "a large value out": lambda s: s[b"big"],
     "a large value in": lambda s: s.__setitem__(b"big", bytes(1 << 28)),

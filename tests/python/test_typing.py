@@ -37,6 +37,7 @@ PROGRAM = """
             assert_type(b, icecore.Batch)
         store.put_many(np.arange(3), [b"a", b"b", b"c"], threads=2)
         store.put_many(*snapshot.to_columns())
+        assert_type(store.checkpoint("copy"), int)
         keys, values = snapshot.to_numpy(">u8", ("<f4", (3,)))
         for change in store.history(b"k"):
             assert_type(change.version, int)

@@ -35,6 +35,10 @@ PROGRAM = """
         for key, value in snapshot.items(prefix="a"):
             assert_type(value, bytes)
         assert_type(c.history(b"k")[0].version, int)
+        keys, values = snapshot.to_numpy(">u8", method="naive_merge", prefix="a")
+        c.put_many(*snapshot.to_columns(root=1))
+        snapshot.stream(print, as_columns=True)
+        assert_type(snapshot.find_by_broadcast(None), bytes | None)
         c.put_many(np.arange(3), [b"a", b"b", b"c"])
         writing = c.checkpoint("folder")
         assert_type(writing.progress, tuple[int, int])

@@ -1,8 +1,10 @@
 """The C++ half of icecore.mpi. The Python half (mpi.py) is what programs use."""
 
+import builtins
 from collections.abc import Callable, Iterator
 from typing import Any, overload
 
+import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer
 
@@ -150,6 +152,22 @@ class Snapshot:
     def _find_many_fixed(
         self, keys: _native.Column, values: _Buffer, found: _Buffer, size: int, pad: bool
     ) -> None: ...
+    def _extract(
+        self,
+        method: int,
+        root: int,
+        threads: int,
+        linear_scan: bool,
+        memory_bytes_max: int | None,
+        key_size: int | None,
+        key_pad: bool,
+        value_size: int | None,
+        value_pad: bool,
+    ) -> Extracted: ...
+    def _stream(
+        self, sink: Callable[[Any], object], as_columns: bool, root: int, memory_bytes_max: int | None
+    ) -> None: ...
+    def _find_by_broadcast(self, key: _BytesLike | None, root: int) -> bytes | None: ...
     @property
     def version(self) -> int:
         """The version's number."""
@@ -161,6 +179,16 @@ class Snapshot:
     @property
     def path(self) -> str:
         """The folder of this rank's store."""
+
+class Extracted:
+    """Pairs of all ranks, to be made columns of."""
+
+    def __len__(self) -> int: ...
+    def width(self, part: int) -> int: ...
+    def bytes(self, part: int) -> npt.NDArray[np.uint8]: ...
+    def offsets(self, part: int) -> npt.NDArray[np.uint64]: ...
+    def copy_fixed(self, part: int, out: _Buffer, size: int, pad: bool) -> None: ...
+    def to_objects(self, part: int) -> list[builtins.bytes]: ...
 
 class ItemIterator(Iterator[Any]):
     def __init__(self, snapshot: Snapshot, part: int, limit: int) -> None: ...

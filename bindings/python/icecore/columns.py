@@ -13,8 +13,11 @@ from .errors import InvalidArgumentError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from . import _native_mpi
     from ._types import ColumnLike
     from .snapshot import Snapshot
+
+    _Parts = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.uint8]]
 
 _KEY, _VALUE = 0, 1
 
@@ -119,7 +122,9 @@ def _extract_fixed(
     return keys, values
 
 
-def _selected(selection: _native.Selection, part: int, dtype: npt.DTypeLike | None) -> npt.NDArray[Any]:
+def _selected(
+    selection: _native.Selection | _native_mpi.Extracted, part: int, dtype: npt.DTypeLike | None
+) -> npt.NDArray[Any]:
     if dtype is None:
         objects = np.empty(len(selection), object)
         objects[:] = selection.to_objects(part)
@@ -131,12 +136,36 @@ def _selected(selection: _native.Selection, part: int, dtype: npt.DTypeLike | No
 
 def to_columns(snapshot: Snapshot, threads: int) -> Columns:
     """See Snapshot.to_columns."""
-    parts = _native.extract_columns(snapshot, thread_count(threads))
+    return columns_of(_native.extract_columns(snapshot, thread_count(threads)))
+
+
+def columns_of(parts: _Parts) -> Columns:
+    """What the native half gives: key offsets, key bytes, value offsets, value bytes."""
     return Columns(ByteColumn(*parts[:2]), ByteColumn(*parts[2:]))
 
 
-def _empty(count: int, dtype: npt.DTypeLike | None) -> tuple[npt.NDArray[Any], int, bool]:
-    """An array of ``count`` items, an item's size in bytes, and whether shorter byte strings fit it too."""
+def extracted_to_numpy(
+    extracted: _native_mpi.Extracted, key_dtype: npt.DTypeLike | None, value_dtype: npt.DTypeLike | None
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """See mpi.Snapshot.to_numpy."""
+    return _extracted(extracted, _KEY, key_dtype), _extracted(extracted, _VALUE, value_dtype)
+
+
+def _extracted(extracted: _native_mpi.Extracted, part: int, dtype: npt.DTypeLike | None) -> npt.NDArray[Any]:
+    made = None if dtype is None else np.dtype(dtype)
+    if made is None or len(extracted) == 0 or extracted.width(part) != made.itemsize:
+        return _selected(extracted, part, made)
+    return extracted.bytes(part).view(made.base).reshape(-1, *made.shape)  # no copy: the memory that was extracted
+
+
+def extracted_to_columns(extracted: _native_mpi.Extracted) -> Columns:
+    """See mpi.Snapshot.to_columns."""
+    keys, values = (ByteColumn(extracted.offsets(part), extracted.bytes(part)) for part in (_KEY, _VALUE))
+    return Columns(keys, values)
+
+
+def item_size(dtype: npt.DTypeLike | None) -> tuple[int, bool]:
+    """An item's size in bytes, and whether shorter byte strings fit it too. ValueError for what bytes cannot be."""
     made = np.dtype(dtype)
     if made.hasobject:
         raise ValueError(f"dtype {made} holds Python objects; None makes an array of bytes objects")
@@ -144,7 +173,13 @@ def _empty(count: int, dtype: npt.DTypeLike | None) -> tuple[npt.NDArray[Any], i
         raise ValueError(f"dtype {made} has no size: say how many bytes an item has, as in 'S8'")
     if made.kind == "U":
         raise ValueError(f"dtype {made} is UTF-32; take 'S' with a size in bytes and decode with numpy.char.decode")
-    return np.empty(count, made), made.itemsize, made.kind == "S"
+    return made.itemsize, made.kind == "S"
+
+
+def _empty(count: int, dtype: npt.DTypeLike | None) -> tuple[npt.NDArray[Any], int, bool]:
+    """An array of ``count`` items, and their ``item_size``."""
+    size, pad = item_size(dtype)
+    return np.empty(count, dtype), size, pad
 
 
 def _ends_with_nul(array: npt.NDArray[Any]) -> bool:

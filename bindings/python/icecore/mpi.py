@@ -10,8 +10,9 @@ with icecore.mpi.Cluster(MPI.COMM_WORLD, "/dev/shm/weather") as c:
         print(key, value)
 
 Collective, to be called by every rank in the same order: ``Cluster()``, ``Cluster.restore``, ``close`` (and the end of the
-``with`` block), ``tag``, ``barrier``, ``set_consistency``, ``protect``, ``checkpoint``. All else is called by any rank
-alone. Every call that may wait for another rank releases the GIL.
+``with`` block), ``tag``, ``barrier``, ``set_consistency``, ``protect``, ``checkpoint``, and a snapshot's ``to_numpy``,
+``to_columns``, ``stream`` and ``find_by_broadcast``. All else is called by any rank alone. Every call that may wait for
+another rank releases the GIL.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ _RAISE = object()
 _CONSISTENCIES = ("relaxed", "sequential")
 _PROTECTIONS = ("read_write", "write_only", "read_only", "update_only")
 _LEVELS = ("memory", "storage")
+_METHODS = ("gather", "naive_merge", "opt_merge", "concatenate", "distributed")
 
 # Clusters that may need closing at exit, in the order in which all ranks opened them.
 _clusters: weakref.WeakValueDictionary[int, Cluster] = weakref.WeakValueDictionary()
@@ -85,8 +87,9 @@ class Ownership:
 class Snapshot(_native_mpi.Snapshot, OrderedMapping):
     """One closed version of a cluster, or a run of its keys: an immutable, ordered ``Mapping`` from bytes to bytes.
 
-    Made by ``cluster.at(...)``, ``cluster.latest()`` and slices; costs nothing. Nothing of it is collective. It is read
-    forwards only, and until the cluster is closed.
+    Made by ``cluster.at(...)``, ``cluster.latest()`` and slices; costs nothing. Reading it as a mapping is not
+    collective; ``to_numpy``, ``to_columns``, ``stream`` and ``find_by_broadcast`` are. It is read forwards only, and until
+    the cluster is closed.
     """
 
     __slots__ = ()
@@ -117,6 +120,89 @@ class Snapshot(_native_mpi.Snapshot, OrderedMapping):
     def find_many(self, keys: ColumnLike, dtype: Any = None, *, default: Any = None) -> Any:
         """Finds many keys at once, all owners asked together: see ``icecore.Snapshot.find_many``."""
         return _find_many(self, keys, dtype, default)
+
+    def to_numpy(
+        self,
+        key_dtype: npt.DTypeLike | None = None,
+        value_dtype: npt.DTypeLike | None = None,
+        *,
+        method: str = "opt_merge",
+        root: int = 0,
+        threads: int = 1,
+        start: BytesLike | None = None,
+        stop: BytesLike | None = None,
+        prefix: BytesLike | None = None,
+        linear_scan: bool = False,
+        memory_bytes_max: int | None = None,
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """All keys and values of all ranks as two NumPy arrays at ``root``; empty ones on the other ranks. Collective,
+        with the same arguments on all.
+
+        The dtypes are those of ``icecore.Snapshot.to_numpy``; an item that does not fit is a ValueError on all ranks.
+        Where all items have the dtype's size, the array is the memory that was received, without a copy.
+
+        ``method``: how they come together. ``'opt_merge'``: in key order, merged in pairs of ranks by ``threads`` threads
+        (0: all cores). ``'naive_merge'``: in key order, merged at the root alone (``linear_scan``: by comparing the heads
+        of all ranks for each pair). ``'concatenate'``: in key order, of a cluster whose owners hold ranges.
+        ``'gather'``: rank after rank, the whole in no order. ``'distributed'``: every rank gets a stretch of the keys,
+        about as long as the others', behind that of the rank before it.
+
+        ``start``, ``stop``, ``prefix``: as in ``items``. ``memory_bytes_max``: what a rank may take for its own pairs, and
+        once more for what it receives; InvalidArgumentError on all ranks where one needs more.
+        """
+        sizes = tuple((None, False) if dtype is None else columns.item_size(dtype) for dtype in (key_dtype, value_dtype))
+        run = self._narrowed(start, stop, prefix)
+        number = _number(method, _METHODS, "method")
+        threads = columns.thread_count(threads)
+        extracted = run._extract(number, root, threads, linear_scan, memory_bytes_max, *sizes[0], *sizes[1])
+        return columns.extracted_to_numpy(extracted, key_dtype, value_dtype)
+
+    def to_columns(
+        self,
+        *,
+        method: str = "opt_merge",
+        root: int = 0,
+        threads: int = 1,
+        start: BytesLike | None = None,
+        stop: BytesLike | None = None,
+        prefix: BytesLike | None = None,
+        linear_scan: bool = False,
+        memory_bytes_max: int | None = None,
+    ) -> columns.Columns:
+        """The same as offsets and bytes, whatever the items' sizes: see ``icecore.Snapshot.to_columns``. Nothing that was
+        received is copied. Collective."""
+        run = self._narrowed(start, stop, prefix)
+        number = _number(method, _METHODS, "method")
+        threads = columns.thread_count(threads)
+        extracted = run._extract(number, root, threads, linear_scan, memory_bytes_max, None, False, None, False)
+        return columns.extracted_to_columns(extracted)
+
+    def stream(
+        self,
+        sink: Callable[[Any], object],
+        *,
+        as_columns: bool = False,
+        root: int = 0,
+        start: BytesLike | None = None,
+        stop: BytesLike | None = None,
+        prefix: BytesLike | None = None,
+        memory_bytes_max: int | None = None,
+    ) -> None:
+        """Calls ``sink(block)`` at ``root`` with all pairs of all ranks in key order, some at a time: no rank holds more
+        than two blocks of 64 KiB (or of one pair) for each rank it deals with. Collective, with the same arguments on all.
+
+        A block is a list of ``(key, value)``, or with ``as_columns`` what ``to_columns`` gives. ``sink`` may use the
+        cluster, but call nothing that is collective. What it raises ends the stream: it comes out at the root, and as an
+        InvalidArgumentError that tells it on the other ranks. ``memory_bytes_max`` makes the blocks smaller.
+        """
+        run = self._narrowed(start, stop, prefix)
+        to = (lambda parts: sink(columns.columns_of(parts))) if as_columns else sink
+        run._stream(to, as_columns, root, memory_bytes_max)
+
+    def find_by_broadcast(self, key: BytesLike | None, *, root: int = 0) -> bytes | None:
+        """Finds what ``root`` asks for, there; None on the other ranks, whose ``key`` is not looked at. Collective: the
+        question goes to all ranks, and their answers are reduced to one. ``find`` asks the key's owner alone."""
+        return self._find_by_broadcast(key, root)
 
     def __repr__(self) -> str:
         start, stop = self.bounds

@@ -262,6 +262,16 @@ class Store(_native.Store, _Base):
         """Checks every structure against its checksums and against the others. O(bytes of the store)."""
         return VerifyReport._of(self._verify_dict(on_progress))
 
+    def checkpoint(self, path: Path, on_progress: Progress | None = None) -> int:
+        """Writes all of the store as it is now, every version and tag, to a file of its own, and returns the newest
+        closed version in it. The open version is closed if anything was written in it, unless the store is read only:
+        then it is in the file as it is.
+
+        Other threads go on writing meanwhile: what they write is not in it. The file has its name when it is whole and
+        on its device; it is opened as any store. StoreExistsError if something is at ``path``.
+        """
+        return self._checkpoint(path_bytes(path), on_progress)
+
     def __repr__(self) -> str:
         return f"<icecore.Store {self.path!r}{' closed' if self.closed else ''}>"
 

@@ -12,6 +12,7 @@ NB_MODULE(_native_mpi, m) {
   python::bind_checkpoint(m, cluster);
   python::cluster_snapshot_class snapshot = python::bind_cluster_snapshot(m);
   python::bind_cluster_bulk(cluster, snapshot);
+  python::bind_cluster_extraction(m, snapshot);
   m.def("mpi_library_version", [] {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int size = 0;

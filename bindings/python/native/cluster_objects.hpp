@@ -54,10 +54,11 @@ auto run(cluster_session& owner, const Call& call) {
 using cluster_class = nb::class_<cluster_object>;
 using cluster_snapshot_class = nb::class_<cluster_snapshot_object>;
 
-[[nodiscard]] cluster_class bind_cluster(nb::module_& m);  // cluster.cpp
-void bind_opening(cluster_class& cluster);
-void bind_checkpoint(nb::module_& m, cluster_class& cluster);  // cluster_checkpoint.cpp // cluster_opening.cpp
+[[nodiscard]] cluster_class bind_cluster(nb::module_& m);                          // cluster.cpp
+void bind_opening(cluster_class& cluster);                                         // cluster_opening.cpp
+void bind_checkpoint(nb::module_& m, cluster_class& cluster);                      // cluster_checkpoint.cpp
 [[nodiscard]] cluster_snapshot_class bind_cluster_snapshot(nb::module_& m);        // cluster_snapshot.cpp
 void bind_cluster_bulk(cluster_class& cluster, cluster_snapshot_class& snapshot);  // cluster_bulk.cpp
+void bind_cluster_extraction(nb::module_& m, cluster_snapshot_class& snapshot);    // cluster_extraction.cpp
 
 }  // namespace icecore::python

@@ -35,8 +35,8 @@ void cluster_session::close() {
     return;
   }
   require_outside(
-      "close() was called from inside another call of a store or cluster (an ownership function); close it after that "
-      "call has returned");
+      "close() was called from inside another call of a store or cluster (an ownership function, the "
+      "sink of a stream); close it after that call has returned");
   closed_ = true;
   wait_until_none();
   const without_gil released(*this);

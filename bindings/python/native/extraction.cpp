@@ -1,11 +1,11 @@
 // Snapshots to columns: fixed-size items straight into NumPy arrays, others as offsets and bytes, or as bytes objects.
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 
-#include <cstring>
 #include <vector>
 
+#include "fixed_size.hpp"
 #include "objects.hpp"
+#include "owned_array.hpp"
 
 namespace icecore::python {
 namespace {
@@ -54,21 +54,11 @@ void copy_fixed(const selection& self, int which, nb::handle out, std::size_t si
   self.owner->use();
   const output_buffer buffer(out, self.items.size() * size);
   const without_gil released(*self.owner);
-  char* to = buffer.data();
-  for (std::size_t i = 0; i < self.items.size(); ++i, to += size) {
+  const fixed_size fits{size, pad};
+  for (std::size_t i = 0; i < self.items.size(); ++i) {
     const std::string_view bytes = self.get(i, static_cast<part>(which));
-    if (bytes.size() > size || (bytes.size() < size && !pad)) {
-      throw error(errc::invalid_argument, "item " + std::to_string(i) + " has " + std::to_string(bytes.size()) +
-                                              " bytes where the dtype has " + std::to_string(size) +
-                                              ": choose another dtype, or None for an array of bytes objects");
-    }
-    if (pad && !bytes.empty() && bytes.back() == '\0') {
-      throw error(errc::invalid_argument, "item " + std::to_string(i) +
-                                              " ends with a NUL byte, which NumPy's 'S' would drop: use 'V" +
-                                              std::to_string(size) + "'");
-    }
-    std::memcpy(to, bytes.data(), bytes.size());
-    std::memset(to + bytes.size(), 0, size - bytes.size());
+    fits.require(bytes, [i] { return "item " + std::to_string(i); });
+    fits.write(bytes, buffer.data() + i * size);
   }
 }
 
@@ -83,16 +73,6 @@ nb::object to_objects(const selection& self, int which) {
     self.owner->use();  // copying a large value lets the GIL go: the store may have been closed meanwhile
   }
   return list;
-}
-
-/// The vector's memory as a NumPy array that owns it.
-template <typename Element, typename Stored>
-nb::object array_of(std::vector<Stored>&& elements) {
-  auto owned = std::make_unique<std::vector<Stored>>(std::move(elements));
-  void* const data = owned->data();
-  const std::size_t size = owned->size();
-  const nb::capsule owner(owned.release(), [](void* p) noexcept { delete static_cast<std::vector<Stored>*>(p); });
-  return nb::cast(nb::ndarray<nb::numpy, Element, nb::ndim<1>>(data, {size}, owner));
 }
 
 /// (key offsets, key bytes, value offsets, value bytes)

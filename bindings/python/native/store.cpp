@@ -129,6 +129,23 @@ icecore::version tag(store_object& self, nb::handle name, nb::handle note, std::
   return store.tag(label);
 }
 
+/// Returns the newest version that is in the file.
+icecore::version write_checkpoint(store_object& self, const nb::bytes& path, nb::handle on_progress) {
+  const icecore::store& store = self.owner->use();
+  const std::filesystem::path to(std::string(path.c_str(), path.size()));
+  progress_adapter progress(on_progress);
+  const progress_function function = progress.function();
+  icecore::version newest = 0;
+  {
+    const without_gil released(*self.owner);
+    const checkpoint now = store.checkpoint();
+    now.write(to, function);
+    newest = now.version();
+  }
+  progress.finish();
+  return newest;
+}
+
 void bind_writing(store_class& c) {
   c.def(
        "insert",
@@ -150,6 +167,7 @@ void bind_writing(store_class& c) {
           },
           nb::arg("batch"))
       .def("_tag", &tag, nb::arg("name").none(), nb::arg("note").none(), nb::arg("time_ns").none())
+      .def("_checkpoint", &write_checkpoint, nb::arg("path"), nb::arg("on_progress").none())
       .def("sync", [](store_object& self) {
         icecore::store& store = self.owner->use();
         const without_gil released(*self.owner);

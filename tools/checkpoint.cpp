@@ -1,0 +1,55 @@
+// checkpoint: all of a store, as a file of its own that has its name only when it is whole and on its device.
+#include "icecore/checkpoint.hpp"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "command_line.hpp"
+#include "json.hpp"
+#include "opening.hpp"
+#include "output.hpp"
+#include "progress.hpp"
+#include "text.hpp"
+
+namespace icecore::cli {
+namespace {
+
+struct checkpoint_arguments {
+  std::string store;
+  std::string file;
+  cli::format format = cli::format::table;
+};
+
+exit_code write_checkpoint(const checkpoint_arguments& a) {
+  const store s = open_to_read(a.store);
+  const checkpoint now = s.checkpoint();
+  progress_bar bar("writing", now.bytes(), "B");
+  now.write(a.file, [&](const progress& p) { bar.update(p.done); });
+  bar.finish();
+  // the open version too: read only, the store did not close it
+  if (a.format == cli::format::json) {
+    out().line(json_object().add("clock", s.clock()).add("bytes", now.bytes()).text());
+  } else {
+    out().line(fmt::format("{}: all up to version {}, {}", shown(a.file), s.clock(),
+                           human_bytes(static_cast<double>(now.bytes()))));
+  }
+  return exit_code::ok;
+}
+
+}  // namespace
+
+void add_checkpoint_verb(command_line& line) {
+  const auto a = std::make_shared<checkpoint_arguments>();
+  verb verb =
+      line.add_verb("checkpoint", "Write a copy of a store, every version and tag, to a file of its own",
+                    "  icecore checkpoint model.ice /scratch/model.ice\n"
+                    "  icecore checkpoint model.ice copy.ice -o json\n"
+                    "The copy has its name only when it is whole and on its device. Of a damaged store, see repair.");
+  verb.add_store(a->store);
+  verb.add_option("NEW", a->file, "The copy's file; nothing may be there").required().type_name("");
+  verb.add_format(a->format);
+  verb.runs([a] { return write_checkpoint(*a); });
+}
+
+}  // namespace icecore::cli
