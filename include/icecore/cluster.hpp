@@ -259,6 +259,7 @@ class cluster {
   [[nodiscard]] const std::filesystem::path& path() const;
 
  private:
+  explicit cluster(std::unique_ptr<mpi::cluster_core> core) noexcept;
   [[nodiscard]] mpi::cluster_core& core() const;
 
   std::unique_ptr<mpi::cluster_core> core_;
