@@ -50,6 +50,7 @@ struct settings {
   std::size_t value_bytes = 131'072;
   std::uint64_t small_records = 0;
   bool cold = false;
+  bool small_pages = false;
   int repetitions = 5;
   double seconds = 1.0;
   std::filesystem::path folder = "/dev/shm";
@@ -187,9 +188,13 @@ class run {
 
   void restore(bool counted, figure& in, bool redistribute) {
     const std::filesystem::path to = scratch_ / "restored";
+    cluster_options opening;
+    opening.store.huge_pages = !how_.small_pages;
     forget(own_file());
     std::optional<cluster> restored;
-    keep(counted, in, timed([&] { restored.emplace(cluster::restore(MPI_COMM_WORLD, {target_, redistribute}, to)); }));
+    keep(counted, in, timed([&] {
+           restored.emplace(cluster::restore(MPI_COMM_WORLD, {target_, redistribute}, to, opening));
+         }));
     for (const std::string& key : {std::to_string(cluster_.rank()) + "/", std::to_string(cluster_.rank()) + "/0"}) {
       if (restored->at("filled").find(key) != cluster_.at("filled").find(key)) {
         throw std::runtime_error("what was restored is not what was written");
@@ -295,6 +300,7 @@ int main(int argc, char** argv) {
   app.add_option("--small-records", how.small_records, "Small records that each rank writes besides")
       ->capture_default_str();
   app.add_flag("--cold", how.cold, "The checkpoint's files are not in the page cache when they are read");
+  app.add_flag("--small-pages", how.small_pages, "Restored pools ask for no huge pages");
   app.add_option("--repetitions", how.repetitions, "Counted repetitions")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

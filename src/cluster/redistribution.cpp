@@ -168,12 +168,15 @@ class source {
       cursors_.emplace_back(static_cast<std::uint32_t>(file), log);
       clock_ = std::max(clock_, log.clock());
       size_ += log.size();
+      bytes_ += std::filesystem::file_size(path);
     }
   }
 
   [[nodiscard]] std::vector<file_cursor>& cursors() noexcept { return cursors_; }
   [[nodiscard]] version clock() const noexcept { return clock_; }
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+  /// Of the files.
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::uint64_t position() const noexcept {
     std::uint64_t sum = 0;
     for (const file_cursor& each : cursors_) sum += each.position();
@@ -185,6 +188,7 @@ class source {
   std::vector<file_cursor> cursors_;
   version clock_ = 0;
   std::uint64_t size_ = 0;
+  std::uint64_t bytes_ = 0;
 };
 
 /// Reads large values from the checkpoint's files, whoever wrote them, and checks them.
@@ -441,8 +445,11 @@ class sender {
   std::vector<moved> own_;
 };
 
-options of_new_store(const redistribution& what) {
+options of_new_store(const redistribution& what, const source& from) {
   options making = what.opening->store;
+  // a huge page is cleared as a whole before a large value is copied to it, a small one when it is: in the cache
+  constexpr std::uint64_t large = 4096;
+  making.huge_pages = making.huge_pages && from.bytes() < from.size() * large;
   making.creation = creation::create_new;
   making.durability = durability::none;  // closing makes all of it durable
   making.emulate_durability = false;
@@ -456,7 +463,7 @@ std::string redistribute(const redistribution& what, agreement& agree) {
   std::optional<store> to;
   agree.on(step::restore_read, attempt([&] {
              from.emplace(what);
-             to.emplace(what.pool, of_new_store(what));
+             to.emplace(what.pool, of_new_store(what, *from));
            }));
   exchange give_and_take(what.comm, what.ranks, agree);
   sender mine(what, *from);
