@@ -447,7 +447,7 @@ class sender {
 
 options of_new_store(const redistribution& what, const source& from) {
   options making = what.opening->store;
-  // a huge page is cleared as a whole before a large value is copied to it, a small one when it is: in the cache
+  // a small page is cleared just before it is written to, in the cache; a huge one is out of it again by then
   constexpr std::uint64_t large = 4096;
   making.huge_pages = making.huge_pages && from.bytes() < from.size() * large;
   making.creation = creation::create_new;
