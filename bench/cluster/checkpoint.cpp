@@ -1,16 +1,25 @@
 // Checkpoint and restart of a cluster beside `cp` of the same files, and the program's writes during a checkpoint.
 //
-//   mpirun -np 2 icecore_cluster_checkpoint --records 10000 --value-bytes 131072 --folder /scratch
+//   mpirun -np 2 icecore_cluster_checkpoint --records 4000 --value-bytes 131072 --folder /scratch
+//   mpirun -np 2 icecore_cluster_checkpoint --records 0 --small-records 2000000 --folder /dev/shm --checkpoints
+//   /scratch
 //
-// Every rank inserts its records. In each repetition, one after the other, from a barrier to the end of the last rank:
-//   checkpoint      cluster::checkpoint and wait
-//   cp              every rank runs cp on its file of that checkpoint, and sync on the copy
+// Every rank inserts its records, and small ones of 8 bytes key and value. In each repetition, one after the other,
+// from a barrier to the end of the last rank:
+//   cp in           every rank runs cp on its file of the checkpoint, to where the pools lie, and sync on the copy
 //   restore         cluster::restore on the same ranks, with all checks, until it is open
 //   redistribute    the same with every record sent to its owner anew
+//   cp out          every rank runs cp on that copy, to where the checkpoints lie, and sync on it
+//   checkpoint      cluster::checkpoint and wait
+// Then, so that what they write is in no checkpoint above, in each repetition:
 //   writes          inserts of 8-byte values to random owners, a fence at the end, for --seconds
 //   writes during   the same while checkpoints are being written, one after the other
-// The first repetition warms up and is not counted; figures are medians with the least and the greatest.
+// With --cold the checkpoint's files are dropped from the page cache before each of the first three. The first
+// repetition warms up and is not counted. Figures are medians with the least and the greatest; a ratio is the median of
+// those of each repetition.
+#include <fcntl.h>
 #include <mpi.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -22,9 +31,11 @@
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "icecore/cluster.hpp"
@@ -37,6 +48,9 @@ using steady = std::chrono::steady_clock;
 struct settings {
   std::uint64_t records = 10'000;
   std::size_t value_bytes = 131'072;
+  std::uint64_t small_records = 0;
+  bool cold = false;
+  bool small_pages = false;
   int repetitions = 5;
   double seconds = 1.0;
   std::filesystem::path folder = "/dev/shm";
@@ -66,58 +80,69 @@ class run {
  public:
   run(const settings& how, const std::filesystem::path& scratch, std::filesystem::path target)
       : how_(how), scratch_(scratch), target_(std::move(target)), cluster_(MPI_COMM_WORLD, scratch / "store") {
+    const std::string own = std::to_string(cluster_.rank()) + "/";
     std::string value(how_.value_bytes, 'v');
     for (std::uint64_t i = 0; i < how_.records; ++i) {
-      const std::string key = std::to_string(cluster_.rank()) + "/" + std::to_string(i);
+      const std::string key = own + std::to_string(i);
       value.replace(0, std::min(key.size(), value.size()), key, 0, std::min(key.size(), value.size()));
       cluster_.insert(key, value);
     }
+    for (std::uint64_t i = 0; i < how_.small_records; ++i) {
+      const std::uint64_t key = random_();
+      cluster_.insert({reinterpret_cast<const char*>(&key), sizeof key}, {reinterpret_cast<const char*>(&i), sizeof i});
+    }
+    cluster_.insert(own, own);
     cluster_.tag("filled");
     cluster_.barrier();
+    cluster_.checkpoint(target_).wait();
+    MPI_Barrier(MPI_COMM_WORLD);
   }
 
-  void repeat(bool counted) {
-    keep(counted, checkpoint_, timed([&] { cluster_.checkpoint(target_).wait(); }));
-    const std::filesystem::path mine = own_file();
-    const std::filesystem::path copy = target_ / ("copy-" + std::to_string(cluster_.rank()));
-    keep(counted, cp_, timed([&] {
-           run_shell("cp --reflink=never '" + mine.native() + "' '" + copy.native() + "' && sync '" + copy.native() +
-                     "'");
-         }));
-    std::filesystem::remove(copy);
+  void copy(bool counted) {
+    const std::string name = "copy-" + std::to_string(cluster_.rank());
+    const std::filesystem::path part = own_file();
+    forget(part);
+    keep(counted, cp_in_, timed([&] { cp(part, scratch_ / name); }));
     restore(counted, restore_, false);
     restore(counted, redistribute_, true);
-    const double alone = writes_per_second(false);
-    const double during = writes_per_second(true);
-    if (!counted) return;
-    alone_.values.push_back(alone);
-    during_.values.push_back(during);
+    keep(counted, cp_out_, timed([&] { cp(scratch_ / name, target_ / name); }));
+    std::filesystem::remove(scratch_ / name);
+    std::filesystem::remove(target_ / name);
+    keep(counted, checkpoint_, timed([&] { cluster_.checkpoint(target_).wait(); }));
+  }
+
+  void write(bool counted) {
+    keep(counted, alone_, writes_per_second(false));
+    keep(counted, during_, writes_per_second(true));
   }
 
   [[nodiscard]] nlohmann::json report() {
-    std::uint64_t bytes = std::filesystem::file_size(own_file());
-    std::uint64_t total = 0;
-    MPI_Allreduce(&bytes, &total, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
     nlohmann::json rows = nlohmann::json::array();
-    for (const figure* each : {&checkpoint_, &cp_, &restore_, &redistribute_, &alone_, &during_}) {
-      const auto [least, greatest] = std::minmax_element(each->values.begin(), each->values.end());
-      rows.push_back({{"what", each->name},
-                      {"unit", each->unit},
-                      {"median", each->median()},
-                      {"least", *least},
-                      {"greatest", *greatest}});
+    for (const figure* each : {&cp_in_, &restore_, &redistribute_, &cp_out_, &checkpoint_, &alone_, &during_}) {
+      if (!each->values.empty()) rows.push_back(row(*each));
     }
-    nlohmann::json all{{"ranks", cluster_.size()},
-                       {"records_a_rank", how_.records},
-                       {"value_bytes", how_.value_bytes},
-                       {"bytes", total},
-                       {"rows", rows},
-                       {"checkpoint_to_cp", checkpoint_.median() / cp_.median()},
-                       {"restore_to_cp", restore_.median() / cp_.median()},
-                       {"writes_during_to_alone", during_.median() / alone_.median()}};
-    return all;
+    for (const auto& [name, of, to] : {std::tuple("restore to cp in", &restore_, &cp_in_),
+                                       std::tuple("redistribute to cp in", &redistribute_, &cp_in_),
+                                       std::tuple("checkpoint to cp out", &checkpoint_, &cp_out_),
+                                       std::tuple("writes during to writes", &during_, &alone_)}) {
+      figure ratio{name, "times"};
+      for (std::size_t i = 0; i < of->values.size(); ++i) ratio.values.push_back(of->values[i] / to->values[i]);
+      if (!ratio.values.empty()) rows.push_back(row(ratio));
+    }
+    return {{"ranks", cluster_.size()},
+            {"records_a_rank", how_.records},
+            {"value_bytes", how_.value_bytes},
+            {"small_records_a_rank", how_.small_records},
+            {"cold", how_.cold},
+            {"bytes", bytes_},
+            {"rows", rows}};
   }
 
+  /// Of the checkpoint that is restored.
+  void note_bytes() {
+    std::uint64_t mine = std::filesystem::file_size(own_file());
+    MPI_Allreduce(&mine, &bytes_, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+  }
   void close() { cluster_.close(); }
 
  private:
@@ -134,6 +159,25 @@ class run {
     if (counted) in.values.push_back(value);
   }
 
+  static nlohmann::json row(const figure& of) {
+    const auto [least, greatest] = std::minmax_element(of.values.begin(), of.values.end());
+    return {{"what", of.name}, {"unit", of.unit}, {"median", of.median()}, {"least", *least}, {"greatest", *greatest}};
+  }
+
+  static void cp(const std::filesystem::path& from, const std::filesystem::path& to) {
+    run_shell("cp --reflink=never '" + from.native() + "' '" + to.native() + "' && sync '" + to.native() + "'");
+  }
+
+  /// Drops the file from the page cache, if that is asked for.
+  void forget(const std::filesystem::path& file) const {
+    if (!how_.cold) return;
+    const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0 || fsync(descriptor) != 0 || posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED) != 0) {
+      throw std::runtime_error(file.native() + " cannot be dropped from the page cache");
+    }
+    ::close(descriptor);
+  }
+
   [[nodiscard]] std::filesystem::path own_file() const {
     const std::string begin = "rank-" + std::to_string(cluster_.rank()) + ".";
     for (const auto& each : std::filesystem::directory_iterator(target_)) {
@@ -144,11 +188,17 @@ class run {
 
   void restore(bool counted, figure& in, bool redistribute) {
     const std::filesystem::path to = scratch_ / "restored";
+    cluster_options opening;
+    opening.store.huge_pages = !how_.small_pages;
+    forget(own_file());
     std::optional<cluster> restored;
-    keep(counted, in, timed([&] { restored.emplace(cluster::restore(MPI_COMM_WORLD, {target_, redistribute}, to)); }));
-    const std::string key = std::to_string(cluster_.rank()) + "/0";
-    if (restored->at("filled").find(key) != cluster_.at("filled").find(key)) {
-      throw std::runtime_error("what was restored is not what was written");
+    keep(counted, in, timed([&] {
+           restored.emplace(cluster::restore(MPI_COMM_WORLD, {target_, redistribute}, to, opening));
+         }));
+    for (const std::string& key : {std::to_string(cluster_.rank()) + "/", std::to_string(cluster_.rank()) + "/0"}) {
+      if (restored->at("filled").find(key) != cluster_.at("filled").find(key)) {
+        throw std::runtime_error("what was restored is not what was written");
+      }
     }
     restored->close();
     MPI_Barrier(MPI_COMM_WORLD);
@@ -184,10 +234,12 @@ class run {
   std::filesystem::path target_;
   cluster cluster_;
   std::mt19937_64 random_{std::random_device{}()};
-  figure checkpoint_{"checkpoint", "s"};
-  figure cp_{"cp", "s"};
+  std::uint64_t bytes_ = 0;
+  figure cp_in_{"cp in", "s"};
   figure restore_{"restore", "s"};
   figure redistribute_{"redistribute", "s"};
+  figure cp_out_{"cp out", "s"};
+  figure checkpoint_{"checkpoint", "s"};
   figure alone_{"writes", "1/s"};
   figure during_{"writes during a checkpoint", "1/s"};
 };
@@ -209,9 +261,6 @@ void print(const nlohmann::json& all) {
                 row["median"].get<double>(), row["unit"].get<std::string>().c_str(), row["least"].get<double>(),
                 row["greatest"].get<double>());
   }
-  for (const char* ratio : {"checkpoint_to_cp", "restore_to_cp", "writes_during_to_alone"}) {
-    std::printf("%-28s %14.2f\n", ratio, all[ratio].get<double>());
-  }
 }
 
 int measure(const settings& how) {
@@ -222,7 +271,9 @@ int measure(const settings& how) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   {
     run all(how, scratch, target);
-    for (int i = 0; i <= how.repetitions; ++i) all.repeat(i > 0);
+    all.note_bytes();
+    for (int i = 0; i <= how.repetitions; ++i) all.copy(i > 0);
+    for (int i = 0; i <= how.repetitions && how.seconds > 0; ++i) all.write(i > 0);
     const nlohmann::json report = all.report();
     all.close();
     if (rank == 0) {
@@ -246,10 +297,15 @@ int main(int argc, char** argv) {
   CLI::App app{"Checkpoint and restart of a cluster beside cp of the same files"};
   app.add_option("--records", how.records, "Records of each rank")->capture_default_str();
   app.add_option("--value-bytes", how.value_bytes, "Size of a value")->capture_default_str();
+  app.add_option("--small-records", how.small_records, "Small records that each rank writes besides")
+      ->capture_default_str();
+  app.add_flag("--cold", how.cold, "The checkpoint's files are not in the page cache when they are read");
+  app.add_flag("--small-pages", how.small_pages, "Restored pools ask for no huge pages");
   app.add_option("--repetitions", how.repetitions, "Counted repetitions")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--seconds", how.seconds, "How long writes alone are measured")->capture_default_str();
+  app.add_option("--seconds", how.seconds, "How long writes alone are measured; 0: no writes are")
+      ->capture_default_str();
   app.add_option("--folder", how.folder, "Where the cluster lies")->capture_default_str();
   app.add_option("--checkpoints", how.checkpoints, "Where the checkpoints go (default: --folder)");
   app.add_option("--json", how.json, "Also write the figures to this file");

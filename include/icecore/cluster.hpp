@@ -236,7 +236,7 @@ class cluster {
   /// ownership. Where both are those of the checkpoint its files are copied and checked, else every record goes to its
   /// owner. errc::other_cluster if the checkpoint is not complete, damaged if bytes of it fail their check,
   /// store_exists if a cluster is at `path`; then nothing is there that could be opened. Cost: O(bytes); redistributing
-  /// needs 128 bytes of memory a record.
+  /// needs 32 bytes of memory a record.
   [[nodiscard]] static cluster restore(MPI_Comm comm, const checkpoint_source& from, const std::filesystem::path& path,
                                        const cluster_options& opening = {});
 
@@ -259,6 +259,7 @@ class cluster {
   [[nodiscard]] const std::filesystem::path& path() const;
 
  private:
+  explicit cluster(std::unique_ptr<mpi::cluster_core> core) noexcept;
   [[nodiscard]] mpi::cluster_core& core() const;
 
   std::unique_ptr<mpi::cluster_core> core_;

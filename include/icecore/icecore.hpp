@@ -4,6 +4,7 @@
 #include "icecore/error.hpp"
 #include "icecore/history.hpp"
 #include "icecore/options.hpp"
+#include "icecore/record_log.hpp"
 #include "icecore/snapshot.hpp"
 #include "icecore/store.hpp"
 #include "icecore/typed.hpp"

@@ -57,7 +57,6 @@ enum class step : std::int64_t {
   checkpoint_aligned,
   restore_read,
   restore_cleared,
-  restore_copied,
   restore_round,
   restore_ready,
   restore_clock,

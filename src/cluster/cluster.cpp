@@ -9,6 +9,7 @@ namespace icecore {
 cluster::cluster(MPI_Comm comm, const std::filesystem::path& path) : cluster(comm, path, cluster_options()) {}
 cluster::cluster(MPI_Comm comm, const std::filesystem::path& path, const cluster_options& opening)
     : core_(std::make_unique<mpi::cluster_core>(comm, path, opening)) {}
+cluster::cluster(std::unique_ptr<mpi::cluster_core> core) noexcept : core_(std::move(core)) {}
 cluster::~cluster() = default;
 cluster::cluster(cluster&&) noexcept = default;
 cluster& cluster::operator=(cluster&&) noexcept = default;

@@ -38,9 +38,16 @@
 
 namespace icecore::mpi {
 
+/// The file that this rank's store is a copy of, in a cluster that is made of a checkpoint.
+struct restored_part {
+  std::filesystem::path file;
+  std::string pool_id;
+};
+
 class cluster_core {
  public:
-  cluster_core(MPI_Comm comm, std::filesystem::path path, const cluster_options& opening);
+  cluster_core(MPI_Comm comm, std::filesystem::path path, const cluster_options& opening,
+               const restored_part* part = nullptr);
   ~cluster_core();
   cluster_core(const cluster_core&) = delete;
   cluster_core& operator=(const cluster_core&) = delete;
@@ -102,7 +109,7 @@ class cluster_core {
   };
   void agree_on_arguments(const cluster_options& opening);
   [[nodiscard]] found_manifest agree_on_manifest(const options& opening) const;
-  void open_store(const options& opening, const found_manifest& found);
+  void open_store(const options& opening, const found_manifest& found, const restored_part* part);
   void agree_on_pools(const found_manifest& found);
   void find_groups(int group_size);
   [[nodiscard]] bool shares_memory_with(int rank) const;

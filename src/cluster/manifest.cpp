@@ -159,8 +159,6 @@ std::filesystem::path checkpoint_part(const std::filesystem::path& folder, std::
   return folder / fmt::format("rank-{}.{}.ice", rank, id);
 }
 
-void sync_file(const std::filesystem::path& path) { descriptor(path, O_RDONLY).sync(); }
-
 std::string random_id() {
   std::random_device source;
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", source(), source(), source(), source());

@@ -74,9 +74,6 @@ class folder_lock {
   int descriptor_;
 };
 
-/// Makes a file durable. errc::io.
-void sync_file(const std::filesystem::path& path);
-
 /// A new id: 32 hexadecimal digits.
 [[nodiscard]] std::string random_id();
 

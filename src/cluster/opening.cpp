@@ -40,7 +40,8 @@ std::int64_t digest_of(const cluster_options& opening) {
 
 }  // namespace
 
-cluster_core::cluster_core(MPI_Comm comm, std::filesystem::path path, const cluster_options& opening)
+cluster_core::cluster_core(MPI_Comm comm, std::filesystem::path path, const cluster_options& opening,
+                           const restored_part* part)
     : comm_(comm),
       path_(std::move(path)),
       ownership_(opening.ownership),
@@ -57,7 +58,7 @@ cluster_core::cluster_core(MPI_Comm comm, std::filesystem::path path, const clus
     agree_on_arguments(opening);
     find_groups(group_size_of(opening));
     const found_manifest found = agree_on_manifest(opening.store);
-    open_store(opening.store, found);
+    open_store(opening.store, found, part);
     agree_on_pools(found);
     attach(opening.store);
     connect(opening);
@@ -72,6 +73,9 @@ void cluster_core::agree_on_arguments(const cluster_options& opening) {
     opening.ownership.check(ranks_);
     if (!opening.store.shared_as.empty()) {
       throw error(errc::invalid_argument, "a cluster shares its stores itself: leave shared_as empty");
+    }
+    if (!opening.store.copy_of.empty()) {
+      throw error(errc::invalid_argument, "a cluster is copied by checkpoint and restore: leave copy_of empty");
     }
     if (group_size_of(opening) < 0)
       throw error(errc::invalid_argument, "a storage group has no negative number of ranks");
@@ -153,12 +157,20 @@ cluster_core::found_manifest cluster_core::agree_on_manifest(const options& open
   return found;
 }
 
-void cluster_core::open_store(const options& opening, const found_manifest& found) {
+void cluster_core::open_store(const options& opening, const found_manifest& found, const restored_part* part) {
   const auto failure = attempt([&] {
     options mine = opening;
     mine.creation = found.everywhere ? creation::open_existing : creation::open_or_create;
     if (mine.access == access::read_write && shares_memory() && std::filesystem::is_directory(memory_folder)) {
       shared_as_ = mine.shared_as = std::filesystem::path(memory_folder) / ("icecore-" + random_id());
+    }
+    if (part != nullptr) {
+      mine.copy_of = part->file;
+      store_.emplace(pool_path(path_, rank_), mine);
+      const std::string id = store_->stats().pool_id;
+      if (id == part->pool_id) return;
+      throw error(errc::other_cluster, fmt::format("{}: is pool {}, but the checkpoint has {} there",
+                                                   part->file.native(), id, part->pool_id));
     }
     store_.emplace(pool_path(path_, rank_), mine);
     if (found.everywhere || store_->stats().records == 0) return;

@@ -1,15 +1,23 @@
 #include "cluster/redistribution.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <deque>
-#include <tuple>
+#include <map>
+#include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "base/checksum.hpp"
+#include "base/raise.hpp"
 #include "cluster/messenger.hpp"
 #include "cluster/wire.hpp"
+#include "icecore/record_log.hpp"
 
 namespace icecore::mpi {
 namespace {
@@ -24,123 +32,297 @@ std::uint64_t round_bytes(int ranks) {
 /// MPI counts bytes in an int.
 constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 30;
 
-/// A record, or a tag, on its way. Views are into the pool that it comes from or into a message.
-struct moved {
-  version at;  // of a tag: the version after its own (R3)
-  bool is_tag;
-  std::int64_t time_ns;                   // of a tag
-  std::string_view key;                   // of a tag: its name
-  std::optional<std::string_view> value;  // empty: a removal; of a tag: its note
-
-  /// R3: a tag before the records of the version it travels with.
-  [[nodiscard]] std::pair<version, bool> order() const noexcept { return {at, !is_tag}; }
-  [[nodiscard]] std::uint64_t bytes() const noexcept {
-    constexpr std::uint64_t numbers = 32;
-    return numbers + key.size() + (value ? value->size() : 0);
-  }
+/// A record, or a tag, on its way. Views are into the file that it comes from or into a message.
+struct moved : logged {
+  std::uint32_t file = 0;  ///< where a large value lies: the rank that wrote it
 };
 
 void pack(packer& out, const moved& one) {
   out.number(one.at);
-  out.number(static_cast<std::uint8_t>(one.is_tag));
-  out.number(one.time_ns);
+  out.number(one.what);
   out.text(one.key);
-  out.optional_text(one.value);
+  switch (one.what) {
+    case logged::kind::tag:
+      out.number(one.time_ns);
+      out.text(one.value);
+      break;
+    case logged::kind::removal:
+      break;
+    case logged::kind::small:
+      out.text(one.value);
+      break;
+    case logged::kind::large:
+      out.number(one.file);
+      out.number(one.value_offset);
+      out.number(one.value_size);
+      out.number(one.value_crc);
+      break;
+  }
 }
 
 moved unpack_moved(unpacker& in) {
-  moved one{};
-  one.at = in.number<version>();
-  one.is_tag = in.number<std::uint8_t>() != 0;
-  one.time_ns = in.number<std::int64_t>();
+  moved one{{.at = in.number<version>(), .what = in.number<logged::kind>()}};
   one.key = in.text();
-  one.value = in.optional_text();
-  return one;
+  switch (one.what) {
+    case logged::kind::tag:
+      one.time_ns = in.number<std::int64_t>();
+      one.value = in.text();
+      return one;
+    case logged::kind::removal:
+      return one;
+    case logged::kind::small:
+      one.value = in.text();
+      return one;
+    case logged::kind::large:
+      one.file = in.number<std::uint32_t>();
+      one.value_offset = in.number<std::uint64_t>();
+      one.value_size = in.number<std::uint32_t>();
+      one.value_crc = in.number<std::uint32_t>();
+      return one;
+  }
+  throw error(errc::bad_input, "another rank sent what is no record");
 }
 
-/// The records of this rank's files of the checkpoint, in the order in which they travel.
+/// How many bytes pack() makes of it at most.
+std::uint64_t packed_size_max(const moved& one) {
+  constexpr std::uint64_t numbers = 48;
+  return numbers + one.key.size() + one.value.size();
+}
+
+/// Calls use(moved) for what all of them hold, in order: `Cursor` has next() and now(). Of a key all comes in one (R2).
+template <typename Cursor, typename Use>
+void in_order(std::vector<Cursor>& all, Use&& use) {
+  const auto later = [](const Cursor* a, const Cursor* b) { return b->now().order() < a->now().order(); };
+  std::vector<Cursor*> heap;
+  for (Cursor& each : all) {
+    if (each.next()) heap.push_back(&each);
+  }
+  std::ranges::make_heap(heap, later);
+  while (!heap.empty()) {
+    std::ranges::pop_heap(heap, later);
+    Cursor& first = *heap.back();
+    heap.pop_back();
+    bool more = true;
+    do {
+      use(first.now());
+      more = first.next();
+    } while (more && (heap.empty() || first.now().order() <= heap.front()->now().order()));
+    if (!more) continue;
+    heap.push_back(&first);
+    std::ranges::push_heap(heap, later);
+  }
+}
+
+/// A file of this rank: how far it is read.
+class file_cursor {
+ public:
+  file_cursor(std::uint32_t file, const record_log& log) : log_(&log) { now_.file = file; }
+
+  /// The version up to which there are `bytes`, or one record that is longer; `everything` if all there is are less.
+  [[nodiscard]] version reach(std::uint64_t bytes) {
+    stop_ = position_;
+    for (std::uint64_t sum = 0; stop_ < log_->size(); ++stop_) {
+      log_->prefetch(stop_ + ahead);
+      sum += packed_size_max({log_->at(stop_)});
+      if (stop_ > position_ && sum > bytes) break;
+    }
+    return stop_ == log_->size() ? everything : log_->at(stop_ - 1).at;
+  }
+  /// From now on next() ends behind this version, or where reach() did.
+  void bound(version last) { last_ = last; }
+
+  [[nodiscard]] bool next() {
+    if (position_ == stop_) return false;
+    log_->prefetch(position_ + ahead);
+    static_cast<logged&>(now_) = log_->at(position_);
+    if (now_.at > last_) return false;
+    ++position_;
+    return true;
+  }
+  [[nodiscard]] const moved& now() const noexcept { return now_; }
+  [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
+
+  static constexpr version everything = version_max + 1;
+
+ private:
+  static constexpr std::size_t ahead = 8;
+
+  const record_log* log_;
+  std::size_t position_ = 0;
+  std::size_t stop_ = 0;
+  version last_ = 0;
+  moved now_{};
+};
+
+/// The records of this rank's files of the checkpoint.
 class source {
  public:
   explicit source(const redistribution& what) {
-    options reading;
-    reading.access = access::read_only;
-    reading.creation = creation::open_existing;
-    reading.on_progress = what.opening->store.on_progress;
     for (int file = what.rank; file < what.from.ranks; file += what.ranks) {
-      const store& from = stores_.emplace_back(checkpoint_part(what.folder, what.from.id, file), reading);
-      if (from.stats().pool_id != what.from.pools[static_cast<std::size_t>(file)]) {
-        throw error(errc::other_cluster,
-                    fmt::format("{}: is pool {}, but the checkpoint has {} there", from.path().native(),
-                                from.stats().pool_id, what.from.pools[static_cast<std::size_t>(file)]));
+      const auto path = checkpoint_part(what.folder, what.from.id, file);
+      const record_log& log = logs_.emplace_back(path, what.opening->store);
+      if (const std::string& named = what.from.pools[static_cast<std::size_t>(file)]; log.pool_id() != named) {
+        throw error(errc::other_cluster, fmt::format("{}: is pool {}, but the checkpoint has {} there", path.native(),
+                                                     log.pool_id(), named));
       }
-      take(from);
+      cursors_.emplace_back(static_cast<std::uint32_t>(file), log);
+      clock_ = std::max(clock_, log.clock());
+      size_ += log.size();
+      bytes_ += std::filesystem::file_size(path);
     }
-    std::ranges::stable_sort(all_, {}, &moved::order);
   }
 
-  [[nodiscard]] const std::vector<moved>& records() const noexcept { return all_; }
+  [[nodiscard]] std::vector<file_cursor>& cursors() noexcept { return cursors_; }
   [[nodiscard]] version clock() const noexcept { return clock_; }
+  [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+  /// Of the files.
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::uint64_t position() const noexcept {
+    std::uint64_t sum = 0;
+    for (const file_cursor& each : cursors_) sum += each.position();
+    return sum;
+  }
 
  private:
-  void take(const store& from) {
-    clock_ = std::max(clock_, from.clock());
-    for (const tag_info& tag : tags_.emplace_back(from.tags())) {
-      all_.push_back({tag.version + 1, true, tag.time_ns, tag.name, tag.note});
+  std::deque<record_log> logs_;
+  std::vector<file_cursor> cursors_;
+  version clock_ = 0;
+  std::uint64_t size_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
+/// Reads large values from the checkpoint's files, whoever wrote them, and checks them.
+class value_reader {
+ public:
+  explicit value_reader(const redistribution& what) : what_(what) {}
+
+  /// Valid until the next call.
+  [[nodiscard]] std::string_view read(const moved& from) {
+    if (from.value_size > capacity_) {
+      buffer_ = std::make_unique_for_overwrite<char[]>(from.value_size);
+      capacity_ = from.value_size;
     }
-    for (const std::string_view key : from.keys()) {
-      for (const change& one : from.history(key).oldest_first()) {
-        all_.push_back({one.version, false, 0, key, one.value});
-      }
+    const file& in = of(from.file);
+    in.read(buffer_.get(), from.value_size, from.value_offset);
+    if (crc32c(0, buffer_.get(), from.value_size) != from.value_crc) {
+      throw error(errc::damaged,
+                  fmt::format("{}: damaged at byte {} (record): the value fails its checksum; icecore verify lists "
+                              "everything",
+                              in.path.native(), from.value_offset));
     }
+    return {buffer_.get(), from.value_size};
   }
 
-  std::deque<store> stores_;
-  std::deque<std::vector<tag_info>> tags_;
-  std::vector<moved> all_;
-  version clock_ = 0;
+ private:
+  struct file {
+    explicit file(std::filesystem::path at)
+        : path(std::move(at)), descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+      if (descriptor < 0) raise_errno(errno, "open", path.native());
+    }
+    ~file() { ::close(descriptor); }
+    file(const file&) = delete;
+    file& operator=(const file&) = delete;
+
+    void read(char* to, std::uint64_t size, std::uint64_t offset) const {
+      while (size > 0) {
+        const ssize_t count = ::pread(descriptor, to, size, static_cast<off_t>(offset));
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) raise_errno(errno, "pread", path.native());
+        if (count == 0) {
+          throw error(errc::truncated,
+                      fmt::format("{}: ends at byte {}, but a value is longer", path.native(), offset));
+        }
+        to += count;
+        offset += static_cast<std::uint64_t>(count);
+        size -= static_cast<std::uint64_t>(count);
+      }
+    }
+
+    const std::filesystem::path path;
+    const int descriptor;
+  };
+
+  const file& of(std::uint32_t number) {
+    constexpr std::size_t open_max = 64;
+    if (number >= static_cast<std::uint32_t>(what_.from.ranks)) {
+      throw error(errc::bad_input, "a message from another rank names a file that the checkpoint does not have");
+    }
+    if (const auto known = files_.find(number); known != files_.end()) return known->second;
+    if (files_.size() == open_max) files_.clear();
+    return files_.try_emplace(number, checkpoint_part(what_.folder, what_.from.id, static_cast<int>(number)))
+        .first->second;
+  }
+
+  const redistribution& what_;
+  std::map<std::uint32_t, file> files_;
+  std::unique_ptr<char[]> buffer_;
+  std::size_t capacity_ = 0;
 };
 
 /// Every rank gives each other rank some bytes.
 class exchange {
  public:
   exchange(MPI_Comm comm, int ranks, agreement& agree)
-      : comm_(comm), agree_(agree), coming_(static_cast<std::size_t>(ranks)), sent_(coming_) {}
+      : comm_(comm),
+        agree_(agree),
+        coming_(static_cast<std::size_t>(ranks)),
+        sent_(coming_),
+        buffers_(coming_.size()),
+        from_(coming_.size()) {}
 
-  /// By rank: what it sent to this one. Throws on all ranks if one has no memory for it, or comes with a failure.
-  [[nodiscard]] std::vector<std::string> operator()(const std::vector<std::string>& to,
-                                                    const std::exception_ptr& failure) {
+  /// By rank: what it sent to this one, until the next call. Throws on all ranks if one has no memory for it, or comes
+  /// with a failure.
+  [[nodiscard]] std::span<const std::string_view> operator()(const std::vector<packer>& to,
+                                                             const std::exception_ptr& failure) {
     for (std::size_t r = 0; r < sent_.size(); ++r) sent_[r] = to[r].size();
     check(MPI_Alltoall(sent_.data(), 1, MPI_UINT64_T, coming_.data(), 1, MPI_UINT64_T, comm_), "MPI_Alltoall");
-    std::vector<std::string> from;
-    std::vector<MPI_Request> open;
     const auto unready = attempt([&] {
-      from.resize(coming_.size());
       std::size_t messages = 0;
       for (std::size_t r = 0; r < coming_.size(); ++r) {
-        from[r].resize(coming_[r]);
+        from_[r] = buffers_[r].of(coming_[r]);
         messages += pieces(coming_[r]) + pieces(sent_[r]);
       }
-      open.reserve(messages);
+      open_.clear();
+      open_.reserve(messages);
     });
     agree_.on(step::restore_ready, failure ? failure : unready);  // from here on nothing fails but MPI
-    for (std::size_t r = 0; r < from.size(); ++r) {
+    for (std::size_t r = 0; r < from_.size(); ++r) {
       in_pieces(coming_[r], [&](std::uint64_t at, int size) {
-        check(MPI_Irecv(from[r].data() + at, size, MPI_BYTE, static_cast<int>(r), tag, comm_, &open.emplace_back()),
-              "MPI_Irecv");
+        check(
+            MPI_Irecv(buffers_[r].data() + at, size, MPI_BYTE, static_cast<int>(r), tag, comm_, &open_.emplace_back()),
+            "MPI_Irecv");
       });
     }
     for (std::size_t r = 0; r < to.size(); ++r) {
       in_pieces(sent_[r], [&](std::uint64_t at, int size) {
-        check(MPI_Isend(to[r].data() + at, size, MPI_BYTE, static_cast<int>(r), tag, comm_, &open.emplace_back()),
+        check(MPI_Isend(to[r].bytes().data() + at, size, MPI_BYTE, static_cast<int>(r), tag, comm_,
+                        &open_.emplace_back()),
               "MPI_Isend");
       });
     }
-    check(MPI_Waitall(static_cast<int>(open.size()), open.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
-    return from;
+    check(MPI_Waitall(static_cast<int>(open_.size()), open_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+    return from_;
   }
 
  private:
   static constexpr int tag = 2;  // 1 is that of requests
+
+  /// Keeps its memory from round to round: memory that is new is slow.
+  class buffer {
+   public:
+    [[nodiscard]] std::string_view of(std::uint64_t size) {
+      if (size > capacity_) {
+        bytes_ = std::make_unique_for_overwrite<char[]>(size);
+        capacity_ = size;
+      }
+      return {bytes_.get(), size};
+    }
+    [[nodiscard]] char* data() noexcept { return bytes_.get(); }
+
+   private:
+    std::unique_ptr<char[]> bytes_;
+    std::uint64_t capacity_ = 0;
+  };
 
   [[nodiscard]] static std::size_t pieces(std::uint64_t size) noexcept {
     return static_cast<std::size_t>((size + piece_bytes - 1) / piece_bytes);
@@ -156,80 +338,118 @@ class exchange {
   agreement& agree_;
   std::vector<std::uint64_t> coming_;
   std::vector<std::uint64_t> sent_;
+  std::vector<buffer> buffers_;
+  std::vector<std::string_view> from_;
+  std::vector<MPI_Request> open_;
 };
 
-void write(store& to, const moved& one) {
-  if (one.is_tag) {
-    to.skip_to(one.at - 1);
-    const version made = to.tag({.name = one.key, .note = one.value.value_or(""), .time_ns = one.time_ns});
+/// This rank's new store.
+class writer {
+ public:
+  writer(store& to, const redistribution& what) : to_(to), values_(what) {}
+
+  void write(const moved& one) {
+    if (one.what == logged::kind::tag) return write_tag(one);
+    to_.skip_to(one.at);
+    switch (one.what) {
+      case logged::kind::small:
+        to_.insert(one.key, one.value);
+        break;
+      case logged::kind::large:
+        to_.insert(one.key, values_.read(one));
+        break;
+      default:
+        if (to_.remove(one.key)) break;
+        batch recorded;  // batches have recorded removals of what was not there, too
+        recorded.remove(one.key);
+        to_.apply(recorded);
+    }
+  }
+
+ private:
+  void write_tag(const moved& one) {
+    to_.skip_to(one.at - 1);
+    const version made = to_.tag({.name = one.key, .note = one.value, .time_ns = one.time_ns});
     if (made == one.at - 1) return;
     throw error(errc::damaged, fmt::format("the tag '{}' of version {} came to version {}: records of its file are out "
                                            "of order",
                                            one.key, one.at - 1, made));
   }
-  to.skip_to(one.at);
-  if (one.value) {
-    to.insert(one.key, *one.value);
-  } else if (!to.remove(one.key)) {
-    batch recorded;  // batches have recorded removals of what was not there, too
-    recorded.remove(one.key);
-    to.apply(recorded);
-  }
-}
 
-void write_all(store& to, const std::vector<std::string>& received) {
-  std::vector<moved> all;
-  for (const std::string& bytes : received) {
-    for (unpacker in(bytes); !in.at_end();) all.push_back(unpack_moved(in));
+  store& to_;
+  value_reader values_;
+};
+
+/// What one rank gave for a round, in order: this one kept its own as it is, another packed it.
+class incoming {
+ public:
+  explicit incoming(std::string_view message) : message_(message) {}
+  explicit incoming(std::span<const moved> own) : message_({}), own_(own) {}
+
+  /// Reads the next one; false if there is none.
+  [[nodiscard]] bool next() {
+    if (!own_.empty()) {
+      now_ = own_.front();
+      own_ = own_.subspan(1);
+      return true;
+    }
+    if (message_.at_end()) return false;
+    now_ = unpack_moved(message_);
+    return true;
   }
-  // stable: R2
-  std::ranges::stable_sort(all, {}, &moved::order);
-  for (const moved& one : all) write(to, one);
-}
+  [[nodiscard]] const moved& now() const noexcept { return now_; }
+
+ private:
+  unpacker message_;
+  std::span<const moved> own_;
+  moved now_{};
+};
 
 /// One rank's part in the rounds.
 class sender {
  public:
-  sender(const redistribution& what, const source& from) : what_(what), from_(from) {}
+  sender(const redistribution& what, source& from)
+      : what_(what), from_(from), out_(static_cast<std::size_t>(what.ranks)) {}
 
   /// The version up to which this rank can send in the next round.
   [[nodiscard]] version reach() {
-    const auto& all = from_.records();
-    std::uint64_t bytes = 0;
-    for (stop_ = position_; stop_ < all.size(); ++stop_) {
-      bytes += all[stop_].bytes();
-      if (stop_ > position_ && bytes > round_bytes(what_.ranks)) break;
-    }
-    return stop_ == all.size() ? everything : all[stop_ - 1].at;
+    version least = file_cursor::everything;
+    const std::uint64_t share = round_bytes(what_.ranks) / std::max<std::uint64_t>(1, from_.cursors().size());
+    for (file_cursor& each : from_.cursors()) least = std::min(least, each.reach(share));
+    return least;
   }
 
-  /// By rank: what goes to it, up to this version.
-  [[nodiscard]] std::vector<std::string> next(version bound) {
-    std::vector<packer> out(static_cast<std::size_t>(what_.ranks));
-    const auto& all = from_.records();
-    for (; position_ < stop_ && all[position_].at <= bound; ++position_) {
-      const moved& one = all[position_];
-      const int owner = one.is_tag ? 0 : what_.opening->ownership.owner_of(one.key, what_.ranks);
-      pack(out[static_cast<std::size_t>(owner)], one);
-    }
-    std::vector<std::string> bytes;
-    for (packer& each : out) bytes.push_back(each.take());
-    return bytes;
+  /// Packs what goes to others, up to this version, and notes what stays.
+  void take(version bound) {
+    for (packer& each : out_) each.clear();
+    own_.clear();
+    for (file_cursor& each : from_.cursors()) each.bound(bound);
+    in_order(from_.cursors(), [&](const moved& one) {
+      const int owner = one.what == logged::kind::tag ? 0 : what_.opening->ownership.owner_of(one.key, what_.ranks);
+      if (owner == what_.rank) {
+        own_.push_back(one);
+      } else {
+        pack(out_[static_cast<std::size_t>(owner)], one);
+      }
+    });
   }
 
-  [[nodiscard]] std::uint64_t sent() const noexcept { return position_; }
-
-  static constexpr version everything = version_max + 1;
+  /// By rank.
+  [[nodiscard]] const std::vector<packer>& out() const noexcept { return out_; }
+  [[nodiscard]] std::span<const moved> own() const noexcept { return own_; }
 
  private:
   const redistribution& what_;
-  const source& from_;
-  std::size_t position_ = 0;
-  std::size_t stop_ = 0;
+  source& from_;
+  std::vector<packer> out_;
+  std::vector<moved> own_;
 };
 
-options of_new_store(const redistribution& what) {
+options of_new_store(const redistribution& what, const source& from) {
   options making = what.opening->store;
+  // a small page is cleared just before it is written to, in the cache; a huge one is out of it again by then
+  constexpr std::uint64_t large = 4096;
+  making.huge_pages = making.huge_pages && from.bytes() < from.size() * large;
   making.creation = creation::create_new;
   making.durability = durability::none;  // closing makes all of it durable
   making.emulate_durability = false;
@@ -243,23 +463,25 @@ std::string redistribute(const redistribution& what, agreement& agree) {
   std::optional<store> to;
   agree.on(step::restore_read, attempt([&] {
              from.emplace(what);
-             to.emplace(what.pool, of_new_store(what));
+             to.emplace(what.pool, of_new_store(what, *from));
            }));
   exchange give_and_take(what.comm, what.ranks, agree);
   sender mine(what, *from);
-  const std::vector<std::string> nothing(static_cast<std::size_t>(what.ranks));
+  writer writing(*to, what);
   std::exception_ptr unwritten;  // a rank tells at the next step, and takes part until then
   for (bool last = false; !last;) {
     const version bound =
         static_cast<version>(agree.on(step::restore_round, unwritten, static_cast<std::int64_t>(mine.reach())).least);
-    last = bound == sender::everything;
-    std::vector<std::string> out;
-    const auto unsent = attempt([&] { out = mine.next(bound); });
-    const std::vector<std::string> received = give_and_take(unsent ? nothing : out, unsent);
+    last = bound == file_cursor::everything;
+    const auto unsent = attempt([&] { mine.take(bound); });
+    const auto received = give_and_take(mine.out(), unsent);
     unwritten = attempt([&] {
-      write_all(*to, received);
+      std::vector<incoming> all;
+      all.emplace_back(mine.own());
+      for (const std::string_view message : received) all.emplace_back(message);
+      in_order(all, [&](const moved& one) { writing.write(one); });
       const auto& tell = what.opening->store.on_progress;
-      if (tell) tell({"redistributing records", mine.sent(), from->records().size(), "records"});
+      if (tell) tell({"redistributing records", from->position(), from->size(), "records"});
     });
   }
   const version clock =

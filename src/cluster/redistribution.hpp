@@ -1,5 +1,6 @@
 // Gives the records of a checkpoint to the ranks of another cluster: each rank reads some of its files, and all send
-// each other what the other owns.
+// each other what the other owns. A large value does not travel: its owner reads it from the checkpoint's file, which
+// all ranks see, and checks it there. So its bytes are read once and written once.
 //
 // Records travel in the order of their versions, in rounds of bounded size, so that each rank writes its new store
 // version by version through the calls that any writer uses.
@@ -7,12 +8,13 @@
 // Invariants:
 //   R1 What is sent in a round is not older than anything sent in rounds before: a round ends at the least of the
 //      versions that the ranks can send up to, and what all ranks have below it goes out in it.
-//   R2 Records of one key come from one file, in their order, by one way.
+//   R2 Records of one key come from one file, in their order, by one way: those of one version in that of their depth.
 //   R3 A tag travels as the first thing of the version after its own: when it is made, all records of its version are
 //      there, and none of the next.
 // Threads: one, which waits inside MPI: nobody asks anything of a rank that is here.
-// Cost: 64 bytes of memory for each record of a rank's files, twice that while they are sorted, besides the rounds;
-//   each record is read once and sent once.
+// Cost: 24 bytes of memory for each record of a rank's files, 32 while they are read, besides the rounds and the
+// largest
+//   value; each record is read once and sent once.
 // Source: PapyrusKV, SC 2017, section 4.2 (restart with redistribution).
 #pragma once
 

@@ -1,14 +1,12 @@
-// A cluster made of a checkpoint: its pools first, all of them whole, then the manifest that makes them a cluster. So a
-// restore that is cut off leaves pools that no cluster opens, and a file `restoring` that tells the next one to clear
-// them away.
-#include <fcntl.h>
+// A cluster made of a checkpoint: its pools first, all of them whole, checked and durable, then the manifest that makes
+// them a cluster. So a restore that is cut off leaves pools that no cluster opens, and a file `restoring` that tells
+// the next one to clear them away.
 #include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <utility>
 
 #include "cluster/cluster_core.hpp"
@@ -32,19 +30,21 @@ class restorer {
     check(MPI_Comm_size(comm_.get(), &ranks_), "MPI_Comm_size");
   }
 
-  void run() {
+  [[nodiscard]] std::unique_ptr<cluster_core> run(MPI_Comm comm) {
     read_checkpoint();
     clear_folder();
     try {
-      make_pools();
-    } catch (...) {
+      std::unique_ptr<cluster_core> made = make(comm);
+      std::error_code ignored;
+      std::filesystem::remove(marker(), ignored);
+      return made;
+    } catch (...) {  // on all ranks: what they have is no cluster
       undo();
       throw;
     }
-    std::error_code ignored;
-    std::filesystem::remove(marker(), ignored);
   }
 
+ private:
   /// Removes what was made.
   void undo() const {
     std::error_code ignored;
@@ -53,7 +53,6 @@ class restorer {
     std::filesystem::remove(marker(), ignored);
   }
 
- private:
   [[nodiscard]] std::filesystem::path own_pool() const { return pool_path(path_, rank_); }
   [[nodiscard]] std::filesystem::path marker() const { return path_ / "restoring"; }
 
@@ -125,17 +124,20 @@ class restorer {
     }
   }
 
-  void make_pools() {
-    manifest made{random_id(), ranks_, opening_.ownership.description(), {}};
+  [[nodiscard]] std::unique_ptr<cluster_core> make(MPI_Comm comm) {
     if (fits()) {
-      agree_.on(step::restore_copied, attempt([&] { copy_part(); }));
-      made.pools = content_.pools;
-    } else {
-      made.pools =
-          gathered(redistribute({comm_.get(), rank_, ranks_, from_.folder, content_, own_pool(), &opening_}, agree_));
+      const restored_part part{checkpoint_part(from_.folder, content_.id, rank_),
+                               content_.pools[static_cast<std::size_t>(rank_)]};
+      return std::make_unique<cluster_core>(comm, path_, opening_, &part);
     }
+    manifest made{random_id(), ranks_, opening_.ownership.description(), {}};
+    made.pools =
+        gathered(redistribute({comm_.get(), rank_, ranks_, from_.folder, content_, own_pool(), &opening_}, agree_));
     agree_.broadcast(made.id.data(), static_cast<int>(made.id.size()), 0);
     publish_manifest(agree_, rank_, path_, made);
+    cluster_options found = opening_;
+    found.store.creation = creation::open_existing;
+    return std::make_unique<cluster_core>(comm, path_, found);
   }
 
   /// Whether the checkpoint's files can be the ranks' pools as they are.
@@ -152,18 +154,6 @@ class restorer {
       });
     }
     return agree_.on(step::restore_cleared, failure, mine ? 1 : 0).least == 1;
-  }
-
-  void copy_part() const {
-    const std::filesystem::path part = checkpoint_part(from_.folder, content_.id, rank_);
-    std::error_code failure;
-    std::filesystem::copy_file(part, own_pool(), failure);
-    if (failure) {
-      const bool full = failure == std::errc::no_space_on_device || failure == std::errc::file_too_large;
-      throw error(full ? errc::no_space : errc::io,
-                  fmt::format("{}: cannot be copied to {}: {}", part.native(), own_pool().native(), failure.message()));
-    }
-    sync_file(own_pool());
   }
 
   [[nodiscard]] std::vector<std::string> gathered(const std::string& mine) {
@@ -194,16 +184,7 @@ namespace icecore {
 cluster cluster::restore(MPI_Comm comm, const checkpoint_source& from, const std::filesystem::path& path,
                          const cluster_options& opening) {
   mpi::restorer making(comm, from, path, opening);
-  making.run();
-  cluster_options found = opening;
-  found.store.creation = creation::open_existing;
-  found.store.check_values = true;  // what came from elsewhere
-  try {
-    return {comm, path, found};
-  } catch (...) {  // on all ranks: what they have is no cluster
-    making.undo();
-    throw;
-  }
+  return cluster(making.run(comm));
 }
 
 }  // namespace icecore

@@ -70,6 +70,8 @@ class packer {
 
   void append(const packer& other) { bytes_.append(other.bytes_); }
   void reserve(std::size_t bytes) { bytes_.reserve(bytes); }
+  /// Its memory is kept.
+  void clear() noexcept { bytes_.clear(); }
   [[nodiscard]] std::size_t size() const noexcept { return bytes_.size(); }
   [[nodiscard]] const std::string& bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::string take() { return std::move(bytes_); }

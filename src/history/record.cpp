@@ -58,9 +58,13 @@ void record::fill(const record_layout& layout, link batch, std::string_view key,
 bool record::value_intact() const noexcept {
   const auto l = layout();
   if ((l.flags & format::flag_large_value) == 0) return true;
-  std::uint32_t value_crc;
-  std::memcpy(&value_crc, at_ + l.value_crc_offset(), sizeof value_crc);
-  return value_crc == crc32c(0, at_ + l.value_offset(), l.value_size);
+  return value_crc() == crc32c(0, at_ + l.value_offset(), l.value_size);
+}
+
+std::uint32_t record::value_crc() const noexcept {
+  std::uint32_t crc;
+  std::memcpy(&crc, at_ + layout().value_crc_offset(), sizeof crc);
+  return crc;
 }
 
 std::uint32_t record::compute_crc(std::uint32_t seed) const noexcept {

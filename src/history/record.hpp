@@ -145,6 +145,8 @@ class record {
     const auto l = layout();
     return {reinterpret_cast<const char*>(at_ + l.value_offset()), l.value_size};
   }
+  /// Of a large value.
+  [[nodiscard]] std::uint32_t value_crc() const noexcept;
   [[nodiscard]] link older() const noexcept { return is_update() ? as_update().older : null_link; }
   [[nodiscard]] link jump() const noexcept { return is_update() ? as_update().jump : null_link; }
 

@@ -36,6 +36,10 @@ class pool_file {
   /// kernel has one.
   void grow(std::uint64_t size, bool huge_pages) const;
   void shrink(std::uint64_t size) const noexcept;
+  /// What is new is a hole: it is to be written to, or filled, before anyone stores to it.
+  void set_size(std::uint64_t size) const;
+  /// Sees to it that no later store between these places can fail. What is a hole becomes zeros.
+  void fill_holes(std::uint64_t from, std::uint64_t to) const;
   /// Leaves room beside this process's lock for those of others (access::attached).
   void admit_attached() const;
   /// Leaves things as they were before a creation that failed: no file, or an empty one if there was one.

@@ -101,13 +101,19 @@ access checked_access(const std::filesystem::path& path, const options& opening)
     raise(errc::invalid_argument, "{}: damage is accepted for reading only; repair makes a store that can be written",
           path.native());
   }
+  if (!opening.copy_of.empty() &&
+      (opening.access != access::read_write || opening.creation == creation::open_existing)) {
+    raise(errc::invalid_argument, "{}: a copy is a new store: it takes read_write access and creation allowed",
+          path.native());
+  }
   return opening.access;
 }
 
 }  // namespace
 
 pool::pool(const std::filesystem::path& path, const options& opening)
-    : file_(path, checked_access(path, opening), opening.creation),
+    : file_(path, checked_access(path, opening), opening.copy_of.empty() ? opening.creation : creation::create_new),
+      copy_(opening.copy_of.empty() ? nullptr : std::make_unique<pool_copy>(opening.copy_of, file_)),
       shared_(opening.access == access::read_write),
       huge_pages_(opening.huge_pages) {
   const std::uint64_t size = file_.size();
@@ -123,8 +129,9 @@ pool::pool(const std::filesystem::path& path, const options& opening)
   constexpr std::uint64_t fixed_pages = 3 * format::page_size;  // the roots and the live page
   if (whole_pages < fixed_pages) {
     raise(errc::not_a_store, "{}: {} bytes are too few for an icecore store; give another path or remove the file",
-          path.native(), size);
+          origin(), size);
   }
+  if (copy_) copy_->bring(0, format::first_segment_offset);
   // These first: they tell how much of the file to look at.
   map(fixed_pages);
   base_ = mapping_->base();
@@ -138,7 +145,7 @@ pool::pool(const std::filesystem::path& path, const options& opening)
     // a crash before the first root was written leaves zeros: a valid empty object. That root goes to page B, and the
     // power cut may have torn it; nothing else is written before it is whole
     if (size <= initial_file_size) map(whole_pages);
-    const bool never_made = size <= initial_file_size && all_zero(base_, format::page_size) &&
+    const bool never_made = !copy_ && size <= initial_file_size && all_zero(base_, format::page_size) &&
                             maybe_torn_first_root(base_ + format::root_b_offset) &&
                             all_zero(base_ + 2 * format::page_size, whole_pages - 2 * format::page_size);
     if (never_made) {
@@ -150,6 +157,7 @@ pool::pool(const std::filesystem::path& path, const options& opening)
   check_root(*newest, opening);
   size_told_ = newest->file_size;
   map(std::min(newest->file_size, whole_pages));  // less only where damage is accepted
+  if (copy_ && newest->state == format::root_state::clean) copy_->bring(newest->used_end, size);
   check_unused(*newest, opening);
   codec_ = word_codec(pool_seed_of(*newest));
   choose_durability(opening, *newest);
@@ -214,23 +222,28 @@ bool pool::is_zero_behind_its_end(const format::root& r) const noexcept {
 
 void pool::check_unused(const format::root& r, const options& opening) const {
   if (opening.accept_damage || is_zero_behind_its_end(r)) return;
-  raise(errc::damaged, "{}: the store was closed with {} bytes in use, but there is something behind them",
-        file_.path().native(), r.used_end);
+  raise(errc::damaged, "{}: the store was closed with {} bytes in use, but there is something behind them", origin(),
+        r.used_end);
+}
+
+void pool::finish_copy() {
+  copy_->finish();
+  copy_.reset();
 }
 
 void pool::raise_no_root() const {
-  const auto& path = file_.path();
+  const std::string& path = origin();
   const auto& a = *reinterpret_cast<const format::root*>(base_);
   const bool swapped = a.magic == __builtin_bswap64(format::magic) ||
                        (a.magic == format::magic && a.byte_order == __builtin_bswap32(format::byte_order_mark));
   if (!swapped && a.magic != format::magic) {
-    raise(errc::not_a_store, "{}: is not an icecore store (no magic at its start)", path.native());
+    raise(errc::not_a_store, "{}: is not an icecore store (no magic at its start)", path);
   }
   if (swapped) {
     raise(errc::unsupported_format, "{}: written by a machine of other byte order; dump it there and load it here",
-          path.native());
+          path);
   }
-  raise(errc::damaged, "{}: both root pages are damaged (bytes 0-8191): {}", path.native(), *root_defect(a));
+  raise(errc::damaged, "{}: both root pages are damaged (bytes 0-8191): {}", path, *root_defect(a));
 }
 
 std::vector<damage> pool::damages() const {
@@ -294,7 +307,7 @@ void pool::write_first_root(const options& opening) {
 }
 
 void pool::check_root(const format::root& r, const options& opening) const {
-  const auto& path = file_.path().native();
+  const std::string& path = origin();
   if (r.version_major != format::version_major) {
     raise(errc::unsupported_format, "{}: has format {}.{}; this icecore reads format {}", path, r.version_major,
           r.version_minor, format::version_major);
@@ -336,7 +349,7 @@ void pool::check_root(const format::root& r, const options& opening) const {
     }
     raise(errc::truncated, "{}: is {} bytes long but was {}: its end is missing", path, file_.size(), r.file_size);
   }
-  if (opening.creation == creation::create_new) {
+  if (opening.creation == creation::create_new && !copy_) {
     raise(errc::store_exists, "{}: a new store was asked for but there is one", path);
   }
   if (r.state == format::root_state::open && r.inode != file_.inode() && !opening.accept_copy) {
@@ -446,6 +459,12 @@ void pool::grow_to(std::uint64_t needed) {
 void pool::add_free(std::uint64_t offset, std::uint64_t size) {
   const std::scoped_lock lock(space_->lock);
   free_.emplace(size, offset);
+}
+
+std::string pool::id() const {
+  std::string text;
+  for (const std::uint8_t byte : roots_->read().pool_id) text += fmt::format("{:02x}", byte);
+  return text;
 }
 
 std::uint64_t pool::used_end() const {

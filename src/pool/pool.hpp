@@ -27,6 +27,7 @@
 #include "pool/format.hpp"
 #include "pool/mapping.hpp"
 #include "pool/persist.hpp"
+#include "pool/pool_copy.hpp"
 #include "pool/root.hpp"
 #include "pool/space.hpp"
 
@@ -70,6 +71,16 @@ class pool {
     return *reinterpret_cast<format::live_page*>(base_ + format::live_page_offset);
   }
   [[nodiscard]] const durability_info& durability() const noexcept { return durability_; }
+  /// 32 hexadecimal digits.
+  [[nodiscard]] std::string id() const;
+  /// While the pool comes to be as a copy (options::copy_of): what brings the other one's bytes. Null if it does not.
+  [[nodiscard]] pool_copy* copy() const noexcept { return copy_.get(); }
+  /// All was brought and is what it should be.
+  void finish_copy();
+  /// The file that a damage lies in.
+  [[nodiscard]] const std::string& origin() const noexcept {
+    return copy_ ? copy_->from().native() : file_.path().native();
+  }
   /// Root pages that are damaged, in use or not; a file that is too short; bytes behind the end of a closed store.
   [[nodiscard]] std::vector<damage> damages() const;
   /// Both root pages are damaged: nothing tells the clock, or what was certified.
@@ -112,6 +123,7 @@ class pool {
   std::uint64_t take_space(std::uint64_t size);
 
   pool_file file_;
+  std::unique_ptr<pool_copy> copy_;
   bool shared_;
   bool huge_pages_;  // wished for
   std::unique_ptr<mapping> mapping_;

@@ -22,6 +22,7 @@
 
 #include "base/raise.hpp"
 #include "icecore/unfinished.hpp"
+#include "pool/range_copier.hpp"
 #include "store/core.hpp"
 
 namespace icecore {
@@ -80,67 +81,16 @@ class output_file {
     return about.st_ino;
   }
   void write(const void* bytes, std::uint64_t size, std::uint64_t offset) const {
-    const auto* from = static_cast<const char*>(bytes);
-    while (size > 0) {
-      const ssize_t count = ::pwrite(descriptor_, from, size, static_cast<off_t>(offset));
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) raise_errno(errno, "pwrite", path_.native());
-      from += count;
-      offset += static_cast<std::uint64_t>(count);
-      size -= static_cast<std::uint64_t>(count);
-    }
+    write_at(as_target(), bytes, size, offset);
   }
   void sync() const {
     if (::fsync(descriptor_) != 0) raise_errno(errno, "fsync", path_.native());
   }
-  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] range_copier::file as_target() const noexcept { return {descriptor_, &path_}; }
 
  private:
   std::filesystem::path path_;
   int descriptor_;
-};
-
-/// Copies ranges of one file to the same places of another.
-class range_copier {
- public:
-  range_copier(const pool_file& from, const output_file& to) : from_(&from), to_(&to) {}
-
-  void copy(std::uint64_t offset, std::uint64_t size) {
-    while (size > 0 && kernel_copies_) {
-      auto source = static_cast<off_t>(offset);
-      off_t target = source;
-      const ssize_t count = ::copy_file_range(from_->descriptor(), &source, to_->descriptor(), &target, size, 0);
-      if (count < 0 && errno == EINTR) continue;
-      // between some file systems it does not (EXDEV, ENOTSUP, EINVAL): what the reason is, reading and writing tells
-      if (count <= 0) {
-        kernel_copies_ = false;
-        break;
-      }
-      offset += static_cast<std::uint64_t>(count);
-      size -= static_cast<std::uint64_t>(count);
-    }
-    while (size > 0) {
-      buffer_.resize(buffer_bytes);
-      const ssize_t count = ::pread(from_->descriptor(), buffer_.data(), std::min<std::uint64_t>(size, buffer_bytes),
-                                    static_cast<off_t>(offset));
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) raise_errno(errno, "pread", from_->path().native());
-      if (count == 0) {
-        raise(errc::truncated, "{}: ends at byte {}, but there are records behind it", from_->path().native(), offset);
-      }
-      to_->write(buffer_.data(), static_cast<std::uint64_t>(count), offset);
-      offset += static_cast<std::uint64_t>(count);
-      size -= static_cast<std::uint64_t>(count);
-    }
-  }
-
- private:
-  static constexpr std::size_t buffer_bytes = 1 << 20;
-
-  const pool_file* from_;
-  const output_file* to_;
-  bool kernel_copies_ = true;
-  std::vector<char> buffer_;  // where the kernel does not
 };
 
 /// The root of the store as it would be had it been closed at the cut.
@@ -164,7 +114,7 @@ void write_file(const detail::checkpoint_cut& cut, const std::filesystem::path& 
   const pool& from = cut.from->the_pool();
   const output_file to(path);
   to.resize(cut.end);
-  range_copier copier(from.file(), to);
+  range_copier copier({from.file().descriptor(), &from.file().path()}, to.as_target());
   constexpr std::uint64_t told_every_bytes = std::uint64_t{16} << 20;
   std::uint64_t told = 0;
   for (const partial_segments::place& p : cut.places) {

@@ -260,7 +260,7 @@ statistics store_core::stats() const {
   s.recovery_seconds = recovery_seconds_;
   s.recovered_from_crash = recovered_from_crash_;
   s.path = pool_->file().path().native();
-  for (const std::uint8_t byte : root.pool_id) s.pool_id += fmt::format("{:02x}", byte);
+  s.pool_id = pool_->id();
   s.format_major = root.version_major;
   s.format_minor = root.version_minor;
   s.index = static_cast<index_kind>(root.index);

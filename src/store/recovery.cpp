@@ -19,24 +19,27 @@ void recovery::run() {
   const auto begin = std::chrono::steady_clock::now();
   if (!core_.read_only()) name_writer();
   const unsigned threads = core_.pool_->size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening_.recovery_threads);
-  survey found(*core_.pool_,
-               {.threads = threads, .large_values = opening_.check_values, .on_progress = opening_.on_progress});
+  survey found(*core_.pool_, {.threads = threads,
+                              .large_values = opening_.check_values || core_.pool_->copy() != nullptr,
+                              .on_progress = opening_.on_progress});
   if (opening_.accept_damage) {
     accept_damaged(found);
   } else {
-    refuse_damaged(found);
+    found.refuse_damaged();
     found.check_chains();
-    refuse_damaged(found);
+    found.refuse_damaged();
     set_heads(found);
   }
   build_index(found);
+  const bool is_new = core_.pool_->copy() != nullptr;
+  if (is_new) core_.pool_->finish_copy();
   take_over(found);
   if (core_.read_only()) {
     // a write that this process is about to show must not be lost: the writer may have died before it made it durable
     const bool promised = core_.pool_->durability().mode == durability::operation;
     if (promised && found.crashed()) core_.pool_->file().sync();
   } else {
-    drop_uncounted(found);
+    if (!is_new || found.crashed()) drop_uncounted(found);
     start_session(found);
     core_.histories_->set_durable(found.segments());
   }
@@ -49,15 +52,6 @@ void recovery::name_writer() const {
   live.writer_pid = static_cast<std::uint64_t>(getpid());
   std::memset(live.writer_host, 0, sizeof live.writer_host);
   static_cast<void>(gethostname(live.writer_host, sizeof live.writer_host - 1));
-}
-
-void recovery::refuse_damaged(const survey& found) const {
-  const auto damages = found.damages();
-  if (damages.empty()) return;
-  const damage& first = damages.front();
-  raise(errc::damaged, "{}: damaged at byte {} ({}): {}{}; icecore verify lists everything",
-        core_.pool_->file().path().native(), first.offset, first.structure, first.what,
-        damages.size() > 1 ? fmt::format(" and {} more", damages.size() - 1) : "");
 }
 
 /// D3: a private mapping is made readable without what is lost.
@@ -129,7 +123,7 @@ void recovery::build_index(const survey& found) const {
   if (sorted.of_one_key) {  // a key is entered once only, so one of them is not ours
     const auto [one, other] = *sorted.of_one_key;
     raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice, also at byte {}",
-          core_.pool_->file().path().native(), link_offset(other), link_offset(one));
+          core_.pool_->origin(), link_offset(other), link_offset(one));
   }
   core_.index_->build(sorted.entries, static_cast<unsigned>(found.parts().size()));
 }

@@ -25,7 +25,6 @@ class recovery {
 
  private:
   void name_writer() const;
-  void refuse_damaged(const survey& found) const;
   void accept_damaged(survey& found) const;
   void set_heads(const survey& found) const;
   void drop_uncounted(const survey& found) const;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/bytes.hpp"
+#include "base/raise.hpp"
 #include "base/threads.hpp"
 
 namespace icecore::detail {
@@ -73,6 +74,7 @@ survey::survey(const pool& in, const survey_options& how)
       }
     }
   });
+  if (unbrought_) std::rethrow_exception(unbrought_);
   drop_leftovers();
   check_tags();
   if (how_.filled == nullptr) check_certificate();
@@ -88,6 +90,7 @@ void survey::find_segments() {
     const std::uint64_t size = pool_->size();
     const std::uint64_t end = root_.state == format::root_state::clean ? std::min(root_.used_end, size) : size;
     const auto is_segment = [&](std::uint64_t at) {
+      bring(at, at + sizeof(format::segment_header), at + sizeof(format::segment_header));
       return at + format::granule_size <= end && pool_->valid_header(at);
     };
     for (std::uint64_t at = format::first_segment_offset; at < end;) {
@@ -99,11 +102,33 @@ void survey::find_segments() {
       }
       std::uint64_t next = at + format::granule_size;
       while (next < end && !is_segment(next)) next += format::granule_size;
+      bring(at, std::min(next, end), std::min(next, end));
       find_headerless(at, std::min(next, end));
       at = next;
     }
   }
   map_granules();
+  if (pool_->copy() != nullptr) brought_ = std::make_unique<std::once_flag[]>(segments_.size());
+}
+
+void survey::bring(std::uint64_t offset, std::uint64_t filled, std::uint64_t end) const noexcept {
+  if (pool_->copy() == nullptr) return;
+  try {
+    pool_->copy()->bring(offset, filled, end);
+  } catch (...) {
+    const std::scoped_lock lock(unbrought_mutex_);
+    if (!unbrought_) unbrought_ = std::current_exception();
+  }
+}
+
+void survey::bring_segment(std::size_t index) const noexcept {
+  if (brought_ == nullptr) return;
+  std::call_once(brought_[index], [&] {
+    const segment s = segments_[index].in;
+    // behind its fill a closed store has nothing that counts
+    const bool filled = root_.state == format::root_state::clean && pool_->valid_header(s.offset);
+    bring(s.offset, filled ? pool_->fill_of(s).value_or(s.end()) : s.end(), s.end());
+  });
 }
 
 void survey::map_granules() {
@@ -180,12 +205,15 @@ void survey::drop_leftovers() {
 const partial_segments::place* survey::place_containing(std::uint64_t offset) const noexcept {
   const std::uint64_t granule = offset / format::granule_size;
   if (granule >= segment_of_granule_.size() || segment_of_granule_[granule] == 0) return nullptr;
-  return &segments_[segment_of_granule_[granule] - 1];
+  const std::size_t index = segment_of_granule_[granule] - 1;
+  bring_segment(index);
+  return &segments_[index];
 }
 
 void survey::read_segment(std::size_t index, survey_part& into) {
   partial_segments::place& place = segments_[index];
   const segment s = place.in;
+  bring_segment(index);
   const bool headerless = std::ranges::binary_search(headerless_, s.offset);
   reading r{s, s.first_record(), s.first_record(), s.end(), headerless && !ordered_, headerless, headerless, into};
   if (how_.filled != nullptr) {
@@ -482,6 +510,14 @@ std::vector<damage> survey::damages() const {
   }
   std::ranges::sort(all, {}, &damage::offset);
   return all;
+}
+
+void survey::refuse_damaged() const {
+  const auto all = damages();
+  if (all.empty()) return;
+  const damage& first = all.front();
+  raise(errc::damaged, "{}: damaged at byte {} ({}): {}{}; icecore verify lists everything", pool_->origin(),
+        first.offset, first.structure, first.what, all.size() > 1 ? fmt::format(" and {} more", all.size() - 1) : "");
 }
 
 record_totals survey::totals() const {

@@ -19,7 +19,9 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -81,6 +83,8 @@ class survey {
   [[nodiscard]] const std::vector<segment>& holes() const noexcept { return holes_; }
   [[nodiscard]] std::uint64_t used_end() const noexcept { return used_end_; }
   [[nodiscard]] std::vector<damage> damages() const;
+  /// errc::damaged with the first of them, if there are any.
+  void refuse_damaged() const;
   [[nodiscard]] record_totals totals() const;
   [[nodiscard]] version newest() const;
   /// Records that the root certifies and that are not there. Negative: there are more than it certifies.
@@ -112,6 +116,9 @@ class survey {
   void drop_leftovers();
   [[nodiscard]] std::optional<std::uint32_t> generation_in(std::uint64_t from, std::uint64_t end) const noexcept;
   void map_granules();
+  /// Of a pool that comes to be as a copy: what it is about to read. A failure is thrown when all threads have ended.
+  void bring(std::uint64_t offset, std::uint64_t filled, std::uint64_t end) const noexcept;
+  void bring_segment(std::size_t index) const noexcept;
   void read_segment(std::size_t index, survey_part& into);
   bool read_record(reading& r);
   bool pass_damage(reading& r, lost_range range) const;
@@ -149,6 +156,9 @@ class survey {
   std::uint64_t used_end_ = format::first_segment_offset;
   std::int64_t missing_records_ = 0;
   std::vector<survey_part> parts_;
+  mutable std::unique_ptr<std::once_flag[]> brought_;  // by segment, where there is anything to bring
+  mutable std::mutex unbrought_mutex_;
+  mutable std::exception_ptr unbrought_;
 };
 
 }  // namespace icecore::detail

@@ -20,6 +20,19 @@ RC_GTEST_PROP(checksum, is_the_same_with_and_without_the_instruction, (const std
   RC_ASSERT(crc32c(seed, data.data(), data.size()) == crc32c_portable(seed, data.data(), data.size()));
 }
 
+TEST(checksum, of_long_data_is_the_same_with_and_without_the_instruction) {
+  std::string data(20'000, '\0');
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(mix64(i));
+  for (const std::size_t around : {1024U, 2048U, 3072U, 6144U, 9216U, 19'000U}) {
+    for (std::size_t size = around - 9; size < around + 9; ++size) {
+      for (const std::uint32_t seed : {0U, 1U, 0x80000000U, 0xffffffffU}) {
+        EXPECT_EQ(crc32c(seed, data.data() + size % 7, size), crc32c_portable(seed, data.data() + size % 7, size))
+            << size;
+      }
+    }
+  }
+}
+
 RC_GTEST_PROP(checksum, of_a_word_is_that_of_its_bytes, (std::uint64_t word, std::uint32_t seed)) {
   RC_ASSERT(crc32c(seed, word) == crc32c(seed, &word, sizeof word));
 }

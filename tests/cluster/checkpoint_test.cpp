@@ -318,18 +318,17 @@ TEST_F(Checkpoint, is_written_to_a_folder_by_one_job_at_a_time) {
 TEST_F(Checkpoint, that_is_not_complete_is_refused) {
   make();
   const auto refused = [&](errc code, const std::string& part) {
-    MPI_Barrier(MPI_COMM_WORLD);
-    const thrown told = error_of([&] { static_cast<void>(cluster::restore(MPI_COMM_WORLD, {folder()}, other())); });
-    EXPECT_EQ(told.code, code) << told.message;
-    EXPECT_THAT(told.message, HasSubstr(part));
-    EXPECT_EQ(error_of([&] {
-                cluster_options existing;
-                existing.store.creation = creation::open_existing;
-                cluster(MPI_COMM_WORLD, other(), existing);
-              }).code,
-              errc::no_such_store)
-        << "nothing is left that opens";
-    MPI_Barrier(MPI_COMM_WORLD);
+    for (const bool redistribute : {false, true}) {
+      MPI_Barrier(MPI_COMM_WORLD);
+      const thrown told = error_of([&] {
+        static_cast<void>(cluster::restore(MPI_COMM_WORLD, {folder(), redistribute}, other()));
+      });
+      EXPECT_EQ(told.code, code) << told.message;
+      EXPECT_THAT(told.message, HasSubstr(part));
+      MPI_Barrier(MPI_COMM_WORLD);
+      EXPECT_TRUE(!std::filesystem::exists(other()) || std::filesystem::is_empty(other())) << "nothing is left";
+      MPI_Barrier(MPI_COMM_WORLD);
+    }
   };
   const auto on_rank_0 = [&](auto&& work) {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -349,7 +348,7 @@ TEST_F(Checkpoint, that_is_not_complete_is_refused) {
     file.seekp(65'536 + 64 + 40);  // the first record's key
     file.put('?');
   });
-  refused(errc::damaged, "");
+  refused(errc::damaged, part.filename().native() + ": damaged at byte");
   on_rank_0([&] {
     std::filesystem::copy_file(aside, part, std::filesystem::copy_options::overwrite_existing);
     std::fstream file(part, std::ios::in | std::ios::out | std::ios::binary);
@@ -357,7 +356,7 @@ TEST_F(Checkpoint, that_is_not_complete_is_refused) {
     file.seekp(static_cast<std::streamoff>(bytes.find(std::string(5000, 'x')) + 4000));
     file.put('?');
   });
-  refused(errc::damaged, "");
+  refused(errc::damaged, part.filename().native() + ": damaged at byte");
   on_rank_0([&] {
     std::filesystem::rename(aside, part);
     std::filesystem::rename(folder() / "checkpoint", aside);

@@ -137,7 +137,7 @@ MUTANTS = (
     Mutant("the_certificate_is_not_checked", "checksum", "store/survey.cpp",
            "  if (how_.filled == nullptr) check_certificate();\n", "", (DAMAGE,)),
     Mutant("large_values_are_not_checked", "checksum", "history/record.cpp",
-           "  return value_crc == crc32c(0, at_ + l.value_offset(), l.value_size);", "  return true;", (FLIPS,)),
+           "  return value_crc() == crc32c(0, at_ + l.value_offset(), l.value_size);", "  return true;", (FLIPS,)),
     Mutant("a_durable_tag_does_not_sync_its_data", "sync", "store/tag.cpp",
            "  pool_->persist().sync();\n  pool_->roots().update([&](format::root& r) {\n    r.durable_version = durable_version;",
            "  pool_->roots().update([&](format::root& r) {\n    r.durable_version = durable_version;", (PAGE_TAG,)),

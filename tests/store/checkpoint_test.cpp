@@ -115,6 +115,31 @@ TEST_P(Checkpoint, goes_on_as_a_store_of_its_own) {
   compare_everything(s, m);
 }
 
+TEST_P(Checkpoint, is_copied_at_opening) {
+  model m;
+  store s = open();
+  options copying = GetParam().options();
+  copying.copy_of = folder_ / "checkpoint.ice";
+  for (int round = 0; round < 4; ++round) {
+    write(s, m, 100 * round);  // the first is of an empty store
+    s.checkpoint().write(copying.copy_of);
+    model then = now(m);
+    const auto to = folder_ / ("copy " + std::to_string(round));
+    {
+      store copy(to, copying);
+      compare_everything(copy, then);
+      EXPECT_TRUE(copy.verify().ok());
+      write(copy, then, 100);
+      copy.close();
+    }
+    store again(to, GetParam().options());
+    compare_everything(again, then);
+    again.close();
+    EXPECT_TRUE(verify_file(to).ok());
+    std::filesystem::remove(copying.copy_of);
+  }
+}
+
 TEST_P(Checkpoint, of_a_checkpoint_and_of_a_store_opened_for_reading_is_the_same) {
   model m;
   {
@@ -249,6 +274,88 @@ TEST(CheckpointFile, that_is_cut_or_changed_is_refused) {
   EXPECT_FALSE(opens(changed)) << "a large value, which only check_values looks at";
   reading.check_values = false;
   EXPECT_TRUE(opens(changed));
+}
+
+class CopyAtOpening : public ::testing::Test {
+ protected:
+  CopyAtOpening() {
+    store s(folder_ / "one.ice");
+    for (int i = 0; i < 2000; ++i) s.insert(std::to_string(i), std::string(200, 'v'));
+    batch together;
+    for (int i = 0; i < 1000; ++i) together.insert("batched " + std::to_string(i), std::string(100, 'b'));
+    s.apply(together);
+    for (int i = 0; i < 10; ++i) s.insert("large", std::string(50'000, 'l'));
+    s.checkpoint().write(from_);
+    copying_.copy_of = from_;
+  }
+  void expect_refused(errc code, const std::string& part) const {
+    expect_error(code, part, [&] { static_cast<void>(store(to_, copying_)); });
+    EXPECT_FALSE(std::filesystem::exists(to_)) << "nothing is left";
+  }
+
+  const scratch folder_;
+  const std::filesystem::path from_ = folder_ / "checkpoint.ice";
+  const std::filesystem::path to_ = folder_ / "copy.ice";
+  options copying_;
+};
+
+TEST_F(CopyAtOpening, refuses_what_is_cut_or_changed_and_names_it) {
+  const std::string bytes = read_file(from_);
+  for (std::size_t size = 0; size < bytes.size(); size += 65'536) {
+    write_file(from_, bytes.substr(0, size));
+    EXPECT_THROW(static_cast<void>(store(to_, copying_)), error) << size;
+    EXPECT_FALSE(std::filesystem::exists(to_)) << size;
+  }
+  const auto refused_with = [&](std::size_t at, const std::string& part) {
+    std::string changed = bytes;
+    changed[at] ^= 1;
+    write_file(from_, changed);
+    expect_refused(errc::damaged, part);
+  };
+  for (std::size_t at = 65'536 + 700; at + 70'000 < bytes.size(); at += 9973) {
+    if (bytes[at] != '\0') refused_with(at, from_.native());
+  }
+  refused_with(65'536 + 64 + 40, from_.native() + ": damaged at byte 65600");
+  refused_with(bytes.find("llll") + 40'000, "the value fails its checksum");
+  write_file(from_, bytes);
+  EXPECT_EQ(store(to_, copying_).find("large"), std::string(50'000, 'l'));
+}
+
+TEST_F(CopyAtOpening, has_nothing_of_what_lies_behind_the_records) {
+  const std::string bytes = read_file(from_);
+  const std::size_t end = bytes.rfind("llll") + 4;
+  ASSERT_LT(end + 200, bytes.size());
+  std::string changed = bytes;
+  changed.replace(end + 64, 100, std::string(100, '?'));
+  write_file(from_, changed);
+  {
+    store copy(to_, copying_);
+    for (int i = 0; i < 2000; ++i) copy.insert("more " + std::to_string(i), std::string(100, 'm'));
+  }
+  EXPECT_TRUE(verify_file(to_).ok());
+  EXPECT_EQ(read_file(to_).find("????"), std::string::npos);
+}
+
+TEST_F(CopyAtOpening, is_of_a_closed_store_to_where_nothing_is) {
+  write_file(to_, "something");
+  expect_error(errc::store_exists, "copy.ice", [&] { static_cast<void>(store(to_, copying_)); });
+  EXPECT_EQ(read_file(to_), "something");
+  std::filesystem::remove(to_);
+  {
+    const store writing(from_);
+    expect_refused(errc::locked, from_.native());
+  }
+  child writer([&]() -> int {
+    store dying(from_);
+    dying.insert("not", "closed");
+    std::abort();
+  });
+  EXPECT_EQ(writer.wait(), -SIGABRT);
+  expect_refused(errc::copied, from_.native());
+  copying_.copy_of = folder_ / "nowhere";
+  expect_refused(errc::no_such_store, "nowhere");
+  copying_.access = access::read_only;
+  expect_refused(errc::invalid_argument, "copy");
 }
 
 TEST(CheckpointFile, is_not_there_before_it_is_whole) {

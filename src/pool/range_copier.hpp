@@ -1,0 +1,33 @@
+// Copies ranges of one file to the same places of another: by the kernel, so that the bytes never enter the process and
+// file systems that can share blocks do; through a buffer between those that cannot.
+//
+// Threads: all functions, on ranges apart from each other. Errors: those of reading and writing, each naming its file;
+// errc::truncated if the file that is read ends within the range.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+
+namespace icecore {
+
+class range_copier {
+ public:
+  struct file {
+    int descriptor;
+    const std::filesystem::path* path;  ///< for errors
+  };
+  range_copier(file from, file to) noexcept : from_(from), to_(to) {}
+
+  void copy(std::uint64_t offset, std::uint64_t size);
+
+ private:
+  file from_;
+  file to_;
+  std::atomic<bool> kernel_copies_{true};
+};
+
+/// Writes all of the bytes at `offset`.
+void write_at(const range_copier::file& to, const void* bytes, std::uint64_t size, std::uint64_t offset);
+
+}  // namespace icecore
