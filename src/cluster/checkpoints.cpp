@@ -66,6 +66,10 @@ running_checkpoint::running_checkpoint(mpi::progress& running, std::filesystem::
       rank_(rank),
       parts_left_(content_.ranks) {}
 
+running_checkpoint::~running_checkpoint() {
+  if (thread_.joinable()) thread_.join();
+}
+
 std::filesystem::path running_checkpoint::part() const { return checkpoint_part(folder_, content_.id, rank_); }
 
 void running_checkpoint::start(const icecore::checkpoint& cut) noexcept {
@@ -73,9 +77,9 @@ void running_checkpoint::start(const icecore::checkpoint& cut) noexcept {
   const std::scoped_lock before_it_ends(ending_);  // the thread may be done before it has its name here
   if (has_ended()) return;                         // another rank could not start
   const auto failure = attempt([&] {
-    thread_ = start_quiet_thread([this, cut] {
+    thread_ = start_quiet_thread([this, from = std::optional(cut)]() mutable {
       step_back();
-      write(cut);
+      write(std::move(from));
     });
   });
   if (!failure) return;
@@ -94,13 +98,14 @@ void running_checkpoint::conclude(ending how) {
   conclusion_ = std::move(how);
 }
 
-void running_checkpoint::write(const icecore::checkpoint& cut) {
+void running_checkpoint::write(std::optional<icecore::checkpoint> cut) {
   ending mine = ending_of(attempt([&] {
-    cut.write(part(), [this](const icecore::progress& p) {
+    cut->write(part(), [this](const icecore::progress& p) {
       bytes_done_.store(p.done, std::memory_order_relaxed);
       if (cancelled_.load(std::memory_order_relaxed)) throw error(errc::closed, "the cluster was closed");
     });
   }));
+  cut.reset();
   if (rank_ != 0) return end_part(std::move(mine));
   part_ended(rank_, std::move(mine));
   {
@@ -110,13 +115,13 @@ void running_checkpoint::write(const icecore::checkpoint& cut) {
   }
   ending all = parts_;  // nobody changes it any more
   all.undo = all.code != 0;
-  if (all.code == 0) {
-    all = ending_of(attempt([&] {
-      complete_checkpoint(folder_, content_);
-      remove_other_parts(folder_, content_.id);
-    }));
-  }
+  if (all.code == 0) all = ending_of(attempt([&] { complete_checkpoint(folder_, content_); }));
+  const bool complete = all.code == 0;
   conclude(std::move(all));
+  if (!complete) return;
+  remove_other_parts(folder_, content_.id);
+  lock_.reset();
+  cleared_.store(true, std::memory_order_release);  // see has_settled()
 }
 
 void running_checkpoint::part_ended(int from, ending how) {
@@ -154,7 +159,9 @@ void running_checkpoint::end(ending how) {
     const std::scoped_lock lock(mutex_);
     changed_.notify_all();
   }
-  if (thread_.joinable()) thread_.join();
+  // K2: a complete one's thread on rank 0 still removes the files of the one before
+  const bool clearing = rank_ == 0 && how.code == 0;
+  if (!clearing && thread_.joinable()) thread_.join();
   {
     const std::scoped_lock lock(mutex_);
     if (conclusion_) how = *std::exchange(conclusion_, std::nullopt);  // it was complete before it was abandoned
@@ -162,7 +169,10 @@ void running_checkpoint::end(ending how) {
   std::error_code ignored;
   if (how.undo) std::filesystem::remove(part(), ignored);
   how_ = std::move(how);
-  lock_.reset();
+  if (!clearing) {
+    lock_.reset();
+    cleared_.store(true, std::memory_order_release);  // see has_settled()
+  }
   ended_.store(true, std::memory_order_seq_cst);  // see has_ended() and counted_waiting
 }
 
@@ -222,14 +232,14 @@ std::shared_ptr<running_checkpoint> checkpoints::find(std::string_view id) {
 
 void checkpoints::wait_for(const std::filesystem::path& folder) {
   for (const auto& each : all()) {
-    if (each->folder() == folder) running_.wait([&] { return each->has_ended(); });
+    if (each->folder() == folder) running_.wait([&] { return each->has_settled(); });
   }
 }
 
 std::shared_ptr<running_checkpoint> checkpoints::add(const std::filesystem::path& folder, const manifest& content) {
   auto made = std::make_shared<running_checkpoint>(running_, folder, content, rank_);
   const std::scoped_lock lock(mutex_);
-  std::erase_if(all_, [](const auto& each) { return each->has_ended() && !each->failed_untold(); });
+  std::erase_if(all_, [](const auto& each) { return each->has_settled() && !each->failed_untold(); });
   all_.push_back(made);
   return made;
 }
@@ -272,7 +282,7 @@ void checkpoints::finish() {
       const auto running = all();
       const std::unique_lock one_at_a_time(sending_, std::try_to_lock);
       return one_at_a_time && calls_.empty() &&
-             std::ranges::all_of(running, [](const auto& each) { return each->has_ended(); });
+             std::ranges::all_of(running, [](const auto& each) { return each->has_settled(); });
     });
   } catch (...) {
     abandon();

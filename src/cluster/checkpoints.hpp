@@ -7,9 +7,9 @@
 // Invariants:
 //   K1 The manifest is written only when the files of all ranks are whole and on their device, and it is replaced by
 //      renaming: a crash at any instant leaves the checkpoint before or this one.
-//   K2 Files that the manifest does not name belong to nothing: they are removed when the next checkpoint is complete.
-//      While it is not known whether it will name them, files stay.
-//   K3 When the cluster's store is closed, all have ended: their threads are gone, and whoever waits is told.
+//   K2 Files that the manifest does not name belong to nothing: they are removed when the next checkpoint is complete,
+//      which has ended for all who wait then. While it is not known whether it will name them, files stay.
+//   K3 When the cluster's store is closed, all have ended, and whoever waits is told; no thread reads the store.
 // Threads: any number where MPI allows them.
 #pragma once
 
@@ -49,7 +49,7 @@ class running_checkpoint {
  public:
   running_checkpoint(mpi::progress& running, std::filesystem::path folder, manifest content, int rank);
   /// The end of the last of cluster and events.
-  ~running_checkpoint() = default;
+  ~running_checkpoint();
   running_checkpoint(const running_checkpoint&) = delete;
   running_checkpoint& operator=(const running_checkpoint&) = delete;
 
@@ -68,6 +68,9 @@ class running_checkpoint {
   [[nodiscard]] const std::string& id() const noexcept { return content_.id; }
   // acquire: whoever sees the end also sees how
   [[nodiscard]] bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
+  /// Whether it has ended and what it made superfluous is removed (K2): the folder is free.
+  // acquire: what was done there is done
+  [[nodiscard]] bool has_settled() const noexcept { return has_ended() && cleared_.load(std::memory_order_acquire); }
   /// Calls `send` with what rank 0 is to be told of this rank's part, once; again if it throws.
   bool tell_own(const std::function<void(const ending&)>& send);
   /// On rank 0: the same with what all are to be told; it has ended then.
@@ -89,7 +92,7 @@ class running_checkpoint {
   void throw_untold();
 
  private:
-  void write(const icecore::checkpoint& cut);
+  void write(std::optional<icecore::checkpoint> cut);
   void end_part(ending how);
   void conclude(ending how);
   void throw_failure();
@@ -103,8 +106,9 @@ class running_checkpoint {
   std::uint64_t bytes_total_ = 0;
   std::atomic<bool> cancelled_{false};  // relaxed everywhere: nothing goes with it
   std::atomic<bool> ended_{false};
+  std::atomic<bool> cleared_{false};
   std::thread thread_;
-  std::unique_ptr<folder_lock> lock_;
+  std::unique_ptr<folder_lock> lock_;    // of the thread once it has concluded; before and if it fails, of end()
   mutable std::atomic<int> waiting_{0};  // threads that may use running_
   std::mutex ending_;
   ending how_;                                 // under ending_ until it has ended

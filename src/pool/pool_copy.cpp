@@ -1,7 +1,5 @@
 #include "pool/pool_copy.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 
 #include "base/raise.hpp"
@@ -35,9 +33,7 @@ void pool_copy::bring(std::uint64_t offset, std::uint64_t filled, std::uint64_t 
     return;
   }
   if (offset >= filled) return;
-  // a hint: what it does not begin, finish() does
-  (void)sync_file_range(to_->descriptor(), static_cast<off_t>(offset), static_cast<off_t>(filled - offset),
-                        SYNC_FILE_RANGE_WRITE);
+  begin_writing({to_->descriptor(), &to_->path()}, offset, filled - offset);
 }
 
 void pool_copy::finish() {

@@ -1,5 +1,6 @@
 #include "pool/range_copier.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +21,11 @@ void write_at(const range_copier::file& to, const void* bytes, std::uint64_t siz
     offset += static_cast<std::uint64_t>(count);
     size -= static_cast<std::uint64_t>(count);
   }
+}
+
+void begin_writing(const range_copier::file& of, std::uint64_t offset, std::uint64_t size) noexcept {
+  static_cast<void>(
+      sync_file_range(of.descriptor, static_cast<off_t>(offset), static_cast<off_t>(size), SYNC_FILE_RANGE_WRITE));
 }
 
 void range_copier::copy(std::uint64_t offset, std::uint64_t size) {

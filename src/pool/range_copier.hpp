@@ -27,6 +27,9 @@ class range_copier {
   std::atomic<bool> kernel_copies_{true};
 };
 
+/// Lets the device begin to write a range: a hint, so that a later fsync has less to wait for.
+void begin_writing(const range_copier::file& of, std::uint64_t offset, std::uint64_t size) noexcept;
+
 /// Writes all of the bytes at `offset`.
 void write_at(const range_copier::file& to, const void* bytes, std::uint64_t size, std::uint64_t offset);
 

@@ -121,6 +121,7 @@ void write_file(const detail::checkpoint_cut& cut, const std::filesystem::path& 
     for (std::uint64_t at = p.in.offset; at < p.position;) {
       const std::uint64_t size = std::min(told_every_bytes, p.position - at);
       copier.copy(at, size);
+      begin_writing(to.as_target(), at, size);
       at += size;
       if (on_progress && at - told >= told_every_bytes) {
         cut.from->check_usable();  // closed or poisoned meanwhile: not a minute of copying more
