@@ -122,7 +122,12 @@ int icecore_cluster_snapshot_find_by_broadcast(const icecore_cluster_snapshot* s
     constexpr const char* function = "icecore_cluster_snapshot_find_by_broadcast";
     require(snapshot, function, "snapshot");
     require(value, function, "value");
-    *value = copy_of(snapshot->snapshot.find_by_broadcast(view(key, key_size, function, "key"), root));
+    // a key that cannot be is told after the call: the other ranks are in it
+    const std::string_view asked =
+        key == nullptr ? std::string_view() : std::string_view(static_cast<const char*>(key), key_size);
+    const std::optional<std::string> found = snapshot->snapshot.find_by_broadcast(asked, root);
+    static_cast<void>(view(key, key_size, function, "key"));
+    *value = copy_of(found);
   });
 }
 

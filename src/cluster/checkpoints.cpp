@@ -119,7 +119,7 @@ void running_checkpoint::write(std::optional<icecore::checkpoint> cut) {
   const bool complete = all.code == 0;
   conclude(std::move(all));
   if (!complete) return;
-  remove_other_parts(folder_, content_.id);
+  lock_->remove_other_parts(content_.id);
   lock_.reset();
   cleared_.store(true, std::memory_order_release);  // see has_settled()
 }

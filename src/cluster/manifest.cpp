@@ -1,5 +1,6 @@
 #include "cluster/manifest.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -116,7 +117,7 @@ std::optional<manifest> parsed(const std::string& text, manifest_of what) {
 }
 
 /// The id in the name of a checkpoint's file, whole or not; empty if it is not the name of one.
-std::string id_of_part(std::string_view name) {
+std::string_view id_of_part(std::string_view name) noexcept {
   constexpr std::string_view begin = "rank-";
   const std::size_t dot = name.find('.');
   if (!name.starts_with(begin) || dot == std::string_view::npos) return {};
@@ -126,7 +127,7 @@ std::string id_of_part(std::string_view name) {
   const bool named_so = !rank.empty() && rank.find_first_not_of("0123456789") == std::string_view::npos &&
                         id.size() == id_size && id.find_first_not_of("0123456789abcdef") == std::string_view::npos &&
                         rest.substr(id_size).starts_with(".ice");
-  return named_so ? std::string(id) : std::string();
+  return named_so ? id : std::string_view();
 }
 
 }  // namespace
@@ -153,6 +154,14 @@ void make_folder(const std::filesystem::path& path) {
 
 std::filesystem::path pool_path(const std::filesystem::path& folder, int rank) {
   return folder / fmt::format("rank-{}.ice", rank);
+}
+
+bool is_pool_name(std::string_view name) noexcept {
+  constexpr std::string_view begin = "rank-";
+  constexpr std::string_view end = ".ice";
+  if (name.size() <= begin.size() + end.size() || !name.starts_with(begin) || !name.ends_with(end)) return false;
+  const std::string_view rank = name.substr(begin.size(), name.size() - begin.size() - end.size());
+  return rank.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 std::filesystem::path checkpoint_part(const std::filesystem::path& folder, std::string_view id, int rank) {
@@ -207,6 +216,20 @@ folder_lock::folder_lock(const std::filesystem::path& folder)
 
 folder_lock::~folder_lock() { ::close(descriptor_); }
 
+void folder_lock::remove_other_parts(const std::string& kept_id) const noexcept {
+  const int descriptor = ::openat(descriptor_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* const folder = descriptor < 0 ? nullptr : ::fdopendir(descriptor);
+  if (folder == nullptr) {  // a file that stays takes room and nothing else
+    if (descriptor >= 0) ::close(descriptor);
+    return;
+  }
+  while (const dirent* each = ::readdir(folder)) {
+    const std::string_view id = id_of_part(each->d_name);
+    if (!id.empty() && id != kept_id) ::unlinkat(descriptor_, each->d_name, 0);
+  }
+  ::closedir(folder);
+}
+
 void complete_checkpoint(const std::filesystem::path& folder, const manifest& content) {
   for (int rank = 0; rank < content.ranks; ++rank) {
     const std::filesystem::path part = checkpoint_part(folder, content.id, rank);
@@ -217,15 +240,6 @@ void complete_checkpoint(const std::filesystem::path& folder, const manifest& co
                             part.native(), rank));
   }
   write_manifest(folder, content, 0, manifest_of::checkpoint);
-}
-
-void remove_other_parts(const std::filesystem::path& folder, const std::string& kept_id) {
-  std::error_code ignored;  // a file that stays takes room and nothing else
-  for (auto each = std::filesystem::directory_iterator(folder, ignored); each != std::filesystem::directory_iterator();
-       each.increment(ignored)) {
-    const std::string id = id_of_part(each->path().filename().native());
-    if (!id.empty() && id != kept_id) std::filesystem::remove(each->path(), ignored);
-  }
 }
 
 }  // namespace icecore::mpi

@@ -38,6 +38,8 @@ void make_folder(const std::filesystem::path& path);
 
 /// The pool of a rank.
 [[nodiscard]] std::filesystem::path pool_path(const std::filesystem::path& folder, int rank);
+/// Whether that is the name of some rank's pool.
+[[nodiscard]] bool is_pool_name(std::string_view name) noexcept;
 
 /// A rank's file of the checkpoint with this id.
 [[nodiscard]] std::filesystem::path checkpoint_part(const std::filesystem::path& folder, std::string_view id, int rank);
@@ -57,9 +59,6 @@ void remove_manifest(const std::filesystem::path& folder) noexcept;
 /// there. If it throws, the checkpoint before is still there, or this one is: all files are to stay.
 void complete_checkpoint(const std::filesystem::path& folder, const manifest& content);
 
-/// Removes the files of all checkpoints but one. Nobody else writes one there.
-void remove_other_parts(const std::filesystem::path& folder, const std::string& kept_id);
-
 /// The right to write a checkpoint into a folder, as long as it lives, among all jobs of the machine (of all machines
 /// where the file system has locks for all of them).
 class folder_lock {
@@ -67,6 +66,8 @@ class folder_lock {
   /// errc::locked if another one has it.
   explicit folder_lock(const std::filesystem::path& folder);
   ~folder_lock();
+  /// Removes the files of all checkpoints but one from the folder, whatever its name is now.
+  void remove_other_parts(const std::string& kept_id) const noexcept;
   folder_lock(const folder_lock&) = delete;
   folder_lock& operator=(const folder_lock&) = delete;
 

@@ -119,8 +119,7 @@ class restorer {
   void remove_pools() const {
     std::error_code ignored;
     for (const auto& each : std::filesystem::directory_iterator(path_)) {
-      const std::string name = each.path().filename().native();
-      if (name.starts_with("rank-") && name.ends_with(".ice")) std::filesystem::remove(each.path(), ignored);
+      if (is_pool_name(each.path().filename().native())) std::filesystem::remove(each.path(), ignored);
     }
   }
 

@@ -164,6 +164,7 @@ pool::pool(const std::filesystem::path& path, const options& opening)
   persist_->expect_file_size(newest->file_size);
   roots_ = std::make_unique<root_pages>(base_, *newest, *persist_);
   if (!shared_) return;
+  if (copy_) roots_->hide();
   roots_->settle();
   // A growth that was cut off leaves a longer file, in memory with holes: touched, they might find no room. Nothing
   // lies there, since the root is told of a growth before it is used. Now that the root is durable: of a close that was
@@ -228,6 +229,7 @@ void pool::check_unused(const format::root& r, const options& opening) const {
 
 void pool::finish_copy() {
   copy_->finish();
+  roots_->show();
   copy_.reset();
 }
 

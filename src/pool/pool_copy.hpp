@@ -2,7 +2,7 @@
 // so each range is checked while the caches still hold it, in the copy itself.
 //
 // Threads: bring() by several, on ranges apart from each other. What was not brought reads as zeros.
-// Crash: leaves a file that fails its certificate, without the name of a cluster or whoever else asked for it.
+// Crash: leaves a file without a root (root_pages::hide), which no store opens.
 #pragma once
 
 #include <cstdint>

@@ -74,6 +74,18 @@ void root_pages::settle() {
   persist_->persist(page_of(current_), format::page_size);
 }
 
+void root_pages::hide() noexcept {
+  for (const std::uint64_t offset : {format::root_a_offset, format::root_b_offset}) {
+    if (!root_defect(copy_page(base_ + offset))) std::memset(base_ + offset, 0, format::page_size);
+  }
+}
+
+void root_pages::show() {
+  const std::scoped_lock lock(mutex_);
+  std::memcpy(page_of(current_), &current_, sizeof current_);
+  persist_->persist(page_of(current_), format::page_size);
+}
+
 void root_pages::update(const std::function<void(format::root&)>& change) {
   const std::scoped_lock lock(mutex_);
   std::unique_lock<process_lock> among_processes;

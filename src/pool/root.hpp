@@ -53,6 +53,11 @@ class root_pages {
   /// torn root in the other page loses its checksum, durably: the words that the next update() puts there might else,
   /// torn in their turn, make the lost root whole again.
   void settle();
+  /// Takes the valid roots of a copy that is not whole yet off its pages: what a crash leaves no store opens. Before
+  /// settle(); until show() there is no update().
+  void hide() noexcept;
+  /// Writes the newest root, durably.
+  void show();
   /// From now on other processes write roots too; all hold `lock` for it.
   void share(process_lock& lock) noexcept { lock_ = &lock; }
 

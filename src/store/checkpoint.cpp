@@ -67,6 +67,11 @@ class output_file {
   explicit output_file(const std::filesystem::path& path)
       : path_(path), descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
     if (descriptor_ < 0) raise_errno(errno, "open", path_.native());
+    // as a store that is open for writing: whoever finds the file leaves it alone (unfinished.cpp)
+    struct flock l {};
+    l.l_type = F_WRLCK;
+    l.l_whence = SEEK_SET;
+    static_cast<void>(::fcntl(descriptor_, F_OFD_SETLK, &l));  // without locks there, the look at the end must do
   }
   ~output_file() { ::close(descriptor_); }
   output_file(const output_file&) = delete;
@@ -85,6 +90,12 @@ class output_file {
   }
   void sync() const {
     if (::fsync(descriptor_) != 0) raise_errno(errno, "fsync", path_.native());
+  }
+  /// Throws unless the name still leads to this file.
+  void require_name() const {
+    struct stat named {};
+    if (::stat(path_.c_str(), &named) == 0 && named.st_ino == inode()) return;
+    raise(errc::locked, "{}: another one is writing a checkpoint under this name", path_.native());
   }
   [[nodiscard]] range_copier::file as_target() const noexcept { return {descriptor_, &path_}; }
 
@@ -109,10 +120,8 @@ format::root closed_root(const detail::checkpoint_cut& cut, std::uint64_t inode)
   return r;
 }
 
-void write_file(const detail::checkpoint_cut& cut, const std::filesystem::path& path,
-                const progress_function& on_progress) {
+void write_file(const detail::checkpoint_cut& cut, const output_file& to, const progress_function& on_progress) {
   const pool& from = cut.from->the_pool();
-  const output_file to(path);
   to.resize(cut.end);
   range_copier copier({from.file().descriptor(), &from.file().path()}, to.as_target());
   constexpr std::uint64_t told_every_bytes = std::uint64_t{16} << 20;
@@ -148,7 +157,9 @@ void checkpoint::write(const std::filesystem::path& to, const progress_function&
     raise(errc::store_exists, "{}: something is there; a checkpoint gets a path of its own", to.native());
   }
   unfinished_store making(to, ".writing");
-  write_file(*cut_, making.path(), on_progress);
+  const output_file file(making.path());
+  write_file(*cut_, file, on_progress);
+  file.require_name();
   making.finish(replacing::refused);
 }
 

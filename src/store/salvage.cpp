@@ -168,7 +168,8 @@ void salvage::read_history(link entry, updates_of_entry updates) {
 /// every checksum is right but a link is not, no store wrote it.
 bool salvage::is_linked(link update, link below) const noexcept {
   const auto& u = at(update).as_update();
-  if (u.older != below || !found_->begins(u.jump)) return false;
+  if (u.older != below) return false;
+  if (!found_->begins(u.jump) && !told_.contains(u.jump) && !is_entry(u.jump)) return false;
   const record jump = at(u.jump);
   const bool of_same_entry = u.jump == u.entry || (jump.is_update() && jump.as_update().entry == u.entry);
   return of_same_entry && depth_of(jump) < depth_of(at(update));

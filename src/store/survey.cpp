@@ -65,9 +65,10 @@ survey::survey(const pool& in, const survey_options& how)
   run_on_threads(static_cast<unsigned>(parts_.size()), [&](unsigned thread) {
     std::uint64_t reported = 0;
     // relaxed: only the counting matters, the segments were all there before
-    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < segments_.size();) {
+    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < segments_.size() && !failed_;) {
       read_segment(i, parts_[thread]);
-      const std::uint64_t now = done.fetch_add(segments_[i].in.size, std::memory_order_relaxed);
+      const std::uint64_t size = segments_[i].in.size;
+      const std::uint64_t now = done.fetch_add(size, std::memory_order_relaxed) + size;
       if (thread == 0 && how_.on_progress && now - reported > (std::uint64_t{64} << 20)) {
         reported = now;
         how_.on_progress({"reading records", now, used_end_, "bytes"});
@@ -90,7 +91,7 @@ void survey::find_segments() {
     const std::uint64_t size = pool_->size();
     const std::uint64_t end = root_.state == format::root_state::clean ? std::min(root_.used_end, size) : size;
     const auto is_segment = [&](std::uint64_t at) {
-      bring(at, at + sizeof(format::segment_header), at + sizeof(format::segment_header));
+      bring_now(at, at + sizeof(format::segment_header));
       return at + format::granule_size <= end && pool_->valid_header(at);
     };
     for (std::uint64_t at = format::first_segment_offset; at < end;) {
@@ -102,7 +103,7 @@ void survey::find_segments() {
       }
       std::uint64_t next = at + format::granule_size;
       while (next < end && !is_segment(next)) next += format::granule_size;
-      bring(at, std::min(next, end), std::min(next, end));
+      bring_now(at, std::min(next, end));
       find_headerless(at, std::min(next, end));
       at = next;
     }
@@ -111,6 +112,12 @@ void survey::find_segments() {
   if (pool_->copy() != nullptr) brought_ = std::make_unique<std::once_flag[]>(segments_.size());
 }
 
+void survey::bring_now(std::uint64_t offset, std::uint64_t end) const {
+  if (pool_->copy() != nullptr) pool_->copy()->bring(offset, end);
+}
+
+/// What could not be brought must not be read: in memory that is full, a look at a hole is a SIGBUS. Whoever asks looks
+/// at failed_ then.
 void survey::bring(std::uint64_t offset, std::uint64_t filled, std::uint64_t end) const noexcept {
   if (pool_->copy() == nullptr) return;
   try {
@@ -118,6 +125,7 @@ void survey::bring(std::uint64_t offset, std::uint64_t filled, std::uint64_t end
   } catch (...) {
     const std::scoped_lock lock(unbrought_mutex_);
     if (!unbrought_) unbrought_ = std::current_exception();
+    failed_ = true;
   }
 }
 
@@ -207,13 +215,14 @@ const partial_segments::place* survey::place_containing(std::uint64_t offset) co
   if (granule >= segment_of_granule_.size() || segment_of_granule_[granule] == 0) return nullptr;
   const std::size_t index = segment_of_granule_[granule] - 1;
   bring_segment(index);
-  return &segments_[index];
+  return failed_ ? nullptr : &segments_[index];
 }
 
 void survey::read_segment(std::size_t index, survey_part& into) {
   partial_segments::place& place = segments_[index];
   const segment s = place.in;
   bring_segment(index);
+  if (failed_) return;
   const bool headerless = std::ranges::binary_search(headerless_, s.offset);
   reading r{s, s.first_record(), s.first_record(), s.end(), headerless && !ordered_, headerless, headerless, into};
   if (how_.filled != nullptr) {

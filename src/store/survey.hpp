@@ -116,7 +116,9 @@ class survey {
   void drop_leftovers();
   [[nodiscard]] std::optional<std::uint32_t> generation_in(std::uint64_t from, std::uint64_t end) const noexcept;
   void map_granules();
-  /// Of a pool that comes to be as a copy: what it is about to read. A failure is thrown when all threads have ended.
+  /// Of a pool that comes to be as a copy: what it is about to read. A failure of bring() and bring_segment() is thrown
+  /// when all threads have ended.
+  void bring_now(std::uint64_t offset, std::uint64_t end) const;
   void bring(std::uint64_t offset, std::uint64_t filled, std::uint64_t end) const noexcept;
   void bring_segment(std::size_t index) const noexcept;
   void read_segment(std::size_t index, survey_part& into);
@@ -159,6 +161,7 @@ class survey {
   mutable std::unique_ptr<std::once_flag[]> brought_;  // by segment, where there is anything to bring
   mutable std::mutex unbrought_mutex_;
   mutable std::exception_ptr unbrought_;
+  mutable std::atomic<bool> failed_{false};  // something was not brought
 };
 
 }  // namespace icecore::detail

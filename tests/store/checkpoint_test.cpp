@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -358,6 +359,26 @@ TEST_F(CopyAtOpening, is_of_a_closed_store_to_where_nothing_is) {
   expect_refused(errc::invalid_argument, "copy");
 }
 
+TEST_F(CopyAtOpening, of_which_a_kill_left_a_part_no_store_opens) {
+  {
+    store s(folder_ / "one.ice");
+    s.insert("so large that progress is told", std::string(std::size_t{70} << 20, 'l'));
+    std::filesystem::remove(from_);
+    s.checkpoint().write(from_);
+  }
+  child copier([&]() -> int {
+    options opening = copying_;
+    opening.recovery_threads = 1;
+    opening.on_progress = [](const progress&) { _exit(7); };  // all is brought, not all is checked
+    const store copy(to_, opening);
+    return 0;
+  });
+  EXPECT_EQ(copier.wait(), 7);
+  ASSERT_TRUE(std::filesystem::exists(to_));
+  expect_error(errc::not_a_store, to_.native(), [&] { static_cast<void>(store(to_)); });
+  EXPECT_FALSE(verify_file(from_).damages.size() > 0);
+}
+
 TEST(CheckpointFile, is_not_there_before_it_is_whole) {
   const scratch folder;
   store s(folder / "one.ice");
@@ -376,6 +397,9 @@ TEST(CheckpointFile, is_not_there_before_it_is_whole) {
                std::runtime_error);
   EXPECT_FALSE(std::filesystem::exists(stopped));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2) << "nothing is left over";
+  s.checkpoint().write(
+      stopped, [&](const progress&) { expect_error(errc::locked, "stopped", [&] { s.checkpoint().write(stopped); }); });
+  EXPECT_TRUE(verify_file(stopped).ok());
 }
 
 TEST(CheckpointFile, is_left_to_the_process_that_shares_the_store) {

@@ -190,6 +190,22 @@ TEST_F(Damage, a_flipped_value_is_named_by_verify_with_its_key) {
   expect_error(errc::damaged, "damaged.ice", [&] { const store opened(path_); });
 }
 
+TEST_F(Damage, whole_records_behind_one_whose_stamp_is_damaged_are_not_named) {
+  {
+    store s(path_);
+    for (int i = 0; i < 12; ++i) s.insert("key " + std::to_string(i % 3), "value " + std::to_string(i));
+  }
+  const std::string sound = read_file(path_);
+  for (int i = 0; i < 3; ++i) {
+    const std::size_t key = sound.find("key " + std::to_string(i));
+    const std::size_t entry = key - sizeof(format::entry_header);
+    write_file(path_, flipped(sound, entry + offsetof(format::record_header, stamp), 1));
+    const verify_report report = verify_file(path_);
+    ASSERT_EQ(report.damages.size(), 1U) << report.damages.back().what;
+    EXPECT_EQ(report.damages[0].offset, entry);
+  }
+}
+
 TEST_F(Damage, damaged_root_pages_are_named_by_verify) {
   fill_small_store(path_, {}, holds_).close();
   const std::string closed = read_file(path_);

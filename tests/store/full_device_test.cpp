@@ -190,6 +190,18 @@ TEST_P(FullDevice, a_full_store_can_be_tagged_or_says_why_not_and_closes) {
   EXPECT_EQ(s.tags().size(), tagged);
 }
 
+TEST_P(FullDevice, has_no_room_for_a_copy_and_is_left_as_it_was) {
+  const auto from = folder_ / "large.ice";
+  {
+    store s(from, GetParam().options());
+    for (std::uint64_t n = 0; n < 1000; ++n) s.insert(std::to_string(n), value_of(n, 20'000));
+  }
+  options copying = GetParam().options();
+  copying.copy_of = from;
+  expect_error(errc::no_space, "copy.ice", [&] { static_cast<void>(store(*device_ / "copy.ice", copying)); });
+  EXPECT_TRUE(std::filesystem::is_empty(*device_));
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryDurability, FullDevice, ::testing::ValuesIn(tmpfs_settings()),
                          [](const auto& tested) { return tested.param.name(); });
 

@@ -3,6 +3,7 @@
 #include <nanobind/stl/optional.h>
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -182,11 +183,18 @@ void stream(const cluster_snapshot_object& self, nb::handle sink, bool as_column
 
 nb::object find_by_broadcast(const cluster_snapshot_object& self, nb::handle key, int root) {
   std::optional<bytes_argument> bytes;
-  icecore::cluster& used = self.owner->use();
-  if (!key.is_none() || used.rank() == root) bytes.emplace(key.ptr(), "a key");
+  std::exception_ptr unusable;
+  if (self.owner->use().rank() == root) {
+    try {
+      bytes.emplace(key.ptr(), "a key");
+    } catch (...) {  // told after the call: the other ranks are in it
+      unusable = std::current_exception();
+    }
+  }
   const std::string_view asked = bytes ? bytes->bytes() : std::string_view();
   const auto found =
       run(*self.owner, [&](icecore::cluster& c) { return c.at(self.at).find_by_broadcast(asked, root); });
+  if (unusable) std::rethrow_exception(unusable);
   return contains(self.bounds, asked) ? new_value(found) : nb::none();
 }
 

@@ -53,6 +53,7 @@ void messages::reserve(std::size_t bytes) {
 }
 
 void messages::send(const void* from, std::size_t bytes, int to_rank, int tag) {
+  reserve(bytes);
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t part = std::min(bytes - done, message_bytes_max_);
     requests_.push_back(MPI_REQUEST_NULL);
@@ -76,8 +77,9 @@ void messages::receive(void* to, std::size_t bytes, int from_rank, int tag) {
 }
 
 void messages::wait() {
-  std::vector<MPI_Request> under_way = std::exchange(requests_, {});
-  all_->wait(under_way);
+  const std::exception_ptr failure = caught([this] { all_->wait(requests_); });
+  requests_.clear();  // but for its memory: the next message of this size needs none
+  if (failure) std::rethrow_exception(failure);
 }
 
 void agree(const team& all, std::exception_ptr own) {

@@ -144,13 +144,13 @@ class sender {
 
   /// Reads the first block and returns its size, which the root is to know.
   [[nodiscard]] extent begin() {
-    now_.take((*own_)());
+    take(now_);
     return now_.size();
   }
 
   void run() {
     while (now_.size().count > 0) {
-      const std::exception_ptr failure = caught([this] { next_.take((*own_)()); });
+      const std::exception_ptr failure = caught([this] { take(next_); });
       extent following = next_.size();
       if (failure) following.count = failed_count;
       now_.send(messages_, following, root_);
@@ -161,6 +161,12 @@ class sender {
   }
 
  private:
+  /// What is told (W4) can be sent: with the memory that sending takes.
+  void take(packed_block& to) {
+    to.take((*own_)());
+    messages_.reserve(packed::bytes(to.size()));
+  }
+
   const team* ranks_;
   const next_block* own_;
   int root_;
