@@ -10,7 +10,7 @@
 // Threads: a value; write() from any thread, several at once to different files.
 // Lifetime: valid while the store is open.
 // Durability: the file has its name when it is whole and on its device; a crash before leaves nothing of that name.
-// Cost: the file is copied by the kernel, at the speed of the devices; where a file system can share blocks, at none.
+// Cost: the file is copied by the kernel, at the speed of the devices.
 // Source: PapyrusKV, SC 2017, section 4.2 (asynchronous checkpoints).
 #pragma once
 

@@ -81,8 +81,9 @@ struct options {
 
   /// Make the store as a copy of this one, which was closed, such as a checkpoint's file. All of it is checked, large
   /// values too, while it is copied; what fails is errc::damaged, with the file and the place, and nothing is left. The
-  /// copy is durable when it is open. Takes read_write access, and a path where nothing is (else errc::store_exists).
-  /// The other store can be opened for reading meanwhile, but not be written. Empty: no copy.
+  /// copy is durable when it is open; a process that is killed before leaves a file that no store opens. Takes
+  /// read_write access, and a path where nothing is (else errc::store_exists). The other store can be opened for
+  /// reading meanwhile, but not be written. Empty: no copy.
   std::filesystem::path copy_of;
 
   /// Open a damaged store with what is intact. Only for reading. Reads of what is lost throw errc::damaged wherever it

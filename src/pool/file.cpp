@@ -274,15 +274,6 @@ void pool_file::fill_holes(std::uint64_t from, std::uint64_t to) const {
   if (failed != 0) raise_errno(failed, "allocating space", path_.native());
 }
 
-void pool_file::unshare(std::uint64_t from, std::uint64_t to) const {
-  const int failed =
-      ::fallocate(descriptor_, FALLOC_FL_UNSHARE_RANGE, static_cast<off_t>(from), static_cast<off_t>(to - from)) != 0
-          ? errno
-          : 0;
-  // most file systems share no blocks and do not know the call
-  if (failed == ENOSPC || failed == EDQUOT || failed == EIO) raise_errno(failed, "allocating space", path_.native());
-}
-
 std::uint64_t pool_file::device_capacity() const noexcept {
   struct statvfs s {};
   if (fstatvfs(descriptor_, &s) != 0) return 0;

@@ -40,8 +40,6 @@ class pool_file {
   void set_size(std::uint64_t size) const;
   /// Sees to it that no later store between these places can fail. What is a hole becomes zeros.
   void fill_holes(std::uint64_t from, std::uint64_t to) const;
-  /// The same where blocks may be another file's too, as a copy by the kernel leaves them. btrfs cannot promise it.
-  void unshare(std::uint64_t from, std::uint64_t to) const;
   /// Leaves room beside this process's lock for those of others (access::attached).
   void admit_attached() const;
   /// Leaves things as they were before a creation that failed: no file, or an empty one if there was one.

@@ -27,10 +27,7 @@ pool_copy::~pool_copy() {
 void pool_copy::bring(std::uint64_t offset, std::uint64_t filled, std::uint64_t end) {
   filled = std::min(filled, size_);
   end = std::min(end, size_);
-  if (offset < filled) {
-    copier_.copy(offset, filled - offset);
-    to_->unshare(offset, filled);
-  }
+  if (offset < filled) copier_.copy(offset, filled - offset);
   if (in_memory_) {
     if (filled < end) to_->fill_holes(filled, end);  // clears nothing before somebody looks at it
     return;

@@ -29,6 +29,7 @@ void begin_writing(const range_copier::file& of, std::uint64_t offset, std::uint
 }
 
 void range_copier::copy(std::uint64_t offset, std::uint64_t size) {
+  const std::uint64_t begin = offset;
   // relaxed: a hint that goes with no data
   while (size > 0 && kernel_copies_.load(std::memory_order_relaxed)) {
     auto source = static_cast<off_t>(offset);
@@ -43,6 +44,7 @@ void range_copier::copy(std::uint64_t offset, std::uint64_t size) {
     offset += static_cast<std::uint64_t>(count);
     size -= static_cast<std::uint64_t>(count);
   }
+  if (offset > begin) unshare(begin, offset - begin);
   if (size == 0) return;
   constexpr std::uint64_t buffer_bytes = 1 << 18;  // stays in a core's cache between the two calls
   const auto buffer = std::make_unique_for_overwrite<char[]>(std::min(size, buffer_bytes));
@@ -57,6 +59,15 @@ void range_copier::copy(std::uint64_t offset, std::uint64_t size) {
     write_at(to_, buffer.get(), static_cast<std::uint64_t>(count), offset);
     offset += static_cast<std::uint64_t>(count);
     size -= static_cast<std::uint64_t>(count);
+  }
+}
+
+void range_copier::unshare(std::uint64_t offset, std::uint64_t size) const {
+  const bool refused =
+      ::fallocate(to_.descriptor, FALLOC_FL_UNSHARE_RANGE, static_cast<off_t>(offset), static_cast<off_t>(size)) != 0;
+  // most file systems share no blocks and do not know the call
+  if (refused && (errno == ENOSPC || errno == EDQUOT || errno == EIO)) {
+    raise_errno(errno, "allocating space", to_.path->native());
   }
 }
 

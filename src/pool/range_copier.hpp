@@ -1,5 +1,7 @@
-// Copies ranges of one file to the same places of another: by the kernel, so that the bytes never enter the process and
-// file systems that can share blocks do; through a buffer between those that cannot.
+// Copies ranges of one file to the same places of another: by the kernel, so that the bytes never enter the process, or
+// through a buffer between file systems for which it does not. Each file has blocks of its own afterwards: where a file
+// system shared them instead, the first store to a page of either would need a new one, and be a SIGBUS on a full
+// device. (btrfs cannot promise that to any file.)
 //
 // Threads: all functions, on ranges apart from each other. Errors: those of reading and writing, each naming its file;
 // errc::truncated if the file that is read ends within the range.
@@ -22,6 +24,8 @@ class range_copier {
   void copy(std::uint64_t offset, std::uint64_t size);
 
  private:
+  void unshare(std::uint64_t offset, std::uint64_t size) const;
+
   file from_;
   file to_;
   std::atomic<bool> kernel_copies_{true};
