@@ -120,7 +120,7 @@ MUTANTS = (
     Mutant("a_torn_root_keeps_its_checksum", "invalidation", "pool/root.cpp",
            "if (crc != 0 && root_defect(copy_page(other))) {", "if (false) {", (PAGE_RECOVERIES, PAGE_TAG)),
     Mutant("a_root_left_by_a_kill_is_trusted", "sync", "pool/root.cpp",
-           "  persist_->persist(page_of(current_), format::page_size);\n}\n\nvoid root_pages::update", "}\n\nvoid root_pages::update",
+           "  persist_->persist(page_of(current_), format::page_size);\n}\n\nvoid root_pages::hide", "}\n\nvoid root_pages::hide",
            (LINE,)),
     Mutant("a_file_is_cut_before_its_root_is_durable", "ordering", "pool/pool.cpp",
            "  roots_->settle();\n", "  file_.shrink(newest->file_size);\n  roots_->settle();\n", (POOL,)),
