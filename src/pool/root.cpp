@@ -74,9 +74,12 @@ void root_pages::settle() {
   persist_->persist(page_of(current_), format::page_size);
 }
 
-void root_pages::hide() noexcept {
+void root_pages::hide() {
   for (const std::uint64_t offset : {format::root_a_offset, format::root_b_offset}) {
-    if (!root_defect(copy_page(base_ + offset))) std::memset(base_ + offset, 0, format::page_size);
+    if (root_defect(copy_page(base_ + offset))) continue;
+    std::memset(base_ + offset, 0, format::page_size);
+    // the device may have it already: it must be gone before the first record is there
+    persist_->persist(base_ + offset, format::page_size);
   }
 }
 

@@ -55,7 +55,7 @@ class root_pages {
   void settle();
   /// Takes the valid roots of a copy that is not whole yet off its pages: what a crash leaves no store opens. Before
   /// settle(); until show() there is no update().
-  void hide() noexcept;
+  void hide();
   /// Writes the newest root, durably.
   void show();
   /// From now on other processes write roots too; all hold `lock` for it.

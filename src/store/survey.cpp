@@ -65,7 +65,7 @@ survey::survey(const pool& in, const survey_options& how)
   run_on_threads(static_cast<unsigned>(parts_.size()), [&](unsigned thread) {
     std::uint64_t reported = 0;
     // relaxed: only the counting matters, the segments were all there before
-    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < segments_.size() && !failed_;) {
+    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < segments_.size() && !failed();) {
       read_segment(i, parts_[thread]);
       const std::uint64_t size = segments_[i].in.size;
       const std::uint64_t now = done.fetch_add(size, std::memory_order_relaxed) + size;
@@ -117,7 +117,7 @@ void survey::bring_now(std::uint64_t offset, std::uint64_t end) const {
 }
 
 /// What could not be brought must not be read: in memory that is full, a look at a hole is a SIGBUS. Whoever asks looks
-/// at failed_ then.
+/// at failed() then.
 void survey::bring(std::uint64_t offset, std::uint64_t filled, std::uint64_t end) const noexcept {
   if (pool_->copy() == nullptr) return;
   try {
@@ -125,7 +125,7 @@ void survey::bring(std::uint64_t offset, std::uint64_t filled, std::uint64_t end
   } catch (...) {
     const std::scoped_lock lock(unbrought_mutex_);
     if (!unbrought_) unbrought_ = std::current_exception();
-    failed_ = true;
+    failed_.store(true, std::memory_order_relaxed);  // see failed_
   }
 }
 
@@ -215,14 +215,14 @@ const partial_segments::place* survey::place_containing(std::uint64_t offset) co
   if (granule >= segment_of_granule_.size() || segment_of_granule_[granule] == 0) return nullptr;
   const std::size_t index = segment_of_granule_[granule] - 1;
   bring_segment(index);
-  return failed_ ? nullptr : &segments_[index];
+  return failed() ? nullptr : &segments_[index];
 }
 
 void survey::read_segment(std::size_t index, survey_part& into) {
   partial_segments::place& place = segments_[index];
   const segment s = place.in;
   bring_segment(index);
-  if (failed_) return;
+  if (failed()) return;
   const bool headerless = std::ranges::binary_search(headerless_, s.offset);
   reading r{s, s.first_record(), s.first_record(), s.end(), headerless && !ordered_, headerless, headerless, into};
   if (how_.filled != nullptr) {

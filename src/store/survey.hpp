@@ -121,6 +121,8 @@ class survey {
   void bring_now(std::uint64_t offset, std::uint64_t end) const;
   void bring(std::uint64_t offset, std::uint64_t filled, std::uint64_t end) const noexcept;
   void bring_segment(std::size_t index) const noexcept;
+  // relaxed: see failed_
+  [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
   void read_segment(std::size_t index, survey_part& into);
   bool read_record(reading& r);
   bool pass_damage(reading& r, lost_range range) const;
@@ -161,7 +163,9 @@ class survey {
   mutable std::unique_ptr<std::once_flag[]> brought_;  // by segment, where there is anything to bring
   mutable std::mutex unbrought_mutex_;
   mutable std::exception_ptr unbrought_;
-  mutable std::atomic<bool> failed_{false};  // something was not brought
+  /// Something was not brought. relaxed everywhere: a thread whose own bring failed sees its own store, one that waited
+  /// for another's sees it through the once_flag, and to all others it only says that going on is in vain.
+  mutable std::atomic<bool> failed_{false};
 };
 
 }  // namespace icecore::detail
