@@ -31,6 +31,9 @@ class key_source {
   [[nodiscard]] virtual std::string_view key_of(link entry) const noexcept = 0;
   /// Hints that key_of(entry) and the entry itself will be read soon.
   virtual void prefetch(link entry) const noexcept = 0;
+  /// An index that lies on media says that a key, read by key_of(), was not the one that its head let expect: it may be
+  /// damaged. Throws errc::damaged if so.
+  virtual void distrust(link /*entry*/) const {}
 
  protected:
   ~key_source() = default;

@@ -77,12 +77,15 @@ struct root {
   std::uint64_t inode;              //  120    8  of the pool file, to tell a copy made under a live writer
   std::int64_t created_ns;          //  128    8  since 1970-01-01 UTC
   std::uint64_t used_end;           //  136    8  end of the last segment, when state is clean
-  std::uint8_t zero_2[3948];        //  144
+  std::uint64_t epoch;              //  144    8  counts openings for writing; persistent index only
+  link anchor;                      //  152    8  of the persistent index; null: there is none that can be trusted
+  std::uint8_t zero_2[3932];        //  160
   std::uint32_t crc;                // 4092    4  CRC32C of bytes 0-4091
 };
 static_assert(sizeof(root) == page_size);
 static_assert(offsetof(root, pool_id) == 24 && offsetof(root, file_size) == 48 && offsetof(root, state) == 96);
 static_assert(offsetof(root, boot_id) == 104 && offsetof(root, used_end) == 136 && offsetof(root, crc) == 4092);
+static_assert(offsetof(root, epoch) == 144 && offsetof(root, anchor) == 152);
 static_assert(std::is_trivially_copyable_v<root>);
 
 // ---- Live page ----
@@ -98,7 +101,8 @@ static_assert(sizeof(live_page) == 136 && offsetof(live_page, writer_pid) == 64)
 
 // ---- Segment ----
 
-inline constexpr std::uint32_t segment_magic = 0x47455349U;  // "ISEG"
+inline constexpr std::uint32_t segment_magic = 0x47455349U;        // "ISEG": records
+inline constexpr std::uint32_t index_segment_magic = 0x58444949U;  // "IIDX": of the persistent index, no records
 
 struct segment_header {
   std::uint32_t magic;       //  0  4
@@ -106,9 +110,12 @@ struct segment_header {
   std::uint32_t generation;  //  8  4  times this space was given out; seeds the records' checksums
   std::uint32_t crc;         // 12  4  CRC32C of magic, granules, generation, seeded with pool id and offset
   std::uint64_t fill;        // 16  8  checked word: all bytes below this offset in the segment are certified
-  std::uint8_t zero[40];     // 24 40
+  std::uint64_t left_at;     // 24  8  checked word, persistent index only: where its last writer left it; see rest_list
+  link next_rest;            // 32  8  persistent index only: the next in the same list of rests
+  std::uint8_t zero[24];     // 40 24
 };
 static_assert(sizeof(segment_header) == 64 && offsetof(segment_header, fill) == 16);
+static_assert(offsetof(segment_header, left_at) == 24 && offsetof(segment_header, next_rest) == 32);
 
 // ---- Records ----
 
@@ -154,7 +161,9 @@ inline constexpr std::uint64_t head_is_second_removal = std::uint64_t{1} << 63;
 struct entry_header {
   record_header record;                       //  0 24
   std::atomic<std::uint64_t> head;            // 24  8  link to the newest record and a flag; 0: this one is the newest
-  std::atomic<std::uint64_t> second_version;  // 32  8  of the record after this one, once it is known; else 0
+  /// Of the record after this one, once it is known; else 0. In a store with the persistent index instead the head as it
+  /// was when what it linked to was last made durable (history/history.hpp, H7).
+  std::atomic<std::uint64_t> second_version;  // 32  8
 };
 static_assert(sizeof(entry_header) == 40 && offsetof(entry_header, second_version) == 32);
 
@@ -182,6 +191,83 @@ static_assert(sizeof(tag_header) == 32);
 // Extensions, in this order, each 8 bytes and present by its flag:
 //   flag_batched      link to the batch record
 //   flag_large_value  CRC32C of the value (4 bytes), zero (4 bytes)
+
+// ---- The persistent index (src/index/persistent/) ----
+
+/// A key's head and what it leads to: an entry from a leaf, a node of the level below from the others.
+struct index_pair {
+  std::atomic<std::uint64_t> head;  // 0 8
+  std::atomic<std::uint64_t> to;    // 8 8
+};
+
+inline constexpr unsigned index_pairs_max = 27;
+inline constexpr unsigned index_order_words = 4;
+
+/// Its first line holds all that changes when a pair is added or the node is split: what a crash leaves of a line is
+/// what it held at one instant.
+struct index_node {
+  std::atomic<std::uint64_t> lock;                      //   0   8  see index/persistent/node_lock.hpp
+  std::atomic<link> next;                               //   8   8  the right neighbour on its level; null: the last
+  std::atomic<std::uint64_t> high_head;                 //  16   8  head of the least key of `next`, with this prefix
+  std::atomic<link> high;                               //  24   8  entry with the least key of `next`; null: no bound
+  std::atomic<std::uint64_t> order[index_order_words];  //  32  32  27 bytes: slots by key, 0xff behind the last; count,
+                                                        //          level, prefix length (2), 0
+  index_pair pairs[index_pairs_max];                    //  64 432
+  std::atomic<link> low;                                // 496   8  entry with the least key; null in the first node
+  std::uint64_t zero;                                   // 504   8
+};
+static_assert(sizeof(index_node) == 512 && offsetof(index_node, order) == 32 && offsetof(index_node, pairs) == 64);
+static_assert(offsetof(index_node, low) == 496);
+
+/// Where nodes are taken from, by one thread at a time. A line.
+struct node_source {
+  std::atomic<std::uint64_t> position;  //  0  8  link to the next node of its segment; 0: it has none
+  std::atomic<std::uint64_t> end;       //  8  8  of the segment
+  std::atomic<std::uint64_t> pending;   // 16  8  the node last taken: linked, or to be taken again
+  std::atomic<std::uint64_t> segments;  // 24  8  that were ever taken; a statistic
+  std::uint64_t zero[4];                // 32 32
+};
+static_assert(sizeof(node_source) == 64);
+
+/// What a writer has filled, as of when it took its segment. Two copies written in turn, the valid one with the greater
+/// sequence counts.
+struct writer_log {
+  std::uint64_t sequence;      //  0  8
+  link open;                   //  8  8  the segment that it fills; null: none
+  std::uint64_t from;          // 16  8  link behind the last record that is counted here
+  std::uint64_t newest;        // 24  8  no record counted here has a greater version
+  std::uint64_t totals[8];     // 32 64  of all records that the writer has ever filled (record_totals)
+  std::uint64_t zero[3];       // 96 24
+  std::uint32_t zero_2;        // 120 4
+  std::uint32_t crc;           // 124 4  of bytes 0-123, seeded with pool id and place
+};
+static_assert(sizeof(writer_log) == 128 && offsetof(writer_log, crc) == 124);
+
+inline constexpr unsigned writers_max = 128;
+inline constexpr unsigned rest_lists = 32;
+
+/// The first granule of the index: an index segment's header, then this.
+struct index_anchor {
+  std::atomic<link> top;                             //     0    8  the first node of the uppermost level
+  link first_leaf;                                   //     8    8
+  std::atomic<link> tags;                            //    16    8  the newest block of links to tags
+  std::uint64_t zero[5];                             //    24   40
+  std::atomic<std::uint64_t> used_end[16];           //    64  128  by pool: checked word, end of its last segment
+  std::atomic<link> rests[rest_lists];               //   192  256  segments with room, by its size (pool/rest_lists.hpp)
+  std::uint64_t zero_2[8];                           //   448   64
+  node_source nodes[writers_max];                    //   512 8192
+  writer_log writers[writers_max][2];                //  8704 32768
+};
+static_assert(offsetof(index_anchor, nodes) == 512 && offsetof(index_anchor, writers) == 8704);
+static_assert(sizeof(index_anchor) == 41472 && sizeof(segment_header) + sizeof(index_anchor) <= granule_size);
+
+/// Links to tags in the order they were made; as large as a node and taken from the same space.
+struct tag_block {
+  std::uint64_t older;                  //  0   8  the block that was full before; as all links here a word that checks
+                                        //         itself
+  std::atomic<std::uint64_t> tags[63];  //  8 504  0 behind the last
+};
+static_assert(sizeof(tag_block) == sizeof(index_node));
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(std::atomic<std::uint64_t>) == 8);
 

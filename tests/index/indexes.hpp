@@ -8,6 +8,7 @@
 
 #include "index/btree/btree.hpp"
 #include "index/skip_list/skip_list.hpp"
+#include "persistent_memory.hpp"
 
 namespace icecore::index {
 
@@ -18,7 +19,8 @@ struct index_under_test {
   friend std::ostream& operator<<(std::ostream& out, const index_under_test& i) { return out << i.name; }
 };
 
-inline constexpr index_under_test indexes[] = {{"btree", make_btree}, {"skip_list", make_skip_list}};
+inline constexpr index_under_test indexes[] = {
+    {"btree", make_btree}, {"skip_list", make_skip_list}, {"persistent", make_persistent}};
 
 [[nodiscard]] inline std::string index_name(const testing::TestParamInfo<index_under_test>& instance) {
   return instance.param.name;

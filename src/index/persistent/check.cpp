@@ -1,0 +1,101 @@
+// check(): whether every node keeps the invariants of node.hpp. While nobody writes.
+#include <fmt/format.h>
+
+#include "index/persistent/descent.hpp"
+
+namespace icecore::index {
+
+struct persistent_index::audit {
+  std::vector<std::string> wrong;
+  std::vector<link> children;  ///< of the level that was checked last, by the pairs that lead to them
+  std::uint64_t entries = 0;
+
+  template <typename... Arguments>
+  void note(link node, fmt::format_string<Arguments...> what, Arguments&&... arguments) {
+    constexpr std::size_t notes_max = 1000;
+    if (wrong.size() >= notes_max) return;
+    wrong.push_back(fmt::format("node at byte {}: {}", link_offset(node),
+                                fmt::format(what, std::forward<Arguments>(arguments)...)));
+  }
+};
+
+void persistent_index::check_level(link first, unsigned level, audit& a) const {
+  std::vector<link> children;
+  std::size_t told = 0;  // of a.children
+  link expected_low = null_link;
+  std::string_view last;
+  bool any = false;
+  for (link ref = first; ref != null_link;) {
+    const view v = look_at(ref);
+    const index_node& n = *v.at;
+    const node_order order(n);
+    const link low = n.low.load(std::memory_order_relaxed);  // relaxed, all: nobody writes
+    const link high = n.high.load(std::memory_order_relaxed);
+    const link next = n.next.load(std::memory_order_relaxed);
+    if (node_word::check(v.seen) != check_of(n, space_.seed_of(ref))) a.note(ref, "its checksum is wrong");
+    if (order.level() != level) a.note(ref, "is of level {} and not {}", order.level(), level);
+    if (low != expected_low) a.note(ref, "its low is not its left neighbour's high (N1)");
+    if ((high == null_link) != (next == null_link))
+      a.note(ref, "has a bound but no right neighbour, or none but one (N1)");
+    if (order.prefix_length() > 0) {
+      if (low == null_link || high == null_link)
+        a.note(ref, "is open and has a prefix (N3)");
+      else if (common_prefix(source_.key_of(low), source_.key_of(high)) < order.prefix_length())
+        a.note(ref, "its prefix is longer than its bounds' (N3)");
+    }
+    if (high != null_link &&
+        n.high_head.load(std::memory_order_relaxed) != head_of(source_.key_of(high), order.prefix_length()))
+      a.note(ref, "its bound's head is wrong");
+    for (unsigned i = 0; i < node_order::words * 8 - 5; ++i) {
+      if (i < order.count() ? order.byte(i) >= index_pairs_max : order.byte(i) != node_order::no_slot)
+        a.note(ref, "order byte {} is {} (N4)", i, order.byte(i));
+    }
+    for (unsigned i = 0; i < order.count(); ++i) {
+      const link to = to_at(n, order, i);
+      const link least = low_of(to, level);
+      if (level == 0) {
+        ++a.entries;
+      } else {
+        children.push_back(to);
+      }
+      if (least == null_link) {
+        if (ref != first || i != 0 || level == 0) a.note(ref, "pair {} leads to nothing (N5)", i);
+        any = false;
+        continue;
+      }
+      const std::string_view key = source_.key_of(least);
+      if (head_at(n, order, i) != head_of(key, order.prefix_length())) a.note(ref, "head {} is not its key's (N4)", i);
+      if (any && key <= last) a.note(ref, "key {} is not above the one before (N4)", i);
+      if (i == 0 && low != null_link && least != low) a.note(ref, "its first pair is not its low (N2)");
+      if (high != null_link && key >= source_.key_of(high)) a.note(ref, "key {} is beyond its bound (N1)", i);
+      last = key;
+      any = true;
+    }
+    if (told < a.children.size() && a.children[told] == ref) ++told;
+    expected_low = high;
+    ref = next;
+  }
+  if (told != a.children.size()) a.note(first, "the level above leads to nodes that are not in this level's list (N5)");
+  a.children = std::move(children);
+}
+
+std::vector<std::string> persistent_index::check() const {
+  audit a;
+  link first = top().ref;
+  for (unsigned level = node_order(*top().at).level() + 1; level-- > 0;) {
+    check_level(first, level, a);
+    if (level > 0) {
+      if (a.children.empty()) {
+        a.note(first, "leads to no node");
+        return a.wrong;
+      }
+      first = a.children.front();
+    }
+  }
+  if (first != space_.decode(space_.anchor().first_leaf, &space_.anchor().first_leaf))
+    a.note(first, "is not the leaf that the anchor takes for the first");
+  if (a.entries != size()) a.wrong.push_back(fmt::format("{} entries are there, {} were counted", a.entries, size()));
+  return a.wrong;
+}
+
+}  // namespace icecore::index

@@ -1,0 +1,144 @@
+// How a node of the persistent index is read, searched and checked. What lies where: pool/format.hpp, index_node.
+//
+// A node holds up to 27 pairs of a key's head and a link. Pairs are written to any free slot; the order word tells
+// which slots count and in which order, so that finds are binary searches although nothing is ever moved. As in
+// UPSkipList a node has many keys; there they are unsorted, and a find reads them all.
+//
+// Node invariants (outside a writer's lock; check() looks at each):
+//   N1. low is the entry with the least key the node may hold (null: no bound) and never changes; high is the low of
+//       the right neighbour (null: there is none).
+//   N2. A node but the first of its level holds its low: a leaf as its first pair, another in its first child.
+//   N3. prefix_length is at most the common prefix of low and high, as they were at some time since the last split, so
+//       of all keys in the node; 0 where one is missing.
+//   N4. The keys of order[0, count) ascend strictly; heads belong to them; order bytes behind are 0xff.
+//   N5. Pairs of a node of level n > 0 lead to nodes of level n - 1, each with a key that is that node's low; the first
+//       pair of a level's first node leads to the first node below.
+//   N6. From a level's first node, `next` leads through all nodes of the level, in order. So a node that no pair leads
+//   to
+//       is found all the same, one step to the right (P. Lehman, S. B. Yao: Efficient Locking for Concurrent Operations
+//       on B-Trees, TODS 1981).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "base/checksum.hpp"
+#include "index/key_head.hpp"
+#include "pool/format.hpp"
+
+namespace icecore::index {
+
+using format::index_node;
+using format::index_pairs_max;
+
+/// The order words of a node, as read at one time: which slots count.
+class node_order {
+ public:
+  static constexpr unsigned no_slot = 0xff;
+  static constexpr unsigned words = format::index_order_words;
+
+  /// Of a node without pairs.
+  explicit node_order(unsigned level = 0, unsigned prefix_length = 0) noexcept {
+    words_.fill(~std::uint64_t{0});
+    set_byte(count_byte, 0);
+    set_byte(level_byte, level);
+    set_byte(spare_byte, 0);
+    set_prefix_length(prefix_length);
+  }
+  // acquire: see node_lock.hpp
+  explicit node_order(const index_node& n) noexcept {
+    for (unsigned i = 0; i < words; ++i) words_[i] = n.order[i].load(std::memory_order_acquire);
+  }
+
+  /// At most index_pairs_max, whatever was read.
+  [[nodiscard]] unsigned count() const noexcept { return std::min(byte(count_byte), index_pairs_max); }
+  [[nodiscard]] unsigned level() const noexcept { return byte(level_byte); }
+  [[nodiscard]] unsigned prefix_length() const noexcept { return byte(prefix_byte) | byte(prefix_byte + 1) << 8; }
+  /// The slot of the i-th key; a slot that there is, whatever was read.
+  [[nodiscard]] unsigned slot(unsigned i) const noexcept { return std::min(byte(i), index_pairs_max - 1); }
+  /// The same, or no_slot.
+  [[nodiscard]] unsigned byte(unsigned i) const noexcept {
+    return static_cast<unsigned>(words_[i / 8] >> (i % 8 * 8) & 0xff);
+  }
+  /// A slot that does not count; there must be one.
+  [[nodiscard]] unsigned free_slot() const noexcept {
+    std::uint32_t used = 0;
+    for (unsigned i = 0; i < count(); ++i) used |= std::uint32_t{1} << slot(i);
+    return static_cast<unsigned>(__builtin_ctz(~used));
+  }
+
+  void insert(unsigned at, unsigned new_slot) noexcept {
+    const unsigned n = count();
+    for (unsigned i = n; i > at; --i) set_byte(i, byte(i - 1));
+    set_byte(at, new_slot);
+    set_byte(count_byte, n + 1);
+  }
+  void cut(unsigned n) noexcept {
+    for (unsigned i = n; i < count(); ++i) set_byte(i, no_slot);
+    set_byte(count_byte, n);
+  }
+  void set_prefix_length(unsigned length) noexcept {
+    set_byte(prefix_byte, length & 0xff);
+    set_byte(prefix_byte + 1, length >> 8);
+  }
+
+  /// Writes the words that differ, the last first: the media, which may have any number of these stores, has either the
+  /// count of before, or the new one with bytes that occur twice or are no_slot in the place of what is yet to come.
+  // release: see node_lock.hpp
+  void store_in(index_node& n) const noexcept {
+    for (unsigned i = words; i-- > 0;) {
+      if (n.order[i].load(std::memory_order_relaxed) != words_[i]) {  // relaxed: inside the lock
+        n.order[i].store(words_[i], std::memory_order_release);
+      }
+    }
+  }
+
+ private:
+  static constexpr unsigned count_byte = index_pairs_max;
+  static constexpr unsigned level_byte = count_byte + 1;
+  static constexpr unsigned prefix_byte = level_byte + 1;
+  static constexpr unsigned spare_byte = prefix_byte + 2;
+  static_assert(spare_byte == words * 8 - 1);
+
+  void set_byte(unsigned i, unsigned value) noexcept {
+    const unsigned shift = i % 8 * 8;
+    words_[i / 8] = (words_[i / 8] & ~(std::uint64_t{0xff} << shift)) | std::uint64_t{value} << shift;
+  }
+
+  std::array<std::uint64_t, words> words_;
+};
+
+// acquire, all of these: see node_lock.hpp
+[[nodiscard]] inline std::uint64_t head_at(const index_node& n, const node_order& order, unsigned i) noexcept {
+  return n.pairs[order.slot(i)].head.load(std::memory_order_acquire);
+}
+[[nodiscard]] inline link to_at(const index_node& n, const node_order& order, unsigned i) noexcept {
+  return n.pairs[order.slot(i)].to.load(std::memory_order_acquire);
+}
+
+/// The first pair from `first` on whose head is not smaller; count() if there is none.
+[[nodiscard]] inline unsigned first_not_below(const index_node& n, const node_order& order, unsigned first,
+                                              std::uint64_t head) noexcept {
+  unsigned base = first;
+  unsigned length = order.count() - std::min(first, order.count());
+  if (length == 0) return base;
+  while (length > 1) {  // without branches: which way is chance
+    const unsigned half = length / 2;
+    base += head_at(n, order, base + half - 1) < head ? half : 0;
+    length -= half;
+  }
+  return base + (head_at(n, order, base) < head ? 1 : 0);
+}
+
+/// The checksum that a free node's word carries.
+[[nodiscard]] std::uint16_t check_of(const index_node& n, std::uint32_t seed) noexcept;
+
+/// Asks for the lines that the search of a node reads.
+inline void prefetch_node(const std::byte* n) noexcept {
+#pragma GCC unroll 8
+  for (std::size_t line = 0; line < sizeof(index_node); line += format::cache_line_size) __builtin_prefetch(n + line);
+}
+
+}  // namespace icecore::index

@@ -1,0 +1,134 @@
+#include "index/persistent/node_space.hpp"
+
+#include "base/threads.hpp"
+
+namespace icecore::index {
+namespace {
+
+// A link in 48 bits: a pool has fewer than 2^44 bytes, a store at most 16 pools.
+constexpr unsigned short_offset_bits = 44;
+constexpr std::uint64_t shorten(link l) noexcept {
+  return (std::uint64_t{link_pool(l)} << short_offset_bits) | link_offset(l);
+}
+constexpr link lengthen(std::uint64_t number) noexcept {
+  return make_link(static_cast<std::uint16_t>(number >> short_offset_bits),
+                   number & ((std::uint64_t{1} << short_offset_bits) - 1));
+}
+
+}  // namespace
+
+std::uint64_t node_space::encode(link l, const void* place) const noexcept {
+  if (l == null_link) return 0;
+  const auto at = static_cast<std::uint64_t>(static_cast<const std::byte*>(place) - parts_.bases[0]);
+  return parts_.codec.encode(shorten(l), at);
+}
+
+link node_space::decode(std::uint64_t word, const void* place) const {
+  if (word == 0) return null_link;
+  const auto at = static_cast<std::uint64_t>(static_cast<const std::byte*>(place) - parts_.bases[0]);
+  const link l = lengthen(word & format::stamp_version_mask);
+  // 8: the least that anything linked to has
+  if ((word & format::stamp_persisted) != 0 || !parts_.codec.valid(word, at) || !owner().leads_into_pool(l, 8)) {
+    owner().raise_damaged(at, "a link of the index fails its check");
+  }
+  return l;
+}
+
+std::uint64_t node_space::bytes_taken() const noexcept {
+  std::uint64_t segments = 1;  // the anchor's
+  // relaxed: a statistic
+  for (const auto& source : anchor().nodes) segments += source.segments.load(std::memory_order_relaxed);
+  return segments * format::granule_size;
+}
+
+taken_node::taken_node(node_space& space, const node_finder& finder) : space_(space) {
+  lease();
+  try {
+    take(finder);
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+taken_node::~taken_node() {
+  // relaxed, both: whoever has the source next acquires it
+  shared_->known.store(true, std::memory_order_relaxed);
+  shared_->reusable.store(!kept_, std::memory_order_relaxed);
+  release();
+}
+
+void taken_node::lease() {
+  const unsigned own = thread_number() % node_space::sources;
+  const std::uint32_t mine = std::uint32_t{1} << 16 | space_.process();
+  backoff wait;
+  for (unsigned rounds = 1;; ++rounds) {
+    for (unsigned i = 0; i < node_space::sources; ++i) {
+      auto& one = space_.parts_.shared->of[(own + i) % node_space::sources];
+      std::uint32_t seen = one.taken.load(std::memory_order_relaxed);  // relaxed: the exchange decides
+      if (seen != 0) {
+        constexpr unsigned rounds_between_looks = 1024;
+        const bool dead =
+            rounds % rounds_between_looks == 0 && !space_.owner().is_alive(static_cast<std::uint16_t>(seen & 0xffff));
+        if (!dead) continue;
+      }
+      // acquire: all that the last one who had it did. A dead one's pending node is looked at as after a crash
+      if (!one.taken.compare_exchange_strong(seen, mine, std::memory_order_acquire, std::memory_order_relaxed))
+        continue;
+      if (seen != 0) one.known.store(false, std::memory_order_relaxed);
+      shared_ = &one;
+      source_ = &space_.anchor().nodes[(own + i) % node_space::sources];
+      return;
+    }
+    wait.pause();
+  }
+}
+
+void taken_node::release() noexcept { shared_->taken.store(0, std::memory_order_release); }  // release: see lease()
+
+void taken_node::take(const node_finder& finder) {
+  // relaxed, all of the source: one thread has it
+  const auto get = [&](const std::atomic<std::uint64_t>& of) {
+    return space_.decode(of.load(std::memory_order_relaxed), &of);
+  };
+  const auto set = [&](std::atomic<std::uint64_t>& of, link l) {
+    of.store(space_.encode(l, &of), std::memory_order_relaxed);
+  };
+  const link pending = get(source_->pending);
+  if (!shared_->known.load(std::memory_order_relaxed)) {
+    shared_->reusable.store(pending != null_link && !finder.is_linked(pending), std::memory_order_relaxed);
+    shared_->known.store(true, std::memory_order_relaxed);
+  }
+  link position = get(source_->position);
+  if (pending != null_link && shared_->reusable.load(std::memory_order_relaxed)) {
+    node_ = pending;
+    if (position != pending) return;
+    set(source_->position, pending + sizeof(index_node));  // a crash came between the two stores below
+    space_.flush(source_, sizeof *source_);
+    return;
+  }
+  if (position == null_link || position == get(source_->end)) {
+    struct noting final : space_owner::claim {
+      taken_node* of = nullptr;
+      void told(link begin, link end) noexcept override {
+        format::node_source& s = *of->source_;
+        s.position.store(of->space_.encode(begin, &s.position), std::memory_order_relaxed);
+        s.end.store(of->space_.encode(end, &s.end), std::memory_order_relaxed);
+        s.segments.store(s.segments.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        of->space_.flush(&s, sizeof s);
+        of->space_.fence();
+      }
+    } claim;
+    claim.of = this;
+    space_.owner().take_segment(claim);
+    position = get(source_->position);
+  }
+  // In this order: should only the first reach the media, the node is given out once more, after it was found unlinked.
+  set(source_->pending, position);
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order too; x86 stores in order
+  set(source_->position, position + sizeof(index_node));
+  space_.flush(source_, sizeof *source_);  // fenced with the node, before it is linked
+  node_ = position;
+}
+
+}  // namespace icecore::index

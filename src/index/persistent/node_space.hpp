@@ -1,0 +1,139 @@
+// Where the nodes of the persistent index lie, and where new ones come from.
+//
+//   taken_node fresh(space);                 // memory that nobody knows of
+//   ... fill, flush, fence, link, flush, fence ...
+//   fresh.keep();                            // linked for good; else it is given out again
+//
+// Nodes come from segments of the pool, each filled front to back by one thread at a time through one of the anchor's
+// node_sources. A source notes the node it gave out last (`pending`), in one line with how far it has come, and that is
+// durable before the node is linked. So a crash loses at most one node of each source, and it is known which: the next
+// one to take a node from the source asks whether it is linked (`node_finder`), and if not, takes it (the log of
+// UPSkipList, section 4.1.4).
+//
+// Threads: all functions, of all processes that share the store.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "index/persistent/node.hpp"
+#include "pool/checked_word.hpp"
+#include "pool/format.hpp"
+#include "pool/link.hpp"
+#include "pool/persist.hpp"
+
+namespace icecore::index {
+
+/// What the index asks of the store around it.
+class space_owner {
+ public:
+  /// Told where a new segment will be, before it is.
+  class claim {
+   public:
+    virtual void told(link begin, link end) noexcept = 0;
+
+   protected:
+    ~claim() = default;
+  };
+  /// A zeroed segment for nodes, its header durable: from the first free byte to its end. Before it is taken, `by` is
+  /// told, and what that made durable decides after a crash. Throws errc::no_space.
+  virtual void take_segment(claim& by) = 0;
+  /// Whether a process that shares the store still runs.
+  [[nodiscard]] virtual bool is_alive(std::uint16_t process) const noexcept = 0;
+  /// errc::damaged: something at `l` is not what it was.
+  [[noreturn]] virtual void raise_damaged(link l, const char* what) const = 0;
+  /// Whether `l` can be followed for `bytes`.
+  [[nodiscard]] virtual bool leads_into_pool(link l, std::uint64_t bytes) const noexcept = 0;
+
+ protected:
+  ~space_owner() = default;
+};
+
+/// Whether a node or block that a source gave out last is in use.
+class node_finder {
+ public:
+  [[nodiscard]] virtual bool is_linked(link node) const = 0;
+
+ protected:
+  ~node_finder() = default;
+};
+
+class node_space {
+ public:
+  static constexpr std::size_t pools_max = 16;
+  static constexpr unsigned sources = format::writers_max;
+
+  /// What all processes know of the sources, in their common arena.
+  struct state {
+    struct alignas(64) source {
+      std::atomic<std::uint32_t> taken{0};  ///< 1 and the number of the process that has it; 0: free
+      std::atomic<bool> known{false};     ///< `pending` has been looked at in this epoch: it is linked if not reusable
+      std::atomic<bool> reusable{false};  ///< `pending` is not linked
+    };
+    std::array<source, sources> of;
+  };
+
+  struct parts {
+    std::array<std::byte*, pools_max> bases{};
+    format::index_anchor* anchor = nullptr;
+    persistence* persist = nullptr;
+    space_owner* owner = nullptr;
+    state* shared = nullptr;
+    word_codec codec{0};
+    std::uint64_t epoch = 0;
+    std::uint16_t process = 0;
+  };
+  explicit node_space(const parts& of) noexcept : parts_(of) {}
+
+  [[nodiscard]] std::byte* bytes(link l) const noexcept {
+    return parts_.bases[link_pool(l) % pools_max] + link_offset(l);
+  }
+  [[nodiscard]] index_node& at(link l) const noexcept { return *reinterpret_cast<index_node*>(bytes(l)); }
+  [[nodiscard]] format::index_anchor& anchor() const noexcept { return *parts_.anchor; }
+  [[nodiscard]] space_owner& owner() const noexcept { return *parts_.owner; }
+  [[nodiscard]] std::uint64_t epoch() const noexcept { return parts_.epoch & 0xffffff; }
+  [[nodiscard]] std::uint16_t process() const noexcept { return parts_.process; }
+  /// What seeds a node's checksum.
+  [[nodiscard]] std::uint32_t seed_of(link node) const noexcept { return parts_.codec.record_seed(0, node); }
+
+  void flush(const void* data, std::size_t size) const noexcept { parts_.persist->flush(data, size); }
+  void fence() const noexcept { parts_.persist->fence(); }
+
+  /// A link in a word that checks itself. The word's place is told by its address in the anchor.
+  [[nodiscard]] std::uint64_t encode(link l, const void* place) const noexcept;
+  /// errc::damaged if it is not one. null_link for a word of 0.
+  [[nodiscard]] link decode(std::uint64_t word, const void* place) const;
+
+  [[nodiscard]] std::uint64_t bytes_taken() const noexcept;
+
+ private:
+  friend class taken_node;
+  parts parts_;
+};
+
+/// A node's memory, taken from the source that this thread then has alone.
+class taken_node {
+ public:
+  taken_node(node_space& space, const node_finder& finder);
+  ~taken_node();
+  taken_node(const taken_node&) = delete;
+  taken_node& operator=(const taken_node&) = delete;
+
+  [[nodiscard]] link where() const noexcept { return node_; }
+  [[nodiscard]] index_node& operator*() const noexcept { return space_.at(node_); }
+  void keep() noexcept { kept_ = true; }
+
+ private:
+  void take(const node_finder& finder);
+  void lease();
+  void release() noexcept;
+
+  node_space& space_;
+  format::node_source* source_ = nullptr;
+  node_space::state::source* shared_ = nullptr;
+  link node_ = null_link;
+  bool kept_ = false;
+};
+
+}  // namespace icecore::index

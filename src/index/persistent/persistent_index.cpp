@@ -1,0 +1,172 @@
+#include "index/persistent/persistent_index.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "base/fence.hpp"
+#include "base/threads.hpp"
+#include "index/persistent/descent.hpp"
+
+namespace icecore::index {
+
+persistent_index::persistent_index(const key_source& source, const node_space::parts& where, state& shared)
+    : source_(source), space_(where), shared_(&shared) {
+  // relaxed: read by no other thread before this one lets it
+  const auto& top = space_.anchor().top;
+  shared_->top.store(space_.decode(top.load(std::memory_order_relaxed), &top), std::memory_order_relaxed);
+}
+
+link persistent_index::find(std::string_view key) const {
+  view here = descend<side::right>(key, 0);
+  for (;;) {
+    const node_order order(*here.at);
+    const place found = lower_bound(*here.at, order, key);
+    if (found.equal == null_link && is_beyond(*here.at, order, key, side::right, true)) {
+      if (!move_right(here)) look_again(here);
+      continue;
+    }
+    if (here.validate()) return found.equal;
+    look_again(here);
+  }
+}
+
+link persistent_index::insert(std::string_view key, entry_maker& maker) {
+  link made = null_link;
+  view here = descend<side::right>(key, 0);
+  for (backoff wait;; look_again(here)) {
+    index_node& n = *here.at;
+    const node_order order(n);
+    if (is_beyond(n, order, key, side::right, true)) {
+      while (!move_right(here)) look_again(here);
+      continue;
+    }
+    const place found = lower_bound(n, order, key);
+    if (found.equal != null_link) {
+      if (here.validate()) return found.equal;
+      continue;
+    }
+    if (!here.validate()) continue;
+    if (order.count() == index_pairs_max) {
+      split(here, found.index);
+      continue;
+    }
+    if (made == null_link) {
+      made = maker.make();
+      assert(made != null_link);
+    }
+    if (!try_lock(here)) {
+      wait.pause();
+      continue;
+    }
+    fence_after_rmw();  // finds that read the lock's word from here on wait for the unlock
+    maker.publishing();
+    add_pair(n, here.ref, order, found.index, head_of(key, order.prefix_length()), made);
+    shared_->size.add(1);
+    return made;
+  }
+}
+
+/// Heads of equal keys are equal, so only pairs whose head is that of `key` are looked at whole.
+persistent_index::place persistent_index::lower_bound(const index_node& n, const node_order& order,
+                                                      std::string_view key) const {
+  const unsigned count = order.count();
+  const std::uint64_t head = head_of(key, order.prefix_length());
+  unsigned first = first_not_below(n, order, 0, head);
+  unsigned end = first;
+  while (end < count && head_at(n, order, end) == head) ++end;
+  while (first < end) {
+    const unsigned middle = first + (end - first) / 2;
+    const link candidate = to_at(n, order, middle);
+    if (candidate == null_link) break;  // torn: the caller's validation fails
+    const int compared = key.compare(source_.key_of(candidate));
+    if (compared == 0) return {middle, candidate};
+    if (compared < 0) {
+      end = middle;
+    } else {
+      source_.distrust(candidate);
+      first = middle + 1;
+    }
+  }
+  return {first, null_link};
+}
+
+/// The pair of the last child whose low is not above `key` (with side::left: is below it).
+unsigned persistent_index::child_for(const index_node& n, const node_order& order, std::string_view key,
+                                     side equal) const {
+  const unsigned count = order.count();
+  if (count < 2) return 0;
+  const std::uint64_t head = head_of(key, order.prefix_length());
+  unsigned first = first_not_below(n, order, 1, head);  // the first child is taken whatever its low (N2)
+  unsigned end = first;
+  while (end < count && head_at(n, order, end) == head) ++end;
+  while (first < end) {
+    const unsigned middle = first + (end - first) / 2;
+    const link low = low_of(to_at(n, order, middle), order.level());
+    if (low == null_link) break;  // torn: the caller's validation fails
+    const int compared = key.compare(source_.key_of(low));
+    if (compared < 0 || (compared == 0 && equal == side::left)) {
+      end = middle;
+    } else {
+      first = middle + 1;
+    }
+  }
+  return first - 1;
+}
+
+/// The entry with the least key of what a pair in a node of `level` leads to.
+link persistent_index::low_of(link to, unsigned level) const noexcept {
+  if (level == 0 || to == null_link) return to;
+  return space_.at(to).low.load(std::memory_order_acquire);  // never changes; acquire: whole since it was linked
+}
+
+/// Whether `key` belongs to a node on the right. Where the prefix is not empty the heads may say no although it is so:
+/// a key without the prefix has come from above by a pair that does not tell of a split yet. Then the node's own keys
+/// are all smaller: on the way down nothing is wrong with staying, and at the end it is asked for certain.
+bool persistent_index::is_beyond(const index_node& n, const node_order& order, std::string_view key, side equal,
+                                 bool for_certain) const {
+  const link high = n.high.load(std::memory_order_acquire);
+  if (high == null_link) return false;
+  const unsigned prefix = order.prefix_length();
+  if (!for_certain || prefix == 0) {
+    const std::uint64_t head = head_of(key, prefix);
+    const std::uint64_t bound = n.high_head.load(std::memory_order_acquire);
+    if (head != bound) return head > bound;
+  }
+  const int compared = key.compare(source_.key_of(high));
+  return compared > 0 || (compared == 0 && equal == side::right);
+}
+
+persistent_index::view persistent_index::look_at(link ref) const {
+  if (!space_.owner().leads_into_pool(ref, sizeof(index_node))) [[unlikely]]
+    space_.owner().raise_damaged(ref, "a link of the index leads out of the store");
+  index_node& n = space_.at(ref);
+  return {&n, ref, free_word(n, ref)};
+}
+
+void persistent_index::look_again(view& v) const { v.seen = free_word(*v.at, v.ref); }
+
+/// To the right neighbour, which the level above may not know; false if a writer came between.
+bool persistent_index::move_right(view& v) const {
+  const link next = v.at->next.load(std::memory_order_acquire);
+  if (!v.validate()) return false;
+  prefetch_node(space_.bytes(next));
+  v = look_at(next);
+  // A split's own thread is about to tell, most often. After a crash nobody is, so now and then somebody looks (towers
+  // are completed as they are met: sections 4.4.1 and 4.5.2 of the thesis). relaxed: chance will do
+  constexpr std::uint32_t one_in = 8;
+  if (shared_->moves_right.fetch_add(1, std::memory_order_relaxed) % one_in == 0) {
+    try {
+      promote(next);
+    } catch (const std::exception&) {  // no room, or damage elsewhere: this search needs neither
+    }
+    look_again(v);
+  }
+  return true;
+}
+
+std::unique_ptr<persistent_index> make_persistent_index(const key_source& source, const node_space::parts& where,
+                                                        persistent_index::state& shared) {
+  return std::make_unique<persistent_index>(source, where, shared);
+}
+
+}  // namespace icecore::index

@@ -1,0 +1,152 @@
+// The persistent index: an ordered_index that lies in the pool and is there when the store is opened.
+//
+// A skip list of fat nodes after UPSkipList (S. Chowdhury: A Scalable Recoverable Skip List for Persistent Memory on
+// NUMA Machines, University of Waterloo 2021, chapters 4 to 6): levels of nodes, each level a list in key order, the
+// lowest leading to the entries, each other one to nodes of the level below it. What is better here: keys are sorted,
+// a node has no tower but a pair in the level above (so all nodes are of one size without a byte unused), readers take
+// no lock, locks do not survive, and opening claims nothing. Why it is as it is: docs/design/0008-persistent-index.md.
+//
+// A writer locks the one node that it changes. A split links the new node first and tells the level above afterwards;
+// until then, and for ever if a crash comes between, the node is found from its left neighbour (N6). Whoever moves to
+// the right sees to it now and then that the level above knows.
+//
+// What a crash leaves (memory that survives by cache lines; each store of a line after those before it):
+//   - of an insert: nothing that shows before the order word; then all of it. The entry and its pair are durable, and
+//     the entry is stamped, before the order word is written.
+//   - of a split: the new node unlinked, to be taken again (node_space.hpp); or the old node locked, which mend() then
+//     cuts; or only the pair above missing.
+//   - of a new uppermost level: the node unlinked, or all of it.
+// What the caller still has to do: fence, before it tells anybody that an insert is done.
+//
+// Threads: as ordered_index says; of all processes that share the store. Failures: errc::no_space from insert() and
+// build(), errc::damaged where a node fails its check; then the index is as before.
+// Files: node_lock.hpp, node.hpp (layout, invariants N1 to N6), node_space.hpp (memory), persistent_index.cpp (descent,
+// find, insert), split.cpp, repair.cpp, walk.cpp, build.cpp, check.cpp.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "index/counter.hpp"
+#include "index/index.hpp"
+#include "index/persistent/node_lock.hpp"
+#include "index/persistent/node_space.hpp"
+
+namespace icecore::index {
+
+class persistent_index final : public ordered_index, private node_finder {
+ public:
+  /// What all processes know of the index besides what is in the pool, in their common arena.
+  struct state {
+    node_space::state space;
+    std::atomic<link> top{null_link};  ///< a first node of a level, perhaps not the uppermost any more
+    spread_counter size;
+    std::atomic<std::uint32_t> moves_right{0};
+  };
+
+  /// The index that the anchor leads to; to be built first if it leads to none. `source` must outlive it.
+  persistent_index(const key_source& source, const node_space::parts& where, state& shared);
+
+  [[nodiscard]] link find(std::string_view key) const override;
+  void find_many(std::span<const std::string_view> keys, std::span<link> out) const override;
+  using ordered_index::insert;
+  link insert(std::string_view key, entry_maker& maker) override;
+
+  void seek(std::string_view key, block& out) const override;
+  void seek_first(block& out) const override;
+  void seek_last(block& out) const override;
+  bool next_block(block& b) const override;
+  bool block_before(std::string_view key, block& out) const override;
+  [[nodiscard]] std::vector<link> split_points(std::size_t count) const override;
+
+  /// All is on its way to the media when it returns; it is durable after a fence (or sync).
+  void build(std::span<const link> sorted, unsigned threads) override;
+  [[nodiscard]] std::uint64_t size() const noexcept override { return shared_->size.sum(); }
+  [[nodiscard]] std::uint64_t memory_bytes() const noexcept override { return space_.bytes_taken(); }
+  [[nodiscard]] std::vector<std::string> check() const override;
+
+  /// Tells how many entries an index that was opened has.
+  void count(std::uint64_t entries) noexcept { shared_->size.add(entries); }
+  /// Where other blocks of a node's size can be taken from.
+  [[nodiscard]] node_space& space() noexcept { return space_; }
+
+ private:
+  /// A node as it was when its word was `seen`, free; with a `seen` of 0 it has not been looked at yet.
+  struct view {
+    index_node* at = nullptr;
+    link ref = null_link;
+    std::uint64_t seen = 0;
+    // relaxed: see optimistic_lock::validate()
+    [[nodiscard]] bool validate() const noexcept { return at->lock.load(std::memory_order_relaxed) == seen; }
+  };
+  /// Where a key is among the pairs of a node, or would be.
+  struct place {
+    unsigned index;
+    link equal;  ///< the pair's link, if the keys are equal
+  };
+  /// Whether a descent takes the node that begins with the key, or the one before it.
+  enum class side { right, left };
+
+  // persistent_index.cpp
+  [[nodiscard]] view look_at(link ref) const;
+  void look_again(view& v) const;
+  [[nodiscard]] std::uint64_t free_word(index_node& n, link ref) const {
+    const std::uint64_t word = n.lock.load(std::memory_order_acquire);  // acquire: see node_lock.hpp
+    if (!node_word::locked(word) && node_word::epoch(word) == space_.epoch()) [[likely]]
+      return word;
+    return wait_or_mend(n, ref);
+  }
+  [[nodiscard]] link low_of(link to, unsigned level) const noexcept;
+  [[nodiscard]] place lower_bound(const index_node& n, const node_order& order, std::string_view key) const;
+  [[nodiscard]] unsigned child_for(const index_node& n, const node_order& order, std::string_view key,
+                                   side equal) const;
+  [[nodiscard]] bool is_beyond(const index_node& n, const node_order& order, std::string_view key, side equal,
+                               bool for_certain) const;
+  [[nodiscard]] bool move_right(view& v) const;
+  [[nodiscard]] view top() const;
+  template <side equal>
+  [[nodiscard]] view descend(std::string_view key, unsigned level) const;
+  template <side equal>
+  [[nodiscard]] bool go_down(view& here, std::string_view key, unsigned level) const;
+
+  // split.cpp
+  [[nodiscard]] bool try_lock(view& v) const noexcept;
+  void unlock(index_node& n, link ref) const noexcept;
+  void add_pair(index_node& n, link ref, node_order order, unsigned index, std::uint64_t head, link to) const noexcept;
+  [[nodiscard]] unsigned prefix_between(link low, link high, std::uint64_t at_least) const noexcept;
+  void set_heads(index_node& n, const node_order& order) const noexcept;
+  void split(view v, unsigned index) const;
+  void promote(link node) const;
+  void raise_top(unsigned above) const;
+
+  // repair.cpp
+  [[nodiscard]] std::uint64_t wait_or_mend(index_node& n, link ref) const;
+  void mend(index_node& n, link ref) const;
+  [[nodiscard]] bool is_linked(link node) const override;
+
+  // walk.cpp
+  [[nodiscard]] bool read_leaf(const view& leaf, unsigned first, unsigned end, block& out) const;
+  void read_from(std::string_view key, bool at_key, block& out) const;
+
+  // build.cpp
+  struct level_plan;
+  void fill(const level_plan& plan, std::size_t i) const noexcept;
+
+  // check.cpp
+  struct audit;
+  void check_level(link first, unsigned level, audit& a) const;
+
+  const key_source& source_;
+  mutable node_space space_;  // finds take memory too, when they finish what a crash left undone
+  state* shared_;
+};
+
+/// As the constructor.
+[[nodiscard]] std::unique_ptr<persistent_index> make_persistent_index(const key_source& source,
+                                                                      const node_space::parts& where,
+                                                                      persistent_index::state& shared);
+
+}  // namespace icecore::index

@@ -1,0 +1,113 @@
+// What whoever meets a node does before it reads it: wait for a writer; check a node that nobody has looked at since
+// the store was opened; mend one whose writer is no more.
+#include "base/threads.hpp"
+#include "index/persistent/descent.hpp"
+
+namespace icecore::index {
+
+/// The word of the node once it is free and checked in this epoch. errc::damaged if it fails its check.
+std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
+  constexpr unsigned rounds_between_looks = 4096;
+  backoff wait;
+  for (unsigned rounds = 1;; ++rounds) {
+    std::uint64_t word = n.lock.load(std::memory_order_acquire);  // acquire: see node_lock.hpp
+    const bool of_this_epoch = node_word::epoch(word) == space_.epoch();
+    if (!node_word::locked(word)) {
+      if (of_this_epoch) return word;
+      const bool intact = node_word::check(word) == check_of(n, space_.seed_of(ref));
+      const std::uint64_t checked = node_word::in_epoch(word, space_.epoch());
+      if (intact) {
+        // acquire: as the load. The line is not flushed: after a crash somebody checks the node again
+        if (n.lock.compare_exchange_strong(word, checked, std::memory_order_acq_rel, std::memory_order_relaxed))
+          return checked;
+      } else if (n.lock.load(std::memory_order_acquire) == word) {  // else somebody changes it meanwhile
+        space_.owner().raise_damaged(ref, "a node of the index fails its checksum");
+      }
+      continue;
+    }
+    const bool dead =
+        !of_this_epoch || (rounds % rounds_between_looks == 0 && !space_.owner().is_alive(node_word::process(word)));
+    if (dead) {
+      const std::uint64_t mine = node_word::lock(word, space_.epoch(), space_.process());
+      // With the same number of changes: readers who saw the node before wait for the unlock. If the dead one's number
+      // is this one's, then because it was this epoch's and this process's: alive.
+      if (n.lock.compare_exchange_strong(word, mine, std::memory_order_acq_rel, std::memory_order_relaxed))
+        mend(n, ref);
+      continue;
+    }
+    wait.pause();
+  }
+}
+
+/// Makes a node whole whose writer died inside the lock, which this thread has taken over, and unlocks it. What the
+/// writer had done so far is finished if anybody may have seen it, else forgotten; the same if this is interrupted and
+/// done again, since all is computed from the pairs' links, which order words show only once they are durable.
+void persistent_index::mend(index_node& n, link ref) const {
+  // relaxed, all loads: inside the lock
+  const node_order torn(n);
+  node_order whole(torn.level(), torn.prefix_length());
+  const link next = n.next.load(std::memory_order_relaxed);
+  const link high = next == null_link ? null_link : space_.at(next).low.load(std::memory_order_acquire);
+  std::uint32_t seen = 0;
+  for (unsigned i = 0; i < torn.count(); ++i) {
+    const unsigned slot = torn.byte(i);
+    if (slot >= index_pairs_max || (seen >> slot & 1) != 0) continue;  // of words that were still to be written
+    seen |= std::uint32_t{1} << slot;
+    const link low = low_of(n.pairs[slot].to.load(std::memory_order_relaxed), torn.level());
+    const bool moved = high != null_link && low != null_link && source_.key_of(low) >= source_.key_of(high);
+    if (!moved) whole.insert(whole.count(), slot);
+  }
+  if (high == null_link) whole.set_prefix_length(0);
+  set_heads(n, whole);
+  space_.flush(&n.pairs, sizeof n.pairs);
+  space_.fence();
+  // release, all: see node_lock.hpp
+  n.high.store(high, std::memory_order_release);
+  n.high_head.store(high == null_link ? 0 : head_of(source_.key_of(high), whole.prefix_length()),
+                    std::memory_order_release);
+  whole.store_in(n);
+  space_.flush(&n, format::cache_line_size);
+  space_.fence();
+  unlock(n, ref);
+}
+
+/// Whether a node that may have been linked is. It was filled durably before, so if its low or its level are not those
+/// of a node it was not.
+bool persistent_index::is_linked(link node) const {
+  const index_node& n = space_.at(node);
+  const unsigned level = node_order(n).level();
+  const auto& durable = space_.anchor().top;
+  const link highest = space_.decode(durable.load(std::memory_order_acquire), &durable);
+  if (level > node_order(*look_at(highest).at).level()) return false;
+  const link low = n.low.load(std::memory_order_acquire);
+  view here = look_at(highest);
+  if (low == null_link) {  // only a level's first node has none
+    for (;;) {
+      const node_order order(*here.at);
+      if (order.level() == level) return here.ref == node;
+      const link first = to_at(*here.at, order, 0);
+      if (here.validate())
+        here = look_at(first);
+      else
+        look_again(here);
+    }
+  }
+  if (!space_.owner().leads_into_pool(low, sizeof(format::entry_header))) return false;
+  const std::string_view key = source_.key_of(low);
+  while (!go_down<side::right>(here, key, level)) {
+  }
+  for (;;) {
+    if (here.ref == node) return true;
+    const node_order order(*here.at);
+    const bool beyond = is_beyond(*here.at, order, key, side::right, true);
+    const link next = here.at->next.load(std::memory_order_acquire);
+    if (!here.validate())
+      look_again(here);
+    else if (!beyond)
+      return false;
+    else
+      here = look_at(next);
+  }
+}
+
+}  // namespace icecore::index
