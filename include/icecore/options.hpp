@@ -46,11 +46,12 @@ enum class creation : std::uint8_t {
   create_new = 2,     ///< errc::store_exists if there is one
 };
 
-/// The ordered index in memory, built at opening; chosen when a store is created. Both hold the same and answer the
-/// same.
+/// The ordered index; chosen when a store is created, changed by reindex(). All hold the same and answer the same. The
+/// first two are built in memory at opening.
 enum class index_kind : std::uint8_t {
-  btree = 1,      ///< B+-tree with optimistic lock coupling: the faster one
-  skip_list = 2,  ///< lock-free skip list: a write never waits for another, whoever loses its core; 64 bytes a key
+  btree = 1,       ///< B+-tree with optimistic lock coupling: the fastest one
+  skip_list = 2,   ///< lock-free skip list: a write never waits for another, whoever loses its core; 64 bytes a key
+  persistent = 3,  ///< skip list of fat nodes in the store's file: opening takes no longer however large the store is
 };
 
 /// Told while something long runs: opening after a crash, verifying. `total` is 0 where it is not known.
@@ -104,8 +105,13 @@ struct options {
   /// system's matter.
   bool huge_pages = true;
 
-  /// Of a new store; an existing one keeps what it was created with.
+  /// Of a new store; an existing one keeps what it has, but with `change_index`.
   icecore::index_kind index = icecore::index_kind::btree;
+
+  /// Give an existing store the index `index`, built anew in place (also if it has one of that kind, which is then packed
+  /// densely again). Takes read_write access and as long as opening without an index that lasts. A crash meanwhile
+  /// leaves the store with its old kind of index.
+  bool change_index = false;
 
   /// Threads that read the pool at opening; 0: as many as there are cores.
   unsigned recovery_threads = 0;
@@ -158,6 +164,7 @@ struct statistics {
   unsigned format_major;
   unsigned format_minor;
   icecore::index_kind index;
+  bool opened_at_once;  ///< without reading the records: the index was there
   durability_info durability;
 };
 

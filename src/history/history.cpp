@@ -5,12 +5,6 @@
 #include "base/threads.hpp"
 
 namespace icecore {
-namespace {
-
-constexpr std::uint64_t stamp_offset = offsetof(format::record_header, stamp);
-
-}  // namespace
-
 version histories::stamp(link l) const noexcept {
   const record r = at(l);
   version v = 0;
@@ -51,7 +45,7 @@ version histories::stamp_batch(link batch) const noexcept {
   return word & format::stamp_version_mask;
 }
 
-link histories::find_older(link newest, version newest_stamped, version v) const noexcept {
+link histories::find_older(link newest, version newest_stamped, version v) const {
   const record r = at(newest);
   if (r.header().depth < version_samples::depth_min) return find_by_jumps(newest, v);
   link l = samples_->start(r.as_update().entry, r.header().depth, v, newest, newest_stamped);
@@ -63,12 +57,12 @@ link histories::find_older(link newest, version newest_stamped, version v) const
     const version s = stamp_of(l);
     if (s != 0 && s <= v) return l;
     if (at(l).is_entry()) return null_link;
-    l = at(l).older();
+    l = older(l);
   }
   return find_by_jumps(l, v);  // a sample was missing
 }
 
-link histories::find_by_jumps(link newest, version v) const noexcept {
+link histories::find_by_jumps(link newest, version v) const {
   link l = newest;
   for (;;) {
     const version stamped = stamp_of(l);
@@ -76,14 +70,14 @@ link histories::find_by_jumps(link newest, version v) const noexcept {
     const record r = at(l);
     if (r.is_entry()) return null_link;
     // a jump that does not overshoot is taken: everything from l down to it is too new (H1)
-    const link jump = r.as_update().jump;
-    l = stamp_of(jump) > v ? jump : r.as_update().older;
+    const link jump = followed(l, r.as_update().jump);
+    l = stamp_of(jump) > v ? jump : older(l);
   }
 }
 
-link histories::find_latest_from(link newest) const noexcept {
+link histories::find_latest_from(link newest) const {
   if (stamp_of(newest) != 0) return newest;
-  return at(newest).older();  // of an unready batch: the one below is stamped (H2)
+  return older(newest);  // of an unready batch: the one below is stamped (H2)
 }
 
 void histories::settle(link l) const {
@@ -113,10 +107,10 @@ bool histories::link_on_top(link entry, link fresh, std::uint32_t seed, bool unl
   auto& head = at(entry).as_entry().head;
   const record r = at(fresh);
   for (;;) {
-    // seq_cst: as newest()
-    std::uint64_t seen = head.load(std::memory_order_seq_cst);
-    const link top = newest_of(entry, seen);
-    settle(top);  // H1, H2
+    const link top = newest(entry);
+    std::uint64_t seen = top == entry ? null_link : head_word(top);
+    settle(top);                                 // H1, H2
+    if (heads_last()) settle_head(entry, seen);  // H7
     if (unless_removed && at(top).is_removal()) return false;
     set_links(r, entry, top);
     r.seal(seed);
@@ -126,7 +120,7 @@ bool histories::link_on_top(link entry, link fresh, std::uint32_t seed, bool unl
   }
 }
 
-void histories::add_sample(record r, link l) const noexcept {
+void histories::add_sample(record r, link l) const {
   samples_->add(r.as_update().entry, r.header().depth, stamp_of(l), l);
 }
 

@@ -27,12 +27,19 @@
 //       that record is stamped and as durable as a reader needs it. A head says that it links to the second record and
 //       that this is a removal in the same word as the link. So most finds of keys with one or two versions end at the
 //       entry's cache line. Missing, both only cost a look at the newest record.
+//   H7. In a store whose heads last (the persistent index), the word of the second version is the entry's *settled*
+//       word instead: a value that the head has had, and what it linked to was durable before it was stored. It is
+//       stored before the head moves on, so it is the head or what the head was before, on media too: both words lie in
+//       one line, or the first is flushed before the second is stored. A head that differs from it leads to a record of
+//       this entry on top of the settled one, or, after a crash, to bytes that never became one: then the settled word
+//       is the head. So no crash loses a key's history, and nothing has to be read at opening.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "history/clock.hpp"
@@ -58,6 +65,20 @@ class address_space {
   std::array<std::byte*, pools_max> bases_{};
 };
 
+/// What histories ask where nothing was read at opening: media may hold anything.
+class record_checks {
+ public:
+  /// Whether `l` can be followed for `bytes`.
+  [[nodiscard]] virtual bool leads_into_pool(link l, std::uint64_t bytes) const noexcept = 0;
+  /// Whether a record with a right checksum lies at `l`.
+  [[nodiscard]] virtual bool is_whole(link l) const noexcept = 0;
+  /// errc::damaged: something at `l` is not what it was.
+  [[noreturn]] virtual void raise_damaged(link l, const char* what) const = 0;
+
+ protected:
+  ~record_checks() = default;
+};
+
 class histories {
  public:
   histories(address_space space, version_clock& clock, word_codec codec, persistence& persist, bool persist_on_read)
@@ -68,6 +89,10 @@ class histories {
         persist_on_read_(persist_on_read),
         samples_(std::make_unique<version_samples>()) {}
 
+  /// From now on heads last (H7), and what is read is checked as it is. Before any other thread is there.
+  void let_heads_last(const record_checks& checks) noexcept { checks_ = &checks; }
+  [[nodiscard]] bool heads_last() const noexcept { return checks_ != nullptr; }
+
   [[nodiscard]] record at(link l) const noexcept { return space_.record_at(l); }
   [[nodiscard]] const address_space& space() const noexcept { return space_; }
   /// Before any other thread is there.
@@ -76,27 +101,33 @@ class histories {
   [[nodiscard]] bool persists_on_read() const noexcept { return persist_on_read_; }
 
   /// The newest record of an entry: the entry's own first one, or what its head links to.
-  [[nodiscard]] link newest(link entry) const noexcept {
-    // seq_cst: H3, the reader's side
-    return newest_of(entry, at(entry).as_entry().head.load(std::memory_order_seq_cst));
+  [[nodiscard]] link newest(link entry) const {
+    const auto& e = at(entry).as_entry();
+    const std::uint64_t head = e.head.load(std::memory_order_seq_cst);  // seq_cst: H3, the reader's side
+    // acquire: what it links to is durable (H7)
+    if (heads_last() && head != e.second_version.load(std::memory_order_acquire)) return doubted_newest(entry);
+    return newest_of(entry, head);
   }
 
   /// The version a record belongs to, stamping it if nobody has. 0: it is of a batch that has not happened yet.
-  [[nodiscard]] version stamp_of(link l) const noexcept {
+  [[nodiscard]] version stamp_of(link l) const {
     // acquire: whoever sees the stamp sees the record; pairs with the CAS that set it
     const std::uint64_t word = at(l).header().stamp.load(std::memory_order_acquire);
+    if (heads_last() && word != 0 && !codec_.valid(word, link_offset(l) + stamp_offset)) [[unlikely]]
+      return doubted_stamp(l, word);
     return word != 0 ? word & format::stamp_version_mask : stamp(l);
   }
 
   /// Where to look for what `entry` shows in closed version `v`, as its own cache line tells: null_link if no value is
   /// visible; otherwise a record to pass to find_from(), the entry itself if it is the one shown. With version_max: as
   /// of some moment during the call, at which, if null_link comes back, the newest record was a removal or none was.
-  [[nodiscard]] link start_of(link entry, version v) const noexcept {
+  [[nodiscard]] link start_of(link entry, version v) const {
     const auto& e = at(entry).as_entry();
     const std::uint64_t head = e.head.load(std::memory_order_seq_cst);  // seq_cst: H3, the reader's side
     const version first = stamp_of(entry);
     if (first > v) return null_link;  // all others are newer (H1)
     if (head == null_link) return entry;
+    if (heads_last()) return newest(entry);
     // acquire: whoever sees it may rely on the record's being stamped and durable (H6)
     const version second = e.second_version.load(std::memory_order_acquire);
     if (second != 0) {
@@ -108,21 +139,26 @@ class histories {
   }
 
   /// The record that `entry` shows in closed version `v`: a removal, an insert, or null_link if there was none yet.
-  [[nodiscard]] link find_at(link entry, version v) const noexcept {
+  [[nodiscard]] link find_at(link entry, version v) const {
     const link l = newest(entry);
     // The oldest record lies in the entry, which is read already: if it is too new, all are (H1), unread.
     return stamp_of(entry) > v ? null_link : find_from(l, v);
   }
   /// The same, starting from a record of the entry.
-  [[nodiscard]] link find_from(link newest, version v) const noexcept {
+  [[nodiscard]] link find_from(link newest, version v) const {
     const version stamped = stamp_of(newest);
     if (stamped != 0 && stamped <= v) return newest;
     return at(newest).is_entry() ? null_link : find_older(newest, stamped, v);
   }
   /// The newest record that has happened; null_link if none has.
-  [[nodiscard]] link find_latest(link entry) const noexcept { return find_latest_from(newest(entry)); }
+  [[nodiscard]] link find_latest(link entry) const { return find_latest_from(newest(entry)); }
   /// The same, starting from the newest record of the entry.
-  [[nodiscard]] link find_latest_from(link newest) const noexcept;
+  [[nodiscard]] link find_latest_from(link newest) const;
+  /// The record before this one in its history, or null_link.
+  [[nodiscard]] link older(link l) const {
+    const record r = at(l);
+    return r.is_update() ? followed(l, r.as_update().older) : null_link;
+  }
 
   /// Returns when the record is as durable as a read of it must be (persist-on-read). May throw errc::poisoned.
   void persist_before_return(link l) const {
@@ -144,9 +180,12 @@ class histories {
   /// Stamps a sealed record that nobody else can see yet, while readers who look for it wait (H3).
   void stamp_unseen(link fresh) const noexcept;
 
-  /// Under operation durability: sends the lines of a sealed and stamped record on their way to the medium.
+  /// Under operation durability: sends the lines of a sealed and stamped record on their way to the medium; with them
+  /// the head that leads to it, where heads last.
   void flush_fresh(link fresh, std::uint64_t bytes) const noexcept {
-    if (persist_on_read_) persist_->flush(at(fresh).address(), bytes);
+    if (!persist_on_read_) return;
+    persist_->flush(at(fresh).address(), bytes);
+    if (heads_last() && at(fresh).is_update()) flush_head(at(fresh).as_update().entry);
   }
   /// Under operation durability: returns when what flush_fresh() sent is there. May throw errc::poisoned.
   void await_flushed(link fresh) const {
@@ -155,22 +194,35 @@ class histories {
     set_persisted(fresh);
   }
 
+  /// The same of several.
+  void await_flushed(std::span<const link> fresh) const {
+    if (!persist_on_read_ || fresh.empty()) return;
+    persist_->sync();
+    for (const link l : fresh) set_persisted(l);
+  }
+
   /// Notes where a deep history's record is (version_samples.hpp). Once a record, after it is stamped.
-  void sample(link l) const noexcept {
+  void sample(link l) const {
     const record r = at(l);
     if (version_samples::wanted(r.header().depth)) add_sample(r, l);
   }
 
   /// Notes a second record's version in its entry (H6). Once a record, after it is stamped and await_flushed().
-  void note_second(link l) const noexcept {
+  void note_second(link l) const {
     const record r = at(l);
-    if (r.header().depth != 2 || !r.is_update()) return;
+    if (!r.is_update()) return;
+    if (heads_last()) {
+      note_settled(r.as_update().entry, head_of_older(r), l);
+      return;
+    }
+    if (r.header().depth != 2) return;
     // release: H6
     at(r.as_update().entry).as_entry().second_version.store(stamp_of(l), std::memory_order_release);
   }
   /// The head of an entry whose newest record is this update.
   [[nodiscard]] std::uint64_t head_word(link newest) const noexcept {
     const record r = at(newest);
+    if (heads_last()) return newest;
     return r.header().depth == 2 && r.is_removal() ? newest | format::head_is_second_removal : newest;
   }
   /// The newest record of an entry whose head was read.
@@ -192,19 +244,29 @@ class histories {
   /// Lets a batch happen: all its records are linked. Returns its version.
   version complete_batch(link batch) const;
 
+  /// Where heads last: errc::damaged if the record, which is about to be shown, is not intact but for a large value.
+  void require_whole(link l) const {
+    if (heads_last() && !checks_->is_whole(l)) [[unlikely]]
+      checks_->raise_damaged(l, "the record fails its checksum");
+  }
+  /// Where heads last, while opening: `update` counts, so the entry's history has it.
+  void restore(link update) const;
+
  private:
   struct durable_range {
     std::uint64_t begin;
     std::uint64_t end;
   };
 
+  static constexpr std::uint64_t stamp_offset = offsetof(format::record_header, stamp);
+
   version stamp(link l) const noexcept;
   /// find_from() behind a newest record that is too new and not the only one.
-  [[nodiscard]] link find_older(link newest, version newest_stamped, version v) const noexcept;
-  [[nodiscard]] link find_by_jumps(link newest, version v) const noexcept;
+  [[nodiscard]] link find_older(link newest, version newest_stamped, version v) const;
+  [[nodiscard]] link find_by_jumps(link newest, version v) const;
   version stamp_batch(link batch) const noexcept;
   void settle(link l) const;
-  void add_sample(record r, link l) const noexcept;
+  void add_sample(record r, link l) const;
   void persist_record(link l) const;
   /// A store will do: the record is stamped, so that this bit is all that can still change of its word (H4), and
   /// whoever else sets it stores the same.
@@ -220,12 +282,34 @@ class histories {
     return r.is_entry() ? l : r.as_update().jump;
   }
 
+  // lasting_heads.cpp
+  [[nodiscard]] link doubted_newest(link entry) const;
+  [[nodiscard]] version doubted_stamp(link l, std::uint64_t word) const;
+  [[nodiscard]] bool is_on_top_of(link l, link entry, std::uint64_t settled) const noexcept;
+  [[nodiscard]] link followed(link from, link to) const {
+    if (heads_last()) require_older(from, to);
+    return to;
+  }
+  void require_older(link from, link to) const;
+  void settle_head(link entry, std::uint64_t head) const;
+  void note_settled(link entry, std::uint64_t before, link now) const noexcept;
+  void flush_head(link entry) const noexcept {
+    static_assert(offsetof(format::entry_header, second_version) == offsetof(format::entry_header, head) + 8);
+    persist_->flush(&at(entry).as_entry().head, 2 * sizeof(std::uint64_t));
+  }
+  /// The head of the entry before this update was linked.
+  [[nodiscard]] static std::uint64_t head_of_older(record update) noexcept {
+    const auto& u = update.as_update();
+    return u.older == u.entry ? null_link : u.older;
+  }
+
   address_space space_;
   version_clock* clock_;
   word_codec codec_;
   persistence* persist_;
   bool persist_on_read_;
-  std::vector<durable_range> durable_;  // ascending
+  const record_checks* checks_ = nullptr;  // where heads last
+  std::vector<durable_range> durable_;     // ascending
   std::unique_ptr<version_samples> samples_;
 };
 

@@ -15,7 +15,7 @@ bool record_layout::plausible() const noexcept {
   const bool removed = (flags & format::flag_removed_first) != 0;
   switch (kind) {
     case record_kind::entry:
-      return !removed || (value_size == 0 && batched);
+      return !removed || value_size == 0;
     case record_kind::insert:
       return key_size == 0 && !removed;
     case record_kind::remove:

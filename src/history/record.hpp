@@ -37,6 +37,14 @@ struct record_layout {
     return {format::record_kind::entry, flags, static_cast<std::uint16_t>(key_size),
             static_cast<std::uint32_t>(value_size)};
   }
+  /// A key without a value: it shows nothing, and changes nothing, until a second record comes.
+  [[nodiscard]] static record_layout of_key(std::size_t key_size) noexcept {
+    return of_entry(key_size, 0, false, true);
+  }
+  [[nodiscard]] bool is_key_alone() const noexcept {
+    return kind == format::record_kind::entry &&
+           (flags & (format::flag_removed_first | format::flag_batched)) == format::flag_removed_first;
+  }
   [[nodiscard]] static record_layout of_insert(std::size_t value_size, bool batched) noexcept {
     return {format::record_kind::insert, flags_of(value_size, batched), 0, static_cast<std::uint32_t>(value_size)};
   }

@@ -130,7 +130,7 @@ enum class record_kind : std::uint8_t {
 
 inline constexpr std::uint8_t flag_batched = 1;        ///< a batch link follows the header; its stamp decides
 inline constexpr std::uint8_t flag_large_value = 2;    ///< the value's own CRC follows; `crc` leaves the value out
-inline constexpr std::uint8_t flag_removed_first = 4;  ///< an entry whose first record is a removal (batches only)
+inline constexpr std::uint8_t flag_removed_first = 4;  ///< an entry whose first record is a removal, or that has none
 /// Never on media: in a private mapping, a record that stands for lost ones (store/salvage.hpp).
 inline constexpr std::uint8_t flag_lost = 128;
 inline constexpr std::uint8_t flags_known = flag_batched | flag_large_value | flag_removed_first;
@@ -159,10 +159,10 @@ inline constexpr std::uint64_t head_is_second_removal = std::uint64_t{1} << 63;
 
 /// Followed by the extensions, the key (padded to 8 with zeros), the value. Head and second are recomputed at opening.
 struct entry_header {
-  record_header record;                       //  0 24
-  std::atomic<std::uint64_t> head;            // 24  8  link to the newest record and a flag; 0: this one is the newest
-  /// Of the record after this one, once it is known; else 0. In a store with the persistent index instead the head as it
-  /// was when what it linked to was last made durable (history/history.hpp, H7).
+  record_header record;             //  0 24
+  std::atomic<std::uint64_t> head;  // 24  8  link to the newest record and a flag; 0: this one is the newest
+  /// Of the record after this one, once it is known; else 0. In a store with the persistent index instead the head as
+  /// it was when what it linked to was last made durable (history/history.hpp, H7).
   std::atomic<std::uint64_t> second_version;  // 32  8
 };
 static_assert(sizeof(entry_header) == 40 && offsetof(entry_header, second_version) == 32);
@@ -232,14 +232,15 @@ static_assert(sizeof(node_source) == 64);
 /// What a writer has filled, as of when it took its segment. Two copies written in turn, the valid one with the greater
 /// sequence counts.
 struct writer_log {
-  std::uint64_t sequence;      //  0  8
-  link open;                   //  8  8  the segment that it fills; null: none
-  std::uint64_t from;          // 16  8  link behind the last record that is counted here
-  std::uint64_t newest;        // 24  8  no record counted here has a greater version
-  std::uint64_t totals[8];     // 32 64  of all records that the writer has ever filled (record_totals)
-  std::uint64_t zero[3];       // 96 24
-  std::uint32_t zero_2;        // 120 4
-  std::uint32_t crc;           // 124 4  of bytes 0-123, seeded with pool id and place
+  std::uint64_t sequence;   //  0  8
+  link open;                //  8  8  the segment that it fills; null: none
+  std::uint64_t from;       // 16  8  link behind the last record that is counted here
+  std::uint64_t newest;     // 24  8  no record counted here has a greater version
+  std::uint64_t totals[8];  // 32 64  of all records that the writer has ever filled (record_totals)
+  std::uint64_t open_size;  // 96  8
+  std::uint64_t zero[2];    // 104 16
+  std::uint32_t zero_2;     // 120 4
+  std::uint32_t crc;        // 124 4  of bytes 0-123, seeded with pool id and place
 };
 static_assert(sizeof(writer_log) == 128 && offsetof(writer_log, crc) == 124);
 
@@ -248,15 +249,15 @@ inline constexpr unsigned rest_lists = 32;
 
 /// The first granule of the index: an index segment's header, then this.
 struct index_anchor {
-  std::atomic<link> top;                             //     0    8  the first node of the uppermost level
-  link first_leaf;                                   //     8    8
-  std::atomic<link> tags;                            //    16    8  the newest block of links to tags
-  std::uint64_t zero[5];                             //    24   40
-  std::atomic<std::uint64_t> used_end[16];           //    64  128  by pool: checked word, end of its last segment
-  std::atomic<link> rests[rest_lists];               //   192  256  segments with room, by its size (pool/rest_lists.hpp)
-  std::uint64_t zero_2[8];                           //   448   64
-  node_source nodes[writers_max];                    //   512 8192
-  writer_log writers[writers_max][2];                //  8704 32768
+  std::atomic<link> top;                    //     0    8  the first node of the uppermost level
+  link first_leaf;                          //     8    8
+  std::atomic<link> tags;                   //    16    8  the newest block of links to tags
+  std::uint64_t zero[5];                    //    24   40
+  std::atomic<std::uint64_t> used_end[16];  //    64  128  by pool: checked word, end of its last segment
+  std::atomic<link> rests[rest_lists];      //   192  256  segments with room, by its size (pool/rest_lists.hpp)
+  std::uint64_t zero_2[8];                  //   448   64
+  node_source nodes[writers_max];           //   512 8192
+  writer_log writers[writers_max][2];       //  8704 32768
 };
 static_assert(offsetof(index_anchor, nodes) == 512 && offsetof(index_anchor, writers) == 8704);
 static_assert(sizeof(index_anchor) == 41472 && sizeof(segment_header) + sizeof(index_anchor) <= granule_size);

@@ -93,6 +93,13 @@ void read_boot_id(std::uint8_t (&id)[16]) noexcept {
   }
 }
 
+bool written_this_boot(const format::root& r) noexcept {
+  std::uint8_t boot[16];
+  read_boot_id(boot);
+  const bool known = std::any_of(std::begin(boot), std::end(boot), [](std::uint8_t b) { return b != 0; });
+  return known && std::memcmp(boot, r.boot_id, sizeof boot) == 0;
+}
+
 namespace {
 
 /// How to open the file, before it is touched.
@@ -323,7 +330,7 @@ void pool::check_root(const format::root& r, const options& opening) const {
           path, r.granule_size, r.pool_number + 1, r.pool_count);
   }
   const auto index = static_cast<index_kind>(r.index);
-  if (index != index_kind::btree && index != index_kind::skip_list) {
+  if (index < index_kind::btree || index > index_kind::persistent) {
     raise(errc::unsupported_format, "{}: uses index {}, which this icecore does not have", path, r.index);
   }
   if (r.file_size < format::first_segment_offset || r.file_size % format::page_size != 0) {
@@ -399,25 +406,18 @@ void pool::choose_durability(const options& opening, const format::root& r) {
   durability_.flush_method = persist_->method();
 }
 
-segment pool::allocate(std::uint64_t bytes) {
+// With a claim, a crash between any two of these leaves: nothing; a claimed segment behind the end, or one without a
+// header, to which whoever it is claimed for gives both when the store is opened.
+segment pool::allocate(std::uint64_t bytes, std::uint32_t magic, const std::function<void(const segment&)>& claim) {
   const std::uint64_t size = format::round_up(bytes + sizeof(format::segment_header), format::granule_size);
-  segment s;
+  std::uint64_t offset = 0;
   {
     const std::scoped_lock lock(space_->lock);
-    s.offset = take_space(size);
+    offset = take_space(size, [&](std::uint64_t at) {
+      if (claim) claim({at, size, 0});
+    });
   }
-  s.size = size;
-  auto& h = header_of(s.offset);
-  // a generation above the old one makes what may be left on media fail its checksums
-  s.generation = h.generation + 1;
-  h.generation = s.generation;
-  h.granules = static_cast<std::uint32_t>(size / format::granule_size);
-  h.magic = format::segment_magic;
-  h.fill = 0;
-  h.crc = header_crc(h, codec_.pool_seed(), s.offset);
-  // P3; on page media the header becomes durable with the records, in the same sync
-  persist_->flush(&h, sizeof h);
-  persist_->fence();
+  const segment s = format_segment(offset, size, magic);
 #ifdef MADV_POPULATE_WRITE
   // one call instead of a page fault each; where the kernel is older the faults come as they do
   if (size <= mebibyte) madvise(at(s.offset), size, MADV_POPULATE_WRITE);
@@ -425,9 +425,27 @@ segment pool::allocate(std::uint64_t bytes) {
   return s;
 }
 
-std::uint64_t pool::take_space(std::uint64_t size) {
+segment pool::format_segment(std::uint64_t offset, std::uint64_t size, std::uint32_t magic) {
+  auto& h = header_of(offset);
+  // a generation above the old one makes what may be left on media fail its checksums
+  const segment s{offset, size, h.generation + 1};
+  h.generation = s.generation;
+  h.granules = static_cast<std::uint32_t>(size / format::granule_size);
+  h.magic = magic;
+  h.fill = 0;
+  h.left_at = 0;
+  h.next_rest = null_link;
+  h.crc = header_crc(h, codec_.pool_seed(), offset);
+  // P3; on page media the header becomes durable with the records, in the same sync
+  persist_->flush(&h, sizeof h);
+  persist_->fence();
+  return s;
+}
+
+std::uint64_t pool::take_space(std::uint64_t size, const std::function<void(std::uint64_t)>& claim) {
   if (const auto hole = free_.lower_bound(size); hole != free_.end()) {
     const auto [hole_size, offset] = *hole;
+    claim(offset);
     free_.erase(hole);
     if (hole_size > size) free_.emplace(hole_size - size, offset + size);
     return offset;
@@ -435,7 +453,12 @@ std::uint64_t pool::take_space(std::uint64_t size) {
   // relaxed: changed under the lock
   const std::uint64_t offset = space_->used_end.load(std::memory_order_relaxed);
   if (offset + size > this->size()) grow_to(offset + size);
+  claim(offset);
   space_->used_end.store(offset + size, std::memory_order_relaxed);
+  if (lasting_end_ != nullptr) {
+    lasting_end_->store(used_end_word(offset + size, *lasting_end_), std::memory_order_relaxed);
+    persist_->flush(lasting_end_, sizeof *lasting_end_);  // fenced with the header
+  }
   return offset;
 }
 
@@ -463,6 +486,14 @@ void pool::add_free(std::uint64_t offset, std::uint64_t size) {
   free_.emplace(size, offset);
 }
 
+std::vector<segment> pool::take_free() {
+  const std::scoped_lock lock(space_->lock);
+  std::vector<segment> all;
+  for (const auto& [size, offset] : free_) all.push_back({offset, size, 0});
+  free_.clear();
+  return all;
+}
+
 std::string pool::id() const {
   std::string text;
   for (const std::uint8_t byte : roots_->read().pool_id) text += fmt::format("{:02x}", byte);
@@ -473,10 +504,10 @@ std::uint64_t pool::used_end() const {
   return space_->used_end.load(std::memory_order_relaxed);  // relaxed: a number, nothing is read through it
 }
 
-bool pool::valid_header(std::uint64_t offset) const noexcept {
+bool pool::valid_header(std::uint64_t offset, std::uint32_t magic) const noexcept {
   const auto& h = header_of(offset);
-  return h.magic == format::segment_magic && h.granules != 0 &&
-         h.granules <= (size() - offset) / format::granule_size && h.crc == header_crc(h, codec_.pool_seed(), offset);
+  return h.magic == magic && h.granules != 0 && h.granules <= (size() - offset) / format::granule_size &&
+         h.crc == header_crc(h, codec_.pool_seed(), offset);
 }
 
 segment pool::segment_at(std::uint64_t offset) const noexcept {

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -87,9 +88,22 @@ class pool {
   [[nodiscard]] bool root_lost() const noexcept { return root_lost_; }
 
   /// A zeroed segment with room for `bytes` of records, its header durable (P3). Grows the file if it must.
-  [[nodiscard]] segment allocate(std::uint64_t bytes);
+  [[nodiscard]] segment allocate(std::uint64_t bytes) { return allocate(bytes, format::segment_magic, {}); }
+  /// The same of another kind. `claim` is called with the segment while it is still nobody's: what it makes durable
+  /// then says after a crash whose it is.
+  [[nodiscard]] segment allocate(std::uint64_t bytes, std::uint32_t magic,
+                                 const std::function<void(const segment&)>& claim);
+  /// Writes the header of a segment that was claimed (again).
+  segment format_segment(std::uint64_t offset, std::uint64_t size, std::uint32_t magic);
+  /// From now on the end of the last segment stands durably in `word`, too; it is there already.
+  void keep_used_end(std::atomic<std::uint64_t>& word) noexcept { lasting_end_ = &word; }
+  [[nodiscard]] std::uint64_t used_end_word(std::uint64_t end, const std::atomic<std::uint64_t>& word) const noexcept {
+    return codec_.encode(end, static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(&word) - base_));
+  }
   /// A hole that recovery found: free for allocate(), already zero.
   void add_free(std::uint64_t offset, std::uint64_t size);
+  /// Takes all of them back.
+  [[nodiscard]] std::vector<segment> take_free();
   void set_used_end(std::uint64_t end) noexcept {
     space_->used_end.store(end, std::memory_order_relaxed);
   }  // alone yet
@@ -99,7 +113,7 @@ class pool {
     return *reinterpret_cast<format::segment_header*>(base_ + offset);
   }
   /// Whether the header is one that allocate() wrote here and the segment lies inside the file.
-  [[nodiscard]] bool valid_header(std::uint64_t offset) const noexcept;
+  [[nodiscard]] bool valid_header(std::uint64_t offset, std::uint32_t magic = format::segment_magic) const noexcept;
   [[nodiscard]] segment segment_at(std::uint64_t offset) const noexcept;
   /// The certified end of a segment's records (its fill), as an offset in the pool; its first record's if none.
   /// Empty if the word is damaged.
@@ -120,7 +134,7 @@ class pool {
   [[noreturn]] void raise_no_root() const;
   void choose_durability(const options& opening, const format::root& r);
   void grow_to(std::uint64_t needed);
-  std::uint64_t take_space(std::uint64_t size);
+  std::uint64_t take_space(std::uint64_t size, const std::function<void(std::uint64_t)>& claim);
 
   pool_file file_;
   std::unique_ptr<pool_copy> copy_;
@@ -137,10 +151,13 @@ class pool {
 
   pool_space own_space_;
   pool_space* space_ = &own_space_;
+  std::atomic<std::uint64_t>* lasting_end_ = nullptr;
   std::multimap<std::uint64_t, std::uint64_t> free_;  // size -> offset; for this process alone
 };
 
 /// This boot of this machine, from the kernel; zeros if it does not tell.
 void read_boot_id(std::uint8_t (&id)[16]) noexcept;
+/// Whether the machine has not been started anew since the root was written.
+[[nodiscard]] bool written_this_boot(const format::root& r) noexcept;
 
 }  // namespace icecore

@@ -52,11 +52,12 @@ std::vector<const batch::operation*> last_of_each_key(const batch& operations) {
 }
 
 /// Room that surely suffices for the operation, whichever kind of record it needs.
-std::uint64_t room_for(const batch::operation& o) noexcept {
+std::uint64_t room_for(const batch::operation& o, bool lasts) noexcept {
   const std::size_t value_size = o.value ? o.value->size() : 0;
   const auto as_entry = record_layout::of_entry(o.key.size(), value_size, true, !o.value);
   const auto as_update = o.value ? record_layout::of_insert(value_size, true) : record_layout::of_remove(true);
-  return std::max(as_entry.size(), as_update.size()) + format::record_padding_max;
+  const std::uint64_t room = std::max(as_entry.size(), as_update.size()) + format::record_padding_max;
+  return lasts ? room + record_layout::of_key(o.key.size()).size() + format::record_padding_max : room;
 }
 
 }  // namespace
@@ -73,13 +74,23 @@ version store_core::apply(const batch& operations) {
   if (todo.empty()) return clock_->now();
   const record_layout batch_layout = record_layout::of_batch();
   std::uint64_t room = batch_layout.size() + format::record_padding_max;
-  for (const auto* o : todo) room += room_for(*o);
+  for (const auto* o : todo) room += room_for(*o, media_ != nullptr);
 
   const writer_lease w(*writers_);
   check_usable();  // see put()
   batch_run run{*w, null_link, {}};
   run.records.reserve(todo.size());
-  w->reserve(room);  // the last thing that may fail before something is linked
+  w->reserve(room);  // the last thing that may fail before something is linked, but for an index that lasts
+  // Such an index leads only to what has happened, come what may of the batch: so the keys are there first, alone. They
+  // show nothing, and lie before the batch, so that it is the last of its segment (W2).
+  if (media_ != nullptr) {
+    std::vector<link> fresh;
+    fresh.reserve(todo.size());
+    for (const auto* o : todo) {
+      if (const link entry = enter_key(*w, o->key); entry != null_link) fresh.push_back(entry);
+    }
+    histories_->await_flushed(fresh);
+  }
   run.batch_link = w->allocate(batch_layout);
   try {
     for (const auto* o : todo) link_batched(run, *o);
@@ -88,9 +99,7 @@ version store_core::apply(const batch& operations) {
     pool_->persist().poison("memory ran out in the middle of a batch");
     throw;
   }
-  for (const auto& fresh : run.records) {
-    pool_->persist().flush(histories_->at(fresh.at).address(), fresh.layout.size());
-  }
+  for (const auto& fresh : run.records) histories_->flush_fresh(fresh.at, fresh.layout.size());
   if (histories_->persists_on_read()) pool_->persist().sync();
   const record b = histories_->at(run.batch_link);
   b.fill(batch_layout, null_link, {}, {});

@@ -50,7 +50,7 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
     made->open = read_only() || untouched(open) ? open : clock_->tick() + 1;
     made->totals = shared_->recovered;
     made->totals.add(writers_->totals());
-    writers_->for_each_place([&](const partial_segments::place& p) { made->places.push_back(p); });
+    made->places = places();
   }
   std::ranges::sort(made->places, {}, [](const partial_segments::place& p) { return p.in.offset; });
   if (!made->places.empty()) made->end = made->places.back().in.end();
@@ -116,6 +116,7 @@ format::root closed_root(const detail::checkpoint_cut& cut, std::uint64_t inode)
   r.used_end = cut.end;
   r.file_size = cut.end;
   r.inode = inode;
+  r.anchor = null_link;  // an index that lasts is not copied: it changes all the time
   seal_root(r);
   return r;
 }

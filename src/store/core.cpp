@@ -134,11 +134,12 @@ class store_core::entry_filler final : public index::entry_maker {
   void publishing() noexcept override {
     // On a block device the page may just be written back: a store would fault and wait, with readers behind it. A
     // batch's records take its stamp, which is yet to come.
-    if (!stores_never_wait_ || what_.batch != null_link) return;
+    // An index that lasts leads to entries that have happened, and that are durable, whatever readers wait.
+    if (!past_.heads_last() && (!stores_never_wait_ || what_.batch != null_link)) return;
     past_.stamp_unseen(made_);
     stamped_ = true;
     constexpr std::uint64_t bytes_max = 4 * format::cache_line_size;  // readers wait: longer ones are flushed later
-    if (what_.layout.size() > bytes_max) return;
+    if (what_.layout.size() > bytes_max && !past_.heads_last()) return;
     past_.flush_fresh(made_, what_.layout.size());
     flushed_ = true;
   }
@@ -164,6 +165,17 @@ store_core::entered store_core::enter(const writer& w, const new_entry& what) co
   if (!filler.keep_if(entry)) return {entry, std::nullopt};
   if (!filler.stamped()) histories::fence_after_index_publish();
   return {entry, fresh_record{entry, what.layout, filler.flushed()}};
+}
+
+/// The entry, if it is new. It is durable, with the pair that leads to it, after the next sync.
+link store_core::enter_key(const writer& w, std::string_view key) const {
+  const entered there = enter(w, {record_layout::of_key(key.size()), null_link, key, {}});
+  if (there.fresh) {
+    const record r = histories_->at(there.entry);
+    w.count(there.fresh->layout, false, there.entry, r.header().crc, histories_->stamp_of(there.entry));
+    return there.entry;
+  }
+  return null_link;
 }
 
 version store_core::finish(const writer& w, const fresh_record& fresh) {
@@ -234,6 +246,25 @@ std::vector<std::string_view> store_core::keys(const key_bounds& bounds) const {
 
 // ---- About itself ----
 
+std::vector<partial_segments::place> store_core::places() const {
+  std::vector<partial_segments::place> all;
+  if (media_ == nullptr) {
+    writers_->for_each_place([&](const partial_segments::place& p) { all.push_back(p); });
+    return all;
+  }
+  std::vector<std::uint64_t> open;
+  writers_->for_each_writer([&](unsigned, const partial_segments::place& p, const record_totals&, version) {
+    all.push_back(p);
+    open.push_back(p.in.offset);
+  });
+  std::ranges::sort(open);
+  // a header may still say where the segment was left before its writer took it
+  media_->segments().for_each_left([&](const partial_segments::place& p) {
+    if (!std::ranges::binary_search(open, p.in.offset)) all.push_back(p);
+  });
+  return all;
+}
+
 statistics store_core::stats() const {
   check_usable();
   check_first();
@@ -242,7 +273,7 @@ statistics store_core::stats() const {
   {
     const writer_set::gate stopped(*writers_);
     totals.add(writers_->totals());
-    writers_->for_each_place([&](const partial_segments::place& p) { free_in_segments += p.room(); });
+    for (const auto& p : places()) free_in_segments += p.room();
   }
   const format::root root = pool_->roots().read();
   statistics s{};
@@ -263,7 +294,8 @@ statistics store_core::stats() const {
   s.pool_id = pool_->id();
   s.format_major = root.version_major;
   s.format_minor = root.version_minor;
-  s.index = static_cast<index_kind>(root.index);
+  s.index = index_kind_;
+  s.opened_at_once = opened_at_once_;
   s.durability = pool_->durability();
   return s;
 }

@@ -29,8 +29,10 @@
 #include "index/index.hpp"
 #include "pool/pool.hpp"
 #include "store/checked_values.hpp"
+#include "store/lasting_media.hpp"
 #include "store/salvage.hpp"
 #include "store/shared_state.hpp"
+#include "store/tag_list.hpp"
 #include "store/tags.hpp"
 #include "store/writer.hpp"
 
@@ -44,9 +46,15 @@ class entry_keys final : public index::key_source {
   explicit entry_keys(address_space space) noexcept : space_(space) {}
   [[nodiscard]] std::string_view key_of(link entry) const noexcept override { return space_.record_at(entry).key(); }
   void prefetch(link entry) const noexcept override { __builtin_prefetch(space_.at(entry)); }
+  void distrust(link entry) const override {
+    if (media_ != nullptr && !media_->is_whole(entry)) media_->raise_damaged(entry, "the entry fails its checksum");
+  }
+  /// Entries are read from media that nobody has read before. Before any other thread is there.
+  void check_with(const lasting_media& media) noexcept { media_ = &media; }
 
  private:
   address_space space_;
+  const lasting_media* media_ = nullptr;
 };
 
 class store_core {
@@ -124,6 +132,7 @@ class store_core {
   [[nodiscard]] const version_clock& clock() const noexcept { return *clock_; }
   [[nodiscard]] const tag_index& tags() const {
     check_first();
+    load_tags();
     return tags_;
   }
   [[nodiscard]] pool& the_pool() const noexcept { return *pool_; }
@@ -157,7 +166,9 @@ class store_core {
   void open(const std::filesystem::path& path, const options& opening);
   void attach(const std::filesystem::path& path, const options& opening);
   void assemble(std::shared_ptr<index::arena> memory, const options& opening);
+  void recover(const options& opening);
   void share(const options& opening);
+  void use_lasting_index(link anchor, std::uint64_t epoch);
   [[noreturn]] void raise_attached() const;
 
   [[noreturn]] void raise_unusable() const;
@@ -165,6 +176,7 @@ class store_core {
   [[noreturn]] void raise_not_closed(version v) const;
   /// Persist-on-read, then null_link if the record is a removal.
   [[nodiscard]] link returned(link l) const {
+    histories_->require_whole(l);
     histories_->persist_before_return(l);
     return histories_->at(l).is_removal() ? null_link : l;
   }
@@ -186,6 +198,7 @@ class store_core {
     std::optional<fresh_record> fresh;  ///< if the entry is the new one
   };
   class entry_filler;
+  [[nodiscard]] link enter_key(const writer& w, std::string_view key) const;
   /// The key's entry: the one there is, or `what`, published in the index.
   [[nodiscard]] entered enter(const writer& w, const new_entry& what) const;
   version finish(const writer& w, const fresh_record& fresh);
@@ -193,8 +206,11 @@ class store_core {
   // batch.cpp
   struct batch_run;
   void link_batched(batch_run& run, const batch::operation& operation);
+  /// Where each segment is filled to, under the gate. O(segments).
+  [[nodiscard]] std::vector<partial_segments::place> places() const;
 
   // tag.cpp
+  void load_tags() const;
   version tag_quickly(const tag_options& label, std::int64_t time_ns);
   version tag_durably(const tag_options* label, std::int64_t time_ns);
   version close_with_record(const writer& w, const tag_options* label, std::int64_t time_ns);
@@ -207,12 +223,19 @@ class store_core {
   std::unique_ptr<version_clock> clock_;
   std::unique_ptr<histories> histories_;
   std::unique_ptr<entry_keys> keys_;
-  std::unique_ptr<index::ordered_index> index_;  // owns the arena
+  index_kind index_kind_{};                      // of this session
+  std::shared_ptr<index::arena> memory_;         // where what processes share lies
+  std::unique_ptr<lasting_media> media_;         // of an index that lasts
+  std::unique_ptr<index::ordered_index> index_;  // null until it is built, if it lasts
+  std::unique_ptr<tag_list> tag_list_;           // beside an index that lasts
   shared_state* shared_ = nullptr;               // in the index's arena
   std::unique_ptr<writer_set> writers_;
   std::unique_ptr<checked_values> checked_;
-  tag_index tags_;
-  std::mutex tag_mutex_;  // one tag with a record or with a sync at a time
+  mutable tag_index tags_;
+  mutable std::once_flag tags_loaded_;  // of a store that was opened at once
+  std::mutex tag_mutex_;                // one tag with a record or with a sync at a time
+  std::mutex tag_list_mutex_;
+  bool opened_at_once_ = false;
   std::uint64_t fork_generation_;
   double recovery_seconds_ = 0;
   bool recovered_from_crash_ = false;
@@ -225,6 +248,7 @@ class store_core {
   bool stores_never_wait_ = false;   // for the kernel to write a page back: so on memory and persistent memory
 
   friend class recovery;
+  friend class opening_at_once;
 };
 
 }  // namespace icecore::detail

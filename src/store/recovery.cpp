@@ -1,7 +1,5 @@
 #include "store/recovery.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -11,13 +9,21 @@
 #include "base/threads.hpp"
 #include "store/core.hpp"
 #include "store/salvage.hpp"
+#include "store/session.hpp"
 #include "store/sorted_entries.hpp"
 
 namespace icecore::detail {
+namespace {
+
+found_store what_is_there(const survey& found) {
+  return {found.crashed(), found.same_boot(), found.newest(), found.newest_tag(), found.totals()};
+}
+
+}  // namespace
 
 void recovery::run() {
   const auto begin = std::chrono::steady_clock::now();
-  if (!core_.read_only()) name_writer();
+  if (!core_.read_only()) name_writer(*core_.pool_);
   const unsigned threads = core_.pool_->size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening_.recovery_threads);
   survey found(*core_.pool_, {.threads = threads,
                               .large_values = opening_.check_values || core_.pool_->copy() != nullptr,
@@ -30,7 +36,8 @@ void recovery::run() {
     found.refuse_damaged();
     set_heads(found);
   }
-  build_index(found);
+  const std::vector<link> sorted = entries_in_key_order(found);
+  if (core_.index_ != nullptr) core_.index_->build(sorted, static_cast<unsigned>(found.parts().size()));
   const bool is_new = core_.pool_->copy() != nullptr;
   if (is_new) core_.pool_->finish_copy();
   take_over(found);
@@ -39,19 +46,13 @@ void recovery::run() {
     const bool promised = core_.pool_->durability().mode == durability::operation;
     if (promised && found.crashed()) core_.pool_->file().sync();
   } else {
+    free_index(found);
     if (!is_new || found.crashed()) drop_uncounted(found);
-    start_session(found);
+    if (core_.index_ == nullptr) build_lasting_index(found, sorted);
+    begin_session(found);
     core_.histories_->set_durable(found.segments());
   }
   core_.recovery_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-/// For the error of others who want to write: from the beginning, since reading the records may take long.
-void recovery::name_writer() const {
-  auto& live = core_.pool_->live();
-  live.writer_pid = static_cast<std::uint64_t>(getpid());
-  std::memset(live.writer_host, 0, sizeof live.writer_host);
-  static_cast<void>(gethostname(live.writer_host, sizeof live.writer_host - 1));
 }
 
 /// D3: a private mapping is made readable without what is lost.
@@ -118,14 +119,14 @@ void recovery::set_heads(const survey& found) const {
   });
 }
 
-void recovery::build_index(const survey& found) const {
-  const entries_in_order sorted = sort_entries(found, core_.past().space());
+std::vector<link> recovery::entries_in_key_order(const survey& found) const {
+  entries_in_order sorted = sort_entries(found, core_.past().space());
   if (sorted.of_one_key) {  // a key is entered once only, so one of them is not ours
     const auto [one, other] = *sorted.of_one_key;
     raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice, also at byte {}",
           core_.pool_->origin(), link_offset(other), link_offset(one));
   }
-  core_.index_->build(sorted.entries, static_cast<unsigned>(found.parts().size()));
+  return std::move(sorted.entries);
 }
 
 void recovery::take_over(const survey& found) {
@@ -136,7 +137,9 @@ void recovery::take_over(const survey& found) {
       core_.tags_.add({core_.past().stamp_of(l), r.as_tag().time_ns, std::string(r.key()), std::string(r.value())});
     }
   }
-  for (const auto& place : found.segments()) core_.writers_->partials().put(place);
+  if (core_.index_ != nullptr) {
+    for (const auto& place : found.segments()) core_.writers_->partials().put(place);
+  }
   core_.pool_->set_used_end(found.used_end());
   for (const auto& hole : found.holes()) {
     if (hole.end() <= found.used_end()) core_.pool_->add_free(hole.offset, hole.size);
@@ -145,22 +148,7 @@ void recovery::take_over(const survey& found) {
   core_.shared_->newest_recovered = found.newest();
   core_.recovered_from_crash_ = found.crashed();
   // relaxed: nobody else is there yet
-  core_.pool_->live().clock.store(clock_after(found), std::memory_order_relaxed);
-}
-
-/// C2 and G5: no version is used twice. The live page's clock counts only if this boot wrote it.
-version recovery::clock_after(const survey& found) const {
-  const format::root root = core_.pool_->roots().read();
-  if (root.state == format::root_state::clean) return root.clock;
-  const version lived = core_.pool_->live().clock.load(std::memory_order_relaxed);
-  // of a store without a root the limit is not known, but how far it is moved
-  if (core_.pool_->root_lost()) {
-    const bool near = lived >= found.newest() && lived - found.newest() < 1024 * version_clock::step;
-    return (near ? lived : found.newest()) + 2 * version_clock::step;
-  }
-  const bool sane =
-      lived >= root.clock && lived >= found.newest() && lived > found.newest_tag() && lived < root.clock_limit;
-  return found.same_boot() && sane ? lived : root.clock_limit;
+  core_.pool_->live().clock.store(clock_after(*core_.pool_, what_is_there(found)), std::memory_order_relaxed);
 }
 
 void recovery::drop_uncounted(const survey& found) const {
@@ -177,7 +165,9 @@ void recovery::drop_uncounted(const survey& found) const {
   };
   for (const auto& place : found.segments()) clear(place.position, place.in.end());
   for (const auto& hole : found.holes()) clear(hole.offset, hole.end());
-  if (!found.crashed()) return;  // a clean close has set the fills
+  // a clean close has set the fills, unless the index was one that does without
+  const bool filled = static_cast<index_kind>(p.roots().read().index) != index_kind::persistent;
+  if (!found.crashed() && filled) return;
   // what counts may still be in the caches only: the writer died before it flushed it, or never meant to
   for (const auto& place : found.segments()) {
     p.persist().flush(p.at(place.in.offset), place.position - place.in.offset);
@@ -194,23 +184,91 @@ void recovery::drop_uncounted(const survey& found) const {
   p.persist().sync();
 }
 
-void recovery::start_session(const survey& found) const {
+void recovery::begin_session(const survey& found) const {
   pool& p = *core_.pool_;
-  const version clock = p.live().clock.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
-  const record_totals totals = found.totals();
-  const std::uint64_t inode = p.file().inode();
-  p.roots().update([&](format::root& r) {
-    r.state = format::root_state::open;
-    r.durability = static_cast<std::uint8_t>(p.durability().mode);
-    read_boot_id(r.boot_id);
-    r.inode = inode;
-    r.clock = clock;
-    r.clock_limit = std::min(std::max(r.clock_limit, clock + version_clock::step), version_max);
-    r.durable_version = 0;  // S3: the fills stand for all there is
-    r.certified_records = totals.records;
-    r.certified_sum = totals.digest;
-  });
+  const found_store there = what_is_there(found);
+  const auto kind = static_cast<std::uint8_t>(core_.index_kind_);
+  if (core_.media_ == nullptr) {
+    // S3: the fills stand for all there is
+    start_session(p, there, 0, [&](format::root& r) { r.index = kind; });
+  } else {
+    const auto anchor = make_link(
+        0, static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(&core_.media_->anchor()) - p.base()));
+    // no fill is written while the index lasts: the version stands for all there is, so nothing may be added to it
+    auto& clock = p.live().clock;
+    if (clock.load(std::memory_order_relaxed) <= there.newest)  // relaxed, both: nobody else is there yet
+      clock.store(there.newest + 1, std::memory_order_relaxed);
+    start_session(p, there, there.newest, [&](format::root& r) {
+      r.index = kind;
+      r.anchor = anchor;
+    });
+  }
   core_.clock_->set_limit(p.roots().read().clock_limit);
+}
+
+// ---- An index that lasts ----
+
+/// The segments of the one there was are free. The root forgets it first: it is not to be trusted from here on.
+void recovery::free_index(const survey& found) const {
+  pool& p = *core_.pool_;
+  if (p.roots().read().anchor != null_link) p.roots().update([](format::root& r) { r.anchor = null_link; });
+  for (const segment& s : found.index_segments()) {
+    std::memset(p.at(s.offset), 0, s.size);
+    p.persist().flush(p.at(s.offset), s.size);
+  }
+  if (!found.index_segments().empty()) p.persist().sync();
+  for (const segment& s : found.index_segments()) {
+    if (s.end() <= found.used_end()) p.add_free(s.offset, s.size);
+  }
+}
+
+/// All of it is durable before the root of the session leads to it; until then a crash leaves segments of an index that
+/// no root leads to, which the next opening frees.
+void recovery::build_lasting_index(const survey& found, const std::vector<link>& sorted) const {
+  pool& p = *core_.pool_;
+  // A new number whatever comes: nodes of a building that was interrupted are never met again, but sources are alike.
+  p.roots().update([](format::root& r) { ++r.epoch; });
+  const segment first =
+      p.allocate(format::granule_size - sizeof(format::segment_header), format::index_segment_magic, {});
+  core_.use_lasting_index(make_link(0, first.first_record()), p.roots().read().epoch);
+  settle_heads(found);
+  core_.index_->build(sorted, static_cast<unsigned>(found.parts().size()));
+  list_tags(found);
+  lasting_segments& segments = core_.media_->segments();
+  for (const auto& place : found.segments()) segments.add_rest(place);
+  // holes too: whoever opens the store at once does not look for them
+  for (const segment& hole : p.take_free()) {
+    const segment s = p.format_segment(hole.offset, hole.size, format::segment_magic);
+    segments.add_rest({s, s.first_record()});
+  }
+  const lasting_segments::log all{{}, 0, found.newest(), found.totals()};
+  segments.write_log(0, all);
+  segments.note_before(0, all);
+  p.persist().sync();
+}
+
+/// H7, of all entries.
+void recovery::settle_heads(const survey& found) const {
+  const histories& past = core_.past();
+  run_on_threads(static_cast<unsigned>(found.parts().size()), [&](unsigned t) {
+    for (const link entry : found.parts()[t].entries) {
+      auto& e = past.at(entry).as_entry();
+      // relaxed: nobody else is there yet
+      const std::uint64_t head = e.head.load(std::memory_order_relaxed) & ~format::head_is_second_removal;
+      e.head.store(head, std::memory_order_relaxed);
+      e.second_version.store(head, std::memory_order_relaxed);
+      core_.pool_->persist().flush(&e.head, 2 * sizeof head);
+    }
+  });
+}
+
+void recovery::list_tags(const survey& found) const {
+  std::vector<std::pair<version, link>> tags;
+  for (const auto& part : found.parts()) {
+    for (const link l : part.tags) tags.emplace_back(core_.past().stamp_of(l), l);
+  }
+  std::ranges::sort(tags);
+  for (const auto& [v, l] : tags) core_.tag_list_->append(l);
 }
 
 }  // namespace icecore::detail

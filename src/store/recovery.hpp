@@ -24,14 +24,17 @@ class recovery {
   void run();
 
  private:
-  void name_writer() const;
   void accept_damaged(survey& found) const;
   void set_heads(const survey& found) const;
   void drop_uncounted(const survey& found) const;
-  void build_index(const survey& found) const;
+  [[nodiscard]] std::vector<link> entries_in_key_order(const survey& found) const;
   void take_over(const survey& found);
-  void start_session(const survey& found) const;
-  [[nodiscard]] version clock_after(const survey& found) const;
+  void begin_session(const survey& found) const;
+  // An index that lasts, in the place of the one before or of none.
+  void free_index(const survey& found) const;
+  void build_lasting_index(const survey& found, const std::vector<link>& sorted) const;
+  void settle_heads(const survey& found) const;
+  void list_tags(const survey& found) const;
 
   store_core& core_;
   const options& opening_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "index/arena.hpp"
+#include "store/lasting_media.hpp"
 #include "store/writer.hpp"
 
 namespace icecore::detail {
@@ -25,9 +26,11 @@ struct shared_state {
   version newest_recovered = 0;  ///< the newest version that had a record at opening
   pool_space space;
   writer_set::state writers;
+  lasting_media::state lasting;
 
   shared_state() {
-    for (process_lock* lock : {&space.lock, &space.roots, &writers.gate, &writers.partials.lock})
+    for (process_lock* lock :
+         {&space.lock, &space.roots, &writers.gate, &writers.partials.lock, &lasting.segments.lock})
       lock->raises(poisoned);
   }
 

@@ -13,6 +13,7 @@
 #include "index/make_index.hpp"
 #include "pool/file.hpp"
 #include "store/core.hpp"
+#include "store/opening_at_once.hpp"
 #include "store/recovery.hpp"
 
 namespace icecore::detail {
@@ -68,7 +69,7 @@ void store_core::open(const std::filesystem::path& path, const options& opening)
     auto own = std::make_shared<index::arena>(memory);
     shared_ = &shared_state::make_in(*own);
     assemble(std::move(own), opening);
-    recovery(*this, opening).run();
+    recover(opening);
     return;
   }
   const memory_file file(opening.shared_as, O_CREAT | O_EXCL);
@@ -78,12 +79,45 @@ void store_core::open(const std::filesystem::path& path, const options& opening)
     auto common = std::make_shared<index::arena>(memory);
     shared_ = &shared_state::make_in(*common);
     assemble(std::move(common), opening);
-    recovery(*this, opening).run();
+    recover(opening);
     share(opening);
   } catch (...) {
     ::unlink(opening.shared_as.c_str());
     throw;
   }
+}
+
+void store_core::recover(const options& opening) {
+  if (opening_at_once::possible(*pool_, opening)) {
+    opening_at_once(*this).run();
+  } else {
+    recovery(*this, opening).run();
+  }
+}
+
+/// From now on the index is the one that the anchor leads to, or that is built there, and heads last.
+void store_core::use_lasting_index(link anchor, std::uint64_t epoch) {
+  media_ = std::make_unique<lasting_media>(*pool_, *memory_, anchor, shared_->lasting);
+  auto& used_end = media_->anchor().used_end[0];
+  const std::uint64_t word = used_end.load(std::memory_order_relaxed);  // relaxed, here and below: nobody else is there
+  const bool is_new = word == 0;
+  if (is_new) {
+    used_end.store(pool_->used_end_word(pool_->used_end(), used_end), std::memory_order_relaxed);
+    pool_->persist().flush(&used_end, sizeof used_end);
+  } else if (!attached_) {
+    const std::uint64_t end = word & format::stamp_version_mask;
+    if (word != pool_->used_end_word(end, used_end) || end > pool_->size() || end % format::granule_size != 0)
+      media_->raise_damaged(anchor, "the index's anchor does not tell where the store ends");
+    pool_->set_used_end(end);
+  }
+  pool_->keep_used_end(used_end);
+  writers_->use(media_->segments());
+  histories_->let_heads_last(*media_);
+  keys_->check_with(*media_);
+  auto index =
+      index::make_persistent_index(*keys_, media_->index_parts(epoch, writers_->process()), shared_->lasting.index);
+  tag_list_ = std::make_unique<tag_list>(index->space());
+  index_ = std::move(index);
 }
 
 /// All is there: lets others in.
@@ -131,6 +165,7 @@ void store_core::attach(const std::filesystem::path& path, const options& openin
   }
   pool_->persist().share(shared_->poisoned);
   assemble(std::move(common), opening);
+  if (index_ == nullptr) use_lasting_index(root.anchor, root.epoch);
   recovered_from_crash_ = false;
 }
 
@@ -143,7 +178,14 @@ void store_core::assemble(std::shared_ptr<index::arena> memory, const options& o
                                            pool_->shared() && pool_->durability().mode == durability::operation);
   keys_ = std::make_unique<entry_keys>(space);
   writers_ = std::make_unique<writer_set>(*pool_, *memory, shared_->writers);
-  index_ = index::make_index(static_cast<index_kind>(root.index), *keys_, std::move(memory));
+  index_kind_ = opening.change_index ? opening.index : static_cast<index_kind>(root.index);
+  memory_ = std::move(memory);
+  // One that lasts comes when its place is known; where that cannot be written, another takes its place.
+  const bool lasts =
+      index_kind_ == index_kind::persistent && (!read_only() || opening_at_once::possible(*pool_, opening));
+  if (!lasts)
+    index_ =
+        index::make_index(index_kind_ == index_kind::persistent ? index_kind::btree : index_kind_, *keys_, memory_);
   checked_ = std::make_unique<checked_values>(std::max(pool_->capacity(), pool_->size()));
   accepts_damage_ = opening.accept_damage;
 }

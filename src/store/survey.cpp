@@ -47,10 +47,7 @@ struct survey::reading {
 
 survey::survey(const pool& in, const survey_options& how)
     : pool_(&in), how_(how), root_(in.roots().read()), parts_(std::max(1U, how.threads)) {
-  std::uint8_t boot[16];
-  read_boot_id(boot);
-  const bool known = std::any_of(std::begin(boot), std::end(boot), [](std::uint8_t b) { return b != 0; });
-  same_boot_ = known && std::memcmp(boot, root_.boot_id, sizeof boot) == 0;
+  same_boot_ = written_this_boot(root_);
   keep_all_ = how_.filled != nullptr || root_.state == format::root_state::clean || same_boot_ ||
               root_.durability == static_cast<std::uint8_t>(durability::operation);
   // a power cut on page media leaves pages of one operation in any order
@@ -94,6 +91,9 @@ void survey::find_segments() {
       bring_now(at, at + sizeof(format::segment_header));
       return at + format::granule_size <= end && pool_->valid_header(at);
     };
+    const auto is_of_index = [&](std::uint64_t at) {
+      return at + format::granule_size <= end && pool_->valid_header(at, format::index_segment_magic);
+    };
     for (std::uint64_t at = format::first_segment_offset; at < end;) {
       if (is_segment(at)) {
         const segment s = pool_->segment_at(at);
@@ -101,8 +101,13 @@ void survey::find_segments() {
         at = s.end();
         continue;
       }
+      if (is_of_index(at)) {
+        index_segments_.push_back(pool_->segment_at(at));
+        at = index_segments_.back().end();
+        continue;
+      }
       std::uint64_t next = at + format::granule_size;
-      while (next < end && !is_segment(next)) next += format::granule_size;
+      while (next < end && !is_segment(next) && !is_of_index(next)) next += format::granule_size;
       bring_now(at, std::min(next, end));
       find_headerless(at, std::min(next, end));
       at = next;
@@ -142,6 +147,7 @@ void survey::bring_segment(std::size_t index) const noexcept {
 void survey::map_granules() {
   segment_of_granule_.assign(pool_->size() / format::granule_size + 1, 0);
   used_end_ = format::first_segment_offset;
+  for (const segment& s : index_segments_) used_end_ = std::max(used_end_, s.end());
   for (std::size_t i = 0; i < segments_.size(); ++i) {
     const segment& s = segments_[i].in;
     used_end_ = std::max(used_end_, s.end());

@@ -81,6 +81,8 @@ class survey {
   [[nodiscard]] const std::vector<partial_segments::place>& segments() const noexcept { return segments_; }
   /// Granules that belong to no segment; may hold rests of an interrupted session.
   [[nodiscard]] const std::vector<segment>& holes() const noexcept { return holes_; }
+  /// Those of an index that lasts: no records.
+  [[nodiscard]] const std::vector<segment>& index_segments() const noexcept { return index_segments_; }
   [[nodiscard]] std::uint64_t used_end() const noexcept { return used_end_; }
   [[nodiscard]] std::vector<damage> damages() const;
   /// errc::damaged with the first of them, if there are any.
@@ -157,6 +159,7 @@ class survey {
   std::vector<std::uint64_t> headerless_;          // offsets of those whose header is damaged
   std::vector<std::uint32_t> segment_of_granule_;  // index into segments_ + 1
   std::vector<segment> holes_;
+  std::vector<segment> index_segments_;
   std::uint64_t used_end_ = format::first_segment_offset;
   std::int64_t missing_records_ = 0;
   std::vector<survey_part> parts_;

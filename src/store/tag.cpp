@@ -40,6 +40,7 @@ version store_core::tag(const tag_options& label) {
   }
   const bool durably = pool_->durability().mode == durability::tag;
 
+  load_tags();
   if (!label.name.empty() && !tags_.reserve(label.name)) {
     const auto there = tags_.find(label.name);
     if (!there) raise(errc::tag_exists, "a tag named '{}' is being made by another thread", label.name);
@@ -79,8 +80,28 @@ version store_core::close_with_record(const writer& w, const tag_options* label,
   r.seal(w.seed_of(at));
   pool_->persist().flush(r.address(), layout.size());
   if ((layout.flags & format::flag_large_value) != 0) checked_->mark(at);
+  if (tag_list_ != nullptr) {
+    const std::scoped_lock one_at_a_time(tag_list_mutex_);
+    tag_list_->append(at);
+  }
   w.count(layout, false, at, r.header().crc, v);
   return v;
+}
+
+/// Where opening has not read them.
+void store_core::load_tags() const {
+  if (!opened_at_once_) return;
+  std::call_once(tags_loaded_, [&] {
+    tag_list_->for_each([&](link l) {
+      const record r = histories_->at(l);
+      // a link may have come to the media without its record, of a tag that never was
+      if (!media_->is_whole(l) || r.kind() != format::record_kind::tag) return true;
+      const std::uint64_t word = r.header().stamp.load(std::memory_order_acquire);  // acquire: as any stamp
+      if (word == 0) return true;
+      tags_.add({histories_->stamp_of(l), r.as_tag().time_ns, std::string(r.key()), std::string(r.value())});
+      return true;
+    });
+  });
 }
 
 version store_core::tag_durably(const tag_options* label, std::int64_t time_ns) {
@@ -156,13 +177,25 @@ void store_core::close() {
   totals.add(writers_->totals());
   const version open = clock_->now();
   certify(open, totals);
-  writers_->for_each_place([&](const partial_segments::place& p) { pool_->set_fill(p.in, p.position); });
+  if (media_ == nullptr) {
+    writers_->for_each_place([&](const partial_segments::place& p) { pool_->set_fill(p.in, p.position); });
+  } else {
+    lasting_segments& segments = media_->segments();
+    writers_->for_each_writer(
+        [&](unsigned w, const partial_segments::place& p, const record_totals& filled, version newest) {
+          lasting_segments::log log{p.in, p.position, std::max(newest, shared_->newest_recovered), segments.before(w)};
+          log.totals.add(filled);
+          segments.write_log(w, log);
+        });
+  }
   pool_->persist().sync();
   const std::uint64_t used_end = pool_->used_end();
+  // without fills the version stands for all there is
+  const version certified = media_ == nullptr ? 0 : open;
   pool_->roots().update([&](format::root& r) {
     r.state = format::root_state::clean;
     r.clock = open;
-    r.durable_version = 0;
+    r.durable_version = certified;
     r.used_end = used_end;
     r.file_size = used_end;
   });

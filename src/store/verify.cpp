@@ -47,7 +47,7 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
   std::vector<partial_segments::place> filled;
   {
     const writer_set::gate stopped(*writers_);
-    writers_->for_each_place([&](const partial_segments::place& p) { filled.push_back(p); });
+    filled = places();
   }
   survey found(*pool_, {.threads = core_count(), .large_values = true, .filled = &filled, .on_progress = on_progress});
   verify_report report = report_of(*pool_, found);

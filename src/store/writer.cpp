@@ -8,18 +8,13 @@
 
 namespace icecore {
 
-void record_totals::add(const record_totals& other) noexcept {
-  records += other.records;
-  digest += other.digest;
-  inserts += other.inserts;
-  removes += other.removes;
-  keys += other.keys;
-  key_bytes += other.key_bytes;
-  value_bytes += other.value_bytes;
-  record_bytes += other.record_bytes;
-}
-
 void writer::change_segment(std::uint64_t bytes) const {
+  if (lasting_ != nullptr) {
+    // relaxed: this thread has the writer
+    slot_->place = lasting_->change(number_, slot_->place, slot_->totals,
+                                    slot_->last_version.load(std::memory_order_relaxed), bytes);
+    return;
+  }
   if (const auto rest = partials_->exchange(slot_->place, bytes)) {
     slot_->place = *rest;
     return;

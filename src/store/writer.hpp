@@ -28,40 +28,11 @@
 #include "icecore/options.hpp"
 #include "index/arena.hpp"
 #include "pool/pool.hpp"
+#include "store/lasting_segments.hpp"
 #include "store/partial_segments.hpp"
+#include "store/record_totals.hpp"
 
 namespace icecore {
-
-/// Sums over records. Certified ones are what a root vouches for.
-struct record_totals {
-  std::uint64_t records = 0;  ///< of any kind
-  std::uint64_t digest = 0;   ///< sum of their record_digest()s
-  std::uint64_t inserts = 0;
-  std::uint64_t removes = 0;
-  std::uint64_t keys = 0;
-  std::uint64_t key_bytes = 0;
-  std::uint64_t value_bytes = 0;
-  std::uint64_t record_bytes = 0;  ///< with headers, without the padding between records
-
-  void add(const record_totals& other) noexcept;
-  /// Adds one record of this layout.
-  void add(const record_layout& layout, bool removal, std::uint64_t record_digest) noexcept {
-    ++records;
-    digest += record_digest;
-    record_bytes += layout.size();
-    if (layout.kind == format::record_kind::batch || layout.kind == format::record_kind::tag) return;
-    if (layout.kind == format::record_kind::entry) {
-      ++keys;
-      key_bytes += layout.key_size;
-    }
-    if (removal) {
-      ++removes;
-    } else {
-      ++inserts;
-      value_bytes += layout.value_size;
-    }
-  }
-};
 
 /// What there is of a writer: the same for all processes that share the store.
 struct alignas(128) writer_slot {
@@ -117,12 +88,14 @@ class writer {
   writer_slot* slot_ = nullptr;
   pool* pool_ = nullptr;
   partial_segments* partials_ = nullptr;
+  lasting_segments* lasting_ = nullptr;  // in the place of partials_, where the index lasts
+  unsigned number_ = 0;
 };
 
 /// All writers of a store, and the gate that stops them for a moment.
 class writer_set {
  public:
-  static constexpr unsigned writers_max = 128;
+  static constexpr unsigned writers_max = format::writers_max;
 
   /// What is in the arena.
   struct state {
@@ -137,6 +110,23 @@ class writer_set {
   writer_set(pool& from, index::arena& memory, state& shared);
 
   [[nodiscard]] partial_segments& partials() noexcept { return partials_; }
+  /// The number of this process among those that ever shared the store.
+  [[nodiscard]] unsigned process() const noexcept { return process_; }
+  /// Takes it in the place of partials(). Before the first write.
+  void use(lasting_segments& lasting) noexcept { lasting_ = &lasting; }
+  /// Gives a writer a segment to go on in. Before the first write.
+  void set_place(unsigned number, const partial_segments::place& place) noexcept {
+    shared_->slots[number].place = place;
+  }
+  /// What each writer has, while the gate is closed.
+  template <typename Visit>
+  void for_each_writer(Visit visit) const {
+    for (unsigned i = 0; i < writers_max; ++i) {
+      const writer_slot& s = shared_->slots[i];
+      // relaxed: the gate orders it
+      if (s.place.in.size != 0) visit(i, s.place, s.totals, s.last_version.load(std::memory_order_relaxed));
+    }
+  }
 
   /// Sum of what all writers have written since opening. Call under the gate (W3).
   [[nodiscard]] record_totals totals() const noexcept;
@@ -181,6 +171,7 @@ class writer_set {
   pool* pool_;
   state* shared_;
   partial_segments partials_;
+  lasting_segments* lasting_ = nullptr;
   index::arena* memory_;
   unsigned process_;  ///< the number of this process among those that ever shared the store
   unsigned first_;    ///< the slot of this process's first thread: two processes rarely want the same
@@ -223,6 +214,8 @@ class writer_lease {
       writer_.slot_ = &slot;
       writer_.pool_ = set.pool_;
       writer_.partials_ = &set.partials_;
+      writer_.lasting_ = set.lasting_;
+      writer_.number_ = number;
       return true;
     }
     slot.sequence.store(sequence + 2, std::memory_order_release);  // nothing was done

@@ -51,6 +51,17 @@ taken_node::taken_node(node_space& space, const node_finder& finder) : space_(sp
   }
 }
 
+taken_node::taken_node(node_space& space, const node_finder& finder, unsigned source) : space_(space) {
+  backoff wait;
+  while (!try_lease(source, true)) wait.pause();
+  try {
+    take(finder);
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
 taken_node::~taken_node() {
   // relaxed, both: whoever has the source next acquires it
   shared_->known.store(true, std::memory_order_relaxed);
@@ -60,28 +71,30 @@ taken_node::~taken_node() {
 
 void taken_node::lease() {
   const unsigned own = thread_number() % node_space::sources;
-  const std::uint32_t mine = std::uint32_t{1} << 16 | space_.process();
+  constexpr unsigned rounds_between_looks = 1024;
   backoff wait;
   for (unsigned rounds = 1;; ++rounds) {
     for (unsigned i = 0; i < node_space::sources; ++i) {
-      auto& one = space_.parts_.shared->of[(own + i) % node_space::sources];
-      std::uint32_t seen = one.taken.load(std::memory_order_relaxed);  // relaxed: the exchange decides
-      if (seen != 0) {
-        constexpr unsigned rounds_between_looks = 1024;
-        const bool dead =
-            rounds % rounds_between_looks == 0 && !space_.owner().is_alive(static_cast<std::uint16_t>(seen & 0xffff));
-        if (!dead) continue;
-      }
-      // acquire: all that the last one who had it did. A dead one's pending node is looked at as after a crash
-      if (!one.taken.compare_exchange_strong(seen, mine, std::memory_order_acquire, std::memory_order_relaxed))
-        continue;
-      if (seen != 0) one.known.store(false, std::memory_order_relaxed);
-      shared_ = &one;
-      source_ = &space_.anchor().nodes[(own + i) % node_space::sources];
-      return;
+      if (try_lease((own + i) % node_space::sources, rounds % rounds_between_looks == 0)) return;
     }
     wait.pause();
   }
+}
+
+/// `look`: whether a process that has the source is still there.
+bool taken_node::try_lease(unsigned source, bool look) {
+  auto& one = space_.parts_.shared->of[source];
+  std::uint32_t seen = one.taken.load(std::memory_order_relaxed);  // relaxed: the exchange decides
+  if (seen != 0 && (!look || space_.owner().is_alive(static_cast<std::uint16_t>(seen & 0xffff)))) return false;
+  const std::uint32_t mine = std::uint32_t{1} << 16 | space_.process();
+  // acquire: all that the last one who had it did
+  if (!one.taken.compare_exchange_strong(seen, mine, std::memory_order_acquire, std::memory_order_relaxed))
+    return false;
+  // a dead one's pending node is looked at as after a crash
+  if (seen != 0) one.known.store(false, std::memory_order_relaxed);
+  shared_ = &one;
+  source_ = &space_.anchor().nodes[source];
+  return true;
 }
 
 void taken_node::release() noexcept { shared_->taken.store(0, std::memory_order_release); }  // release: see lease()

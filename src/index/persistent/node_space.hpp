@@ -62,7 +62,9 @@ class node_finder {
 class node_space {
  public:
   static constexpr std::size_t pools_max = 16;
-  static constexpr unsigned sources = format::writers_max;
+  /// The last source is for blocks of links to tags alone.
+  static constexpr unsigned sources = format::writers_max - 1;
+  static constexpr unsigned tag_source = sources;
 
   /// What all processes know of the sources, in their common arena.
   struct state {
@@ -71,7 +73,7 @@ class node_space {
       std::atomic<bool> known{false};     ///< `pending` has been looked at in this epoch: it is linked if not reusable
       std::atomic<bool> reusable{false};  ///< `pending` is not linked
     };
-    std::array<source, sources> of;
+    std::array<source, sources + 1> of;
   };
 
   struct parts {
@@ -116,6 +118,8 @@ class node_space {
 class taken_node {
  public:
   taken_node(node_space& space, const node_finder& finder);
+  /// From this source, which no other thread takes from meanwhile.
+  taken_node(node_space& space, const node_finder& finder, unsigned source);
   ~taken_node();
   taken_node(const taken_node&) = delete;
   taken_node& operator=(const taken_node&) = delete;
@@ -127,6 +131,7 @@ class taken_node {
  private:
   void take(const node_finder& finder);
   void lease();
+  [[nodiscard]] bool try_lease(unsigned source, bool look);
   void release() noexcept;
 
   node_space& space_;

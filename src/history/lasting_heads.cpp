@@ -1,0 +1,108 @@
+// Where heads last (H7): which record is a key's newest, when nothing but the entry itself tells.
+//
+// What a crash leaves of a write of record r on top of t, in an entry whose words are (head, settled):
+//   (t, before t) or (t, t)   r's link did not reach the media. If r did, whole and stamped, then it is the last of its
+//                             writer's segment, where opening finds it, and restore() links it again.
+//   (r, t)                    r is whole and stamped: it counts. Or it is not (opening has zeroed what it found of r):
+//                             then whoever reads the head sees bytes that are no record of this entry on top of t, and
+//                             sets the head back. Bytes of another write that come to lie there later are no such
+//                             record either: a writer of this entry looks at the head before it makes one (newest()
+//                             in link_on_top(), when r's place in memory is not linked to this entry yet).
+//   (r, r)                    r is durable.
+// t is durable in all of them before r is linked (H2), and the settled word says t before the head says r.
+#include <cassert>
+
+#include "history/history.hpp"
+
+namespace icecore {
+
+/// Whether at `l` lies an update of `entry` that was linked on what `settled` says.
+bool histories::is_on_top_of(link l, link entry, std::uint64_t settled) const noexcept {
+  if (!checks_->leads_into_pool(l, sizeof(format::update_header))) return false;
+  const record r = at(l);
+  return r.is_update() && r.as_update().entry == entry && head_of_older(r) == settled && checks_->is_whole(l);
+}
+
+link histories::doubted_newest(link entry) const {
+  auto& e = at(entry).as_entry();
+  for (;;) {
+    std::uint64_t head = e.head.load(std::memory_order_seq_cst);  // seq_cst: H3, the reader's side
+    // acquire: what it links to is durable (H7)
+    const std::uint64_t settled = e.second_version.load(std::memory_order_acquire);
+    if (head == settled || head == null_link) return newest_of(entry, head);
+    const bool whole = is_on_top_of(head, entry, settled);
+    // A head that has changed meanwhile was looked at in vain: what it led to may be a record that its writer is making
+    // where a crash has left it leading to.
+    if (e.head.load(std::memory_order_seq_cst) != head || e.second_version.load(std::memory_order_acquire) != settled)
+      continue;
+    if (whole) {
+      // Once it is durable nobody needs to doubt it again.
+      const std::uint64_t stamp = at(head).header().stamp.load(std::memory_order_acquire);
+      if ((stamp & format::stamp_persisted) != 0) note_settled(entry, settled, head);
+      return head;
+    }
+    const bool plausible = settled == null_link || (checks_->leads_into_pool(settled, sizeof(format::update_header)) &&
+                                                    at(settled).is_update() && at(settled).as_update().entry == entry);
+    if (!plausible) checks_->raise_damaged(entry, "the entry's links to its newest record are damaged");
+    // seq_cst: as any change of a head
+    if (e.head.compare_exchange_strong(head, settled, std::memory_order_seq_cst, std::memory_order_relaxed) &&
+        persist_on_read_) {
+      flush_head(entry);
+    }
+  }
+}
+
+/// A stamp that is not valid: that of a batch, or damage.
+version histories::doubted_stamp(link l, std::uint64_t word) const {
+  if (word != format::stamp_ready) checks_->raise_damaged(l, "the record's stamp is damaged");
+  return 0;
+}
+
+/// Every link leads to an older record of the same entry, so no walk leaves its history or goes in a circle.
+void histories::require_older(link from, link to) const {
+  const record r = at(from);
+  const link entry = r.is_update() ? r.as_update().entry : from;
+  const bool inside = checks_->leads_into_pool(to, sizeof(format::update_header));
+  const bool of_entry = inside && (to == entry || (at(to).is_update() && at(to).as_update().entry == entry));
+  if (!of_entry || at(to).header().depth >= r.header().depth)
+    checks_->raise_damaged(from, "the record's links do not lead to older records of its key");
+}
+
+/// Before the head moves on from `head`, whose record is durable: the settled word says so.
+void histories::settle_head(link entry, std::uint64_t head) const {
+  auto& e = at(entry).as_entry();
+  std::uint64_t settled = e.second_version.load(std::memory_order_acquire);  // acquire: as doubted_newest()
+  if (settled == head) return;
+  const std::uint64_t before = head == null_link ? null_link : head_of_older(at(head));
+  if (settled == before) note_settled(entry, before, head);
+  const auto line = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) / format::cache_line_size; };
+  if (persist_on_read_ && line(&e.head) != line(&e.second_version)) {
+    flush_head(entry);
+    persist_->fence();
+  }
+}
+
+/// `now` is durable. A late one fails: the word has come further.
+void histories::note_settled(link entry, std::uint64_t before, link now) const noexcept {
+  // release: H7
+  at(entry).as_entry().second_version.compare_exchange_strong(before, now, std::memory_order_release,
+                                                              std::memory_order_relaxed);
+}
+
+void histories::restore(link update) const {
+  const record r = at(update);
+  const link entry = r.as_update().entry;
+  auto& e = at(entry).as_entry();
+  static_cast<void>(stamp_of(update));
+  const link top = newest(entry);
+  if (top != update && at(top).header().depth < r.header().depth) {
+    if (top != r.older()) checks_->raise_damaged(update, "the record before it in its history is missing");
+    // relaxed: while opening, nobody else is there
+    e.second_version.store(head_of_older(r), std::memory_order_relaxed);
+    e.head.store(update, std::memory_order_relaxed);
+  }
+  if (newest(entry) == update) e.second_version.store(update, std::memory_order_relaxed);
+  persist_->flush(&e.head, 2 * sizeof(std::uint64_t));
+}
+
+}  // namespace icecore

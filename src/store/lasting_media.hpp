@@ -1,0 +1,55 @@
+// What the persistent index and the histories of a store that has one ask of the store's pool.
+//
+// Threads: all functions.
+#pragma once
+
+#include "history/history.hpp"
+#include "index/persistent/persistent_index.hpp"
+#include "pool/pool.hpp"
+#include "store/lasting_segments.hpp"
+
+namespace icecore::detail {
+
+class lasting_media final : public index::space_owner, public record_checks {
+ public:
+  /// What is in the arena.
+  struct state {
+    index::persistent_index::state index;
+    lasting_segments::state segments;
+  };
+
+  lasting_media(pool& in, const index::arena& processes, link anchor, state& shared);
+
+  [[nodiscard]] lasting_segments& segments() noexcept { return segments_; }
+  [[nodiscard]] const lasting_segments& segments() const noexcept { return segments_; }
+  [[nodiscard]] format::index_anchor& anchor() const noexcept { return *anchor_; }
+  /// For an index on this pool, opened as `process`.
+  [[nodiscard]] index::node_space::parts index_parts(std::uint64_t epoch, unsigned process) noexcept;
+
+  // What the index asks.
+  void take_segment(claim& by) override;
+  [[nodiscard]] bool is_alive(std::uint16_t process) const noexcept override { return processes_->is_held(process); }
+
+  // What both ask.
+  [[noreturn]] void raise_damaged(link l, const char* what) const override;
+  [[nodiscard]] bool leads_into_pool(link l, std::uint64_t bytes) const noexcept override {
+    const std::uint64_t offset = link_offset(l);
+    return link_pool(l) == 0 && offset % 8 == 0 && offset >= format::first_segment_offset &&
+           offset + bytes <= pool_->size();
+  }
+
+  // What histories ask. Cost: one look at the segment's header, one CRC.
+  [[nodiscard]] bool is_whole(link l) const noexcept override;
+
+  /// The segment that `l` lies in; empty if there is none.
+  [[nodiscard]] std::optional<segment> segment_of(link l) const noexcept;
+
+ private:
+  pool* pool_;
+  const index::arena* processes_;
+  format::index_anchor* anchor_;
+  state* shared_;
+  lasting_segments segments_;
+};
+
+}  // namespace icecore::detail

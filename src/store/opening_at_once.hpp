@@ -1,0 +1,54 @@
+// Opening a store whose index lasts: in a time that depends on how many threads have written, not on how much.
+//
+// What is read: the roots, the anchor with the writers' logs, and of each writer's open segment what it filled since it
+// took it. In memory that survives by cache lines (or in which the last writer's process alone died) a crash leaves
+// unfinished only the last operation of each writer: all before it had returned, or its thread had gone on from it, and
+// so it was durable, with the head and the index's pair that lead to it. So of each segment's end:
+//   - bytes that are no stamped record are of operations that never happened: they are zeroed (so that nothing can make
+//     them whole later), and whatever led to them is set back by whoever meets it (H7; a pair in the index never does);
+//   - the last record, or batch, happened: what leads to it is made anew where it did not reach the media.
+// All that is done here can be done again, should the machine stop meanwhile; the root then still says what it did.
+// Nodes that were being changed are mended when they are met (index/persistent/repair.cpp).
+//
+// If a crash may have left memory in any order (pages on a device, power gone), recovery.hpp opens the store as one
+// with another index, and makes the index anew.
+#pragma once
+
+#include <vector>
+
+#include "store/lasting_segments.hpp"
+#include "store/session.hpp"
+
+namespace icecore::detail {
+
+class store_core;
+
+class opening_at_once {
+ public:
+  /// Whether the store that the pool holds can be opened so.
+  [[nodiscard]] static bool possible(const pool& p, const options& opening);
+
+  explicit opening_at_once(store_core& core) : core_(core) {}
+  void run();
+
+ private:
+  /// What a writer did since it took its segment.
+  struct tail {
+    std::uint64_t position = 0;  ///< behind the last record that counts
+    record_totals totals;
+    version newest = 0;
+    version newest_tag = 0;
+    std::vector<link> last;  ///< records of its last operation
+  };
+  void take_over_writers(found_store& found);
+  [[nodiscard]] tail read_tail(const segment& s, std::uint64_t from) const;
+  [[nodiscard]] bool whole_record(const segment& s, std::uint64_t offset) const noexcept;
+  [[nodiscard]] version version_of(const segment& s, std::uint64_t offset) const noexcept;
+  void drop_rest(const segment& s, std::uint64_t from, std::uint64_t position) const;
+  void finish_last_operations() const;
+
+  store_core& core_;
+  std::vector<link> last_;
+};
+
+}  // namespace icecore::detail

@@ -1,0 +1,30 @@
+// What each opening for writing does with what it found, however it found it.
+#pragma once
+
+#include "icecore/options.hpp"
+#include "pool/pool.hpp"
+#include "store/record_totals.hpp"
+
+namespace icecore::detail {
+
+/// What was there when a store was opened.
+struct found_store {
+  bool crashed = false;    ///< the last writer died with it open
+  bool same_boot = false;  ///< and its memory survived it
+  version newest = 0;      ///< the greatest stamp
+  version newest_tag = 0;  ///< that of a tag
+  record_totals totals;
+};
+
+/// For the error of others who want to write.
+void name_writer(pool& p);
+
+/// C2 and G5: no version is used twice. The live page's clock counts only if this boot wrote it.
+[[nodiscard]] version clock_after(const pool& p, const found_store& found);
+
+/// Writes the root of the session that begins: all there is counts, whatever comes is yet to be certified. Where fills
+/// stand for that the certified version is 0; else it is `newest`, and the clock must be greater.
+void start_session(pool& p, const found_store& found, version certified,
+                   const std::function<void(format::root&)>& more);
+
+}  // namespace icecore::detail

@@ -1,0 +1,33 @@
+// The tags of a store with the persistent index, in the order they were made: links to their records, in blocks that
+// lie where the index's nodes do. So opening need not look for them.
+//
+// Threads: one at a time (the caller's lock). Cost: append() O(1), for_each() O(tags).
+#pragma once
+
+#include <functional>
+
+#include "index/persistent/node_space.hpp"
+
+namespace icecore::detail {
+
+class tag_list final : private index::node_finder {
+ public:
+  explicit tag_list(index::node_space& space) noexcept : space_(space) {}
+
+  /// Durable after the next fence, or sync. The tag's record is on its way to the media; where its link comes first, a
+  /// crash leaves one that leads to no tag, which for_each() passes over.
+  void append(link tag);
+  /// From the newest to the oldest, until `visit` returns false.
+  void for_each(const std::function<bool(link)>& visit) const;
+
+ private:
+  [[nodiscard]] format::tag_block& at(link block) const noexcept {
+    return *reinterpret_cast<format::tag_block*>(space_.bytes(block));
+  }
+  [[nodiscard]] link newest() const;
+  [[nodiscard]] bool is_linked(link block) const override;
+
+  index::node_space& space_;
+};
+
+}  // namespace icecore::detail
