@@ -99,8 +99,10 @@ void verb::add_writing(write_arguments& write) {
   add_flag("--emulate-durability", write.emulate,
            "Execute the mode's flushes even on a medium that forgets at power off (to measure or test)");
   static const std::map<std::string, index_kind> indexes{{"btree", index_kind::btree},
-                                                         {"skip_list", index_kind::skip_list}};
-  of_->add_option("--index", write.index, "The index of a new store: btree or skip_list (lock-free, slower)")
+                                                         {"skip_list", index_kind::skip_list},
+                                                         {"persistent", index_kind::persistent}};
+  of_->add_option("--index", write.index,
+                  "The index of a new store: btree, skip_list (lock-free, slower) or persistent (opens at once)")
       ->transform(CLI::CheckedTransformer(indexes).description(""))
       ->type_name("INDEX");
 }

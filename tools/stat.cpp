@@ -57,7 +57,17 @@ durability best_on(medium m) {
   return durability::none;
 }
 
-std::string_view name_of(index_kind kind) { return kind == index_kind::skip_list ? "skip_list" : "btree"; }
+std::string_view name_of(index_kind kind) {
+  switch (kind) {
+    case index_kind::skip_list:
+      return "skip_list";
+    case index_kind::persistent:
+      return "persistent";
+    case index_kind::btree:
+      break;
+  }
+  return "btree";
+}
 
 double bytes_a_key(std::uint64_t bytes, const statistics& s) {
   return s.keys == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(s.keys);

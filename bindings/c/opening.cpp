@@ -22,7 +22,7 @@ options options_of(const icecore_options* given, const char* function) {
   opening.accept_copy = set.accept_copy != 0;
   opening.accept_damage = set.accept_damage != 0;
   opening.huge_pages = set.huge_pages != 0;
-  opening.index = enumerator(set.index, index_kind::btree, index_kind::skip_list, function, "index");
+  opening.index = enumerator(set.index, index_kind::btree, index_kind::persistent, function, "index");
   opening.recovery_threads = set.recovery_threads;
   opening.on_progress = progress_of(set.on_progress, set.progress_context);
   return opening;

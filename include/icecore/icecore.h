@@ -120,7 +120,11 @@ enum icecore_durability_mode {
   ICECORE_DURABILITY_OPERATION = 3       /* every returned write, and every value that was read */
 };
 
-enum icecore_index_kind { ICECORE_INDEX_BTREE = 1, ICECORE_INDEX_SKIP_LIST = 2 };
+enum icecore_index_kind {
+  ICECORE_INDEX_BTREE = 1,
+  ICECORE_INDEX_SKIP_LIST = 2,
+  ICECORE_INDEX_PERSISTENT = 3 /* lies in the store's file: opens at once */
+};
 
 /* Told at most some ten times a second while something long runs. `total` is 0 where it is not known. The texts are
  * valid during the call. */

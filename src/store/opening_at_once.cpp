@@ -54,9 +54,9 @@ void opening_at_once::run() {
   }
   core_.use_lasting_index(root.anchor, root.epoch + 1);
   take_over_writers(found);
-  // A version that was written in is certified with what is in it, so nothing more may come into it.
+  // After a crash fills do not stand for all there is, the newest version does, so nothing more may come into it.
   version clock = clock_after(p, found);
-  if (writes && clock <= found.newest) clock = found.newest + 1;
+  if (found.crashed && clock <= found.newest) clock = found.newest + 1;
   p.live().clock.store(clock, std::memory_order_relaxed);  // relaxed: nobody else is there yet
   if (found.crashed) finish_last_operations();
   core_.shared_->recovered = found.totals;
@@ -65,7 +65,7 @@ void opening_at_once::run() {
   core_.opened_at_once_ = true;
   if (writes) {
     if (found.crashed) p.persist().sync();
-    start_session(p, found, found.newest, {});
+    start_session(p, found, found.crashed ? found.newest : 0, {});
     core_.clock_->set_limit(p.roots().read().clock_limit);
   }
   core_.recovery_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -137,6 +137,7 @@ opening_at_once::tail opening_at_once::read_tail(const segment& s, std::uint64_t
   tail t;
   t.position = from;
   link batch = null_link;
+  bool key_before = false;
   for (;;) {
     std::uint64_t at = t.position;
     while (at < s.end() && at - t.position <= format::record_padding_max && word_at(core_.pool_->at(at)) == 0) at += 8;
@@ -148,7 +149,10 @@ opening_at_once::tail opening_at_once::read_tail(const segment& s, std::uint64_t
     const record_layout layout = r.layout();
     const link l = make_link(0, at);
     const link of_batch = r.kind() == format::record_kind::batch ? l : r.batched() ? r.batch() : null_link;
-    if (of_batch == null_link || of_batch != batch) t.last.clear();
+    // The keys of a batch that come before it: of several there is no fence behind each.
+    const bool in_row = layout.is_key_alone() ? key_before : of_batch != null_link && of_batch == batch;
+    if (!in_row) t.last.clear();
+    key_before = layout.is_key_alone();
     batch = of_batch;
     t.last.push_back(l);
     t.totals.add(layout, r.is_removal(), record_digest(at, r.header().crc, v));

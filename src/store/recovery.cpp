@@ -46,10 +46,12 @@ void recovery::run() {
     const bool promised = core_.pool_->durability().mode == durability::operation;
     if (promised && found.crashed()) core_.pool_->file().sync();
   } else {
+    // a closed store has no index segments but those it was closed with: it is open before any of them is changed
+    if (!found.crashed()) begin_session(found);
     free_index(found);
     if (!is_new || found.crashed()) drop_uncounted(found);
+    if (found.crashed()) begin_session(found);
     if (core_.index_ == nullptr) build_lasting_index(found, sorted);
-    begin_session(found);
     core_.histories_->set_durable(found.segments());
   }
   core_.recovery_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -165,9 +167,7 @@ void recovery::drop_uncounted(const survey& found) const {
   };
   for (const auto& place : found.segments()) clear(place.position, place.in.end());
   for (const auto& hole : found.holes()) clear(hole.offset, hole.end());
-  // a clean close has set the fills, unless the index was one that does without
-  const bool filled = static_cast<index_kind>(p.roots().read().index) != index_kind::persistent;
-  if (!found.crashed() && filled) return;
+  if (!found.crashed()) return;  // a clean close has set the fills
   // what counts may still be in the caches only: the writer died before it flushed it, or never meant to
   for (const auto& place : found.segments()) {
     p.persist().flush(p.at(place.in.offset), place.position - place.in.offset);
@@ -185,25 +185,13 @@ void recovery::drop_uncounted(const survey& found) const {
 }
 
 void recovery::begin_session(const survey& found) const {
-  pool& p = *core_.pool_;
-  const found_store there = what_is_there(found);
-  const auto kind = static_cast<std::uint8_t>(core_.index_kind_);
-  if (core_.media_ == nullptr) {
-    // S3: the fills stand for all there is
-    start_session(p, there, 0, [&](format::root& r) { r.index = kind; });
-  } else {
-    const auto anchor = make_link(
-        0, static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(&core_.media_->anchor()) - p.base()));
-    // no fill is written while the index lasts: the version stands for all there is, so nothing may be added to it
-    auto& clock = p.live().clock;
-    if (clock.load(std::memory_order_relaxed) <= there.newest)  // relaxed, both: nobody else is there yet
-      clock.store(there.newest + 1, std::memory_order_relaxed);
-    start_session(p, there, there.newest, [&](format::root& r) {
-      r.index = kind;
-      r.anchor = anchor;
-    });
-  }
-  core_.clock_->set_limit(p.roots().read().clock_limit);
+  // S3: the fills stand for all there is
+  start_session(*core_.pool_, what_is_there(found), 0, [&](format::root& r) {
+    r.index = static_cast<std::uint8_t>(core_.index_kind_);
+    r.anchor = null_link;
+    if (core_.index_kind_ == index_kind::persistent) ++r.epoch;
+  });
+  core_.clock_->set_limit(core_.pool_->roots().read().clock_limit);
 }
 
 // ---- An index that lasts ----
@@ -212,22 +200,26 @@ void recovery::begin_session(const survey& found) const {
 void recovery::free_index(const survey& found) const {
   pool& p = *core_.pool_;
   if (p.roots().read().anchor != null_link) p.roots().update([](format::root& r) { r.anchor = null_link; });
-  for (const segment& s : found.index_segments()) {
-    std::memset(p.at(s.offset), 0, s.size);
-    p.persist().flush(p.at(s.offset), s.size);
-  }
-  if (!found.index_segments().empty()) p.persist().sync();
+  // Headers last: while one is there, a crash leaves a segment of an index, whatever is in it.
+  constexpr std::uint64_t header = sizeof(format::segment_header);
+  const auto zero = [&](std::uint64_t offset, std::uint64_t size) {
+    std::memset(p.at(offset), 0, size);
+    p.persist().flush(p.at(offset), size);
+  };
+  if (found.index_segments().empty()) return;
+  for (const segment& s : found.index_segments()) zero(s.offset + header, s.size - header);
+  p.persist().sync();
+  for (const segment& s : found.index_segments()) zero(s.offset, header);
+  p.persist().sync();
   for (const segment& s : found.index_segments()) {
     if (s.end() <= found.used_end()) p.add_free(s.offset, s.size);
   }
 }
 
-/// All of it is durable before the root of the session leads to it; until then a crash leaves segments of an index that
-/// no root leads to, which the next opening frees.
+/// All of it is durable before the root leads to it; until then a crash leaves segments of an index that no root leads
+/// to, which the next opening frees. The root says by then that the store is open: there is more than it was closed with.
 void recovery::build_lasting_index(const survey& found, const std::vector<link>& sorted) const {
   pool& p = *core_.pool_;
-  // A new number whatever comes: nodes of a building that was interrupted are never met again, but sources are alike.
-  p.roots().update([](format::root& r) { ++r.epoch; });
   const segment first =
       p.allocate(format::granule_size - sizeof(format::segment_header), format::index_segment_magic, {});
   core_.use_lasting_index(make_link(0, first.first_record()), p.roots().read().epoch);
@@ -245,6 +237,7 @@ void recovery::build_lasting_index(const survey& found, const std::vector<link>&
   segments.write_log(0, all);
   segments.note_before(0, all);
   p.persist().sync();
+  p.roots().update([&](format::root& r) { r.anchor = make_link(0, first.first_record()); });
 }
 
 /// H7, of all entries.

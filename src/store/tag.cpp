@@ -177,9 +177,8 @@ void store_core::close() {
   totals.add(writers_->totals());
   const version open = clock_->now();
   certify(open, totals);
-  if (media_ == nullptr) {
-    writers_->for_each_place([&](const partial_segments::place& p) { pool_->set_fill(p.in, p.position); });
-  } else {
+  for (const auto& p : places()) pool_->set_fill(p.in, p.position);
+  if (media_ != nullptr) {
     lasting_segments& segments = media_->segments();
     writers_->for_each_writer(
         [&](unsigned w, const partial_segments::place& p, const record_totals& filled, version newest) {
@@ -190,12 +189,10 @@ void store_core::close() {
   }
   pool_->persist().sync();
   const std::uint64_t used_end = pool_->used_end();
-  // without fills the version stands for all there is
-  const version certified = media_ == nullptr ? 0 : open;
   pool_->roots().update([&](format::root& r) {
     r.state = format::root_state::clean;
     r.clock = open;
-    r.durable_version = certified;
+    r.durable_version = 0;
     r.used_end = used_end;
     r.file_size = used_end;
   });

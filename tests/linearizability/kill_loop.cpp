@@ -192,7 +192,8 @@ const std::vector<setting>& loop_settings() {
     for (const place where : {place::tmpfs, place::disk}) {
       if (!root_of(where)) continue;
       for (const auto mode : {durability::none, durability::tag, durability::operation}) {
-        for (const auto index : {index_kind::btree, index_kind::skip_list}) all.push_back({where, mode, index});
+        for (const auto index : {index_kind::btree, index_kind::skip_list, index_kind::persistent})
+          all.push_back({where, mode, index});
       }
     }
     return all;

@@ -52,7 +52,7 @@ std::string first_root(const std::string& closed_store) {
   r.file_size = std::size_t{1} << 20;
   r.clock = 1;
   r.clock_limit = std::uint64_t{1} << 20;
-  r.durable_version = r.certified_records = r.certified_sum = 0;
+  r.durable_version = r.certified_records = r.certified_sum = r.epoch = r.anchor = 0;
   r.state = format::root_state::clean;
   r.used_end = format::first_segment_offset;
   r.crc = crc32c(0, &r, offsetof(format::root, crc));

@@ -56,14 +56,17 @@ options setting::options() const {
 std::string setting::name() const {
   static constexpr const char* modes[] = {"best", "none", "tag", "operation"};
   return std::string(modes[static_cast<std::size_t>(durability)]) + (where == place::tmpfs ? "_on_tmpfs" : "_on_disk") +
-         (index == index_kind::btree ? "" : "_in_skip_list");
+         (index == index_kind::btree       ? ""
+          : index == index_kind::skip_list ? "_in_skip_list"
+                                           : "_in_persistent");
 }
 
 const std::vector<setting>& tmpfs_settings() {
   static const std::vector<setting> settings = {{place::tmpfs, durability::none},
                                                 {place::tmpfs, durability::tag},
                                                 {place::tmpfs, durability::operation},
-                                                {place::tmpfs, durability::none, index_kind::skip_list}};
+                                                {place::tmpfs, durability::none, index_kind::skip_list},
+                                                {place::tmpfs, durability::operation, index_kind::persistent}};
   return settings;
 }
 
@@ -74,6 +77,7 @@ const std::vector<setting>& all_settings() {
       for (const auto mode : {durability::none, durability::tag, durability::operation}) {
         all.push_back({place::disk, mode});
       }
+      all.push_back({place::disk, durability::tag, index_kind::persistent});
     }
     return all;
   }();
