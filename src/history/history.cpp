@@ -141,8 +141,12 @@ bool histories::was_durable_at_opening(link l) const noexcept {
 void histories::persist_record(link l) const {
   const record r = at(l);
   // acquire: a set bit means that another thread's flush and fence are done (H5)
-  const std::uint64_t word = r.header().stamp.load(std::memory_order_acquire);
+  std::uint64_t word = r.header().stamp.load(std::memory_order_acquire);
   if ((word & format::stamp_persisted) != 0) return;
+  if (word == 0) {  // of a batch, from before opening, where heads last: its own stamp may not have come to the media
+    static_cast<void>(stamp_of(l));
+    word = r.header().stamp.load(std::memory_order_acquire);
+  }
   assert(word != 0 && word != format::stamp_ready);
   // Its bit is left as it is: setting it would dirty a page for nothing.
   if (was_durable_at_opening(l)) return;

@@ -87,7 +87,11 @@ version store_core::apply(const batch& operations) {
     std::vector<link> fresh;
     fresh.reserve(todo.size());
     for (const auto* o : todo) {
-      if (const link entry = enter_key(*w, o->key); entry != null_link) fresh.push_back(entry);
+      const link entry = enter_key(*w, o->key);
+      if (entry == null_link) continue;
+      fresh.push_back(entry);
+      // pages reach a device in any order: the next key must not be there without this one (W2)
+      if (histories_->persists_on_read() && pool_->persist().by_pages()) pool_->persist().sync();
     }
     histories_->await_flushed(fresh);
   }

@@ -92,7 +92,7 @@ void opening_at_once::take_over_writers(found_store& found) {
       log->newest = std::max(log->newest, t.newest);
       found.newest_tag = std::max(found.newest_tag, t.newest_tag);
       last_.insert(last_.end(), t.last.begin(), t.last.end());
-      segments.write_log(w, *log);
+      changed_logs_.emplace_back(w, *log);
     }
     segments.note_before(w, *log);
     if (log->open.size != 0) core_.writers_->set_place(w, {log->open, log->from});
@@ -183,7 +183,7 @@ void opening_at_once::drop_rest(const segment& s, std::uint64_t from, std::uint6
   p.persist().flush(p.at(from), s.end() - from);
 }
 
-void opening_at_once::finish_last_operations() const {
+void opening_at_once::finish_last_operations() {
   const histories& past = core_.past();
   std::vector<std::tuple<link, std::uint32_t, link>> updates;  // by entry, oldest first
   for (const link l : last_) {
@@ -213,6 +213,9 @@ void opening_at_once::finish_last_operations() const {
     }
     past.restore(l);
   }
+  // Only now: behind what a log has counted nobody looks for an operation to finish.
+  core_.pool_->persist().sync();
+  for (const auto& [writer, log] : changed_logs_) core_.media_->segments().write_log(writer, log);
 }
 
 }  // namespace icecore::detail

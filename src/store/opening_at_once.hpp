@@ -14,6 +14,7 @@
 // with another index, and makes the index anew.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "store/lasting_segments.hpp"
@@ -45,10 +46,11 @@ class opening_at_once {
   [[nodiscard]] bool whole_record(const segment& s, std::uint64_t offset) const noexcept;
   [[nodiscard]] version version_of(const segment& s, std::uint64_t offset) const noexcept;
   void drop_rest(const segment& s, std::uint64_t from, std::uint64_t position) const;
-  void finish_last_operations() const;
+  void finish_last_operations();
 
   store_core& core_;
   std::vector<link> last_;
+  std::vector<std::pair<unsigned, lasting_segments::log>> changed_logs_;
 };
 
 }  // namespace icecore::detail

@@ -217,7 +217,8 @@ void recovery::free_index(const survey& found) const {
 }
 
 /// All of it is durable before the root leads to it; until then a crash leaves segments of an index that no root leads
-/// to, which the next opening frees. The root says by then that the store is open: there is more than it was closed with.
+/// to, which the next opening frees. The root says by then that the store is open: there is more than it was closed
+/// with.
 void recovery::build_lasting_index(const survey& found, const std::vector<link>& sorted) const {
   pool& p = *core_.pool_;
   const segment first =

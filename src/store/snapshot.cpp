@@ -233,19 +233,20 @@ key_history::iterator key_history::begin() {
 }
 
 void key_history::step() {
-  record_ = core_->past().at(record_).older();
+  record_ = core_->past().older(record_);
   show();
 }
 
 /// Makes the record at record_ the current change, passing over removals of what was not there (batches record those).
 void key_history::show() {
   const auto& past = core_->past();
-  for (; record_ != null_link; record_ = past.at(record_).older()) {
+  for (; record_ != null_link; record_ = past.older(record_)) {
     const record r = past.at(record_);
-    const bool changes_nothing = r.is_removal() && (r.is_entry() || past.at(r.older()).is_removal());
+    const bool changes_nothing = r.is_removal() && (r.is_entry() || past.at(past.older(record_)).is_removal());
     if (changes_nothing) continue;
-    past.persist_before_return(record_);
+    past.require_whole(record_);
     current_.version = past.stamp_of(record_);
+    past.persist_before_return(record_);
     current_.value.reset();
     if (!r.is_removal()) current_.value = core_->value_of(record_);
     return;
