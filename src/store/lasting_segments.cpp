@@ -165,11 +165,17 @@ void lasting_segments::settle() {
     owned.push_back(l->open.offset);
     end = std::max(end, l->open.end());
   }
-  for (const auto& source : anchor_->nodes) {
+  for (auto& source : anchor_->nodes) {
     const std::uint64_t last = decode(source.end.load(std::memory_order_relaxed), &source.end);
     if (last == 0) continue;
     const std::uint64_t granule = (last - 1) / format::granule_size * format::granule_size;
     give_header(granule, format::granule_size, format::index_segment_magic);
+    const std::uint64_t position = decode(source.position.load(std::memory_order_relaxed), &source.position);
+    if (position < granule || position > last) {  // it is of the segment before, which is full
+      source.position.store(encode(granule + sizeof(format::segment_header), &source.position),
+                            std::memory_order_relaxed);
+      pool_->persist().flush(&source, sizeof source);
+    }
     end = std::max(end, granule + format::granule_size);
   }
   if (end != pool_->used_end()) {
