@@ -77,6 +77,7 @@ struct suite {
 [[nodiscard]] suite sequential_suite();
 [[nodiscard]] suite mixed_suite();
 [[nodiscard]] suite ycsb_suite(const ycsb::settings& chosen);
+[[nodiscard]] suite recovery_suite(const ycsb::settings& chosen);
 
 /// All suites, in the order of reports.
 [[nodiscard]] std::vector<suite> all_suites(const ycsb::settings& chosen = {});
