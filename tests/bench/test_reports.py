@@ -315,6 +315,21 @@ def test_every_figure_is_drawn_with_every_store(draw):
         assert shown == set(STORES) - (KEPT_IN_NO_FILE if name == "figure5" else set())
 
 
+def test_a_run_of_ycsb_is_drawn_like_the_thesis(draw):
+    run = ycsb_document()
+    done, folder = draw(run)
+    assert (done.returncode, done.stderr) == (0, "")
+    names = {"thesis5.1", "thesis5.2", "thesis5.3", "thesis5.5", "thesis5.6", "ycsb"}
+    assert {path.name for path in folder.iterdir()} == {name + end for name in names for end in (".png", ".svg")}
+    assert "not measured, so not drawn: ycsb: what thesis5.4 shows\n" in done.stdout
+    drawing = (folder / "thesis5.1.svg").read_text(encoding="utf-8")
+    assert all(f"<!-- {store} -->" in drawing for store in MAPS)
+    drawing = (folder / "thesis5.6.svg").read_text(encoding="utf-8")
+    assert "<!-- A, icecore-persistent -->" in drawing and "<!-- D, pmemobj -->" in drawing
+    run["rows"] += [row("ycsb", name, "icecore-persistent-pools", 2, 1e6) for name in "ABCD"]
+    assert (draw(run, "pools")[1] / "thesis5.4.svg").exists()
+
+
 def test_a_run_is_always_drawn_as_the_same_bytes(draw):
     run = only(document(), "insert")
     (_, first), (_, second) = draw(run, "first"), draw(run, "second")
