@@ -140,6 +140,14 @@ json latencies_of(const std::vector<figure>& figures) {
   return kinds;
 }
 
+json described(const ycsb::settings& chosen) {
+  json about = {{"theta", chosen.theta}, {"value_size", chosen.value_size}};
+  about["distribution"] = chosen.chosen ? ycsb::name_of(*chosen.chosen) : "of each workload";
+  if (chosen.operations != 0) about["operations"] = chosen.operations;
+  if (chosen.seconds > 0) about["seconds"] = chosen.seconds;
+  return about;
+}
+
 json tenths_of(const std::vector<figure>& figures) {
   json tenths = json::array();
   const auto any = [](const figure& f) { return std::ranges::any_of(f.per_tenth, [](double n) { return n > 0; }); };
@@ -262,6 +270,7 @@ json comparison::to_json() const {
   about["sync_folder"] = chosen_.sync_folder.string();
   json result = {{"icecore", library_version()}, {"machine", std::move(about)}};
   for (const suite* s : chosen_.suites) result["suites"].push_back(s->name);
+  if (std::ranges::any_of(chosen_.suites, &suite::of_maps)) result["ycsb"] = described(chosen_.of_ycsb);
   for (const store_kind* k : chosen_.stores) {
     result["stores"].push_back({{"name", k->name}, {"configuration", k->configuration}});
   }

@@ -21,6 +21,7 @@ struct comparison_settings {
   std::filesystem::path folder = "/dev/shm";       ///< where stores lie; a folder in it is made and removed
   std::filesystem::path sync_folder = "/var/tmp";  ///< where the device is whose syncs are measured
   unsigned limit_s = 3600;                         ///< of one process
+  ycsb::settings of_ycsb{};                        ///< what the suites of maps were made with, for the report
 };
 
 /// What was measured so far. Rates are operations a second.

@@ -107,9 +107,10 @@ int compare(const comparison_settings& chosen, const std::string& json_path) {
 
 /// Those of the suites ycsb and recovery.
 void add_ycsb_options(CLI::App& app, ycsb::settings& chosen) {
-  const std::map<std::string, ycsb::distribution> distributions = {{"uniform", ycsb::distribution::uniform},
-                                                                   {"zipfian", ycsb::distribution::zipfian},
-                                                                   {"latest", ycsb::distribution::latest}};
+  std::map<std::string, ycsb::distribution> distributions;
+  for (const auto one : {ycsb::distribution::uniform, ycsb::distribution::zipfian, ycsb::distribution::latest}) {
+    distributions[ycsb::name_of(one)] = one;
+  }
   const auto add = [&](const char* name, auto& to, const char* what) {
     return app.add_option(name, to, what)->group("Of the suites ycsb and recovery");
   };
@@ -221,6 +222,7 @@ int main(int argc, char** argv) {
   }
   if (quick) chosen.n = n_of_quick_runs;
   if (std::ranges::find(suites, "all") != suites.end()) suites.clear();
+  chosen.of_ycsb = of_ycsb;
   const auto known_suites = all_suites(of_ycsb);
   chosen.suites = chosen_of(known_suites, suites);
   chosen.stores = chosen_of(all_kinds(), stores);

@@ -53,6 +53,11 @@ const char* name_of(operation_kind kind) noexcept {
   return names[static_cast<std::size_t>(kind)];
 }
 
+const char* name_of(distribution chosen) noexcept {
+  constexpr std::array<const char*, 3> names = {"uniform", "zipfian", "latest"};
+  return names[static_cast<std::size_t>(chosen)];
+}
+
 const std::vector<workload>& all_workloads() {
   static const std::vector<workload> all = {
       {"A", {50, 50, 0, 0, 0}, distribution::zipfian},       {"B", {95, 5, 0, 0, 0}, distribution::zipfian},

@@ -25,6 +25,8 @@ enum class distribution : std::uint8_t {
   latest,   ///< the last ones inserted are popular
 };
 
+[[nodiscard]] const char* name_of(distribution chosen) noexcept;
+
 struct workload {
   std::string name;
   std::array<unsigned, operation_kind_count> percent;  ///< of each kind of operation
