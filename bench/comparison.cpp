@@ -102,6 +102,62 @@ std::string short_number(double number) {
   return fmt::format("{:.3g}", number);
 }
 
+/// The median, the least and the greatest of what the repetitions gave; nothing where none was taken.
+struct summary {
+  double median, least, greatest;
+};
+
+template <typename Get>
+summary summarise(const std::vector<figure>& figures, const Get& get) {
+  std::vector<double> all;
+  for (const figure& f : figures) all.push_back(get(f));
+  const auto [least, greatest] = std::ranges::minmax(all);
+  return {.median = median(all), .least = least, .greatest = greatest};
+}
+
+/// The percentile as a key of an object: "p99.9", "max".
+std::string name_of_percent(double percent) { return percent == 100 ? "max" : fmt::format("p{}", percent); }
+
+std::uint64_t count_of(const std::vector<figure>& figures, std::size_t kind) {
+  return figures.empty() ? 0 : figures.front().latencies[kind].count;
+}
+
+summary latency_of(const std::vector<figure>& figures, std::size_t kind, std::size_t percentile) {
+  return summarise(figures, [&](const figure& f) { return f.latencies[kind].ns[percentile]; });
+}
+
+json latencies_of(const std::vector<figure>& figures) {
+  json kinds = json::object();
+  for (std::size_t kind = 0; kind < ycsb::operation_kind_count; ++kind) {
+    if (count_of(figures, kind) == 0) continue;
+    json& one = kinds[ycsb::name_of(static_cast<ycsb::operation_kind>(kind))];
+    one["count"] = count_of(figures, kind);
+    for (std::size_t i = 0; i < latency_figure::percents.size(); ++i) {
+      const auto [middle, least, greatest] = latency_of(figures, kind, i);
+      one[name_of_percent(latency_figure::percents[i])] = {middle, least, greatest};
+    }
+  }
+  return kinds;
+}
+
+json described(const ycsb::settings& chosen) {
+  json about = {{"theta", chosen.theta}, {"value_size", chosen.value_size}};
+  about["distribution"] = chosen.chosen ? ycsb::name_of(*chosen.chosen) : "of each workload";
+  if (chosen.operations != 0) about["operations"] = chosen.operations;
+  if (chosen.seconds > 0) about["seconds"] = chosen.seconds;
+  return about;
+}
+
+json tenths_of(const std::vector<figure>& figures) {
+  json tenths = json::array();
+  const auto any = [](const figure& f) { return std::ranges::any_of(f.per_tenth, [](double n) { return n > 0; }); };
+  if (!std::ranges::any_of(figures, any)) return tenths;
+  for (std::size_t i = 0; i < figures.front().per_tenth.size(); ++i) {
+    tenths.push_back(summarise(figures, [i](const figure& f) { return f.per_tenth[i]; }).median);
+  }
+  return tenths;
+}
+
 }  // namespace
 
 comparison::comparison(comparison_settings chosen) : chosen_(std::move(chosen)) {}
@@ -113,7 +169,7 @@ void comparison::measure(const std::function<bool()>& stopped, const std::functi
   std::vector<std::vector<stage>> stages;
   for (const suite* s : chosen_.suites) stages.push_back(s->prepare(chosen_.n));
 
-  cli::progress_bar bar("measuring", chosen_.repetitions * suites * chosen_.threads.size() * stores, "runs");
+  cli::progress_bar bar("measuring", chosen_.repetitions * runs_in_a_repetition(), "runs");
   std::uint64_t done = 0;
   for (unsigned repetition = 0; repetition < chosen_.repetitions; ++repetition) {
     const auto before = rows_;
@@ -122,6 +178,7 @@ void comparison::measure(const std::function<bool()>& stopped, const std::functi
       for (const unsigned threads : chosen_.threads) {
         for (std::size_t turn = 0; turn < stores; ++turn) {
           const std::size_t store = (turn + repetition) % stores;
+          if (!chosen_.suites[suite]->measures(*chosen_.stores[store])) continue;
           bar.update(done++, fmt::format("repetition {} of {}: {}, {} threads, {}", repetition + 1, chosen_.repetitions,
                                          suite_name(suite), threads, store_name(suite, store)));
           const std::size_t failures = failures_.size();
@@ -136,6 +193,15 @@ void comparison::measure(const std::function<bool()>& stopped, const std::functi
     }
     after_repetition();
   }
+}
+
+std::size_t comparison::runs_in_a_repetition() const {
+  std::size_t runs = 0;
+  for (const suite* s : chosen_.suites) {
+    const auto measured = [s](const store_kind* kind) { return s->measures(*kind); };
+    runs += chosen_.threads.size() * static_cast<std::size_t>(std::ranges::count_if(chosen_.stores, measured));
+  }
+  return runs;
 }
 
 void comparison::measure_one(std::size_t suite, const std::vector<stage>& stages, unsigned threads, std::size_t store) {
@@ -162,6 +228,7 @@ void comparison::keep(std::size_t suite, unsigned threads, std::size_t store, co
     r.n = f.n;
     r.rates.push_back(f.operations / f.seconds);
     if (f.bytes_per_key > 0) r.bytes_per_key.push_back(f.bytes_per_key);
+    r.figures.push_back(f);
   }
 }
 
@@ -203,6 +270,7 @@ json comparison::to_json() const {
   about["sync_folder"] = chosen_.sync_folder.string();
   json result = {{"icecore", library_version()}, {"machine", std::move(about)}};
   for (const suite* s : chosen_.suites) result["suites"].push_back(s->name);
+  if (std::ranges::any_of(chosen_.suites, &suite::of_maps)) result["ycsb"] = described(chosen_.of_ycsb);
   for (const store_kind* k : chosen_.stores) {
     result["stores"].push_back({{"name", k->name}, {"configuration", k->configuration}});
   }
@@ -221,6 +289,8 @@ json comparison::to_json() const {
     if (key.threads > cores) one["oversubscribed"] = true;
     if (!r.unit.empty()) one["unit"] = r.unit;
     if (!r.bytes_per_key.empty()) one["bytes_per_key"] = median(r.bytes_per_key);
+    if (json all = latencies_of(r.figures); !all.empty()) one["latency_ns"] = std::move(all);
+    if (json tenths = tenths_of(r.figures); !tenths.empty()) one["operations_in_tenths"] = std::move(tenths);
     result["rows"].push_back(std::move(one));
   }
   result["failures"] = json::array();
@@ -233,21 +303,51 @@ json comparison::to_json() const {
   return result;
 }
 
+/// The row of the same workload and threads of the store that comes first; null for the machine's.
+const comparison::row* comparison::first_of(const row_key& key) const {
+  if (key.suite >= chosen_.suites.size()) return nullptr;
+  const auto first = rows_.lower_bound({key.suite, key.workload, key.threads, 0});
+  return first == rows_.end() ? nullptr : &first->second;
+}
+
 void comparison::print() const {
-  table shown({"suite", "workload", "threads", "store", "a second", "+-", chosen_.stores.front()->name + " is"});
+  table shown({"suite", "workload", "threads", "store", "a second", "+-", "the first is"});
   for (const auto& [key, r] : rows_) {
-    const auto first = rows_.find({key.suite, key.workload, key.threads, 0});
-    const bool comparable = first != rows_.end() && key.suite < chosen_.suites.size() && key.store != 0;
+    const row* const first = first_of(key);
+    const bool comparable = first != nullptr && first != &r;
     shown.add({suite_name(key.suite), workloads_[key.workload], std::to_string(key.threads),
                store_name(key.suite, key.store), short_number(median(r.rates)),
                fmt::format("{:.0f} %", spread(r.rates) * 100),
-               comparable ? fmt::format("{:.2f} times as fast", median(first->second.rates) / median(r.rates)) : ""});
+               comparable ? fmt::format("{:.2f} times as fast", median(first->rates) / median(r.rates)) : ""});
   }
   shown.print();
+  print_latencies();
   for (const auto& f : failures_) {
     std::printf("FAILED: %s, %u threads, %s: %s\n", suite_name(f.suite).c_str(), f.threads,
                 store_name(f.suite, f.store).c_str(), f.what.c_str());
   }
+}
+
+void comparison::print_latencies() const {
+  std::vector<std::string> heads = {"latency in us of", "", "threads", "store"};
+  for (const double percent : latency_figure::percents) heads.push_back(name_of_percent(percent));
+  table shown(std::move(heads));
+  bool any = false;
+  for (const auto& [key, r] : rows_) {
+    for (std::size_t kind = 0; kind < ycsb::operation_kind_count; ++kind) {
+      if (count_of(r.figures, kind) == 0) continue;
+      any = true;
+      std::vector<std::string> line = {workloads_[key.workload], ycsb::name_of(static_cast<ycsb::operation_kind>(kind)),
+                                       std::to_string(key.threads), store_name(key.suite, key.store)};
+      for (std::size_t i = 0; i < latency_figure::percents.size(); ++i) {
+        line.push_back(fixed(latency_of(r.figures, kind, i).median / 1000, 2));
+      }
+      shown.add(std::move(line));
+    }
+  }
+  if (!any) return;
+  std::printf("\n");
+  shown.print();
 }
 
 }  // namespace icecore::bench

@@ -21,6 +21,7 @@ struct comparison_settings {
   std::filesystem::path folder = "/dev/shm";       ///< where stores lie; a folder in it is made and removed
   std::filesystem::path sync_folder = "/var/tmp";  ///< where the device is whose syncs are measured
   unsigned limit_s = 3600;                         ///< of one process
+  ycsb::settings of_ycsb{};                        ///< what the suites of maps were made with, for the report
 };
 
 /// What was measured so far. Rates are operations a second.
@@ -34,7 +35,7 @@ class comparison {
 
   /// The machine, how stores were configured, rows, failures: bench/README.md tells the form.
   [[nodiscard]] nlohmann::ordered_json to_json() const;
-  /// A table for people: medians, spreads, ratios to the first store.
+  /// Tables for people: medians, spreads, ratios to the first store; latencies.
   void print() const;
   [[nodiscard]] bool failed() const noexcept { return !failures_.empty(); }
 
@@ -50,6 +51,7 @@ class comparison {
     std::string unit;
     std::vector<double> rates;
     std::vector<double> bytes_per_key;
+    std::vector<figure> figures;  // of which latencies and tenths are told
   };
   struct failure {
     std::size_t suite;
@@ -62,6 +64,9 @@ class comparison {
   void measure_one(std::size_t suite, const std::vector<stage>& stages, unsigned threads, std::size_t store);
   void keep(std::size_t suite, unsigned threads, std::size_t store, const figures& measured);
   [[nodiscard]] bool has_failed(std::size_t suite, unsigned threads, std::size_t store) const;
+  [[nodiscard]] std::size_t runs_in_a_repetition() const;
+  [[nodiscard]] const row* first_of(const row_key& key) const;
+  void print_latencies() const;
   [[nodiscard]] std::size_t workload_number(std::string_view name);
   [[nodiscard]] const std::string& suite_name(std::size_t suite) const;
   [[nodiscard]] const std::string& store_name(std::size_t suite, std::size_t store) const;

@@ -1,4 +1,5 @@
-"""Draws a benchmark run as the figures 2 to 5 of the paper, and as ratios for what goes beyond it.
+"""Draws a benchmark run as the figures 2 to 5 of the paper, and as ratios for what goes beyond it; the suite ycsb as the
+figures of a thesis (ycsb_figures.py).
 
     bench/figures FILE... [--out FOLDER]
 
@@ -16,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
+import ycsb_figures
+from figure_styles import cores_of, head, in_order, is_subject, plain_number, shade_oversubscription, style_of
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -24,60 +27,6 @@ from targets import BASE_STORE, WrongForm, read_results
 
 DEFAULT_FOLDER = Path(__file__).resolve().parents[1] / "docs" / "figures"
 MACHINE = "machine"
-SUBJECT = "icecore"
-
-
-@dataclass(frozen=True)
-class Style:
-    """How a store looks in every figure; one that keeps nothing in a file is hollow."""
-
-    color: str
-    marker: str
-    in_file: bool = True
-    line_width: float = 1.2
-    marker_size: float = 5.5
-
-    @property
-    def fill(self):
-        return self.color if self.in_file else "white"
-
-    @property
-    def hatch(self):
-        return None if self.in_file else "//////"
-
-    @property
-    def line(self):
-        """What matplotlib calls these of a line."""
-        return dict(
-            color=self.color,
-            linewidth=self.line_width,
-            marker=self.marker,
-            markersize=self.marker_size,
-            markerfacecolor=self.fill,
-            markeredgewidth=1.2,
-        )
-
-
-# Hues after Okabe and Ito, which colour-blind readers tell apart; related stores share one and differ in the marker.
-# icecore's lines often lie on each other: drawn in this order, each leaves the border of the one before to be seen.
-STYLES = {
-    "icecore-none": Style("#0072b2", "o", line_width=5, marker_size=10),
-    "icecore-tag": Style("#56b4e9", "D", line_width=3.2, marker_size=6.5),
-    "icecore-operation": Style("#00284a", "s", line_width=1.8, marker_size=4.5),
-    "ESkipList": Style("#009e73", "^"),
-    "PSkipList": Style("#009e73", "v"),
-    "LockedMap": Style("#7a7a7a", "P", in_file=False),
-    "absl": Style("#000000", "X", in_file=False),
-    "SQLiteMem": Style("#cc79a7", "<", in_file=False),
-    "SQLiteReg": Style("#cc79a7", ">"),
-    "LMDB": Style("#d55e00", "d"),
-    "LMDB-batch": Style("#8f3f00", "p"),
-    "RocksDB": Style("#e69f00", "h"),
-    "LevelDB": Style("#b8a800", "*", marker_size=7.5),
-    "WiredTiger": Style("#6a51a3", "x"),
-    "BerkeleyDB": Style("#a3623a", "+", marker_size=7),
-}
-UNKNOWN_STYLE = Style("#555555", "1")
 
 
 @dataclass(frozen=True)
@@ -181,20 +130,6 @@ BEYOND = (
 WORKLOAD_LABELS = {"mixed_90": "90 % finds", "mixed_50": "50 % finds"}
 
 
-def style_of(store):
-    return STYLES.get(store, UNKNOWN_STYLE)
-
-
-def is_subject(store):
-    return store.startswith(SUBJECT)
-
-
-def in_order(stores):
-    """Those of STYLES as there, then the others by name."""
-    known = list(STYLES)
-    return sorted(stores, key=lambda store: (known.index(store) if store in known else len(known), store))
-
-
 def work(panel, row):
     """What a row's rate is to divide, so that the quotient is the seconds that the panel draws."""
     return {"all": row["n"], "each": row["threads"], "one": 1}[panel.seconds_of]
@@ -212,19 +147,6 @@ def rows_of(results, suite, workload):
         if (row["suite"], row["workload"]) == (suite, workload) and row["store"] != MACHINE:
             found.setdefault(row["store"], []).append(row)
     return {store: sorted(found[store], key=lambda row: row["threads"]) for store in in_order(found)}
-
-
-def cores_of(results):
-    """As many threads as run at once; the most of any row if the file does not say."""
-    fitting = [row["threads"] for row in results.rows if not row.get("oversubscribed")]
-    return results.machine.get("hardware_threads", max(fitting, default=1))
-
-
-def machine_line(results):
-    machine = results.machine
-    parts = [machine.get("processor"), f"{cores_of(results)} hardware threads", machine.get("kernel")]
-    parts += [machine.get("folder"), f"icecore {results.version}"]
-    return " · ".join(str(part) for part in parts if part)
 
 
 def draw_store(axes, panel, store, rows):
@@ -256,29 +178,6 @@ def draw_limit(axes, results, panel, limit, rows):
     look = dict(color=limit.color, linestyle="--", linewidth=1.4, marker="_", markersize=11, markeredgewidth=1.4)
     axes.plot(*zip(*sorted(points)), zorder=2, **look)
     return Line2D([], [], label=limit.label, **{**look, "marker": ""})
-
-
-def shade_oversubscription(axes, threads, cores):
-    if max(threads) <= cores:
-        return
-    start = max([count for count in threads if count <= cores], default=min(threads) / 2)
-    # Half way, on the logarithmic axis, from the last number that fits to the first that does not.
-    start = (start * min(count for count in threads if count > cores)) ** 0.5
-    axes.axvspan(start, max(threads) * 4, color="#000000", alpha=0.06, linewidth=0, zorder=0)
-    axes.annotate(
-        "more threads than cores →",
-        (start, 1),
-        xycoords=("data", "axes fraction"),
-        xytext=(4, -5),
-        textcoords="offset points",
-        va="top",
-        fontsize=8,
-        color="#444444",
-    )
-
-
-def plain_number(value, _):
-    return f"{value:g}" if 1e-3 <= value < 1e5 else f"{value:.0e}"
 
 
 def set_ratio_ticks(axes):
@@ -330,11 +229,6 @@ def draw_panel(axes, results, panel, rows, letter):
             alignment="left",
             borderaxespad=0,
         )
-
-
-def head(figure, title, results):
-    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
-    figure.supxlabel(machine_line(results), x=0.01, ha="left", fontsize=8, color="#666666")
 
 
 def scaling_figure(results, title, panels):
@@ -495,6 +389,7 @@ def missing(results):
     for group in (group for line in BEYOND for group in line):
         if not comparison(results, group):
             yield f"{group.suite}/{', '.join(group.workloads)} of {BASE_STORE} and another store"
+    yield from ycsb_figures.missing(results)
 
 
 def save(figure, folder, name):
@@ -521,6 +416,7 @@ def draw(results, folder):
     matplotlib.rcParams.update({"svg.hashsalt": "icecore", "hatch.linewidth": 0.6})
     figures = {name: scaling_figure(results, title, panels) for name, (title, *panels) in FIGURES.items()}
     figures["beyond"] = beyond_figure(results)
+    figures.update({name: wanted.draw(results) for name, wanted in ycsb_figures.FIGURES.items()})
     drawn = {name: figure for name, figure in figures.items() if figure}
     for name, figure in drawn.items():
         save(figure, folder, name)

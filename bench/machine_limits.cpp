@@ -125,6 +125,15 @@ double additions_per_second(unsigned threads) {
   return static_cast<double>(additions_timed) / seconds;
 }
 
+/// Of the clock that latencies are taken with.
+double clock_readings_per_second() {
+  constexpr std::uint64_t readings = 1'000'000;
+  const auto begin = std::chrono::steady_clock::now();
+  auto end = begin;
+  for (std::uint64_t i = 0; i < readings; ++i) end = std::chrono::steady_clock::now();
+  return static_cast<double>(readings) / std::chrono::duration<double>(end - begin).count();
+}
+
 /// A page written and synced, over and over.
 double syncs_per_second(const std::filesystem::path& folder) {
   constexpr std::size_t page = 4096;
@@ -183,6 +192,7 @@ std::vector<machine_limit> measure_machine_limits(const std::vector<unsigned>& t
   limits.push_back({"flush_and_fence", 1, bandwidth_bytes / 4 / line,
                     flushes_per_second(memory.data(), bandwidth_bytes / 4), "lines"});
 #endif
+  limits.push_back({"read_clock", 1, 1, clock_readings_per_second(), "readings"});
   limits.push_back({"sync", 1, 1, syncs_per_second(sync_folder), "syncs"});
   for (const unsigned count : threads) {
     limits.push_back(

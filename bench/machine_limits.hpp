@@ -21,8 +21,8 @@ struct machine_limit {
   std::string unit;
 };
 
-/// Random accesses, flush and fence of a line, bandwidths, one counter that all threads add to, and fdatasync of a page
-/// of a file in `sync_folder`. Takes seconds.
+/// Random accesses, flush and fence of a line, bandwidths, one counter that all threads add to, readings of the clock,
+/// and fdatasync of a page of a file in `sync_folder`. Takes seconds.
 /// Errors: std::system_error if the folder cannot be written to.
 [[nodiscard]] std::vector<machine_limit> measure_machine_limits(const std::vector<unsigned>& threads,
                                                                 const std::filesystem::path& sync_folder);

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <stdexcept>
 
 #include "comparison.hpp"
@@ -27,8 +28,15 @@ volatile std::sig_atomic_t interrupted = 0;
 void list_what_there_is() {
   std::printf("Suites:\n");
   for (const auto& s : all_suites()) std::printf("  %-18s %s\n", s.name.c_str(), s.what.c_str());
-  std::printf("\nStores:\n");
-  for (const auto& k : all_kinds()) std::printf("  %-18s %s\n", k.name.c_str(), k.configuration.c_str());
+  const auto list_stores = [](const char* head, bool of_maps) {
+    std::printf("\n%s:\n", head);
+    for (const auto& k : all_kinds()) {
+      if (static_cast<bool>(k.open_map) == of_maps)
+        std::printf("  %-18s %s\n", k.name.c_str(), k.configuration.c_str());
+    }
+  };
+  list_stores("Stores of ycsb and recovery, maps of newest values", true);
+  list_stores("Stores of the other suites, of versions", false);
 }
 
 template <class T>
@@ -46,6 +54,14 @@ std::vector<const T*> chosen_of(const std::vector<T>& all, const std::vector<std
     if (names.empty() || std::ranges::find(names, one.name) != names.end()) chosen.push_back(&one);
   }
   return chosen;
+}
+
+/// Stores are given by name for all suites; each suite measures those of its kind, and a run at least one.
+void require_stores(const comparison_settings& chosen) {
+  for (const suite* s : chosen.suites) {
+    if (std::ranges::any_of(chosen.stores, [s](const store_kind* kind) { return s->measures(*kind); })) return;
+  }
+  throw std::runtime_error("these suites measure none of these stores; --list tells which there are");
 }
 
 /// Whole or not at all: a run that is killed leaves the file of the repetition before.
@@ -73,6 +89,7 @@ void stop_on_signals() {
 }
 
 int compare(const comparison_settings& chosen, const std::string& json_path) {
+  require_stores(chosen);
   if (!json_path.empty()) require_writable(json_path);
   stop_on_signals();
   comparison measured(chosen);
@@ -88,15 +105,61 @@ int compare(const comparison_settings& chosen, const std::string& json_path) {
   return measured.failed() ? 1 : 0;
 }
 
-/// Lets malloc ask for huge pages, as icecore does for itself: so that stores whose memory is malloc's have the same.
-/// glibc reads that when a program starts, so it is started anew.
-void allow_huge_pages_to_malloc(char** argv) {
+/// Those of the suites ycsb and recovery.
+void add_ycsb_options(CLI::App& app, ycsb::settings& chosen) {
+  std::map<std::string, ycsb::distribution> distributions;
+  for (const auto one : {ycsb::distribution::uniform, ycsb::distribution::zipfian, ycsb::distribution::latest}) {
+    distributions[ycsb::name_of(one)] = one;
+  }
+  const auto add = [&](const char* name, auto& to, const char* what) {
+    return app.add_option(name, to, what)->group("Of the suites ycsb and recovery");
+  };
+  add("--workloads", chosen.workloads, "Only these: A to F, and updates")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names_of(ycsb::all_workloads())));
+  add("--records", chosen.records, "Keys that are loaded, of recovery several numbers (default: N)")
+      ->delimiter(',')
+      ->check(CLI::Range(std::uint64_t{1000}, std::uint64_t{1'000'000'000}));
+  auto* operations = add("--operations", chosen.operations, "Operations of a run (default: as many as keys)")
+                         ->check(CLI::Range(std::uint64_t{1000}, std::uint64_t{1'000'000'000}));
+  add("--seconds", chosen.seconds, "Seconds of a run, in place of a number of operations")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->excludes(operations);
+  add("--distribution", chosen.chosen, "Of the keys, in place of the workloads' own")
+      ->transform(CLI::CheckedTransformer(distributions));
+  add("--theta", chosen.theta, "How skewed zipfian and latest are")
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 0.999));
+  add("--value-size", chosen.value_size, "Bytes of a value")
+      ->capture_default_str()
+      ->check(CLI::Range(std::size_t{8}, std::size_t{1} << 20));
+}
+
+/// Whether the variable of malloc's tunables was changed.
+bool add_huge_pages_tunable() {
   constexpr const char* variable = "GLIBC_TUNABLES";
   const char* const set = std::getenv(variable);
   std::string tunables = set == nullptr ? "" : set;
-  if (tunables.find("glibc.malloc.hugetlb") != std::string::npos) return;  // the user's choice, or ours already
+  if (tunables.find("glibc.malloc.hugetlb") != std::string::npos) return false;  // the user's choice, or ours already
   if (!tunables.empty()) tunables += ':';
   setenv(variable, (tunables + "glibc.malloc.hugetlb=1").c_str(), 1);
+  return true;
+}
+
+/// So that libpmemobj flushes as icecore does, in place of msync, on file systems that are no persistent memory.
+bool add_flushes_of_libpmemobj() {
+  constexpr const char* variable = "PMEM_IS_PMEM_FORCE";
+  if (std::getenv(variable) != nullptr) return false;
+  setenv(variable, "1", 1);
+  return true;
+}
+
+/// Lets malloc ask for huge pages, as icecore does for itself: so that stores whose memory is malloc's have the same.
+/// glibc and libpmem read that when a program starts, so it is started anew.
+void start_with_environment(char** argv) {
+  const bool tunable_added = add_huge_pages_tunable();
+  const bool flushes_added = add_flushes_of_libpmemobj();
+  if (!tunable_added && !flushes_added) return;
   std::error_code none;
   execv(std::filesystem::read_symlink("/proc/self/exe", none).c_str(), argv);  // so it keeps the name that ps shows
 }
@@ -106,7 +169,7 @@ void allow_huge_pages_to_malloc(char** argv) {
 
 int main(int argc, char** argv) {
   using namespace icecore::bench;
-  allow_huge_pages_to_malloc(argv);
+  start_with_environment(argv);
   CLI::App app{"Measures icecore beside other stores: the evaluation of its paper, and more."};
   comparison_settings chosen;
   std::vector<std::string> suites = {"paper"};
@@ -114,6 +177,7 @@ int main(int argc, char** argv) {
   std::string json_path;
   bool quick = false;
   bool list = false;
+  ycsb::settings of_ycsb;
   auto suite_names = names_of(all_suites());
   suite_names.emplace_back("all");
   app.add_option("--suite", suites, "What is measured: suites, or all")
@@ -132,6 +196,7 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
   app.add_flag("--quick", quick, "N = 50,000: minutes instead of hours")->excludes(n_option);
+  add_ycsb_options(app, of_ycsb);
   app.add_option("--folder", chosen.folder, "Where stores lie: they are removed after each run")
       ->capture_default_str()
       ->check(CLI::ExistingDirectory);
@@ -147,6 +212,8 @@ int main(int argc, char** argv) {
       "Examples:\n"
       "  icecore_bench --suite paper --threads 1,2 --json paper.json\n"
       "  icecore_bench --suite all --quick\n"
+      "  icecore_bench --suite ycsb --records 1000000 --operations 2000000 --threads 1,2 --json ycsb.json\n"
+      "  icecore_bench --suite recovery --records 1000000,10000000,50000000 --threads 2 --json recovery.json\n"
       "  icecore_bench --suite depth,mixed --stores icecore-none,LMDB --n 100000");
   CLI11_PARSE(app, argc, argv);
   if (list) {
@@ -155,7 +222,9 @@ int main(int argc, char** argv) {
   }
   if (quick) chosen.n = n_of_quick_runs;
   if (std::ranges::find(suites, "all") != suites.end()) suites.clear();
-  chosen.suites = chosen_of(all_suites(), suites);
+  chosen.of_ycsb = of_ycsb;
+  const auto known_suites = all_suites(of_ycsb);
+  chosen.suites = chosen_of(known_suites, suites);
   chosen.stores = chosen_of(all_kinds(), stores);
   try {
     return compare(chosen, json_path);

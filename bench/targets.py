@@ -20,6 +20,8 @@ from typing import Optional, Union
 THREADS = (1, 2)
 KEYS = 1_000_000  # the N that the targets are set for
 BASE_STORE = "icecore-none"
+BASE_OF_MAPS = "icecore-btree"
+SUITES_OF_MAPS = ("ycsb", "recovery")
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Measured:
     stores: tuple[str, ...]
     threads: Optional[int] = None  # None: as many as the target's column
     field: str = "ops_per_second"
+    suite: str = "paper"
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ ROCKSDB = ("RocksDB",)
 SQLITE = ("SQLiteReg",)
 LOCKED_MAP = ("LockedMap",)
 ABSL = ("absl",)
+PERSISTENT = "icecore-persistent"
 
 
 def against(what, workload, ours, *rivals):
@@ -75,6 +79,28 @@ def against_published(workload, required, rates):
         Measured(workload, OPERATION),
         Published(dict(zip(THREADS, rates))),
         dict(zip(THREADS, required)),
+    )
+
+
+def of_ycsb(workload, store):
+    return Measured(workload, (store,), suite="ycsb")
+
+
+def persistent_against(store, required):
+    return tuple(
+        Target(f"YCSB {name}", store, of_ycsb(name, PERSISTENT), of_ycsb(name, store), {2: required}) for name in "ABCD"
+    )
+
+
+def cost_of_persistence(what, workload, allowed):
+    """What the index in memory is faster by."""
+    return Target(
+        f"YCSB {workload}: cost of the persistent index ({what})",
+        PERSISTENT,
+        of_ycsb(workload, BASE_OF_MAPS),
+        of_ycsb(workload, PERSISTENT),
+        {1: allowed, 2: allowed},
+        at_most=True,
     )
 
 
@@ -116,6 +142,11 @@ TARGETS = (
     against_published("find", (7, 7), (0.38e6, 0.82e6)),
     against_published("snapshot", (30, 25), (1 / 1.2, 2 / 1.15)),
     against_published("reopen", (10, 15), (1 / 2.2, 1 / 2.0)),
+    *persistent_against("pmemobj", 4),
+    *persistent_against("LMDB-sync", 2),
+    *persistent_against("LMDB-nosync", 2),
+    cost_of_persistence("reads", "C", 1.5),
+    cost_of_persistence("updates", "updates", 1.6),
 )
 
 
@@ -145,6 +176,9 @@ class Results:
     def row(self, suite, workload, store, threads):
         return self._by_key.get((suite, workload, store, threads))
 
+    def has(self, suite):
+        return any(row["suite"] == suite for row in self.rows)
+
     def keys(self):
         """N: the number of keys that the paper's phases worked on, or None."""
         counts = {r["n"] for r in self.rows if r["suite"] == "paper" and r["workload"] in ("insert", "find")}
@@ -163,14 +197,33 @@ def is_name(value):
     return isinstance(value, str) and value != ""
 
 
+def is_latencies(value):
+    """By operation: how many were timed, and median, least and greatest of each percentile in nanoseconds."""
+
+    def fits(taken):
+        summaries = [taken.get(name) for name in LATENCIES]
+        return is_count(taken.get("count")) and all(
+            isinstance(summary, list) and len(summary) == 3 and all(map(is_number, summary)) for summary in summaries
+        )
+
+    return isinstance(value, dict) and all(isinstance(taken, dict) and fits(taken) for taken in value.values())
+
+
+def is_tenths(value):
+    return isinstance(value, list) and len(value) == 10 and all(each == 0 or is_number(each) for each in value)
+
+
 ROW_FIELDS = (
     *((name, is_name, "a name", True) for name in ("suite", "workload", "store")),
     *((name, is_count, "a whole number above 0", True) for name in ("threads", "n", "repetitions")),
     *((name, is_number, "a number above 0", True) for name in ("ops_per_second", "min", "max")),
     ("bytes_per_key", is_number, "a number above 0", False),
     ("unit", is_name, "a name", False),
+    ("latency_ns", is_latencies, "latencies by operation", False),
+    ("operations_in_tenths", is_tenths, "ten numbers", False),
     ("oversubscribed", lambda value: isinstance(value, bool), "true or false", False),
 )
+LATENCIES = ("p50", "p90", "p99", "p99.9", "p99.99", "max")
 FAILURE_FIELDS = tuple((name, is_name, "a name", True) for name in ("suite", "store", "what")) + (
     ("threads", is_count, "a whole number above 0", True),
 )
@@ -217,7 +270,8 @@ def read_results(path):
 
 
 def best_row(results, measured, threads):
-    found = [results.row("paper", measured.workload, store, measured.threads or threads) for store in measured.stores]
+    threads = measured.threads or threads
+    found = [results.row(measured.suite, measured.workload, store, threads) for store in measured.stores]
     found = [row for row in found if row is not None and measured.field in row]
     return max(found, key=lambda row: row[measured.field], default=None)
 
@@ -283,15 +337,18 @@ def describe_run(results):
 
 def caveats(results):
     keys = results.keys()
-    if keys != KEYS:
+    if keys != KEYS and "paper" in suites_of_targets(results):
         measured = f"this run's is {keys:,}" if keys else "this run does not say its own"
         yield f"The targets are set for N = {KEYS:,}; {measured}."
     if results.machine.get("hardware_threads", max(THREADS)) < max(THREADS):
         yield f"This machine runs {results.machine['hardware_threads']} thread at a time: the column T = 2 shares it."
-    yield (
-        "Ratios are speed over rival's speed. Figures of the published PSkipList are absolute ones of another run, on "
+    if "ycsb" in suites_of_targets(results):
+        yield "Targets of YCSB are for 2 threads, with flushes executed; LMDB without sync is the harder rival."
+    published = (
+        " Figures of the published PSkipList are absolute ones of another run, on "
         f"the design's machine with N = {KEYS:,}, and are not scaled to this machine."
     )
+    yield "Ratios are speed over rival's speed." + (published if "paper" in suites_of_targets(results) else "")
 
 
 def describe_failures(results):
@@ -301,12 +358,20 @@ def describe_failures(results):
             yield "- {suite}, {store}, T = {threads}: {what}".format(**failure)
 
 
+def suites_of_targets(results):
+    """The suites of targets that the run has; all of them if it has no rows at all."""
+    return {suite for suite in {target.subject.suite for target in TARGETS} if results.has(suite) or not results.rows}
+
+
 def target_table(results):
     header = ["", "against"]
     for threads in THREADS:
         header += [f"T = {threads}: required", "measured", ""]
     rows, verdicts = [], []
-    for target in TARGETS:
+    suites = suites_of_targets(results)
+    if not suites:
+        return
+    for target in (target for target in TARGETS if target.subject.suite in suites):
         columns = [judge(results, target, threads) for threads in THREADS]
         rows.append([target.what, target.against, *(text for column in columns for text in column)])
         verdicts += [column[2] for column in columns if column[2] != "–"]
@@ -314,8 +379,54 @@ def target_table(results):
     yield f"\n{verdicts.count('reached')} of {len(verdicts)} reached, {verdicts.count('not measured')} not measured."
 
 
+def recovery_line(results, row):
+    keys = row["n"]
+    names = (f"before_kill_{keys}", f"after_kill_{keys}")
+    before, after = (results.row("recovery", name, row["store"], row["threads"]) for name in names)
+    tenths = after.get("operations_in_tenths") if after else None
+    return (
+        f"{keys:,}",
+        row["store"],
+        row["threads"],
+        f"{significant(1000 / row['ops_per_second'])} ms",
+        f"{significant(1000 / row['max'])} … {significant(1000 / row['min'])} ms",
+        scaled(before["ops_per_second"]) if before else "–",
+        (scaled(10 * tenths[0]) if tenths[0] else "0") if tenths else "–",
+        scaled(after["ops_per_second"]) if after else "–",
+    )
+
+
+def recovery_table(results):
+    """The thesis' table 5.4, by numbers of keys, with the throughput of the first second."""
+    rows = [row for row in results.rows if row["suite"] == "recovery" and row["workload"].startswith("recovery_")]
+    if not rows:
+        return
+    yield "\n### Recovery\n"
+    header = ("keys", "store", "T", "to the first answer", "least … greatest")
+    header += ("operations/s before the kill", "in the first 100 ms", "in the first second")
+    ordered = sorted(rows, key=lambda row: (row["n"], row["threads"]))
+    yield from table(header, [recovery_line(results, row) for row in ordered])
+
+
+def latency_table(results):
+    rows = [row for row in results.rows if "latency_ns" in row]
+    if not rows:
+        return
+    yield "\n### Latencies in microseconds\n"
+    lines = []
+    for row in rows:
+        for operation, taken in row["latency_ns"].items():
+            told = [significant(taken[name][0] / 1000) for name in LATENCIES]
+            lines.append((row["workload"], operation, row["store"], row["threads"], f"{taken['count']:,}", *told))
+    yield from table(("workload", "operation", "store", "T", "timed", *LATENCIES), lines)
+
+
+def base_store(suite):
+    return BASE_OF_MAPS if suite in SUITES_OF_MAPS else BASE_STORE
+
+
 def row_line(results, row):
-    base = results.row(row["suite"], row["workload"], BASE_STORE, row["threads"])
+    base = results.row(row["suite"], row["workload"], base_store(row["suite"]), row["threads"])
     median = row["ops_per_second"]
     return (
         row["store"],
@@ -329,13 +440,13 @@ def row_line(results, row):
 
 
 def all_rows(results):
-    header = ("store", "T", "n", "median", "unit", "min … max", f"ratio to {BASE_STORE}")
     groups = {}
     for row in results.rows:
         groups.setdefault((row["suite"], row["workload"]), []).append(row)
     for (suite, workload), rows in groups.items():
         yield f"\n### {suite} / {workload}\n"
         ordered = sorted(rows, key=lambda row: row["threads"])
+        header = ("store", "T", "n", "median", "unit", "min … max", f"ratio to {base_store(suite)}")
         yield from table(header, [row_line(results, row) for row in ordered])
     if any(row.get("oversubscribed") for row in results.rows):
         yield "\n\\* more threads than the machine has cores"
@@ -347,8 +458,10 @@ def report(results, with_all_rows):
         yield "\n" + caveat
     yield ""
     yield from target_table(results)
+    yield from recovery_table(results)
     yield from describe_failures(results)
     if with_all_rows:
+        yield from latency_table(results)
         yield from all_rows(results)
 
 

@@ -33,6 +33,16 @@ std::vector<store_kind> kinds_of_this_build() {
 #ifdef ICECORE_BENCH_BERKELEY_DB
   append(kinds, berkeley_db_kinds());
 #endif
+  append(kinds, icecore_map_kinds());
+#ifdef ICECORE_BENCH_LMDB_MAP
+  append(kinds, lmdb_map_kinds());
+#endif
+#ifdef ICECORE_BENCH_ROCKSDB_MAP
+  append(kinds, rocksdb_map_kinds());
+#endif
+#ifdef ICECORE_BENCH_PMEMOBJ_SKIP_LIST
+  append(kinds, pmemobj_skip_list_kinds());
+#endif
   return kinds;
 }
 

@@ -18,6 +18,12 @@ namespace icecore::bench {
 [[nodiscard]] std::vector<store_kind> wiredtiger_kinds();   // composite keys
 [[nodiscard]] std::vector<store_kind> berkeley_db_kinds();  // composite keys
 
+/// The maps, of suites that do not ask for versions.
+[[nodiscard]] std::vector<store_kind> icecore_map_kinds();        // each index, every write flushed
+[[nodiscard]] std::vector<store_kind> lmdb_map_kinds();           // without sync, and with
+[[nodiscard]] std::vector<store_kind> rocksdb_map_kinds();        // without sync, and with
+[[nodiscard]] std::vector<store_kind> pmemobj_skip_list_kinds();  // a lock-based skip list on libpmemobj transactions
+
 /// All of them, in the order of reports.
 [[nodiscard]] const std::vector<store_kind>& all_kinds();
 

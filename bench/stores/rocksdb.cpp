@@ -2,18 +2,16 @@
 //
 // find is Get at a timestamp, history an iterator from iter_start_ts on, extract an iterator at a timestamp. MultiGet
 // takes one timestamp for all keys, so find_many uses it when it is asked for one version, and Get otherwise.
-#include <rocksdb/cache.h>
 #include <rocksdb/comparator.h>
 #include <rocksdb/db.h>
-#include <rocksdb/filter_policy.h>
 #include <rocksdb/perf_level.h>
-#include <rocksdb/table.h>
 #include <rocksdb/version.h>
 
 #include <algorithm>
 
 #include "composite_key.hpp"
 #include "kinds.hpp"
+#include "rocksdb_options.hpp"
 
 namespace icecore::bench {
 namespace {
@@ -170,22 +168,8 @@ class rocksdb_session final : public session {
 
 rocksdb::Options options_for(const opening& how) {
   static const key_then_newest order;
-  constexpr std::size_t mebibyte = 1 << 20;
-  rocksdb::Options options;
-  options.create_if_missing = true;
+  rocksdb::Options options = rocksdb_options(how);
   options.comparator = &order;
-  options.IncreaseParallelism(static_cast<int>(std::max(how.threads, 2U)));
-  options.compression = rocksdb::kNoCompression;
-  options.bottommost_compression = rocksdb::kNoCompression;
-  options.write_buffer_size = 64 * mebibyte;  // larger was slower: a find in a sorted file costs less than in a buffer
-  options.max_write_buffer_number = 4;
-  options.enable_pipelined_write = true;  // with 8 threads, half as many writes more
-  options.max_open_files = -1;            // all stay open: the tuning guide's advice where memory suffices
-  options.allow_mmap_reads = true;        // "for data in memory", rocksdb/options.h
-  rocksdb::BlockBasedTableOptions table;
-  table.block_cache = rocksdb::NewLRUCache(2048 * mebibyte);
-  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10, false));
-  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   return options;
 }
 

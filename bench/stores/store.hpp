@@ -141,18 +141,23 @@ struct opening {
   std::filesystem::path folder;  ///< of this store alone; empty for a new store, else what a killed process left
   unsigned threads = 1;          ///< that will use it, or that recover it
   std::uint64_t records = 0;     ///< that will be written, about
+  std::uint64_t keys = 0;        ///< of these, the first of their key; maps alone ask
   std::size_t key_size = 8;      ///< of every key
   std::size_t value_size = 8;    ///< of every value
 
   [[nodiscard]] std::uint64_t record_bytes() const noexcept { return key_size + value_size; }
 };
 
+class map;
+
+/// Either a multi-version store or a map: one of the two functions is empty.
 struct store_kind {
   std::string name;           ///< as the papers and the figures call it
   std::string configuration;  ///< how it was configured, in a sentence, for the documentation
   bool survives_kill;         ///< a process that opens the same folder finds what a killed one left
   bool parallel_extract;      ///< extract() uses more threads than one
-  std::function<std::unique_ptr<store>(const opening&)> open;  ///< makes it, or opens it again
+  std::function<std::unique_ptr<store>(const opening&)> open = {};    ///< makes it, or opens it again
+  std::function<std::unique_ptr<map>(const opening&)> open_map = {};  ///< the same; map.hpp
 };
 
 }  // namespace icecore::bench

@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <barrier>
-#include <chrono>
 #include <numeric>
 #include <random>
 #include <stdexcept>
-#include <thread>
 
 #include "../measure.hpp"
+#include "../timed.hpp"
 
 namespace icecore::bench {
 
@@ -49,35 +47,8 @@ void expect(bool right, std::string_view what) {
 }
 
 double timed_sessions(store& s, unsigned threads, const std::function<void(session&, unsigned)>& work) {
-  using clock = std::chrono::steady_clock;
-  clock::time_point begin;
-  clock::time_point end;
-  std::barrier start(static_cast<std::ptrdiff_t>(threads), [&]() noexcept { begin = clock::now(); });
-  std::barrier finish(static_cast<std::ptrdiff_t>(threads), [&]() noexcept { end = clock::now(); });
-  std::vector<std::exception_ptr> failures(threads);
-  std::vector<std::thread> running;
-  for (unsigned thread = 0; thread < threads; ++thread) {
-    running.emplace_back([&, thread] {
-      std::unique_ptr<session> own;
-      try {
-        own = s.new_session();
-      } catch (...) {
-        failures[thread] = std::current_exception();
-      }
-      start.arrive_and_wait();
-      try {
-        if (own) work(*own, thread);
-      } catch (...) {
-        failures[thread] = std::current_exception();
-      }
-      finish.arrive_and_wait();
-    });
-  }
-  for (auto& thread : running) thread.join();
-  for (const auto& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
-  return std::chrono::duration<double>(end - begin).count();
+  return timed_with_sessions(
+      threads, [&] { return s.new_session(); }, work);
 }
 
 double insert_all(store& s, unsigned threads, const key_list& keys, std::uint64_t first_value,

@@ -10,7 +10,13 @@ figure& figures::add(std::string_view workload, std::uint64_t n, double operatio
     throw std::logic_error("too many workloads in a suite, or too long a name");
   }
   figure& added = all[count++];
-  added = {.workload = {}, .n = n, .operations = operations, .seconds = seconds, .bytes_per_key = 0};
+  added = {.workload = {},
+           .n = n,
+           .operations = operations,
+           .seconds = seconds,
+           .bytes_per_key = 0,
+           .latencies = {},
+           .per_tenth = {}};
   std::ranges::copy(workload, added.workload.begin());
   return added;
 }
@@ -20,10 +26,9 @@ std::unique_ptr<store> run::open(std::uint64_t records, std::size_t key_size, st
       {.folder = folder, .threads = threads, .records = records, .key_size = key_size, .value_size = value_size});
 }
 
-const std::vector<suite>& all_suites() {
-  static const std::vector<suite> suites = {paper_suite(),  depth_suite(),      paths_suite(),
-                                            values_suite(), sequential_suite(), mixed_suite()};
-  return suites;
+std::vector<suite> all_suites(const ycsb::settings& chosen) {
+  return {paper_suite(),      depth_suite(), paths_suite(),      values_suite(),
+          sequential_suite(), mixed_suite(), ycsb_suite(chosen), recovery_suite(chosen)};
 }
 
 }  // namespace icecore::bench

@@ -9,9 +9,18 @@
 #include <string_view>
 #include <vector>
 
+#include "../stores/map.hpp"
 #include "../stores/store.hpp"
+#include "../ycsb/phases.hpp"
 
 namespace icecore::bench {
+
+/// How long one kind of operation took, in nanoseconds.
+struct latency_figure {
+  static constexpr std::array percents = {50.0, 90.0, 99.0, 99.9, 99.99, 100.0};
+  std::uint64_t count;  ///< of operations that were timed; 0: none of this kind
+  std::array<double, percents.size()> ns;
+};
 
 /// What one repetition of one workload gave.
 struct figure {
@@ -19,7 +28,9 @@ struct figure {
   std::uint64_t n;    ///< size of the problem: keys, or records
   double operations;  ///< how many were timed
   double seconds;
-  double bytes_per_key;  ///< of the store's files; 0: not asked
+  double bytes_per_key;                                              ///< of the store's files; 0: not asked
+  std::array<latency_figure, ycsb::operation_kind_count> latencies;  ///< by ycsb::operation_kind
+  std::array<double, 10> per_tenth;  ///< operations in each tenth of a second; 0: not asked
 };
 
 /// The figures of one repetition, in memory that the measuring process shares with its parent.
@@ -49,9 +60,14 @@ struct stage {
 
 struct suite {
   std::string name;
-  std::string what;  ///< in a sentence, for --help
+  std::string what;      ///< in a sentence, for --help
+  bool of_maps = false;  ///< of stores that are maps, not of those that keep versions
   /// Makes the inputs for a problem of size n, once for all stores, threads and repetitions.
   std::function<std::vector<stage>(std::uint64_t n)> prepare;
+
+  [[nodiscard]] bool measures(const store_kind& kind) const noexcept {
+    return of_maps ? static_cast<bool>(kind.open_map) : static_cast<bool>(kind.open);
+  }
 };
 
 [[nodiscard]] suite paper_suite();
@@ -60,8 +76,10 @@ struct suite {
 [[nodiscard]] suite values_suite();
 [[nodiscard]] suite sequential_suite();
 [[nodiscard]] suite mixed_suite();
+[[nodiscard]] suite ycsb_suite(const ycsb::settings& chosen);
+[[nodiscard]] suite recovery_suite(const ycsb::settings& chosen);
 
 /// All suites, in the order of reports.
-[[nodiscard]] const std::vector<suite>& all_suites();
+[[nodiscard]] std::vector<suite> all_suites(const ycsb::settings& chosen = {});
 
 }  // namespace icecore::bench

@@ -21,6 +21,9 @@ STORES = (
     *("SQLiteReg", "SQLiteMem", "LMDB", "LMDB-batch", "RocksDB", "LevelDB", "WiredTiger", "BerkeleyDB"),
 )
 PAPER = ("insert", "remove", "insert_more", "history", "find", "snapshot", "reopen", "find_after_reopen")
+MAPS = ("icecore-btree", "icecore-skip_list", "icecore-persistent", "LMDB-nosync", "LMDB-sync", "pmemobj")
+YCSB = ("load", "A", "B", "C", "D", "E", "F", "updates")
+PERCENTILES = ("p50", "p90", "p99", "p99.9", "p99.99", "max")
 LIMITS = ("random_access_4k_pages", "read_bandwidth", "flush_and_fence", "fetch_add")
 
 
@@ -45,6 +48,27 @@ def document(stores=STORES, threads=(1, 2, 4)):
             each["oversubscribed"] = True
         if each["workload"] == "insert_more":
             each["bytes_per_key"] = 10.5
+    return {"icecore": "0.1.0", "machine": {"processor": "a test", "hardware_threads": 2}, "rows": rows, "failures": []}
+
+
+def latencies(*operations):
+    taken = {name: [100.0 * (i + 1), 90.0, 1000.0] for i, name in enumerate(PERCENTILES)}
+    return {operation: {"count": 1000, **taken} for operation in operations}
+
+
+def ycsb_document(threads=(1, 2)):
+    """A run in which icecore is 10 times as fast as every other map, and recovers in 10 ms."""
+    rows = []
+    for count in threads:
+        for store in MAPS:
+            rate = (1e6 if store.startswith("icecore") else 1e5) * count
+            for workload in YCSB:
+                operations = {"latency_ns": latencies("read", "update")} if workload != "load" else {}
+                rows.append(row("ycsb", workload, store, count, rate, **operations))
+            rows.append(row("recovery", "before_kill_1000000", store, count, rate))
+            rows.append(row("recovery", "recovery_1000000", store, count, 100))
+            tenths = {"operations_in_tenths": [1000.0 * i for i in range(10)]}
+            rows.append(row("recovery", "after_kill_1000000", store, count, rate / 2, **tenths))
     return {"icecore": "0.1.0", "machine": {"processor": "a test", "hardware_threads": 2}, "rows": rows, "failures": []}
 
 
@@ -107,10 +131,33 @@ def verdicts(text):
 
 
 def test_a_run_that_leads_everywhere_reaches_every_target(report):
-    text = report(document())
+    run = document()
+    run["rows"] += ycsb_document()["rows"]
+    text = report(run)
     required = sum(len(target.required) for target in targets.TARGETS)
     assert verdicts(text) == ["reached"] * required
     assert f"{required} of {required} reached, 0 not measured." in text
+
+
+def test_a_run_of_ycsb_is_held_against_the_targets_of_ycsb_alone(report):
+    text = report(ycsb_document())
+    assert cells(text, "YCSB A", "pmemobj") == (("–", "–", "–"), ("≥ 4", "10.0", "reached"))
+    required = sum(len(target.required) for target in targets.TARGETS if target.subject.suite == "ycsb")
+    assert verdicts(text) == ["reached"] * required
+    run = change(ycsb_document(), {"workload": "updates", "store": "icecore-persistent"}, ops_per_second=1e6)
+    one, two = cells(report(run), "YCSB updates: cost of the persistent index (updates)", "icecore-persistent")
+    assert one == ("≤ 1.6", "1.00", "reached") and two == ("≤ 1.6", "2.00", "**not reached**")
+
+
+def test_recovery_is_told_in_milliseconds_with_the_rates_around_it(report):
+    text = report(ycsb_document())
+    assert "| 1,000,000 | pmemobj | 2 | 10.0 ms | 8.33 … 11.1 ms | 200 k | 0 | 100 k |" in text
+    assert "### Recovery" not in report(document())
+
+
+def test_all_prints_latencies_in_microseconds(report):
+    text = report(ycsb_document(), "--all")
+    assert "| A | update | pmemobj | 2 | 1,000 | 0.100 | 0.200 | 0.300 | 0.400 | 0.500 | 0.600 |" in text
 
 
 def test_a_target_names_what_is_required_and_what_was_measured(report):
@@ -219,6 +266,8 @@ MALFORMED = [
     (damaged("max", float("inf")), "rows[3]: 'max' is Infinity, not a number above 0"),
     (damaged("threads", True), "rows[3]: 'threads' is true, not a whole number above 0"),
     (damaged("min", 1e12), "rows[3]: 'ops_per_second' is not between 'min' and 'max'"),
+    (damaged("latency_ns", {"read": {"count": 1}}), "rows[3]: 'latency_ns' is {\"read\": {\"count\": 1}}, not latencies"),
+    (damaged("operations_in_tenths", [1, 2]), "rows[3]: 'operations_in_tenths' is [1, 2], not ten numbers"),
     (damaged("workload", "insert"), "rows[3] is the second one of paper/insert/icecore-none/1 threads"),
 ]
 
@@ -264,6 +313,21 @@ def test_every_figure_is_drawn_with_every_store(draw):
         drawing = (folder / f"{name}.svg").read_text(encoding="utf-8")
         shown = {store for store in STORES if re.search(rf"<!-- {store}( \(= 1\))? -->", drawing)}
         assert shown == set(STORES) - (KEPT_IN_NO_FILE if name == "figure5" else set())
+
+
+def test_a_run_of_ycsb_is_drawn_like_the_thesis(draw):
+    run = ycsb_document()
+    done, folder = draw(run)
+    assert (done.returncode, done.stderr) == (0, "")
+    names = {"thesis5.1", "thesis5.2", "thesis5.3", "thesis5.5", "thesis5.6", "ycsb"}
+    assert {path.name for path in folder.iterdir()} == {name + end for name in names for end in (".png", ".svg")}
+    assert "not measured, so not drawn: ycsb: what thesis5.4 shows\n" in done.stdout
+    drawing = (folder / "thesis5.1.svg").read_text(encoding="utf-8")
+    assert all(f"<!-- {store} -->" in drawing for store in MAPS)
+    drawing = (folder / "thesis5.6.svg").read_text(encoding="utf-8")
+    assert "<!-- A, icecore-persistent -->" in drawing and "<!-- D, pmemobj -->" in drawing
+    run["rows"] += [row("ycsb", name, "icecore-persistent-pools", 2, 1e6) for name in "ABCD"]
+    assert (draw(run, "pools")[1] / "thesis5.4.svg").exists()
 
 
 def test_a_run_is_always_drawn_as_the_same_bytes(draw):

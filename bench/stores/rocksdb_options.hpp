@@ -1,0 +1,34 @@
+// How RocksDB is configured in all its kinds.
+#pragma once
+
+#include <rocksdb/cache.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/options.h>
+#include <rocksdb/table.h>
+
+#include <algorithm>
+
+#include "store.hpp"
+
+namespace icecore::bench {
+
+[[nodiscard]] inline rocksdb::Options rocksdb_options(const opening& how) {
+  constexpr std::size_t mebibyte = 1 << 20;
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.IncreaseParallelism(static_cast<int>(std::max(how.threads, 2U)));
+  options.compression = rocksdb::kNoCompression;
+  options.bottommost_compression = rocksdb::kNoCompression;
+  options.write_buffer_size = 64 * mebibyte;  // larger was slower: a find in a sorted file costs less than in a buffer
+  options.max_write_buffer_number = 4;
+  options.enable_pipelined_write = true;  // with 8 threads, half as many writes more
+  options.max_open_files = -1;            // all stay open: the tuning guide's advice where memory suffices
+  options.allow_mmap_reads = true;        // "for data in memory", rocksdb/options.h
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = rocksdb::NewLRUCache(2048 * mebibyte);
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10, false));
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return options;
+}
+
+}  // namespace icecore::bench

@@ -1,0 +1,48 @@
+// Threads with a session each, timed from their common start to the end of the last.
+#pragma once
+
+#include <barrier>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace icecore::bench {
+
+/// Runs `work(session, thread)` in `threads` threads, each with what `new_session()` gave in it; the seconds that took.
+/// Sessions are made before and ended after. The first thread's exception is thrown on.
+template <typename NewSession, typename Work>
+double timed_with_sessions(unsigned threads, const NewSession& new_session, const Work& work) {
+  using clock = std::chrono::steady_clock;
+  clock::time_point begin;
+  clock::time_point end;
+  std::barrier start(static_cast<std::ptrdiff_t>(threads), [&]() noexcept { begin = clock::now(); });
+  std::barrier finish(static_cast<std::ptrdiff_t>(threads), [&]() noexcept { end = clock::now(); });
+  std::vector<std::exception_ptr> failures(threads);
+  std::vector<std::thread> running;
+  for (unsigned thread = 0; thread < threads; ++thread) {
+    running.emplace_back([&, thread] {
+      decltype(new_session()) own;
+      try {
+        own = new_session();
+      } catch (...) {
+        failures[thread] = std::current_exception();
+      }
+      start.arrive_and_wait();
+      try {
+        if (own) work(*own, thread);
+      } catch (...) {
+        failures[thread] = std::current_exception();
+      }
+      finish.arrive_and_wait();
+    });
+  }
+  for (auto& thread : running) thread.join();
+  for (const auto& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+}  // namespace icecore::bench
