@@ -7,6 +7,7 @@
 
 #include "base/checksum.hpp"
 #include "pool/format.hpp"
+#include "pool/link.hpp"
 
 namespace icecore {
 
@@ -15,18 +16,20 @@ class word_codec {
  public:
   explicit word_codec(std::uint32_t pool_seed) noexcept : pool_seed_(pool_seed) {}
 
-  [[nodiscard]] std::uint64_t encode(std::uint64_t number, std::uint64_t offset) const noexcept {
-    const std::uint64_t check = crc32c(pool_seed_ ^ static_cast<std::uint32_t>(offset >> 3), number) & 0x7fff;
+  [[nodiscard]] std::uint64_t encode(std::uint64_t number, link at) const noexcept {
+    constexpr std::uint32_t odd = 0x9e3779b1U;  // tells the files of a store apart
+    const std::uint32_t place = static_cast<std::uint32_t>(at >> 3) ^ link_pool(at) * odd;
+    const std::uint64_t check = crc32c(pool_seed_ ^ place, number) & 0x7fff;
     return number | (check << 48);
   }
-  /// Whether `word`, read at `offset`, is one that encode() made (the persisted bit is not looked at).
-  [[nodiscard]] bool valid(std::uint64_t word, std::uint64_t offset) const noexcept {
-    return (word & ~format::stamp_persisted) == encode(word & format::stamp_version_mask, offset);
+  /// Whether `word`, read at this place, is one that encode() made (the persisted bit is not looked at).
+  [[nodiscard]] bool valid(std::uint64_t word, link at) const noexcept {
+    return (word & ~format::stamp_persisted) == encode(word & format::stamp_version_mask, at);
   }
 
-  /// The seed of the checksum of a record at `offset` in a segment of this generation (R1).
-  [[nodiscard]] std::uint32_t record_seed(std::uint32_t generation, std::uint64_t offset) const noexcept {
-    return crc32c(pool_seed_ ^ generation, offset);
+  /// The seed of the checksum of a record at this place in a segment of this generation (R1).
+  [[nodiscard]] std::uint32_t record_seed(std::uint32_t generation, link at) const noexcept {
+    return crc32c(pool_seed_ ^ generation, at);
   }
   [[nodiscard]] std::uint32_t pool_seed() const noexcept { return pool_seed_; }
 

@@ -52,6 +52,18 @@ enum class root_state : std::uint8_t {
   open = 2,   ///< a writer has it, or died with it
 };
 
+inline constexpr std::size_t files_max = 16;
+
+/// Of a store of several files; zero in the root of a store that has one.
+struct root_files {
+  std::uint64_t session;                 //    0    8  of the last opening for writing: a count << 32, below it random
+  std::uint64_t session_before;          //    8    8  in file 0: others may still be of this one
+  std::uint16_t node_plus_1[files_max];  //   16   32  in file 0: the NUMA node of whoever writes there; 0: any
+  std::uint16_t path_size[files_max];    //   48   32  in file 0: of the files 1, 2, ...; in these: of file 0
+  char paths[2984];                      //   80       one behind the other; relative ones to the folder of file 0
+};
+static_assert(sizeof(root_files) == 3064 && offsetof(root_files, path_size) == 48);
+
 /// OFFSET SIZE MEANING
 struct root {
   std::uint64_t magic;              //    0    8
@@ -77,12 +89,15 @@ struct root {
   std::uint64_t inode;              //  120    8  of the pool file, to tell a copy made under a live writer
   std::int64_t created_ns;          //  128    8  since 1970-01-01 UTC
   std::uint64_t used_end;           //  136    8  end of the last segment, when state is clean
-  std::uint8_t zero_2[3948];        //  144
+  std::uint8_t zero_2[880];         //  144
+  root_files files;                 // 1024 3064
+  std::uint8_t zero_3[4];           // 4088    4
   std::uint32_t crc;                // 4092    4  CRC32C of bytes 0-4091
 };
 static_assert(sizeof(root) == page_size);
 static_assert(offsetof(root, pool_id) == 24 && offsetof(root, file_size) == 48 && offsetof(root, state) == 96);
 static_assert(offsetof(root, boot_id) == 104 && offsetof(root, used_end) == 136 && offsetof(root, crc) == 4092);
+static_assert(offsetof(root, files) == 1024);
 static_assert(std::is_trivially_copyable_v<root>);
 
 // ---- Live page ----
@@ -104,7 +119,7 @@ struct segment_header {
   std::uint32_t magic;       //  0  4
   std::uint32_t granules;    //  4  4  size of the segment
   std::uint32_t generation;  //  8  4  times this space was given out; seeds the records' checksums
-  std::uint32_t crc;         // 12  4  CRC32C of magic, granules, generation, seeded with pool id and offset
+  std::uint32_t crc;         // 12  4  CRC32C of magic, granules, generation, seeded with pool id and place (a link)
   std::uint64_t fill;        // 16  8  checked word: all bytes below this offset in the segment are certified
   std::uint8_t zero[40];     // 24 40
 };

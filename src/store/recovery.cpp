@@ -20,7 +20,7 @@ void recovery::run() {
   if (!core_.read_only()) name_writer();
   const unsigned threads = core_.pool_->size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening_.recovery_threads);
   survey found(*core_.pool_, {.threads = threads,
-                              .large_values = opening_.check_values || core_.pool_->copy() != nullptr,
+                              .large_values = opening_.check_values || core_.pool_->copying(),
                               .on_progress = opening_.on_progress});
   if (opening_.accept_damage) {
     accept_damaged(found);
@@ -31,13 +31,15 @@ void recovery::run() {
     set_heads(found);
   }
   build_index(found);
-  const bool is_new = core_.pool_->copy() != nullptr;
+  const bool is_new = core_.pool_->copying();
   if (is_new) core_.pool_->finish_copy();
   take_over(found);
   if (core_.read_only()) {
     // a write that this process is about to show must not be lost: the writer may have died before it made it durable
     const bool promised = core_.pool_->durability().mode == durability::operation;
-    if (promised && found.crashed()) core_.pool_->file().sync();
+    if (promised && found.crashed()) {
+      for (const pool* p : core_.pool_->files()) p->file().sync();
+    }
   } else {
     if (!is_new || found.crashed()) drop_uncounted(found);
     start_session(found);
@@ -48,10 +50,12 @@ void recovery::run() {
 
 /// For the error of others who want to write: from the beginning, since reading the records may take long.
 void recovery::name_writer() const {
-  auto& live = core_.pool_->live();
-  live.writer_pid = static_cast<std::uint64_t>(getpid());
-  std::memset(live.writer_host, 0, sizeof live.writer_host);
-  static_cast<void>(gethostname(live.writer_host, sizeof live.writer_host - 1));
+  for (const pool* p : core_.pool_->files()) {
+    auto& live = p->live();
+    live.writer_pid = static_cast<std::uint64_t>(getpid());
+    std::memset(live.writer_host, 0, sizeof live.writer_host);
+    static_cast<void>(gethostname(live.writer_host, sizeof live.writer_host - 1));
+  }
 }
 
 /// D3: a private mapping is made readable without what is lost.
@@ -84,7 +88,7 @@ void recovery::set_heads(const survey& found) const {
       if (i + ahead < entries.size()) {
         // relaxed: nobody else is there yet; a wrong guess makes a useless prefetch
         const std::uint64_t soon = past.at(entries[i + ahead]).as_entry().head.load(std::memory_order_relaxed);
-        __builtin_prefetch(core_.pool_->at(link_offset(soon)));
+        core_.pool_->prefetch(histories::newest_of(entries[i + ahead], soon));
       }
       const link entry = entries[i];
       auto& e = past.at(entry).as_entry();
@@ -122,8 +126,8 @@ void recovery::build_index(const survey& found) const {
   const entries_in_order sorted = sort_entries(found, core_.past().space());
   if (sorted.of_one_key) {  // a key is entered once only, so one of them is not ours
     const auto [one, other] = *sorted.of_one_key;
-    raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice, also at byte {}",
-          core_.pool_->origin(), link_offset(other), link_offset(one));
+    raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice, also at {}",
+          core_.pool_->origin(other), link_offset(other), core_.pool_->place_of(one));
   }
   core_.index_->build(sorted.entries, static_cast<unsigned>(found.parts().size()));
 }
@@ -137,9 +141,9 @@ void recovery::take_over(const survey& found) {
     }
   }
   for (const auto& place : found.segments()) core_.writers_->partials().put(place);
-  core_.pool_->set_used_end(found.used_end());
+  for (pool* p : core_.pool_->files()) p->set_used_end(link_offset(found.used_end(p->number())));
   for (const auto& hole : found.holes()) {
-    if (hole.end() <= found.used_end()) core_.pool_->add_free(hole.offset, hole.size);
+    if (hole.end() <= found.used_end(link_pool(hole.offset))) core_.pool_->add_free(hole.offset, hole.size);
   }
   core_.shared_->recovered = found.totals();
   core_.shared_->newest_recovered = found.newest();
@@ -164,8 +168,8 @@ version recovery::clock_after(const survey& found) const {
 }
 
 void recovery::drop_uncounted(const survey& found) const {
-  pool& p = *core_.pool_;
-  const auto clear = [&](std::uint64_t from, std::uint64_t end) {
+  pool_set& p = *core_.pool_;
+  const auto clear = [&](link from, link end) {
     std::byte* at = p.at(from);
     if (!all_zero(at, end - from)) {
       std::memset(at, 0, end - from);
@@ -195,11 +199,11 @@ void recovery::drop_uncounted(const survey& found) const {
 }
 
 void recovery::start_session(const survey& found) const {
-  pool& p = *core_.pool_;
+  pool_set& p = *core_.pool_;
   const version clock = p.live().clock.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
   const record_totals totals = found.totals();
   const std::uint64_t inode = p.file().inode();
-  p.roots().update([&](format::root& r) {
+  p.start_session([&](format::root& r) {
     r.state = format::root_state::open;
     r.durability = static_cast<std::uint8_t>(p.durability().mode);
     read_boot_id(r.boot_id);

@@ -62,7 +62,7 @@ void store_core::open(const std::filesystem::path& path, const options& opening)
   if (shares && opening.access != access::read_write) {
     raise(errc::invalid_argument, "{}: a store is shared by who opens it for writing", path.native());
   }
-  pool_ = std::make_unique<pool>(path, opening);
+  pool_ = std::make_unique<pool_set>(path, opening);
   index::arena_options memory{.huge_pages = opening.huge_pages, .size_max_bytes = index_bytes_max(pool_->capacity())};
   if (!shares) {
     auto own = std::make_shared<index::arena>(memory);
@@ -90,9 +90,9 @@ void store_core::open(const std::filesystem::path& path, const options& opening)
 void store_core::share(const options& opening) {
   const format::root root = pool_->roots().read();
   std::memcpy(shared_->pool_id, root.pool_id, sizeof root.pool_id);
-  shared_->capacity = pool_->capacity();
+  for (const pool* p : pool_->files()) shared_->capacities[p->number()] = p->capacity();
   shared_->durability = pool_->durability().mode;
-  pool_->share(shared_->space);
+  pool_->share(shared_->spaces);
   pool_->persist().share(shared_->poisoned);
   shared_as_ = opening.shared_as;
   shared_->is.store(shared_state::phase::open, std::memory_order_release);  // release: pairs with attach()
@@ -123,7 +123,7 @@ void store_core::attach(const std::filesystem::path& path, const options& openin
   options as_shared = opening;
   as_shared.durability = shared_->durability;
   as_shared.emulate_durability = true;
-  pool_ = std::make_unique<pool>(path, as_shared, shared_->space, shared_->capacity);
+  pool_ = std::make_unique<pool_set>(path, as_shared, shared_->spaces, shared_->capacities);
   const format::root root = pool_->roots().read();
   if (std::memcmp(root.pool_id, shared_->pool_id, sizeof root.pool_id) != 0) {
     raise(errc::invalid_argument, "{}: is not the store that is shared as {}", path.native(),
@@ -138,13 +138,13 @@ void store_core::assemble(std::shared_ptr<index::arena> memory, const options& o
   const format::root root = pool_->roots().read();
   stores_never_wait_ = pool_->durability().medium != medium::block_device;
   clock_ = std::make_unique<version_clock>(pool_->live().clock, &pool_->roots(), root.clock_limit);
-  const address_space space(pool_->base());
+  const address_space space(pool_->bases());
   histories_ = std::make_unique<histories>(space, *clock_, pool_->codec(), pool_->persist(),
                                            pool_->shared() && pool_->durability().mode == durability::operation);
   keys_ = std::make_unique<entry_keys>(space);
   writers_ = std::make_unique<writer_set>(*pool_, *memory, shared_->writers);
   index_ = index::make_index(static_cast<index_kind>(root.index), *keys_, std::move(memory));
-  checked_ = std::make_unique<checked_values>(std::max(pool_->capacity(), pool_->size()));
+  checked_ = std::make_unique<checked_values>(*pool_);
   accepts_damage_ = opening.accept_damage;
 }
 
