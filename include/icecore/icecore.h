@@ -128,6 +128,12 @@ enum icecore_index_kind { ICECORE_INDEX_BTREE = 1, ICECORE_INDEX_SKIP_LIST = 2 }
 typedef void (*icecore_progress_function)(void* context, const char* what, uint64_t done, uint64_t total,
                                           const char* unit);
 
+/* A file of a store that has several, and the NUMA node whose threads are to write there (-1: any). */
+typedef struct icecore_placement {
+  const char* path;
+  int node;
+} icecore_placement;
+
 typedef struct icecore_options {
   size_t struct_size;
   int access;                /* enum icecore_access */
@@ -141,6 +147,10 @@ typedef struct icecore_options {
   icecore_progress_function on_progress; /* NULL: silence */
   void* progress_context;
   int accept_damage; /* not 0: open a damaged store for reading; reads of what is lost give ICECORE_DAMAGED */
+  /* The further files of a new store that is to have several, at most 15, each on a device or in the memory of a NUMA
+   * node of its own; of a store that is there, where its files have been moved to. NULL: none. */
+  const icecore_placement* placements;
+  size_t placement_count;
 } icecore_options;
 
 /* Fills in the defaults. struct_size: sizeof(icecore_options). */
@@ -413,7 +423,8 @@ typedef struct icecore_statistics {
   int index;                /* enum icecore_index_kind */
   unsigned format_major;
   unsigned format_minor;
-  char pool_id[33]; /* 32 hexadecimal digits */
+  char pool_id[33];    /* 32 hexadecimal digits */
+  unsigned file_count; /* of the store; sizes are of all together */
 } icecore_statistics;
 
 /* statistics->struct_size is set by the caller: sizeof(icecore_statistics). */
@@ -448,6 +459,7 @@ typedef struct icecore_damage {
   const char* what;        /* what is wrong, in words */
   icecore_bytes key;       /* where it can be told, else nothing */
   icecore_version version; /* where it can be told, else 0 */
+  const char* file;        /* the pool file */
 } icecore_damage;
 
 typedef struct icecore_verify_report {

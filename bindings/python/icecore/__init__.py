@@ -49,6 +49,7 @@ from .history import Diff, History
 from .information import (
     Damage,
     DurabilityInfo,
+    FileStatistics,
     RepairReport,
     Statistics,
     Tag,
@@ -75,6 +76,7 @@ __all__ = [
     "Diff",
     "Difference",
     "DurabilityInfo",
+    "FileStatistics",
     "Errc",
     "Error",
     "ForkedError",
