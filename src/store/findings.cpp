@@ -130,6 +130,10 @@ void salvage::name_unexplained() {
     }
     ++named_records_;
     const link l = g.what.record;
+    if (pool_->find(link_pool(l)) == nullptr) {
+      add_finding(l, "file", "whose records are lost with the file cannot be told, beyond those named here");
+      continue;
+    }
     const std::string guess = perhaps(g.what.record, g.what.to);
     add_finding(g.what.record, guess.empty() ? "record" : structure_of(at(l)),
                 fmt::format("{}{}; up to byte {} it cannot be told whose records are lost", g.what.what, guess,

@@ -131,9 +131,7 @@ void survey::note_missing_files() {
   for (const auto& absent : pool_->missing()) {
     const link from = make_link(absent.number, format::first_segment_offset);
     const link to = make_link(absent.number, link_offset_mask & ~std::uint64_t{7});
-    lost_range all{from, to, from, absent.what};
-    all.maybe_empty = all.harmless = root_.certified_records == 0;
-    parts_.front().lost.push_back(std::move(all));
+    parts_.front().lost.push_back({from, to, from, absent.what});
   }
 }
 
@@ -440,6 +438,10 @@ void survey::check_certificate() {
   for (const auto& p : parts_) certified.add(p.certified);
   if (root_.state == format::root_state::clean) certified = totals();
   missing_records_ = static_cast<std::int64_t>(root_.certified_records - certified.records);
+  const auto is_missing = [&](const lost_range& l) { return pool_->find(link_pool(l.from)) == nullptr; };
+  for (lost_range& l : parts_.front().lost) {
+    if (is_missing(l)) l.maybe_empty = l.harmless = missing_records_ == 0 && root_.state == format::root_state::clean;
+  }
   for (const pool* p : pool_->files()) check_end(*p);
   if (certified.records == root_.certified_records && certified.digest == root_.certified_sum) return;
   if (!damages().empty()) return;  // that explains it

@@ -65,6 +65,8 @@ unfinished_store::~unfinished_store() {
 }
 
 void unfinished_store::finish(replacing how) {
+  const std::vector<fs::path> replaced =
+      how == replacing::allowed ? further_files(final_name_) : std::vector<fs::path>();
   const bool renamed = how == replacing::allowed ? ::rename(path_.c_str(), final_name_.c_str()) == 0
                                                  : rename_to_new(path_, final_name_) == 0;
   if (!renamed && errno == EEXIST) {
@@ -72,6 +74,8 @@ void unfinished_store::finish(replacing how) {
   }
   if (!renamed) raise_errno(errno, fmt::format("renaming {} to it", path_.native()), final_name_.native());
   finished_ = true;
+  std::error_code ignored;
+  for (const fs::path& old : replaced) fs::remove(old, ignored);
   const fs::path folder = fs::absolute(final_name_).parent_path();
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) raise_errno(errno, "opening it", folder.native());
