@@ -12,6 +12,7 @@
 #include "base/checksum.hpp"
 #include "icecore/icecore.hpp"
 #include "pool/format.hpp"
+#include "pool/numa.hpp"
 #include "pool/pool_set.hpp"
 #include "store/core.hpp"
 #include "support/crew.hpp"
@@ -498,7 +499,91 @@ TEST_P(SeveralFiles, a_copy_made_under_a_live_writer_is_told_and_accepted_when_a
   accepting.accept_copy = true;
   compare_histories(store(copy, accepting), model_);
   // one file alone: it was open, the first is closed now
-  fs::copy_file(files_.path(), copy, fs::copy_options::overwrite_existing);
+  const fs::path left_open = files_.folder() / "left open";
+  store s = open();
+  fs::copy_file(files_.path(1), left_open);
+  s.close();
+  fs::copy_file(left_open, files_.path(1), fs::copy_options::overwrite_existing);
+  expect_error(errc::missing_file, "further-1.ice: file 2", [&] { const store mixed = open(); });
+}
+
+// ---- Several processes ----
+
+TEST_P(SeveralFiles, are_written_by_all_processes_that_share_them) {
+  const scratch memory(place::tmpfs);
+  options sharing = files_.making();
+  sharing.shared_as = memory / "common";
+  options beside;
+  beside.access = access::attached;
+  beside.shared_as = sharing.shared_as;
+  shared<std::atomic<int>> step;
+  const std::string large(100'000, 'l');
+  child other([&] {
+    while (step->load() < 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    store s(files_.path(), beside);
+    for (unsigned n = 0; n < files_.count(); ++n) {
+      scribe_.threads().run(n, [&] {
+        for (int i = 0; i < 40; ++i) s.insert("other " + std::to_string(n) + " " + std::to_string(i), large);
+      });
+    }
+    step->store(2);
+    while (step->load() < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (unsigned n = 0; n < files_.count(); ++n) {
+      if (s.find("first " + std::to_string(n) + " 39") != large) return 1;
+    }
+    return 0;
+  });
+  store s(files_.path(), sharing);
+  step->store(1);
+  while (step->load() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto before = filled_in(s);
+  for (unsigned n = 0; n < files_.count(); ++n) {
+    EXPECT_GT(before[n], 40 * large.size()) << "the other process grew each";
+    scribe_.threads().run(n, [&] {
+      for (int i = 0; i < 40; ++i) s.insert("first " + std::to_string(n) + " " + std::to_string(i), large);
+    });
+    EXPECT_EQ(s.find("other " + std::to_string(n) + " 39"), large);
+  }
+  step->store(3);
+  EXPECT_EQ(other.wait(), 0);
+  EXPECT_TRUE(s.verify().ok());
+  s.close();
+  EXPECT_TRUE(verify_file(files_.path()).ok());
+  EXPECT_EQ(open().stats().records, 80U * files_.count());
+}
+
+// ---- Where writers write ----
+
+TEST_P(SeveralFiles, two_writers_assigned_to_two_files_write_each_to_its_own) {
+  store s = make();
+  const std::string value(1000, 'v');
+  for (unsigned n = 0; n < files_.count(); ++n) {
+    scribe_.threads().run(n, [&] {
+      for (int i = 0; i < 500; ++i) s.insert("writer " + std::to_string(n) + " " + std::to_string(i), value);
+    });
+  }
+  const auto& core = s.core();
+  for (unsigned n = 0; n < files_.count(); ++n) {
+    for (int i = 0; i < 500; ++i) {
+      const link l = core.visible_latest("writer " + std::to_string(n) + " " + std::to_string(i));
+      ASSERT_EQ(link_pool(l), n) << "record " << i;
+    }
+  }
+}
+
+TEST_P(SeveralFiles, a_node_has_the_writers_that_run_on_it) {
+  options o = files_.making();
+  o.placements.back().node = 0;  // every machine has it
+  store s(files_.path(), o);
+  for (unsigned n = 0; n < files_.count(); ++n) {
+    scribe_.threads().run(n, [&] { s.insert("of " + std::to_string(n), "v"); });
+  }
+  if (current_node() != 0) GTEST_SKIP() << "this thread runs on another node";
+  for (unsigned n = 0; n < files_.count(); ++n) {
+    EXPECT_EQ(link_pool(s.core().visible_latest("of " + std::to_string(n))), files_.count() - 1);
+  }
+  s.close();
+  EXPECT_EQ(open().stats().files.back().node, 0) << "it is remembered";
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, SeveralFiles,
