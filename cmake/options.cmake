@@ -57,6 +57,17 @@ find_package(fmt REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(pmem2 REQUIRED IMPORTED_TARGET libpmem2)
 
+set(ICECORE_NUMA "AUTO" CACHE STRING "Put files of a store into the memory of NUMA nodes by libnuma: AUTO (if it is there), ON or OFF")
+set_property(CACHE ICECORE_NUMA PROPERTY STRINGS AUTO ON OFF)
+set(ICECORE_HAS_NUMA OFF)
+if(NOT ICECORE_NUMA STREQUAL "OFF")
+  pkg_check_modules(numa IMPORTED_TARGET numa)
+  set(ICECORE_HAS_NUMA ${numa_FOUND})
+  if(NOT numa_FOUND AND NOT ICECORE_NUMA STREQUAL "AUTO")
+    message(FATAL_ERROR "ICECORE_NUMA is ${ICECORE_NUMA}, but libnuma was not found; scripts/install-dependencies installs it")
+  endif()
+endif()
+
 set(ICECORE_HAS_MPI OFF)
 if(SKBUILD AND ICECORE_MPI STREQUAL "AUTO")  # a wheel that needs an MPI is one that somebody asked for
   set(ICECORE_MPI OFF)

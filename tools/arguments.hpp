@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "icecore/options.hpp"
 #include "icecore/snapshot.hpp"
@@ -29,13 +30,18 @@ struct bounds_arguments {
 struct read_arguments {
   bool accept_copy = false;
   bool accept_damage = false;
+  std::vector<std::string> placements{};  ///< PATH or PATH@NODE: where files of the store have been moved to
 };
 
 struct write_arguments {
   icecore::durability durability = icecore::durability::best_available;
   bool emulate = false;
   icecore::index_kind index = icecore::index_kind::btree;
+  std::vector<std::string> placements{};  ///< of a new store: its further files
 };
+
+/// The files that --placement names. errc::invalid_argument for one without a path.
+[[nodiscard]] std::vector<placement> placements_of(const std::vector<std::string>& arguments);
 
 /// The bytes an argument stands for: itself, or what its hexadecimal digits say.
 [[nodiscard]] std::string bytes_of(const std::string& argument, bool hex);

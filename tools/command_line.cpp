@@ -82,10 +82,23 @@ void verb::add_bounds(bounds_arguments& bounds) {
   add_option("--to", bounds.to, "Only keys before this one").type_name("KEY");
 }
 
+void verb::add_list(const std::string& name, std::vector<std::string>& values, const std::string& help,
+                    const std::string& type) {
+  of_->add_option(name, values, help)
+      ->type_name(type)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void verb::add_placements(std::vector<std::string>& placements, const std::string& help) {
+  add_list("--placement", placements, help, "PATH[@NODE]");
+}
+
 void verb::add_reading(read_arguments& read) {
   of_->add_flag("--accept-copy", read.accept_copy,
                 "Read a file that was copied before its writer closed it (the writer was dead by then)");
   of_->add_flag("--accept-damage", read.accept_damage, "Read what is intact of a damaged store; the rest fails");
+  add_placements(read.placements, "Where a further file of the store has been moved to (may be repeated)");
 }
 
 void verb::add_writing(write_arguments& write) {
@@ -105,6 +118,9 @@ void verb::add_writing(write_arguments& write) {
                   "The index of a new store: btree, skip_list (lock-free, slower) or persistent (opens at once)")
       ->transform(CLI::CheckedTransformer(indexes).description(""))
       ->type_name("INDEX");
+  add_placements(write.placements,
+                 "A further file of a new store, for threads of a NUMA node (may be repeated); where a file has been "
+                 "moved to");
 }
 
 void verb::runs(action what) {

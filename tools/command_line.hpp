@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "arguments.hpp"
 #include "exit_code.hpp"
@@ -60,6 +61,10 @@ class verb {
   void add_hex(bool& hex);
   void add_view(view_arguments& view);
   void add_bounds(bounds_arguments& bounds);
+  /// An option that may be repeated.
+  void add_list(const std::string& name, std::vector<std::string>& values, const std::string& help,
+                const std::string& type);
+  void add_placements(std::vector<std::string>& placements, const std::string& help);
   /// How a store is opened to be read.
   void add_reading(read_arguments& read);
   /// How a store is opened to be written.

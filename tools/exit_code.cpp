@@ -19,6 +19,7 @@ exit_code exit_code_of(errc code) noexcept {
     case errc::damaged:
     case errc::truncated:
     case errc::copied:
+    case errc::missing_file:
       return exit_code::damaged;
     case errc::no_space:
       return exit_code::no_space;

@@ -17,6 +17,8 @@ namespace {
 struct repair_arguments {
   std::string damaged;
   std::string repaired;
+  std::vector<std::string> placements;
+  std::vector<std::string> moved;
   cli::format format = cli::format::table;
 };
 
@@ -35,11 +37,11 @@ void print_json(const repair_report& report) {
   out().line(summary.add("clock", report.clock).text());
 }
 
-void print_table(const repair_report& report, const std::string& path) {
+void print_table(const repair_report& report, const std::string& damaged, const std::string& path) {
   if (!report.losses.empty()) out().line("Lost:");
-  print_damages(report.losses, out());
+  print_damages(report.losses, damaged, out());
   if (!report.mended.empty()) out().line("Damaged, nothing lost:");
-  print_damages(report.mended, out());
+  print_damages(report.mended, damaged, out());
   if (!report.unknown.empty()) out().line("What these keys held is not known; the new store does not have them there:");
   table unknown({">from version", ">to version", "key"});
   for (const unknown_versions& u : report.unknown) {
@@ -53,16 +55,20 @@ void print_table(const repair_report& report, const std::string& path) {
 
 exit_code repair(const repair_arguments& a) {
   progress_bar bar("reading", 0, "B");
-  const repair_report report =
-      icecore::repair({.from = a.damaged, .to = a.repaired, .on_progress = [&](const progress& p) {
-                         bar.retitle(p.what, p.total, p.unit == "bytes" ? "B" : p.unit);
-                         bar.update(p.done);
-                       }});
+  const repair_report report = icecore::repair({.from = a.damaged,
+                                                .to = a.repaired,
+                                                .on_progress =
+                                                    [&](const progress& p) {
+                                                      bar.retitle(p.what, p.total, p.unit == "bytes" ? "B" : p.unit);
+                                                      bar.update(p.done);
+                                                    },
+                                                .placements = placements_of(a.placements),
+                                                .moved = placements_of(a.moved)});
   bar.finish();
   if (a.format == cli::format::json) {
     print_json(report);
   } else {
-    print_table(report, a.repaired);
+    print_table(report, a.damaged, a.repaired);
   }
   return report.complete() ? exit_code::ok : exit_code::damage_found;
 }
@@ -77,6 +83,8 @@ void add_repair_verb(command_line& line) {
                             "The damaged store is not changed. Exit code 0 if nothing is lost, 6 if something is.");
   verb.add_store(a->damaged, "The damaged store's file");
   verb.add_option("NEW", a->repaired, "The new store's file; nothing may be there").required().type_name("");
+  verb.add_placements(a->placements, "A further file of the new store, for threads of a NUMA node (may be repeated)");
+  verb.add_list("--moved", a->moved, "Where a further file of the damaged store is (may be repeated)", "PATH");
   verb.add_format(a->format);
   verb.runs([a] { return repair(*a); });
 }

@@ -89,6 +89,13 @@ void print_json(const statistics& s) {
   line.add("used_bytes_a_key", bytes_a_key(s.used_bytes, s)).add("index_bytes_a_key", bytes_a_key(s.index_bytes, s));
   line.add("recovered_from_crash", s.recovered_from_crash).add("opening_seconds", s.recovery_seconds);
   out().line(line.add("durability", durability).text());
+  if (s.files.size() == 1) return;
+  for (const file_statistics& f : s.files) {
+    json_object file;
+    file.bytes("path", f.path).add("file_bytes", f.file_bytes).add("used_bytes", f.used_bytes);
+    if (f.node >= 0) file.add("node", static_cast<std::uint64_t>(f.node));
+    out().line(json_object().add("file", file).text());
+  }
 }
 
 void print_table(const statistics& s) {
@@ -111,6 +118,11 @@ void print_table(const statistics& s) {
   line("overhead", bytes(s.used_bytes > content ? s.used_bytes - content : 0));
   line("used in the file", fmt::format("{}, {:.1f} B a key", bytes(s.used_bytes), bytes_a_key(s.used_bytes, s)));
   line("file size", bytes(s.file_bytes));
+  for (const file_statistics& f : s.files) {
+    if (s.files.size() == 1) break;
+    line("  file", fmt::format("{}: {}, {} used{}", shown(f.path), bytes(f.file_bytes), bytes(f.used_bytes),
+                               f.node < 0 ? "" : fmt::format(", NUMA node {}", f.node)));
+  }
   line("index",
        fmt::format("{}, {}, {:.1f} B a key", name_of(s.index), bytes(s.index_bytes), bytes_a_key(s.index_bytes, s)));
   line("huge pages", s.huge_page_bytes == 0 ? "none" : bytes(s.huge_page_bytes));

@@ -28,7 +28,7 @@ void print_json(const verify_report& report) {
 }
 
 void print_table(const verify_report& report, const std::string& path) {
-  print_damages(report.damages, out());
+  print_damages(report.damages, path, out());
   const std::string checked = fmt::format("{} segments, {} entries, {} records, {} tags, {} checked",
                                           grouped(report.segments), grouped(report.entries), grouped(report.records),
                                           grouped(report.tags), human_bytes(static_cast<double>(report.bytes)));

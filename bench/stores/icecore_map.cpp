@@ -66,6 +66,7 @@ struct form {
 constexpr std::array forms = {
     form{"icecore-btree", index_kind::btree, "B+-tree in memory"},
     form{"icecore-skip_list", index_kind::skip_list, "lock-free skip list in memory, a key a node"},
+    form{"icecore-persistent", index_kind::persistent, "persistent index"},
 };
 
 }  // namespace

@@ -24,6 +24,11 @@ options options_of(const icecore_options* given, const char* function) {
   opening.huge_pages = set.huge_pages != 0;
   opening.index = enumerator(set.index, index_kind::btree, index_kind::persistent, function, "index");
   opening.recovery_threads = set.recovery_threads;
+  if (set.placement_count > 0) require(set.placements, function, "placements");
+  for (std::size_t i = 0; i < set.placement_count; ++i) {
+    require(set.placements[i].path, function, "a placement's path");
+    opening.placements.push_back({set.placements[i].path, set.placements[i].node});
+  }
   opening.on_progress = progress_of(set.on_progress, set.progress_context);
   return opening;
 }

@@ -35,6 +35,7 @@ icecore_statistics statistics_of(const icecore::statistics& now) noexcept {
   result.format_major = now.format_major;
   result.format_minor = now.format_minor;
   copy_text(result.pool_id, now.pool_id);
+  result.file_count = static_cast<unsigned>(now.files.size());
   return result;
 }
 

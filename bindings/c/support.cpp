@@ -137,6 +137,8 @@ const char* icecore_strerror(int code) {
       return "the cluster's protection does not allow this";
     case ICECORE_MPI:
       return "MPI is not running, or a call of it failed";
+    case ICECORE_MISSING_FILE:
+      return "a file of the store is missing, or another is in its place";
     case ICECORE_NO_MEMORY:
       return "out of memory";
     case ICECORE_SYSTEM:

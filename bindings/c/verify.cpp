@@ -22,7 +22,7 @@ std::vector<icecore_damage> views_of(const std::vector<icecore::damage>& from) {
   views.reserve(from.size());
   for (const icecore::damage& place : from) {
     views.push_back({place.offset, place.structure.c_str(), place.what.c_str(), optional_bytes(place.key),
-                     place.version.value_or(0)});
+                     place.version.value_or(0), place.file.c_str()});
   }
   return views;
 }

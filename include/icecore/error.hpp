@@ -39,6 +39,7 @@ enum class errc : int {
   other_cluster = 24,       ///< a cluster of another number of ranks or ownership, or one of which something is missing
   protection = 25,          ///< the cluster's protection does not allow this call at the moment
   mpi = 26,                 ///< MPI is not running, an MPI call failed, or ranks called different collective functions
+  missing_file = 27,        ///< a file of a store of several is not there, or another store's or an old copy is
 };
 
 /// The category of every icecore error code; its name is "icecore". Thread-safe, never fails.

@@ -84,6 +84,7 @@ enum icecore_code {
   ICECORE_OTHER_CLUSTER = 24,      /* a cluster of another number of ranks or ownership, or an incomplete one */
   ICECORE_PROTECTION = 25,         /* the cluster's protection does not allow this call at the moment */
   ICECORE_MPI = 26,                /* MPI is not running, a call of it failed, or ranks called different functions */
+  ICECORE_MISSING_FILE = 27,       /* a file of a store of several is not there, or another store's or an old copy is */
 
   ICECORE_NO_MEMORY = -1, /* the process is out of memory; a batch it hit half-way poisons the store */
   ICECORE_SYSTEM = -2,    /* the system denied something else, a thread for example; the message names it */
@@ -131,6 +132,12 @@ enum icecore_index_kind {
 typedef void (*icecore_progress_function)(void* context, const char* what, uint64_t done, uint64_t total,
                                           const char* unit);
 
+/* A file of a store that has several, and the NUMA node whose threads are to write there (-1: any). */
+typedef struct icecore_placement {
+  const char* path;
+  int node;
+} icecore_placement;
+
 typedef struct icecore_options {
   size_t struct_size;
   int access;                /* enum icecore_access */
@@ -144,6 +151,10 @@ typedef struct icecore_options {
   icecore_progress_function on_progress; /* NULL: silence */
   void* progress_context;
   int accept_damage; /* not 0: open a damaged store for reading; reads of what is lost give ICECORE_DAMAGED */
+  /* The further files of a new store that is to have several, at most 15, each on a device or in the memory of a NUMA
+   * node of its own; of a store that is there, where its files have been moved to. NULL: none. */
+  const icecore_placement* placements;
+  size_t placement_count;
 } icecore_options;
 
 /* Fills in the defaults. struct_size: sizeof(icecore_options). */
@@ -416,7 +427,8 @@ typedef struct icecore_statistics {
   int index;                /* enum icecore_index_kind */
   unsigned format_major;
   unsigned format_minor;
-  char pool_id[33]; /* 32 hexadecimal digits */
+  char pool_id[33];    /* 32 hexadecimal digits */
+  unsigned file_count; /* of the store; sizes are of all together */
 } icecore_statistics;
 
 /* statistics->struct_size is set by the caller: sizeof(icecore_statistics). */
@@ -451,6 +463,7 @@ typedef struct icecore_damage {
   const char* what;        /* what is wrong, in words */
   icecore_bytes key;       /* where it can be told, else nothing */
   icecore_version version; /* where it can be told, else 0 */
+  const char* file;        /* the pool file */
 } icecore_damage;
 
 typedef struct icecore_verify_report {

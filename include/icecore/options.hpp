@@ -63,6 +63,12 @@ struct progress {
 };
 using progress_function = std::function<void(const progress&)>;
 
+/// A file of a store that has several, and the NUMA node whose threads are to write there.
+struct placement {
+  std::filesystem::path path;
+  int node = -1;  ///< -1: any
+};
+
 struct options {
   icecore::access access = icecore::access::read_write;
   icecore::creation creation = icecore::creation::open_or_create;
@@ -108,10 +114,16 @@ struct options {
   /// Of a new store; an existing one keeps what it has, but with `change_index`.
   icecore::index_kind index = icecore::index_kind::btree;
 
-  /// Give an existing store the index `index`, built anew in place (also if it has one of that kind, which is then packed
-  /// densely again). Takes read_write access and as long as opening without an index that lasts. A crash meanwhile
-  /// leaves the store with its old kind of index.
+  /// Give an existing store the index `index`, built anew in place (also if it has one of that kind, which is then
+  /// packed densely again). Takes read_write access and as long as opening without an index that lasts. A crash
+  /// meanwhile leaves the store with its old kind of index.
   bool change_index = false;
+
+  /// The further files of a new store that is to have several: one on each device, or in the memory of each NUMA node
+  /// (at most 15). The first file is at the store's own path; a placement of that path gives it a node. Threads write
+  /// to the file of the node they run on; files without a node share the threads of all others. All files must be on
+  /// media of one kind. To open the store again its path is enough; placements are then where files have been moved to.
+  std::vector<placement> placements;
 
   /// Threads that read the pool at opening; 0: as many as there are cores.
   unsigned recovery_threads = 0;
@@ -144,6 +156,14 @@ struct tag_info {
   std::string note;      ///< may be empty
 };
 
+/// One of the files of a store.
+struct file_statistics {
+  std::string path;
+  int node;                  ///< the NUMA node whose threads write there; -1: any
+  std::uint64_t file_bytes;  ///< size of the file
+  std::uint64_t used_bytes;  ///< up to the end of its last segment
+};
+
 /// Sizes and counts. Bytes are of the pool file unless they say otherwise.
 struct statistics {
   std::uint64_t keys;             ///< keys ever inserted (removed ones too)
@@ -154,7 +174,7 @@ struct statistics {
   std::uint64_t key_bytes;        ///< key bytes, once a key
   std::uint64_t value_bytes;      ///< value bytes of all records
   std::uint64_t used_bytes;       ///< records with their headers and padding, tags, batches, segment headers
-  std::uint64_t file_bytes;       ///< size of the pool file
+  std::uint64_t file_bytes;       ///< size of the pool file, of all where there are several
   std::uint64_t index_bytes;      ///< memory the index takes
   std::uint64_t huge_page_bytes;  ///< of the whole process, in huge pages right now (0 if the kernel hides it)
   double recovery_seconds;        ///< what opening took
@@ -166,15 +186,17 @@ struct statistics {
   icecore::index_kind index;
   bool opened_at_once;  ///< without reading the records: the index was there
   durability_info durability;
+  std::vector<file_statistics> files;  ///< the first one's path is `path`
 };
 
 /// One damaged place found by verify.
 struct damage {
-  std::uint64_t offset;                     ///< byte in the pool file
+  std::uint64_t offset;                     ///< byte in the pool file (in `file`, where the store has several)
   std::string structure;                    ///< "root", "segment", "entry", "record", "tag", "batch", "index", "file"
   std::string what;                         ///< what is wrong, in words
   std::optional<std::string> key;           ///< where it can be told
   std::optional<icecore::version> version;  ///< where it can be told
+  std::string file = {};                    ///< the pool file
 };
 
 struct verify_report {

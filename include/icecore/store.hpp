@@ -193,6 +193,11 @@ struct repair_options {
   std::filesystem::path from{};     ///< the damaged store; it is not changed
   std::filesystem::path to{};       ///< the new one; nothing may be there
   progress_function on_progress{};  ///< empty: silence
+  /// The further files of the new store, as in options.
+  std::vector<placement> placements{};
+  /// Where further files of the damaged store are, if they are not where it knows them, or its first file's root is
+  /// lost. What is in files that are not there is lost.
+  std::vector<placement> moved{};
 };
 
 /// Writes all that is intact of a store to a new one: every version of every key, tags with names, notes and times, the

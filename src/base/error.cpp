@@ -63,6 +63,8 @@ class category_type final : public std::error_category {
         return "protected";
       case errc::mpi:
         return "MPI error";
+      case errc::missing_file:
+        return "a file of the store is missing";
     }
     return "unknown icecore error " + std::to_string(code);
   }

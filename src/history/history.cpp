@@ -15,7 +15,7 @@ version histories::stamp(link l) const noexcept {
     v = clock_->now();
   }
   std::uint64_t expected = 0;
-  const std::uint64_t word = codec_.encode(v, link_offset(l) + stamp_offset);
+  const std::uint64_t word = codec_.encode(v, l + stamp_offset);
   // release: publishes nothing new (linking did) but keeps the record before its stamp on media lines;
   // acquire on failure: the other's stamp is as good as ours
   if (r.header().stamp.compare_exchange_strong(expected, word, std::memory_order_acq_rel, std::memory_order_acquire)) {
@@ -25,7 +25,7 @@ version histories::stamp(link l) const noexcept {
 }
 
 void histories::stamp_unseen(link fresh) const noexcept {
-  const std::uint64_t word = codec_.encode(clock_->now(), link_offset(fresh) + stamp_offset);
+  const std::uint64_t word = codec_.encode(clock_->now(), fresh + stamp_offset);
   // release: as in stamp(); nobody can be stamping it besides
   at(fresh).header().stamp.store(word, std::memory_order_release);
 }
@@ -39,7 +39,7 @@ version histories::stamp_batch(link batch) const noexcept {
     // the clock is read after stamp_ready was seen: a reader of closed v that met the batch unready skipped it, and
     // the clock was beyond v already, so this stamp is too (H3)
     const version v = clock_->now();
-    const std::uint64_t mine = codec_.encode(v, link_offset(batch) + stamp_offset);
+    const std::uint64_t mine = codec_.encode(v, batch + stamp_offset);
     if (stamp.compare_exchange_strong(word, mine, std::memory_order_acq_rel, std::memory_order_acquire)) return v;
   }
   return word & format::stamp_version_mask;
@@ -134,8 +134,8 @@ version histories::complete_batch(link batch) const {
 }
 
 bool histories::was_durable_at_opening(link l) const noexcept {
-  const auto after = std::ranges::upper_bound(durable_, link_offset(l), {}, &durable_range::begin);
-  return after != durable_.begin() && link_offset(l) < std::prev(after)->end;
+  const auto after = std::ranges::upper_bound(durable_, l, {}, &durable_range::begin);
+  return after != durable_.begin() && l < std::prev(after)->end;
 }
 
 void histories::persist_record(link l) const {

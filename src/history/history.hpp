@@ -52,17 +52,20 @@ namespace icecore {
 /// The addresses behind links: base[pool] + offset.
 class address_space {
  public:
-  static constexpr std::size_t pools_max = 16;
-  static_assert(pools_max <= link_pool(format::head_is_second_removal), "a head has a bit beside the link");
+  /// Behind the numbers of files: memory with records that stand for lost ones.
+  static constexpr std::uint16_t stand_in_pool = format::files_max;
+  static_assert(stand_in_pool < link_pool(format::head_is_second_removal), "a head has a bit beside the link");
 
   explicit address_space(std::byte* pool_0) noexcept { bases_[0] = pool_0; }
+  /// By pool number.
+  explicit address_space(std::span<std::byte* const> pools) noexcept { std::ranges::copy(pools, bases_.begin()); }
   [[nodiscard]] std::byte* at(link l) const noexcept { return bases_[link_pool(l)] + link_offset(l); }
   [[nodiscard]] record record_at(link l) const noexcept { return record(at(l)); }
   /// Before any other thread is there.
   void set_base(std::uint16_t pool, std::byte* base) noexcept { bases_[pool] = base; }
 
  private:
-  std::array<std::byte*, pools_max> bases_{};
+  std::array<std::byte*, stand_in_pool + 1> bases_{};
 };
 
 /// What histories ask where nothing was read at opening: media may hold anything.
@@ -254,8 +257,8 @@ class histories {
 
  private:
   struct durable_range {
-    std::uint64_t begin;
-    std::uint64_t end;
+    link begin;
+    link end;
   };
 
   static constexpr std::uint64_t stamp_offset = offsetof(format::record_header, stamp);

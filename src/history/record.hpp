@@ -7,7 +7,7 @@
 // Threads: a record has one writer until it is linked. After that only its stamp and an entry's head and
 // second version change, atomically. Invariants:
 //   R1. `crc` covers every byte but itself, the stamp, an entry's head and second version, and a large value. Its seed
-//       is the pool's id, the segment's generation and the record's offset: no stale or misplaced bytes pass.
+//       is the pool's id, the segment's generation and the record's place: no stale or misplaced bytes pass.
 //   R2. Between sealing and linking nothing of a record changes but older, jump, depth and with them the crc.
 //   R3. A record spans as few cache lines as its size allows; a large value starts at a multiple of 64.
 #pragma once
@@ -20,6 +20,7 @@
 #include "icecore/options.hpp"
 #include "pool/checked_word.hpp"
 #include "pool/format.hpp"
+#include "pool/link.hpp"
 
 namespace icecore {
 
@@ -85,7 +86,7 @@ struct record_layout {
 
   /// Where in the pool the record goes when everything before `position` is taken (R3). At most record_padding_max
   /// bytes further.
-  [[nodiscard]] std::uint64_t place(std::uint64_t position) const noexcept {
+  [[nodiscard]] link place(link position) const noexcept {
     constexpr std::uint64_t line = format::cache_line_size;
     if ((flags & format::flag_large_value) != 0) {
       const std::uint64_t before_value = value_offset();
@@ -176,9 +177,8 @@ class record {
 };
 
 /// What a certificate sums up: differs if any of place, content or version of a record differs.
-[[nodiscard]] inline std::uint64_t record_digest(std::uint64_t offset, std::uint32_t crc,
-                                                 std::uint64_t stamped) noexcept {
-  return mix64(mix64(offset ^ (std::uint64_t{crc} << 32)) + (stamped & format::stamp_version_mask));
+[[nodiscard]] inline std::uint64_t record_digest(link at, std::uint32_t crc, std::uint64_t stamped) noexcept {
+  return mix64(mix64(at ^ (std::uint64_t{crc} << 32)) + (stamped & format::stamp_version_mask));
 }
 
 }  // namespace icecore

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/checksum.hpp"
 #include "pool/format.hpp"
+#include "pool/link.hpp"
 
 namespace icecore {
 
@@ -15,22 +17,39 @@ class word_codec {
  public:
   explicit word_codec(std::uint32_t pool_seed) noexcept : pool_seed_(pool_seed) {}
 
-  [[nodiscard]] std::uint64_t encode(std::uint64_t number, std::uint64_t offset) const noexcept {
-    const std::uint64_t check = crc32c(pool_seed_ ^ static_cast<std::uint32_t>(offset >> 3), number) & 0x7fff;
+  [[nodiscard]] std::uint64_t encode(std::uint64_t number, link at) const noexcept {
+    constexpr std::uint32_t odd = 0x9e3779b1U;  // tells the files of a store apart
+    const std::uint32_t place = static_cast<std::uint32_t>(at >> 3) ^ link_pool(at) * odd;
+    const std::uint64_t check = crc32c(pool_seed_ ^ place, number) & 0x7fff;
     return number | (check << 48);
   }
-  /// Whether `word`, read at `offset`, is one that encode() made (the persisted bit is not looked at).
-  [[nodiscard]] bool valid(std::uint64_t word, std::uint64_t offset) const noexcept {
-    return (word & ~format::stamp_persisted) == encode(word & format::stamp_version_mask, offset);
+  /// Whether `word`, read at this place, is one that encode() made (the persisted bit is not looked at).
+  [[nodiscard]] bool valid(std::uint64_t word, link at) const noexcept {
+    return (word & ~format::stamp_persisted) == encode(word & format::stamp_version_mask, at);
   }
 
-  /// The seed of the checksum of a record at `offset` in a segment of this generation (R1).
-  [[nodiscard]] std::uint32_t record_seed(std::uint32_t generation, std::uint64_t offset) const noexcept {
-    return crc32c(pool_seed_ ^ generation, offset);
+  /// A link in a checked word; 0 for the null link. A pool has fewer than 2^44 bytes, a store at most 16 pools.
+  [[nodiscard]] std::uint64_t encode_link(link l, link at) const noexcept {
+    return l == null_link ? 0 : encode(std::uint64_t{link_pool(l)} << short_offset_bits | link_offset(l), at);
+  }
+  /// Empty if the word, read at this place, is none that encode_link() made.
+  [[nodiscard]] std::optional<link> decode_link(std::uint64_t word, link at) const noexcept {
+    if (word == 0) return null_link;
+    if ((word & format::stamp_persisted) != 0 || !valid(word, at)) return std::nullopt;
+    const std::uint64_t number = word & format::stamp_version_mask;
+    constexpr std::uint64_t offset_mask = (std::uint64_t{1} << short_offset_bits) - 1;
+    return make_link(static_cast<std::uint16_t>(number >> short_offset_bits), number & offset_mask);
+  }
+
+  /// The seed of the checksum of a record at this place in a segment of this generation (R1).
+  [[nodiscard]] std::uint32_t record_seed(std::uint32_t generation, link at) const noexcept {
+    return crc32c(pool_seed_ ^ generation, at);
   }
   [[nodiscard]] std::uint32_t pool_seed() const noexcept { return pool_seed_; }
 
  private:
+  static constexpr unsigned short_offset_bits = 44;
+
   std::uint32_t pool_seed_;
 };
 

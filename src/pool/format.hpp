@@ -52,6 +52,18 @@ enum class root_state : std::uint8_t {
   open = 2,   ///< a writer has it, or died with it
 };
 
+inline constexpr std::size_t files_max = 16;
+
+/// Of a store of several files; zero in the root of a store that has one.
+struct root_files {
+  std::uint64_t session;                 //    0    8  of the last opening for writing: a count << 32, below it random
+  std::uint64_t session_before;          //    8    8  in file 0: others may still be of this one
+  std::uint16_t node_plus_1[files_max];  //   16   32  in file 0: the NUMA node of whoever writes there; 0: any
+  std::uint16_t path_size[files_max];    //   48   32  in file 0: of the files 1, 2, ...; in these: of file 0
+  char paths[2984];                      //   80       one behind the other; relative ones to the folder of file 0
+};
+static_assert(sizeof(root_files) == 3064 && offsetof(root_files, path_size) == 48);
+
 /// OFFSET SIZE MEANING
 struct root {
   std::uint64_t magic;              //    0    8
@@ -79,13 +91,16 @@ struct root {
   std::uint64_t used_end;           //  136    8  end of the last segment, when state is clean
   std::uint64_t epoch;              //  144    8  counts openings for writing; persistent index only
   link anchor;                      //  152    8  of the persistent index; null: there is none that can be trusted
-  std::uint8_t zero_2[3932];        //  160
+  std::uint8_t zero_2[864];         //  160
+  root_files files;                 // 1024 3064
+  std::uint8_t zero_3[4];           // 4088    4
   std::uint32_t crc;                // 4092    4  CRC32C of bytes 0-4091
 };
 static_assert(sizeof(root) == page_size);
 static_assert(offsetof(root, pool_id) == 24 && offsetof(root, file_size) == 48 && offsetof(root, state) == 96);
 static_assert(offsetof(root, boot_id) == 104 && offsetof(root, used_end) == 136 && offsetof(root, crc) == 4092);
 static_assert(offsetof(root, epoch) == 144 && offsetof(root, anchor) == 152);
+static_assert(offsetof(root, files) == 1024);
 static_assert(std::is_trivially_copyable_v<root>);
 
 // ---- Live page ----
@@ -108,7 +123,7 @@ struct segment_header {
   std::uint32_t magic;       //  0  4
   std::uint32_t granules;    //  4  4  size of the segment
   std::uint32_t generation;  //  8  4  times this space was given out; seeds the records' checksums
-  std::uint32_t crc;         // 12  4  CRC32C of magic, granules, generation, seeded with pool id and offset
+  std::uint32_t crc;         // 12  4  CRC32C of magic, granules, generation, seeded with pool id and place (a link)
   std::uint64_t fill;        // 16  8  checked word: all bytes below this offset in the segment are certified
   std::uint64_t left_at;     // 24  8  checked word, persistent index only: where its last writer left it; see rest_list
   link next_rest;            // 32  8  persistent index only: the next in the same list of rests
@@ -245,27 +260,26 @@ struct writer_log {
 static_assert(sizeof(writer_log) == 128 && offsetof(writer_log, crc) == 124);
 
 inline constexpr unsigned writers_max = 128;
-inline constexpr unsigned rest_lists = 32;
+inline constexpr unsigned rest_lists = 16;
 
-/// The first granule of the index: an index segment's header, then this.
+/// The first granule of the index, in the first file: an index segment's header, then this.
 struct index_anchor {
-  std::atomic<link> top;                    //     0    8  the first node of the uppermost level
-  link first_leaf;                          //     8    8
-  std::atomic<link> tags;                   //    16    8  the newest block of links to tags
-  std::uint64_t zero[5];                    //    24   40
-  std::atomic<std::uint64_t> used_end[16];  //    64  128  by pool: checked word, end of its last segment
-  std::atomic<link> rests[rest_lists];      //   192  256  segments with room, by its size (pool/rest_lists.hpp)
-  std::uint64_t zero_2[8];                  //   448   64
-  node_source nodes[writers_max];           //   512 8192
-  writer_log writers[writers_max][2];       //  8704 32768
+  std::atomic<std::uint64_t> top;                           //     0    8  the first node of the uppermost level
+  std::atomic<std::uint64_t> first_leaf;                    //     8    8
+  std::atomic<std::uint64_t> tags;                          //    16    8  the newest block of links to tags
+  std::uint64_t zero[5];                                    //    24   40
+  std::atomic<std::uint64_t> used_end[files_max];           //    64  128  by file: the end of its last segment
+  std::atomic<std::uint64_t> rests[files_max][rest_lists];  //   192 2048  by file: segments with room, by its size
+  node_source nodes[writers_max];                           //  2240 8192
+  writer_log writers[writers_max][2];                       // 10432 32768
 };
-static_assert(offsetof(index_anchor, nodes) == 512 && offsetof(index_anchor, writers) == 8704);
-static_assert(sizeof(index_anchor) == 41472 && sizeof(segment_header) + sizeof(index_anchor) <= granule_size);
+static_assert(offsetof(index_anchor, nodes) == 2240 && offsetof(index_anchor, writers) == 10432);
+static_assert(sizeof(index_anchor) == 43200 && sizeof(segment_header) + sizeof(index_anchor) <= granule_size);
+// All links and ends in the anchor, in node sources and in blocks of tags are in words that check themselves.
 
 /// Links to tags in the order they were made; as large as a node and taken from the same space.
 struct tag_block {
-  std::uint64_t older;                  //  0   8  the block that was full before; as all links here a word that checks
-                                        //         itself
+  std::uint64_t older;                  //  0   8  the block that was full before
   std::atomic<std::uint64_t> tags[63];  //  8 504  0 behind the last
 };
 static_assert(sizeof(tag_block) == sizeof(index_node));

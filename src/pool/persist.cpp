@@ -1,5 +1,6 @@
 #include "pool/persist.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -74,8 +75,8 @@ emulation best_line_flush() noexcept { return {flush_nothing, "none"}; }
 }  // namespace
 
 persistence::persistence(int descriptor, std::string path, medium on, durability mode, pmem2_flush_fn flush_function,
-                         pmem2_drain_fn drain_function, bool caches_persist)
-    : descriptor_(descriptor), path_(std::move(path)) {
+                         pmem2_drain_fn drain_function, bool caches_persist) {
+  add_file(descriptor, std::move(path));
   switch (on) {
     case medium::persistent_memory:
       if (mode == durability::operation) {
@@ -102,6 +103,13 @@ persistence::persistence(int descriptor, std::string path, medium on, durability
   method_ = "fdatasync";
 }
 
+unsigned persistence::add_file(int descriptor, std::string path) {
+  synced_file& f = files_[file_count_];
+  f.descriptor = descriptor;
+  f.path = std::move(path);
+  return file_count_++;
+}
+
 void persistence::persist(const void* data, std::size_t size) {
   flush(data, size);
   sync();
@@ -123,7 +131,7 @@ void persistence::sync_pages() {
     running_ = true;
     const std::uint64_t mine = ++started_;
     lock.unlock();
-    const std::string failure = failure_of(fdatasync(descriptor_), "fdatasync");
+    const std::string failure = sync_all();
     if (!failure.empty()) poison(failure);
     lock.lock();
     running_ = false;
@@ -132,24 +140,38 @@ void persistence::sync_pages() {
   }
 }
 
-void persistence::sync_file() {
-  if (descriptor_ < 0) return;
+/// What is wrong after a sync of all files; empty if nothing is.
+std::string persistence::sync_all() const {
+  // their devices write side by side
+  for (unsigned i = 1; i < file_count_; ++i) {
+    static_cast<void>(sync_file_range(files_[i].descriptor, 0, 0, SYNC_FILE_RANGE_WRITE));
+  }
+  for (unsigned i = 0; i < file_count_; ++i) {
+    std::string failure = failure_of(fdatasync(files_[i].descriptor), "fdatasync", files_[i]);
+    if (!failure.empty()) return failure;
+  }
+  return {};
+}
+
+void persistence::sync_file(unsigned file) {
+  if (file_count_ == 0) return;
   // it may report, and so use up, an error of writing data back: a later sync would then succeed
-  const std::string failure = failure_of(fsync(descriptor_), "fsync");
+  const std::string failure = failure_of(fsync(files_[file].descriptor), "fsync", files_[file]);
   if (failure.empty()) return;
   poison(failure);
   raise_poisoned();
 }
 
 /// What is wrong after a sync that returned `result`; empty if nothing is.
-std::string persistence::failure_of(int result, const char* call) const {
-  if (result != 0) return fmt::format("{} failed: {}", call, std::strerror(errno));
+std::string persistence::failure_of(int result, const char* call, const synced_file& of) const {
+  const std::string which = file_count_ > 1 ? fmt::format(" ({})", of.path) : std::string();
+  if (result != 0) return fmt::format("{} failed: {}{}", call, std::strerror(errno), which);
   // acquire, and before the file is asked: it may be growing meanwhile
-  const std::uint64_t expected = file_size_.load(std::memory_order_acquire);
+  const std::uint64_t expected = of.size.load(std::memory_order_acquire);
   struct stat s {};
-  if (fstat(descriptor_, &s) != 0) return fmt::format("fstat failed: {}", std::strerror(errno));
+  if (fstat(of.descriptor, &s) != 0) return fmt::format("fstat failed: {}{}", std::strerror(errno), which);
   if (static_cast<std::uint64_t>(s.st_size) >= expected) return {};
-  return fmt::format("another program has truncated the file from {} to {} bytes", expected, s.st_size);
+  return fmt::format("another program has truncated the file from {} to {} bytes{}", expected, s.st_size, which);
 }
 
 void persistence::poison(const std::string& reason) {
@@ -161,7 +183,8 @@ void persistence::poison(const std::string& reason) {
 
 void persistence::raise_poisoned() const {
   const std::scoped_lock lock(mutex_);
-  raise(errc::poisoned, "{}: the store takes no more operations: {}; close it and open it again to recover", path_,
+  raise(errc::poisoned, "{}: the store takes no more operations: {}; close it and open it again to recover",
+        files_[0].path,
         poison_reason_.empty() ? "another process that shared it was killed amid a change, or a sync failed there"
                                : poison_reason_);
 }

@@ -4,7 +4,9 @@
 //   persist.sync();                                     // pages: all that was stored before is durable
 //
 // Every flush, fence and sync of the store goes through this page; nothing else touches durability.
-// Threads: all functions from any thread. sync() is a group commit: one fdatasync serves all who wait.
+// One object serves all files of a store: a sync is one of all, and if it fails for one all are poisoned.
+//
+// Threads: all functions from any thread. sync() is a group commit: one fdatasync of each file serves all who wait.
 // Errors: a failed sync poisons: the kernel has marked the pages clean, so what is on media is unknown and a retry
 // would
 //   lie. sync() throws errc::poisoned from then on.
@@ -12,6 +14,7 @@
 
 #include <libpmem2.h>
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -20,6 +23,7 @@
 #include <string>
 
 #include "icecore/options.hpp"
+#include "pool/format.hpp"
 
 namespace icecore {
 
@@ -31,6 +35,10 @@ class persistence {
   /// their place, since libpmem2 would msync there.
   persistence(int descriptor, std::string path, medium on, durability mode, pmem2_flush_fn flush_function,
               pmem2_drain_fn drain_function, bool caches_persist);
+
+  /// Another file of the store, on a medium of the same kind; returns its number here. Before any other thread is
+  /// there.
+  unsigned add_file(int descriptor, std::string path);
 
   /// Starts writing the cache lines of a range back; durable after the next fence. Does nothing on page media.
   void flush(const void* data, std::size_t size) const noexcept {
@@ -48,10 +56,10 @@ class persistence {
     if (pages_) sync_pages();
   }
   /// The file's size and the places of its blocks are durable when it returns, on any medium.
-  void sync_file();
+  void sync_file(unsigned file = 0);
   /// How long the file is at least: a sync of one that somebody has truncated would succeed and keep nothing.
-  void expect_file_size(std::uint64_t size) noexcept {
-    file_size_.store(size, std::memory_order_release);  // release: it has that size already
+  void expect_file_size(std::uint64_t size, unsigned file = 0) noexcept {
+    files_[file].size.store(size, std::memory_order_release);  // release: it has that size already
   }
 
   /// Takes other functions in place of the medium's, where it is flushed by cache lines: for tests that count what is
@@ -80,16 +88,22 @@ class persistence {
   pmem2_flush_fn flush_ = nullptr;
   pmem2_drain_fn drain_ = nullptr;
   bool pages_ = false;
-  int descriptor_ = -1;
-  std::string path_;
   const char* method_ = "none";
   std::atomic<bool> own_poisoned_{false};
   std::atomic<bool>* poisoned_ = &own_poisoned_;
 
-  void sync_pages();
-  [[nodiscard]] std::string failure_of(int result, const char* call) const;
+  struct synced_file {
+    int descriptor = -1;
+    std::string path;
+    std::atomic<std::uint64_t> size{0};  ///< that it has at least
+  };
 
-  std::atomic<std::uint64_t> file_size_{0};
+  void sync_pages();
+  [[nodiscard]] std::string sync_all() const;
+  [[nodiscard]] std::string failure_of(int result, const char* call, const synced_file& of) const;
+
+  std::array<synced_file, format::files_max> files_;
+  unsigned file_count_ = 0;
   mutable std::mutex mutex_;
   std::condition_variable synced_;
   std::uint64_t started_ = 0;    // syncs begun

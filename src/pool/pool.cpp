@@ -13,6 +13,8 @@
 #include "base/raise.hpp"
 #include "base/sanitizer.hpp"
 #include "pool/lost_root.hpp"
+#include "pool/numa.hpp"
+#include "pool/placements.hpp"
 
 namespace icecore {
 namespace {
@@ -28,8 +30,8 @@ constexpr std::uint64_t capacity_max_shared = std::uint64_t{1024} << 30;
 /// Versions a crash may skip: the clock may run this far before the root must be written again.
 constexpr std::uint64_t first_clock_limit = std::uint64_t{1} << 20;
 
-std::uint32_t header_crc(const format::segment_header& h, std::uint32_t pool_seed, std::uint64_t offset) noexcept {
-  return crc32c(crc32c(pool_seed, offset), &h, offsetof(format::segment_header, crc));
+std::uint32_t header_crc(const format::segment_header& h, std::uint32_t pool_seed, link at) noexcept {
+  return crc32c(crc32c(pool_seed, at), &h, offsetof(format::segment_header, crc));
 }
 
 int hex_digit(char c) noexcept {
@@ -60,6 +62,12 @@ format::root first_root() noexcept {
 bool maybe_torn_first_root(const std::byte* page) noexcept {
   format::root expected = first_root();
   expected.sequence = 1;
+  const auto is_number = [&](std::size_t at, std::uint64_t word) {
+    if (at != offsetof(format::root, pool_number)) return false;
+    const auto number = word & 0xffff;
+    const auto count = word >> 16 & 0xffff;
+    return word >> 32 == expected.granule_size && number < count && count <= format::files_max;
+  };
   const auto is_free = [](std::size_t at) {
     return (at >= offsetof(format::root, pool_id) && at < offsetof(format::root, pool_number)) ||
            (at >= offsetof(format::root, state) && at < offsetof(format::root, used_end)) ||
@@ -68,7 +76,7 @@ bool maybe_torn_first_root(const std::byte* page) noexcept {
   for (std::size_t at = 0; at < sizeof expected; at += sizeof(std::uint64_t)) {
     std::uint64_t word;
     std::memcpy(&word, page + at, sizeof word);
-    if (word == 0 || is_free(at)) continue;
+    if (word == 0 || is_free(at) || is_number(at, word)) continue;
     if (std::memcmp(&word, reinterpret_cast<const std::byte*>(&expected) + at, sizeof word) != 0) return false;
   }
   return true;
@@ -102,6 +110,12 @@ bool written_this_boot(const format::root& r) noexcept {
 
 namespace {
 
+const char* name_of(medium m) noexcept {
+  return m == medium::memory              ? "a memory file system"
+         : m == medium::persistent_memory ? "persistent memory"
+                                          : "a block device";
+}
+
 /// How to open the file, before it is touched.
 access checked_access(const std::filesystem::path& path, const options& opening) {
   if (opening.access == access::read_write && opening.accept_damage) {
@@ -116,10 +130,20 @@ access checked_access(const std::filesystem::path& path, const options& opening)
   return opening.access;
 }
 
+creation checked_creation(const options& opening, const pool::part* of) {
+  if (!opening.copy_of.empty()) return creation::create_new;
+  if (of == nullptr) return opening.creation;
+  return of->is_made ? creation::open_or_create : creation::open_existing;
+}
+
 }  // namespace
 
-pool::pool(const std::filesystem::path& path, const options& opening)
-    : file_(path, checked_access(path, opening), opening.copy_of.empty() ? opening.creation : creation::create_new),
+pool::pool(const std::filesystem::path& path, const options& opening, const part* of)
+    : file_(path, checked_access(path, opening), checked_creation(opening, of)),
+      number_(of != nullptr ? of->number : 0),
+      node_(of != nullptr ? of->node : -1),
+      first_(of != nullptr ? of->first : nullptr),
+      is_made_(of != nullptr && of->is_made),
       copy_(opening.copy_of.empty() ? nullptr : std::make_unique<pool_copy>(opening.copy_of, file_)),
       shared_(opening.access == access::read_write),
       huge_pages_(opening.huge_pages) {
@@ -145,9 +169,7 @@ pool::pool(const std::filesystem::path& path, const options& opening)
   auto newest = newest_root(base_);
   if (!newest && opening.accept_damage) {
     map(whole_pages);
-    newest = root_from_segments(base_, whole_pages);
-    if (!newest) raise_no_root();
-    root_lost_ = true;
+    newest = lost_root(whole_pages);
   } else if (!newest) {
     // a crash before the first root was written leaves zeros: a valid empty object. That root goes to page B, and the
     // power cut may have torn it; nothing else is written before it is whole
@@ -162,13 +184,14 @@ pool::pool(const std::filesystem::path& path, const options& opening)
     raise_no_root();
   }
   check_root(*newest, opening);
+  check_size(*newest, opening);
   size_told_ = newest->file_size;
   map(std::min(newest->file_size, whole_pages));  // less only where damage is accepted
   if (copy_ && newest->state == format::root_state::clean) copy_->bring(newest->used_end, size);
   check_unused(*newest, opening);
   codec_ = word_codec(pool_seed_of(*newest));
   choose_durability(opening, *newest);
-  persist_->expect_file_size(newest->file_size);
+  persist_->expect_file_size(newest->file_size, persist_file_);
   roots_ = std::make_unique<root_pages>(base_, *newest, *persist_);
   if (!shared_) return;
   if (copy_) roots_->hide();
@@ -179,8 +202,13 @@ pool::pool(const std::filesystem::path& path, const options& opening)
   file_.shrink(newest->file_size);
 }
 
-pool::pool(const std::filesystem::path& path, const options& opening, pool_space& with, std::uint64_t capacity)
+pool::pool(const std::filesystem::path& path, const options& opening, pool_space& with, std::uint64_t capacity,
+           const part* of)
     : file_(path, access::attached, creation::open_existing),
+      number_(of != nullptr ? of->number : 0),
+      node_(of != nullptr ? of->node : -1),
+      first_(of != nullptr ? of->first : nullptr),
+      is_made_(false),
       shared_(true),
       huge_pages_(opening.huge_pages),
       mapping_(std::make_unique<mapping>(file_.descriptor(), path.native(), capacity, true)) {
@@ -200,9 +228,10 @@ pool::pool(const std::filesystem::path& path, const options& opening, pool_space
     r = *newest;
   }
   check_root(r, opening);
+  check_size(r, opening);
   codec_ = word_codec(pool_seed_of(r));
   choose_durability(opening, r);
-  persist_->expect_file_size(r.file_size);
+  persist_->expect_file_size(r.file_size, persist_file_);
   roots_ = std::make_unique<root_pages>(base_, r, *persist_);
   roots_->share(with.roots);
 }
@@ -225,7 +254,8 @@ void pool::map(std::uint64_t size) {
 /// P4: recovery does not look behind the segments of a closed store. Where that is no end of the file (in a store just
 /// made) it must be zero.
 bool pool::is_zero_behind_its_end(const format::root& r) const noexcept {
-  return r.state != format::root_state::clean || r.used_end >= size() || all_zero(at(r.used_end), size() - r.used_end);
+  return r.state != format::root_state::clean || r.used_end >= size() ||
+         all_zero(base_ + r.used_end, size() - r.used_end);
 }
 
 void pool::check_unused(const format::root& r, const options& opening) const {
@@ -234,31 +264,16 @@ void pool::check_unused(const format::root& r, const options& opening) const {
         r.used_end);
 }
 
-void pool::finish_copy() {
+void pool::finish_copy(const std::function<void(format::root&)>& change) {
   copy_->finish();
-  roots_->show();
+  roots_->show(change);
   copy_.reset();
-}
-
-void pool::raise_no_root() const {
-  const std::string& path = origin();
-  const auto& a = *reinterpret_cast<const format::root*>(base_);
-  const bool swapped = a.magic == __builtin_bswap64(format::magic) ||
-                       (a.magic == format::magic && a.byte_order == __builtin_bswap32(format::byte_order_mark));
-  if (!swapped && a.magic != format::magic) {
-    raise(errc::not_a_store, "{}: is not an icecore store (no magic at its start)", path);
-  }
-  if (swapped) {
-    raise(errc::unsupported_format, "{}: written by a machine of other byte order; dump it there and load it here",
-          path);
-  }
-  raise(errc::damaged, "{}: both root pages are damaged (bytes 0-8191): {}", path, *root_defect(a));
 }
 
 std::vector<damage> pool::damages() const {
   std::vector<damage> all;
   for (const std::uint64_t offset : {format::root_a_offset, format::root_b_offset}) {
-    const std::byte* page = at(offset);
+    const std::byte* page = base_ + offset;
     if (all_zero(page, format::page_size)) continue;
     if (const auto defect = root_defect(*reinterpret_cast<const format::root*>(page))) {
       all.push_back({offset, "root", *defect, std::nullopt, std::nullopt});
@@ -274,10 +289,29 @@ std::vector<damage> pool::damages() const {
                    std::nullopt});
   }
   if (root_lost_) {
-    all.push_back({0, "root", "both root pages are damaged: the clock, and what else the store held, are not known",
-                   std::nullopt, std::nullopt});
+    const char* const lost = number_ == 0
+                                 ? "both root pages are damaged: the clock, and what else the store held, are not known"
+                                 : "both root pages are damaged: how long the file was is not known";
+    all.push_back({0, "root", lost, std::nullopt, std::nullopt});
   }
+  for (damage& d : all) d.offset = make_link(number_, d.offset);
   return all;
+}
+
+/// A root with what is known where both pages are damaged and that is accepted.
+format::root pool::lost_root(std::uint64_t size) {
+  root_lost_ = true;
+  if (first_ == nullptr) {
+    const auto told = root_from_segments(base_, size);
+    if (!told) raise_no_root();
+    return *told;
+  }
+  format::root r = first_->roots().read();
+  r.pool_number = number_;
+  r.file_size = size;
+  r.used_end = size;
+  r.state = format::root_state::open;
+  return r;
 }
 
 void pool::create(const options& opening) {
@@ -294,12 +328,21 @@ void pool::create(const options& opening) {
 }
 
 void pool::write_first_root(const options& opening) {
+  prefer_node(file_, 0, initial_file_size, node_);
   file_.grow(initial_file_size, false);
   map(initial_file_size);
   base_ = mapping_->base();
   format::root r = first_root();
-  if (getrandom(r.pool_id, sizeof r.pool_id, 0) != sizeof r.pool_id) {
-    raise_errno(errno, "getrandom", file_.path().native());
+  if (first_ != nullptr) {
+    const format::root first = first_->roots().read();
+    std::memcpy(r.pool_id, first.pool_id, sizeof r.pool_id);
+    r.pool_number = number_;
+    r.pool_count = first.pool_count;
+  } else {
+    if (getrandom(r.pool_id, sizeof r.pool_id, 0) != sizeof r.pool_id) {
+      raise_errno(errno, "getrandom", file_.path().native());
+    }
+    r.pool_count = file_count(file_.path(), opening);
   }
   r.index = static_cast<std::uint8_t>(opening.index);
   r.inode = file_.inode();
@@ -309,64 +352,10 @@ void pool::write_first_root(const options& opening) {
   choose_durability(opening, r);
   r.durability = static_cast<std::uint8_t>(durability_.mode);
   read_boot_id(r.boot_id);
-  persist_->expect_file_size(initial_file_size);
+  persist_->expect_file_size(initial_file_size, persist_file_);
   roots_ = std::make_unique<root_pages>(base_, r, *persist_);
   file_.sync_with_directory();
   roots_->update([](format::root&) {});
-}
-
-void pool::check_root(const format::root& r, const options& opening) const {
-  const std::string& path = origin();
-  if (r.version_major != format::version_major) {
-    raise(errc::unsupported_format, "{}: has format {}.{}; this icecore reads format {}", path, r.version_major,
-          r.version_minor, format::version_major);
-  }
-  if (r.version_minor > format::version_minor && shared_) {
-    raise(errc::unsupported_format, "{}: has format {}.{}, newer than {}.{}: it can be opened for reading only", path,
-          r.version_major, r.version_minor, format::version_major, format::version_minor);
-  }
-  if (r.granule_size != format::granule_size || r.pool_count != 1 || r.pool_number != 0) {
-    raise(errc::unsupported_format, "{}: has granules of {} bytes and is file {} of {}; this icecore cannot read that",
-          path, r.granule_size, r.pool_number + 1, r.pool_count);
-  }
-  const auto index = static_cast<index_kind>(r.index);
-  if (index < index_kind::btree || index > index_kind::persistent) {
-    raise(errc::unsupported_format, "{}: uses index {}, which this icecore does not have", path, r.index);
-  }
-  if (r.file_size < format::first_segment_offset || r.file_size % format::page_size != 0) {
-    raise(errc::damaged, "{}: the newest root page says that the file has {} bytes, which no store has", path,
-          r.file_size);
-  }
-  const bool clean = r.state == format::root_state::clean;
-  if (clean && (r.used_end < format::first_segment_offset || r.used_end > r.file_size ||
-                r.used_end % format::granule_size != 0)) {
-    raise(errc::damaged, "{}: the newest root page says that {} of the file's {} bytes are used, which no store has",
-          path, r.used_end, r.file_size);
-  }
-  if (!root_lost_ && (r.clock == 0 || r.clock > r.clock_limit || r.clock_limit > version_max)) {
-    raise(errc::damaged, "{}: the newest root page says that version {} is open and {} the limit, which no store has",
-          path, r.clock, r.clock_limit);
-  }
-  if (file_.size() < r.file_size && !opening.accept_damage) {
-    for (const std::uint64_t page : {format::root_a_offset, format::root_b_offset}) {
-      const auto defect = root_defect(*reinterpret_cast<const format::root*>(at(page)));
-      if (!defect || all_zero(at(page), format::page_size)) continue;
-      raise(errc::damaged,
-            "{}: the root page at byte {} is damaged ({}); the older one tells of a file of {} bytes, but it has {}; "
-            "icecore repair makes a new store of what is intact",
-            path, page, *defect, r.file_size, file_.size());
-    }
-    raise(errc::truncated, "{}: is {} bytes long but was {}: its end is missing", path, file_.size(), r.file_size);
-  }
-  if (opening.creation == creation::create_new && !copy_) {
-    raise(errc::store_exists, "{}: a new store was asked for but there is one", path);
-  }
-  if (r.state == format::root_state::open && r.inode != file_.inode() && !opening.accept_copy) {
-    raise(errc::copied,
-          "{}: is a copy, made or moved before its writer had closed it; if that writer was dead by then, accept the "
-          "copy (options::accept_copy, --accept-copy)",
-          path);
-  }
 }
 
 void pool::choose_durability(const options& opening, const format::root& r) {
@@ -378,7 +367,7 @@ void pool::choose_durability(const options& opening, const format::root& r) {
                                                       : medium::block_device;
     durability_.mode = static_cast<icecore::durability>(r.durability);
     durability_.emulated = durability_.medium == medium::memory && durability_.mode != durability::none;
-    persist_ = std::make_unique<persistence>();
+    persist_ = first_ != nullptr ? first_->persist_ : std::make_shared<persistence>();
     durability_.flush_method = persist_->method();
     return;
   }
@@ -386,6 +375,17 @@ void pool::choose_durability(const options& opening, const format::root& r) {
   durability_.medium = file_.on_memory_filesystem()            ? medium::memory
                        : granularity == PMEM2_GRANULARITY_PAGE ? medium::block_device
                                                                : medium::persistent_memory;
+  if (first_ != nullptr) {
+    if (durability_.medium != first_->durability().medium) {
+      raise(errc::invalid_argument, "{}: lies on {}, but the store's first file, {}, on {}: all must be of one kind",
+            file_.path().native(), name_of(durability_.medium), first_->file().path().native(),
+            name_of(first_->durability().medium));
+    }
+    durability_ = first_->durability();
+    persist_ = first_->persist_;
+    persist_file_ = persist_->add_file(file_.descriptor(), file_.path().native());
+    return;
+  }
   auto mode = opening.durability;
   if (mode == durability::best_available) {
     mode = durability_.medium == medium::persistent_memory ? durability::operation
@@ -400,7 +400,7 @@ void pool::choose_durability(const options& opening, const format::root& r) {
           "durability none, or ask for emulation",
           file_.path().native(), durability_.filesystem, mode == durability::tag ? "tag" : "operation");
   }
-  persist_ = std::make_unique<persistence>(file_.descriptor(), file_.path().native(), durability_.medium, mode,
+  persist_ = std::make_shared<persistence>(file_.descriptor(), file_.path().native(), durability_.medium, mode,
                                            mapping_->flush_function(), mapping_->drain_function(),
                                            granularity == PMEM2_GRANULARITY_BYTE);
   durability_.flush_method = persist_->method();
@@ -410,12 +410,13 @@ void pool::choose_durability(const options& opening, const format::root& r) {
 // header, to which whoever it is claimed for gives both when the store is opened.
 segment pool::allocate(std::uint64_t bytes, std::uint32_t magic, const std::function<void(const segment&)>& claim) {
   const std::uint64_t size = format::round_up(bytes + sizeof(format::segment_header), format::granule_size);
-  std::uint64_t offset = 0;
+  link offset = null_link;
   {
     const std::scoped_lock lock(space_->lock);
-    offset = take_space(size, [&](std::uint64_t at) {
-      if (claim) claim({at, size, 0});
-    });
+    const auto tell = [&](std::uint64_t at) {
+      if (claim) claim({make_link(number_, at), size, 0});
+    };
+    offset = make_link(number_, take_space(size, tell));
   }
   const segment s = format_segment(offset, size, magic);
 #ifdef MADV_POPULATE_WRITE
@@ -425,7 +426,7 @@ segment pool::allocate(std::uint64_t bytes, std::uint32_t magic, const std::func
   return s;
 }
 
-segment pool::format_segment(std::uint64_t offset, std::uint64_t size, std::uint32_t magic) {
+segment pool::format_segment(link offset, std::uint64_t size, std::uint32_t magic) {
   auto& h = header_of(offset);
   // a generation above the old one makes what may be left on media fail its checksums
   const segment s{offset, size, h.generation + 1};
@@ -456,7 +457,7 @@ std::uint64_t pool::take_space(std::uint64_t size, const std::function<void(std:
   claim(offset);
   space_->used_end.store(offset + size, std::memory_order_relaxed);
   if (lasting_end_ != nullptr) {
-    lasting_end_->store(used_end_word(offset + size, *lasting_end_), std::memory_order_relaxed);
+    lasting_end_->store(codec_.encode(offset + size, lasting_end_at_), std::memory_order_relaxed);
     persist_->flush(lasting_end_, sizeof *lasting_end_);  // fenced with the header
   }
   return offset;
@@ -468,6 +469,7 @@ void pool::grow_to(std::uint64_t needed) {
   std::uint64_t size = std::max(needed, now + step);
   if (huge_pages_ && file_.on_memory_filesystem()) size = format::round_up(size, pool_file::huge_page_bytes);
   const bool durable = persist_->by_pages() || durability_.medium == medium::persistent_memory;
+  prefer_node(file_, now, size, node_);
   try {
     file_.grow(size, huge_pages_);
   } catch (const error& e) {
@@ -475,21 +477,21 @@ void pool::grow_to(std::uint64_t needed) {
     size = needed;  // the device is nearly full: take just what is needed
     file_.grow(size, false);
   }
-  persist_->expect_file_size(size);
-  if (durable) persist_->sync_file();
+  persist_->expect_file_size(size, persist_file_);
+  if (durable) persist_->sync_file(persist_file_);
   map(size);
   roots_->update([size](format::root& r) { r.file_size = size; });
 }
 
-void pool::add_free(std::uint64_t offset, std::uint64_t size) {
+void pool::add_free(link offset, std::uint64_t size) {
   const std::scoped_lock lock(space_->lock);
-  free_.emplace(size, offset);
+  free_.emplace(size, link_offset(offset));
 }
 
 std::vector<segment> pool::take_free() {
   const std::scoped_lock lock(space_->lock);
   std::vector<segment> all;
-  for (const auto& [size, offset] : free_) all.push_back({offset, size, 0});
+  for (const auto& [size, offset] : free_) all.push_back({make_link(number_, offset), size, 0});
   free_.clear();
   return all;
 }
@@ -504,18 +506,18 @@ std::uint64_t pool::used_end() const {
   return space_->used_end.load(std::memory_order_relaxed);  // relaxed: a number, nothing is read through it
 }
 
-bool pool::valid_header(std::uint64_t offset, std::uint32_t magic) const noexcept {
+bool pool::valid_header(link offset, std::uint32_t magic) const noexcept {
   const auto& h = header_of(offset);
-  return h.magic == magic && h.granules != 0 && h.granules <= (size() - offset) / format::granule_size &&
+  return h.magic == magic && h.granules != 0 && h.granules <= (size() - link_offset(offset)) / format::granule_size &&
          h.crc == header_crc(h, codec_.pool_seed(), offset);
 }
 
-segment pool::segment_at(std::uint64_t offset) const noexcept {
+segment pool::segment_at(link offset) const noexcept {
   const auto& h = header_of(offset);
   return {offset, h.granules * format::granule_size, h.generation};
 }
 
-std::optional<std::uint64_t> pool::fill_of(const segment& s) const noexcept {
+std::optional<link> pool::fill_of(const segment& s) const noexcept {
   const std::uint64_t word = header_of(s.offset).fill;
   if (word == 0) return s.first_record();
   const std::uint64_t fill = word & format::stamp_version_mask;
@@ -526,7 +528,7 @@ std::optional<std::uint64_t> pool::fill_of(const segment& s) const noexcept {
   return s.offset + fill;
 }
 
-void pool::set_fill(const segment& s, std::uint64_t end) const noexcept {
+void pool::set_fill(const segment& s, link end) const noexcept {
   auto& h = header_of(s.offset);
   const std::uint64_t word = fill_word(s, end);
   if (h.fill == word) return;

@@ -1,8 +1,11 @@
-// A pool: the file in which a store's entries and records live, mapped in memory, given out in segments.
+// A pool: a file in which a store's entries and records live, mapped in memory, given out in segments.
 //
 //   pool p(path, options);
 //   segment s = p.allocate(bytes);            // header durable, the rest zero
-//   std::byte* at = p.base() + s.offset;
+//   std::byte* at = p.at(s.offset);
+//
+// A store has one, or several (pool_set.hpp). Places in a pool are links: in the first, whose number is 0, these are
+// offsets in the file.
 //
 // Threads: base(), at() and the persistence are free; allocate() and give_back() lock shortly.
 // Errors: those of opening (file.hpp), errc::no_space when the device is full: nothing has changed then.
@@ -35,27 +38,40 @@
 namespace icecore {
 
 struct segment {
-  std::uint64_t offset = 0;  ///< of its header in the pool
-  std::uint64_t size = 0;    ///< bytes with the header
+  link offset = 0;         ///< of its header
+  std::uint64_t size = 0;  ///< bytes with the header
   std::uint32_t generation = 0;
 
-  [[nodiscard]] std::uint64_t first_record() const noexcept { return offset + sizeof(format::segment_header); }
-  [[nodiscard]] std::uint64_t end() const noexcept { return offset + size; }
+  [[nodiscard]] link first_record() const noexcept { return offset + sizeof(format::segment_header); }
+  [[nodiscard]] link end() const noexcept { return offset + size; }
 };
 
 class pool {
  public:
+  /// What a further file is to the store it belongs to.
+  struct part {
+    const pool* first;
+    std::uint16_t number;
+    int node;      ///< whose memory it is to lie in; -1: any
+    bool is_made;  ///< with the store; else it is there
+  };
+
   /// Opens or creates the file and maps all of it. Records are not looked at: that is recovery's business.
-  pool(const std::filesystem::path& path, const options& opening);
+  pool(const std::filesystem::path& path, const options& opening) : pool(path, opening, nullptr) {}
+  /// A further file, beside the first. errc::missing_file if it is not there or not this store's; one that is to be
+  /// made may be what a creation of the same store that was cut off has left, else errc::store_exists.
+  pool(const std::filesystem::path& path, const options& opening, const part& of) : pool(path, opening, &of) {}
   /// Beside the process that has it open and shares it as `with`: nothing is mended, locked or cut. `capacity` is that
   /// of the other.
-  pool(const std::filesystem::path& path, const options& opening, pool_space& with, std::uint64_t capacity);
+  pool(const std::filesystem::path& path, const options& opening, pool_space& with, std::uint64_t capacity,
+       const part* of = nullptr);
 
   /// From now on other processes may attach; `with` lies in memory that they map. Nobody else uses the pool yet.
   void share(pool_space& with);
 
+  [[nodiscard]] std::uint16_t number() const noexcept { return number_; }
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
-  [[nodiscard]] std::byte* at(std::uint64_t offset) const noexcept { return base_ + offset; }
+  [[nodiscard]] std::byte* at(link place) const noexcept { return base_ + link_offset(place); }
   [[nodiscard]] std::uint64_t size() const noexcept {
     return space_->size.load(std::memory_order_acquire);
   }  // acquire: what is there, is mapped
@@ -72,12 +88,14 @@ class pool {
     return *reinterpret_cast<format::live_page*>(base_ + format::live_page_offset);
   }
   [[nodiscard]] const durability_info& durability() const noexcept { return durability_; }
+  /// Leaves things as they were before the creation of the file.
+  void undo_creation() const noexcept { file_.undo_creation(); }
   /// 32 hexadecimal digits.
   [[nodiscard]] std::string id() const;
   /// While the pool comes to be as a copy (options::copy_of): what brings the other one's bytes. Null if it does not.
   [[nodiscard]] pool_copy* copy() const noexcept { return copy_.get(); }
-  /// All was brought and is what it should be.
-  void finish_copy();
+  /// All was brought and is what it should be: durable, and with a root that differs by `change`.
+  void finish_copy(const std::function<void(format::root&)>& change);
   /// The file that a damage lies in.
   [[nodiscard]] const std::string& origin() const noexcept {
     return copy_ ? copy_->from().native() : file_.path().native();
@@ -94,14 +112,14 @@ class pool {
   [[nodiscard]] segment allocate(std::uint64_t bytes, std::uint32_t magic,
                                  const std::function<void(const segment&)>& claim);
   /// Writes the header of a segment that was claimed (again).
-  segment format_segment(std::uint64_t offset, std::uint64_t size, std::uint32_t magic);
-  /// From now on the end of the last segment stands durably in `word`, too; it is there already.
-  void keep_used_end(std::atomic<std::uint64_t>& word) noexcept { lasting_end_ = &word; }
-  [[nodiscard]] std::uint64_t used_end_word(std::uint64_t end, const std::atomic<std::uint64_t>& word) const noexcept {
-    return codec_.encode(end, static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(&word) - base_));
+  segment format_segment(link offset, std::uint64_t size, std::uint32_t magic);
+  /// From now on the end of the last segment stands durably in the checked word at `place`, too; it is there already.
+  void keep_used_end(std::atomic<std::uint64_t>& word, link place) noexcept {
+    lasting_end_ = &word;
+    lasting_end_at_ = place;
   }
   /// A hole that recovery found: free for allocate(), already zero.
-  void add_free(std::uint64_t offset, std::uint64_t size);
+  void add_free(link offset, std::uint64_t size);
   /// Takes all of them back.
   [[nodiscard]] std::vector<segment> take_free();
   void set_used_end(std::uint64_t end) noexcept {
@@ -109,26 +127,31 @@ class pool {
   }  // alone yet
   [[nodiscard]] std::uint64_t used_end() const;
 
-  [[nodiscard]] format::segment_header& header_of(std::uint64_t offset) const noexcept {
-    return *reinterpret_cast<format::segment_header*>(base_ + offset);
+  [[nodiscard]] format::segment_header& header_of(link offset) const noexcept {
+    return *reinterpret_cast<format::segment_header*>(at(offset));
   }
   /// Whether the header is one that allocate() wrote here and the segment lies inside the file.
-  [[nodiscard]] bool valid_header(std::uint64_t offset, std::uint32_t magic = format::segment_magic) const noexcept;
-  [[nodiscard]] segment segment_at(std::uint64_t offset) const noexcept;
-  /// The certified end of a segment's records (its fill), as an offset in the pool; its first record's if none.
-  /// Empty if the word is damaged.
-  [[nodiscard]] std::optional<std::uint64_t> fill_of(const segment& s) const noexcept;
-  void set_fill(const segment& s, std::uint64_t end) const noexcept;
+  [[nodiscard]] bool valid_header(link offset, std::uint32_t magic = format::segment_magic) const noexcept;
+  [[nodiscard]] segment segment_at(link offset) const noexcept;
+  /// The certified end of a segment's records (its fill); its first record's place if none. Empty if the word is
+  /// damaged.
+  [[nodiscard]] std::optional<link> fill_of(const segment& s) const noexcept;
+  void set_fill(const segment& s, link end) const noexcept;
   /// The word that says so in the segment's header.
-  [[nodiscard]] std::uint64_t fill_word(const segment& s, std::uint64_t end) const noexcept {
+  [[nodiscard]] std::uint64_t fill_word(const segment& s, link end) const noexcept {
     return codec_.encode(end - s.offset, s.offset + offsetof(format::segment_header, fill));
   }
 
  private:
+  pool(const std::filesystem::path& path, const options& opening, const part* of);
   void create(const options& opening);
   void map(std::uint64_t size);
   void write_first_root(const options& opening);
   void check_root(const format::root& r, const options& opening) const;
+  void check_format(const format::root& r) const;
+  void check_size(const format::root& r, const options& opening) const;
+  void check_part(const format::root& r) const;
+  [[nodiscard]] format::root lost_root(std::uint64_t size);
   [[nodiscard]] bool is_zero_behind_its_end(const format::root& r) const noexcept;
   void check_unused(const format::root& r, const options& opening) const;
   [[noreturn]] void raise_no_root() const;
@@ -137,12 +160,17 @@ class pool {
   std::uint64_t take_space(std::uint64_t size, const std::function<void(std::uint64_t)>& claim);
 
   pool_file file_;
+  std::uint16_t number_;
+  int node_;
+  const pool* first_;  // of the store, if this is a further one
+  bool is_made_;
   std::unique_ptr<pool_copy> copy_;
   bool shared_;
   bool huge_pages_;  // wished for
   std::unique_ptr<mapping> mapping_;
   std::byte* base_ = nullptr;
-  std::unique_ptr<persistence> persist_;
+  std::shared_ptr<persistence> persist_;  // of all files of the store
+  unsigned persist_file_ = 0;
   std::unique_ptr<root_pages> roots_;
   word_codec codec_{0};
   durability_info durability_{};
@@ -152,7 +180,8 @@ class pool {
   pool_space own_space_;
   pool_space* space_ = &own_space_;
   std::atomic<std::uint64_t>* lasting_end_ = nullptr;
-  std::multimap<std::uint64_t, std::uint64_t> free_;  // size -> offset; for this process alone
+  link lasting_end_at_ = null_link;
+  std::multimap<std::uint64_t, std::uint64_t> free_;  // size -> offset in the file; for this process alone
 };
 
 /// This boot of this machine, from the kernel; zeros if it does not tell.

@@ -83,8 +83,10 @@ void root_pages::hide() {
   }
 }
 
-void root_pages::show() {
+void root_pages::show(const std::function<void(format::root&)>& change) {
   const std::scoped_lock lock(mutex_);
+  change(current_);
+  seal_root(current_);
   std::memcpy(page_of(current_), &current_, sizeof current_);
   persist_->persist(page_of(current_), format::page_size);
 }

@@ -56,8 +56,8 @@ class root_pages {
   /// Takes the valid roots of a copy that is not whole yet off its pages: what a crash leaves no store opens. Before
   /// settle(); until show() there is no update().
   void hide();
-  /// Writes the newest root, durably.
-  void show();
+  /// Writes the newest root as `change` makes it, durably.
+  void show(const std::function<void(format::root&)>& change);
   /// From now on other processes write roots too; all hold `lock` for it.
   void share(process_lock& lock) noexcept { lock_ = &lock; }
 

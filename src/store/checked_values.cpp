@@ -2,20 +2,38 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <new>
 
 #include "base/raise.hpp"
 
 namespace icecore::detail {
 
-checked_values::checked_values(std::uint64_t capacity)
-    : size_bytes_(format::round_up(capacity / format::large_value_size / 8 + 8, format::page_size)) {
-  void* at = mmap(nullptr, size_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at == MAP_FAILED) throw std::bad_alloc();
-  bits_ = static_cast<std::atomic<std::uint64_t>*>(at);
+namespace {
+
+void unmap_all(auto& bits) noexcept {
+  for (auto& b : bits) {
+    if (b.words != nullptr) munmap(b.words, b.size_bytes);
+  }
 }
 
-checked_values::~checked_values() { munmap(bits_, size_bytes_); }
+}  // namespace
+
+checked_values::checked_values(const pool_set& of) {
+  for (const pool* p : of.files()) {
+    const std::uint64_t bytes = std::max(p->capacity(), p->size()) / format::large_value_size / 8 + 8;
+    auto& b = bits_[p->number()];
+    b.size_bytes = format::round_up(bytes, format::page_size);
+    void* at = mmap(nullptr, b.size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) {
+      unmap_all(bits_);
+      throw std::bad_alloc();
+    }
+    b.words = static_cast<std::atomic<std::uint64_t>*>(at);
+  }
+}
+
+checked_values::~checked_values() { unmap_all(bits_); }
 
 namespace {
 
@@ -30,16 +48,16 @@ version version_of(record r) {
 
 }  // namespace
 
-void checked_values::check(const pool& in, const histories& past, link l) {
+void checked_values::check(const pool_set& in, const histories& past, link l) {
   const record r = past.at(l);
   if (!r.value_intact()) {
     raise(errc::damaged, "{}: the value of key '{}' in version {} is damaged on media (record at byte {}, {} bytes)",
-          in.file().path().native(), key_of(past, r), version_of(r), link_offset(l), r.layout().value_size);
+          in.of(l).file().path().native(), key_of(past, r), version_of(r), link_offset(l), r.layout().value_size);
   }
   mark(l);
 }
 
-void checked_values::raise_lost(const pool& in, const histories& past, link l) {
+void checked_values::raise_lost(const pool_set& in, const histories& past, link l) {
   const record r = past.at(l);
   raise(errc::damaged,
         "{}: what key '{}' held from version {} on is lost on media, until its next record; icecore verify names the "

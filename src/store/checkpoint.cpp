@@ -8,7 +8,9 @@
 //      kernel copies, from the page cache that the mapping is a view of.
 //   3. Each segment's fill, then the root, clean and with the certificate of 1., are written; all is synced; the file
 //      gets its name.
-// A crash leaves the unfinished file under another name, without a root: nothing opens it.
+// Of a store of several files each is written, the further ones beside the first ("model.ice.1"), which gets its name
+// last. A crash leaves the unfinished file under another name, without a root: nothing opens it; and perhaps further
+// ones that belong to no first, which the next checkpoint of that name replaces.
 #include "icecore/checkpoint.hpp"
 
 #include <fcntl.h>
@@ -16,7 +18,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -33,13 +38,20 @@ struct checkpoint_cut {
   const store_core* from;
   std::vector<partial_segments::place> places;  ///< by offset
   record_totals totals;
-  version open;  ///< the store's clock
-  std::uint64_t end = format::first_segment_offset;
+  version open;                                         ///< the store's clock
+  std::array<std::uint64_t, format::files_max> ends{};  ///< of each file, up to its last segment
+
+  [[nodiscard]] std::uint64_t bytes() const noexcept {
+    return std::accumulate(ends.begin(), ends.end(), std::uint64_t{0});
+  }
 };
 
 std::shared_ptr<const checkpoint_cut> store_core::cut() {
   check_usable();
   check_first();
+  if (!pool_->missing().empty()) {
+    raise(errc::missing_file, "{}; a checkpoint is of a store that is whole", pool_->missing().front().what);
+  }
   auto made = std::make_shared<checkpoint_cut>();
   made->from = this;
   {
@@ -53,7 +65,11 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
     made->places = places();
   }
   std::ranges::sort(made->places, {}, [](const partial_segments::place& p) { return p.in.offset; });
-  if (!made->places.empty()) made->end = made->places.back().in.end();
+  for (const pool* p : pool_->files()) made->ends[p->number()] = format::first_segment_offset;
+  for (const auto& p : made->places) {
+    std::uint64_t& end = made->ends[link_pool(p.in.offset)];
+    end = std::max(end, link_offset(p.in.end()));
+  }
   return made;
 }
 
@@ -104,64 +120,133 @@ class output_file {
   int descriptor_;
 };
 
-/// The root of the store as it would be had it been closed at the cut.
-format::root closed_root(const detail::checkpoint_cut& cut, std::uint64_t inode) {
-  format::root r = cut.from->the_pool().roots().read();
-  r.state = format::root_state::clean;
-  r.clock = cut.open;
-  r.clock_limit = std::max(r.clock_limit, cut.open);
-  r.durable_version = 0;
-  r.certified_records = cut.totals.records;
-  r.certified_sum = cut.totals.digest;
-  r.used_end = cut.end;
-  r.file_size = cut.end;
-  r.inode = inode;
-  r.anchor = null_link;  // an index that lasts is not copied: it changes all the time
-  seal_root(r);
-  return r;
-}
+/// Writes one file after the other.
+class checkpoint_writer {
+ public:
+  checkpoint_writer(const detail::checkpoint_cut& cut, std::filesystem::path to, const progress_function& on_progress)
+      : cut_(&cut), pools_(&cut.from->the_pool()), to_(std::move(to)), on_progress_(&on_progress) {
+    // its files are of one session, and of no other store's: neither those of the store nor of another checkpoint fit
+    if (pools_->count() > 1) session_ = session_of_copy(pools_->roots().read().files.session);
+  }
 
-void write_file(const detail::checkpoint_cut& cut, const output_file& to, const progress_function& on_progress) {
-  const pool& from = cut.from->the_pool();
-  to.resize(cut.end);
-  range_copier copier({from.file().descriptor(), &from.file().path()}, to.as_target());
-  constexpr std::uint64_t told_every_bytes = std::uint64_t{16} << 20;
-  std::uint64_t told = 0;
-  for (const partial_segments::place& p : cut.places) {
-    for (std::uint64_t at = p.in.offset; at < p.position;) {
+  /// The file of this number, whole and synced.
+  void write(std::uint16_t number, const output_file& file) {
+    const pool& from = *pools_->find(number);
+    file.resize(cut_->ends[number]);
+    range_copier copier({from.file().descriptor(), &from.file().path()}, file.as_target());
+    for (const partial_segments::place& p : cut_->places) {
+      if (link_pool(p.in.offset) != number) continue;
+      copy(copier, p, file);
+      const std::uint64_t word = from.fill_word(p.in, p.position);
+      file.write(&word, sizeof word, link_offset(p.in.offset) + offsetof(format::segment_header, fill));
+    }
+    const format::root root = closed_root(from, file.inode());
+    file.write(&root, sizeof root, root_offset(root));
+    file.sync();
+  }
+  void tell_end() const {
+    if (*on_progress_) (*on_progress_)({"writing the checkpoint", cut_->bytes(), cut_->bytes(), "bytes"});
+  }
+
+ private:
+  void copy(range_copier& copier, const partial_segments::place& p, const output_file& file) {
+    constexpr std::uint64_t told_every_bytes = std::uint64_t{16} << 20;
+    for (link at = p.in.offset; at < p.position;) {
       const std::uint64_t size = std::min(told_every_bytes, p.position - at);
-      copier.copy(at, size);
-      begin_writing(to.as_target(), at, size);
+      copier.copy(link_offset(at), size);
+      begin_writing(file.as_target(), link_offset(at), size);
       at += size;
-      if (on_progress && at - told >= told_every_bytes) {
-        cut.from->check_usable();  // closed or poisoned meanwhile: not a minute of copying more
-        on_progress({"writing the checkpoint", told = at, cut.end, "bytes"});
+      done_ += size;
+      if (*on_progress_ && done_ - told_ >= told_every_bytes) {
+        cut_->from->check_usable();  // closed or poisoned meanwhile: not a minute of copying more
+        (*on_progress_)({"writing the checkpoint", told_ = done_, cut_->bytes(), "bytes"});
       }
     }
-    const std::uint64_t word = from.fill_word(p.in, p.position);
-    to.write(&word, sizeof word, p.in.offset + offsetof(format::segment_header, fill));
   }
-  const format::root root = closed_root(cut, to.inode());
-  to.write(&root, sizeof root, root_offset(root));
-  to.sync();
-  if (on_progress) on_progress({"writing the checkpoint", cut.end, cut.end, "bytes"});
+
+  /// The root of the file as it would be had the store been closed at the cut.
+  [[nodiscard]] format::root closed_root(const pool& from, std::uint64_t inode) const {
+    format::root r = from.roots().read();
+    r.state = format::root_state::clean;
+    r.used_end = cut_->ends[from.number()];
+    r.file_size = r.used_end;
+    r.inode = inode;
+    r.anchor = null_link;  // an index that lasts is not copied: it changes all the time
+    r.files.session = r.files.session_before = session_;
+    if (from.number() == 0) {
+      r.clock = cut_->open;
+      r.clock_limit = std::max(r.clock_limit, cut_->open);
+      r.durable_version = 0;
+      r.certified_records = cut_->totals.records;
+      r.certified_sum = cut_->totals.digest;
+      if (pools_->count() > 1) name_files(r, places());
+    } else {
+      r.files.session_before = 0;
+      name_first(r, to_);
+    }
+    seal_root(r);
+    return r;
+  }
+  [[nodiscard]] std::vector<placement> places() const {
+    std::vector<placement> all{{to_, -1}};
+    for (std::uint16_t n = 1; n < pools_->count(); ++n) all.push_back({default_path(to_, n), -1});
+    return all;
+  }
+
+  const detail::checkpoint_cut* cut_;
+  const pool_set* pools_;
+  std::filesystem::path to_;
+  const progress_function* on_progress_;
+  std::uint64_t session_ = 0;
+  std::uint64_t done_ = 0;
+  std::uint64_t told_ = 0;
+};
+
+/// What a checkpoint that was cut off has left of a further file goes; anything else stays.
+void require_free(const std::filesystem::path& path, std::uint16_t number, const format::root& of) {
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path))) return;
+  if (!is_file_of(path, number, of)) {
+    raise(errc::store_exists, "{}: something is there; file {} of the checkpoint is to be there", path.native(),
+          number + 1);
+  }
+  std::filesystem::remove(path);
 }
 
 }  // namespace
 
 version checkpoint::version() const noexcept { return cut_->open - 1; }
-std::uint64_t checkpoint::bytes() const noexcept { return cut_->end; }
+std::uint64_t checkpoint::bytes() const noexcept { return cut_->bytes(); }
 
 void checkpoint::write(const std::filesystem::path& to, const progress_function& on_progress) const {
   cut_->from->check_usable();
   if (std::filesystem::exists(std::filesystem::symlink_status(to))) {
     raise(errc::store_exists, "{}: something is there; a checkpoint gets a path of its own", to.native());
   }
+  const pool_set& pools = cut_->from->the_pool();
   unfinished_store making(to, ".writing");
-  const output_file file(making.path());
-  write_file(*cut_, file, on_progress);
+  const output_file file(making.path());  // first: whoever writes the same checkpoint meets its lock
+  checkpoint_writer writing(*cut_, to, on_progress);
+  std::vector<std::unique_ptr<unfinished_store>> further;
+  for (std::uint16_t n = 1; n < pools.count(); ++n) {
+    const std::filesystem::path path = default_path(to, n);
+    require_free(path, n, pools.roots().read());
+    further.push_back(std::make_unique<unfinished_store>(path, ".writing"));
+    writing.write(n, output_file(further.back()->path()));
+  }
+  writing.write(0, file);
+  writing.tell_end();
   file.require_name();
-  making.finish(replacing::refused);
+  std::size_t named = 0;
+  try {
+    for (; named < further.size(); ++named) further[named]->finish(replacing::refused);
+    making.finish(replacing::refused);
+  } catch (...) {
+    std::error_code ignored;
+    for (std::size_t i = 0; i < named; ++i) {
+      std::filesystem::remove(default_path(to, static_cast<std::uint16_t>(i + 1)), ignored);
+    }
+    throw;
+  }
 }
 
 }  // namespace icecore

@@ -284,8 +284,14 @@ statistics store_core::stats() const {
   s.clock = clock_->now();
   s.key_bytes = totals.key_bytes;
   s.value_bytes = totals.value_bytes;
-  s.used_bytes = pool_->used_end() - format::first_segment_offset - free_in_segments;
-  s.file_bytes = pool_->file().size();
+  for (std::uint16_t n = 0; n < pool_->count(); ++n) {
+    const pool* p = pool_->find(n);
+    if (p == nullptr) continue;
+    s.files.push_back({p->file().path().native(), pool_->node_of(n), p->file().size(), p->used_end()});
+    s.used_bytes += s.files.back().used_bytes - format::first_segment_offset;
+    s.file_bytes += s.files.back().file_bytes;
+  }
+  s.used_bytes -= free_in_segments;
   s.index_bytes = index_->memory_bytes();
   s.huge_page_bytes = huge_page_bytes_of_process();
   s.recovery_seconds = recovery_seconds_;

@@ -27,7 +27,7 @@
 #include "history/history.hpp"
 #include "icecore/store.hpp"
 #include "index/index.hpp"
-#include "pool/pool.hpp"
+#include "pool/pool_set.hpp"
 #include "store/checked_values.hpp"
 #include "store/lasting_media.hpp"
 #include "store/salvage.hpp"
@@ -135,7 +135,7 @@ class store_core {
     load_tags();
     return tags_;
   }
-  [[nodiscard]] pool& the_pool() const noexcept { return *pool_; }
+  [[nodiscard]] pool_set& the_pool() const noexcept { return *pool_; }
   [[nodiscard]] bool read_only() const noexcept { return !pool_->shared(); }
   /// For what is left to the process that opened the store first.
   void check_first() const {
@@ -219,7 +219,7 @@ class store_core {
   /// Syncs all data, then writes the root that certifies it (S3).
   void certify(version durable_version, const record_totals& totals);
 
-  std::unique_ptr<pool> pool_;
+  std::unique_ptr<pool_set> pool_;
   std::unique_ptr<version_clock> clock_;
   std::unique_ptr<histories> histories_;
   std::unique_ptr<entry_keys> keys_;

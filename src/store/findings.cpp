@@ -43,14 +43,14 @@ std::string versions(version first, version last) {
 
 }  // namespace
 
-void salvage::add_finding(std::uint64_t offset, std::string structure, std::string what, bool lost,
+void salvage::add_finding(link place, std::string structure, std::string what, bool lost,
                           std::optional<std::string> key, std::optional<version> v) {
-  findings_.push_back({{offset, std::move(structure), std::move(what), std::move(key), v}, lost});
+  findings_.push_back({{place, std::move(structure), std::move(what), std::move(key), v}, lost});
 }
 
 /// An intact record whose stamp is damaged. Of an update whose version is not told the history will tell.
 void salvage::name_versionless(const range& of) {
-  const link l = make_link(0, of.what.from);
+  const link l = of.what.from;
   const record r = at(l);
   const bool told = told_.contains(l) && std::ranges::find(lost_entries_, l) == lost_entries_.end();
   if (r.is_update() && !told) return;
@@ -88,11 +88,11 @@ void salvage::name_lost(const hole& of, const std::vector<std::pair<link, versio
   for (const auto& [place, v] : lost) {
     const range* g = range_of(place);
     const std::string why = g != nullptr ? g->what.what : "nothing is there";
-    add_finding(link_offset(place), "record", fmt::format("{}; {}", why, unknown), true, key,
+    add_finding(place, "record", fmt::format("{}; {}", why, unknown), true, key,
                 v != 0 ? std::optional(v) : std::nullopt);
   }
   if (unplaced != 0) {
-    add_finding(link_offset(lost.back().first), "record",
+    add_finding(lost.back().first, "record",
                 fmt::format("{} older records of the key are lost with it; {}", unplaced, unknown), true, key);
   }
   named_records_ += static_cast<std::int64_t>(lost.size()) + unplaced;
@@ -102,23 +102,22 @@ void salvage::name_lost(const hole& of, const std::vector<std::pair<link, versio
 void salvage::name_orphans(link entry, updates_of_entry updates) {
   range* g = range_of(entry);
   std::string what = g != nullptr ? g->what.what : "nothing is there";
-  if (g != nullptr) what += perhaps(link_offset(entry), g->what.to);
-  add_finding(link_offset(entry), "entry",
-              fmt::format("{}; the key is lost, with {} later records", what, updates.size()));
+  if (g != nullptr) what += perhaps(entry, g->what.to);
+  add_finding(entry, "entry", fmt::format("{}; the key is lost, with {} later records", what, updates.size()));
   ++named_records_;
   if (g != nullptr) g->explained = true;
   for (const link l : updates) {
-    add_finding(link_offset(l), "record", fmt::format("its key is lost with the entry at byte {}", link_offset(entry)),
-                true, std::nullopt, version_of(l));
+    add_finding(l, "record", fmt::format("its key is lost with the entry at {}", pool_->place_of(entry)), true,
+                std::nullopt, version_of(l));
   }
 }
 
 /// Unless the survey has named it: it looks at links only where nothing else is wrong.
 void salvage::name_relinked(link update) {
-  const auto names_it = [&](const damage& d) { return d.offset == link_offset(update); };
+  const auto names_it = [&](const damage& d) { return d.offset == update; };
   const auto& parts = found_->parts();
   if (std::ranges::any_of(parts, [&](const auto& p) { return std::ranges::any_of(p.damages, names_it); })) return;
-  add_finding(link_offset(update), "record", "its links do not lead to the records before it in its history", false,
+  add_finding(update, "record", "its links do not lead to the records before it in its history", false,
               key_of(at(update).as_update().entry), version_of(update));
 }
 
@@ -130,12 +129,16 @@ void salvage::name_unexplained() {
       continue;
     }
     ++named_records_;
-    const link l = make_link(0, g.what.record);
+    const link l = g.what.record;
+    if (pool_->find(link_pool(l)) == nullptr) {
+      add_finding(l, "file", "whose records are lost with the file cannot be told, beyond those named here");
+      continue;
+    }
     const std::string guess = perhaps(g.what.record, g.what.to);
-    add_finding(
-        g.what.record, guess.empty() ? "record" : structure_of(at(l)),
-        fmt::format("{}{}; up to byte {} it cannot be told whose records are lost", g.what.what, guess, g.what.to),
-        true, std::nullopt, told_by_stamp(l, g.what.least, g.what.greatest));
+    add_finding(g.what.record, guess.empty() ? "record" : structure_of(at(l)),
+                fmt::format("{}{}; up to byte {} it cannot be told whose records are lost", g.what.what, guess,
+                            link_offset(g.what.to)),
+                true, std::nullopt, told_by_stamp(l, g.what.least, g.what.greatest));
   }
   const auto says_so = [](const damage& d) { return d.structure == "file"; };
   const auto& parts = found_->parts();
@@ -148,9 +151,9 @@ void salvage::name_unexplained() {
 }
 
 /// What a damaged record between these bytes says of its key or name: nothing to rely on, but a hint to its user.
-std::string salvage::perhaps(std::uint64_t from, std::uint64_t to) const {
-  if (from % 8 != 0 || to > pool_->size() || from + sizeof(format::entry_header) > to) return {};
-  const record r = at(make_link(0, from));
+std::string salvage::perhaps(link from, link to) const {
+  if (from % 8 != 0 || from + sizeof(format::entry_header) > to || !pool_->contains(from, to - from)) return {};
+  const record r = at(from);
   const record_layout layout = r.layout();
   if (!layout.plausible() || from + layout.value_offset() > to) return {};
   if (r.is_entry()) return fmt::format("; it held a key, perhaps '{}'", printable(r.key()));

@@ -1,19 +1,22 @@
 #include "store/lasting_media.hpp"
 
+#include <algorithm>
+
 #include "base/raise.hpp"
+#include "base/threads.hpp"
 
 namespace icecore::detail {
 
-lasting_media::lasting_media(pool& in, const index::arena& processes, link anchor, state& shared)
+lasting_media::lasting_media(pool_set& in, const index::arena& processes, link anchor, state& shared)
     : pool_(&in),
       processes_(&processes),
-      anchor_(reinterpret_cast<format::index_anchor*>(in.at(link_offset(anchor)))),
+      anchor_(reinterpret_cast<format::index_anchor*>(in.at(anchor))),
       shared_(&shared),
       segments_(in, *anchor_, shared.segments) {}
 
 index::node_space::parts lasting_media::index_parts(std::uint64_t epoch, unsigned process) noexcept {
   index::node_space::parts parts;
-  parts.bases[0] = pool_->base();
+  std::ranges::copy(pool_->bases(), parts.bases.begin());
   parts.anchor = anchor_;
   parts.persist = &pool_->persist();
   parts.owner = this;
@@ -25,9 +28,10 @@ index::node_space::parts lasting_media::index_parts(std::uint64_t epoch, unsigne
 }
 
 void lasting_media::take_segment(claim& by) {
-  static_cast<void>(segments_.take_for_nodes([&](const segment& s) {
+  // where the thread runs that will fill them
+  static_cast<void>(segments_.take_for_nodes(pool_->number_for(thread_number()), [&](const segment& s) {
     const std::uint64_t nodes = (s.size - sizeof(format::segment_header)) / sizeof(format::index_node);
-    by.told(make_link(0, s.first_record()), make_link(0, s.first_record() + nodes * sizeof(format::index_node)));
+    by.told(s.first_record(), s.first_record() + nodes * sizeof(format::index_node));
   }));
 }
 
@@ -35,16 +39,18 @@ void lasting_media::raise_damaged(link l, const char* what) const {
   raise(errc::damaged,
         "{}: damaged at byte {}: {}; icecore verify lists everything, icecore reindex makes the index anew, icecore "
         "repair makes a new store of what is intact",
-        pool_->origin(), link_offset(l), what);
+        pool_->origin(l), link_offset(l), what);
 }
 
 std::optional<segment> lasting_media::segment_of(link l) const noexcept {
+  if (!leads_into_pool(l, sizeof(format::record_header))) return std::nullopt;
+  const pool& p = pool_->of(l);
   // Most segments are one granule. In others few records begin behind the first one: only behind a large value.
-  for (std::uint64_t at = link_offset(l) / format::granule_size * format::granule_size;
-       at >= format::first_segment_offset; at -= format::granule_size) {
-    if (!pool_->valid_header(at)) continue;
-    const segment s = pool_->segment_at(at);
-    if (link_offset(l) >= s.first_record() && link_offset(l) < s.end()) return s;
+  for (link at = l / format::granule_size * format::granule_size; link_offset(at) >= format::first_segment_offset;
+       at -= format::granule_size) {
+    if (!p.valid_header(at)) continue;
+    const segment s = p.segment_at(at);
+    if (l >= s.first_record() && l < s.end()) return s;
     break;
   }
   return std::nullopt;
@@ -52,13 +58,11 @@ std::optional<segment> lasting_media::segment_of(link l) const noexcept {
 
 bool lasting_media::is_whole(link l) const noexcept {
   const auto in = segment_of(l);
-  if (!in) return false;
-  const std::uint64_t offset = link_offset(l);
-  if (offset % 8 != 0 || in->end() - offset < sizeof(format::record_header)) return false;
-  const record r(pool_->at(offset));
+  if (!in || in->end() - l < sizeof(format::record_header)) return false;
+  const record r(pool_->at(l));
   const record_layout layout = r.layout();
-  return layout.plausible() && layout.size() <= in->end() - offset &&
-         r.intact(pool_->codec().record_seed(in->generation, offset));
+  return layout.plausible() && layout.size() <= in->end() - l &&
+         r.intact(pool_->codec().record_seed(in->generation, l));
 }
 
 }  // namespace icecore::detail

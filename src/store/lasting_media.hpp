@@ -5,7 +5,7 @@
 
 #include "history/history.hpp"
 #include "index/persistent/persistent_index.hpp"
-#include "pool/pool.hpp"
+#include "pool/pool_set.hpp"
 #include "store/lasting_segments.hpp"
 
 namespace icecore::detail {
@@ -18,7 +18,7 @@ class lasting_media final : public index::space_owner, public record_checks {
     lasting_segments::state segments;
   };
 
-  lasting_media(pool& in, const index::arena& processes, link anchor, state& shared);
+  lasting_media(pool_set& in, const index::arena& processes, link anchor, state& shared);
 
   [[nodiscard]] lasting_segments& segments() noexcept { return segments_; }
   [[nodiscard]] const lasting_segments& segments() const noexcept { return segments_; }
@@ -33,9 +33,7 @@ class lasting_media final : public index::space_owner, public record_checks {
   // What both ask.
   [[noreturn]] void raise_damaged(link l, const char* what) const override;
   [[nodiscard]] bool leads_into_pool(link l, std::uint64_t bytes) const noexcept override {
-    const std::uint64_t offset = link_offset(l);
-    return link_pool(l) == 0 && offset % 8 == 0 && offset >= format::first_segment_offset &&
-           offset + bytes <= pool_->size();
+    return l % 8 == 0 && link_offset(l) >= format::first_segment_offset && pool_->contains(l, bytes);
   }
 
   // What histories ask. Cost: one look at the segment's header, one CRC.
@@ -45,7 +43,7 @@ class lasting_media final : public index::space_owner, public record_checks {
   [[nodiscard]] std::optional<segment> segment_of(link l) const noexcept;
 
  private:
-  pool* pool_;
+  pool_set* pool_;
   const index::arena* processes_;
   format::index_anchor* anchor_;
   state* shared_;

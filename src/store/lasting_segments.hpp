@@ -17,9 +17,10 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "base/process_lock.hpp"
-#include "pool/pool.hpp"
+#include "pool/pool_set.hpp"
 #include "store/partial_segments.hpp"
 #include "store/record_totals.hpp"
 
@@ -38,23 +39,24 @@ class lasting_segments {
   /// What a log says.
   struct log {
     segment open;
-    std::uint64_t from = 0;  ///< where what is not counted begins
+    link from = null_link;  ///< where what is not counted begins
     version newest = 0;
     record_totals totals;
   };
 
-  lasting_segments(pool& in, format::index_anchor& anchor, state& shared) noexcept
+  lasting_segments(pool_set& in, format::index_anchor& anchor, state& shared) noexcept
       : pool_(&in), anchor_(&anchor), shared_(&shared) {}
 
-  /// A segment with room for `bytes` in the place of `rest`, in which the writer has no room, when it has filled
-  /// `since_opening`. errc::no_space, and nothing has changed.
+  /// A segment of file `in`, if there is room, with room for `bytes` in the place of `rest`, in which the writer has no
+  /// room, when it has filled `since_opening`. errc::no_space, and nothing has changed.
   [[nodiscard]] place change(unsigned writer, const place& rest, const record_totals& since_opening, version newest,
-                             std::uint64_t bytes);
+                             std::uint64_t bytes, std::uint16_t in);
 
-  /// A segment for nodes of the index.
-  segment take_for_nodes(const std::function<void(const segment&)>& claim) {
+  /// A segment for nodes of the index, in this file if there is room.
+  segment take_for_nodes(std::uint16_t in, const std::function<void(const segment&)>& claim) {
     const std::scoped_lock lock(shared_->lock);
-    return pool_->allocate(format::granule_size - sizeof(format::segment_header), format::index_segment_magic, claim);
+    return pool_->allocate(format::granule_size - sizeof(format::segment_header), in, format::index_segment_magic,
+                           claim);
   }
 
   /// Empty if the writer never wrote. errc::damaged if the log is.
@@ -83,17 +85,29 @@ class lasting_segments {
     return anchor_->writers[writer][copy];
   }
   [[nodiscard]] std::uint32_t crc_of(const format::writer_log& l) const noexcept;
-  [[nodiscard]] std::uint64_t offset_of(const void* p) const noexcept {
-    return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - pool_->base());
+  /// The place of something in the anchor.
+  [[nodiscard]] link place_of(const void* p) const noexcept {
+    return make_link(0, static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - pool_->at(null_link)));
   }
-  [[nodiscard]] std::uint64_t encode(std::uint64_t number, const void* at) const noexcept {
-    return number == 0 ? 0 : pool_->codec().encode(number, offset_of(at));
+  [[nodiscard]] link decode(std::uint64_t word, link at) const;
+  [[nodiscard]] link load(const std::atomic<std::uint64_t>& of_anchor) const {
+    // relaxed: under the lock, or while nobody writes
+    return decode(of_anchor.load(std::memory_order_relaxed), place_of(&of_anchor));
   }
-  [[nodiscard]] std::uint64_t decode(std::uint64_t word, const void* at) const;
-  [[nodiscard]] place place_left(std::uint64_t offset) const;
-  void give_header(std::uint64_t offset, std::uint64_t size, std::uint32_t magic);
+  /// On its way to the media, too.
+  void store(std::atomic<std::uint64_t>& of_anchor, link l) const noexcept {
+    of_anchor.store(pool_->codec().encode_link(l, place_of(&of_anchor)),
+                    std::memory_order_relaxed);  // relaxed: as load()
+    pool_->persist().flush(&of_anchor, sizeof of_anchor);
+  }
+  [[nodiscard]] link next_of(const segment& s) const;
+  void set_next(const segment& s, link next) const noexcept;
+  [[nodiscard]] place place_left(link at) const;
+  void give_header(link at, std::uint64_t size, std::uint32_t magic);
+  void settle_end(std::uint16_t number, std::uint64_t end);
+  void take_off_lists(const std::vector<link>& owned);
 
-  pool* pool_;
+  pool_set* pool_;
   format::index_anchor* anchor_;
   state* shared_;
 };

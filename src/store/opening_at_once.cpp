@@ -22,15 +22,15 @@ std::uint64_t word_at(const std::byte* p) noexcept {
 
 }  // namespace
 
-bool opening_at_once::possible(const pool& p, const options& opening) {
+bool opening_at_once::possible(const pool_set& p, const options& opening) {
   const format::root root = p.roots().read();
   if (static_cast<index_kind>(root.index) != index_kind::persistent || root.anchor == null_link) return false;
   const bool whole_read_asked = opening.accept_damage || opening.check_values || opening.change_index;
-  if (whole_read_asked || p.copy() != nullptr || p.root_lost() || !p.damages().empty()) return false;
-  const std::uint64_t segment_at = link_offset(root.anchor) - sizeof(format::segment_header);
-  const bool there = link_pool(root.anchor) == 0 && segment_at % format::granule_size == 0 && segment_at < p.size() &&
+  if (whole_read_asked || p.copying() || p.root_lost() || !p.damages().empty()) return false;
+  const link segment_at = root.anchor - sizeof(format::segment_header);
+  const bool there = link_pool(root.anchor) == 0 && segment_at % format::granule_size == 0 &&
                      p.valid_header(segment_at, format::index_segment_magic);
-  if (!there) return false;
+  if (!there || !p.missing().empty()) return false;
   if (root.state == format::root_state::clean) return true;
   // Readers of a store that was left open change nothing, so there is nowhere to put what is to be made anew.
   const bool writes = p.shared();
@@ -41,7 +41,7 @@ bool opening_at_once::possible(const pool& p, const options& opening) {
 
 void opening_at_once::run() {
   const auto begin = std::chrono::steady_clock::now();
-  pool& p = *core_.pool_;
+  pool_set& p = *core_.pool_;
   const bool writes = !core_.read_only();
   const format::root root = p.roots().read();
   found_store found;
@@ -80,7 +80,7 @@ void opening_at_once::take_over_writers(found_store& found) {
     if (log->open.size != 0) {
       if (!core_.pool_->valid_header(log->open.offset) || log->from < log->open.offset) {
         raise(errc::damaged, "{}: damaged at byte {} (segment): a writer's segment is not where its log says",
-              core_.pool_->origin(), log->open.offset);
+              core_.pool_->origin(log->open.offset), link_offset(log->open.offset));
       }
       log->open = core_.pool_->segment_at(log->open.offset);
     }
@@ -110,7 +110,7 @@ void opening_at_once::take_over_writers(found_store& found) {
   static_cast<index::persistent_index&>(*core_.index_).count(found.totals.keys);
 }
 
-bool opening_at_once::whole_record(const segment& s, std::uint64_t offset) const noexcept {
+bool opening_at_once::whole_record(const segment& s, link offset) const noexcept {
   if (s.end() - offset < sizeof(format::record_header)) return false;
   const record r(core_.pool_->at(offset));
   const record_layout layout = r.layout();
@@ -119,12 +119,12 @@ bool opening_at_once::whole_record(const segment& s, std::uint64_t offset) const
 }
 
 /// Of a whole record; 0 if it never happened. A batch's records lie in one segment.
-version opening_at_once::version_of(const segment& s, std::uint64_t offset) const noexcept {
+version opening_at_once::version_of(const segment& s, link offset) const noexcept {
   const word_codec& codec = core_.pool_->codec();
   const record r(core_.pool_->at(offset));
   std::uint64_t decides = offset;
   if (r.batched()) {
-    decides = link_offset(r.batch());
+    decides = r.batch();
     if (decides < s.first_record() || decides >= s.end() || !whole_record(s, decides)) return 0;
   }
   const std::uint64_t word =
@@ -133,7 +133,7 @@ version opening_at_once::version_of(const segment& s, std::uint64_t offset) cons
 }
 
 // relaxed, all loads: nobody else is there yet
-opening_at_once::tail opening_at_once::read_tail(const segment& s, std::uint64_t from) const {
+opening_at_once::tail opening_at_once::read_tail(const segment& s, link from) const {
   tail t;
   t.position = from;
   link batch = null_link;
@@ -147,7 +147,7 @@ opening_at_once::tail opening_at_once::read_tail(const segment& s, std::uint64_t
     // A large value is flushed with its record, and may not have come as far. Only the last one's can be so.
     if (v == 0 || !r.value_intact()) break;
     const record_layout layout = r.layout();
-    const link l = make_link(0, at);
+    const link l = at;
     const link of_batch = r.kind() == format::record_kind::batch ? l : r.batched() ? r.batch() : null_link;
     // The keys of a batch that come before it: of several there is no fence behind each.
     const bool in_row = layout.is_key_alone() ? key_before : of_batch != null_link && of_batch == batch;
@@ -164,8 +164,8 @@ opening_at_once::tail opening_at_once::read_tail(const segment& s, std::uint64_t
 }
 
 /// Zeroes what never happened; makes durable what did.
-void opening_at_once::drop_rest(const segment& s, std::uint64_t from, std::uint64_t position) const {
-  pool& p = *core_.pool_;
+void opening_at_once::drop_rest(const segment& s, link from, link position) const {
+  pool_set& p = *core_.pool_;
   std::byte* const rest = p.at(position);
   if (!all_zero(rest, s.end() - position)) {
     for (std::uint64_t at = position; at + sizeof(format::record_header) <= s.end(); at += 8) {
@@ -175,7 +175,7 @@ void opening_at_once::drop_rest(const segment& s, std::uint64_t from, std::uint6
       raise(errc::damaged,
             "{}: damaged at byte {} (record): a record is missing before the one at byte {}; icecore verify lists "
             "everything, icecore repair makes a new store of what is intact",
-            p.origin(), position, at);
+            p.origin(position), link_offset(position), link_offset(at));
     }
     std::memset(rest, 0, s.end() - position);
   }
@@ -190,7 +190,7 @@ void opening_at_once::finish_last_operations() {
     const record r = past.at(l);
     if (r.is_entry()) {
       if (core_.index_->insert(r.key(), l) != l) {
-        raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice", core_.pool_->origin(),
+        raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice", core_.pool_->origin(l),
               link_offset(l));
       }
     } else if (r.is_update()) {

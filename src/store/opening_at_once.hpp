@@ -27,7 +27,7 @@ class store_core;
 class opening_at_once {
  public:
   /// Whether the store that the pool holds can be opened so.
-  [[nodiscard]] static bool possible(const pool& p, const options& opening);
+  [[nodiscard]] static bool possible(const pool_set& p, const options& opening);
 
   explicit opening_at_once(store_core& core) : core_(core) {}
   void run();
@@ -35,17 +35,17 @@ class opening_at_once {
  private:
   /// What a writer did since it took its segment.
   struct tail {
-    std::uint64_t position = 0;  ///< behind the last record that counts
+    link position = null_link;  ///< behind the last record that counts
     record_totals totals;
     version newest = 0;
     version newest_tag = 0;
     std::vector<link> last;  ///< records of its last operation
   };
   void take_over_writers(found_store& found);
-  [[nodiscard]] tail read_tail(const segment& s, std::uint64_t from) const;
-  [[nodiscard]] bool whole_record(const segment& s, std::uint64_t offset) const noexcept;
-  [[nodiscard]] version version_of(const segment& s, std::uint64_t offset) const noexcept;
-  void drop_rest(const segment& s, std::uint64_t from, std::uint64_t position) const;
+  [[nodiscard]] tail read_tail(const segment& s, link from) const;
+  [[nodiscard]] bool whole_record(const segment& s, link offset) const noexcept;
+  [[nodiscard]] version version_of(const segment& s, link offset) const noexcept;
+  void drop_rest(const segment& s, link from, link position) const;
   void finish_last_operations();
 
   store_core& core_;

@@ -10,10 +10,11 @@ unsigned bin_of(std::uint64_t room) noexcept { return static_cast<unsigned>(std:
 
 }  // namespace
 
-std::optional<partial_segments::place> partial_segments::exchange(const place& rest, std::uint64_t bytes) {
+std::optional<partial_segments::place> partial_segments::exchange(const place& rest, std::uint64_t bytes,
+                                                                  std::uint16_t from) {
   const std::scoped_lock lock(shared_->lock);
   const index::arena_ref spare = rest.in.size != 0 ? new_node() : 0;
-  const index::arena_ref found = unlink(bytes);
+  const index::arena_ref found = unlink(bytes, from);
   if (found == 0) {
     if (spare != 0) at(spare).next = std::exchange(shared_->unused, spare);
     return std::nullopt;
@@ -41,15 +42,16 @@ index::arena_ref partial_segments::new_node() {
 
 void partial_segments::add(index::arena_ref n, const place& what) noexcept {
   const unsigned bin = what.room() < room_min ? 0 : bin_of(what.room());
-  at(n) = {what, shared_->bins[bin]};
-  shared_->bins[bin] = n;
+  index::arena_ref& first = shared_->bins[link_pool(what.in.offset)][bin];
+  at(n) = {what, first};
+  first = n;
 }
 
-/// Takes a node with room for `bytes` out of its bin; 0 if none is found.
-index::arena_ref partial_segments::unlink(std::uint64_t bytes) noexcept {
+/// Takes a node of the pool with room for `bytes` out of its bin; 0 if none is found.
+index::arena_ref partial_segments::unlink(std::uint64_t bytes, std::uint16_t in) noexcept {
   const unsigned least = bin_of(std::max(bytes, room_min));
   for (unsigned bin = least; bin < bin_count; ++bin) {
-    index::arena_ref* from = &shared_->bins[bin];
+    index::arena_ref* from = &shared_->bins[in][bin];
     for (unsigned seen = 0; *from != 0 && seen < looked_at_max; ++seen) {
       const index::arena_ref n = *from;
       if (at(n).what.room() >= bytes) {

@@ -1,7 +1,7 @@
 // Segments that no writer is filling now, so that the next one who needs room gets some of theirs.
 //
-// They are listed in the store's arena, for all processes that share it. Listed by room, in bins of which each holds
-// twice the room of the one before, so that taking looks at few of them however many there are.
+// They are listed in the store's arena, for all processes that share it. Listed by pool and room, in bins of which each
+// holds twice the room of the one before, so that taking looks at few of them however many there are.
 //
 // Threads: all functions, from any thread of any process. Cost: put() O(1), take() O(bins).
 #pragma once
@@ -22,7 +22,7 @@ class partial_segments {
  public:
   struct place {
     segment in;
-    std::uint64_t position = 0;  ///< the first free byte
+    link position = 0;  ///< the first free byte
     [[nodiscard]] std::uint64_t room() const noexcept { return in.end() - position; }
   };
 
@@ -33,8 +33,8 @@ class partial_segments {
   /// What is in the arena.
   struct state {
     process_lock lock;
-    std::array<index::arena_ref, bin_count> bins{};
-    index::arena_ref unused = 0;  ///< nodes
+    std::array<std::array<index::arena_ref, bin_count>, format::files_max> bins{};  ///< of each pool
+    index::arena_ref unused = 0;                                                    ///< nodes
   };
 
   partial_segments(index::arena& memory, state& shared) noexcept : memory_(&memory), shared_(&shared) {}
@@ -45,15 +45,17 @@ class partial_segments {
     const std::scoped_lock lock(shared_->lock);
     add(new_node(), rest);
   }
-  /// A segment with room for `bytes`, in the place of `rest`, which is laid aside; empty, and nothing has changed, if
-  /// there is none. Throws std::bad_alloc, and then nothing has changed either.
-  [[nodiscard]] std::optional<place> exchange(const place& rest, std::uint64_t bytes);
+  /// A segment of pool `from` with room for `bytes`, in the place of `rest`, which is laid aside; empty, and nothing
+  /// has changed, if there is none. Throws std::bad_alloc, and then nothing has changed either.
+  [[nodiscard]] std::optional<place> exchange(const place& rest, std::uint64_t bytes, std::uint16_t from = 0);
 
   template <typename Visit>
   void for_each(Visit visit) const {
     const std::scoped_lock lock(shared_->lock);
-    for (const index::arena_ref first : shared_->bins) {
-      for (index::arena_ref n = first; n != 0; n = at(n).next) visit(at(n).what);
+    for (const auto& bins : shared_->bins) {
+      for (const index::arena_ref first : bins) {
+        for (index::arena_ref n = first; n != 0; n = at(n).next) visit(at(n).what);
+      }
     }
   }
 
@@ -71,7 +73,7 @@ class partial_segments {
   [[nodiscard]] node& at(index::arena_ref ref) const noexcept { return *reinterpret_cast<node*>(memory_->at(ref)); }
   [[nodiscard]] index::arena_ref new_node();
   void add(index::arena_ref n, const place& what) noexcept;
-  [[nodiscard]] index::arena_ref unlink(std::uint64_t bytes) noexcept;
+  [[nodiscard]] index::arena_ref unlink(std::uint64_t bytes, std::uint16_t in) noexcept;
 
   index::arena* memory_;
   state* shared_;

@@ -6,17 +6,17 @@
 
 #include "base/raise.hpp"
 #include "base/threads.hpp"
-#include "pool/pool.hpp"
+#include "pool/pool_set.hpp"
 #include "store/survey.hpp"
 
 namespace icecore {
 namespace {
 
-/// Of one key an older record has a smaller depth (L1), a tag has none (L2). By offset then: the file is read forwards.
+/// Of one key an older record has a smaller depth (L1), a tag has none (L2). By place then: files are read forwards.
 struct place {
   version at;
   std::uint32_t depth;
-  std::uint64_t offset;
+  link from;
   friend auto operator<=>(const place&, const place&) = default;
 };
 
@@ -32,6 +32,10 @@ options reading_of(const options& opening) {
 
 struct record_log::content {
   content(const std::filesystem::path& path, const options& opening) : from(path, reading_of(opening)) {
+    if (from.count() > 1) {
+      raise(errc::unsupported_format, "{}: is a store of {} files; only one of a single file can be read as a log",
+            path.native(), from.count());
+    }
     detail::survey found(from, {.threads = thread_count(opening.recovery_threads), .on_progress = opening.on_progress});
     found.refuse_damaged();
     found.check_chains();
@@ -45,9 +49,9 @@ struct record_log::content {
     for (const auto& part : found.parts()) count += part.entries.size() + part.updates.size() + part.tags.size();
     places.reserve(count);
     const auto add = [&](link l, bool is_tag) {
-      const version v = found.version_of(link_offset(l)).value_or(0);  // the survey has seen that there is one
-      const std::uint32_t depth = is_tag ? 0 : record(from.at(link_offset(l))).header().depth;
-      places.push_back({is_tag ? v + 1 : v, depth, link_offset(l)});
+      const version v = found.version_of(l).value_or(0);  // the survey has seen that there is one
+      const std::uint32_t depth = is_tag ? 0 : record(from.at(l)).header().depth;
+      places.push_back({is_tag ? v + 1 : v, depth, l});
     };
     for (const auto& part : found.parts()) {
       for (const link l : part.entries) add(l, false);
@@ -57,7 +61,7 @@ struct record_log::content {
     std::ranges::sort(places);
   }
 
-  pool from;
+  pool_set from;
   std::vector<place> places;
   version clock = 0;
   std::string pool_id;
@@ -75,23 +79,23 @@ const std::string& record_log::pool_id() const noexcept { return content_->pool_
 
 logged record_log::at(std::size_t position) const {
   const place& p = content_->places[position];
-  const record r(content_->from.at(p.offset));
+  const record r(content_->from.at(p.from));
   if (p.depth == 0) return {p.at, logged::kind::tag, r.as_tag().time_ns, r.key(), r.value()};
-  const record entry = r.is_entry() ? r : record(content_->from.at(link_offset(r.as_update().entry)));
+  const record entry = r.is_entry() ? r : record(content_->from.at(r.as_update().entry));
   logged one{.at = p.at, .what = r.is_removal() ? logged::kind::removal : logged::kind::small, .key = entry.key()};
   if (!r.has_large_value()) {
     one.value = r.value();
     return one;
   }
   one.what = logged::kind::large;
-  one.value_offset = p.offset + r.layout().value_offset();
+  one.value_offset = link_offset(p.from) + r.layout().value_offset();
   one.value_size = r.layout().value_size;
   one.value_crc = r.value_crc();
   return one;
 }
 
 void record_log::prefetch(std::size_t position) const noexcept {
-  if (position < size()) __builtin_prefetch(content_->from.at(content_->places[position].offset));
+  if (position < size()) __builtin_prefetch(content_->from.at(content_->places[position].from));
 }
 
 }  // namespace icecore

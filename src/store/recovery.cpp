@@ -26,7 +26,7 @@ void recovery::run() {
   if (!core_.read_only()) name_writer(*core_.pool_);
   const unsigned threads = core_.pool_->size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening_.recovery_threads);
   survey found(*core_.pool_, {.threads = threads,
-                              .large_values = opening_.check_values || core_.pool_->copy() != nullptr,
+                              .large_values = opening_.check_values || core_.pool_->copying(),
                               .on_progress = opening_.on_progress});
   if (opening_.accept_damage) {
     accept_damaged(found);
@@ -38,13 +38,15 @@ void recovery::run() {
   }
   const std::vector<link> sorted = entries_in_key_order(found);
   if (core_.index_ != nullptr) core_.index_->build(sorted, static_cast<unsigned>(found.parts().size()));
-  const bool is_new = core_.pool_->copy() != nullptr;
+  const bool is_new = core_.pool_->copying();
   if (is_new) core_.pool_->finish_copy();
   take_over(found);
   if (core_.read_only()) {
     // a write that this process is about to show must not be lost: the writer may have died before it made it durable
     const bool promised = core_.pool_->durability().mode == durability::operation;
-    if (promised && found.crashed()) core_.pool_->file().sync();
+    if (promised && found.crashed()) {
+      for (const pool* p : core_.pool_->files()) p->file().sync();
+    }
   } else {
     // a closed store has no index segments but those it was closed with: it is open before any of them is changed
     if (!found.crashed()) begin_session(found);
@@ -87,7 +89,7 @@ void recovery::set_heads(const survey& found) const {
       if (i + ahead < entries.size()) {
         // relaxed: nobody else is there yet; a wrong guess makes a useless prefetch
         const std::uint64_t soon = past.at(entries[i + ahead]).as_entry().head.load(std::memory_order_relaxed);
-        __builtin_prefetch(core_.pool_->at(link_offset(soon)));
+        core_.pool_->prefetch(histories::newest_of(entries[i + ahead], soon));
       }
       const link entry = entries[i];
       auto& e = past.at(entry).as_entry();
@@ -125,8 +127,8 @@ std::vector<link> recovery::entries_in_key_order(const survey& found) const {
   entries_in_order sorted = sort_entries(found, core_.past().space());
   if (sorted.of_one_key) {  // a key is entered once only, so one of them is not ours
     const auto [one, other] = *sorted.of_one_key;
-    raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice, also at byte {}",
-          core_.pool_->origin(), link_offset(other), link_offset(one));
+    raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice, also at {}",
+          core_.pool_->origin(other), link_offset(other), core_.pool_->place_of(one));
   }
   return std::move(sorted.entries);
 }
@@ -142,9 +144,9 @@ void recovery::take_over(const survey& found) {
   if (core_.index_ != nullptr) {
     for (const auto& place : found.segments()) core_.writers_->partials().put(place);
   }
-  core_.pool_->set_used_end(found.used_end());
+  for (pool* p : core_.pool_->files()) p->set_used_end(link_offset(found.used_end(p->number())));
   for (const auto& hole : found.holes()) {
-    if (hole.end() <= found.used_end()) core_.pool_->add_free(hole.offset, hole.size);
+    if (hole.end() <= found.used_end(link_pool(hole.offset))) core_.pool_->add_free(hole.offset, hole.size);
   }
   core_.shared_->recovered = found.totals();
   core_.shared_->newest_recovered = found.newest();
@@ -154,8 +156,8 @@ void recovery::take_over(const survey& found) {
 }
 
 void recovery::drop_uncounted(const survey& found) const {
-  pool& p = *core_.pool_;
-  const auto clear = [&](std::uint64_t from, std::uint64_t end) {
+  pool_set& p = *core_.pool_;
+  const auto clear = [&](link from, link end) {
     std::byte* at = p.at(from);
     if (!all_zero(at, end - from)) {
       std::memset(at, 0, end - from);
@@ -198,11 +200,11 @@ void recovery::begin_session(const survey& found) const {
 
 /// The segments of the one there was are free. The root forgets it first: it is not to be trusted from here on.
 void recovery::free_index(const survey& found) const {
-  pool& p = *core_.pool_;
+  pool_set& p = *core_.pool_;
   if (p.roots().read().anchor != null_link) p.roots().update([](format::root& r) { r.anchor = null_link; });
   // Headers last: while one is there, a crash leaves a segment of an index, whatever is in it.
   constexpr std::uint64_t header = sizeof(format::segment_header);
-  const auto zero = [&](std::uint64_t offset, std::uint64_t size) {
+  const auto zero = [&](link offset, std::uint64_t size) {
     std::memset(p.at(offset), 0, size);
     p.persist().flush(p.at(offset), size);
   };
@@ -212,7 +214,7 @@ void recovery::free_index(const survey& found) const {
   for (const segment& s : found.index_segments()) zero(s.offset, header);
   p.persist().sync();
   for (const segment& s : found.index_segments()) {
-    if (s.end() <= found.used_end()) p.add_free(s.offset, s.size);
+    if (s.end() <= found.used_end(link_pool(s.offset))) p.add_free(s.offset, s.size);
   }
 }
 
@@ -220,25 +222,27 @@ void recovery::free_index(const survey& found) const {
 /// to, which the next opening frees. The root says by then that the store is open: there is more than it was closed
 /// with.
 void recovery::build_lasting_index(const survey& found, const std::vector<link>& sorted) const {
-  pool& p = *core_.pool_;
+  pool_set& p = *core_.pool_;
   const segment first =
-      p.allocate(format::granule_size - sizeof(format::segment_header), format::index_segment_magic, {});
-  core_.use_lasting_index(make_link(0, first.first_record()), p.roots().read().epoch);
+      p.first().allocate(format::granule_size - sizeof(format::segment_header), format::index_segment_magic, {});
+  core_.use_lasting_index(first.first_record(), p.roots().read().epoch);
   settle_heads(found);
   core_.index_->build(sorted, static_cast<unsigned>(found.parts().size()));
   list_tags(found);
   lasting_segments& segments = core_.media_->segments();
   for (const auto& place : found.segments()) segments.add_rest(place);
   // holes too: whoever opens the store at once does not look for them
-  for (const segment& hole : p.take_free()) {
-    const segment s = p.format_segment(hole.offset, hole.size, format::segment_magic);
-    segments.add_rest({s, s.first_record()});
+  for (pool* file : p.files()) {
+    for (const segment& hole : file->take_free()) {
+      const segment s = file->format_segment(hole.offset, hole.size, format::segment_magic);
+      segments.add_rest({s, s.first_record()});
+    }
   }
-  const lasting_segments::log all{{}, 0, found.newest(), found.totals()};
+  const lasting_segments::log all{{}, null_link, found.newest(), found.totals()};
   segments.write_log(0, all);
   segments.note_before(0, all);
   p.persist().sync();
-  p.roots().update([&](format::root& r) { r.anchor = make_link(0, first.first_record()); });
+  p.roots().update([&](format::root& r) { r.anchor = first.first_record(); });
 }
 
 /// H7, of all entries.

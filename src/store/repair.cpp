@@ -109,7 +109,7 @@ class copier {
     const record r = from_->past().at(l);
     if (r.value_intact()) return true;
     const version v = from_->past().stamp_of(l);
-    report_->losses.push_back({link_offset(l), r.is_entry() ? "entry" : "record", "the value fails its checksum",
+    report_->losses.push_back({l, r.is_entry() ? "entry" : "record", "the value fails its checksum",
                                std::string(detail::key_of_record(*from_, l)), v});
     return false;
   }
@@ -143,9 +143,9 @@ void sort_findings(const store_core& from, repair_report& report) {
   for (const detail::finding& f : from.findings()) {
     (f.lost ? report.losses : report.mended).push_back(f.place);
   }
-  for (damage& d : from.the_pool().damages()) {
-    (from.the_pool().root_lost() ? report.losses : report.mended).push_back(std::move(d));
-  }
+  const pool_set& pools = from.the_pool();
+  const auto is_lost = [&](const damage& d) { return pools.root_lost() || pools.find(link_pool(d.offset)) == nullptr; };
+  for (damage& d : pools.damages()) (is_lost(d) ? report.losses : report.mended).push_back(std::move(d));
 }
 
 }  // namespace
@@ -160,6 +160,7 @@ repair_report repair(const repair_options& how) {
   reading.creation = creation::open_existing;
   reading.accept_copy = true;
   reading.accept_damage = true;
+  reading.placements = how.moved;
   reading.on_progress = how.on_progress;
   const store_core from(how.from, reading);
   repair_report report;
@@ -174,6 +175,7 @@ repair_report repair(const repair_options& how) {
   unfinished_store making(path, ".repairing");
   options writing;
   writing.creation = creation::create_new;
+  writing.placements = how.placements;
   writing.durability = durability::none;  // closing makes all of it durable
   writing.index = static_cast<index_kind>(from.the_pool().roots().read().index);
   {
@@ -187,8 +189,10 @@ repair_report repair(const repair_options& how) {
           checked.damages.front().what);
   }
   making.finish(replacing::refused);
-  std::ranges::stable_sort(report.losses, {}, &damage::offset);
-  std::ranges::stable_sort(report.mended, {}, &damage::offset);
+  for (auto* damages : {&report.losses, &report.mended}) {
+    std::ranges::stable_sort(*damages, {}, &damage::offset);
+    for (damage& d : *damages) d = from.the_pool().localized(std::move(d));
+  }
   return report;
 }
 

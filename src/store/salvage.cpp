@@ -20,7 +20,7 @@ std::uint32_t depth_of(record r) noexcept { return r.header().depth; }
 
 }  // namespace
 
-salvage::salvage(const pool& in, survey& found) : pool_(&in), found_(&found) {
+salvage::salvage(const pool_set& in, survey& found) : pool_(&in), found_(&found) {
   const auto part_is_sound = [](const survey_part& p) { return p.lost.empty() && p.damages.empty(); };
   if (std::ranges::all_of(found.parts(), part_is_sound)) return;
   for (const auto& part : found.parts()) {
@@ -41,7 +41,7 @@ salvage::salvage(const pool& in, survey& found) : pool_(&in), found_(&found) {
 void salvage::tell_versions() {
   for (range& g : ranges_) {
     if (!g.what.versionless) continue;
-    const link l = make_link(0, g.what.from);
+    const link l = g.what.from;
     const record r = at(l);
     std::optional<version> v;
     if (!r.batched()) {
@@ -74,7 +74,7 @@ void salvage::tell_versions() {
 /// Lets an intact record count whose version has been told.
 void salvage::take_back(const range& from, version v) {
   survey_part& into = found_->parts().front();
-  const link l = make_link(0, from.what.from);
+  const link l = from.what.from;
   const record r = at(l);
   told_[l] = v;
   into.totals.add(r.layout(), r.is_removal(), record_digest(from.what.from, r.header().crc, v));
@@ -86,15 +86,14 @@ void salvage::take_back(const range& from, version v) {
 
 version salvage::version_of(link l) const {
   const auto told = told_.find(l);
-  return told != told_.end() ? told->second : found_->version_of(link_offset(l)).value_or(0);
+  return told != told_.end() ? told->second : found_->version_of(l).value_or(0);
 }
 
 std::optional<version> salvage::told_by_stamp(link l, version least, version greatest) const noexcept {
-  const std::uint64_t offset = link_offset(l);
-  if (offset % 8 != 0 || offset + sizeof(format::record_header) > pool_->size()) return std::nullopt;
+  if (l % 8 != 0 || !pool_->contains(l, sizeof(format::record_header))) return std::nullopt;
   const std::uint64_t word = stamp_word(at(l));
   const version v = word & format::stamp_version_mask;
-  if (v == 0 || v < least || v > greatest || !pool_->codec().valid(word, offset + stamp_offset)) return std::nullopt;
+  if (v == 0 || v < least || v > greatest || !pool_->codec().valid(word, l + stamp_offset)) return std::nullopt;
   return v;
 }
 
@@ -135,8 +134,8 @@ bool salvage::is_entry(link l) const noexcept { return std::ranges::binary_searc
 /// What damaged records say of the entry they belong to: a word for lost_newest() to weigh.
 void salvage::find_owners() {
   for (const range& g : ranges_) {
-    if (g.what.record % 8 != 0 || g.what.record + sizeof(format::update_header) > pool_->size()) continue;
-    const link l = make_link(0, g.what.record);
+    if (g.what.record % 8 != 0 || !pool_->contains(g.what.record, sizeof(format::update_header))) continue;
+    const link l = g.what.record;
     if (at(l).is_update() && is_entry(at(l).as_update().entry)) owners_.emplace(at(l).as_update().entry, l);
   }
 }
@@ -147,7 +146,7 @@ void salvage::read_history(link entry, updates_of_entry updates) {
   for (const link l : updates) {
     const bool fits = depth_of(at(l)) > depth_of(at(below)) && version_of(l) >= version_of(below);
     if (!fits) {
-      add_finding(link_offset(l), "record", "it does not fit the record before it in its history", true, key_of(entry));
+      add_finding(l, "record", "it does not fit the record before it in its history", true, key_of(entry));
       out_of_order = l;
       continue;
     }
@@ -179,13 +178,13 @@ bool salvage::is_linked(link update, link below) const noexcept {
 link salvage::lost_newest(link entry, link newest, updates_of_entry updates) const {
   // relaxed: nobody writes what is being salvaged
   const link head = histories::newest_of(entry, at(entry).as_entry().head.load(std::memory_order_relaxed));
-  if (head != newest && head != entry && link_pool(head) == 0) {
+  if (head != newest && head != entry) {
     // a head that a crash left behind may lead to a record in the middle, whose loss the one after it tells
     const bool in_the_middle = std::ranges::any_of(updates, [&](link l) { return at(l).as_update().older == head; });
     const bool in_damage = range_of(head) != nullptr;
     const bool all_seen = std::ranges::all_of(ranges_, [](const range& g) { return g.what.harmless; });
-    const bool uncounted = all_seen && found_->missing_records() > 0 && head % 8 == 0 &&
-                           link_offset(head) < pool_->size() && !found_->is_whole_record(head);
+    const bool uncounted = all_seen && found_->missing_records() > 0 && head % 8 == 0 && pool_->contains(head, 1) &&
+                           !found_->is_whole_record(head);
     if (!in_the_middle && (in_damage || uncounted)) return head;
   }
   const auto [first, last] = owners_.equal_range(entry);
@@ -203,10 +202,10 @@ salvage::range* salvage::range_of(link l) noexcept {
 }
 
 const salvage::range* salvage::range_of(link l) const noexcept {
-  const auto after = std::ranges::upper_bound(ranges_, link_offset(l), {}, [](const range& g) { return g.what.from; });
-  if (link_pool(l) != 0 || after == ranges_.begin()) return nullptr;
+  const auto after = std::ranges::upper_bound(ranges_, l, {}, [](const range& g) { return g.what.from; });
+  if (after == ranges_.begin()) return nullptr;
   const range& g = *std::prev(after);
-  return link_offset(l) < g.what.to ? &g : nullptr;
+  return l < g.what.to ? &g : nullptr;
 }
 
 /// Names the records between `below` and `above`, as far down as damaged ones tell, and notes from which version on the
@@ -230,12 +229,12 @@ void salvage::add_hole(link entry, link above, link below, link newest) {
     lost.emplace_back(place, told.value_or(0));
     --missing;
     greatest = told.value_or(greatest);
-    const bool readable =
-        link_pool(place) == 0 && place % 8 == 0 && link_offset(place) + sizeof(format::update_header) <= pool_->size();
-    const record r = at(place);
-    const bool agrees = readable && r.is_update() && r.as_update().entry == entry &&
-                        (above == null_link || depth_of(r) == depth_of(at(below)) + missing + 1);
-    const link older = agrees ? r.as_update().older : null_link;
+    const bool readable = place % 8 == 0 && pool_->contains(place, sizeof(format::update_header));
+    const auto agrees = [&](record r) {
+      return r.is_update() && r.as_update().entry == entry &&
+             (above == null_link || depth_of(r) == depth_of(at(below)) + missing + 1);
+    };
+    const link older = readable && agrees(at(place)) ? at(place).as_update().older : null_link;
     if (missing == 0 || older == below) {
       h.first = told.value_or(least);  // it is the oldest of them
       break;
@@ -252,7 +251,7 @@ void salvage::add_hole(link entry, link above, link below, link newest) {
 
 void salvage::mend_records() {
   for (const auto& [l, v] : told_) {
-    at(l).header().stamp.store(pool_->codec().encode(v, link_offset(l) + stamp_offset), std::memory_order_relaxed);
+    at(l).header().stamp.store(pool_->codec().encode(v, l + stamp_offset), std::memory_order_relaxed);
   }
   for (const link l : lost_entries_) at(l).header().flags |= format::flag_lost;
 }
@@ -263,7 +262,7 @@ std::unique_ptr<std::byte[]> salvage::mend_histories(histories& past) {
     u.older = u.jump = below;
   }
   constexpr std::uint64_t stand_in_size = format::cache_line_size;
-  constexpr std::uint16_t stand_in_pool = 1;
+  constexpr std::uint16_t stand_in_pool = address_space::stand_in_pool;
   if (holes_.empty()) return nullptr;
   auto memory = std::make_unique<std::byte[]>((holes_.size() + 1) * stand_in_size);
   past.space().set_base(stand_in_pool, memory.get());

@@ -33,14 +33,14 @@
 
 #include "history/history.hpp"
 #include "icecore/options.hpp"
-#include "pool/pool.hpp"
+#include "pool/pool_set.hpp"
 #include "store/survey.hpp"
 
 namespace icecore::detail {
 
 /// One damaged place, and whether anything was lost there.
 struct finding {
-  damage place;
+  damage place;  ///< its offset is a link
   bool lost = true;
 };
 
@@ -48,7 +48,7 @@ class salvage {
  public:
   /// Analyses; changes nothing but the survey: it gets the records whose version could be told, and loses those that
   /// belong to nothing.
-  salvage(const pool& in, survey& found);
+  salvage(const pool_set& in, survey& found);
 
   /// In the order of their places.
   [[nodiscard]] const std::vector<finding>& findings() const noexcept { return findings_; }
@@ -92,11 +92,11 @@ class salvage {
   void name_relinked(link update);
   void name_unexplained();
   void take_over_damages();
-  [[nodiscard]] std::string perhaps(std::uint64_t from, std::uint64_t to) const;
-  void add_finding(std::uint64_t offset, std::string structure, std::string what, bool lost = true,
+  [[nodiscard]] std::string perhaps(link from, link to) const;
+  void add_finding(link place, std::string structure, std::string what, bool lost = true,
                    std::optional<std::string> key = {}, std::optional<version> v = {});
 
-  [[nodiscard]] record at(link l) const noexcept { return record(pool_->at(link_offset(l))); }
+  [[nodiscard]] record at(link l) const noexcept { return record(pool_->at(l)); }
   [[nodiscard]] std::string key_of(link entry) const { return std::string(at(entry).key()); }
   [[nodiscard]] version version_of(link l) const;
   [[nodiscard]] range* range_of(link l) noexcept;
@@ -105,7 +105,7 @@ class salvage {
   /// The version that the stamp of a damaged record tells, if it lies between the bounds.
   [[nodiscard]] std::optional<version> told_by_stamp(link l, version least, version greatest) const noexcept;
 
-  const pool* pool_;
+  const pool_set* pool_;
   survey* found_;
   std::vector<range> ranges_;                   // by place
   std::unordered_map<link, version> told_;      // of records whose own stamp does not tell it

@@ -9,14 +9,16 @@
 
 namespace icecore::detail {
 
-void name_writer(pool& p) {
-  auto& live = p.live();
-  live.writer_pid = static_cast<std::uint64_t>(getpid());
-  std::memset(live.writer_host, 0, sizeof live.writer_host);
-  static_cast<void>(gethostname(live.writer_host, sizeof live.writer_host - 1));
+void name_writer(const pool_set& pools) {
+  for (const pool* p : pools.files()) {
+    auto& live = p->live();
+    live.writer_pid = static_cast<std::uint64_t>(getpid());
+    std::memset(live.writer_host, 0, sizeof live.writer_host);
+    static_cast<void>(gethostname(live.writer_host, sizeof live.writer_host - 1));
+  }
 }
 
-version clock_after(const pool& p, const found_store& found) {
+version clock_after(const pool_set& p, const found_store& found) {
   const format::root root = p.roots().read();
   if (root.state == format::root_state::clean) return root.clock;
   const version lived = p.live().clock.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
@@ -30,11 +32,11 @@ version clock_after(const pool& p, const found_store& found) {
   return found.same_boot && sane ? lived : root.clock_limit;
 }
 
-void start_session(pool& p, const found_store& found, version certified,
+void start_session(pool_set& p, const found_store& found, version certified,
                    const std::function<void(format::root&)>& more) {
   const version clock = p.live().clock.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
   const std::uint64_t inode = p.file().inode();
-  p.roots().update([&](format::root& r) {
+  p.start_session([&](format::root& r) {
     r.state = format::root_state::open;
     r.durability = static_cast<std::uint8_t>(p.durability().mode);
     read_boot_id(r.boot_id);

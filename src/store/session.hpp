@@ -2,7 +2,7 @@
 #pragma once
 
 #include "icecore/options.hpp"
-#include "pool/pool.hpp"
+#include "pool/pool_set.hpp"
 #include "store/record_totals.hpp"
 
 namespace icecore::detail {
@@ -17,14 +17,14 @@ struct found_store {
 };
 
 /// For the error of others who want to write.
-void name_writer(pool& p);
+void name_writer(const pool_set& pools);
 
 /// C2 and G5: no version is used twice. The live page's clock counts only if this boot wrote it.
-[[nodiscard]] version clock_after(const pool& p, const found_store& found);
+[[nodiscard]] version clock_after(const pool_set& p, const found_store& found);
 
 /// Writes the root of the session that begins: all there is counts, whatever comes is yet to be certified. Where fills
 /// stand for that the certified version is 0; else it is `newest`, and the clock must be greater.
-void start_session(pool& p, const found_store& found, version certified,
+void start_session(pool_set& p, const found_store& found, version certified,
                    const std::function<void(format::root&)>& more);
 
 }  // namespace icecore::detail

@@ -20,18 +20,22 @@ struct shared_state {
   std::atomic<phase> is{phase::opening};
   std::atomic<bool> poisoned{false};
   std::uint8_t pool_id[16]{};
-  std::uint64_t capacity = 0;  ///< bytes of addresses that each process has for the pool
+  std::array<std::uint64_t, format::files_max> capacities{};  ///< bytes of addresses that each process has for a file
   icecore::durability durability{};
-  record_totals recovered;       ///< what was there at opening
-  version newest_recovered = 0;  ///< the newest version that had a record at opening
-  pool_space space;
+  record_totals recovered;                           ///< what was there at opening
+  version newest_recovered = 0;                      ///< the newest version that had a record at opening
+  std::array<pool_space, format::files_max> spaces;  ///< of each file
   writer_set::state writers;
   lasting_media::state lasting;
 
   shared_state() {
-    for (process_lock* lock :
-         {&space.lock, &space.roots, &writers.gate, &writers.partials.lock, &lasting.segments.lock})
-      lock->raises(poisoned);
+    for (pool_space& space : spaces) {
+      space.lock.raises(poisoned);
+      space.roots.raises(poisoned);
+    }
+    writers.gate.raises(poisoned);
+    writers.partials.lock.raises(poisoned);
+    lasting.segments.lock.raises(poisoned);
   }
 
   /// The one that another process has made; null if there is none yet.

@@ -63,7 +63,7 @@ void store_core::open(const std::filesystem::path& path, const options& opening)
   if (shares && opening.access != access::read_write) {
     raise(errc::invalid_argument, "{}: a store is shared by who opens it for writing", path.native());
   }
-  pool_ = std::make_unique<pool>(path, opening);
+  pool_ = std::make_unique<pool_set>(path, opening);
   index::arena_options memory{.huge_pages = opening.huge_pages, .size_max_bytes = index_bytes_max(pool_->capacity())};
   if (!shares) {
     auto own = std::make_shared<index::arena>(memory);
@@ -98,19 +98,22 @@ void store_core::recover(const options& opening) {
 /// From now on the index is the one that the anchor leads to, or that is built there, and heads last.
 void store_core::use_lasting_index(link anchor, std::uint64_t epoch) {
   media_ = std::make_unique<lasting_media>(*pool_, *memory_, anchor, shared_->lasting);
-  auto& used_end = media_->anchor().used_end[0];
-  const std::uint64_t word = used_end.load(std::memory_order_relaxed);  // relaxed, here and below: nobody else is there
-  const bool is_new = word == 0;
-  if (is_new) {
-    used_end.store(pool_->used_end_word(pool_->used_end(), used_end), std::memory_order_relaxed);
-    pool_->persist().flush(&used_end, sizeof used_end);
-  } else if (!attached_) {
-    const std::uint64_t end = word & format::stamp_version_mask;
-    if (word != pool_->used_end_word(end, used_end) || end > pool_->size() || end % format::granule_size != 0)
-      media_->raise_damaged(anchor, "the index's anchor does not tell where the store ends");
-    pool_->set_used_end(end);
+  for (pool* p : pool_->files()) {
+    auto& word = media_->anchor().used_end[p->number()];
+    const link place = anchor + static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(&word) -
+                                                           reinterpret_cast<const std::byte*>(&media_->anchor()));
+    const std::uint64_t said = word.load(std::memory_order_relaxed);  // relaxed, here and below: nobody else is there
+    const std::uint64_t end = said & format::stamp_version_mask;
+    if (said == 0) {
+      word.store(pool_->codec().encode(p->used_end(), place), std::memory_order_relaxed);
+      pool_->persist().flush(&word, sizeof word);
+    } else if (!attached_) {
+      if (said != pool_->codec().encode(end, place) || end > p->size() || end % format::granule_size != 0)
+        media_->raise_damaged(place, "the index's anchor does not tell where the store ends");
+      p->set_used_end(end);
+    }
+    p->keep_used_end(word, place);
   }
-  pool_->keep_used_end(used_end);
   writers_->use(media_->segments());
   histories_->let_heads_last(*media_);
   keys_->check_with(*media_);
@@ -124,9 +127,9 @@ void store_core::use_lasting_index(link anchor, std::uint64_t epoch) {
 void store_core::share(const options& opening) {
   const format::root root = pool_->roots().read();
   std::memcpy(shared_->pool_id, root.pool_id, sizeof root.pool_id);
-  shared_->capacity = pool_->capacity();
+  for (const pool* p : pool_->files()) shared_->capacities[p->number()] = p->capacity();
   shared_->durability = pool_->durability().mode;
-  pool_->share(shared_->space);
+  pool_->share(shared_->spaces);
   pool_->persist().share(shared_->poisoned);
   shared_as_ = opening.shared_as;
   shared_->is.store(shared_state::phase::open, std::memory_order_release);  // release: pairs with attach()
@@ -157,7 +160,7 @@ void store_core::attach(const std::filesystem::path& path, const options& openin
   options as_shared = opening;
   as_shared.durability = shared_->durability;
   as_shared.emulate_durability = true;
-  pool_ = std::make_unique<pool>(path, as_shared, shared_->space, shared_->capacity);
+  pool_ = std::make_unique<pool_set>(path, as_shared, shared_->spaces, shared_->capacities);
   const format::root root = pool_->roots().read();
   if (std::memcmp(root.pool_id, shared_->pool_id, sizeof root.pool_id) != 0) {
     raise(errc::invalid_argument, "{}: is not the store that is shared as {}", path.native(),
@@ -173,7 +176,7 @@ void store_core::assemble(std::shared_ptr<index::arena> memory, const options& o
   const format::root root = pool_->roots().read();
   stores_never_wait_ = pool_->durability().medium != medium::block_device;
   clock_ = std::make_unique<version_clock>(pool_->live().clock, &pool_->roots(), root.clock_limit);
-  const address_space space(pool_->base());
+  const address_space space(pool_->bases());
   histories_ = std::make_unique<histories>(space, *clock_, pool_->codec(), pool_->persist(),
                                            pool_->shared() && pool_->durability().mode == durability::operation);
   keys_ = std::make_unique<entry_keys>(space);
@@ -186,7 +189,7 @@ void store_core::assemble(std::shared_ptr<index::arena> memory, const options& o
   if (!lasts)
     index_ =
         index::make_index(index_kind_ == index_kind::persistent ? index_kind::btree : index_kind_, *keys_, memory_);
-  checked_ = std::make_unique<checked_values>(std::max(pool_->capacity(), pool_->size()));
+  checked_ = std::make_unique<checked_values>(*pool_);
   accepts_damage_ = opening.accept_damage;
 }
 

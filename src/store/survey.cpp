@@ -35,17 +35,17 @@ std::uint64_t load_stamp(record r) noexcept {
 
 struct survey::reading {
   segment in;
-  std::uint64_t fill;      // certified end
-  std::uint64_t position;  // end of what counts so far
-  std::uint64_t end;       // where to stop at the latest
-  bool certified_only;     // a segment without a header, where that may be what a crash left
-  bool headerless;         // its header is damaged: it may be several segments, one behind the other
-  bool end_unknown;        // header or fill is damaged: zeros need not be the end
+  link fill;            // certified end
+  link position;        // end of what counts so far
+  link end;             // where to stop at the latest
+  bool certified_only;  // a segment without a header, where that may be what a crash left
+  bool headerless;      // its header is damaged: it may be several segments, one behind the other
+  bool end_unknown;     // header or fill is damaged: zeros need not be the end
   survey_part& into;
   version last = 0;  // of the record before position
 };
 
-survey::survey(const pool& in, const survey_options& how)
+survey::survey(const pool_set& in, const survey_options& how)
     : pool_(&in), how_(how), root_(in.roots().read()), parts_(std::max(1U, how.threads)) {
   same_boot_ = written_this_boot(root_);
   keep_all_ = how_.filled != nullptr || root_.state == format::root_state::clean || same_boot_ ||
@@ -53,9 +53,15 @@ survey::survey(const pool& in, const survey_options& how)
   // a power cut on page media leaves pages of one operation in any order
   ordered_ = keep_all_ && (how_.filled != nullptr || root_.state == format::root_state::clean || same_boot_ ||
                            in.durability().medium != medium::block_device);
-  begins_.reset(static_cast<std::uint64_t*>(std::calloc(in.size() / begins_unit + 1, sizeof(std::uint64_t))));
-  if (begins_ == nullptr) throw std::bad_alloc();
+  std::uint64_t total = 0;
+  for (const pool* p : in.files()) {
+    of_pool& o = of_pools_[p->number()];
+    o.size = p->size();
+    o.begins.reset(static_cast<std::uint64_t*>(std::calloc(o.size / begins_unit + 1, sizeof(std::uint64_t))));
+    if (o.begins == nullptr) throw std::bad_alloc();
+  }
   find_segments();
+  for (const auto& place : segments_) total += place.in.size;
 
   std::atomic<std::size_t> next{0};
   std::atomic<std::uint64_t> done{0};
@@ -68,7 +74,7 @@ survey::survey(const pool& in, const survey_options& how)
       const std::uint64_t now = done.fetch_add(size, std::memory_order_relaxed) + size;
       if (thread == 0 && how_.on_progress && now - reported > (std::uint64_t{64} << 20)) {
         reported = now;
-        how_.on_progress({"reading records", now, used_end_, "bytes"});
+        how_.on_progress({"reading records", now, total, "bytes"});
       }
     }
   });
@@ -85,48 +91,65 @@ void survey::find_segments() {
     segments_ = *how_.filled;
     std::ranges::sort(segments_, {}, [](const auto& p) { return p.in.offset; });
   } else {
-    const std::uint64_t size = pool_->size();
-    const std::uint64_t end = root_.state == format::root_state::clean ? std::min(root_.used_end, size) : size;
-    const auto is_segment = [&](std::uint64_t at) {
-      bring_now(at, at + sizeof(format::segment_header));
-      return at + format::granule_size <= end && pool_->valid_header(at);
-    };
-    const auto is_of_index = [&](std::uint64_t at) {
-      return at + format::granule_size <= end && pool_->valid_header(at, format::index_segment_magic);
-    };
-    for (std::uint64_t at = format::first_segment_offset; at < end;) {
-      if (is_segment(at)) {
-        const segment s = pool_->segment_at(at);
-        segments_.push_back({s, s.first_record()});
-        at = s.end();
-        continue;
-      }
-      if (is_of_index(at)) {
-        index_segments_.push_back(pool_->segment_at(at));
-        at = index_segments_.back().end();
-        continue;
-      }
-      std::uint64_t next = at + format::granule_size;
-      while (next < end && !is_segment(next) && !is_of_index(next)) next += format::granule_size;
-      bring_now(at, std::min(next, end));
-      find_headerless(at, std::min(next, end));
-      at = next;
-    }
+    for (const pool* p : pool_->files()) find_segments_in(*p);
+    note_missing_files();
   }
   map_granules();
-  if (pool_->copy() != nullptr) brought_ = std::make_unique<std::once_flag[]>(segments_.size());
+  if (pool_->copying()) brought_ = std::make_unique<std::once_flag[]>(segments_.size());
 }
 
-void survey::bring_now(std::uint64_t offset, std::uint64_t end) const {
-  if (pool_->copy() != nullptr) pool_->copy()->bring(offset, end);
+void survey::find_segments_in(const pool& p) {
+  const std::uint64_t size = p.size();
+  // one root decides; if it says so, the others do
+  const bool closed = root_.state == format::root_state::clean && !p.root_lost();
+  const std::uint64_t used_end = p.number() == 0 ? root_.used_end : p.roots().read().used_end;
+  const link end = make_link(p.number(), closed ? std::min(used_end, size) : size);
+  const auto is_segment = [&](link at) {
+    bring_now(at, at + sizeof(format::segment_header));
+    return at + format::granule_size <= end && p.valid_header(at);
+  };
+  const auto is_of_index = [&](link at) {
+    return at + format::granule_size <= end && p.valid_header(at, format::index_segment_magic);
+  };
+  for (link at = make_link(p.number(), format::first_segment_offset); at < end;) {
+    if (is_segment(at)) {
+      const segment s = p.segment_at(at);
+      segments_.push_back({s, s.first_record()});
+      at = s.end();
+      continue;
+    }
+    if (is_of_index(at)) {
+      index_segments_.push_back(p.segment_at(at));
+      at = index_segments_.back().end();
+      continue;
+    }
+    link next = at + format::granule_size;
+    while (next < end && !is_segment(next) && !is_of_index(next)) next += format::granule_size;
+    bring_now(at, std::min(next, end));
+    find_headerless(at, std::min(next, end));
+    at = next;
+  }
+}
+
+/// All that lies in a file that is not there is lost.
+void survey::note_missing_files() {
+  for (const auto& absent : pool_->missing()) {
+    const link from = make_link(absent.number, format::first_segment_offset);
+    const link to = make_link(absent.number, link_offset_mask & ~std::uint64_t{7});
+    parts_.front().lost.push_back({from, to, from, absent.what});
+  }
+}
+
+void survey::bring_now(link from, link end) const {
+  if (pool_->copying()) pool_->bring(from, end, end);
 }
 
 /// What could not be brought must not be read: in memory that is full, a look at a hole is a SIGBUS. Whoever asks looks
 /// at failed() then.
-void survey::bring(std::uint64_t offset, std::uint64_t filled, std::uint64_t end) const noexcept {
-  if (pool_->copy() == nullptr) return;
+void survey::bring(link from, link filled, link end) const noexcept {
+  if (!pool_->copying()) return;
   try {
-    pool_->copy()->bring(offset, filled, end);
+    pool_->bring(from, filled, end);
   } catch (...) {
     const std::scoped_lock lock(unbrought_mutex_);
     if (!unbrought_) unbrought_ = std::current_exception();
@@ -145,23 +168,30 @@ void survey::bring_segment(std::size_t index) const noexcept {
 }
 
 void survey::map_granules() {
-  segment_of_granule_.assign(pool_->size() / format::granule_size + 1, 0);
-  used_end_ = format::first_segment_offset;
-  for (const segment& s : index_segments_) used_end_ = std::max(used_end_, s.end());
+  for (const pool* p : pool_->files()) {
+    of_pool& o = of_pools_[p->number()];
+    o.segment_of_granule.assign(o.size / format::granule_size + 1, 0);
+    o.used_end = make_link(p->number(), format::first_segment_offset);
+  }
+  for (const segment& s : index_segments_) {
+    of_pool& o = of_pools_[link_pool(s.offset)];
+    o.used_end = std::max(o.used_end, s.end());
+  }
   for (std::size_t i = 0; i < segments_.size(); ++i) {
     const segment& s = segments_[i].in;
-    used_end_ = std::max(used_end_, s.end());
-    for (std::uint64_t g = s.offset; g < s.end(); g += format::granule_size) {
-      segment_of_granule_[g / format::granule_size] = static_cast<std::uint32_t>(i + 1);
+    of_pool& o = of_pools_[link_pool(s.offset)];
+    o.used_end = std::max(o.used_end, s.end());
+    for (link g = s.offset; g < s.end(); g += format::granule_size) {
+      o.segment_of_granule[link_offset(g) / format::granule_size] = static_cast<std::uint32_t>(i + 1);
     }
   }
 }
 
 /// Granules without a valid header: free space, or a segment whose header is damaged. All that lies there is taken for
 /// one segment, as long as the generation of its first intact record lets records be read.
-void survey::find_headerless(std::uint64_t from, std::uint64_t end) {
+void survey::find_headerless(link from, link end) {
   constexpr std::uint64_t header = sizeof(format::segment_header);
-  for (std::uint64_t at = from; at < end; at += format::granule_size) {
+  for (link at = from; at < end; at += format::granule_size) {
     const std::uint64_t size = std::min(format::granule_size, end - at);
     const std::byte* bytes = pool_->at(at);
     const bool only_header = size > header && all_zero(bytes + header, size - header);
@@ -184,10 +214,10 @@ void survey::find_headerless(std::uint64_t from, std::uint64_t end) {
 }
 
 /// The generation that makes a record at or behind `from` intact. A wrong one does not: it seeds the checksum.
-std::optional<std::uint32_t> survey::generation_in(std::uint64_t from, std::uint64_t end) const noexcept {
+std::optional<std::uint32_t> survey::generation_in(link from, link end) const noexcept {
   constexpr std::uint32_t generations_tried = 64;  // a segment's space is given out again only after crashes
   const std::uint32_t named = pool_->header_of(from).generation;
-  for (std::uint64_t at = from + sizeof(format::segment_header); at + sizeof(format::record_header) <= end; at += 8) {
+  for (link at = from + sizeof(format::segment_header); at + sizeof(format::record_header) <= end; at += 8) {
     const record r(pool_->at(at));
     if (!r.layout().plausible() || r.layout().size() > end - at) continue;
     if (r.intact(pool_->codec().record_seed(named, at))) return named;
@@ -208,7 +238,7 @@ void survey::drop_leftovers() {
       report(parts_.front(), p.in.offset, "segment", "the segment's header is damaged");
       return false;
     }
-    for (std::uint64_t at = p.in.offset; at < p.in.end(); at += format::granule_size) {
+    for (link at = p.in.offset; at < p.in.end(); at += format::granule_size) {
       holes_.push_back({at, std::min(format::granule_size, p.in.end() - at), 0});
     }
     return true;
@@ -216,10 +246,11 @@ void survey::drop_leftovers() {
   map_granules();
 }
 
-const partial_segments::place* survey::place_containing(std::uint64_t offset) const noexcept {
-  const std::uint64_t granule = offset / format::granule_size;
-  if (granule >= segment_of_granule_.size() || segment_of_granule_[granule] == 0) return nullptr;
-  const std::size_t index = segment_of_granule_[granule] - 1;
+const partial_segments::place* survey::place_containing(link at) const noexcept {
+  const auto& segment_of_granule = pool_of(at).segment_of_granule;
+  const std::uint64_t granule = link_offset(at) / format::granule_size;
+  if (granule >= segment_of_granule.size() || segment_of_granule[granule] == 0) return nullptr;
+  const std::size_t index = segment_of_granule[granule] - 1;
   bring_segment(index);
   return failed() ? nullptr : &segments_[index];
 }
@@ -247,44 +278,44 @@ void survey::read_segment(std::size_t index, survey_part& into) {
 
 // ---- Records ----
 
-bool survey::whole_record(const segment& s, std::uint64_t offset) const noexcept {
-  if (offset % 8 != 0 || offset < s.first_record() || offset + sizeof(format::record_header) > s.end()) return false;
-  const record r(pool_->at(offset));
+bool survey::whole_record(const segment& s, link at) const noexcept {
+  if (at % 8 != 0 || at < s.first_record() || at + sizeof(format::record_header) > s.end()) return false;
+  const record r(pool_->at(at));
   const record_layout layout = r.layout();
   // a record where none is ever put is none: what lies before it would be missing for ever
-  return layout.plausible() && layout.place(offset) == offset && layout.size() <= s.end() - offset &&
-         (!r.is_entry() || r.header().depth == 1) && r.intact(pool_->codec().record_seed(s.generation, offset));
+  return layout.plausible() && layout.place(at) == at && layout.size() <= s.end() - at &&
+         (!r.is_entry() || r.header().depth == 1) && r.intact(pool_->codec().record_seed(s.generation, at));
 }
 
-std::optional<version> survey::version_of(std::uint64_t offset) const noexcept {
-  const record r(pool_->at(offset));
+std::optional<version> survey::version_of(link at) const noexcept {
+  const record r(pool_->at(at));
   const std::uint64_t own = load_stamp(r);
   const std::uint64_t unmarked = own & ~format::stamp_persisted;
-  if (unmarked != 0 && !pool_->codec().valid(own, offset + stamp_offset)) return std::nullopt;
+  if (unmarked != 0 && !pool_->codec().valid(own, at + stamp_offset)) return std::nullopt;
   if (!r.batched()) return unmarked & format::stamp_version_mask;
   const link batch = r.batch();
-  const auto* place = place_containing(link_offset(batch));
-  if (link_pool(batch) != 0 || place == nullptr || !whole_record(place->in, link_offset(batch))) {
+  const auto* place = place_containing(batch);
+  if (place == nullptr || !whole_record(place->in, batch)) {
     return unmarked == 0 ? std::optional<version>(0) : std::nullopt;
   }
-  const record b(pool_->at(link_offset(batch)));
+  const record b(pool_->at(batch));
   const std::uint64_t stamp = load_stamp(b) & ~format::stamp_persisted;
   if (b.kind() != record_kind::batch) return std::nullopt;
-  if (stamp != 0 && !pool_->codec().valid(stamp, link_offset(batch) + stamp_offset)) return std::nullopt;
+  if (stamp != 0 && !pool_->codec().valid(stamp, batch + stamp_offset)) return std::nullopt;
   const version v = stamp & format::stamp_version_mask;
   if (unmarked != 0 && (unmarked & format::stamp_version_mask) != v) return std::nullopt;
   return v;
 }
 
 /// Whether a record of version `v` at `start` counts.
-bool survey::counts(const reading& r, std::uint64_t start, version v) const noexcept {
+bool survey::counts(const reading& r, link start, version v) const noexcept {
   if (v == 0) return false;
   return start < r.fill || v <= root_.durable_version || (keep_all_ && !r.certified_only);
 }
 
 /// The next place at or behind `from` where a record lies that counts; empty if none does.
-std::optional<std::uint64_t> survey::next_counted(const reading& r, std::uint64_t from) const noexcept {
-  for (std::uint64_t at = from; at + sizeof(format::record_header) <= r.end; at += 8) {
+std::optional<link> survey::next_counted(const reading& r, link from) const noexcept {
+  for (link at = from; at + sizeof(format::record_header) <= r.end; at += 8) {
     if (word_at(pool_->at(at)) == 0 || !whole_record(r.in, at)) continue;  // most of what is searched is empty
     const auto v = version_of(at);
     if (v && counts(r, at, *v)) return at;
@@ -294,7 +325,7 @@ std::optional<std::uint64_t> survey::next_counted(const reading& r, std::uint64_
 
 /// Takes in the record behind r.position; false when the segment is done.
 bool survey::read_record(reading& r) {
-  std::uint64_t start = r.position;
+  link start = r.position;
   while (start < r.end && start - r.position <= format::record_padding_max && word_at(pool_->at(start)) == 0)
     start += 8;
   const bool nothing = start >= r.end || start - r.position > format::record_padding_max;
@@ -323,7 +354,7 @@ bool survey::read_record(reading& r) {
   if ((layout.flags & format::flag_large_value) != 0 && check_now) {
     const bool certified = start < r.fill || *v <= root_.durable_version;
     if (rec.value_intact()) {
-      r.into.checked_values.push_back(make_link(0, start));
+      r.into.checked_values.push_back(start);
     } else if (!certified && !next_counted(r, start + layout.size())) {
       return false;  // an interrupted write of a large value
     } else {
@@ -334,20 +365,22 @@ bool survey::read_record(reading& r) {
   return r.position < r.end;
 }
 
-void survey::take(reading& r, std::uint64_t start, version v) const {
-  begins_[start / begins_unit] |= std::uint64_t{1} << (start / 8 % 64);  // a segment's words are its reader's alone
+void survey::take(reading& r, link start, version v) const {
+  const std::uint64_t offset = link_offset(start);
+  // a segment's words are its reader's alone
+  of_pools_[link_pool(start)].begins[offset / begins_unit] |= std::uint64_t{1} << (offset / 8 % 64);
   const record rec(pool_->at(start));
   const record_layout layout = rec.layout();
   switch (layout.kind) {
     case record_kind::entry:
-      r.into.entries.push_back(make_link(0, start));
+      r.into.entries.push_back(start);
       break;
     case record_kind::insert:
     case record_kind::remove:
-      r.into.updates.push_back(make_link(0, start));
+      r.into.updates.push_back(start);
       break;
     case record_kind::tag:
-      r.into.tags.push_back(make_link(0, start));
+      r.into.tags.push_back(start);
       break;
     default:
       break;
@@ -370,7 +403,7 @@ bool survey::pass_damage(reading& r, lost_range range) const {
     range.least = r.last;
     if (next) range.greatest = version_of(*next).value_or(version_max);
   }
-  const std::uint64_t end = range.to != 0 ? range.to : next.value_or(std::max(r.fill, range.record + 8));
+  const link end = range.to != 0 ? range.to : next.value_or(std::max(r.fill, range.record + 8));
   range.to = end;
   r.into.lost.push_back(std::move(range));
   r.position = end;
@@ -387,17 +420,17 @@ bool survey::pass_zeros(reading& r) const {
   return next.has_value();
 }
 
-void survey::report(survey_part& into, std::uint64_t offset, const char* structure, std::string what) const {
-  damage d{offset, structure, std::move(what), std::nullopt, std::nullopt};
-  const auto* place = place_containing(offset);
-  if (place != nullptr && offset != place->in.offset && whole_record(place->in, offset)) {
-    const record r(pool_->at(offset));
+void survey::report(survey_part& into, link at, const char* structure, std::string what) const {
+  damage d{at, structure, std::move(what), std::nullopt, std::nullopt};
+  const auto* place = place_containing(at);
+  if (place != nullptr && at != place->in.offset && whole_record(place->in, at)) {
+    const record r(pool_->at(at));
     if (r.is_entry()) {
       d.key = std::string(r.key());
     } else if (r.is_update() && is_counted_record(r.as_update().entry)) {
-      d.key = std::string(record(pool_->at(link_offset(r.as_update().entry))).key());
+      d.key = std::string(record(pool_->at(r.as_update().entry)).key());
     }
-    if (const auto v = version_of(offset); v && *v != 0) d.version = *v;
+    if (const auto v = version_of(at); v && *v != 0) d.version = *v;
   }
   into.damages.push_back(std::move(d));
 }
@@ -414,7 +447,11 @@ void survey::check_certificate() {
   for (const auto& p : parts_) certified.add(p.certified);
   if (root_.state == format::root_state::clean) certified = totals();
   missing_records_ = static_cast<std::int64_t>(root_.certified_records - certified.records);
-  check_end();
+  const auto is_missing = [&](const lost_range& l) { return pool_->find(link_pool(l.from)) == nullptr; };
+  for (lost_range& l : parts_.front().lost) {
+    if (is_missing(l)) l.maybe_empty = l.harmless = missing_records_ == 0 && root_.state == format::root_state::clean;
+  }
+  for (const pool* p : pool_->files()) check_end(*p);
   if (certified.records == root_.certified_records && certified.digest == root_.certified_sum) return;
   if (!damages().empty()) return;  // that explains it
   report(parts_.front(), 0, "file",
@@ -424,14 +461,15 @@ void survey::check_certificate() {
 }
 
 /// A file that was cut short. A clean close cuts it too, of which an older root does not know.
-void survey::check_end() {
-  if (pool_->size() >= root_.file_size) return;
-  std::uint64_t from = pool_->size();
-  if (!segments_.empty() && segments_.back().in.end() == from) from = segments_.back().position;
-  const bool closed = root_.state == format::root_state::clean || !pool_->damages().empty();
-  lost_range end{
-      from, root_.file_size, from,
-      fmt::format("the file is {} bytes long but was {}: its end is missing", pool_->file().size(), root_.file_size)};
+void survey::check_end(const pool& p) {
+  const std::uint64_t was = p.number() == 0 ? root_.file_size : p.roots().read().file_size;
+  if (p.size() >= was) return;
+  link from = make_link(p.number(), p.size());
+  const auto behind = std::ranges::upper_bound(segments_, from, {}, [](const auto& s) { return s.in.offset; });
+  if (behind != segments_.begin() && std::prev(behind)->in.end() == from) from = std::prev(behind)->position;
+  const bool closed = root_.state == format::root_state::clean || !p.damages().empty();
+  lost_range end{from, make_link(p.number(), was), from,
+                 fmt::format("the file is {} bytes long but was {}: its end is missing", p.file().size(), was)};
   end.maybe_empty = missing_records_ == 0 && closed;
   parts_.front().lost.push_back(std::move(end));
 }
@@ -440,14 +478,14 @@ void survey::check_end() {
 void survey::check_tags() {
   std::vector<link> tags;
   for (const auto& p : parts_) tags.insert(tags.end(), p.tags.begin(), p.tags.end());
-  const auto name_of = [&](link l) { return record(pool_->at(link_offset(l))).key(); };
-  const auto closed_by = [&](link l) { return version_of(link_offset(l)).value_or(0); };
+  const auto name_of = [&](link l) { return record(pool_->at(l)).key(); };
+  const auto closed_by = [&](link l) { return version_of(l).value_or(0); };
   const auto report_doubles = [&](const char* what, auto of) {
     std::ranges::sort(tags, {}, [&](link l) { return std::pair(of(l), l); });
     for (std::size_t i = 1; i < tags.size(); ++i) {
       if (of(tags[i]) != of(tags[i - 1]) || of(tags[i]) == decltype(of(tags[i])){}) continue;
-      report(parts_.front(), link_offset(tags[i]), "tag",
-             fmt::format("another tag has the same {}, at byte {}", what, link_offset(tags[i - 1])));
+      report(parts_.front(), tags[i], "tag",
+             fmt::format("another tag has the same {}, at {}", what, pool_->place_of(tags[i - 1])));
     }
   };
   report_doubles("version", closed_by);
@@ -457,21 +495,20 @@ void survey::check_tags() {
 // ---- Chains ----
 
 bool survey::is_whole_record(link l) const noexcept {
-  const auto* place = place_containing(link_offset(l));
-  return link_pool(l) == 0 && place != nullptr && whole_record(place->in, link_offset(l));
+  const auto* place = place_containing(l);
+  return place != nullptr && whole_record(place->in, l);
 }
 
 bool survey::begins(link l) const noexcept {
   const std::uint64_t offset = link_offset(l);
-  return link_pool(l) == 0 && offset % 8 == 0 && offset < pool_->size() &&
-         (begins_[offset / begins_unit] >> (offset / 8 % 64) & 1) != 0;
+  const of_pool& o = pool_of(l);
+  return offset % 8 == 0 && offset < o.size && (o.begins[offset / begins_unit] >> (offset / 8 % 64) & 1) != 0;
 }
 
 /// The same while segments are still being read: by the record's checksum.
 bool survey::is_counted_record(link l) const noexcept {
-  const std::uint64_t offset = link_offset(l);
-  const auto* place = place_containing(offset);
-  return link_pool(l) == 0 && place != nullptr && offset < place->position && whole_record(place->in, offset);
+  const auto* place = place_containing(l);
+  return place != nullptr && l < place->position && whole_record(place->in, l);
 }
 
 void survey::check_chains() {
@@ -480,10 +517,8 @@ void survey::check_chains() {
     survey_part& part = parts_[thread];
     for (std::size_t i = 0; i < part.updates.size(); ++i) {
       if (i + ahead < part.updates.size()) {
-        const auto& soon = record(pool_->at(link_offset(part.updates[i + ahead]))).as_update();
-        __builtin_prefetch(pool_->at(link_offset(soon.entry)));
-        __builtin_prefetch(pool_->at(link_offset(soon.older)));
-        __builtin_prefetch(pool_->at(link_offset(soon.jump)));
+        const auto& soon = record(pool_->at(part.updates[i + ahead])).as_update();
+        for (const link l : {soon.entry, soon.older, soon.jump}) pool_->prefetch(l);
       }
       check_chain(part.updates[i], part);
     }
@@ -491,26 +526,25 @@ void survey::check_chains() {
 }
 
 void survey::check_chain(link update, survey_part& into) const {
-  const record r(pool_->at(link_offset(update)));
+  const record r(pool_->at(update));
   const auto& u = r.as_update();
   if (!begins(u.entry) || !begins(u.older) || !begins(u.jump)) {
-    report(into, link_offset(update), "record",
-           "the record before it in its history is missing: it links to no record");
+    report(into, update, "record", "the record before it in its history is missing: it links to no record");
     return;
   }
-  const record entry(pool_->at(link_offset(u.entry)));
-  const record older(pool_->at(link_offset(u.older)));
-  const record jump(pool_->at(link_offset(u.jump)));
+  const record entry(pool_->at(u.entry));
+  const record older(pool_->at(u.older));
+  const record jump(pool_->at(u.jump));
   const auto of_same_entry = [&](record x, link at) {
     return at == u.entry || (x.is_update() && x.as_update().entry == u.entry);
   };
   const std::uint32_t depth = r.header().depth;
   if (!entry.is_entry() || !of_same_entry(older, u.older) || older.header().depth + 1 != depth) {
-    report(into, link_offset(update), "record", "the record before it in its history is missing");
+    report(into, update, "record", "the record before it in its history is missing");
   } else if (!of_same_entry(jump, u.jump) || jump.header().depth >= depth) {
-    report(into, link_offset(update), "record", "its jump link does not lead to an older record");
-  } else if (version_of(link_offset(u.older)).value_or(0) > version_of(link_offset(update)).value_or(0)) {
-    report(into, link_offset(update), "record", "its version is older than that of the record before it");
+    report(into, update, "record", "its jump link does not lead to an older record");
+  } else if (version_of(u.older).value_or(0) > version_of(update).value_or(0)) {
+    report(into, update, "record", "its version is older than that of the record before it");
   }
 }
 
@@ -531,8 +565,9 @@ void survey::refuse_damaged() const {
   const auto all = damages();
   if (all.empty()) return;
   const damage& first = all.front();
-  raise(errc::damaged, "{}: damaged at byte {} ({}): {}{}; icecore verify lists everything", pool_->origin(),
-        first.offset, first.structure, first.what, all.size() > 1 ? fmt::format(" and {} more", all.size() - 1) : "");
+  raise(errc::damaged, "{}: damaged at byte {} ({}): {}{}; icecore verify lists everything",
+        pool_->origin(first.offset), link_offset(first.offset), first.structure, first.what,
+        all.size() > 1 ? fmt::format(" and {} more", all.size() - 1) : "");
 }
 
 record_totals survey::totals() const {

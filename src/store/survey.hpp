@@ -1,4 +1,4 @@
-// Reading a pool front to back: which records are there, which of them count, what is damaged. Recovery builds the
+// Reading all pools front to back: which records are there, which of them count, what is damaged. Recovery builds the
 // store from it; verify reports it. It changes nothing.
 //
 //   survey found(pool, {.threads = 2});
@@ -17,6 +17,7 @@
 // the generation that fits its records: so it finds all that is intact, from which salvage.hpp tells what was lost.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -28,7 +29,7 @@
 
 #include "history/history.hpp"
 #include "icecore/options.hpp"
-#include "pool/pool.hpp"
+#include "pool/pool_set.hpp"
 #include "store/writer.hpp"
 
 namespace icecore::detail {
@@ -44,9 +45,9 @@ struct survey_options {
 
 /// Bytes in which records that count lie and cannot be read, or only without their version.
 struct lost_range {
-  std::uint64_t from;
-  std::uint64_t to;                ///< 0 while it is not known
-  std::uint64_t record;            ///< where the first record seems to begin; from there, or behind zeros
+  link from;
+  link to;                         ///< 0 while it is not known
+  link record;                     ///< where the first record seems to begin; from there, or behind zeros
   std::string what;                ///< is wrong, in words
   bool versionless = false;        ///< a single record, intact but for its stamp
   bool maybe_empty = false;        ///< nothing tells that anything was there,
@@ -72,7 +73,7 @@ struct survey_part {
 
 class survey {
  public:
-  survey(const pool& in, const survey_options& how);
+  survey(const pool_set& in, const survey_options& how);
 
   [[nodiscard]] const std::vector<survey_part>& parts() const noexcept { return parts_; }
   /// For salvage, which adds records whose version it can tell and takes those out that belong to nothing.
@@ -83,7 +84,9 @@ class survey {
   [[nodiscard]] const std::vector<segment>& holes() const noexcept { return holes_; }
   /// Those of an index that lasts: no records.
   [[nodiscard]] const std::vector<segment>& index_segments() const noexcept { return index_segments_; }
-  [[nodiscard]] std::uint64_t used_end() const noexcept { return used_end_; }
+  /// The end of the last segment in that file.
+  [[nodiscard]] link used_end(std::uint16_t number) const noexcept { return of_pools_[number].used_end; }
+  /// The offsets of these are places: links.
   [[nodiscard]] std::vector<damage> damages() const;
   /// errc::damaged with the first of them, if there are any.
   void refuse_damaged() const;
@@ -103,9 +106,9 @@ class survey {
   [[nodiscard]] bool begins(link l) const noexcept;
   /// Whether a record with a right checksum starts at `l`, whether it counts or not.
   [[nodiscard]] bool is_whole_record(link l) const noexcept;
-  /// The version of the whole record at `offset`; 0 if it has not happened (unstamped, or of a batch that never was);
+  /// The version of the whole record at this place; 0 if it has not happened (unstamped, or of a batch that never was);
   /// empty if its stamp is damaged.
-  [[nodiscard]] std::optional<version> version_of(std::uint64_t offset) const noexcept;
+  [[nodiscard]] std::optional<version> version_of(link at) const noexcept;
 
   /// Checks that each update's older record is there and fits; appends what is wrong to the parts' damages.
   void check_chains();
@@ -114,14 +117,16 @@ class survey {
   struct reading;  // one segment being read
 
   void find_segments();
-  void find_headerless(std::uint64_t from, std::uint64_t end);
+  void find_segments_in(const pool& p);
+  void note_missing_files();
+  void find_headerless(link from, link end);
   void drop_leftovers();
-  [[nodiscard]] std::optional<std::uint32_t> generation_in(std::uint64_t from, std::uint64_t end) const noexcept;
+  [[nodiscard]] std::optional<std::uint32_t> generation_in(link from, link end) const noexcept;
   void map_granules();
   /// Of a pool that comes to be as a copy: what it is about to read. A failure of bring() and bring_segment() is thrown
   /// when all threads have ended.
-  void bring_now(std::uint64_t offset, std::uint64_t end) const;
-  void bring(std::uint64_t offset, std::uint64_t filled, std::uint64_t end) const noexcept;
+  void bring_now(link from, link end) const;
+  void bring(link from, link filled, link end) const noexcept;
   void bring_segment(std::size_t index) const noexcept;
   // relaxed: see failed_
   [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
@@ -129,38 +134,48 @@ class survey {
   bool read_record(reading& r);
   bool pass_damage(reading& r, lost_range range) const;
   bool pass_zeros(reading& r) const;
-  void take(reading& r, std::uint64_t start, version v) const;
-  [[nodiscard]] bool counts(const reading& r, std::uint64_t start, version v) const noexcept;
-  [[nodiscard]] std::optional<std::uint64_t> next_counted(const reading& r, std::uint64_t from) const noexcept;
-  [[nodiscard]] bool whole_record(const segment& s, std::uint64_t offset) const noexcept;
-  [[nodiscard]] const partial_segments::place* place_containing(std::uint64_t offset) const noexcept;
+  void take(reading& r, link start, version v) const;
+  [[nodiscard]] bool counts(const reading& r, link start, version v) const noexcept;
+  [[nodiscard]] std::optional<link> next_counted(const reading& r, link from) const noexcept;
+  [[nodiscard]] bool whole_record(const segment& s, link at) const noexcept;
+  [[nodiscard]] const partial_segments::place* place_containing(link at) const noexcept;
   void check_certificate();
-  void check_end();
+  void check_end(const pool& p);
   void check_tags();
   [[nodiscard]] bool is_counted_record(link l) const noexcept;
   void check_chain(link update, survey_part& into) const;
-  void report(survey_part& into, std::uint64_t offset, const char* structure, std::string what) const;
+  void report(survey_part& into, link at, const char* structure, std::string what) const;
 
-  /// A bit for each 8 bytes of the pool where a record that counts begins. From calloc: it takes memory only where
-  /// segments are.
   static constexpr std::uint64_t begins_unit = 8 * 64;
   struct free_memory {
     void operator()(std::uint64_t* at) const noexcept { std::free(at); }
   };
-  std::unique_ptr<std::uint64_t[], free_memory> begins_;
+  /// What is looked up by place.
+  struct of_pool {
+    /// A bit for each 8 bytes of the pool where a record that counts begins. From calloc: it takes memory only where
+    /// segments are.
+    std::unique_ptr<std::uint64_t[], free_memory> begins;
+    std::uint64_t size = 0;                           ///< 0 if it is missing
+    std::vector<std::uint32_t> segment_of_granule{};  ///< index into segments_ + 1
+    link used_end = 0;
+  };
+  std::array<of_pool, format::files_max> of_pools_;
+  /// Of any link: one that no file can be meant by leads to an empty pool.
+  [[nodiscard]] const of_pool& pool_of(link l) const noexcept {
+    static const of_pool none;
+    return link_pool(l) < of_pools_.size() ? of_pools_[link_pool(l)] : none;
+  }
 
-  const pool* pool_;
+  const pool_set* pool_;
   survey_options how_;
   format::root root_;
   bool same_boot_ = false;
   bool keep_all_ = false;
   bool ordered_ = false;  // a segment's header is on media before its records (P3)
   std::vector<partial_segments::place> segments_;
-  std::vector<std::uint64_t> headerless_;          // offsets of those whose header is damaged
-  std::vector<std::uint32_t> segment_of_granule_;  // index into segments_ + 1
+  std::vector<link> headerless_;  // places of those whose header is damaged
   std::vector<segment> holes_;
   std::vector<segment> index_segments_;
-  std::uint64_t used_end_ = format::first_segment_offset;
   std::int64_t missing_records_ = 0;
   std::vector<survey_part> parts_;
   mutable std::unique_ptr<std::once_flag[]> brought_;  // by segment, where there is anything to bring

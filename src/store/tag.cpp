@@ -75,7 +75,7 @@ version store_core::close_with_record(const writer& w, const tag_options* label,
   r.fill(layout, null_link, label->name, label->note);
   r.as_tag().time_ns = time_ns;
   // release: a crash image that has the stamp may still lack the rest, which the crc tells
-  r.header().stamp.store(pool_->codec().encode(v, link_offset(at) + offsetof(format::record_header, stamp)),
+  r.header().stamp.store(pool_->codec().encode(v, at + offsetof(format::record_header, stamp)),
                          std::memory_order_release);
   r.seal(w.seed_of(at));
   pool_->persist().flush(r.address(), layout.size());
@@ -188,16 +188,11 @@ void store_core::close() {
         });
   }
   pool_->persist().sync();
-  const std::uint64_t used_end = pool_->used_end();
-  pool_->roots().update([&](format::root& r) {
+  pool_->end_session([&](format::root& r) {
     r.state = format::root_state::clean;
     r.clock = open;
     r.durable_version = 0;
-    r.used_end = used_end;
-    r.file_size = used_end;
   });
-  pool_->live().writer_pid = 0;
-  pool_->file().shrink(used_end);
 }
 
 }  // namespace icecore::detail

@@ -5,46 +5,50 @@
 namespace icecore::detail {
 
 // relaxed, all of it: one thread at a time
-link tag_list::newest() const {
-  const auto& first = space_.anchor().tags;
-  return space_.decode(first.load(std::memory_order_relaxed), &first);
+link tag_list::newest() const { return space_.load(space_.anchor().tags, std::memory_order_relaxed); }
+
+link tag_list::older(link block) const { return space_.decode(at(block).older, block); }
+
+link tag_list::place_of(link block, std::size_t i) noexcept {
+  return block + offsetof(format::tag_block, tags) + i * sizeof(std::uint64_t);
 }
 
 void tag_list::append(link tag) {
   const link block = newest();
   if (block != null_link) {
-    for (auto& place : at(block).tags) {
-      if (place.load(std::memory_order_relaxed) != 0) continue;
-      place.store(space_.encode(tag, &place), std::memory_order_relaxed);
-      space_.flush(&place, sizeof place);
+    for (std::size_t i = 0; i < std::size(at(block).tags); ++i) {
+      auto& word = at(block).tags[i];
+      if (word.load(std::memory_order_relaxed) != 0) continue;
+      word.store(space_.encode(tag, place_of(block, i)), std::memory_order_relaxed);
+      space_.flush(&word, sizeof word);
       return;
     }
   }
   index::taken_node fresh(space_, *this, index::node_space::tag_source);
-  format::tag_block& b = at(fresh.where());
+  const link where = fresh.where();
+  format::tag_block& b = at(where);
   std::memset(static_cast<void*>(&b), 0, sizeof b);
-  b.older = space_.encode(block, &b.older);
-  b.tags[0].store(space_.encode(tag, &b.tags[0]), std::memory_order_relaxed);
+  b.older = space_.encode(block, where);
+  b.tags[0].store(space_.encode(tag, place_of(where, 0)), std::memory_order_relaxed);
   space_.flush(&b, sizeof b);
   space_.fence();
   auto& first = space_.anchor().tags;
-  first.store(space_.encode(fresh.where(), &first), std::memory_order_relaxed);
+  first.store(space_.encode(where, space_.place_of(first)), std::memory_order_relaxed);
   space_.flush(&first, sizeof first);
   fresh.keep();
 }
 
 void tag_list::for_each(const std::function<bool(link)>& visit) const {
-  for (link block = newest(); block != null_link; block = space_.decode(at(block).older, &at(block).older)) {
+  for (link block = newest(); block != null_link; block = older(block)) {
     for (std::size_t i = std::size(at(block).tags); i-- > 0;) {
-      const auto& place = at(block).tags[i];
-      const link tag = space_.decode(place.load(std::memory_order_relaxed), &place);
+      const link tag = space_.decode(at(block).tags[i].load(std::memory_order_relaxed), place_of(block, i));
       if (tag != null_link && !visit(tag)) return;
     }
   }
 }
 
 bool tag_list::is_linked(link block) const {
-  for (link b = newest(); b != null_link; b = space_.decode(at(b).older, &at(b).older)) {
+  for (link b = newest(); b != null_link; b = older(b)) {
     if (b == block) return true;
   }
   return false;

@@ -25,6 +25,8 @@ class tag_list final : private index::node_finder {
     return *reinterpret_cast<format::tag_block*>(space_.bytes(block));
   }
   [[nodiscard]] link newest() const;
+  [[nodiscard]] link older(link block) const;
+  [[nodiscard]] static link place_of(link block, std::size_t i) noexcept;
   [[nodiscard]] bool is_linked(link block) const override;
 
   index::node_space& space_;

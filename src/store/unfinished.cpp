@@ -10,11 +10,18 @@
 
 #include "base/raise.hpp"
 #include "icecore/store.hpp"
+#include "pool/pool_set.hpp"
 
 namespace icecore {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Removes a store with all its files: the first one last, which names the others.
+void remove_store(const fs::path& path, std::error_code& failed) {
+  for (const fs::path& further : further_files(path)) fs::remove(further, failed);
+  fs::remove(path, failed);
+}
 
 /// Removes what a process that was killed has left, unless another one is just writing it.
 void remove_leftover(const fs::path& path) {
@@ -27,7 +34,9 @@ void remove_leftover(const fs::path& path) {
   } catch (const error& e) {
     if (e.code() == errc::locked) throw;
   }
-  fs::remove(path);
+  std::error_code failed;
+  remove_store(path, failed);
+  if (failed) throw fs::filesystem_error("removing what was left", path, failed);
 }
 
 /// Where the file system cannot keep a file from being replaced, a look at it just before must do.
@@ -52,10 +61,12 @@ unfinished_store::unfinished_store(fs::path final_name, std::string_view suffix)
 unfinished_store::~unfinished_store() {
   if (finished_) return;
   std::error_code ignored;
-  fs::remove(path_, ignored);
+  remove_store(path_, ignored);
 }
 
 void unfinished_store::finish(replacing how) {
+  const std::vector<fs::path> replaced =
+      how == replacing::allowed ? further_files(final_name_) : std::vector<fs::path>();
   const bool renamed = how == replacing::allowed ? ::rename(path_.c_str(), final_name_.c_str()) == 0
                                                  : rename_to_new(path_, final_name_) == 0;
   if (!renamed && errno == EEXIST) {
@@ -63,6 +74,8 @@ void unfinished_store::finish(replacing how) {
   }
   if (!renamed) raise_errno(errno, fmt::format("renaming {} to it", path_.native()), final_name_.native());
   finished_ = true;
+  std::error_code ignored;
+  for (const fs::path& old : replaced) fs::remove(old, ignored);
   const fs::path folder = fs::absolute(final_name_).parent_path();
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) raise_errno(errno, "opening it", folder.native());

@@ -12,7 +12,7 @@
 namespace icecore {
 namespace {
 
-verify_report report_of(const pool& in, detail::survey& found) {
+verify_report report_of(const pool_set& in, detail::survey& found) {
   // links matter where every checksum is right: of what is damaged salvage tells more
   if (found.damages().empty()) found.check_chains();
   verify_report report;
@@ -29,13 +29,19 @@ verify_report report_of(const pool& in, detail::survey& found) {
 }
 
 /// A key is entered once only: opening, which sorts the entries, refuses a second one.
-void check_keys(const detail::survey& found, const address_space& space, verify_report& report) {
+void check_keys(const pool_set& in, const detail::survey& found, verify_report& report) {
+  const address_space space(in.bases());
   const auto twice = detail::sort_entries(found, space).of_one_key;
   if (!twice) return;
   const auto [one, other] = *twice;
-  report.damages.push_back({link_offset(other), "entry",
-                            fmt::format("the key is entered twice, also at byte {}", link_offset(one)),
+  report.damages.push_back({other, "entry", fmt::format("the key is entered twice, also at {}", in.place_of(one)),
                             std::string(space.record_at(other).key()), std::nullopt});
+}
+
+/// Their places, which are links, as files and bytes in these.
+void localize(const pool_set& in, std::vector<damage>& damages) {
+  std::ranges::stable_sort(damages, {}, &damage::offset);
+  for (damage& d : damages) d = in.localized(std::move(d));
 }
 
 }  // namespace
@@ -56,12 +62,13 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
       const std::string_view key = key_of(entry);
       if (index_->find(key) == entry) continue;
       report.damages.push_back(
-          {link_offset(entry), "index", "the index does not lead to this entry", std::string(key), std::nullopt});
+          {entry, "index", "the index does not lead to this entry", std::string(key), std::nullopt});
     }
   }
   if (read_only()) {
     for (auto& what : index_->check()) report.damages.push_back({0, "index", what, std::nullopt, std::nullopt});
   }
+  localize(*pool_, report.damages);
   return report;
 }
 
@@ -72,17 +79,17 @@ verify_report verify_file(const std::filesystem::path& path, const progress_func
   reading.accept_copy = true;
   reading.accept_damage = true;
   try {
-    pool p(path, reading);
+    pool_set p(path, reading);
     detail::survey found(p, {.threads = core_count(), .large_values = true, .on_progress = on_progress});
     verify_report report = report_of(p, found);
-    if (report.ok()) check_keys(found, address_space(p.base()), report);
+    if (report.ok()) check_keys(p, found, report);
     for (auto& d : p.damages()) report.damages.push_back(std::move(d));
-    std::ranges::stable_sort(report.damages, {}, &damage::offset);
+    localize(p, report.damages);
     return report;
   } catch (const error& e) {
     if (e.code() != errc::damaged) throw;
     verify_report report;
-    report.damages.push_back({0, "root", e.message(), std::nullopt, std::nullopt});
+    report.damages.push_back({0, "root", e.message(), std::nullopt, std::nullopt, path.native()});
     return report;
   }
 }

@@ -9,17 +9,19 @@
 namespace icecore {
 
 void writer::change_segment(std::uint64_t bytes) const {
+  // looked at anew each time: the thread may have moved to a core of another node
+  const std::uint16_t in = pool_->number_for(number_);
   if (lasting_ != nullptr) {
     // relaxed: this thread has the writer
     slot_->place = lasting_->change(number_, slot_->place, slot_->totals,
-                                    slot_->last_version.load(std::memory_order_relaxed), bytes);
+                                    slot_->last_version.load(std::memory_order_relaxed), bytes, in);
     return;
   }
-  if (const auto rest = partials_->exchange(slot_->place, bytes)) {
+  if (const auto rest = partials_->exchange(slot_->place, bytes, in)) {
     slot_->place = *rest;
     return;
   }
-  const segment fresh = pool_->allocate(bytes);
+  const segment fresh = pool_->allocate(bytes, in);
   partials_->put(slot_->place);  // without memory for that the fresh one stays empty until the store is opened again
   slot_->place = {fresh, fresh.first_record()};
 }
@@ -29,7 +31,7 @@ void writer::reserve(std::uint64_t bytes) const {
 }
 
 void writer::rewind(link last, const record_layout& layout) const noexcept {
-  std::byte* at = pool_->at(link_offset(last));
+  std::byte* at = pool_->at(last);
   std::memset(at, 0, layout.size());
   slot_->place.position = slot_->position_before;
   if (pool_->durability().mode != durability::operation) return;
@@ -40,7 +42,7 @@ void writer::rewind(link last, const record_layout& layout) const noexcept {
   }
 }
 
-writer_set::writer_set(pool& from, index::arena& memory, state& shared)
+writer_set::writer_set(pool_set& from, index::arena& memory, state& shared)
     : pool_(&from),
       shared_(&shared),
       partials_(memory, shared.partials),

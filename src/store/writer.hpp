@@ -27,7 +27,7 @@
 #include "history/record.hpp"
 #include "icecore/options.hpp"
 #include "index/arena.hpp"
-#include "pool/pool.hpp"
+#include "pool/pool_set.hpp"
 #include "store/lasting_segments.hpp"
 #include "store/partial_segments.hpp"
 #include "store/record_totals.hpp"
@@ -40,7 +40,7 @@ struct alignas(128) writer_slot {
   /// The newest version this writer has written in; read by others.
   std::atomic<version> last_version{0};
   partial_segments::place place{};
-  std::uint64_t position_before = 0;  // of the last allocation, for rewind
+  link position_before = 0;  // of the last allocation, for rewind
   record_totals totals;
   std::atomic<unsigned> process{0};  // that leased it last
 };
@@ -51,7 +51,7 @@ class writer {
   /// Zeroed memory for a record, at the place its layout wants. errc::no_space leaves everything as it was.
   [[nodiscard]] link allocate(const record_layout& layout) const {
     partial_segments::place& place = slot_->place;
-    std::uint64_t start = layout.place(place.position);
+    link start = layout.place(place.position);
     if (start + layout.size() > place.in.end()) [[unlikely]] {
       change_segment(layout.size() + format::record_padding_max);
       start = layout.place(place.position);
@@ -60,7 +60,7 @@ class writer {
     place.position = start + layout.size();
     // The records to come: asked for now, their lines are here when they are filled. A prefetch never faults.
     __builtin_prefetch(pool_->at(place.position) + 4 * format::cache_line_size, 1);
-    return make_link(0, start);
+    return start;
   }
   /// Gives the last allocation back: zeroes it. Under operation durability the zeros are durable when it returns: the
   /// next record may lie behind some of them and reach the medium before they do, and what then lay before it would be
@@ -71,11 +71,11 @@ class writer {
 
   /// The checksum seed of a record in this writer's segment.
   [[nodiscard]] std::uint32_t seed_of(link fresh) const noexcept {
-    return pool_->codec().record_seed(slot_->place.in.generation, link_offset(fresh));
+    return pool_->codec().record_seed(slot_->place.in.generation, fresh);
   }
   /// Counts a record that is linked, stamped and sealed.
   void count(const record_layout& layout, bool removal, link at, std::uint32_t crc, version stamped) const noexcept {
-    slot_->totals.add(layout, removal, record_digest(link_offset(at), crc, stamped));
+    slot_->totals.add(layout, removal, record_digest(at, crc, stamped));
     // release: pairs with none_since(), whose caller must find this write in the version it then reads
     slot_->last_version.store(stamped, std::memory_order_release);
   }
@@ -86,10 +86,10 @@ class writer {
   void change_segment(std::uint64_t bytes) const;
 
   writer_slot* slot_ = nullptr;
-  pool* pool_ = nullptr;
+  unsigned number_ = 0;
+  pool_set* pool_ = nullptr;
   partial_segments* partials_ = nullptr;
   lasting_segments* lasting_ = nullptr;  // in the place of partials_, where the index lasts
-  unsigned number_ = 0;
 };
 
 /// All writers of a store, and the gate that stops them for a moment.
@@ -107,7 +107,7 @@ class writer_set {
   };
 
   /// `shared` lies in `memory`.
-  writer_set(pool& from, index::arena& memory, state& shared);
+  writer_set(pool_set& from, index::arena& memory, state& shared);
 
   [[nodiscard]] partial_segments& partials() noexcept { return partials_; }
   /// The number of this process among those that ever shared the store.
@@ -168,7 +168,7 @@ class writer_set {
   /// errc::poisoned, for all, if that process has ended.
   void require_alive(unsigned process) const;
 
-  pool* pool_;
+  pool_set* pool_;
   state* shared_;
   partial_segments partials_;
   lasting_segments* lasting_ = nullptr;
@@ -212,10 +212,10 @@ class writer_lease {
     if (through_gate || !set.shared_->gate_closed.load(std::memory_order_seq_cst)) {
       slot.process.store(set.process_, std::memory_order_relaxed);  // relaxed: for whoever waits, long after
       writer_.slot_ = &slot;
+      writer_.number_ = number;
       writer_.pool_ = set.pool_;
       writer_.partials_ = &set.partials_;
       writer_.lasting_ = set.lasting_;
-      writer_.number_ = number;
       return true;
     }
     slot.sequence.store(sequence + 2, std::memory_order_release);  // nothing was done

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
-#include "pool/pool.hpp"
+#include "pool/pool_set.hpp"
 #include "store/shared_state.hpp"
 #include "support/scratch.hpp"
 
@@ -36,15 +36,15 @@ class rewound_bytes : public ::testing::TestWithParam<durability> {};
 
 TEST_P(rewound_bytes, are_zero_and_durably_so_where_others_may_count_behind_them) {
   const scratch folder;
-  pool p(folder / "rewound.ice", setting{.where = place::tmpfs, .durability = GetParam()}.options());
+  pool_set p(folder / "rewound.ice", setting{.where = place::tmpfs, .durability = GetParam()}.options());
   index::arena memory({});
   writer_set writers(p, memory, detail::shared_state::make_in(memory).writers);
   const record_layout layout = record_layout::of_insert(500, false);
   const writer_lease w(writers);
   const link before = w->allocate(layout);
-  std::memset(p.at(link_offset(before)), 0x11, layout.size());
+  std::memset(p.at(before), 0x11, layout.size());
   const link fresh = w->allocate(layout);
-  std::byte* bytes = p.at(link_offset(fresh));
+  std::byte* bytes = p.at(fresh);
   ASSERT_TRUE(all_zero(bytes, layout.size())) << "what is allocated is zero";
   std::memset(bytes, 0xff, layout.size());
 
@@ -53,7 +53,7 @@ TEST_P(rewound_bytes, are_zero_and_durably_so_where_others_may_count_behind_them
   w->rewind(fresh, layout);
 
   EXPECT_TRUE(all_zero(bytes, layout.size()));
-  EXPECT_FALSE(all_zero(p.at(link_offset(before)), layout.size())) << "the record before it stays";
+  EXPECT_FALSE(all_zero(p.at(before), layout.size())) << "the record before it stays";
   if (GetParam() == durability::operation) {
     EXPECT_EQ(log_of_lines.asked, (std::vector<std::string>{"flush", "fence"}));
   } else {

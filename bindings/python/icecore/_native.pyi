@@ -16,7 +16,13 @@ _TagTuple = tuple[int, int, str, str]
 
 def library_version() -> str: ...
 def verify_file_dict(path: bytes, on_progress: _Progress | None) -> dict[str, Any]: ...
-def repair_dict(damaged: bytes, repaired: bytes, on_progress: _Progress | None) -> dict[str, Any]: ...
+def repair_dict(
+    damaged: bytes,
+    repaired: bytes,
+    on_progress: _Progress | None,
+    placements: list[tuple[bytes, int]],
+    moved: list[tuple[bytes, int]],
+) -> dict[str, Any]: ...
 
 class ValueView:
     """A value in the pool, which it keeps mapped."""
@@ -59,6 +65,7 @@ class Store:
         huge_pages: bool,
         index: int,
         recovery_threads: int,
+        placements: list[tuple[bytes, int]],
         on_progress: _Progress | None,
     ) -> None: ...
     def close(self) -> None:

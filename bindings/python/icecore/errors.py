@@ -41,6 +41,7 @@ class Errc(IntEnum):
     OTHER_CLUSTER = 24
     PROTECTION = 25
     MPI = 26
+    MISSING_FILE = 27
 
 
 class Error(Exception):
@@ -203,6 +204,13 @@ class CopiedError(StorageError):
     _errno = _errno.ESTALE
 
 
+class MissingFileError(StorageError, FileNotFoundError):
+    """A file of a store of several is not there, or another store's or an old copy is."""
+
+    code = Errc.MISSING_FILE
+    _errno = _errno.ENOENT
+
+
 class NoSuchStoreError(StorageError, FileNotFoundError):
     """Nothing is at this path and creating was not asked for."""
 
@@ -250,6 +258,7 @@ __all__ = [
     "KeyTooLongError",
     "LockedError",
     "MPIError",
+    "MissingFileError",
     "NoSpaceError",
     "NoSuchStoreError",
     "NotAStoreError",

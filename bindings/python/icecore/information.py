@@ -66,6 +66,16 @@ class DurabilityInfo:
 
 
 @dataclass(frozen=True)
+class FileStatistics:
+    """One of the files of a store."""
+
+    path: str
+    node: int  #: the NUMA node whose threads write there; -1: any
+    file_bytes: int
+    used_bytes: int  #: up to the end of its last segment
+
+
+@dataclass(frozen=True)
 class Statistics:
     """Sizes and counts. Bytes are of the store's file unless they say otherwise."""
 
@@ -87,14 +97,18 @@ class Statistics:
     format: tuple[int, int]
     index: str
     durability: DurabilityInfo
+    files: list[FileStatistics]  #: the first one's path is ``path``
 
     @classmethod
     def _of(cls, told: dict[str, Any]) -> Statistics:
         durability = DurabilityInfo._of(told["durability"])
-        return cls(**told | {"durability": durability, "index": INDEXES[told["index"]]})
+        files = [FileStatistics(*f) for f in told["files"]]
+        return cls(**told | {"durability": durability, "index": INDEXES[told["index"]], "files": files})
 
     def _repr_html_(self) -> str:
-        rows = [(f.name, getattr(self, f.name)) for f in fields(self) if f.name != "durability"]
+        rows = [(f.name, getattr(self, f.name)) for f in fields(self) if f.name not in ("durability", "files")]
+        if len(self.files) > 1:
+            rows += [(f"file {f.path}", f"{f.file_bytes} bytes, {f.used_bytes} used") for f in self.files]
         rows += [(f"durability: {f.name}", getattr(self.durability, f.name)) for f in fields(self.durability)]
         return html.table(("", ""), rows)
 
@@ -108,6 +122,7 @@ class Damage:
     what: str
     key: bytes | None
     version: int | None
+    file: str  #: the store's file, or that of its files
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Union, overload
@@ -43,6 +43,7 @@ else:
     _Base = OrderedMapping
 
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+Placements = Sequence[Union[Path, tuple[Path, int]]]
 Progress = Callable[[str, int, int, str], object]
 
 # mode: (access, creation), the numbers of icecore::access and icecore::creation
@@ -75,6 +76,7 @@ class Store(_native.Store, _Base):
         huge_pages: bool = True,
         index: str = "btree",
         recovery_threads: int = 0,
+        placements: Placements = (),
         on_progress: Progress | None = None,
     ) -> None:
         access, creation = mode_numbers(mode)
@@ -94,6 +96,7 @@ class Store(_native.Store, _Base):
                 huge_pages,
                 INDEXES.index(index),
                 columns.thread_count(recovery_threads),
+                placement_list(placements),
                 on_progress,
             )
         except LockedError as e:
@@ -319,6 +322,7 @@ def open(  # icecore.open is what people expect
     huge_pages: bool = True,
     index: str = "btree",
     recovery_threads: int = 0,
+    placements: Placements = (),
     on_progress: Progress | None = None,
 ) -> Store:
     """Opens the store at ``path``.
@@ -338,6 +342,9 @@ def open(  # icecore.open is what people expect
     ``accept_copy`` opens a copy of a file whose writer had not closed it. ``accept_damage`` (with ``'r'``) opens a
     damaged one: reads of what is lost raise ``DamagedError`` wherever it can be told whose it was.
 
+    ``placements``: the further files of a new store that is to have several, each a path, or a path and the NUMA node
+    whose threads write there; of a store that is there, where its files have been moved to.
+
     ``recovery_threads``: 0 for all cores. ``on_progress(what, done, total, unit)`` is told of a long opening.
     """
     return Store(
@@ -350,6 +357,7 @@ def open(  # icecore.open is what people expect
         huge_pages=huge_pages,
         index=index,
         recovery_threads=recovery_threads,
+        placements=placements,
         on_progress=on_progress,
     )
 
@@ -359,13 +367,24 @@ def verify_file(path: Path, on_progress: Progress | None = None) -> VerifyReport
     return VerifyReport._of(_native.verify_file_dict(path_bytes(path), on_progress))
 
 
-def repair(damaged: Path, repaired: Path, on_progress: Progress | None = None) -> RepairReport:
+def repair(
+    damaged: Path,
+    repaired: Path,
+    on_progress: Progress | None = None,
+    *,
+    placements: Placements = (),
+    moved: Placements = (),
+) -> RepairReport:
     """Writes all that is intact of the store's file ``damaged``, which is not changed, to a new store ``repaired``.
 
     What a lost record showed is not there in the new store, never an older value in its place; the report tells which
-    versions of which keys that are. ``StoreExistsError`` if something is at ``repaired``.
+    versions of which keys that are. ``StoreExistsError`` if something is at ``repaired``. ``placements`` are further
+    files of the new store, ``moved`` those of the damaged one that are not where it knows them.
     """
-    return RepairReport._of(_native.repair_dict(path_bytes(damaged), path_bytes(repaired), on_progress))
+    told = _native.repair_dict(
+        path_bytes(damaged), path_bytes(repaired), on_progress, placement_list(placements), placement_list(moved)
+    )
+    return RepairReport._of(told)
 
 
 def mode_numbers(mode: str) -> tuple[int, int]:
@@ -381,6 +400,15 @@ def path_bytes(path: Path) -> bytes:
     if b"\0" in made:
         raise InvalidArgumentError(f"the path {path!r} has a NUL byte in it")
     return made
+
+
+def placement_list(placements: Placements) -> list[tuple[bytes, int]]:
+    """Each a path, or a path and a NUMA node."""
+    pairs = [p if isinstance(p, tuple) else (p, -1) for p in placements]
+    for path, node in pairs:
+        if isinstance(node, bool) or not isinstance(node, int) or not -1 <= node < 2**15:
+            raise InvalidArgumentError(f"{path!r}: a NUMA node is a number, or -1 for any, not {node!r}")
+    return [(path_bytes(path), node) for path, node in pairs]
 
 
 def checked_version(version: object) -> int:

@@ -1,5 +1,7 @@
 #include "arguments.hpp"
 
+#include <nanobind/stl/pair.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -125,6 +127,15 @@ void progress_adapter::finish() {
   nb::python_error thrown = std::move(*shared_->thrown);
   shared_->thrown.reset();
   throw thrown;
+}
+
+std::vector<placement> placements_of(const nb::list& pairs) {
+  std::vector<placement> placements;
+  for (const nb::handle one : pairs) {
+    const auto [path, node] = nb::cast<std::pair<nb::bytes, int>>(one);
+    placements.push_back({std::string(path.c_str(), path.size()), node});
+  }
+  return placements;
 }
 
 }  // namespace icecore::python

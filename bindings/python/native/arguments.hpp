@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "icecore/icecore.hpp"
 #include "session.hpp"
@@ -95,6 +96,9 @@ T& self_of(PyObject* self) {
   if (!nb::inst_ready(self)) throw nb::type_error("this object was never initialised: call its class's __init__");
   return *nb::inst_ptr<T>(self);
 }
+
+/// Of a list of paths with NUMA nodes.
+[[nodiscard]] std::vector<placement> placements_of(const nb::list& pairs);
 
 /// Calls a Python progress function from inside a C++ call, and keeps its first exception for after that call.
 class progress_adapter {

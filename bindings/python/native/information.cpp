@@ -30,9 +30,13 @@ nb::dict dict_of(const durability_info& info) {
   return d;
 }
 
+nb::object path_text(const std::string& path) {
+  return nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
+}
+
 nb::dict dict_of(const statistics& s) {
   nb::dict d;
-  d["path"] = nb::steal(PyUnicode_DecodeFSDefaultAndSize(s.path.data(), static_cast<Py_ssize_t>(s.path.size())));
+  d["path"] = path_text(s.path);
   d["pool_id"] = s.pool_id;
   d["keys"] = s.keys;
   d["records"] = s.records;
@@ -50,6 +54,11 @@ nb::dict dict_of(const statistics& s) {
   d["format"] = nb::make_tuple(s.format_major, s.format_minor);
   d["index"] = static_cast<int>(s.index);
   d["durability"] = dict_of(s.durability);
+  nb::list files;
+  for (const file_statistics& f : s.files) {
+    files.append(nb::make_tuple(path_text(f.path), f.node, f.file_bytes, f.used_bytes));
+  }
+  d["files"] = files;
   return d;
 }
 
@@ -58,7 +67,8 @@ nb::list list_of(const std::vector<damage>& damages) {
   for (const damage& found : damages) {
     const nb::object key = found.key ? nb::object(nb::bytes(found.key->data(), found.key->size())) : nb::none();
     const nb::object version = found.version ? nb::cast(*found.version) : nb::none();
-    list.append(nb::make_tuple(found.offset, found.structure, new_text(found.what), key, version));
+    list.append(
+        nb::make_tuple(found.offset, found.structure, new_text(found.what), key, version, path_text(found.file)));
   }
   return list;
 }
@@ -116,11 +126,14 @@ nb::dict verify_path(const nb::bytes& path, nb::handle on_progress) {
   return dict_of(report);
 }
 
-nb::dict repair_path(const nb::bytes& damaged, const nb::bytes& repaired, nb::handle on_progress) {
+nb::dict repair_path(const nb::bytes& damaged, const nb::bytes& repaired, nb::handle on_progress,
+                     const nb::list& placements, const nb::list& moved) {
   progress_adapter progress(on_progress);
   const repair_options how{.from = std::string(damaged.c_str(), damaged.size()),
                            .to = std::string(repaired.c_str(), repaired.size()),
-                           .on_progress = progress.function()};
+                           .on_progress = progress.function(),
+                           .placements = placements_of(placements),
+                           .moved = placements_of(moved)};
   repair_report report;
   {
     const nb::gil_scoped_release released;
@@ -187,7 +200,8 @@ void bind_information(store_class& c, nb::module_& m) {
            })
       .def("_verify_dict", &verify_store, nb::arg("on_progress").none());
   m.def("verify_file_dict", &verify_path, nb::arg("path"), nb::arg("on_progress").none());
-  m.def("repair_dict", &repair_path, nb::arg("damaged"), nb::arg("repaired"), nb::arg("on_progress").none());
+  m.def("repair_dict", &repair_path, nb::arg("damaged"), nb::arg("repaired"), nb::arg("on_progress").none(),
+        nb::arg("placements"), nb::arg("moved"));
 }
 
 }  // namespace icecore::python

@@ -49,7 +49,8 @@ void persistent_index::build(std::span<const link> sorted, unsigned threads) {
     });
     if (plan.level == 0) {
       auto& first_leaf = space_.anchor().first_leaf;
-      first_leaf = space_.encode(plan.nodes.front(), &first_leaf);
+      // relaxed: nobody else is there yet
+      first_leaf.store(space_.encode(plan.nodes.front(), space_.place_of(first_leaf)), std::memory_order_relaxed);
     }
     if (plan.nodes.size() == 1) break;
     std::vector<link> lows_above(plan.nodes.size());
@@ -60,7 +61,7 @@ void persistent_index::build(std::span<const link> sorted, unsigned threads) {
   }
   auto& top = space_.anchor().top;
   // relaxed: nobody else is there yet
-  top.store(space_.encode(plan.nodes.front(), &top), std::memory_order_relaxed);
+  top.store(space_.encode(plan.nodes.front(), space_.place_of(top)), std::memory_order_relaxed);
   shared_->top.store(plan.nodes.front(), std::memory_order_relaxed);
   space_.flush(&space_.anchor(), format::cache_line_size);
   shared_->size.add(sorted.size());

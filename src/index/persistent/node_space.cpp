@@ -3,35 +3,11 @@
 #include "base/threads.hpp"
 
 namespace icecore::index {
-namespace {
-
-// A link in 48 bits: a pool has fewer than 2^44 bytes, a store at most 16 pools.
-constexpr unsigned short_offset_bits = 44;
-constexpr std::uint64_t shorten(link l) noexcept {
-  return (std::uint64_t{link_pool(l)} << short_offset_bits) | link_offset(l);
-}
-constexpr link lengthen(std::uint64_t number) noexcept {
-  return make_link(static_cast<std::uint16_t>(number >> short_offset_bits),
-                   number & ((std::uint64_t{1} << short_offset_bits) - 1));
-}
-
-}  // namespace
-
-std::uint64_t node_space::encode(link l, const void* place) const noexcept {
-  if (l == null_link) return 0;
-  const auto at = static_cast<std::uint64_t>(static_cast<const std::byte*>(place) - parts_.bases[0]);
-  return parts_.codec.encode(shorten(l), at);
-}
-
-link node_space::decode(std::uint64_t word, const void* place) const {
-  if (word == 0) return null_link;
-  const auto at = static_cast<std::uint64_t>(static_cast<const std::byte*>(place) - parts_.bases[0]);
-  const link l = lengthen(word & format::stamp_version_mask);
-  // 8: the least that anything linked to has
-  if ((word & format::stamp_persisted) != 0 || !parts_.codec.valid(word, at) || !owner().leads_into_pool(l, 8)) {
+link node_space::decode(std::uint64_t word, link at) const {
+  const auto l = parts_.codec.decode_link(word, at);
+  if (!l || (*l != null_link && !owner().leads_into_pool(*l, 8)))  // 8: the least that anything linked to has
     owner().raise_damaged(at, "a link of the index fails its check");
-  }
-  return l;
+  return *l;
 }
 
 std::uint64_t node_space::bytes_taken() const noexcept {
@@ -102,10 +78,10 @@ void taken_node::release() noexcept { shared_->taken.store(0, std::memory_order_
 void taken_node::take(const node_finder& finder) {
   // relaxed, all of the source: one thread has it
   const auto get = [&](const std::atomic<std::uint64_t>& of) {
-    return space_.decode(of.load(std::memory_order_relaxed), &of);
+    return space_.decode(of.load(std::memory_order_relaxed), space_.place_of(of));
   };
   const auto set = [&](std::atomic<std::uint64_t>& of, link l) {
-    of.store(space_.encode(l, &of), std::memory_order_relaxed);
+    of.store(space_.encode(l, space_.place_of(of)), std::memory_order_relaxed);
   };
   const link pending = get(source_->pending);
   if (!shared_->known.load(std::memory_order_relaxed)) {
@@ -126,9 +102,9 @@ void taken_node::take(const node_finder& finder) {
       void told(link begin, link end) noexcept override {
         format::node_source& s = *of->source_;
         // In this order: an end in another segment than the position says that the position is yet to come.
-        s.end.store(of->space_.encode(end, &s.end), std::memory_order_relaxed);
+        s.end.store(of->space_.encode(end, of->space_.place_of(s.end)), std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst);  // as below
-        s.position.store(of->space_.encode(begin, &s.position), std::memory_order_relaxed);
+        s.position.store(of->space_.encode(begin, of->space_.place_of(s.position)), std::memory_order_relaxed);
         s.segments.store(s.segments.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         of->space_.flush(&s, sizeof s);
         of->space_.fence();

@@ -61,7 +61,7 @@ class node_finder {
 
 class node_space {
  public:
-  static constexpr std::size_t pools_max = 16;
+  static constexpr std::size_t pools_max = format::files_max;
   /// The last source is for blocks of links to tags alone.
   static constexpr unsigned sources = format::writers_max - 1;
   static constexpr unsigned tag_source = sources;
@@ -102,10 +102,18 @@ class node_space {
   void flush(const void* data, std::size_t size) const noexcept { parts_.persist->flush(data, size); }
   void fence() const noexcept { parts_.persist->fence(); }
 
-  /// A link in a word that checks itself. The word's place is told by its address in the anchor.
-  [[nodiscard]] std::uint64_t encode(link l, const void* place) const noexcept;
-  /// errc::damaged if it is not one. null_link for a word of 0.
-  [[nodiscard]] link decode(std::uint64_t word, const void* place) const;
+  /// A link in a word at this place, which checks itself.
+  [[nodiscard]] std::uint64_t encode(link l, link at) const noexcept { return parts_.codec.encode_link(l, at); }
+  /// errc::damaged if it is none.
+  [[nodiscard]] link decode(std::uint64_t word, link at) const;
+  /// The place of a word of the anchor, which lies in the first pool.
+  [[nodiscard]] link place_of(const std::atomic<std::uint64_t>& of_anchor) const noexcept {
+    return make_link(0, static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(&of_anchor) - parts_.bases[0]));
+  }
+  /// What a word of the anchor says.
+  [[nodiscard]] link load(const std::atomic<std::uint64_t>& of_anchor, std::memory_order order) const {
+    return decode(of_anchor.load(order), place_of(of_anchor));
+  }
 
   [[nodiscard]] std::uint64_t bytes_taken() const noexcept;
 

@@ -12,8 +12,7 @@ namespace icecore::index {
 persistent_index::persistent_index(const key_source& source, const node_space::parts& where, state& shared)
     : source_(source), space_(where), shared_(&shared) {
   // relaxed: read by no other thread before this one lets it
-  const auto& top = space_.anchor().top;
-  shared_->top.store(space_.decode(top.load(std::memory_order_relaxed), &top), std::memory_order_relaxed);
+  shared_->top.store(space_.load(space_.anchor().top, std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
 link persistent_index::find(std::string_view key) const {

@@ -76,8 +76,7 @@ void persistent_index::mend(index_node& n, link ref) const {
 bool persistent_index::is_linked(link node) const {
   const index_node& n = space_.at(node);
   const unsigned level = node_order(n).level();
-  const auto& durable = space_.anchor().top;
-  const link highest = space_.decode(durable.load(std::memory_order_acquire), &durable);
+  const link highest = space_.load(space_.anchor().top, std::memory_order_acquire);
   if (level > node_order(*look_at(highest).at).level()) return false;
   const link low = n.low.load(std::memory_order_acquire);
   view here = look_at(highest);

@@ -172,7 +172,7 @@ void persistent_index::promote(link node) const {
 void persistent_index::raise_top(unsigned above) const {
   auto& durable = space_.anchor().top;
   std::uint64_t word = durable.load(std::memory_order_acquire);  // acquire: the node is whole
-  const link old = space_.decode(word, &durable);
+  const link old = space_.decode(word, space_.place_of(durable));
   if (node_order(space_.at(old)).level() >= above) {
     // another thread has, and is about to tell or was killed before it
     link known = shared_->top.load(std::memory_order_relaxed);
@@ -195,8 +195,8 @@ void persistent_index::raise_top(unsigned above) const {
   space_.flush(&n, sizeof n);
   space_.fence();
   // release: the node is whole
-  if (!durable.compare_exchange_strong(word, space_.encode(fresh.where(), &durable), std::memory_order_release,
-                                       std::memory_order_relaxed))
+  if (!durable.compare_exchange_strong(word, space_.encode(fresh.where(), space_.place_of(durable)),
+                                       std::memory_order_release, std::memory_order_relaxed))
     return;
   fresh.keep();
   space_.flush(&durable, sizeof durable);

@@ -52,7 +52,7 @@ void persistent_index::read_from(std::string_view key, bool at_key, block& out) 
 void persistent_index::seek(std::string_view key, block& out) const { read_from(key, true, out); }
 
 void persistent_index::seek_first(block& out) const {
-  view first = look_at(space_.decode(space_.anchor().first_leaf, &space_.anchor().first_leaf));
+  view first = look_at(space_.load(space_.anchor().first_leaf, std::memory_order_relaxed));
   while (!read_leaf(first, 0, index_pairs_max, out)) look_again(first);
 }
 

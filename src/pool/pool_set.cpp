@@ -1,0 +1,378 @@
+// Creating, and what a power cut leaves at each step:
+//   1. the first file grows, zero: an unfinished creation, as of a store of one file;
+//   2. its root says how many files there are to be and names none: unfinished; whoever creates goes on with its id;
+//   3. each further file gets a root with the store's id and no session: nobody's until 4; who goes on takes it over;
+//   4. the first one's root names all (M3): the store is there.
+// A session begins, and what a crash leaves:
+//   1. the first root names the new session and the one before: each file is of one of the two;
+//   2. the roots of the further files get the new session, one after the other;
+//   3. the first root says that all are of it (M1). Whoever comes before 3 goes on with the same number at 2.
+// It ends: the roots of the further files say "closed", then that of the first (M2). A crash between leaves the first
+// root open: all is read as after any crash.
+#include "pool/pool_set.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "base/raise.hpp"
+#include "pool/numa.hpp"
+
+namespace icecore {
+namespace {
+
+/// The newest root of a file that somebody may have open.
+std::optional<format::root> root_at(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return std::nullopt;
+  alignas(format::root) std::array<std::byte, 2 * format::page_size> pages{};
+  const ssize_t count = ::pread(descriptor, pages.data(), pages.size(), 0);
+  ::close(descriptor);
+  if (count != static_cast<ssize_t>(pages.size())) return std::nullopt;
+  return newest_root(pages.data());
+}
+
+bool same_store(const format::root& a, const format::root& b) noexcept {
+  return std::memcmp(a.pool_id, b.pool_id, sizeof a.pool_id) == 0;
+}
+
+/// A session's number: its place among all, and below it what tells it from the same of a copy.
+std::uint64_t session_after(std::uint64_t session) noexcept {
+  std::uint32_t random = 0;
+  // without random numbers the count must do
+  if (::getrandom(&random, sizeof random, 0) != sizeof random) random = 1;
+  return ((session >> 32) + 1) << 32 | random;
+}
+
+}  // namespace
+
+pool_set::pool_set(const std::filesystem::path& path, const options& opening) : path_(path) {
+  nodes_.fill(-1);
+  add(std::make_unique<pool>(path, opening));
+  const format::root root = first().roots().read();
+  count_ = root.pool_count;
+  if (is_unfinished(root)) {
+    make_further(opening);
+  } else if (copying()) {
+    copy_further(opening);
+  } else {
+    relocate(opening);
+    open_further(opening);
+  }
+  for (std::size_t i = 0; i < placed_.size(); ++i) nodes_[i] = placed_[i].node;
+}
+
+pool_set::pool_set(const std::filesystem::path& path, const options& opening, std::span<pool_space> with,
+                   std::span<const std::uint64_t> capacities)
+    : path_(path) {
+  nodes_.fill(-1);
+  add(std::make_unique<pool>(path, opening, with[0], capacities[0]));
+  const format::root root = first().roots().read();
+  count_ = root.pool_count;
+  placed_ = named_files(root, path_);
+  for (std::uint16_t n = 0; n < count_; ++n) nodes_[n] = placed_[n].node;
+  for (std::uint16_t n = 1; n < count_; ++n) {
+    const pool::part of{&first(), n, nodes_[n], false};
+    add(std::make_unique<pool>(placed_[n].path, opening, with[n], capacities[n], &of));
+  }
+}
+
+void pool_set::share(std::span<pool_space> with) {
+  for (pool* p : there_) p->share(with[p->number()]);
+}
+
+void pool_set::add(std::unique_ptr<pool> one) {
+  const std::uint16_t number = one->number();
+  bases_[number] = one->base();
+  there_.push_back(one.get());
+  pools_[number] = std::move(one);
+}
+
+void pool_set::undo_creation() const noexcept {
+  for (pool* p : there_) p->undo_creation();
+}
+
+void pool_set::make_further(const options& opening) {
+  try {
+    placed_ = files_of(path_, opening);
+    count_ = static_cast<std::uint16_t>(placed_.size());
+    for (const placement& p : placed_) require_node(p.node, p.path);
+    format::root named = first().roots().read();
+    name_files(named, placed_);  // before anything is made: there may be no room for the names
+    if (named.pool_count != count_) {
+      first().roots().update([&](format::root& r) { r.pool_count = count_; });  // cut off, with other placements
+    }
+    if (count_ == 1) return;
+    for (std::uint16_t n = 1; n < count_; ++n) {
+      add(std::make_unique<pool>(placed_[n].path, opening, pool::part{&first(), n, placed_[n].node, true}));
+    }
+    first().roots().update([&](format::root& r) {
+      name_files(r, placed_);
+      r.index = static_cast<std::uint8_t>(opening.index);
+    });
+  } catch (...) {
+    undo_creation();
+    throw;
+  }
+}
+
+/// Placements say where files of the store are now.
+void pool_set::relocate(const options& opening) {
+  const format::root root = first().roots().read();
+  placed_ = named_files(root, path_);
+  if (root_lost()) {
+    find_without_root(opening);
+    return;
+  }
+  for (const placement& p : opening.placements) {
+    if (same_place(p.path, path_)) {
+      placed_.front().node = p.node;
+      continue;
+    }
+    if (count_ == 1) {
+      raise(errc::invalid_argument,
+            "{}: is a store of one file, and {} is no part of it; icecore repair makes a store of several of it",
+            path_.native(), p.path.native());
+    }
+    const auto told = root_at(p.path);
+    if (!told || !same_store(*told, root) || told->pool_number == 0 || told->pool_number >= count_) {
+      if (opening.accept_damage) continue;
+      raise(errc::missing_file,
+            "{}: is not one of the {} files of the store {}; placements of a store that is there say where its files "
+            "have been moved to",
+            p.path.native(), count_, path_.native());
+    }
+    placement& known = placed_[told->pool_number];
+    known = {p.path, p.node >= 0 ? p.node : known.node};
+  }
+}
+
+/// Nothing tells of further files but the placements and these files themselves: all seed their checksums as the first.
+void pool_set::find_without_root(const options& opening) {
+  for (const placement& p : opening.placements) {
+    if (same_place(p.path, path_)) continue;
+    const auto told = root_at(p.path);
+    const bool belongs = told && pool_seed_of(*told) == codec().pool_seed() && told->pool_number != 0 &&
+                         told->pool_count <= format::files_max && told->pool_number < told->pool_count;
+    if (!belongs) {
+      raise(errc::missing_file, "{}: is not a file of the store {}", p.path.native(), path_.native());
+    }
+    count_ = std::max(count_, told->pool_count);
+    placed_.resize(count_);
+    placed_[told->pool_number] = p;
+  }
+}
+
+void pool_set::open_further(const options& opening) {
+  options how = opening;
+  how.creation = creation::open_existing;
+  for (std::uint16_t n = 1; n < count_; ++n) {
+    const std::filesystem::path& path = placed_[n].path;
+    if (path.empty()) {
+      missing_.push_back(
+          {n, fmt::format("{}: file {} of the store is not known: both root pages are damaged; name it as "
+                          "a placement",
+                          path_.native(), n + 1)});
+      continue;
+    }
+    try {
+      add(std::make_unique<pool>(path, how, pool::part{&first(), n, placed_[n].node, false}));
+    } catch (const error& e) {
+      const bool gone = e.code() == errc::no_such_store;
+      const bool missing = gone || e.code() == errc::not_a_store || e.code() == errc::missing_file;
+      if (!missing) throw;
+      std::string what = e.message();
+      if (gone || e.code() == errc::not_a_store) {
+        what = fmt::format(
+            "{}: file {} of the store {} {}; if it was moved, name its place (options::placements, "
+            "--placement)",
+            path.native(), n + 1, path_.native(), gone ? "is not there" : "should be here, but what is there is none");
+      }
+      if (!opening.accept_damage) throw error(errc::missing_file, what);
+      missing_.push_back({n, std::move(what)});
+    }
+  }
+}
+
+void pool_set::copy_further(const options& opening) {
+  const std::vector<placement> from = named_files(first().roots().read(), opening.copy_of);
+  placed_ = files_of(path_, opening);
+  if (placed_.size() == 1) {
+    for (std::uint16_t n = 1; n < count_; ++n) placed_.push_back({default_path(path_, n), -1});
+  }
+  if (placed_.size() != count_) {
+    raise(errc::invalid_argument, "{}: has {} files, and the copy of it was to have {}: name one placement for each",
+          opening.copy_of.native(), count_, placed_.size());
+  }
+  for (const placement& p : placed_) require_node(p.node, p.path);
+  options how = opening;
+  for (std::uint16_t n = 1; n < count_; ++n) {
+    how.copy_of = from[n].path;
+    add(std::make_unique<pool>(placed_[n].path, how, pool::part{&first(), n, placed_[n].node, false}));
+  }
+}
+
+void pool_set::finish_copy() {
+  try {
+    for (pool* p : there_) {
+      if (p->number() != 0) p->finish_copy([&](format::root& r) { name_first(r, path_); });
+    }
+    first().finish_copy([&](format::root& r) {
+      if (count_ > 1) name_files(r, placed_);
+    });
+  } catch (...) {
+    undo_creation();
+    throw;
+  }
+}
+
+void pool_set::start_session(const std::function<void(format::root&)>& change) {
+  if (count_ == 1) {
+    roots().update(change);
+    return;
+  }
+  const format::root before = roots().read();
+  const bool cut_off = before.files.session != before.files.session_before;
+  const std::uint64_t session = cut_off ? before.files.session : session_after(before.files.session);
+  roots().update([&](format::root& r) {
+    name_files(r, placed_);
+    r.files.session = session;
+  });
+  for (pool* p : there_) {
+    if (p->number() == 0) continue;
+    const std::uint64_t inode = p->file().inode();
+    p->roots().update([&](format::root& r) {
+      r.state = format::root_state::open;
+      r.pool_count = count_;
+      r.durability = static_cast<std::uint8_t>(durability().mode);
+      read_boot_id(r.boot_id);
+      r.inode = inode;
+      r.files.session = session;
+      name_first(r, path_);
+    });
+  }
+  roots().update([&](format::root& r) {
+    change(r);
+    r.files.session_before = session;
+  });
+}
+
+void pool_set::end_session(const std::function<void(format::root&)>& change) {
+  for (pool* p : there_) {
+    if (p->number() == 0) continue;
+    p->roots().update([used_end = p->used_end()](format::root& r) {
+      r.state = format::root_state::clean;
+      r.used_end = used_end;
+      r.file_size = used_end;
+    });
+  }
+  roots().update([&](format::root& r) {
+    change(r);
+    r.used_end = first().used_end();
+    r.file_size = r.used_end;
+  });
+  live().writer_pid = 0;
+  for (pool* p : there_) {
+    p->live().writer_pid = 0;
+    p->file().shrink(p->used_end());
+  }
+}
+
+std::uint64_t pool_set::size() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const pool* p : there_) bytes += p->size();
+  return bytes;
+}
+
+std::uint64_t pool_set::capacity() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const pool* p : there_) bytes += p->capacity();
+  return bytes;
+}
+
+std::vector<damage> pool_set::damages() const {
+  std::vector<damage> all;
+  for (const pool* p : there_) {
+    for (damage& d : p->damages()) all.push_back(std::move(d));
+  }
+  for (const absent& a : missing_) all.push_back({make_link(a.number, 0), "file", a.what, std::nullopt, std::nullopt});
+  return all;
+}
+
+const std::string& pool_set::origin(link l) const noexcept {
+  const std::uint16_t number = link_pool(l);
+  if (const pool* p = find(number)) return p->origin();
+  return number < placed_.size() ? placed_[number].path.native() : first().origin();
+}
+
+std::string pool_set::place_of(link l) const {
+  return count_ == 1 ? fmt::format("byte {}", link_offset(l)) : fmt::format("byte {} of {}", link_offset(l), origin(l));
+}
+
+damage pool_set::localized(damage found) const {
+  found.file = origin(found.offset);
+  found.offset = link_offset(found.offset);
+  return found;
+}
+
+std::uint16_t pool_set::choose(unsigned writer) const noexcept {
+  const auto nth_of = [&](int node) -> int {
+    const auto of_node = [&](std::uint16_t n) { return nodes_[n] == node; };
+    unsigned candidates = 0;
+    for (std::uint16_t n = 0; n < count_; ++n) candidates += of_node(n) ? 1U : 0U;
+    if (candidates == 0) return -1;
+    unsigned skip = writer % candidates;
+    for (std::uint16_t n = 0;; ++n) {
+      if (of_node(n) && skip-- == 0) return n;
+    }
+  };
+  const bool all_anywhere = std::all_of(nodes_.begin(), nodes_.begin() + count_, [](int node) { return node < 0; });
+  int chosen = all_anywhere ? -1 : nth_of(current_node());
+  if (chosen < 0) chosen = nth_of(-1);
+  return static_cast<std::uint16_t>(chosen >= 0 ? static_cast<unsigned>(chosen) : writer % count_);
+}
+
+segment pool_set::allocate(std::uint64_t bytes, std::uint16_t number, std::uint32_t magic,
+                           const std::function<void(const segment&)>& claim) {
+  try {
+    return pools_[number]->allocate(bytes, magic, claim);
+  } catch (const error& e) {
+    if (e.code() != errc::no_space || count_ == 1) throw;
+    for (pool* p : there_) {
+      if (p->number() == number) continue;
+      try {
+        return p->allocate(bytes, magic, claim);
+      } catch (const error& other) {
+        if (other.code() != errc::no_space) throw;
+      }
+    }
+    throw;
+  }
+}
+
+std::vector<std::filesystem::path> further_files(const std::filesystem::path& path) {
+  std::vector<std::filesystem::path> own;
+  const auto root = root_at(path);
+  if (!root || root->pool_number != 0 || root->pool_count > format::files_max || !has_sound_paths(*root)) return own;
+  if (is_unfinished(*root)) return own;
+  const std::vector<placement> named = named_files(*root, path);
+  for (std::uint16_t n = 1; n < root->pool_count; ++n) {
+    if (is_file_of(named[n].path, n, *root)) own.push_back(named[n].path);
+  }
+  return own;
+}
+
+bool is_file_of(const std::filesystem::path& path, std::uint16_t number, const format::root& of) {
+  const auto told = root_at(path);
+  return told && same_store(*told, of) && told->pool_number == number;
+}
+
+std::uint64_t session_of_copy(std::uint64_t session) noexcept { return session_after(session); }
+
+}  // namespace icecore

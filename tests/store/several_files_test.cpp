@@ -1,0 +1,599 @@
+// A store of several files: all that a store does, over all of them, and each file that is missing, foreign or damaged
+// named.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <string>
+
+#include "base/checksum.hpp"
+#include "icecore/icecore.hpp"
+#include "pool/format.hpp"
+#include "pool/numa.hpp"
+#include "pool/pool_set.hpp"
+#include "store/core.hpp"
+#include "support/crew.hpp"
+#include "support/expect.hpp"
+#include "support/file.hpp"
+#include "support/model.hpp"
+#include "support/process.hpp"
+#include "support/scratch.hpp"
+#include "support/seed.hpp"
+
+namespace icecore::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder with a store of `count` files: first.ice, further-1.ice, ...
+class files {
+ public:
+  files(const setting& how, unsigned count) : how_(how), folder_(how.where), count_(count) {}
+
+  [[nodiscard]] fs::path path(unsigned number = 0) const { return path_in(folder_.path(), number); }
+  [[nodiscard]] static fs::path path_in(const fs::path& folder, unsigned number) {
+    return folder / (number == 0 ? "first.ice" : "further-" + std::to_string(number) + ".ice");
+  }
+  [[nodiscard]] fs::path folder() const { return folder_.path(); }
+  [[nodiscard]] unsigned count() const noexcept { return count_; }
+  [[nodiscard]] options plain() const { return how_.options(); }
+  [[nodiscard]] options making() const {
+    options o = plain();
+    for (unsigned n = 1; n < count_; ++n) o.placements.push_back({path(n), -1});
+    return o;
+  }
+  [[nodiscard]] static options reading() {
+    options o;
+    o.access = access::read_only;
+    return o;
+  }
+  [[nodiscard]] std::vector<std::string> contents() const {
+    std::vector<std::string> all;
+    for (unsigned n = 0; n < count_; ++n) all.push_back(read_file(path(n)));
+    return all;
+  }
+
+ private:
+  setting how_;
+  scratch folder_;
+  unsigned count_;
+};
+
+/// Writes to a store and to a model, each operation by another thread of the crew.
+class scribe {
+ public:
+  scribe(unsigned threads, std::uint64_t seed) : count_(threads), random_(seed) {}
+
+  void write(store& s, model& m, int operations) {
+    for (int i = 0; i < operations; ++i) threads().run(some(count_), [&] { one(s, m); });
+  }
+  /// They start when they are first asked for.
+  [[nodiscard]] crew& threads() {
+    if (!crew_) crew_.emplace(count_);
+    return *crew_;
+  }
+
+ private:
+  [[nodiscard]] unsigned some(unsigned n) { return static_cast<unsigned>(random_() % n); }
+
+  void one(store& s, model& m) {
+    const std::string key = "key " + std::to_string(some(60));
+    switch (some(12)) {
+      case 0:
+        s.tag();
+        m.close_version();
+        break;
+      case 1: {
+        const std::string name = "tag " + std::to_string(m.tags.size());
+        const version v = s.tag({.name = name, .note = "note", .time_ns = 7});
+        m.close_version();
+        m.tags.push_back({v, 7, name, "note"});
+        break;
+      }
+      case 2:
+      case 3:
+        s.remove(key);
+        m.remove(key);
+        break;
+      case 4: {
+        batch together;
+        together.insert(key, "of a batch");
+        together.remove("key " + std::to_string(some(60)));
+        together.insert("beside " + key, std::string(some(200), 'b'));
+        s.apply(together);
+        m.apply(together);
+        break;
+      }
+      case 5: {
+        const std::string large(5000 + some(3000), static_cast<char>('a' + some(26)));
+        s.insert(key, large);
+        m.insert(key, large);
+        break;
+      }
+      default: {
+        const std::string value = "value " + std::to_string(random_());
+        s.insert(key, value);
+        m.insert(key, value);
+      }
+    }
+  }
+
+  unsigned count_;
+  std::optional<crew> crew_;
+  std::mt19937_64 random_;
+};
+
+/// Bytes of records in each file.
+std::vector<std::uint64_t> filled_in(const store& s) {
+  std::vector<std::uint64_t> bytes;
+  for (const file_statistics& f : s.stats().files) bytes.push_back(f.used_bytes - format::first_segment_offset);
+  return bytes;
+}
+
+struct several {
+  setting how;
+  unsigned count;
+};
+
+class SeveralFiles : public ::testing::TestWithParam<several> {
+ protected:
+  [[nodiscard]] store make() const { return store(files_.path(), files_.making()); }
+  [[nodiscard]] store open() const { return store(files_.path(), files_.plain()); }
+
+  files files_{GetParam().how, GetParam().count};
+  scribe scribe_{GetParam().count, test_seed()};
+  model model_;
+};
+
+TEST_P(SeveralFiles, hold_what_a_store_holds_in_every_session) {
+  for (int session = 0; session < 4; ++session) {
+    store s = session == 0 ? make() : open();
+    scribe_.write(s, model_, 300);
+    compare_everything(s, model_);
+    s.close();
+    const store again(files_.path(), files::reading());
+    EXPECT_EQ(again.stats().files.size(), files_.count());
+    for (const std::uint64_t bytes : filled_in(again)) EXPECT_GT(bytes, 0U) << "each writer has its file";
+    EXPECT_TRUE(again.verify().ok());
+    compare_everything(again, model_);
+    EXPECT_TRUE(verify_file(files_.path()).ok());
+  }
+}
+
+TEST_P(SeveralFiles, grow_each_for_itself) {
+  store s = make();
+  const std::string value(200'000, 'v');
+  std::vector<std::uint64_t> before;
+  for (const auto& f : s.stats().files) before.push_back(f.file_bytes);
+  for (unsigned n = 0; n < files_.count(); ++n) {
+    scribe_.threads().run(n, [&] {
+      for (int i = 0; i < 30; ++i) {
+        const std::string key = "large " + std::to_string(n) + " " + std::to_string(i);
+        s.insert(key, value);
+        model_.insert(key, value);
+      }
+    });
+    const auto now = s.stats().files;
+    for (unsigned other = 0; other < files_.count(); ++other) {
+      if (other <= n) {
+        EXPECT_GT(now[other].file_bytes, before[other]);
+      } else {
+        EXPECT_EQ(now[other].file_bytes, before[other]) << "nobody wrote to file " << other;
+      }
+    }
+  }
+  s.close();
+  compare_everything(open(), model_);
+}
+
+TEST_P(SeveralFiles, are_what_they_were_when_a_killed_process_leaves_them) {
+  const auto sessions = [](const files& of, scribe& by, model& m, bool killed) {
+    store s(of.path(), of.making());
+    by.write(s, m, 200);
+    s.close();
+    s = store(of.path(), of.plain());
+    by.write(s, m, 200);
+    if (killed) ::kill(::getpid(), SIGKILL);
+  };
+  child killed([&] {
+    sessions(files_, scribe_, model_, true);
+    return 1;
+  });
+  EXPECT_EQ(killed.wait(), -SIGKILL);
+  sessions(files(GetParam().how, GetParam().count), scribe_, model_, false);
+  for (int opening = 0; opening < 2; ++opening) {
+    const store recovered = open();
+    EXPECT_EQ(recovered.stats().recovered_from_crash, opening == 0);
+    compare_histories(recovered, model_);
+  }
+}
+
+TEST_P(SeveralFiles, a_checkpoint_has_as_many_and_is_a_store_of_its_own) {
+  store s = make();
+  scribe_.write(s, model_, 300);
+  const checkpoint now = s.checkpoint();
+  model then = model_;
+  then.clock = now.version() + 1;
+  const fs::path to = files_.folder() / "checkpoint.ice";
+  now.write(to);
+  for (unsigned n = 1; n < files_.count(); ++n) EXPECT_TRUE(fs::exists(to.native() + "." + std::to_string(n)));
+  expect_error(errc::store_exists, "something is there", [&] { now.write(to); });
+  {
+    options reading = files::reading();
+    reading.check_values = true;
+    compare_everything(store(to, reading), then);
+  }
+  // its files belong to no other store, not even to the one it was taken of
+  s.close();
+  const std::string own = read_file(files_.path(1));
+  write_file(files_.path(1), read_file(to.native() + ".1"));
+  expect_error(errc::missing_file, "further-1.ice", [&] { const store mixed = open(); });
+  write_file(files_.path(1), own);
+  scribe_.write(s = open(), model_, 10);
+  s.close();
+  options copying = files_.plain();
+  copying.copy_of = to;
+  const fs::path copied = files_.folder() / "copied.ice";
+  {
+    store copy(copied, copying);
+    compare_everything(copy, then);
+    scribe_.write(copy, then, 50);
+  }
+  compare_everything(store(copied, files_.plain()), then);
+  EXPECT_TRUE(verify_file(to).ok()) << "what is copied stays as it is";
+}
+
+TEST_P(SeveralFiles, a_checkpoint_that_was_cut_off_is_made_again) {
+  store s = make();
+  scribe_.write(s, model_, 50);
+  const checkpoint now = s.checkpoint();
+  const fs::path to = files_.folder() / "checkpoint.ice";
+  now.write(to);
+  fs::remove(to);  // the further ones have their names first
+  EXPECT_NO_THROW(now.write(to));
+  EXPECT_TRUE(verify_file(to).ok());
+  fs::remove(to);
+  write_file(to.native() + ".1", "of somebody else");
+  expect_error(errc::store_exists, "checkpoint.ice.1", [&] { now.write(to); });
+  EXPECT_EQ(read_file(to.native() + ".1"), "of somebody else");
+  EXPECT_FALSE(fs::exists(to));
+}
+
+TEST_P(SeveralFiles, are_repaired_to_one_or_to_several) {
+  {
+    store s = make();
+    scribe_.write(s, model_, 300);
+    s.close();
+  }
+  const auto contents = files_.contents();
+  const repair_report whole = repair({.from = files_.path(), .to = files_.folder() / "single.ice"});
+  EXPECT_TRUE(whole.complete());
+  const store single(files_.folder() / "single.ice", files::reading());
+  EXPECT_EQ(single.stats().files.size(), 1U);
+  compare_histories(single, model_);
+  repair_options to_two{.from = files_.path(), .to = files_.folder() / "two.ice"};
+  to_two.placements.push_back({files_.folder() / "two-b.ice", -1});
+  EXPECT_TRUE(repair(to_two).complete());
+  const store two(files_.folder() / "two.ice", files::reading());
+  EXPECT_EQ(two.stats().files.size(), 2U);
+  compare_histories(two, model_);
+  EXPECT_EQ(files_.contents(), contents) << "what is repaired stays as it is";
+}
+
+// ---- A file that is not what it should be ----
+
+TEST_P(SeveralFiles, one_that_is_missing_is_named_and_found_where_it_was_moved_to) {
+  {
+    store s = make();
+    scribe_.write(s, model_, 100);
+    s.close();
+  }
+  const unsigned last = files_.count() - 1;
+  const fs::path moved = files_.folder() / "moved.ice";
+  fs::rename(files_.path(last), moved);
+  const auto left = read_file(files_.path());
+  expect_error(errc::missing_file, "further-" + std::to_string(last) + ".ice: file " + std::to_string(last + 1),
+               [&] { const store s = open(); });
+  expect_error(errc::missing_file, "is not there", [&] { const store s(files_.path(), files::reading()); });
+  EXPECT_EQ(read_file(files_.path()), left);
+  options found = files::reading();
+  found.placements = {{moved, -1}};
+  compare_histories(store(files_.path(), found), model_);
+  expect_error(errc::missing_file, "is not there", [&] { const store s = open(); });
+  options writing = files_.plain();
+  writing.placements = {{moved, -1}};
+  store(files_.path(), writing).close();
+  compare_histories(open(), model_);
+  writing.placements = {{files_.folder() / "nothing.ice", -1}};
+  expect_error(errc::missing_file, "nothing.ice: is not one of", [&] { const store s(files_.path(), writing); });
+  EXPECT_FALSE(fs::exists(files_.folder() / "nothing.ice"));
+}
+
+TEST_P(SeveralFiles, are_found_beside_the_first_when_the_folder_is_moved) {
+  {
+    store s = make();
+    scribe_.write(s, model_, 100);
+    s.close();
+  }
+  const scratch elsewhere(GetParam().how.where);
+  for (unsigned n = 0; n < files_.count(); ++n) {
+    fs::rename(files_.path(n), files::path_in(elsewhere.path(), n));
+  }
+  compare_histories(store(files::path_in(elsewhere.path(), 0), files_.plain()), model_);
+}
+
+TEST_P(SeveralFiles, one_of_another_store_is_named) {
+  make().close();
+  const files other(GetParam().how, GetParam().count);
+  store(other.path(), other.making()).close();
+  fs::copy_file(other.path(1), files_.path(1), fs::copy_options::overwrite_existing);
+  expect_error(errc::missing_file, "further-1.ice: is of another store", [&] { const store s = open(); });
+  write_file(files_.path(1), std::string(100'000, 'x'));
+  expect_error(errc::missing_file, "further-1.ice: file 2", [&] { const store s = open(); });
+  fs::remove(files_.path(1));
+  fs::create_directory(files_.path(1));
+  expect_error(errc::missing_file, "further-1.ice: file 2", [&] { const store s = open(); });
+}
+
+TEST_P(SeveralFiles, an_older_copy_of_one_is_named_whichever_it_is) {
+  make().close();
+  const auto older = files_.contents();
+  {
+    store s = open();
+    scribe_.write(s, model_, 50);
+    s.close();
+  }
+  const auto newer = files_.contents();
+  for (unsigned n = 0; n < files_.count(); ++n) {
+    write_file(files_.path(n), older[n]);
+    expect_error(errc::missing_file, n == 0 ? "the first file is an older copy" : "it is an older copy",
+                 [&] { const store s = open(); });
+    expect_error(errc::missing_file, "older copy", [&] { const store s(files_.path(), files::reading()); });
+    write_file(files_.path(n), newer[n]);
+  }
+  compare_histories(open(), model_);
+}
+
+TEST_P(SeveralFiles, one_is_no_store_by_itself_and_says_where_its_first_is) {
+  make().close();
+  expect_error(errc::not_a_store, "is file 2 of " + std::to_string(files_.count()) + " of a store",
+               [&] { const store s(files_.path(1), files_.plain()); });
+  expect_error(errc::not_a_store, files_.path().native(), [&] { const store s(files_.path(1), files::reading()); });
+  expect_error(errc::store_exists, "something is there", [&] {
+    const files other(GetParam().how, 1);
+    options o = other.plain();
+    o.placements = {{files_.path(1), -1}};
+    const store s(other.path(), o);
+  });
+  EXPECT_NO_THROW(open());
+}
+
+TEST_P(SeveralFiles, one_that_is_too_short_is_named) {
+  {
+    store s = make();
+    scribe_.write(s, model_, 100);
+    s.close();
+  }
+  const std::string whole = read_file(files_.path(1));
+  fs::resize_file(files_.path(1), whole.size() - 4096);
+  expect_error(errc::truncated, "further-1.ice: is ", [&] { const store s = open(); });
+  const verify_report report = verify_file(files_.path());
+  EXPECT_FALSE(report.ok());
+  EXPECT_TRUE(std::ranges::all_of(report.damages, [&](const damage& d) { return d.file == files_.path(1).native(); }));
+}
+
+TEST_P(SeveralFiles, without_one_repair_keeps_what_the_others_hold) {
+  {
+    store s = make();
+    for (unsigned n = 0; n < files_.count(); ++n) {
+      scribe_.threads().run(n, [&] {
+        for (int i = 0; i < 20; ++i) s.insert("of " + std::to_string(n) + " " + std::to_string(i), "kept");
+      });
+    }
+    scribe_.threads().run(0, [&] { s.insert("of 1 0", "newer"); });
+    scribe_.threads().run(1, [&] { s.insert("of 0 0", "lost"); });
+    s.close();
+  }
+  fs::remove(files_.path(1));
+  const verify_report found = verify_file(files_.path());
+  ASSERT_FALSE(found.ok());
+  EXPECT_EQ(found.damages.back().file, files_.path(1).native());
+  const repair_report report = repair({.from = files_.path(), .to = files_.folder() / "repaired.ice"});
+  EXPECT_FALSE(report.complete());
+  EXPECT_TRUE(std::ranges::any_of(report.losses,
+                                  [](const damage& d) { return d.what.find("is not there") != std::string::npos; }));
+  const store repaired(files_.folder() / "repaired.ice", files::reading());
+  EXPECT_EQ(repaired.find("of 0 1"), "kept");
+  EXPECT_EQ(repaired.find("of 0 0"), std::nullopt) << "its newest value is lost, and no older one stands for it";
+  EXPECT_EQ(repaired.find("of 1 1"), std::nullopt);
+  EXPECT_EQ(repaired.find("of 2 1").has_value(), files_.count() > 2);
+}
+
+TEST_P(SeveralFiles, bytes_of_one_are_no_bytes_of_another) {
+  {
+    store s = make();
+    for (unsigned n = 0; n < files_.count(); ++n) {
+      scribe_.threads().run(n, [&] { s.insert("key " + std::to_string(n), "value"); });
+    }
+    s.close();
+  }
+  // the same place of two files: segment headers, records and stamps are all of a size here
+  std::string one = read_file(files_.path(1));
+  const std::string first = read_file(files_.path());
+  std::copy(first.begin() + format::first_segment_offset, first.begin() + format::first_segment_offset + 4096,
+            one.begin() + format::first_segment_offset);
+  write_file(files_.path(1), one);
+  expect_error(errc::damaged, "further-1.ice: damaged at byte", [&] { const store s = open(); });
+}
+
+TEST_P(SeveralFiles, a_flipped_bit_is_found_and_named_with_its_file) {
+  {
+    store s = make();
+    scribe_.write(s, model_, 120);
+    s.close();
+  }
+  for (unsigned n = 0; n < files_.count(); ++n) {
+    const std::string sound = read_file(files_.path(n));
+    std::mt19937_64 random(test_seed() + n);
+    for (int i = 0; i < 150; ++i) {
+      std::size_t at = random() % sound.size();
+      for (int tries = 0; tries < 1000 && sound[at] == 0; ++tries) at = random() % sound.size();
+      if (sound[at] == 0 || (at >= format::live_page_offset && at < format::first_segment_offset)) continue;
+      std::string bad = sound;
+      bad[at] = static_cast<char>(bad[at] ^ (1 << random() % 8));
+      write_file(files_.path(n), bad);
+      const verify_report report = verify_file(files_.path());
+      // a head is a guess that opening makes anew
+      if (report.ok()) {
+        options reading = files::reading();
+        reading.check_values = true;
+        compare_histories(store(files_.path(), reading), model_);
+        continue;
+      }
+      EXPECT_TRUE(
+          std::ranges::any_of(report.damages, [&](const damage& d) { return d.file == files_.path(n).native(); }))
+          << "byte " << at << " of file " << n << ": " << report.damages.front().what << " in "
+          << report.damages.front().file;
+      try {
+        options reading = files::reading();
+        reading.check_values = true;
+        compare_histories(store(files_.path(), reading), model_);  // of a root page there are two
+      } catch (const error& e) {
+        EXPECT_NE(e.message().find(files_.path(n).native()), std::string::npos) << e.message();
+      }
+    }
+    write_file(files_.path(n), sound);
+  }
+}
+
+// ---- Locks, copies, forks ----
+
+TEST_P(SeveralFiles, each_is_locked_and_the_error_names_the_holder) {
+  store s = make();
+  expect_error(errc::locked, "first.ice: open for writing by process " + std::to_string(getpid()),
+               [&] { const store other = open(); });
+  expect_error(errc::locked, "further-1.ice: open for writing by process " + std::to_string(getpid()), [&] {
+    options o = files_.plain();
+    const store other(files_.path(1), o);
+  });
+  s.close();
+  EXPECT_NO_THROW(open());
+}
+
+TEST_P(SeveralFiles, a_copy_made_under_a_live_writer_is_told_and_accepted_when_asked) {
+  const scratch elsewhere(GetParam().how.where);
+  {
+    store s = make();
+    scribe_.write(s, model_, 100);
+    for (unsigned n = 0; n < files_.count(); ++n) {
+      fs::copy_file(files_.path(n), files::path_in(elsewhere.path(), n));
+    }
+    s.close();
+  }
+  const fs::path copy = files::path_in(elsewhere.path(), 0);
+  expect_error(errc::copied, copy.native(), [&] { const store s(copy, files_.plain()); });
+  options accepting = files_.plain();
+  accepting.accept_copy = true;
+  compare_histories(store(copy, accepting), model_);
+  // one file alone: it was open, the first is closed now
+  const fs::path left_open = files_.folder() / "left open";
+  store s = open();
+  fs::copy_file(files_.path(1), left_open);
+  s.close();
+  fs::copy_file(left_open, files_.path(1), fs::copy_options::overwrite_existing);
+  expect_error(errc::missing_file, "further-1.ice: file 2", [&] { const store mixed = open(); });
+}
+
+// ---- Several processes ----
+
+TEST_P(SeveralFiles, are_written_by_all_processes_that_share_them) {
+  const scratch memory(place::tmpfs);
+  options sharing = files_.making();
+  sharing.shared_as = memory / "common";
+  options beside;
+  beside.access = access::attached;
+  beside.shared_as = sharing.shared_as;
+  shared<std::atomic<int>> step;
+  const std::string large(100'000, 'l');
+  child other([&] {
+    while (step->load() < 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    store s(files_.path(), beside);
+    for (unsigned n = 0; n < files_.count(); ++n) {
+      scribe_.threads().run(n, [&] {
+        for (int i = 0; i < 40; ++i) s.insert("other " + std::to_string(n) + " " + std::to_string(i), large);
+      });
+    }
+    step->store(2);
+    while (step->load() < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (unsigned n = 0; n < files_.count(); ++n) {
+      if (s.find("first " + std::to_string(n) + " 39") != large) return 1;
+    }
+    return 0;
+  });
+  store s(files_.path(), sharing);
+  step->store(1);
+  while (step->load() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto before = filled_in(s);
+  for (unsigned n = 0; n < files_.count(); ++n) {
+    EXPECT_GT(before[n], 40 * large.size()) << "the other process grew each";
+    scribe_.threads().run(n, [&] {
+      for (int i = 0; i < 40; ++i) s.insert("first " + std::to_string(n) + " " + std::to_string(i), large);
+    });
+    EXPECT_EQ(s.find("other " + std::to_string(n) + " 39"), large);
+  }
+  step->store(3);
+  EXPECT_EQ(other.wait(), 0);
+  EXPECT_TRUE(s.verify().ok());
+  s.close();
+  EXPECT_TRUE(verify_file(files_.path()).ok());
+  EXPECT_EQ(open().stats().records, 80U * files_.count());
+}
+
+// ---- Where writers write ----
+
+TEST_P(SeveralFiles, two_writers_assigned_to_two_files_write_each_to_its_own) {
+  store s = make();
+  const std::string value(1000, 'v');
+  for (unsigned n = 0; n < files_.count(); ++n) {
+    scribe_.threads().run(n, [&] {
+      for (int i = 0; i < 500; ++i) s.insert("writer " + std::to_string(n) + " " + std::to_string(i), value);
+    });
+  }
+  const auto& core = s.core();
+  for (unsigned n = 0; n < files_.count(); ++n) {
+    for (int i = 0; i < 500; ++i) {
+      const link l = core.visible_latest("writer " + std::to_string(n) + " " + std::to_string(i));
+      ASSERT_EQ(link_pool(l), n) << "record " << i;
+    }
+  }
+}
+
+TEST_P(SeveralFiles, a_node_has_the_writers_that_run_on_it) {
+  options o = files_.making();
+  o.placements.back().node = 0;  // every machine has it
+  store s(files_.path(), o);
+  for (unsigned n = 0; n < files_.count(); ++n) {
+    scribe_.threads().run(n, [&] { s.insert("of " + std::to_string(n), "v"); });
+  }
+  if (current_node() != 0) GTEST_SKIP() << "this thread runs on another node";
+  for (unsigned n = 0; n < files_.count(); ++n) {
+    EXPECT_EQ(link_pool(s.core().visible_latest("of " + std::to_string(n))), files_.count() - 1);
+  }
+  s.close();
+  EXPECT_EQ(open().stats().files.back().node, 0) << "it is remembered";
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, SeveralFiles,
+                         ::testing::Values(several{{.where = place::tmpfs, .durability = durability::none}, 2},
+                                           several{{.where = place::tmpfs, .durability = durability::operation}, 3},
+                                           several{{.where = place::disk, .durability = durability::tag}, 2},
+                                           several{{.where = place::disk, .durability = durability::operation}, 3}),
+                         [](const auto& one) {
+                           return one.param.how.name() + "_" + std::to_string(one.param.count) + "_files";
+                         });
+
+}  // namespace
+}  // namespace icecore::testing
