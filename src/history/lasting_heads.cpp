@@ -71,10 +71,8 @@ void histories::require_older(link from, link to) const {
 /// Before the head moves on from `head`, whose record is durable: the settled word says so.
 void histories::settle_head(link entry, std::uint64_t head) const {
   auto& e = at(entry).as_entry();
-  std::uint64_t settled = e.second_version.load(std::memory_order_acquire);  // acquire: as doubted_newest()
-  if (settled == head) return;
-  const std::uint64_t before = head == null_link ? null_link : head_of_older(at(head));
-  if (settled == before) note_settled(entry, before, head);
+  const std::uint64_t settled = e.second_version.load(std::memory_order_acquire);  // acquire: as doubted_newest()
+  if (settled != head && head != null_link && settled == head_of_older(at(head))) note_settled(entry, settled, head);
   const auto line = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) / format::cache_line_size; };
   if (persist_on_read_ && line(&e.head) != line(&e.second_version)) {
     flush_head(entry);
