@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   settings chosen;
   bool deep = false;
   std::uint64_t large = 0;
+  unsigned files = 0;
   std::string json_path;
   app.add_option("--keys", chosen.keys, "Keys of the store, and depth of the deepest history with --deep")
       ->capture_default_str()
@@ -27,6 +28,9 @@ int main(int argc, char** argv) {
   app.add_option("--large", large, "Measure one store of so many keys instead: bytes a key, reopening after SIGKILL")
       ->check(CLI::Range(std::uint64_t{1000}, std::uint64_t{10'000'000'000}))
       ->excludes(deep_flag);
+  app.add_option("--files", files, "Measure what a store of so many files costs beside one of one")
+      ->check(CLI::Range(2U, 16U))
+      ->excludes(deep_flag);
   app.add_option("--json", json_path, "Write the figures to this file, too");
   app.footer(
       "Examples:\n  icecore_budgets\n  icecore_budgets --deep\n  icecore_budgets --large 10000000 --json large.json");
@@ -35,6 +39,8 @@ int main(int argc, char** argv) {
     json result = {{"library", icecore::library_version()}, {"machine", machine()}};
     if (deep) {
       result["depth"] = measure_depth(chosen);
+    } else if (files != 0) {
+      result["files"] = measure_files(chosen, files);
     } else if (large != 0) {
       result["large"] = measure_large(chosen, large);
     } else {

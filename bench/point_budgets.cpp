@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <map>
+#include <memory>
 #include <stdexcept>
 
 #include "icecore/icecore.hpp"
@@ -104,9 +105,14 @@ double snapshot_in_each(store& s, std::uint64_t keys, unsigned threads) {
   return seconds;
 }
 
-figures run_once(const settings& chosen, bool flushed, unsigned threads) {
+figures run_once(const settings& chosen, bool flushed, unsigned threads, unsigned files = 1) {
   const scratch_file file(chosen.folder, "icecore-budgets");
+  std::vector<std::unique_ptr<scratch_file>> further;
   options opening;
+  for (unsigned n = 1; n < files; ++n) {
+    further.push_back(std::make_unique<scratch_file>(chosen.folder, "icecore-budgets-" + std::to_string(n)));
+    opening.placements.push_back({further.back()->path(), -1});
+  }
   opening.durability = flushed ? durability::operation : durability::none;
   opening.emulate_durability = flushed;
   opening.recovery_threads = threads;
@@ -182,6 +188,55 @@ json measure_points(const settings& chosen) {
       "A random access takes %.0f ns in 4 KiB pages and %.0f ns in 2 MiB pages; with the budgets %.0f and %.0f.\n",
       small_page_ns, huge_page_ns, small_page_ns_of_budgets, huge_page_ns_of_budgets);
   return {{"access_ns_4k_pages", small_page_ns}, {"access_ns_2m_pages", huge_page_ns}, {"rows", std::move(rows)}};
+}
+
+json measure_files(const settings& chosen, unsigned files) {
+  constexpr double cost_max = 0.06;
+  table shown({"median of " + std::to_string(chosen.repetitions), "threads", "", "one file",
+               std::to_string(files) + " files", "cost"});
+  json rows = json::array();
+  for (const unsigned threads : chosen.threads) {
+    for (const bool flushed : {true, false}) {
+      std::vector<figures> one;
+      std::vector<figures> several;
+      for (unsigned repetition = 0; repetition < chosen.repetitions; ++repetition) {
+        tell("repetition " + std::to_string(repetition + 1) + ", " + std::to_string(threads) + " threads");
+        // pairs, in turns the one first and the other: both see the same moods of the machine
+        for (const bool first : {true, false}) {
+          const bool is_one = first == (repetition % 2 == 0);
+          (is_one ? one : several).push_back(run_once(chosen, flushed, threads, is_one ? 1 : files));
+        }
+      }
+      for (const auto& q : quantities) {
+        const auto median_of = [&](const std::vector<figures>& of) {
+          std::vector<double> values;
+          for (const auto& f : of) values.push_back(f.*q.value);
+          return median(values);
+        };
+        std::vector<double> costs;  // of each pair
+        for (std::size_t i = 0; i < one.size(); ++i) {
+          const double ratio = several[i].*q.value / (one[i].*q.value);
+          costs.push_back(q.is_rate ? 1 / ratio - 1 : ratio - 1);
+        }
+        const double cost = median(costs);
+        const int digits = q.is_rate ? 2 : 3;
+        shown.add({q.name, std::to_string(threads), flushed ? "flushed" : "unflushed", fixed(median_of(one), digits),
+                   fixed(median_of(several), digits), fixed(100 * cost, 1) + " %"});
+        rows.push_back({{"quantity", q.name},
+                        {"threads", threads},
+                        {"flushed", flushed},
+                        {"one", median_of(one)},
+                        {"several", median_of(several)},
+                        {"cost", cost},
+                        {"budget", cost_max}});
+      }
+    }
+  }
+  tell("");
+  shown.print();
+  std::printf("Budget: %.0f %%. The cost is the median of those of pairs that were measured one after the other.\n",
+              100 * cost_max);
+  return rows;
 }
 
 }  // namespace icecore::bench

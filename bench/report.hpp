@@ -34,8 +34,10 @@ class table {
 /// A line about what is being measured, on standard error and only on a terminal; overwritten by the next.
 void tell(const std::string& what);
 
-// The three modes. Each prints its table and returns its figures.
+// The modes. Each prints its table and returns its figures.
 [[nodiscard]] json measure_points(const settings& chosen);
+/// Stores of several files beside ones of one.
+[[nodiscard]] json measure_files(const settings& chosen, unsigned files);
 [[nodiscard]] json measure_depth(const settings& chosen);
 [[nodiscard]] json measure_large(const settings& chosen, std::uint64_t keys);
 

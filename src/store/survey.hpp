@@ -86,7 +86,7 @@ class survey {
   [[nodiscard]] const std::vector<segment>& index_segments() const noexcept { return index_segments_; }
   /// The end of the last segment in that file.
   [[nodiscard]] link used_end(std::uint16_t number) const noexcept { return of_pools_[number].used_end; }
-  /// The offsets of these are places: links.
+  /// Their offsets are links.
   [[nodiscard]] std::vector<damage> damages() const;
   /// errc::damaged with the first of them, if there are any.
   void refuse_damaged() const;

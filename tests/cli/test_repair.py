@@ -88,3 +88,33 @@ def test_a_new_store_never_takes_the_place_of_anything(damaged, tmp_path):
 def test_a_copy_of_an_open_store_is_read_when_that_is_accepted(store, tmp_path):
     filled(store, {b"key": b"value"})
     assert run("get", store, "key", "--accept-copy").stdout == b"value"
+
+
+def test_a_store_of_several_files_is_told_of_and_each_damage_names_its_file(tmp_path):
+    store, further = tmp_path / "store.ice", tmp_path / "further.ice"
+    run("put", store, "a", "value of a", "--placement", further, "--placement", f"{store}@0")
+    # every verb but these is one thread's: the first file has all but what a loader of many threads writes
+    told = lines("stat", store, "-o", "json")
+    assert [line["file"]["path"] for line in told[1:]] == [str(store), str(further)]
+    assert told[1]["file"]["node"] == 0 and "node" not in told[2]["file"]
+    assert run("get", store, "a").stdout == b"value of a"
+    assert b"is file 2 of 2 of a store" in run("get", further, "a", code=3).stderr
+
+    moved = tmp_path / "moved.ice"
+    os.rename(further, moved)
+    assert b"further.ice: file 2 of the store" in run("get", store, "a", code=5).stderr
+    assert [line["damage"]["file"] for line in lines("verify", store, "-o", "json", code=6)[:-1]] == [str(further)]
+    assert run("get", store, "a", "--placement", moved).stdout == b"value of a"
+    run("put", store, "b", "2", "--placement", moved)
+    assert run("get", store, "b").stdout == b"2"
+
+    copy = tmp_path / "copy.ice"
+    run("checkpoint", store, copy)
+    assert (tmp_path / "copy.ice.1").exists()
+    assert run("dump", copy).stdout == run("dump", store).stdout
+    os.remove(moved)
+    new = tmp_path / "new.ice"
+    told = lines("repair", store, new, "--placement", tmp_path / "new-1.ice", "-o", "json", code=6)
+    assert told[0]["lost"]["file"] == str(moved) and told[-1]["keys"] == 2
+    assert run("get", new, "a").stdout == b"value of a"
+    assert b"names no path" in run("put", tmp_path / "x.ice", "k", "v", "--placement", "@1", code=2).stderr

@@ -50,10 +50,15 @@ FLIPS = "flips"
 DAMAGE = "damage --gtest_filter=*never_written_again*"
 WRITER = "writer"
 POOL = "pool"
+SEVERAL_SESSIONS = "several --gtest_filter=*every_session*"
+SEVERAL_COPIES = "several --gtest_filter=*older_copy*"
+SEVERAL_CUT = "several_cut"
 
 PROGRAMS = {"crash": "tests/crash/icecore_crash", "schedules": "tests/crash/icecore_schedules",
             "flips": "tests/store/test_store_flip", "damage": "tests/store/test_store_damage",
-            "writer": "tests/store/test_store_writer", "pool": "tests/pool/test_pool_file"}
+            "writer": "tests/store/test_store_writer", "pool": "tests/pool/test_pool_file",
+            "several": "tests/store/test_store_several_files",
+            "several_cut": "tests/store/test_store_several_files_power_cut"}
 
 MUTANTS = (
     Mutant("a_new_key_is_not_flushed", "flush", "store/core.cpp",
@@ -180,6 +185,23 @@ MUTANTS = (
     Mutant("a_sync_that_began_before_serves_too", "ordering", "pool/persist.cpp",
            "const std::uint64_t wanted = started_ + 1;", "const std::uint64_t wanted = running_ ? started_ : started_ + 1;",
            (PAGE_OPERATION,)),
+    Mutant("of_several_files_only_the_first_is_synced", "sync", "pool/persist.cpp",
+           "  for (unsigned i = 0; i < file_count_; ++i) {\n    std::string failure",
+           "  for (unsigned i = 0; i < 1; ++i) {\n    std::string failure", (SEVERAL_CUT,)),
+    Mutant("the_first_file_is_closed_and_no_other", "ordering", "pool/pool_set.cpp",
+           "      r.state = format::root_state::clean;\n      r.used_end = used_end;\n", "", (SEVERAL_SESSIONS,)),
+    Mutant("a_session_that_was_cut_off_is_not_gone_on_with", "ordering", "pool/pool_set.cpp",
+           "const std::uint64_t session = cut_off ? before.files.session : session_after(before.files.session);",
+           "const std::uint64_t session = session_after(before.files.session);", (SEVERAL_CUT,)),
+    Mutant("files_that_a_session_has_not_reached_are_refused", "retry", "pool/pool_checks.cpp",
+           "mine == its || mine == first.files.session_before;", "mine == its;", (SEVERAL_CUT,)),
+    Mutant("an_older_copy_of_a_file_is_believed", "checksum", "pool/pool_checks.cpp",
+           "  if (!in_session || left_open) {", "  if (left_open) {", (SEVERAL_COPIES,)),
+    Mutant("what_a_creation_left_is_not_taken_over", "retry", "pool/pool_checks.cpp",
+           "    if (same_store && r.pool_number != 0 && r.files.session == 0) return;", "    if (false) return;",
+           (SEVERAL_CUT,)),
+    Mutant("a_session_leaves_the_others_in_the_one_before", "ordering", "pool/pool_set.cpp",
+           "      r.files.session = session;\n      name_first(r, path_);", "      name_first(r, path_);", (SEVERAL_SESSIONS,)),
 )
 
 

@@ -15,116 +15,18 @@
 #include "pool/numa.hpp"
 #include "pool/pool_set.hpp"
 #include "store/core.hpp"
-#include "support/crew.hpp"
 #include "support/expect.hpp"
 #include "support/file.hpp"
 #include "support/model.hpp"
 #include "support/process.hpp"
 #include "support/scratch.hpp"
 #include "support/seed.hpp"
+#include "support/several_files.hpp"
 
 namespace icecore::testing {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A folder with a store of `count` files: first.ice, further-1.ice, ...
-class files {
- public:
-  files(const setting& how, unsigned count) : how_(how), folder_(how.where), count_(count) {}
-
-  [[nodiscard]] fs::path path(unsigned number = 0) const { return path_in(folder_.path(), number); }
-  [[nodiscard]] static fs::path path_in(const fs::path& folder, unsigned number) {
-    return folder / (number == 0 ? "first.ice" : "further-" + std::to_string(number) + ".ice");
-  }
-  [[nodiscard]] fs::path folder() const { return folder_.path(); }
-  [[nodiscard]] unsigned count() const noexcept { return count_; }
-  [[nodiscard]] options plain() const { return how_.options(); }
-  [[nodiscard]] options making() const {
-    options o = plain();
-    for (unsigned n = 1; n < count_; ++n) o.placements.push_back({path(n), -1});
-    return o;
-  }
-  [[nodiscard]] static options reading() {
-    options o;
-    o.access = access::read_only;
-    return o;
-  }
-  [[nodiscard]] std::vector<std::string> contents() const {
-    std::vector<std::string> all;
-    for (unsigned n = 0; n < count_; ++n) all.push_back(read_file(path(n)));
-    return all;
-  }
-
- private:
-  setting how_;
-  scratch folder_;
-  unsigned count_;
-};
-
-/// Writes to a store and to a model, each operation by another thread of the crew.
-class scribe {
- public:
-  scribe(unsigned threads, std::uint64_t seed) : count_(threads), random_(seed) {}
-
-  void write(store& s, model& m, int operations) {
-    for (int i = 0; i < operations; ++i) threads().run(some(count_), [&] { one(s, m); });
-  }
-  /// They start when they are first asked for.
-  [[nodiscard]] crew& threads() {
-    if (!crew_) crew_.emplace(count_);
-    return *crew_;
-  }
-
- private:
-  [[nodiscard]] unsigned some(unsigned n) { return static_cast<unsigned>(random_() % n); }
-
-  void one(store& s, model& m) {
-    const std::string key = "key " + std::to_string(some(60));
-    switch (some(12)) {
-      case 0:
-        s.tag();
-        m.close_version();
-        break;
-      case 1: {
-        const std::string name = "tag " + std::to_string(m.tags.size());
-        const version v = s.tag({.name = name, .note = "note", .time_ns = 7});
-        m.close_version();
-        m.tags.push_back({v, 7, name, "note"});
-        break;
-      }
-      case 2:
-      case 3:
-        s.remove(key);
-        m.remove(key);
-        break;
-      case 4: {
-        batch together;
-        together.insert(key, "of a batch");
-        together.remove("key " + std::to_string(some(60)));
-        together.insert("beside " + key, std::string(some(200), 'b'));
-        s.apply(together);
-        m.apply(together);
-        break;
-      }
-      case 5: {
-        const std::string large(5000 + some(3000), static_cast<char>('a' + some(26)));
-        s.insert(key, large);
-        m.insert(key, large);
-        break;
-      }
-      default: {
-        const std::string value = "value " + std::to_string(random_());
-        s.insert(key, value);
-        m.insert(key, value);
-      }
-    }
-  }
-
-  unsigned count_;
-  std::optional<crew> crew_;
-  std::mt19937_64 random_;
-};
 
 /// Bytes of records in each file.
 std::vector<std::uint64_t> filled_in(const store& s) {
@@ -509,6 +411,14 @@ TEST_P(SeveralFiles, a_copy_made_under_a_live_writer_is_told_and_accepted_when_a
 
 // ---- Several processes ----
 
+void wait_for(const shared<std::atomic<int>>& step, int wanted) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (step->load() < wanted) {
+    promise(std::chrono::steady_clock::now() < end, [] { return std::string("the other does not come so far"); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 TEST_P(SeveralFiles, are_written_by_all_processes_that_share_them) {
   const scratch memory(place::tmpfs);
   options sharing = files_.making();
@@ -519,7 +429,7 @@ TEST_P(SeveralFiles, are_written_by_all_processes_that_share_them) {
   shared<std::atomic<int>> step;
   const std::string large(100'000, 'l');
   child other([&] {
-    while (step->load() < 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    wait_for(step, 1);
     store s(files_.path(), beside);
     for (unsigned n = 0; n < files_.count(); ++n) {
       scribe_.threads().run(n, [&] {
@@ -527,7 +437,7 @@ TEST_P(SeveralFiles, are_written_by_all_processes_that_share_them) {
       });
     }
     step->store(2);
-    while (step->load() < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    wait_for(step, 3);
     for (unsigned n = 0; n < files_.count(); ++n) {
       if (s.find("first " + std::to_string(n) + " 39") != large) return 1;
     }
@@ -535,7 +445,7 @@ TEST_P(SeveralFiles, are_written_by_all_processes_that_share_them) {
   });
   store s(files_.path(), sharing);
   step->store(1);
-  while (step->load() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  wait_for(step, 2);
   const auto before = filled_in(s);
   for (unsigned n = 0; n < files_.count(); ++n) {
     EXPECT_GT(before[n], 40 * large.size()) << "the other process grew each";

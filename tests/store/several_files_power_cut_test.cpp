@@ -1,0 +1,288 @@
+// What a power cut may leave of a store of several files: each file as it was when it was last synced, with any of the
+// sectors that were changed since, at its old or its new length, and without its name until its folder was synced.
+// Taken at every sync of a run: creating, sessions, growth, closing.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+#include <random>
+#include <string>
+
+#include "base/checksum.hpp"
+#include "icecore/icecore.hpp"
+#include "pool/format.hpp"
+#include "support/crew.hpp"
+#include "support/expect.hpp"
+#include "support/file.hpp"
+#include "support/scratch.hpp"
+#include "support/seed.hpp"
+
+namespace icecore::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct file_state {
+  std::string durable;  ///< content at its last sync
+  std::string working;
+  bool named = false;  ///< durably
+};
+using folder_state = std::map<fs::path, file_state>;
+
+/// Looks at a folder at each sync while it lives. One at a time.
+class recorder {
+ public:
+  explicit recorder(fs::path folder) : folder_(std::move(folder)) {
+    look();
+    for (auto& [path, state] : now_) state = {state.working, state.working, true};
+    active = this;
+  }
+  ~recorder() { stop(); }
+  recorder(const recorder&) = delete;
+  recorder& operator=(const recorder&) = delete;
+
+  static void stop() noexcept { active = nullptr; }
+
+  /// The moments just before each sync, and with each what `told` was then.
+  struct moment {
+    folder_state left;
+    int told;
+  };
+  std::vector<moment> moments;
+  int told = 0;
+
+  void before_sync() {
+    look();
+    moments.push_back({now_, told});
+  }
+  void after_sync(const fs::path& of) {
+    look();
+    if (of == folder_) {
+      for (auto& [path, state] : now_) state.named = true;
+    } else if (const auto found = now_.find(of); found != now_.end()) {
+      found->second.durable = found->second.working;
+    }
+  }
+
+  static recorder* active;
+
+ private:
+  void look() {
+    for (auto& [path, state] : now_) state.working.clear();
+    for (const auto& entry : fs::directory_iterator(folder_)) now_[entry.path()].working = read_file(entry.path());
+  }
+
+  fs::path folder_;
+  folder_state now_;
+};
+recorder* recorder::active = nullptr;
+
+template <class Call>
+int recorded(int descriptor, const Call& call) {
+  if (recorder::active == nullptr) return call();
+  recorder::active->before_sync();
+  const int result = call();
+  std::error_code failed;
+  recorder::active->after_sync(fs::read_symlink("/proc/self/fd/" + std::to_string(descriptor), failed));
+  return result;
+}
+
+/// Another boot of the machine: no memory survived.
+void change_boot(std::string& image) {
+  for (const std::uint64_t at : {format::root_a_offset, format::root_b_offset}) {
+    format::root r;
+    if (image.size() < at + sizeof r) continue;
+    std::memcpy(&r, image.data() + at, sizeof r);
+    const std::uint32_t crc = crc32c(0, &r, offsetof(format::root, crc));
+    if (r.magic != format::magic || r.crc != crc) continue;
+    r.boot_id[0] = static_cast<std::uint8_t>(~r.boot_id[0]);
+    r.crc = crc32c(0, &r, offsetof(format::root, crc));
+    std::memcpy(image.data() + at, &r, sizeof r);
+  }
+}
+
+/// What a power cut leaves of a file, by chance.
+std::string cut(const file_state& file, std::mt19937_64& random) {
+  constexpr std::size_t sector = 512;
+  const auto new_in_eight = static_cast<unsigned>(random() % 9);
+  std::string image = random() % 2 == 0 ? file.durable : file.working;
+  for (std::size_t at = 0; at < image.size(); at += sector) {
+    const std::string& from = random() % 8 < new_in_eight ? file.working : file.durable;
+    const std::size_t size = std::min(sector, image.size() - at);
+    for (std::size_t i = 0; i < size; ++i) image[at + i] = at + i < from.size() ? from[at + i] : '\0';
+  }
+  change_boot(image);
+  return image;
+}
+
+}  // namespace
+}  // namespace icecore::testing
+
+extern "C" {
+int fdatasync(int descriptor) {
+  return icecore::testing::recorded(descriptor, [&] { return static_cast<int>(syscall(SYS_fdatasync, descriptor)); });
+}
+int fsync(int descriptor) {
+  return icecore::testing::recorded(descriptor, [&] { return static_cast<int>(syscall(SYS_fsync, descriptor)); });
+}
+}
+
+namespace icecore::testing {
+namespace {
+
+class SeveralFilesPowerCut : public ::testing::TestWithParam<unsigned> {
+ protected:
+  /// On a memory file system every sync is made, and fast.
+  [[nodiscard]] static options plain() {
+    return setting{.where = place::tmpfs, .durability = durability::tag}.options();
+  }
+  [[nodiscard]] options making(const fs::path& folder) const {
+    options o = plain();
+    for (unsigned n = 1; n < GetParam(); ++n) o.placements.push_back({folder / ("further-" + std::to_string(n)), -1});
+    return o;
+  }
+  [[nodiscard]] static fs::path first(const fs::path& folder) { return folder / "first.ice"; }
+
+  /// A key of each file, in a version of its own, durable when it returns.
+  void write(store& s, crew& threads, int round) const {
+    for (unsigned n = 0; n < GetParam(); ++n) {
+      threads.run(n, [&] { s.insert("round " + std::to_string(round) + " " + std::to_string(n), value(round)); });
+    }
+    s.tag();
+    if (recorder::active != nullptr) recorder::active->told = round;
+  }
+  [[nodiscard]] static std::string value(int round) {
+    return std::string(round % 3 == 2 ? 700'000 : 100, static_cast<char>('a' + round));
+  }
+
+  void expect_all_left(const recorder& run, bool may_be_made, int images) const {
+    std::mt19937_64 random(test_seed());
+    for (std::size_t i = 0; i < run.moments.size(); ++i) {
+      for (int image = 0; image < images; ++image) {
+        SCOPED_TRACE("sync " + std::to_string(i) + " of " + std::to_string(run.moments.size()) + ", image " +
+                     std::to_string(image));
+        const scratch elsewhere;
+        const bool killed = image == 0;  // all that was written is there
+        for (const auto& [path, state] : run.moments[i].left) {
+          if (!killed && !state.named && random() % 2 == 0) continue;
+          write_file(elsewhere.path() / path.filename(), killed ? state.working : cut(state, random));
+        }
+        options opening = may_be_made ? making(elsewhere.path()) : plain();
+        opening.accept_copy = true;
+        for (int again = 0; again < 2; ++again) {
+          store s(first(elsewhere.path()), opening);
+          EXPECT_EQ(s.stats().files.size(), GetParam());
+          for (int round = 0; round <= run.moments[i].told; ++round) {
+            for (unsigned n = 0; n < GetParam(); ++n) {
+              const std::string key = "round " + std::to_string(round) + " " + std::to_string(n);
+              if (round == 0 && may_be_made) continue;  // there was no such round
+              EXPECT_EQ(s.find(key), value(round)) << key;
+            }
+          }
+          EXPECT_TRUE(s.verify().ok());
+          s.insert("after", "the cut");
+          s.close();
+        }
+        if (HasFailure()) return;
+      }
+    }
+  }
+
+  scratch folder_;
+};
+
+TEST_P(SeveralFilesPowerCut, while_they_are_made_leaves_none_or_all) {
+  recorder run(folder_.path());
+  {
+    crew threads(GetParam());
+    store s(first(folder_.path()), making(folder_.path()));
+    write(s, threads, 1);
+    s.close();
+  }
+  recorder::stop();
+  EXPECT_GT(run.moments.size(), 10U);
+  expect_all_left(run, true, 8);
+}
+
+TEST_P(SeveralFilesPowerCut, in_a_session_leaves_all_that_was_durable) {
+  crew threads(GetParam());
+  {
+    store s(first(folder_.path()), making(folder_.path()));
+    write(s, threads, 0);
+    s.close();
+  }
+  recorder run(folder_.path());
+  for (int session = 0; session < 2; ++session) {
+    store s(first(folder_.path()), plain());
+    for (int round = 1; round < 4; ++round) write(s, threads, 3 * session + round);
+    s.close();
+  }
+  recorder::stop();
+  EXPECT_GT(run.moments.size(), 30U);
+  expect_all_left(run, false, 3);
+}
+
+// What a cut in the beginning of a session left is opened, and that is cut off, too.
+TEST_P(SeveralFilesPowerCut, twice_while_a_session_begins_leaves_all_that_was_durable) {
+  {
+    crew threads(GetParam());
+    store s(first(folder_.path()), making(folder_.path()));
+    write(s, threads, 0);
+    s.close();
+  }
+  recorder run(folder_.path());
+  const store s(first(folder_.path()), plain());
+  recorder::stop();
+  for (const auto& moment : run.moments) {
+    const scratch elsewhere;
+    for (const auto& [path, state] : moment.left) write_file(elsewhere.path() / path.filename(), state.working);
+    options opening = plain();
+    opening.accept_copy = true;
+    recorder again(elsewhere.path());
+    { const store recovered(first(elsewhere.path()), opening); }
+    recorder::stop();
+    expect_all_left(again, false, 1);
+    if (HasFailure()) return;
+  }
+}
+
+// The rest of a creation is no store yet, and nobody's: another one may be made of it, of one file or of others.
+TEST_P(SeveralFilesPowerCut, what_is_left_of_a_creation_can_become_another_store) {
+  recorder run(folder_.path());
+  { const store s(first(folder_.path()), making(folder_.path())); }
+  recorder::stop();
+  bool seen_unfinished = false;
+  for (const auto& moment : run.moments) {
+    const scratch elsewhere;
+    for (const auto& [path, state] : moment.left) {
+      if (!state.working.empty()) write_file(elsewhere.path() / path.filename(), state.working);
+    }
+    options existing = plain();
+    existing.creation = creation::open_existing;
+    existing.accept_copy = true;
+    bool is_store = true;
+    try {
+      const store s(first(elsewhere.path()), existing);
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::no_such_store) << e.message();
+      seen_unfinished = seen_unfinished || e.message().find("was cut off") != std::string::npos;
+      is_store = false;
+    }
+    if (is_store) continue;
+    store other(first(elsewhere.path()), plain());
+    other.insert("a", "1");
+    EXPECT_EQ(other.stats().files.size(), 1U);
+    other.close();
+    EXPECT_EQ(store(first(elsewhere.path()), plain()).find("a"), "1");
+  }
+  EXPECT_TRUE(seen_unfinished);
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, SeveralFilesPowerCut, ::testing::Values(2U, 3U),
+                         [](const auto& one) { return std::to_string(one.param) + "_files"; });
+
+}  // namespace
+}  // namespace icecore::testing
