@@ -232,9 +232,9 @@ class store_core {
   std::unique_ptr<writer_set> writers_;
   std::unique_ptr<checked_values> checked_;
   mutable tag_index tags_;
-  mutable std::once_flag tags_loaded_;  // of a store that was opened at once
+  mutable std::atomic<bool> tags_loaded_{false};  // of a store that was opened at once
   std::mutex tag_mutex_;                // one tag with a record or with a sync at a time
-  std::mutex tag_list_mutex_;
+  mutable std::mutex tag_list_mutex_;
   bool opened_at_once_ = false;
   std::uint64_t fork_generation_;
   double recovery_seconds_ = 0;

@@ -90,18 +90,20 @@ version store_core::close_with_record(const writer& w, const tag_options* label,
 
 /// Where opening has not read them.
 void store_core::load_tags() const {
-  if (!opened_at_once_) return;
-  std::call_once(tags_loaded_, [&] {
-    tag_list_->for_each([&](link l) {
-      const record r = histories_->at(l);
-      // a link may have come to the media without its record, of a tag that never was
-      if (!media_->is_whole(l) || r.kind() != format::record_kind::tag) return true;
-      const std::uint64_t word = r.header().stamp.load(std::memory_order_acquire);  // acquire: as any stamp
-      if (word == 0) return true;
-      tags_.add({histories_->stamp_of(l), r.as_tag().time_ns, std::string(r.key()), std::string(r.value())});
-      return true;
-    });
+  // acquire: the tags are there
+  if (!opened_at_once_ || tags_loaded_.load(std::memory_order_acquire)) return;
+  const std::scoped_lock one_at_a_time(tag_list_mutex_);
+  if (tags_loaded_.load(std::memory_order_relaxed)) return;  // relaxed: under the mutex
+  tag_list_->for_each([&](link l) {
+    const record r = histories_->at(l);
+    // a link may have come to the media without its record, of a tag that never was
+    if (!media_->is_whole(l) || r.kind() != format::record_kind::tag) return true;
+    const std::uint64_t word = r.header().stamp.load(std::memory_order_acquire);  // acquire: as any stamp
+    if (word == 0) return true;
+    tags_.add({histories_->stamp_of(l), r.as_tag().time_ns, std::string(r.key()), std::string(r.value())});
+    return true;
   });
+  tags_loaded_.store(true, std::memory_order_release);
 }
 
 version store_core::tag_durably(const tag_options* label, std::int64_t time_ns) {

@@ -35,12 +35,13 @@ enum part : std::uint8_t {
   recomputed,   // an entry's head and second version
   last_record,  // of a dead writer: like a write that the crash interrupted (docs/guarantees.md)
   stamp_top,    // with the persisted bit, which means nothing on media; the other seven are of the check
+  index,      // nodes and logs of an index that lies in the file: verify says nothing of their spare bytes
   unused,
   parts
 };
 constexpr std::array names{
     "root page", "segment header", "fill",      "record header",   "stamp",       "links",      "key",
-    "value",     "older root",     "live page", "head and second", "last record", "stamp, top", "unused"};
+    "value",     "older root",     "live page", "head and second", "last record", "stamp, top", "index", "unused"};
 static_assert(names.size() == parts);
 
 void mark(std::vector<part>& map, std::uint64_t from, std::uint64_t size, part what) {
@@ -71,6 +72,11 @@ std::vector<part> map_of(std::string& bytes, bool crashed) {
   mark(map, format::live_page_offset, sizeof(format::live_page), live_page);
   for (std::uint64_t at = format::first_segment_offset; at < bytes.size();) {
     const auto& h = *reinterpret_cast<format::segment_header*>(base + at);
+    if (h.magic == format::index_segment_magic) {
+      mark(map, at, h.granules * format::granule_size, index);
+      at += h.granules * format::granule_size;
+      continue;
+    }
     if (h.magic != format::segment_magic) break;
     mark(map, at, 16, segment_header);
     mark(map, at + offsetof(format::segment_header, fill), 8, fill);
