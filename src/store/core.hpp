@@ -39,6 +39,7 @@
 namespace icecore::detail {
 
 struct checkpoint_cut;
+class survey;
 
 /// Keys for the index, read from the entries.
 class entry_keys final : public index::key_source {
@@ -209,6 +210,9 @@ class store_core {
   /// Where each segment is filled to, under the gate. O(segments).
   [[nodiscard]] std::vector<partial_segments::place> places() const;
 
+  // verify.cpp
+  void check_index(const survey& found, verify_report& report) const;
+
   // tag.cpp
   void load_tags() const;
   version tag_quickly(const tag_options& label, std::int64_t time_ns);
@@ -233,7 +237,7 @@ class store_core {
   std::unique_ptr<checked_values> checked_;
   mutable tag_index tags_;
   mutable std::atomic<bool> tags_loaded_{false};  // of a store that was opened at once
-  std::mutex tag_mutex_;                // one tag with a record or with a sync at a time
+  std::mutex tag_mutex_;                          // one tag with a record or with a sync at a time
   mutable std::mutex tag_list_mutex_;
   bool opened_at_once_ = false;
   std::uint64_t fork_generation_;

@@ -69,6 +69,11 @@ version store_core::tag_quickly(const tag_options& label, std::int64_t time_ns) 
 version store_core::close_with_record(const writer& w, const tag_options* label, std::int64_t time_ns) {
   if (label == nullptr) return clock_->tick();
   const auto layout = record_layout::of_tag(label->name.size(), label->note.size());
+  std::unique_lock<std::mutex> one_at_a_time;
+  if (tag_list_ != nullptr) {
+    one_at_a_time = std::unique_lock(tag_list_mutex_);
+    tag_list_->reserve();
+  }
   const link at = w.allocate(layout);  // the last thing that may fail: the version is not closed yet
   const version v = clock_->tick();
   const record r = histories_->at(at);
@@ -80,10 +85,7 @@ version store_core::close_with_record(const writer& w, const tag_options* label,
   r.seal(w.seed_of(at));
   pool_->persist().flush(r.address(), layout.size());
   if ((layout.flags & format::flag_large_value) != 0) checked_->mark(at);
-  if (tag_list_ != nullptr) {
-    const std::scoped_lock one_at_a_time(tag_list_mutex_);
-    tag_list_->append(at);
-  }
+  if (tag_list_ != nullptr) tag_list_->append(at);
   w.count(layout, false, at, r.header().crc, v);
   return v;
 }

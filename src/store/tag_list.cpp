@@ -13,29 +13,34 @@ link tag_list::place_of(link block, std::size_t i) noexcept {
   return block + offsetof(format::tag_block, tags) + i * sizeof(std::uint64_t);
 }
 
-void tag_list::append(link tag) {
+std::size_t tag_list::first_free(link block) const noexcept {
+  std::size_t i = 0;
+  while (i < std::size(at(block).tags) && at(block).tags[i].load(std::memory_order_relaxed) != 0) ++i;
+  return i;
+}
+
+void tag_list::reserve() {
   const link block = newest();
-  if (block != null_link) {
-    for (std::size_t i = 0; i < std::size(at(block).tags); ++i) {
-      auto& word = at(block).tags[i];
-      if (word.load(std::memory_order_relaxed) != 0) continue;
-      word.store(space_.encode(tag, place_of(block, i)), std::memory_order_relaxed);
-      space_.flush(&word, sizeof word);
-      return;
-    }
-  }
+  if (block != null_link && first_free(block) < std::size(at(block).tags)) return;
   index::taken_node fresh(space_, *this, index::node_space::tag_source);
   const link where = fresh.where();
   format::tag_block& b = at(where);
   std::memset(static_cast<void*>(&b), 0, sizeof b);
   b.older = space_.encode(block, where);
-  b.tags[0].store(space_.encode(tag, place_of(where, 0)), std::memory_order_relaxed);
   space_.flush(&b, sizeof b);
   space_.fence();
   auto& first = space_.anchor().tags;
   first.store(space_.encode(where, space_.place_of(first)), std::memory_order_relaxed);
   space_.flush(&first, sizeof first);
   fresh.keep();
+}
+
+void tag_list::append(link tag) {
+  reserve();
+  const link block = newest();
+  const std::size_t i = first_free(block);
+  at(block).tags[i].store(space_.encode(tag, place_of(block, i)), std::memory_order_relaxed);
+  space_.flush(&at(block).tags[i], sizeof(std::uint64_t));
 }
 
 void tag_list::for_each(const std::function<bool(link)>& visit) const {

@@ -14,6 +14,8 @@ class tag_list final : private index::node_finder {
  public:
   explicit tag_list(index::node_space& space) noexcept : space_(space) {}
 
+  /// Sees to it that the next append() needs no memory. errc::no_space.
+  void reserve();
   /// Durable after the next fence, or sync. The tag's record is on its way to the media; where its link comes first, a
   /// crash leaves one that leads to no tag, which for_each() passes over.
   void append(link tag);
@@ -25,6 +27,7 @@ class tag_list final : private index::node_finder {
     return *reinterpret_cast<format::tag_block*>(space_.bytes(block));
   }
   [[nodiscard]] link newest() const;
+  [[nodiscard]] std::size_t first_free(link block) const noexcept;
   [[nodiscard]] link older(link block) const;
   [[nodiscard]] static link place_of(link block, std::size_t i) noexcept;
   [[nodiscard]] bool is_linked(link block) const override;

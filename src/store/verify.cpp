@@ -5,6 +5,7 @@
 
 #include "base/threads.hpp"
 #include "store/core.hpp"
+#include "store/opening_at_once.hpp"
 #include "store/salvage.hpp"
 #include "store/sorted_entries.hpp"
 #include "store/survey.hpp"
@@ -44,6 +45,17 @@ void localize(const pool_set& in, std::vector<damage>& damages) {
   for (damage& d : damages) d = in.localized(std::move(d));
 }
 
+/// Of a closed store whose index lies in it.
+void check_lasting_index(const std::filesystem::path& path, const options& reading, verify_report& report) {
+  try {
+    auto found = store(path, reading).verify().damages;
+    report.damages.insert(report.damages.end(), found.begin(), found.end());
+  } catch (const error& e) {
+    if (e.code() != errc::damaged) throw;
+    report.damages.push_back({0, "index", e.message(), std::nullopt, std::nullopt, path.native()});
+  }
+}
+
 }  // namespace
 
 verify_report detail::store_core::verify(const progress_function& on_progress) const {
@@ -57,19 +69,53 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
   }
   survey found(*pool_, {.threads = core_count(), .large_values = true, .filled = &filled, .on_progress = on_progress});
   verify_report report = report_of(*pool_, found);
+  check_index(found, report);
+  localize(*pool_, report.damages);
+  return report;
+}
+
+/// Whether the index leads to each entry, and, where heads last, each head to the newest record.
+void detail::store_core::check_index(const survey& found, verify_report& report) const {
+  const auto note = [&](link at, const char* structure, std::string what, link entry) {
+    report.damages.push_back({at, structure, std::move(what), std::string(key_of(entry)), std::nullopt});
+  };
+  // What is read here may be damaged, which it says by throwing.
+  const auto attempt = [&](link at, const char* structure, link entry, auto check) {
+    try {
+      check();
+    } catch (const error& e) {
+      if (e.code() != errc::damaged) throw;
+      note(at, structure, e.message(), entry);
+    }
+  };
   for (const auto& part : found.parts()) {
     for (const link entry : part.entries) {
-      const std::string_view key = key_of(entry);
-      if (index_->find(key) == entry) continue;
-      report.damages.push_back(
-          {entry, "index", "the index does not lead to this entry", std::string(key), std::nullopt});
+      attempt(entry, "index", entry, [&] {
+        if (index_->find(key_of(entry)) != entry) note(entry, "index", "the index does not lead to this entry", entry);
+      });
+    }
+    if (media_ == nullptr) continue;
+    for (const link update : part.updates) {
+      const record r = histories_->at(update);
+      const link entry = r.as_update().entry;
+      attempt(entry, "entry", entry, [&] {
+        if (histories_->at(histories_->newest(entry)).header().depth < r.header().depth)
+          note(entry, "entry", "the entry's head does not lead to its newest record", entry);
+      });
     }
   }
   if (read_only()) {
     for (auto& what : index_->check()) report.damages.push_back({0, "index", what, std::nullopt, std::nullopt});
   }
-  localize(*pool_, report.damages);
-  return report;
+  if (media_ == nullptr) return;
+  load_tags();  // throws if their list is damaged
+  for (const auto& part : found.parts()) {
+    for (const link l : part.tags) {
+      if (tags_.find(histories_->stamp_of(l))) continue;
+      report.damages.push_back(
+          {l, "tag", "the index's list of tags does not have it", std::nullopt, histories_->stamp_of(l)});
+    }
+  }
 }
 
 verify_report verify_file(const std::filesystem::path& path, const progress_function& on_progress) {
@@ -79,12 +125,19 @@ verify_report verify_file(const std::filesystem::path& path, const progress_func
   reading.accept_copy = true;
   reading.accept_damage = true;
   try {
-    pool_set p(path, reading);
-    detail::survey found(p, {.threads = core_count(), .large_values = true, .on_progress = on_progress});
-    verify_report report = report_of(p, found);
-    if (report.ok()) check_keys(p, found, report);
-    for (auto& d : p.damages()) report.damages.push_back(std::move(d));
-    localize(p, report.damages);
+    verify_report report;
+    bool has_index = false;
+    {
+      pool_set p(path, reading);
+      detail::survey found(p, {.threads = core_count(), .large_values = true, .on_progress = on_progress});
+      report = report_of(p, found);
+      if (report.ok()) check_keys(p, found, report);
+      for (auto& d : p.damages()) report.damages.push_back(std::move(d));
+      localize(p, report.damages);
+      reading.accept_damage = false;
+      has_index = detail::opening_at_once::possible(p, reading);
+    }
+    if (report.ok() && has_index) check_lasting_index(path, reading, report);
     return report;
   } catch (const error& e) {
     if (e.code() != errc::damaged) throw;

@@ -35,13 +35,13 @@ enum part : std::uint8_t {
   recomputed,   // an entry's head and second version
   last_record,  // of a dead writer: like a write that the crash interrupted (docs/guarantees.md)
   stamp_top,    // with the persisted bit, which means nothing on media; the other seven are of the check
-  index,      // nodes and logs of an index that lies in the file: verify says nothing of their spare bytes
+  index,        // nodes and logs of an index that lies in the file: verify says nothing of their spare bytes
   unused,
   parts
 };
 constexpr std::array names{
-    "root page", "segment header", "fill",      "record header",   "stamp",       "links",      "key",
-    "value",     "older root",     "live page", "head and second", "last record", "stamp, top", "index", "unused"};
+    "root page", "segment header",  "fill",        "record header", "stamp", "links", "key", "value", "older root",
+    "live page", "head and second", "last record", "stamp, top",    "index", "unused"};
 static_assert(names.size() == parts);
 
 void mark(std::vector<part>& map, std::uint64_t from, std::uint64_t size, part what) {
