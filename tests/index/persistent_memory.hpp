@@ -45,6 +45,8 @@ class persistent_memory final : public space_owner {
     return parts;
   }
   [[nodiscard]] persistent_index::state& state() noexcept { return *state_; }
+  [[nodiscard]] std::byte* base() noexcept { return base_; }
+  [[nodiscard]] std::uint64_t used() const noexcept { return used_; }
   [[nodiscard]] format::index_anchor& anchor() noexcept {
     return *reinterpret_cast<format::index_anchor*>(base_ + format::first_segment_offset +
                                                     sizeof(format::segment_header));

@@ -1,0 +1,239 @@
+// What the persistent index does with what a crash leaves of it: nodes locked by nobody, splits half done, pairs and
+// levels missing above, nodes taken and never linked. Each state is made as the media would have it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "index_model.hpp"
+#include "key_table.hpp"
+#include "persistent_memory.hpp"
+
+namespace icecore::index {
+namespace {
+
+class PersistentRecovery : public ::testing::Test {
+ protected:
+  static constexpr std::size_t entries_max = 100'000;
+
+  /// A session: all that only memory knew of the one before is gone.
+  [[nodiscard]] persistent_index open() {
+    const node_space::parts parts = memory_.open();
+    persistent_index opened(table_, parts, memory_.state());
+    if (empty_) opened.build({}, 1);
+    empty_ = false;
+    return opened;
+  }
+  void insert(persistent_index& into, std::uint64_t from, std::uint64_t to, std::uint64_t step = 1) {
+    for (std::uint64_t i = from; i < to; i += step) {
+      const std::string key = big_endian(i);
+      const link entry = table_.add(key);
+      ASSERT_EQ(into.insert(key, entry), entry);
+      expected_.push_back(key);
+    }
+  }
+  void expect_all(persistent_index& in) {
+    in.count(expected_.size() - in.size());
+    std::ranges::sort(expected_);
+    for (const std::string& key : expected_) {
+      const link found = in.find(key);
+      ASSERT_NE(found, null_link) << "a key is gone";
+      ASSERT_EQ(table_.key_of(found), key);
+    }
+    std::vector<std::string> walked;
+    block b;
+    in.seek_first(b);
+    do {
+      for (std::size_t i = 0; i < b.size; ++i) walked.emplace_back(table_.key_of(b.entries[i]));
+    } while (in.next_block(b));
+    EXPECT_EQ(walked, expected_);
+    for (const std::string& wrong : in.check()) ADD_FAILURE() << wrong;
+  }
+  /// The first node of a level, as the media has it.
+  [[nodiscard]] link first_of(unsigned level) {
+    link at = top();
+    while (node_order(memory_.node_at(at)).level() > level) {
+      const index_node& n = memory_.node_at(at);
+      at = to_at(n, node_order(n), 0);
+    }
+    return at;
+  }
+  [[nodiscard]] link top() {
+    const auto& word = memory_.anchor().top;
+    const auto place = static_cast<link>(reinterpret_cast<std::byte*>(&memory_.anchor().top) - memory_.base());
+    return *word_codec(12345).decode_link(word.load(), place);
+  }
+  /// As a writer left it that is no more.
+  static void lock(index_node& n) {
+    const std::uint64_t word = n.lock.load();
+    n.lock.store(node_word::lock(word, node_word::epoch(word), 0));
+  }
+
+  persistent_memory memory_;
+  key_table table_{entries_max};
+  bool empty_ = true;
+  std::vector<std::string> expected_;
+};
+
+TEST_F(PersistentRecovery, an_index_that_is_opened_has_what_the_one_before_had) {
+  {
+    persistent_index one = open();
+    insert(one, 0, 5000, 3);
+    expect_all(one);
+  }
+  persistent_index other = open();
+  expect_all(other);
+  insert(other, 1, 5000, 3);
+  expect_all(other);
+}
+
+TEST_F(PersistentRecovery, a_node_that_a_dead_writer_locked_is_taken_over) {
+  {
+    persistent_index one = open();
+    insert(one, 0, 1000);
+  }
+  for (link leaf = first_of(0); leaf != null_link; leaf = memory_.node_at(leaf).next.load())
+    lock(memory_.node_at(leaf));
+  lock(memory_.node_at(top()));
+  persistent_index other = open();
+  expect_all(other);
+}
+
+// The order words of an insert, the last first: each prefix of the stores shows the pair or does not, and nothing else.
+TEST_F(PersistentRecovery, an_insert_cut_off_between_order_words_is_done_or_never_was) {
+  for (unsigned stored = 0; stored <= node_order::words; ++stored) {
+    persistent_memory memory;
+    key_table table(100);
+    {
+      persistent_index one(table, memory.open(), memory.state());
+      one.build({}, 1);
+      for (std::uint64_t i = 1; i <= 20; ++i) {
+        const std::string key = big_endian(2 * i);
+        (void)one.insert(key, table.add(key));
+      }
+    }
+    const auto place = reinterpret_cast<std::byte*>(&memory.anchor().first_leaf) - memory.base();
+    index_node& leaf =
+        memory.node_at(*word_codec(12345).decode_link(memory.anchor().first_leaf.load(), static_cast<link>(place)));
+    const std::string key = big_endian(7);
+    node_order order(leaf);
+    const unsigned slot = order.free_slot();
+    leaf.pairs[slot].head.store(head_of(key));
+    leaf.pairs[slot].to.store(table.add(key));
+    lock(leaf);
+    order.insert(3, slot);
+    index_node whole{};
+    for (auto& word : whole.order) word.store(0);
+    order.store_in(whole);
+    for (unsigned i = 0; i < stored; ++i) {
+      const unsigned word = node_order::words - 1 - i;
+      leaf.order[word].store(whole.order[word].load());
+    }
+    persistent_index other(table, memory.open(), memory.state());
+    const bool there = other.find(key) != null_link;
+    EXPECT_EQ(there, stored == node_order::words) << stored << " words were stored";
+    other.count(20 + (there ? 1 : 0));
+    for (const std::string& wrong : other.check()) ADD_FAILURE() << stored << " words: " << wrong;
+  }
+}
+
+TEST_F(PersistentRecovery, a_split_that_was_cut_off_after_its_link_is_finished) {
+  {
+    persistent_index one = open();
+    insert(one, 0, 200);
+  }
+  // The left one as it was before: its own pairs, and those of its right neighbour once more.
+  index_node& left = memory_.node_at(first_of(0));
+  const index_node& right = memory_.node_at(left.next.load());
+  node_order order(left);
+  const node_order moved(right);
+  const unsigned room = std::min(index_pairs_max - order.count(), moved.count());
+  ASSERT_GT(room, 0U);
+  lock(left);
+  for (unsigned i = 0; i < room; ++i) {
+    const unsigned slot = order.free_slot();
+    left.pairs[slot].head.store(head_at(right, moved, i));
+    left.pairs[slot].to.store(to_at(right, moved, i));
+    order.insert(order.count(), slot);
+  }
+  order.store_in(left);
+  left.high.store(right.high.load());
+  left.high_head.store(right.high_head.load());
+  persistent_index other = open();
+  expect_all(other);
+}
+
+TEST_F(PersistentRecovery, what_no_pair_above_leads_to_is_found_and_told_above) {
+  {
+    persistent_index one = open();
+    insert(one, 0, 400);
+  }
+  index_node& above = memory_.node_at(top());
+  node_order order(above);
+  ASSERT_EQ(order.level(), 1U);
+  const unsigned before = order.count();
+  order.cut(1);  // as if the machine had stopped each time before the level above was told
+  order.store_in(above);
+  lock(above);
+  persistent_index other = open();
+  expect_all(other);
+  for (unsigned i = 0; i < 20'000 && node_order(above).count() + 1 < before; ++i) (void)other.find(big_endian(i % 400));
+  EXPECT_GE(node_order(above).count() + 1, before) << "searches do not tell the level above";
+  expect_all(other);
+}
+
+TEST_F(PersistentRecovery, a_node_taken_and_not_linked_is_taken_again) {
+  {
+    persistent_index one = open();
+    insert(one, 0, 1000);
+  }
+  const std::uint64_t taken = memory_.used();
+  for (unsigned crash = 0; crash < 1000; ++crash) {
+    persistent_index other = open();
+    const taken_node lost(other.space(), other);  // never linked
+  }
+  EXPECT_EQ(memory_.used(), taken) << "crashes leak nodes";
+  persistent_index other = open();
+  expect_all(other);
+  insert(other, 1000, 3000);
+  expect_all(other);
+}
+
+TEST_F(PersistentRecovery, a_node_that_is_damaged_is_named) {
+  {
+    persistent_index one = open();
+    insert(one, 0, 1000);
+  }
+  index_node& leaf = memory_.node_at(memory_.node_at(first_of(0)).next.load());
+  leaf.pairs[node_order(leaf).slot(0)].to.fetch_xor(64);
+  persistent_index other = open();
+  EXPECT_THROW(for (const std::string& key : expected_) static_cast<void>(other.find(key)), std::runtime_error);
+}
+
+// A checksum that two halves of a CRC make: no single bit of what it covers may be without effect.
+TEST_F(PersistentRecovery, every_bit_of_a_node_changes_its_checksum) {
+  index_node n{};
+  node_order order(0, 0);
+  for (unsigned i = 0; i < index_pairs_max; ++i) {
+    n.pairs[i].head.store(mix64(i));
+    n.pairs[i].to.store(mix64(i + 100));
+    order.insert(i, (i * 7) % index_pairs_max);
+  }
+  order.store_in(n);
+  const std::uint16_t right = check_of(n, 99);
+  auto* const words = reinterpret_cast<std::atomic<std::uint64_t>*>(&n);
+  constexpr std::size_t order_words_end = 8;
+  for (std::size_t word = 1; word < sizeof n / 8 - 1; ++word) {
+    for (unsigned bit = 0; bit < 64; ++bit) {
+      // what counts and in which order changes what is summed up, not a bit of it
+      const bool counts = word >= 4 && word < order_words_end;
+      words[word].fetch_xor(std::uint64_t{1} << bit);
+      if (!counts) EXPECT_NE(check_of(n, 99), right) << "word " << word << ", bit " << bit;
+      words[word].fetch_xor(std::uint64_t{1} << bit);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace icecore::index
