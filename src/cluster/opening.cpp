@@ -77,6 +77,9 @@ void cluster_core::agree_on_arguments(const cluster_options& opening) {
     if (!opening.store.copy_of.empty()) {
       throw error(errc::invalid_argument, "a cluster is copied by checkpoint and restore: leave copy_of empty");
     }
+    if (!opening.store.placements.empty()) {
+      throw error(errc::invalid_argument, "the store of each rank of a cluster has one file: leave placements empty");
+    }
     if (group_size_of(opening) < 0)
       throw error(errc::invalid_argument, "a storage group has no negative number of ranks");
     const bool may_make =
