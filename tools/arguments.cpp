@@ -9,6 +9,18 @@
 
 namespace icecore::cli {
 
+std::string_view index_name(index_kind kind) {
+  switch (kind) {
+    case index_kind::skip_list:
+      return "skip_list";
+    case index_kind::persistent:
+      return "persistent";
+    case index_kind::btree:
+      break;
+  }
+  return "btree";
+}
+
 std::vector<placement> placements_of(const std::vector<std::string>& arguments) {
   std::vector<placement> placements;
   for (const std::string& text : arguments) {

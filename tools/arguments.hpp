@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "icecore/options.hpp"
@@ -37,8 +38,12 @@ struct write_arguments {
   icecore::durability durability = icecore::durability::best_available;
   bool emulate = false;
   icecore::index_kind index = icecore::index_kind::btree;
+  bool change_index = false;              ///< `index` is for an existing store, too
   std::vector<std::string> placements{};  ///< of a new store: its further files
 };
+
+/// What --index calls it.
+[[nodiscard]] std::string_view index_name(index_kind kind);
 
 /// The files that --placement names. errc::invalid_argument for one without a path.
 [[nodiscard]] std::vector<placement> placements_of(const std::vector<std::string>& arguments);

@@ -102,6 +102,14 @@ void verb::add_reading(read_arguments& read) {
 }
 
 void verb::add_writing(write_arguments& write) {
+  add_durability(write);
+  add_index(write, "The index of a new store: btree, skip_list (lock-free, slower) or persistent (opens at once)");
+  add_placements(write.placements,
+                 "A further file of a new store, for threads of a NUMA node (may be repeated); where a file has been "
+                 "moved to");
+}
+
+void verb::add_durability(write_arguments& write) {
   static const std::map<std::string, durability> names{{"none", durability::none},
                                                        {"tag", durability::tag},
                                                        {"operation", durability::operation},
@@ -111,16 +119,19 @@ void verb::add_writing(write_arguments& write) {
       ->type_name("MODE");
   add_flag("--emulate-durability", write.emulate,
            "Execute the mode's flushes even on a medium that forgets at power off (to measure or test)");
-  static const std::map<std::string, index_kind> indexes{{"btree", index_kind::btree},
-                                                         {"skip_list", index_kind::skip_list},
-                                                         {"persistent", index_kind::persistent}};
-  of_->add_option("--index", write.index,
-                  "The index of a new store: btree, skip_list (lock-free, slower) or persistent (opens at once)")
-      ->transform(CLI::CheckedTransformer(indexes).description(""))
-      ->type_name("INDEX");
-  add_placements(write.placements,
-                 "A further file of a new store, for threads of a NUMA node (may be repeated); where a file has been "
-                 "moved to");
+}
+
+option verb::add_index(write_arguments& write, const std::string& help) {
+  static const std::map<std::string, index_kind> indexes = [] {
+    std::map<std::string, index_kind> kinds;
+    for (const index_kind kind : {index_kind::btree, index_kind::skip_list, index_kind::persistent}) {
+      kinds.emplace(index_name(kind), kind);
+    }
+    return kinds;
+  }();
+  return option(of_->add_option("--index", write.index, help)
+                    ->transform(CLI::CheckedTransformer(indexes).description(""))
+                    ->type_name("INDEX"));
 }
 
 void verb::runs(action what) {

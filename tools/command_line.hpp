@@ -69,6 +69,9 @@ class verb {
   void add_reading(read_arguments& read);
   /// How a store is opened to be written.
   void add_writing(write_arguments& write);
+  // The same, one by one.
+  void add_durability(write_arguments& write);
+  option add_index(write_arguments& write, const std::string& help);
 
   /// What this verb does if it is the one that is named.
   void runs(action what);
@@ -105,6 +108,7 @@ void add_diff_verb(command_line& line);
 void add_stat_verb(command_line& line);
 void add_verify_verb(command_line& line);
 void add_repair_verb(command_line& line);
+void add_reindex_verb(command_line& line);
 void add_checkpoint_verb(command_line& line);
 void add_dump_verb(command_line& line);
 void add_load_verb(command_line& line);

@@ -63,6 +63,7 @@ store open_to_write(const std::string& path, const write_arguments& write, creat
   opening.durability = write.durability;
   opening.emulate_durability = write.emulate;
   opening.index = write.index;
+  opening.change_index = write.change_index;
   opening.placements = placements_of(write.placements);
   return store(path, with_progress(opening));
 }

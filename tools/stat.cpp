@@ -57,18 +57,6 @@ durability best_on(medium m) {
   return durability::none;
 }
 
-std::string_view name_of(index_kind kind) {
-  switch (kind) {
-    case index_kind::skip_list:
-      return "skip_list";
-    case index_kind::persistent:
-      return "persistent";
-    case index_kind::btree:
-      break;
-  }
-  return "btree";
-}
-
 double bytes_a_key(std::uint64_t bytes, const statistics& s) {
   return s.keys == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(s.keys);
 }
@@ -81,13 +69,14 @@ void print_json(const statistics& s) {
 
   json_object line;
   line.bytes("path", s.path).bytes("pool_id", s.pool_id);
-  line.bytes("format", fmt::format("{}.{}", s.format_major, s.format_minor)).bytes("index", name_of(s.index));
+  line.bytes("format", fmt::format("{}.{}", s.format_major, s.format_minor)).bytes("index", index_name(s.index));
   line.add("clock", s.clock).add("keys", s.keys).add("records", s.records);
   line.add("inserts", s.records - s.removes).add("removes", s.removes).add("tags", s.tags);
   line.add("key_bytes", s.key_bytes).add("value_bytes", s.value_bytes).add("used_bytes", s.used_bytes);
   line.add("file_bytes", s.file_bytes).add("index_bytes", s.index_bytes).add("huge_page_bytes", s.huge_page_bytes);
   line.add("used_bytes_a_key", bytes_a_key(s.used_bytes, s)).add("index_bytes_a_key", bytes_a_key(s.index_bytes, s));
-  line.add("recovered_from_crash", s.recovered_from_crash).add("opening_seconds", s.recovery_seconds);
+  line.add("recovered_from_crash", s.recovered_from_crash).add("opened_at_once", s.opened_at_once);
+  line.add("opening_seconds", s.recovery_seconds);
   out().line(line.add("durability", durability).text());
   if (s.files.size() == 1) return;
   for (const file_statistics& f : s.files) {
@@ -124,12 +113,12 @@ void print_table(const statistics& s) {
                                f.node < 0 ? "" : fmt::format(", NUMA node {}", f.node)));
   }
   line("index",
-       fmt::format("{}, {}, {:.1f} B a key", name_of(s.index), bytes(s.index_bytes), bytes_a_key(s.index_bytes, s)));
+       fmt::format("{}, {}, {:.1f} B a key", index_name(s.index), bytes(s.index_bytes), bytes_a_key(s.index_bytes, s)));
   line("huge pages", s.huge_page_bytes == 0 ? "none" : bytes(s.huge_page_bytes));
   line("durability", fmt::format("{}{} for the last writer; the best here is {}", name_of(s.durability.mode),
                                  s.durability.emulated ? " (emulated)" : "", name_of(best_on(s.durability.medium))));
   line("medium", fmt::format("{} ({})", name_of(s.durability.medium), s.durability.filesystem));
-  line("opening", fmt::format("{:.3f} s{}", s.recovery_seconds,
+  line("opening", fmt::format("{:.3f} s{}{}", s.recovery_seconds, s.opened_at_once ? ", at once" : "",
                               s.recovered_from_crash ? ", recovered: the last writer had not closed it" : ""));
 }
 

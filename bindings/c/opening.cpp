@@ -23,6 +23,7 @@ options options_of(const icecore_options* given, const char* function) {
   opening.accept_damage = set.accept_damage != 0;
   opening.huge_pages = set.huge_pages != 0;
   opening.index = enumerator(set.index, index_kind::btree, index_kind::persistent, function, "index");
+  opening.change_index = set.change_index != 0;
   opening.recovery_threads = set.recovery_threads;
   if (set.placement_count > 0) require(set.placements, function, "placements");
   for (std::size_t i = 0; i < set.placement_count; ++i) {

@@ -155,6 +155,7 @@ typedef struct icecore_options {
    * node of its own; of a store that is there, where its files have been moved to. NULL: none. */
   const icecore_placement* placements;
   size_t placement_count;
+  int change_index; /* not 0: give a store that is there the index `index`, built anew; takes write access */
 } icecore_options;
 
 /* Fills in the defaults. struct_size: sizeof(icecore_options). */
@@ -429,6 +430,7 @@ typedef struct icecore_statistics {
   unsigned format_minor;
   char pool_id[33];    /* 32 hexadecimal digits */
   unsigned file_count; /* of the store; sizes are of all together */
+  int opened_at_once;  /* not 0: without reading the records; the index was there */
 } icecore_statistics;
 
 /* statistics->struct_size is set by the caller: sizeof(icecore_statistics). */

@@ -280,7 +280,7 @@ statistics store_core::stats() const {
   s.keys = totals.keys;
   s.records = totals.inserts + totals.removes;
   s.removes = totals.removes;
-  s.tags = tags_.size();
+  s.tags = tags().size();
   s.clock = clock_->now();
   s.key_bytes = totals.key_bytes;
   s.value_bytes = totals.value_bytes;

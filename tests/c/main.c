@@ -30,6 +30,7 @@ static const struct {
   void (*run)(void);
 } tests[] = {
     TEST(opens_by_options_and_closes),
+    TEST(an_index_is_chosen_and_changed),
     TEST(structures_may_be_older_or_newer_than_the_library),
     TEST(writes_are_found_and_tell_their_version),
     TEST(a_batch_is_applied_at_once),

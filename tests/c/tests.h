@@ -3,6 +3,7 @@
 #define ICECORE_TESTS_C_TESTS_H
 
 void opens_by_options_and_closes(void);
+void an_index_is_chosen_and_changed(void);
 void structures_may_be_older_or_newer_than_the_library(void);
 void writes_are_found_and_tell_their_version(void);
 void a_batch_is_applied_at_once(void);

@@ -38,6 +38,34 @@ void opens_by_options_and_closes(void) {
   OK(icecore_close(NULL));
 }
 
+void an_index_is_chosen_and_changed(void) {
+  const char* path = fresh_path("index.ice");
+  static const int kinds[] = {ICECORE_INDEX_PERSISTENT, ICECORE_INDEX_BTREE, ICECORE_INDEX_SKIP_LIST,
+                              ICECORE_INDEX_PERSISTENT, ICECORE_INDEX_PERSISTENT};
+  icecore_options options;
+  icecore_options_init(&options, sizeof options);
+  CHECK(options.change_index == 0);
+  icecore_store* store;
+  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; ++i) {
+    options.index = kinds[i];
+    options.change_index = i > 0;
+    OK(icecore_open(path, &options, &store));
+    if (i == 0) OK(icecore_insert(store, TEXT("a"), TEXT("1"), NULL));
+    OK(icecore_close(store));
+    OK(icecore_open(path, NULL, &store));
+    icecore_statistics now;
+    now.struct_size = sizeof now;
+    OK(icecore_stats(store, &now));
+    CHECK(now.index == kinds[i] && now.opened_at_once == (kinds[i] == ICECORE_INDEX_PERSISTENT));
+    icecore_bytes value;
+    OK(icecore_find(store, TEXT("a"), &value));
+    CHECK(holds(value, "1"));
+    OK(icecore_close(store));
+  }
+  options.index = 4;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &options, &store));
+}
+
 void structures_may_be_older_or_newer_than_the_library(void) {
   const char* path = fresh_path("sizes.ice");
   struct {

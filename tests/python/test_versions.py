@@ -214,8 +214,26 @@ def test_a_store_keeps_the_index_it_was_made_with(path):
     with open_store(path) as store:
         assert store.stats().index == "skip_list"
         assert list(store) == sorted(b"%d" % i for i in range(1000))
-    with pytest.raises(ValueError, match="'hash' is none of btree, skip_list"):
+    with pytest.raises(ValueError, match="'hash' is none of btree, skip_list, persistent"):
         open_store(path, index="hash")
+
+
+def test_a_store_gets_another_index_and_holds_what_it_held(path):
+    with open_store(path) as store:
+        store.update({b"%d" % i: b"first" for i in range(1000)})
+        store.tag("one")
+        store[b"7"] = b"second"
+        assert store.stats().opened_at_once is False
+    for index in ("persistent", "persistent", "skip_list", "btree"):
+        with open_store(path, "r+", index=index, change_index=True) as store:
+            assert store.stats().index == index
+        with open_store(path, "r") as store:
+            told = store.stats()
+            assert (told.index, told.opened_at_once) == (index, index == "persistent")
+            assert (told.keys, told.tags) == (1000, 1)
+            assert store[b"7"] == b"second" and store.at(tag="one")[b"7"] == b"first"
+    with pytest.raises(InvalidArgumentError):
+        open_store(path, "r", index="persistent", change_index=True)
 
 
 def test_sync_and_durability_and_statistics_tell_what_is(path):

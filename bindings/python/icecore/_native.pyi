@@ -64,6 +64,7 @@ class Store:
         accept_damage: bool,
         huge_pages: bool,
         index: int,
+        change_index: bool,
         recovery_threads: int,
         placements: list[tuple[bytes, int]],
         on_progress: _Progress | None,

@@ -96,6 +96,7 @@ class Statistics:
     recovered_from_crash: bool
     format: tuple[int, int]
     index: str
+    opened_at_once: bool  #: without reading the records; the index was there
     durability: DurabilityInfo
     files: list[FileStatistics]  #: the first one's path is ``path``
 

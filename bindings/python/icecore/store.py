@@ -75,6 +75,7 @@ class Store(_native.Store, _Base):
         accept_damage: bool = False,
         huge_pages: bool = True,
         index: str = "btree",
+        change_index: bool = False,
         recovery_threads: int = 0,
         placements: Placements = (),
         on_progress: Progress | None = None,
@@ -95,6 +96,7 @@ class Store(_native.Store, _Base):
                 accept_damage,
                 huge_pages,
                 INDEXES.index(index),
+                change_index,
                 columns.thread_count(recovery_threads),
                 placement_list(placements),
                 on_progress,
@@ -321,6 +323,7 @@ def open(  # icecore.open is what people expect
     accept_damage: bool = False,
     huge_pages: bool = True,
     index: str = "btree",
+    change_index: bool = False,
     recovery_threads: int = 0,
     placements: Placements = (),
     on_progress: Progress | None = None,
@@ -336,8 +339,9 @@ def open(  # icecore.open is what people expect
     device that cannot keep the mode is refused, unless ``emulate_durability``: flushes are executed, but a memory file
     system still forgets.
 
-    ``index``: of a new store: ``'btree'``, or ``'skip_list'``, which is slower and in which no write ever waits for
-    another.
+    ``index``: of a new store: ``'btree'``, the fastest; ``'skip_list'``, which is slower and in which no write ever
+    waits for another; ``'persistent'``, which lies in the store's file, so that opening takes no longer however large
+    the store is. With ``change_index`` (and write access) a store that is there gets it, built anew.
 
     ``accept_copy`` opens a copy of a file whose writer had not closed it. ``accept_damage`` (with ``'r'``) opens a
     damaged one: reads of what is lost raise ``DamagedError`` wherever it can be told whose it was.
@@ -356,6 +360,7 @@ def open(  # icecore.open is what people expect
         accept_damage=accept_damage,
         huge_pages=huge_pages,
         index=index,
+        change_index=change_index,
         recovery_threads=recovery_threads,
         placements=placements,
         on_progress=on_progress,

@@ -53,6 +53,7 @@ nb::dict dict_of(const statistics& s) {
   d["recovered_from_crash"] = s.recovered_from_crash;
   d["format"] = nb::make_tuple(s.format_major, s.format_minor);
   d["index"] = static_cast<int>(s.index);
+  d["opened_at_once"] = s.opened_at_once;
   d["durability"] = dict_of(s.durability);
   nb::list files;
   for (const file_statistics& f : s.files) {

@@ -88,6 +88,7 @@ struct opening {
   bool accept_damage;
   bool huge_pages;
   int index;
+  bool change_index;
   unsigned recovery_threads;
   std::vector<placement> placements;
 };
@@ -102,6 +103,7 @@ store_object open_store(const opening& asked, nb::handle on_progress) {
   o.accept_damage = asked.accept_damage;
   o.huge_pages = asked.huge_pages;
   o.index = static_cast<icecore::index_kind>(asked.index);
+  o.change_index = asked.change_index;
   o.recovery_threads = asked.recovery_threads;
   o.placements = asked.placements;
   progress_adapter progress(on_progress);
@@ -248,7 +250,7 @@ store_class bind_store(nb::module_& m) {
   c.def(
       "__init__",
       [](store_object* self, const nb::bytes& path, int access, int creation, int durability, bool emulate_durability,
-         bool accept_copy, bool accept_damage, bool huge_pages, int index, unsigned recovery_threads,
+         bool accept_copy, bool accept_damage, bool huge_pages, int index, bool change_index, unsigned recovery_threads,
          const nb::list& placements, nb::handle on_progress) {
         new (self) store_object(open_store(opening{{path.c_str(), path.size()},
                                                    access,
@@ -259,13 +261,14 @@ store_class bind_store(nb::module_& m) {
                                                    accept_damage,
                                                    huge_pages,
                                                    index,
+                                                   change_index,
                                                    recovery_threads,
                                                    placements_of(placements)},
                                            on_progress));
       },
       nb::arg("path"), nb::arg("access"), nb::arg("creation"), nb::arg("durability"), nb::arg("emulate_durability"),
       nb::arg("accept_copy"), nb::arg("accept_damage"), nb::arg("huge_pages"), nb::arg("index"),
-      nb::arg("recovery_threads"), nb::arg("placements"), nb::arg("on_progress").none());
+      nb::arg("change_index"), nb::arg("recovery_threads"), nb::arg("placements"), nb::arg("on_progress").none());
   c.def("close", [](store_object& self) { std::shared_ptr(self.owner)->close(); });
   bind_writing(c);
   bind_reading(c);
