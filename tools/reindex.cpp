@@ -28,7 +28,7 @@ exit_code reindex(const reindex_arguments& a) {
   if (a.format == cli::format::json) {
     json_object line;
     line.bytes("index", index_name(now.index)).add("keys", now.keys).add("index_bytes", now.index_bytes);
-    out().line(line.add("file_bytes", now.file_bytes).add("seconds", seconds).text());
+    out().line(line.add("seconds", seconds).text());
   } else {
     out().line(fmt::format("{}: {} index of {} keys, {}, in {:.2f} s", shown(a.store), index_name(now.index),
                            grouped(now.keys), human_bytes(static_cast<double>(now.index_bytes)), seconds));

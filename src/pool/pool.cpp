@@ -127,6 +127,9 @@ access checked_access(const std::filesystem::path& path, const options& opening)
     raise(errc::invalid_argument, "{}: a copy is a new store: it takes read_write access and creation allowed",
           path.native());
   }
+  if (opening.change_index && opening.access != access::read_write) {
+    raise(errc::invalid_argument, "{}: another index takes read_write access", path.native());
+  }
   return opening.access;
 }
 

@@ -62,6 +62,9 @@ void an_index_is_chosen_and_changed(void) {
     CHECK(holds(value, "1"));
     OK(icecore_close(store));
   }
+  options.access = ICECORE_ACCESS_READ_ONLY;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &options, &store));
+  options.access = ICECORE_ACCESS_READ_WRITE;
   options.index = 4;
   FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &options, &store));
 }

@@ -35,7 +35,7 @@ def test_contents_tags_and_histories_stay_whatever_the_direction(store, before, 
     log = run("log", store).stdout
     (told,) = lines("reindex", store, "--index", after, "-o", "json")
     assert told["index"] == after and told["keys"] == 2_001
-    assert told["index_bytes"] > 0 and told["file_bytes"] == os.path.getsize(store) and told["seconds"] >= 0
+    assert told["index_bytes"] > 0 and told["seconds"] >= 0
     now = stat(store)
     assert (now["index"], now["keys"], now["tags"]) == (after, 2_001, 2)
     assert now["opened_at_once"] == (after == "persistent")
@@ -63,7 +63,8 @@ def test_a_persistent_index_is_packed_anew_and_leaves_no_room_lost(store):
     dump = run("dump", store).stdout
     sizes = []
     for _ in range(4):
-        sizes += [line["file_bytes"] for line in lines("reindex", store, "--index", "persistent", "-o", "json")]
+        run("reindex", store, "--index", "persistent")
+        sizes.append(os.path.getsize(store))
     assert len(set(sizes[1:])) == 1, sizes
     assert run("dump", store).stdout == dump
 
@@ -120,7 +121,7 @@ def test_a_damaged_index_is_made_anew(store):
     granule = 65_536
     anchor, nodes, *_ = [at for at in range(granule, len(content), granule) if content[at : at + 4] == b"IIDX"]
     assert anchor < nodes
-    flip(store, nodes + 64 + 100)  # in the first pairs of the only leaf
+    flip(store, nodes + 64 + 64)  # in the only pair of the only leaf
     assert b"reindex" in run("get", store, "key", code=5).stderr
     run("reindex", store, "--index", "persistent")
     assert run("get", store, "key").stdout == b"value"

@@ -232,7 +232,7 @@ def test_a_store_gets_another_index_and_holds_what_it_held(path):
             assert (told.index, told.opened_at_once) == (index, index == "persistent")
             assert (told.keys, told.tags) == (1000, 1)
             assert store[b"7"] == b"second" and store.at(tag="one")[b"7"] == b"first"
-    with pytest.raises(InvalidArgumentError):
+    with pytest.raises(icecore.InvalidArgumentError, match="read_write"):
         open_store(path, "r", index="persistent", change_index=True)
 
 
