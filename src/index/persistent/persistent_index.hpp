@@ -37,7 +37,7 @@
 
 namespace icecore::index {
 
-class persistent_index final : public ordered_index, private node_finder {
+class persistent_index final : public ordered_index, public node_finder {
  public:
   /// What all processes know of the index besides what is in the pool, in their common arena.
   struct state {
@@ -70,6 +70,8 @@ class persistent_index final : public ordered_index, private node_finder {
 
   /// Tells how many entries an index that was opened has.
   void count(std::uint64_t entries) noexcept { shared_->size.add(entries); }
+  /// For those who take nodes: whether one that its source gave out is in use.
+  [[nodiscard]] bool is_linked(link node) const override;
   /// Where other blocks of a node's size can be taken from.
   [[nodiscard]] node_space& space() noexcept { return space_; }
 
@@ -125,7 +127,6 @@ class persistent_index final : public ordered_index, private node_finder {
   // repair.cpp
   [[nodiscard]] std::uint64_t wait_or_mend(index_node& n, link ref) const;
   void mend(index_node& n, link ref) const;
-  [[nodiscard]] bool is_linked(link node) const override;
 
   // walk.cpp
   [[nodiscard]] bool read_leaf(const view& leaf, unsigned first, unsigned end, block& out) const;
