@@ -73,7 +73,9 @@ std::string use(const std::string& path, const options& opening, store&& opened,
         if (s.contains(key)) return key + " is there after it was removed";
       } else {
         const std::string value = "after " + std::to_string(i);
-        if (const version got = s.insert(key, value); got != open) return "an insert of " + key + " fell into version " + std::to_string(got) + " while " + std::to_string(open) + " was open";
+        if (const version got = s.insert(key, value); got != open)
+          return "an insert of " + key + " fell into version " + std::to_string(got) + " while " +
+                 std::to_string(open) + " was open";
         if (s.find(key) != value) return key + " does not have the value just inserted";
       }
     }

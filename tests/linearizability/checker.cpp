@@ -55,7 +55,7 @@ class checker {
   void check_times(verdict& v) const;
   void bound_by_tags(instants& when);
   void check_tag_list(std::uint32_t life, std::uint32_t number, instants& when);
-  void check_skipped_versions(std::uint32_t life, version from, version to) const;
+  void check_skipped_versions(std::uint32_t life, version from, version to, std::uint32_t by_openings) const;
   void bound_by_inspections(instants& when);
   void bound_by_reads(const matched_writes& writes, instants& when);
   void bound_by_read(const matched_writes& writes, instants& when, place_of_call p, const operation& o);
@@ -162,7 +162,7 @@ void checker::bound_by_inspections(instants& when) {
       }
       when.closed_not_before(found.clock, {found.begin_ns, here});
       when.closed_not_after(found.clock - 1, {found.end_ns, here});
-      check_skipped_versions(l, clock, found.clock);
+      check_skipped_versions(l, clock, found.clock, found.closed_by_openings);
       clock = found.clock;
       check_tag_list(l, i, when);
       for (const found_digest& d : found.digests) scans_.push_back({d.version, d.group, d.digest, here});
@@ -171,9 +171,9 @@ void checker::bound_by_inspections(instants& when) {
 }
 
 /// Each version that was closed in this life was closed by somebody.
-void checker::check_skipped_versions(std::uint32_t life, version from, version to) const {
+void checker::check_skipped_versions(std::uint32_t life, version from, version to, std::uint32_t by_openings) const {
   std::set<version> told;
-  std::uint64_t untold = 0;
+  std::uint64_t untold = by_openings;
   for (const auto& client : h_->lives[life].clients) {
     for (const operation& o : client) {
       const bool tells = o.what == call::tag || o.what == call::latest;

@@ -59,6 +59,7 @@ class reader {
       i.begin_ns = number<std::int64_t>();
       i.end_ns = number<std::int64_t>();
       i.clock = number<version>();
+      i.closed_by_openings = number<std::uint32_t>();
     } else if (kind == "k") {
       read_key();
     } else if (kind == "t") {
@@ -131,7 +132,7 @@ class reader {
 };
 
 void write_inspection(std::ostream& out, const inspection& i) {
-  out << "inspection " << i.begin_ns << ' ' << i.end_ns << ' ' << i.clock << '\n';
+  out << "inspection " << i.begin_ns << ' ' << i.end_ns << ' ' << i.clock << ' ' << i.closed_by_openings << '\n';
   for (const auto& k : i.keys) {
     out << "k " << k.key << ' ' << k.known;
     for (const auto& r : k.more) out << ' ' << r.version << ' ' << r.value;

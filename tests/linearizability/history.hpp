@@ -86,6 +86,7 @@ struct inspection {
   std::vector<found_key> keys;
   std::vector<found_tag> tags;  ///< oldest first
   std::vector<found_digest> digests;
+  std::uint32_t closed_by_openings = 0;  ///< versions that openings since the last one may have closed, at most
 };
 
 struct life {

@@ -205,6 +205,8 @@ void killed_store::inspect(access how) {
   counts_.crashes_seen += s.stats().recovered_from_crash ? 1 : 0;
   counts_.read_only += how == access::read_only ? 1 : 0;
   found.clock = s.clock();
+  // One that is opened at once closes a version that a crash left open: the writer's opening, or this one.
+  found.closed_by_openings = s.stats().index == index_kind::persistent ? 2 : 0;
   found.keys = inspect_keys(s);
   for (const tag_info& t : s.tags()) {
     const std::uint64_t number = tag_number(t.name);

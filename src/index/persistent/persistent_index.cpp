@@ -1,6 +1,8 @@
 #include "index/persistent/persistent_index.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cassert>
 
 #include "base/fence.hpp"
@@ -73,19 +75,23 @@ persistent_index::place persistent_index::lower_bound(const index_node& n, const
   unsigned first = first_not_below(n, order, 0, head);
   unsigned end = first;
   while (end < count && head_at(n, order, end) == head) ++end;
+  std::array<link, std::bit_width(index_pairs_max)> others{};
+  unsigned compared = 0;
   while (first < end) {
     const unsigned middle = first + (end - first) / 2;
     const link candidate = to_at(n, order, middle);
-    if (candidate == null_link) break;  // torn: the caller's validation fails
-    const int compared = key.compare(source_.key_of(candidate));
-    if (compared == 0) return {middle, candidate};
-    if (compared < 0) {
+    if (candidate == null_link) return {first, null_link};  // torn: the caller's validation fails
+    const int difference = key.compare(source_.key_of(candidate));
+    if (difference == 0) return {middle, candidate};
+    others[compared++] = candidate;
+    if (difference < 0) {
       end = middle;
     } else {
-      source_.distrust(candidate);
       first = middle + 1;
     }
   }
+  // The key is not there, unless one of these was it and is damaged.
+  for (unsigned i = 0; i < compared; ++i) source_.distrust(others[i]);
   return {first, null_link};
 }
 

@@ -81,7 +81,7 @@ func (p *parser) line(fields []string) error {
 	case "o":
 		return p.operation(fields)
 	case "inspection":
-		numbers, err := parseNumbers(fields[1:], 3)
+		numbers, err := parseNumbers(fields[1:], 4)
 		if err == nil {
 			p.begin, p.end = int64(numbers[0]), int64(numbers[1])
 		}
