@@ -75,13 +75,13 @@ story_options options_of(const arguments& a, std::uint64_t seed) {
   if (a.durability == "none") how.durability = durability::none;
   if (a.durability == "tag") how.durability = durability::tag;
   if (a.durability == "operation") how.durability = durability::operation;
-  const index_kind kinds[] = {index_kind::btree, index_kind::skip_list, index_kind::persistent, index_kind::persistent};
-  how.index = kinds[one_of(4)];
+  how.index = one_of(2) == 0 ? index_kind::btree : index_kind::skip_list;
   if (a.index == "btree") how.index = index_kind::btree;
   if (a.index == "skip_list") how.index = index_kind::skip_list;
-  if (a.index == "persistent") how.index = index_kind::persistent;
   const unsigned writers[] = {1, 2, 1, 2, 3};
   how.writers = a.writers != 0 ? a.writers : writers[one_of(5)];
+  const bool lasts = one_of(2) == 0;
+  if (a.index == "persistent" || (a.index == "any" && lasts)) how.index = index_kind::persistent;
   return how;
 }
 
@@ -230,7 +230,7 @@ int main_of(int argc, char** argv) {
       ->check(CLI::IsMember({"any", "none", "tag", "operation"}))
       ->capture_default_str();
   app.add_option("--index", a.index, "of all stories")
-      ->check(CLI::IsMember({"any", "btree", "skip_list", "persistent"}))
+      ->check(CLI::IsMember({"any", "volatile", "btree", "skip_list", "persistent"}))
       ->capture_default_str();
   app.add_option("--writers", a.writers, "of all stories; 0: one, two or three")->check(CLI::Range(0U, 4U));
   app.add_option("--story", a.story, "this story only");

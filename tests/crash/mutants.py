@@ -36,14 +36,15 @@ class Mutant:
 
 
 LINE = "--mode line"
-LINE_RECOVERIES = "--mode line --durability operation --recoveries 8"
+LINE_RECOVERIES = "--mode line --durability operation --recoveries 8 --index volatile"
+LINE_RECOVERIES_BTREE = "--mode line --durability operation --recoveries 8 --index btree"
 LINE_OPERATION = "--mode line --durability operation"
 LINE_MANY = "--mode line --durability operation --writers 3 --per-point 16 --recoveries 4096"
 LINE_TWO = "--mode line --durability operation --writers 2 --per-point 64"
 LINE_TAG = "--mode line --durability tag"
 PERSISTENT = "--mode line --durability operation --index persistent"
 PAGE = "--mode page"
-PAGE_RECOVERIES = "--mode page --recoveries 8"
+PAGE_RECOVERIES = "--mode page --recoveries 8 --index volatile"
 PAGE_TAG = "--mode page --durability tag"
 PAGE_OPERATION = "--mode page --durability operation --writers 3"
 SCHEDULES = "schedules --runs 3000 --random 3000"
@@ -121,7 +122,7 @@ MUTANTS = (
            "  file_.sync_with_directory();\n  roots_->update([](format::root&) {});",
            "  roots_->update([](format::root&) {});", (LINE, PAGE)),
     Mutant("recovery_does_not_flush_what_counts", "flush", "store/recovery.cpp",
-           "    p.persist().flush(p.at(place.in.offset), place.position - place.in.offset);\n", "", (LINE_RECOVERIES,)),
+           "    p.persist().flush(p.at(place.in.offset), place.position - place.in.offset);\n", "", (LINE_RECOVERIES_BTREE,)),
     Mutant("recovery_certifies_before_it_syncs", "sync", "store/recovery.cpp",
            "  p.persist().sync();\n  const record_totals totals = found.totals();\n  // nothing",
            "  const record_totals totals = found.totals();\n  // nothing", (PAGE_TAG, PAGE)),
