@@ -37,7 +37,7 @@ class Mutant:
 
 LINE = "--mode line"
 LINE_RECOVERIES = "--mode line --durability operation --recoveries 8 --index volatile"
-LINE_RECOVERIES_BTREE = "--mode line --durability operation --recoveries 8 --index btree"
+LINE_RECOVERIES_BTREE = "--mode line --durability operation --recoveries 8 --index btree --writers 1"
 LINE_OPERATION = "--mode line --durability operation"
 LINE_MANY = "--mode line --durability operation --writers 3 --per-point 16 --recoveries 4096"
 LINE_TWO = "--mode line --durability operation --writers 2 --per-point 64"
@@ -122,7 +122,7 @@ MUTANTS = (
            "  file_.sync_with_directory();\n  roots_->update([](format::root&) {});",
            "  roots_->update([](format::root&) {});", (LINE, PAGE)),
     Mutant("recovery_does_not_flush_what_counts", "flush", "store/recovery.cpp",
-           "    p.persist().flush(p.at(place.in.offset), place.position - place.in.offset);\n", "", (LINE_RECOVERIES_BTREE,)),
+           "    p.persist().flush(p.at(place.in.offset), place.position - place.in.offset);\n", "", (LINE_RECOVERIES_BTREE, LINE_RECOVERIES)),
     Mutant("recovery_certifies_before_it_syncs", "sync", "store/recovery.cpp",
            "  p.persist().sync();\n  const record_totals totals = found.totals();\n  // nothing",
            "  const record_totals totals = found.totals();\n  // nothing", (PAGE_TAG, PAGE)),
