@@ -116,7 +116,7 @@ struct options {
 
   /// Give an existing store the index `index`, built anew in place (also if it has one of that kind, which is then
   /// packed densely again). Takes read_write access and as long as opening without an index that lasts. A crash
-  /// meanwhile leaves the store with its old kind of index.
+  /// meanwhile leaves the store with one of the two kinds, which the next opening builds.
   bool change_index = false;
 
   /// The further files of a new store that is to have several: one on each device, or in the memory of each NUMA node
