@@ -227,7 +227,7 @@ class store_core {
   std::unique_ptr<version_clock> clock_;
   std::unique_ptr<histories> histories_;
   std::unique_ptr<entry_keys> keys_;
-  index_kind index_kind_{};                      // of this session
+  index_kind index_kind_{};                      // what it is open with
   std::shared_ptr<index::arena> memory_;         // where what processes share lies
   std::unique_ptr<lasting_media> media_;         // of an index that lasts
   std::unique_ptr<index::ordered_index> index_;  // null until it is built, if it lasts

@@ -171,7 +171,6 @@ void opening_at_once::drop_rest(const segment& s, link from, link position) cons
     for (std::uint64_t at = position; at + sizeof(format::record_header) <= s.end(); at += 8) {
       if (word_at(p.at(at)) == 0 || !whole_record(s, at) || version_of(s, at) == 0 || !record(p.at(at)).value_intact())
         continue;
-      if (at - position <= format::record_padding_max) continue;
       raise(errc::damaged,
             "{}: damaged at byte {} (record): a record is missing before the one at byte {}; icecore verify lists "
             "everything, icecore repair makes a new store of what is intact",

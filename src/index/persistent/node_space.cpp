@@ -3,6 +3,7 @@
 #include "base/threads.hpp"
 
 namespace icecore::index {
+
 link node_space::decode(std::uint64_t word, link at) const {
   const auto l = parts_.codec.decode_link(word, at);
   if (!l || (*l != null_link && !owner().leads_into_pool(*l, 8)))  // 8: the least that anything linked to has
