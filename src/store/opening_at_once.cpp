@@ -58,7 +58,12 @@ void opening_at_once::run() {
   version clock = clock_after(p, found);
   if (found.crashed && clock <= found.newest) clock = found.newest + 1;
   p.live().clock.store(clock, std::memory_order_relaxed);  // relaxed: nobody else is there yet
-  if (found.crashed) finish_last_operations();
+  if (found.crashed) {
+    // What is whole may be so in the caches alone, if a process was killed and not the machine: heads and pairs that
+    // lead to it must not reach the media before it does.
+    p.persist().sync();
+    finish_last_operations();
+  }
   core_.shared_->recovered = found.totals;
   core_.shared_->newest_recovered = found.newest;
   core_.recovered_from_crash_ = found.crashed;
