@@ -1,10 +1,27 @@
 #include "history/history.hpp"
 
+#include <bit>
 #include <cassert>
 
 #include "base/threads.hpp"
 
 namespace icecore {
+namespace {
+
+/// Whether the last two jumps on the way from a record at this depth down to the entry are of one length. Lengths are
+/// 2^k - 1, the greatest that there is room for first: so the depth tells, and no record need be read for it.
+bool last_jumps_are_equal(std::uint32_t depth) noexcept {
+  std::uint32_t rest = depth - 1;
+  while (rest != 0) {
+    const std::uint32_t length = (std::uint32_t{1} << (std::bit_width(rest + 1) - 1)) - 1;
+    if (rest == 2 * length) return true;  // nothing is left behind these two
+    rest -= length;
+  }
+  return false;
+}
+
+}  // namespace
+
 version histories::stamp(link l) const noexcept {
   const record r = at(l);
   version v = 0;
@@ -93,14 +110,12 @@ void histories::settle(link l) const {
 
 void histories::set_links(record fresh, link entry, link older) const noexcept {
   auto& u = fresh.as_update();
+  const std::uint32_t depth = at(older).header().depth;
   u.entry = entry;
   u.older = older;
-  u.record.depth = at(older).header().depth + 1;
+  u.record.depth = depth + 1;
   // skew-binary: two jumps of equal length behind the parent become one
-  const link a = jump_of(older);
-  const link b = jump_of(a);
-  const std::uint32_t da = at(a).header().depth;
-  u.jump = at(older).header().depth - da == da - at(b).header().depth ? b : older;
+  u.jump = last_jumps_are_equal(depth) ? jump_of(jump_of(older)) : older;
 }
 
 bool histories::link_on_top(link entry, link fresh, std::uint32_t seed, bool unless_removed) const {

@@ -168,6 +168,19 @@ TEST_F(history_test, depth_and_stamps_follow_the_chain) {
   EXPECT_EQ(depth, 0U);
 }
 
+TEST_F(history_test, jumps_are_those_of_myers_though_no_record_is_read_for_them) {
+  const link e = make_entry("key", "1");
+  std::vector<link> at_depth{null_link, e};
+  std::vector<std::uint32_t> jump_depth{0, 1};
+  for (std::uint32_t depth = 2; depth <= 1100; ++depth) {
+    at_depth.push_back(append(e, "x"));
+    const std::uint32_t a = jump_depth[depth - 1];
+    const std::uint32_t b = jump_depth[a];
+    jump_depth.push_back(depth - 1 - a == a - b ? b : depth - 1);
+    ASSERT_EQ(past_.at(at_depth[depth]).jump(), at_depth[jump_depth[depth]]) << depth;
+  }
+}
+
 TEST_F(history_test, a_batch_that_has_not_happened_is_passed_over) {
   const link e = make_entry("key", "old");
   const link b = place(record_layout::of_batch(), {}, {});
