@@ -7,6 +7,7 @@ icecore_options default_options() noexcept {
   defaults.struct_size = sizeof(defaults);
   defaults.huge_pages = 1;
   defaults.index = ICECORE_INDEX_BTREE;
+  defaults.lookup_cache_bytes = options().lookup_cache_bytes;
   return defaults;
 }
 
@@ -24,6 +25,7 @@ options options_of(const icecore_options* given, const char* function) {
   opening.huge_pages = set.huge_pages != 0;
   opening.index = enumerator(set.index, index_kind::btree, index_kind::persistent, function, "index");
   opening.change_index = set.change_index != 0;
+  opening.lookup_cache_bytes = set.lookup_cache_bytes;
   opening.recovery_threads = set.recovery_threads;
   if (set.placement_count > 0) require(set.placements, function, "placements");
   for (std::size_t i = 0; i < set.placement_count; ++i) {

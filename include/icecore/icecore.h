@@ -155,7 +155,8 @@ typedef struct icecore_options {
    * node of its own; of a store that is there, where its files have been moved to. NULL: none. */
   const icecore_placement* placements;
   size_t placement_count;
-  int change_index; /* not 0: give a store that is there the index `index`, built anew; takes write access */
+  int change_index;            /* not 0: give a store that is there the index `index`, built anew; takes write access */
+  uint64_t lookup_cache_bytes; /* at most, for a table of entries found lately, in front of the index; 0: none */
 } icecore_options;
 
 /* Fills in the defaults. struct_size: sizeof(icecore_options). */
@@ -421,7 +422,7 @@ typedef struct icecore_statistics {
   uint64_t value_bytes;     /* value bytes of all records */
   uint64_t used_bytes;      /* records with headers and padding, tags, batches, segment headers */
   uint64_t file_bytes;      /* size of the pool file */
-  uint64_t index_bytes;     /* memory the index takes */
+  uint64_t index_bytes;     /* memory the index takes, with the table in front of it */
   uint64_t huge_page_bytes; /* of the process, in huge pages right now (0 if the kernel hides it) */
   double recovery_seconds;  /* what opening took */
   int recovered_from_crash; /* not 0: the last writer had not closed the store */

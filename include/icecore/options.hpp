@@ -114,6 +114,11 @@ struct options {
   /// Of a new store; an existing one keeps what it has, but with `change_index`.
   icecore::index_kind index = icecore::index_kind::btree;
 
+  /// At most so many bytes of this process's memory for a table of the entries that it found or inserted lately, in
+  /// front of the index: a find or insert of such a key reads no node of the index. It begins with 4 KiB and grows with
+  /// what is looked up, 8 bytes a key; rounded down to a power of two. 0: no table.
+  std::uint64_t lookup_cache_bytes = std::uint64_t{64} << 20;
+
   /// Give an existing store the index `index`, built anew in place (also if it has one of that kind, which is then
   /// packed densely again). Takes read_write access and as long as opening without an index that lasts. A crash
   /// meanwhile leaves the store with one of the two kinds, which the next opening builds.
@@ -175,7 +180,7 @@ struct statistics {
   std::uint64_t value_bytes;      ///< value bytes of all records
   std::uint64_t used_bytes;       ///< records with their headers and padding, tags, batches, segment headers
   std::uint64_t file_bytes;       ///< size of the pool file, of all where there are several
-  std::uint64_t index_bytes;      ///< memory the index takes
+  std::uint64_t index_bytes;      ///< memory the index takes, with the table in front of it
   std::uint64_t huge_page_bytes;  ///< of the whole process, in huge pages right now (0 if the kernel hides it)
   double recovery_seconds;        ///< what opening took
   bool recovered_from_crash;      ///< the last writer had not closed the store

@@ -112,6 +112,13 @@ class histories {
     return newest_of(entry, head);
   }
 
+  /// Asks for the newest record of an entry, for whoever has something to do before the update that will be linked on
+  /// it.
+  void prefetch_newest(link entry) const noexcept {
+    const std::uint64_t head = at(entry).as_entry().head.load(std::memory_order_relaxed);  // relaxed: a hint
+    __builtin_prefetch(space_.at(newest_of(entry, head) & ~format::head_is_second_removal));
+  }
+
   /// The version a record belongs to, stamping it if nobody has. 0: it is of a batch that has not happened yet.
   [[nodiscard]] version stamp_of(link l) const {
     // acquire: whoever sees the stamp sees the record; pairs with the CAS that set it

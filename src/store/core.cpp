@@ -80,12 +80,20 @@ void store_core::raise_not_closed(version v) const {
 version store_core::put(std::string_view key, std::string_view value) {
   check_sizes(key, value);
   check_writable();
+  const std::uint64_t hash = index::lookup_cache::hash_of(key);
+  lookups_->prefetch(hash);
   const writer_lease w(*writers_);
   // Again: a write that met a failed sync may have left an unfinished record in this writer's segment, behind which
   // nothing must come. It poisoned the store before it gave the writer back.
   check_usable();
   const entered there = enter(*w, {record_layout::of_entry(key.size(), value.size(), false), null_link, key, value});
-  if (there.fresh) return finish(*w, *there.fresh);
+  if (there.fresh) {
+    const version v = finish(*w, *there.fresh);
+    // behind the fence, which would wait for the word's line
+    lookups_->put(hash, there.entry);
+    return v;
+  }
+  histories_->prefetch_newest(there.entry);
   const record_layout layout = record_layout::of_insert(value.size(), false);
   const fresh_record fresh{w->allocate(layout), layout};
   histories_->at(fresh.at).fill(layout, null_link, {}, value);
@@ -98,7 +106,7 @@ std::optional<version> store_core::remove(std::string_view key) {
   check_writable();
   const writer_lease w(*writers_);
   check_usable();  // see put()
-  const link entry = index_->find(key);
+  const link entry = entry_of(key);
   // Before a record is made in vain; whether another thread removes the key meanwhile, link_on_top() tells.
   if (entry == null_link || histories_->is_removed(entry)) return std::nullopt;
   const record_layout layout = record_layout::of_remove(false);
@@ -160,9 +168,14 @@ class store_core::entry_filler final : public index::entry_maker {
 };
 
 store_core::entered store_core::enter(const writer& w, const new_entry& what) const {
+  const std::uint64_t hash = index::lookup_cache::hash_of(what.key);
+  if (const link known = known_entry_of(what.key, hash); known != null_link) return {known, std::nullopt};
   entry_filler filler(w, *histories_, what, stores_never_wait_);
   const link entry = index_->insert(what.key, filler);
-  if (!filler.keep_if(entry)) return {entry, std::nullopt};
+  if (!filler.keep_if(entry)) {
+    lookups_->put(hash, entry);
+    return {entry, std::nullopt};
+  }
   if (!filler.stamped()) histories::fence_after_index_publish();
   return {entry, fresh_record{entry, what.layout, filler.flushed()}};
 }
@@ -200,7 +213,7 @@ version store_core::finish(const writer& w, const fresh_record& fresh) {
 // ---- Reading ----
 
 link store_core::visible_latest(std::string_view key) const {
-  const link entry = index_->find(key);
+  const link entry = entry_of(key);
   if (entry == null_link) return null_link;
   // A removal that the entry alone tells of was the newest when the head was read, and has happened.
   const link start = histories_->start_of(entry, version_max);
@@ -292,7 +305,7 @@ statistics store_core::stats() const {
     s.file_bytes += s.files.back().file_bytes;
   }
   s.used_bytes -= free_in_segments;
-  s.index_bytes = index_->memory_bytes();
+  s.index_bytes = index_->memory_bytes() + lookups_->bytes();
   s.huge_page_bytes = huge_page_bytes_of_process();
   s.recovery_seconds = recovery_seconds_;
   s.recovered_from_crash = recovered_from_crash_;

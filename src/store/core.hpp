@@ -27,6 +27,7 @@
 #include "history/history.hpp"
 #include "icecore/store.hpp"
 #include "index/index.hpp"
+#include "index/lookup_cache.hpp"
 #include "pool/pool_set.hpp"
 #include "store/checked_values.hpp"
 #include "store/lasting_media.hpp"
@@ -49,6 +50,12 @@ class entry_keys final : public index::key_source {
   void prefetch(link entry) const noexcept override { __builtin_prefetch(space_.at(entry)); }
   void distrust(link entry) const override {
     if (media_ != nullptr && !media_->is_whole(entry)) media_->raise_damaged(entry, "the entry fails its checksum");
+  }
+  /// Whether the entry is this key's.
+  [[nodiscard]] bool is_of(link entry, std::string_view key) const noexcept {
+    // its header tells where the key is, which is in the next line as often as in this one
+    __builtin_prefetch(space_.at(entry) + format::cache_line_size);
+    return space_.record_at(entry).key() == key;
   }
   /// Entries are read from media that nobody has read before. Before any other thread is there.
   void check_with(const lasting_media& media) noexcept { media_ = &media; }
@@ -101,8 +108,16 @@ class store_core {
   }
   /// The record that shows `key` in version `v` (not a removal), durable as a reader needs it; null_link if none.
   [[nodiscard]] link visible_at(std::string_view key, version v) const {
-    const link entry = index_->find(key);
+    const link entry = entry_of(key);
     return entry == null_link ? null_link : entry_visible_at(entry, v);
+  }
+  /// The key's entry; null_link if it never had one.
+  [[nodiscard]] link entry_of(std::string_view key) const {
+    const std::uint64_t hash = index::lookup_cache::hash_of(key);
+    if (const link known = known_entry_of(key, hash); known != null_link) return known;
+    const link found = index_->find(key);
+    if (found != null_link) lookups_->put(hash, found);
+    return found;
   }
   [[nodiscard]] link visible_latest(std::string_view key) const;
   /// The same for an entry that was already found.
@@ -199,6 +214,11 @@ class store_core {
     std::optional<fresh_record> fresh;  ///< if the entry is the new one
   };
   class entry_filler;
+  /// The key's entry, if it was found lately.
+  [[nodiscard]] link known_entry_of(std::string_view key, std::uint64_t hash) const noexcept {
+    const link l = lookups_->candidate(hash);
+    return l != null_link && keys_->is_of(l, key) ? l : null_link;
+  }
   [[nodiscard]] link enter_key(const writer& w, std::string_view key) const;
   /// The key's entry: the one there is, or `what`, published in the index.
   [[nodiscard]] entered enter(const writer& w, const new_entry& what) const;
@@ -231,8 +251,9 @@ class store_core {
   std::shared_ptr<index::arena> memory_;         // where what processes share lies
   std::unique_ptr<lasting_media> media_;         // of an index that lasts
   std::unique_ptr<index::ordered_index> index_;  // null until it is built, if it lasts
-  std::unique_ptr<tag_list> tag_list_;           // beside an index that lasts
-  shared_state* shared_ = nullptr;               // in the index's arena
+  std::unique_ptr<index::lookup_cache> lookups_;
+  std::unique_ptr<tag_list> tag_list_;  // beside an index that lasts
+  shared_state* shared_ = nullptr;      // in the index's arena
   std::unique_ptr<writer_set> writers_;
   std::unique_ptr<checked_values> checked_;
   mutable tag_index tags_;

@@ -189,6 +189,7 @@ void store_core::assemble(std::shared_ptr<index::arena> memory, const options& o
   if (!lasts)
     index_ =
         index::make_index(index_kind_ == index_kind::persistent ? index_kind::btree : index_kind_, *keys_, memory_);
+  lookups_ = std::make_unique<index::lookup_cache>(opening.lookup_cache_bytes, opening.huge_pages);
   checked_ = std::make_unique<checked_values>(*pool_);
   accepts_damage_ = opening.accept_damage;
 }

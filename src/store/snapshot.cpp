@@ -222,7 +222,7 @@ key_history::key_history(const detail::store_core& core, std::string_view key, i
 
 key_history::iterator key_history::begin() {
   core_->check_usable();
-  const link entry = core_->index().find(key_);
+  const link entry = core_->entry_of(key_);
   record_ = null_link;
   if (entry != null_link) {
     const auto& past = core_->past();

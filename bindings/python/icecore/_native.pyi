@@ -65,6 +65,7 @@ class Store:
         huge_pages: bool,
         index: int,
         change_index: bool,
+        lookup_cache_bytes: int,
         recovery_threads: int,
         placements: list[tuple[bytes, int]],
         on_progress: _Progress | None,

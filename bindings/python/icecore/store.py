@@ -49,6 +49,7 @@ Progress = Callable[[str, int, int, str], object]
 # mode: (access, creation), the numbers of icecore::access and icecore::creation
 _MODES = {"r": (1, 1), "r+": (0, 1), "a": (0, 0), "x": (0, 2)}
 _VERSION_MAX = 2**48 - 1
+_LOOKUP_CACHE_BYTES = 64 << 20
 _RAISE = object()
 
 # Stores that may need closing at exit, by id: they are equal by content, and so have no hash.
@@ -76,6 +77,7 @@ class Store(_native.Store, _Base):
         huge_pages: bool = True,
         index: str = "btree",
         change_index: bool = False,
+        lookup_cache_bytes: int = _LOOKUP_CACHE_BYTES,
         recovery_threads: int = 0,
         placements: Placements = (),
         on_progress: Progress | None = None,
@@ -85,6 +87,8 @@ class Store(_native.Store, _Base):
             raise InvalidArgumentError(f"durability {durability!r} is none of {', '.join(DURABILITY_MODES)}")
         if index not in INDEXES[1:]:
             raise InvalidArgumentError(f"index {index!r} is none of {', '.join(INDEXES[1:])}")
+        if lookup_cache_bytes < 0:
+            raise InvalidArgumentError(f"lookup_cache_bytes must be 0 (none) or more, not {lookup_cache_bytes}")
         try:
             super().__init__(
                 path_bytes(path),
@@ -97,6 +101,7 @@ class Store(_native.Store, _Base):
                 huge_pages,
                 INDEXES.index(index),
                 change_index,
+                lookup_cache_bytes,
                 columns.thread_count(recovery_threads),
                 placement_list(placements),
                 on_progress,
@@ -324,6 +329,7 @@ def open(  # icecore.open is what people expect
     huge_pages: bool = True,
     index: str = "btree",
     change_index: bool = False,
+    lookup_cache_bytes: int = _LOOKUP_CACHE_BYTES,
     recovery_threads: int = 0,
     placements: Placements = (),
     on_progress: Progress | None = None,
@@ -343,6 +349,9 @@ def open(  # icecore.open is what people expect
     waits for another; ``'persistent'``, which lies in the store's file, so that opening takes no longer however large
     the store is. With ``change_index`` (and write access) a store that is there gets it, built anew.
 
+    ``lookup_cache_bytes``: at most, for a table of the entries found or inserted lately, in front of the index; it grows
+    with what is looked up. 0: none.
+
     ``accept_copy`` opens a copy of a file whose writer had not closed it. ``accept_damage`` (with ``'r'``) opens a
     damaged one: reads of what is lost raise ``DamagedError`` wherever it can be told whose it was.
 
@@ -361,6 +370,7 @@ def open(  # icecore.open is what people expect
         huge_pages=huge_pages,
         index=index,
         change_index=change_index,
+        lookup_cache_bytes=lookup_cache_bytes,
         recovery_threads=recovery_threads,
         placements=placements,
         on_progress=on_progress,

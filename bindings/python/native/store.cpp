@@ -89,6 +89,7 @@ struct opening {
   bool huge_pages;
   int index;
   bool change_index;
+  std::uint64_t lookup_cache_bytes;
   unsigned recovery_threads;
   std::vector<placement> placements;
 };
@@ -104,6 +105,7 @@ store_object open_store(const opening& asked, nb::handle on_progress) {
   o.huge_pages = asked.huge_pages;
   o.index = static_cast<icecore::index_kind>(asked.index);
   o.change_index = asked.change_index;
+  o.lookup_cache_bytes = asked.lookup_cache_bytes;
   o.recovery_threads = asked.recovery_threads;
   o.placements = asked.placements;
   progress_adapter progress(on_progress);
@@ -250,8 +252,9 @@ store_class bind_store(nb::module_& m) {
   c.def(
       "__init__",
       [](store_object* self, const nb::bytes& path, int access, int creation, int durability, bool emulate_durability,
-         bool accept_copy, bool accept_damage, bool huge_pages, int index, bool change_index, unsigned recovery_threads,
-         const nb::list& placements, nb::handle on_progress) {
+         bool accept_copy, bool accept_damage, bool huge_pages, int index, bool change_index,
+         std::uint64_t lookup_cache_bytes, unsigned recovery_threads, const nb::list& placements,
+         nb::handle on_progress) {
         new (self) store_object(open_store(opening{{path.c_str(), path.size()},
                                                    access,
                                                    creation,
@@ -262,13 +265,15 @@ store_class bind_store(nb::module_& m) {
                                                    huge_pages,
                                                    index,
                                                    change_index,
+                                                   lookup_cache_bytes,
                                                    recovery_threads,
                                                    placements_of(placements)},
                                            on_progress));
       },
       nb::arg("path"), nb::arg("access"), nb::arg("creation"), nb::arg("durability"), nb::arg("emulate_durability"),
       nb::arg("accept_copy"), nb::arg("accept_damage"), nb::arg("huge_pages"), nb::arg("index"),
-      nb::arg("change_index"), nb::arg("recovery_threads"), nb::arg("placements"), nb::arg("on_progress").none());
+      nb::arg("change_index"), nb::arg("lookup_cache_bytes"), nb::arg("recovery_threads"), nb::arg("placements"),
+      nb::arg("on_progress").none());
   c.def("close", [](store_object& self) { std::shared_ptr(self.owner)->close(); });
   bind_writing(c);
   bind_reading(c);

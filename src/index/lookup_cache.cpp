@@ -1,0 +1,76 @@
+#include "index/lookup_cache.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace icecore::index {
+namespace {
+
+constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20;
+/// Hashes tell places by their lower bits and words by the upper ones; they must not be the same.
+constexpr std::uint64_t words_limit = std::uint64_t{1} << 40;
+/// It grows when as many of its words were lost as this part of them, by so much at a time: most of what is in it then
+/// is no longer found, so not too often.
+constexpr std::uint64_t driven_out_one_in = 8;
+constexpr std::uint64_t growth = 8;
+
+}  // namespace
+
+lookup_cache::lookup_cache(std::uint64_t bytes_max, bool huge_pages) noexcept : huge_pages_(huge_pages) {
+  const std::uint64_t words = std::min(std::bit_floor(bytes_max / sizeof(word)), words_limit);
+  if (words < words_min) return;
+  // Addresses only, and none accessible: no memory is accounted even where overcommit is forbidden.
+  const std::uint64_t with_room = words * sizeof(word) + huge_page_bytes;
+  void* p = mmap(nullptr, with_room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) return;
+  mapping_ = static_cast<std::byte*>(p);
+  mapping_bytes_ = with_room;
+  const auto address = reinterpret_cast<std::uintptr_t>(p);
+  std::byte* const base = mapping_ + (huge_page_bytes - address % huge_page_bytes) % huge_page_bytes;
+  if (mprotect(base, words_min * sizeof(word), PROT_READ | PROT_WRITE) != 0) return;
+  words_ = reinterpret_cast<word*>(base);
+  words_max_ = words;
+  mask_.store(words_min - ways, std::memory_order_relaxed);  // relaxed: nobody else is there yet
+}
+
+lookup_cache::~lookup_cache() {
+  if (mapping_ != nullptr) munmap(mapping_, mapping_bytes_);
+}
+
+// Two threads at once may lose a word or have one twice: neither does harm.
+void lookup_cache::put(std::uint64_t hash, link entry) noexcept {
+  const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: as in candidate()
+  if (mask == 0) return;
+  word* const way = words_ + (hash & mask);
+  // The newest goes first, the older of the two goes. acquire: it is handed on
+  const std::uint64_t before = way[0].load(std::memory_order_acquire);
+  const std::uint64_t fresh = (hash & ~link_mask) | entry;
+  way[0].store(fresh, std::memory_order_release);  // release: see candidate()
+  if (before == 0 || before == fresh) return;
+  // relaxed: only whether there is one
+  const std::uint64_t lost = way[1].load(std::memory_order_relaxed);
+  way[1].store(before, std::memory_order_release);
+  if (lost == 0 || lost == fresh || mask + ways >= words_max_) return;
+  // relaxed: a count that nothing depends on
+  if (driven_out_.fetch_add(1, std::memory_order_relaxed) + 1 >= (mask + ways) / driven_out_one_in) grow();
+}
+
+void lookup_cache::grow() noexcept {
+  if (growing_.exchange(true, std::memory_order_acquire)) return;  // somebody does. acquire: pairs with the end
+  const std::uint64_t words = mask_.load(std::memory_order_relaxed) + ways;  // relaxed: only who grows it writes it
+  const std::uint64_t more = std::min(growth * words, words_max_);
+  std::byte* const base = reinterpret_cast<std::byte*>(words_);
+  const std::uint64_t bytes = more * sizeof(word);
+  if (words < more && driven_out_.load(std::memory_order_relaxed) >= words / driven_out_one_in &&
+      mprotect(base, bytes, PROT_READ | PROT_WRITE) == 0) {
+    // A hint; and a small table is not worth a huge page.
+    if (huge_pages_ && bytes >= huge_page_bytes) (void)madvise(base, bytes, MADV_HUGEPAGE);
+    driven_out_.store(0, std::memory_order_relaxed);
+    mask_.store(more - ways, std::memory_order_release);  // release: pairs with candidate()
+  }
+  growing_.store(false, std::memory_order_release);
+}
+
+}  // namespace icecore::index

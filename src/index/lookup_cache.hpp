@@ -1,0 +1,96 @@
+// A table of entries that were found lately, by their keys' hashes, in front of an index: a find that hits reads one
+// word and the entry, and no node of the index.
+//
+//   const std::uint64_t hash = lookup_cache::hash_of(key);
+//   link entry = cache.candidate(hash);                 // null_link, or an entry that is likely the key's
+//   if (entry == null_link || key_of(entry) != key) {   // the caller compares: the table never tells a lie for long
+//     entry = index.find(key);
+//     if (entry != null_link) cache.put(hash, entry);
+//   }
+//
+// What makes this simple: an entry's key and place never change and no entry ever goes, so whatever word is read, an
+// entry with the right key is the right answer. Nothing is invalidated, and losing a word costs one search.
+//
+// The table is this process's own. A key's hash tells a pair of words, the newer entry in the first. It starts with a
+// page and grows by eight whenever it has lost an eighth as many entries as it has words, up to its bound: so it is as
+// large as what is looked up again, and stores that are small or read in order cost nothing. Growing moves nothing: a
+// word is found again if the hash's new bits are zero, and else is lost some day to a key whose place it has.
+//
+// Threads: all functions, from any thread.
+// Cost: one cache line. Why it is there, and what it gains: docs/design/0010-lookup-cache.md.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+#include "pool/format.hpp"
+#include "pool/link.hpp"
+
+namespace icecore::index {
+
+class lookup_cache {
+ public:
+  /// At most `bytes_max`, rounded down to a power of two; less than a page: none at all. Where no addresses are left
+  /// there is none either, for it is never needed.
+  lookup_cache(std::uint64_t bytes_max, bool huge_pages) noexcept;
+  ~lookup_cache();
+  lookup_cache(const lookup_cache&) = delete;
+  lookup_cache& operator=(const lookup_cache&) = delete;
+
+  [[nodiscard]] static std::uint64_t hash_of(std::string_view key) noexcept {
+    return std::hash<std::string_view>()(key);
+  }
+
+  /// An entry whose key had that hash, as far as the word can tell; null_link if none is known.
+  [[nodiscard]] link candidate(std::uint64_t hash) const noexcept {
+    const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: so many words can be read
+    if (mask == 0) return null_link;
+    const word* const way = words_ + (hash & mask);
+    // acquire: pairs with put(), for what its thread knew of the entry when it had found it
+    for (unsigned i = 0; i < ways; ++i) {
+      const std::uint64_t found = way[i].load(std::memory_order_acquire);
+      if (((found ^ hash) & ~link_mask) == 0 && found != 0) return found & link_mask;
+    }
+    return null_link;
+  }
+  /// Asks for the line of a key's words: for writers, who do other things before they need it, and whose locks and
+  /// fences would wait for it.
+  void prefetch(std::uint64_t hash) const noexcept {
+    const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: as in candidate()
+    __builtin_prefetch(words_ + (hash & mask), 1);                     // of no table: a prefetch never faults
+  }
+  /// An entry that the index has given.
+  void put(std::uint64_t hash, link entry) noexcept;
+
+  /// Bytes of memory that it may touch now.
+  [[nodiscard]] std::uint64_t bytes() const noexcept {
+    const std::uint64_t mask = mask_.load(std::memory_order_relaxed);  // relaxed: a figure
+    return mask == 0 ? 0 : (mask + ways) * sizeof(word);
+  }
+
+ private:
+  using word = std::atomic<std::uint64_t>;
+
+  // A word is a link and above it what is left of the hash: most keys that are not the entry's are told by that.
+  static constexpr unsigned link_bits = 52;
+  static constexpr std::uint64_t link_mask = (std::uint64_t{1} << link_bits) - 1;
+  static_assert(format::files_max <= 1U << (link_bits - link_offset_bits));
+  static constexpr std::uint64_t words_min = 4096 / sizeof(word);
+  static constexpr unsigned ways = 2;  ///< words, side by side, in which a key's entry may be
+
+  void grow() noexcept;
+
+  word* words_ = nullptr;  // zeroed; null if there is none
+  std::byte* mapping_ = nullptr;
+  std::uint64_t mapping_bytes_ = 0;
+  std::uint64_t words_max_ = 0;
+  bool huge_pages_ = false;
+  std::atomic<std::uint64_t> mask_{0};  // of the hash's bits, the place of a key's first word; 0: there is no table
+  alignas(64) std::atomic<std::uint64_t> driven_out_{0};
+  std::atomic<bool> growing_{false};
+};
+
+}  // namespace icecore::index

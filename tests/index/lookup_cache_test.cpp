@@ -1,0 +1,102 @@
+#include "index/lookup_cache.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace icecore::index {
+namespace {
+
+constexpr std::uint64_t page_bytes = 4096;
+constexpr std::uint64_t bytes_max = std::uint64_t{4} << 20;
+
+link entry_of(std::uint64_t number) { return 64 * (number + 1); }
+std::uint64_t hash_of(std::uint64_t number) { return lookup_cache::hash_of("key " + std::to_string(number)); }
+
+std::uint64_t found_of(const lookup_cache& cache, std::uint64_t count) {
+  std::uint64_t found = 0;
+  for (std::uint64_t i = 0; i < count; ++i) found += cache.candidate(hash_of(i)) == entry_of(i) ? 1 : 0;
+  return found;
+}
+
+TEST(lookup_cache, knows_what_was_put_and_nothing_else) {
+  lookup_cache cache(bytes_max, false);
+  EXPECT_EQ(cache.candidate(hash_of(1)), null_link);
+  cache.put(hash_of(1), entry_of(1));
+  EXPECT_EQ(cache.candidate(hash_of(1)), entry_of(1));
+  EXPECT_EQ(cache.candidate(hash_of(2)), null_link);
+  const link in_the_last_file = make_link(format::files_max - 1, 8);
+  cache.put(hash_of(2), in_the_last_file);
+  EXPECT_EQ(cache.candidate(hash_of(2)), in_the_last_file);
+}
+
+TEST(lookup_cache, of_two_keys_with_one_place_both_are_known_and_of_three_the_newest_two) {
+  lookup_cache cache(page_bytes, false);
+  const auto at_one_place = [](std::uint64_t number) { return std::uint64_t{8} | (number + 1) << 52; };
+  for (std::uint64_t i = 0; i < 2; ++i) cache.put(at_one_place(i), entry_of(i));
+  for (std::uint64_t i = 0; i < 2; ++i) EXPECT_EQ(cache.candidate(at_one_place(i)), entry_of(i));
+  cache.put(at_one_place(2), entry_of(2));
+  EXPECT_EQ(cache.candidate(at_one_place(0)), null_link);
+  for (std::uint64_t i = 1; i < 3; ++i) EXPECT_EQ(cache.candidate(at_one_place(i)), entry_of(i));
+}
+
+TEST(lookup_cache, grows_with_what_is_looked_up_to_its_bound) {
+  lookup_cache cache(bytes_max, true);
+  EXPECT_EQ(cache.bytes(), page_bytes);
+  constexpr std::uint64_t few = 100;
+  for (std::uint64_t i = 0; i < few; ++i) cache.put(hash_of(i), entry_of(i));
+  EXPECT_EQ(cache.bytes(), page_bytes) << "few keys need no more";
+  EXPECT_GT(found_of(cache, few), few * 8 / 10);
+  constexpr std::uint64_t many = bytes_max / 8 / 4;
+  for (unsigned round = 0; round < 2; ++round) {
+    for (std::uint64_t i = 0; i < many; ++i) cache.put(hash_of(i), entry_of(i));
+  }
+  EXPECT_EQ(cache.bytes(), bytes_max);
+  EXPECT_GT(found_of(cache, many), many * 8 / 10);
+  for (std::uint64_t i = 0; i < 8 * many; ++i) cache.put(hash_of(i), entry_of(i));
+  EXPECT_EQ(cache.bytes(), bytes_max);
+}
+
+TEST(lookup_cache, takes_no_memory_if_none_is_allowed_and_knows_nothing_then) {
+  for (const std::uint64_t bytes : {std::uint64_t{0}, page_bytes - 1}) {
+    lookup_cache cache(bytes, false);
+    cache.put(hash_of(1), entry_of(1));
+    cache.prefetch(hash_of(1));
+    EXPECT_EQ(cache.candidate(hash_of(1)), null_link);
+    EXPECT_EQ(cache.bytes(), 0U);
+  }
+}
+
+TEST(lookup_cache, where_no_addresses_are_left_there_is_none) {
+  lookup_cache cache(std::uint64_t{1} << 62, false);
+  cache.put(hash_of(1), entry_of(1));
+  EXPECT_EQ(cache.candidate(hash_of(1)), null_link);
+  EXPECT_EQ(cache.bytes(), 0U);
+}
+
+TEST(lookup_cache, threads_never_get_a_word_that_nobody_put) {
+  lookup_cache cache(std::uint64_t{1} << 20, false);
+  std::vector<std::thread> threads;
+  std::atomic<std::uint64_t> wrong{0};
+  constexpr std::uint64_t keys = 50'000;
+  for (unsigned t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::uint64_t i = 0; i < 4 * keys; ++i) {
+        const std::uint64_t number = (i * 7919 + t * 1000) % keys;
+        const link found = cache.candidate(hash_of(number));
+        // of another key only with the same hash: as good as never
+        if (found != null_link && found % 64 != 0) wrong.fetch_add(1);
+        if (found != entry_of(number)) cache.put(hash_of(number), entry_of(number));
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong.load(), 0U);
+  EXPECT_GT(found_of(cache, keys), keys / 2);
+}
+
+}  // namespace
+}  // namespace icecore::index
