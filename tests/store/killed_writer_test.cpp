@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/sanitizer.hpp"
@@ -28,6 +29,7 @@ using namespace std::chrono_literals;
 struct progress {
   std::atomic<std::uint32_t> done;     ///< steps of the script that returned
   std::atomic<std::uint64_t> flushes;  ///< flushes and fences of them
+  std::atomic<int> at;                 ///< how far the two have come, where they take turns
 };
 
 /// One call that may be cut off, and what it comes to.
@@ -125,6 +127,12 @@ class KilledWriter : public ::testing::TestWithParam<setting> {
     }
   }
 
+  /// In the process to be killed: it is, at the flush or fence of this number.
+  void count_line_functions_of(store& s, std::uint64_t last) {
+    counted.at = &*progress_;
+    counted.last = last;
+    s.core().the_pool().persist().replace_line_functions(counted_flush, counted_fence);
+  }
   /// In the process to be killed: attaches and runs the script; `ready` is called in between.
   template <class Ready>
   void run(const script& all, Ready ready) {
@@ -186,6 +194,47 @@ class KilledWriter : public ::testing::TestWithParam<setting> {
     compare_everything(*store_, expected_);
   }
 
+  /// In the process to be killed, which opens the store and tags it; `ready` is called in between, `ended` before it
+  /// would close.
+  template <class Ready, class Ended>
+  void open_and_tag(const std::string& name, Ready ready, Ended ended) {
+    store s(path_, first());
+    s.insert("first", name);
+    ready(s);
+    s.tag(name, "note");
+    ++progress_->done;
+    ended();
+  }
+
+  /// Beside a process that did so and was killed.
+  void go_on_without_opener(std::optional<store>& other, const std::string& name, unsigned& tagged) {
+    other->insert("of all", name);
+    EXPECT_EQ(other->find("first"), name);
+    EXPECT_EQ(other->find("of all"), name);
+    // so many that one of them begins where the killed one wrote
+    for (int i = 0; i < 10; ++i) {
+      store another(path_, beside());
+      another.insert("of many", name);
+      EXPECT_EQ(another.find("of all"), name);
+    }
+    expect_error(errc::invalid_argument, "has ended", [&] { other->tag("another"); });
+    expect_error(errc::locked, "attached", [&] { const store s(path_, GetParam().options()); });
+    other.reset();
+    std::filesystem::remove(common_);
+    ASSERT_TRUE(verify_file(path_).ok());
+    store_.emplace(path_, first());
+    EXPECT_TRUE(store_->stats().opened_at_once);
+    const bool there = store_->find_tag(name).has_value();
+    EXPECT_TRUE(there || progress_->done == 0);
+    tagged += there ? 1 : 0;
+    EXPECT_EQ(store_->find("of all"), name);
+    ASSERT_TRUE(store_->verify().ok());
+    progress_->done = 0;
+    progress_->flushes = 0;
+    store_->close();
+    ASSERT_TRUE(verify_file(path_).ok());
+  }
+
   scratch folder_;
   scratch memory_{place::tmpfs};
   std::filesystem::path path_ = folder_ / "one.ice";
@@ -206,11 +255,7 @@ TEST_P(KilledWriter, at_any_flush_or_fence_is_made_up_for) {
       SCOPED_TRACE(at);
       const script all = each.steps(++round);
       child writer([&] {
-        run(all, [&](store& s) {
-          counted.at = &*progress_;
-          counted.last = at;
-          s.core().the_pool().persist().replace_line_functions(counted_flush, counted_fence);
-        });
+        run(all, [&](store& s) { count_line_functions_of(s, at); });
         return 0;
       });
       const int end = writer.wait();
@@ -222,6 +267,40 @@ TEST_P(KilledWriter, at_any_flush_or_fence_is_made_up_for) {
     EXPECT_GE(kills, 3U);
     ASSERT_NO_FATAL_FAILURE(check_all());
   }
+}
+
+TEST_P(KilledWriter, though_it_opened_the_store_and_was_tagging_it_is_made_up_for_at_any_flush_or_fence) {
+  if (GetParam().durability != durability::operation) GTEST_SKIP() << "nothing is flushed by lines";
+  const deadline soon("survivors of a killed opener", 150s);
+  unsigned tagged = 0;
+  unsigned kills = 0;
+  store_->tag("before", "so that the list of tags has room");
+  for (std::uint64_t at = 1;; ++at) {
+    SCOPED_TRACE(at);
+    store_.reset();
+    child opener([&] {
+      open_and_tag(
+          own(static_cast<unsigned>(at), "tag"),
+          [&](store& s) {
+            progress_->at = 1;
+            while (progress_->at == 1) std::this_thread::sleep_for(100us);
+            count_line_functions_of(s, at);
+          },
+          [] { ::kill(getpid(), SIGKILL); });
+      return 0;
+    });
+    while (progress_->at == 0) std::this_thread::sleep_for(100us);
+    std::optional<store> other(std::in_place, path_, beside());
+    progress_->at = 2;
+    ASSERT_EQ(opener.wait(), -SIGKILL);
+    const bool survived = progress_->done != 0;
+    kills += survived ? 0 : 1;
+    progress_->at = 0;
+    ASSERT_NO_FATAL_FAILURE(go_on_without_opener(other, own(static_cast<unsigned>(at), "tag"), tagged));
+    if (survived) break;
+  }
+  EXPECT_GE(kills, 3U);
+  EXPECT_GE(tagged, 2U);
 }
 
 #if !defined(ICECORE_UNDER_ADDRESS_SANITIZER) && !defined(ICECORE_UNDER_THREAD_SANITIZER)
@@ -321,45 +400,20 @@ TEST_P(KilledWriter, though_it_opened_the_store_the_others_go_on_until_the_last_
   for (unsigned i = 0; i <= openers; ++i) {
     SCOPED_TRACE(i);
     store_.reset();
-    const std::string name = own(i, "tag");
     std::optional<store> other;
     {
       stepped opener([&] {
-        store s(path_, first());
-        s.insert("first", name);
-        ::raise(SIGSTOP);
-        s.tag(name, "note");
-        ++progress_->done;
-        ::raise(SIGSTOP);
-        for (;;) pause();
+        open_and_tag(
+            own(i, "tag"), [](store&) { ::raise(SIGSTOP); }, [] { ::raise(SIGSTOP); });
       });
       other.emplace(path_, beside());
       const unsigned went = opener.step(i == 0 ? 30'000 : i * length / openers - length / openers / 3);
       if (i == 0) length = went;
     }
-    expected_.insert("first", name);
-    other->insert("of all", name);
-    EXPECT_EQ(other->find("first"), name);
-    EXPECT_EQ(other->find("of all"), name);
-    EXPECT_EQ(store(path_, beside()).find("of all"), name);
-    expect_error(errc::invalid_argument, "has ended", [&] { other->tag("another"); });
-    expect_error(errc::locked, "attached", [&] { const store s(path_, GetParam().options()); });
-    other.reset();
-    std::filesystem::remove(common_);
-    ASSERT_TRUE(verify_file(path_).ok());
-    store_.emplace(path_, first());
-    EXPECT_TRUE(store_->stats().opened_at_once);
-    const bool there = store_->find_tag(name).has_value();
-    EXPECT_TRUE(there || progress_->done == 0);
-    tagged += there ? 1 : 0;
-    EXPECT_EQ(store_->find("of all"), name);
-    ASSERT_TRUE(store_->verify().ok());
-    progress_->done = 0;
+    ASSERT_NO_FATAL_FAILURE(go_on_without_opener(other, own(i, "tag"), tagged));
   }
   EXPECT_GT(tagged, 0U);
   EXPECT_LT(tagged, openers + 1);
-  store_->close();
-  EXPECT_TRUE(verify_file(path_).ok());
 }
 #endif
 
