@@ -30,7 +30,7 @@ enum class errc : int {
   read_only = 15,           ///< a write to a store opened for reading
   closed = 16,              ///< the store was closed
   forked = 17,              ///< used in a child process after fork; open it again there
-  poisoned = 18,            ///< an earlier sync failed: what is on media is unknown; reopen
+  poisoned = 18,            ///< an earlier sync failed, or a process that shared it was killed amid a change; reopen
   copied = 19,              ///< the file is a copy or was moved while a writer had it open
   no_such_store = 20,       ///< nothing is at this path and creating was not asked for
   store_exists = 21,        ///< a new store was asked for and something is already there

@@ -103,7 +103,10 @@ struct options {
   /// Attached processes find, insert, remove, apply batches, and read snapshots and histories as this one does, without
   /// its taking part. Closing versions with a name, sync(), verify(), stats() and lists of tags are this one's alone.
   /// They let go of the store before this one closes it: later operations of theirs throw errc::closed. While it is
-  /// shared the pool grows to 1 TiB, or 1 GiB beyond what it was. Empty: nobody else.
+  /// shared the pool grows to 1 TiB, or 1 GiB beyond what it was. If one of the processes is killed, be it amid a
+  /// write, the others go on where the index is the persistent one, without what was this one's alone if it was this
+  /// one; with the others they get errc::poisoned, and opening again recovers. At most 65,536 attach to an open store.
+  /// Empty: nobody else.
   std::filesystem::path shared_as;
 
   /// Ask for huge pages: for the index, and for a pool on a memory file system, which then grows by multiples of 2 MiB

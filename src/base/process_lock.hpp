@@ -1,8 +1,16 @@
-// A lock in memory that processes share. To be used with std::scoped_lock.
+// A lock in memory that processes share. To be used with std::scoped_lock; with mended_lock where survivors go on after
+// a process was killed while it held the lock:
 //
-// Threads: all functions but construction, from any thread of any process that maps it.
-// Errors: lock() throws errc::poisoned once a process was killed while it held the lock: what the lock guards may be
-// half changed. A flag beside the lock can be raised then, for those who do not need the lock.
+//   lock.outlives_kills();                                // while nobody else is there
+//   const mended_lock held(lock, [&] { ... });            // makes whole what a killed holder left half changed
+//
+// Threads: all functions from any thread of any process that maps it, unless they say otherwise.
+// Errors: a lock that outlives no kill throws errc::poisoned from lock() once a process was killed while it held it:
+// what it guards may be half changed. A flag beside the lock can be raised then, for those who do not need the lock.
+// Invariants:
+//   K1. left_half_done() is true from the time a killed holder's lock is taken until somebody has mended what it
+//   guards,
+//       whoever is killed meanwhile. So mending must be such that it can be done again from wherever it was left.
 #pragma once
 
 #include <pthread.h>
@@ -10,6 +18,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <mutex>
 #include <new>
 
 #include "base/raise.hpp"
@@ -34,11 +43,34 @@ class process_lock {
   void raises(std::atomic<bool>& flag) noexcept {
     to_flag_ = reinterpret_cast<std::byte*>(&flag) - reinterpret_cast<std::byte*>(this);
   }
+  /// From now on the next one to lock it is let in after a holder was killed, to mend what it guards. Before anyone
+  /// else is there.
+  void outlives_kills() noexcept { outlives_kills_ = true; }
 
-  void lock() {
-    const int result = pthread_mutex_lock(&mutex_);
+  void lock() { locked(pthread_mutex_lock(&mutex_)); }
+  /// False if somebody holds it who lives.
+  [[nodiscard]] bool try_lock() {
+    const int result = pthread_mutex_trylock(&mutex_);
+    if (result == EBUSY) return false;
+    locked(result);
+    return true;
+  }
+  void unlock() noexcept { pthread_mutex_unlock(&mutex_); }
+
+  /// Whether a holder was killed and nobody has mended what it left (K1). By the holder.
+  [[nodiscard]] bool left_half_done() const noexcept { return half_done_; }
+  /// It is whole. By the holder.
+  void mended() noexcept { half_done_ = false; }
+
+ private:
+  void locked(int result) {
     if (result == 0) [[likely]]
       return;
+    if (result == EOWNERDEAD && outlives_kills_) {
+      half_done_ = true;  // before the lock is one like any other: a holder killed here leaves the next one the same
+      pthread_mutex_consistent(&mutex_);
+      return;
+    }
     if (to_flag_ != 0) {
       auto* const flag = reinterpret_cast<std::atomic<bool>*>(reinterpret_cast<std::byte*>(this) + to_flag_);
       flag->store(true, std::memory_order_relaxed);  // relaxed: it only ever rises, no data goes with it
@@ -49,11 +81,26 @@ class process_lock {
           "a process that shared the store was killed while it changed what all share; close the store everywhere and "
           "open it again to recover");
   }
-  void unlock() noexcept { pthread_mutex_unlock(&mutex_); }
 
- private:
   pthread_mutex_t mutex_;
   std::ptrdiff_t to_flag_ = 0;  ///< bytes from here: processes map both at other addresses
+  bool outlives_kills_ = false;
+  bool half_done_ = false;  ///< changed by the holder alone
+};
+
+/// Holds a lock whose killed holders survivors make up for: by `mend`, which is called while the lock is held.
+class mended_lock {
+ public:
+  template <typename Mend>
+  mended_lock(process_lock& lock, Mend mend) : held_(lock) {
+    if (!lock.left_half_done()) [[likely]]
+      return;
+    mend();
+    lock.mended();
+  }
+
+ private:
+  std::unique_lock<process_lock> held_;
 };
 
 }  // namespace icecore

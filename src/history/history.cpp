@@ -97,15 +97,23 @@ link histories::find_latest_from(link newest) const {
   return older(newest);  // of an unready batch: the one below is stamped (H2)
 }
 
-void histories::settle(link l) const {
+/// Returns when the entry's newest record is stamped, and as durable as the mode wants it; false if it is the newest no
+/// more: it was of a batch whose process was killed.
+bool histories::settle(link entry, link l) const {
+  constexpr unsigned rounds_between_looks = 4096;
   backoff wait;
-  while (stamp_of(l) == 0) {
+  for (unsigned rounds = 1; stamp_of(l) == 0; ++rounds) {
     // another writer's batch is between its first link and its stamp: a matter of microseconds. Batches link their keys
     // in ascending order, so two of them never wait for each other
     if (persist_->poisoned()) persist_->raise_poisoned();
+    if (heads_last() && rounds % rounds_between_looks == 0) {
+      checks_->finish_killed();
+      if (newest(entry) != l) return false;
+    }
     wait.pause();
   }
   persist_before_return(l);
+  return true;
 }
 
 void histories::set_links(record fresh, link entry, link older) const noexcept {
@@ -124,7 +132,7 @@ bool histories::link_on_top(link entry, link fresh, std::uint32_t seed, bool unl
   for (;;) {
     const link top = newest(entry);
     std::uint64_t seen = top == entry ? null_link : head_word(top);
-    settle(top);                                 // H1, H2
+    if (!settle(entry, top)) continue;           // H1, H2
     if (heads_last()) settle_head(entry, seen);  // H7
     if (unless_removed && at(top).is_removal()) return false;
     set_links(r, entry, top);

@@ -77,6 +77,8 @@ class record_checks {
   [[nodiscard]] virtual bool is_whole(link l) const noexcept = 0;
   /// errc::damaged: something at `l` is not what it was.
   [[noreturn]] virtual void raise_damaged(link l, const char* what) const = 0;
+  /// What processes that were killed have left unfinished is finished, or undone, when it returns: somebody waits long.
+  virtual void finish_killed() const = 0;
 
  protected:
   ~record_checks() = default;
@@ -177,10 +179,11 @@ class histories {
 
   /// Whether the entry's newest record is a removal; stamped then, and as durable as a read of it must be.
   [[nodiscard]] bool is_removed(link entry) const {
-    const link top = newest(entry);
-    if (!at(top).is_removal()) return false;
-    settle(top);
-    return true;
+    for (;;) {
+      const link top = newest(entry);
+      if (!at(top).is_removal()) return false;
+      if (settle(entry, top)) return true;
+    }
   }
 
   /// Links a filled record on top of its entry's history: settles the newest, sets the links, seals, swaps the head.
@@ -262,6 +265,15 @@ class histories {
   /// Where heads last, while opening: `update` counts, so the entry's history has it.
   void restore(link update) const;
 
+  // ---- Of a writer whose process was killed, where heads last (store/killed_writers.hpp) ----
+  /// Whether a sealed update of no batch was linked.
+  [[nodiscard]] bool was_linked(link update) const;
+  /// The version of a sealed batch record, whose batch happens now if all its records were linked; else 0.
+  [[nodiscard]] version finish_batch(link batch) const noexcept { return stamp_batch(batch); }
+  /// Takes a sealed update of a batch that will never happen out of its history. The head is on its way to the media.
+  /// Others may still read the record: its bytes, and its batch's, must stay as they are.
+  void unlink(link update) const;
+
  private:
   struct durable_range {
     link begin;
@@ -275,7 +287,7 @@ class histories {
   [[nodiscard]] link find_older(link newest, version newest_stamped, version v) const;
   [[nodiscard]] link find_by_jumps(link newest, version v) const;
   version stamp_batch(link batch) const noexcept;
-  void settle(link l) const;
+  [[nodiscard]] bool settle(link entry, link l) const;
   void add_sample(record r, link l) const;
   void persist_record(link l) const;
   /// A store will do: the record is stamped, so that this bit is all that can still change of its word (H4), and

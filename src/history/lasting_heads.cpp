@@ -87,6 +87,26 @@ void histories::note_settled(link entry, std::uint64_t before, link now) const n
                                                               std::memory_order_relaxed);
 }
 
+// A batch that was not yet ready when its process was killed never happens: nobody else can tell what was to come.
+// While its records were linked, writers of their keys waited (H2), so each of them still is its entry's newest; and
+// readers passed over it, to the one below. A reader that has read the head before it is set back does so afterwards
+// too, and goes on seeing the batch unready, since nobody changes these bytes any more.
+void histories::unlink(link update) const {
+  const record r = at(update);
+  const link entry = r.as_update().entry;
+  std::uint64_t head = update;
+  // seq_cst: as any change of a head. It fails where the writer was killed before it linked the record
+  at(entry).as_entry().head.compare_exchange_strong(head, head_of_older(r), std::memory_order_seq_cst,
+                                                    std::memory_order_relaxed);
+  persist_->flush(&at(entry).as_entry().head, 2 * sizeof(std::uint64_t));
+}
+
+bool histories::was_linked(link update) const {
+  // In this order: where another record was linked on top, this one had been stamped before (H2).
+  if (newest(at(update).as_update().entry) == update) return true;
+  return at(update).header().stamp.load(std::memory_order_acquire) != 0;  // acquire: as any stamp
+}
+
 void histories::restore(link update) const {
   const record r = at(update);
   const link entry = r.as_update().entry;

@@ -117,16 +117,17 @@ void arena::hold(unsigned number) const {
   l.l_start = number;
   l.l_len = 1;
   if (fcntl(file_, F_OFD_SETLK, &l) != 0) throw std::bad_alloc();
+  own_.store(number, std::memory_order_relaxed);  // relaxed: before any other thread is there
 }
 
 bool arena::is_held(unsigned number) const noexcept {
-  if (file_ < 0) return true;
+  // what this process holds is no obstacle to itself: asked, the kernel would say that nobody holds it
+  if (file_ < 0 || number == own_.load(std::memory_order_relaxed)) return true;  // relaxed: as in hold()
   struct flock l {};
   l.l_type = F_WRLCK;
   l.l_whence = SEEK_SET;
   l.l_start = number;
   l.l_len = 1;
-  // what this process holds is no obstacle to itself, and it is alive
   return fcntl(file_, F_OFD_GETLK, &l) != 0 || l.l_type != F_UNLCK;
 }
 

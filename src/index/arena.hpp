@@ -100,7 +100,9 @@ class arena {
   std::byte* base_ = nullptr;     ///< aligned to a huge page
   std::byte* mapping_ = nullptr;  ///< what mmap returned
   std::uint64_t mapping_bytes_ = 0;
-  int file_ = -1;  ///< a descriptor of its own
+  int file_ = -1;                                   ///< a descriptor of its own
+  mutable std::atomic<std::uint32_t> own_{nobody};  ///< the number this process holds
+  static constexpr std::uint32_t nobody = ~std::uint32_t{0};
 };
 
 }  // namespace icecore::index

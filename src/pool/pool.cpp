@@ -225,7 +225,7 @@ pool::pool(const std::filesystem::path& path, const options& opening, pool_space
   base_ = mapping_->base();
   format::root r;
   {
-    const std::scoped_lock lock(with.roots);
+    const std::scoped_lock lock(with.roots);  // a look: who writes next mends what a killed process left
     const auto newest = newest_root(base_);
     if (!newest) raise_no_root();
     r = *newest;
@@ -415,7 +415,9 @@ segment pool::allocate(std::uint64_t bytes, std::uint32_t magic, const std::func
   const std::uint64_t size = format::round_up(bytes + sizeof(format::segment_header), format::granule_size);
   link offset = null_link;
   {
-    const std::scoped_lock lock(space_->lock);
+    // Whoever was killed with it left all it guards as it was, or done: each step below is one store. Whose the space
+    // is that was given out then, lasting_segments::settle() finds out.
+    const mended_lock lock(space_->lock, [] {});
     const auto tell = [&](std::uint64_t at) {
       if (claim) claim({make_link(number_, at), size, 0});
     };
@@ -482,8 +484,8 @@ void pool::grow_to(std::uint64_t needed) {
   }
   persist_->expect_file_size(size, persist_file_);
   if (durable) persist_->sync_file(persist_file_);
-  map(size);
   roots_->update([size](format::root& r) { r.file_size = size; });
+  map(size);  // last: until then nobody uses what is new, and a process killed before it leaves others to do it again
 }
 
 void pool::add_free(link offset, std::uint64_t size) {

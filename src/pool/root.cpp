@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <utility>
 
 #include "base/checksum.hpp"
 
@@ -45,10 +46,7 @@ std::optional<format::root> newest_root(const std::byte* base) {
 
 format::root root_pages::read() const {
   const std::scoped_lock lock(mutex_);
-  if (lock_ != nullptr) {
-    const std::scoped_lock among_processes(*lock_);
-    look_again();
-  }
+  const auto among_processes = hold();
   return current_;
 }
 
@@ -57,10 +55,26 @@ void root_pages::look_again() const {
   if (const auto newest = newest_root(base_)) current_ = *newest;
 }
 
+/// Keeps the other processes away, and sees what they wrote. A process killed here may have left a root that is not
+/// durable, or a torn one, as one that was killed before an opening; the next update must not go over the durable one.
+std::optional<mended_lock> root_pages::hold() const {
+  if (lock_ == nullptr) return std::nullopt;
+  std::optional<mended_lock> held(std::in_place, *lock_, [this] {
+    look_again();
+    settle_now();
+  });
+  look_again();
+  return held;
+}
+
 std::byte* root_pages::page_of(const format::root& r) const noexcept { return base_ + root_offset(r); }
 
 void root_pages::settle() {
   const std::scoped_lock lock(mutex_);
+  settle_now();
+}
+
+void root_pages::settle_now() const {
   format::root before = current_;
   --before.sequence;
   std::byte* const other = page_of(before);
@@ -93,11 +107,7 @@ void root_pages::show(const std::function<void(format::root&)>& change) {
 
 void root_pages::update(const std::function<void(format::root&)>& change) {
   const std::scoped_lock lock(mutex_);
-  std::unique_lock<process_lock> among_processes;
-  if (lock_ != nullptr) {
-    among_processes = std::unique_lock(*lock_);
-    look_again();
-  }
+  const auto among_processes = hold();
   format::root next = current_;
   change(next);
   ++next.sequence;

@@ -65,6 +65,8 @@ class root_pages {
   [[nodiscard]] std::byte* page_of(const format::root& r) const noexcept;
 
   void look_again() const;
+  void settle_now() const;
+  [[nodiscard]] std::optional<mended_lock> hold() const;
 
   mutable std::mutex mutex_;
   process_lock* lock_ = nullptr;  ///< if others write roots too

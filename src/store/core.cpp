@@ -11,6 +11,7 @@
 
 #include "base/raise.hpp"
 #include "base/threads.hpp"
+#include "store/killed_writers.hpp"
 #include "store/scan.hpp"
 
 namespace icecore::detail {

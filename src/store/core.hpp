@@ -40,6 +40,7 @@
 namespace icecore::detail {
 
 struct checkpoint_cut;
+class killed_writers;
 class survey;
 
 /// Keys for the index, read from the entries.
@@ -247,13 +248,14 @@ class store_core {
   std::unique_ptr<version_clock> clock_;
   std::unique_ptr<histories> histories_;
   std::unique_ptr<entry_keys> keys_;
-  index_kind index_kind_{};                      // what it is open with
-  std::shared_ptr<index::arena> memory_;         // where what processes share lies
-  std::unique_ptr<lasting_media> media_;         // of an index that lasts
-  std::unique_ptr<index::ordered_index> index_;  // null until it is built, if it lasts
-  std::unique_ptr<index::lookup_cache> lookups_;
-  std::unique_ptr<tag_list> tag_list_;  // beside an index that lasts
-  shared_state* shared_ = nullptr;      // in the index's arena
+  index_kind index_kind_{};                         // what it is open with
+  std::shared_ptr<index::arena> memory_;            // where what processes share lies
+  std::unique_ptr<lasting_media> media_;            // of an index that lasts
+  std::unique_ptr<index::ordered_index> index_;     // null until it is built, if it lasts
+  std::unique_ptr<index::lookup_cache> lookups_;    // in front of it
+  std::unique_ptr<tag_list> tag_list_;              // beside an index that lasts
+  std::unique_ptr<killed_writers> killed_writers_;  // beside an index that lasts
+  shared_state* shared_ = nullptr;                  // in the index's arena
   std::unique_ptr<writer_set> writers_;
   std::unique_ptr<checked_values> checked_;
   mutable tag_index tags_;
@@ -274,6 +276,7 @@ class store_core {
 
   friend class recovery;
   friend class opening_at_once;
+  friend class killed_writers;
 };
 
 }  // namespace icecore::detail

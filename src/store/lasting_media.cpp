@@ -4,12 +4,15 @@
 
 #include "base/raise.hpp"
 #include "base/threads.hpp"
+#include "store/writer.hpp"
 
 namespace icecore::detail {
 
-lasting_media::lasting_media(pool_set& in, const index::arena& processes, link anchor, state& shared)
+lasting_media::lasting_media(pool_set& in, const index::arena& processes, writer_set& writers, link anchor,
+                             state& shared)
     : pool_(&in),
       processes_(&processes),
+      writers_(&writers),
       anchor_(reinterpret_cast<format::index_anchor*>(in.at(anchor))),
       shared_(&shared),
       segments_(in, *anchor_, shared.segments) {}
@@ -34,6 +37,8 @@ void lasting_media::take_segment(claim& by) {
     by.told(s.first_record(), s.first_record() + nodes * sizeof(format::index_node));
   }));
 }
+
+void lasting_media::finish_killed() const { writers_->finish_killed(); }
 
 void lasting_media::raise_damaged(link l, const char* what) const {
   raise(errc::damaged,

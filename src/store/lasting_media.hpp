@@ -8,6 +8,10 @@
 #include "pool/pool_set.hpp"
 #include "store/lasting_segments.hpp"
 
+namespace icecore {
+class writer_set;
+}
+
 namespace icecore::detail {
 
 class lasting_media final : public index::space_owner, public record_checks {
@@ -18,7 +22,7 @@ class lasting_media final : public index::space_owner, public record_checks {
     lasting_segments::state segments;
   };
 
-  lasting_media(pool_set& in, const index::arena& processes, link anchor, state& shared);
+  lasting_media(pool_set& in, const index::arena& processes, writer_set& writers, link anchor, state& shared);
 
   [[nodiscard]] lasting_segments& segments() noexcept { return segments_; }
   [[nodiscard]] const lasting_segments& segments() const noexcept { return segments_; }
@@ -28,6 +32,7 @@ class lasting_media final : public index::space_owner, public record_checks {
 
   // What the index asks.
   void take_segment(claim& by) override;
+  void settle_killed() override { segments_.settle_killed(); }
   [[nodiscard]] bool is_alive(std::uint16_t process) const noexcept override { return processes_->is_held(process); }
 
   // What both ask.
@@ -38,6 +43,7 @@ class lasting_media final : public index::space_owner, public record_checks {
 
   // What histories ask. Cost: one look at the segment's header, one CRC.
   [[nodiscard]] bool is_whole(link l) const noexcept override;
+  void finish_killed() const override;
 
   /// The segment that `l` lies in; empty if there is none.
   [[nodiscard]] std::optional<segment> segment_of(link l) const noexcept;
@@ -45,6 +51,7 @@ class lasting_media final : public index::space_owner, public record_checks {
  private:
   pool_set* pool_;
   const index::arena* processes_;
+  writer_set* writers_;
   format::index_anchor* anchor_;
   state* shared_;
   lasting_segments segments_;

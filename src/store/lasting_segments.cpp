@@ -59,6 +59,22 @@ std::optional<lasting_segments::log> lasting_segments::read_log(unsigned writer)
   return l;
 }
 
+std::optional<lasting_segments::log> lasting_segments::settled_log(unsigned writer) const {
+  const mended_lock lock = hold();
+  auto l = read_log(writer);
+  if (l) require_open(*l);
+  return l;
+}
+
+void lasting_segments::require_open(log& l) const {
+  if (l.open.size == 0) return;
+  if (!pool_->valid_header(l.open.offset) || l.from < l.open.offset) {
+    raise(errc::damaged, "{}: damaged at byte {} (segment): a writer's segment is not where its log says",
+          pool_->origin(l.open.offset), link_offset(l.open.offset));
+  }
+  l.open = pool_->segment_at(l.open.offset);
+}
+
 void lasting_segments::write_log(unsigned writer, const log& l) {
   format::writer_log& a = copy_of(writer, 0);
   format::writer_log& b = copy_of(writer, 1);
@@ -101,6 +117,17 @@ void lasting_segments::add_rest(const place& rest) {
   store(first, rest.in.offset);
 }
 
+void lasting_segments::abandon(unsigned writer, const place& rest, const record_totals& totals, version newest) {
+  const mended_lock lock = hold();
+  auto& header = pool_->header_of(rest.in.offset);
+  header.left_at =
+      pool_->codec().encode(rest.position - rest.in.offset, rest.in.offset + offsetof(format::segment_header, left_at));
+  set_next(rest.in, null_link);
+  pool_->persist().fence();
+  write_log(writer, {{}, null_link, std::max(newest, shared_->newest_before), totals});
+  pool_->persist().fence();
+}
+
 lasting_segments::place lasting_segments::place_left(link at) const {
   const auto refuse = [&](const char* what) {
     raise(errc::damaged, "{}: damaged at byte {} (segment): {}", pool_->origin(at), link_offset(at), what);
@@ -118,7 +145,7 @@ lasting_segments::place lasting_segments::place_left(link at) const {
 
 lasting_segments::place lasting_segments::change(unsigned writer, const place& rest, const record_totals& since_opening,
                                                  version newest, std::uint64_t bytes, std::uint16_t in) {
-  const std::scoped_lock lock(shared_->lock);
+  const mended_lock lock = hold();
   record_totals totals = shared_->before[writer];
   totals.add(since_opening);
   const auto name_it = [&](const segment& s, link from) {
@@ -150,7 +177,7 @@ lasting_segments::place lasting_segments::change(unsigned writer, const place& r
 
 // ---- Opening ----
 
-void lasting_segments::give_header(link at, std::uint64_t size, std::uint32_t magic) {
+void lasting_segments::give_header(link at, std::uint64_t size, std::uint32_t magic) const {
   if (pool_->valid_header(at, magic)) return;
   if (at % format::granule_size != 0 || size % format::granule_size != 0 || !pool_->contains(at, size)) {
     raise(errc::damaged, "{}: damaged at byte {} (index): it names a segment that is not in the file",
@@ -159,16 +186,19 @@ void lasting_segments::give_header(link at, std::uint64_t size, std::uint32_t ma
   static_cast<void>(pool_->of(at).format_segment(at, size, magic));
 }
 
-void lasting_segments::settle_end(std::uint16_t number, std::uint64_t end) {
+void lasting_segments::settle_end(std::uint16_t number, std::uint64_t end) const {
   pool& p = *pool_->find(number);
-  if (end <= p.used_end()) return;
-  p.set_used_end(end);
+  if (end > p.used_end()) p.set_used_end(end);
+  // a process may have been killed between the two
   auto& word = anchor_->used_end[number];
-  word.store(pool_->codec().encode(end, place_of(&word)), std::memory_order_relaxed);  // relaxed: nobody writes
+  const std::uint64_t said = pool_->codec().encode(p.used_end(), place_of(&word));
+  // relaxed, both: under the lock, or while nobody writes
+  if (word.load(std::memory_order_relaxed) == said) return;
+  word.store(said, std::memory_order_relaxed);
   pool_->persist().flush(&word, sizeof word);
 }
 
-void lasting_segments::settle() {
+void lasting_segments::settle() const {
   std::vector<link> owned;
   for (unsigned w = 0; w < format::writers_max; ++w) {
     const auto l = read_log(w);
@@ -192,7 +222,7 @@ void lasting_segments::settle() {
 }
 
 /// What was taken was a list's first, behind which at most the segment left for it came.
-void lasting_segments::take_off_lists(const std::vector<link>& owned) {
+void lasting_segments::take_off_lists(const std::vector<link>& owned) const {
   const auto is_owned = [&](link at) { return std::ranges::find(owned, at) != owned.end(); };
   for (auto& lists : anchor_->rests) {
     for (auto& first : lists) {

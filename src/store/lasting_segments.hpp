@@ -9,7 +9,8 @@
 // A crash between them leaves a segment that is both in a list and somebody's (or behind the end): it is the log's, and
 // settle() makes that so. No segment is lost.
 //
-// Threads: change() from any thread of any process that shares the store. All else while nobody writes.
+// Threads: change(), take_for_nodes(), settled_log(), settle_killed() and abandon() from any thread of any process that
+// shares the store. All else while nobody writes.
 #pragma once
 
 #include <algorithm>
@@ -54,13 +55,17 @@ class lasting_segments {
 
   /// A segment for nodes of the index, in this file if there is room.
   segment take_for_nodes(std::uint16_t in, const std::function<void(const segment&)>& claim) {
-    const std::scoped_lock lock(shared_->lock);
+    const mended_lock lock = hold();
     return pool_->allocate(format::granule_size - sizeof(format::segment_header), in, format::index_segment_magic,
                            claim);
   }
 
   /// Empty if the writer never wrote. errc::damaged if the log is.
   [[nodiscard]] std::optional<log> read_log(unsigned writer) const;
+  /// The same, when what a process that was killed in here left half done is done, or undone.
+  [[nodiscard]] std::optional<log> settled_log(unsigned writer) const;
+  /// Gives log.open its generation. errc::damaged if there is no such segment.
+  void require_open(log& l) const;
   /// Durable after a fence.
   void write_log(unsigned writer, const log& l);
   /// What was there when the store was opened.
@@ -70,10 +75,17 @@ class lasting_segments {
   }
   [[nodiscard]] const record_totals& before(unsigned writer) const noexcept { return shared_->before[writer]; }
 
+  /// The writer leaves its segment, filled up to `rest`, for good: nothing is put behind that before a full recovery.
+  /// `totals`: of all that it ever filled. Durable when it returns.
+  void abandon(unsigned writer, const place& rest, const record_totals& totals, version newest);
+
   /// A free segment that is nobody's, to be taken by whoever needs room. Durable after a fence.
   void add_rest(const place& rest);
-  /// After a crash: what logs and node sources name is theirs. Gives claimed segments their headers.
-  void settle();
+  /// After a crash, or when a process was killed that held the lock: what logs and node sources name is theirs. Gives
+  /// claimed segments their headers.
+  void settle() const;
+  /// Whoever was killed while it took a segment: it has it, or never took it, when this returns.
+  void settle_killed() const { static_cast<void>(hold()); }
 
   /// Visits each segment with records, and where it is filled to if no writer has it. O(segments).
   void for_each_left(const std::function<void(const place&)>& visit) const;
@@ -81,6 +93,11 @@ class lasting_segments {
  private:
   static constexpr std::uint64_t room_min = 1024;  ///< less is left unused
 
+  /// K: under this lock alone segments change hands while the store is open, so when it is taken after a kill all but
+  /// one change are whole, and settle() does for that one what opening does after a crash.
+  [[nodiscard]] mended_lock hold() const {
+    return {shared_->lock, [this] { settle(); }};
+  }
   [[nodiscard]] format::writer_log& copy_of(unsigned writer, unsigned copy) const noexcept {
     return anchor_->writers[writer][copy];
   }
@@ -103,9 +120,9 @@ class lasting_segments {
   [[nodiscard]] link next_of(const segment& s) const;
   void set_next(const segment& s, link next) const noexcept;
   [[nodiscard]] place place_left(link at) const;
-  void give_header(link at, std::uint64_t size, std::uint32_t magic);
-  void settle_end(std::uint16_t number, std::uint64_t end);
-  void take_off_lists(const std::vector<link>& owned);
+  void give_header(link at, std::uint64_t size, std::uint32_t magic) const;
+  void settle_end(std::uint16_t number, std::uint64_t end) const;
+  void take_off_lists(const std::vector<link>& owned) const;
 
   pool_set* pool_;
   format::index_anchor* anchor_;

@@ -19,6 +19,7 @@
 
 #include "store/lasting_segments.hpp"
 #include "store/session.hpp"
+#include "store/writer_tail.hpp"
 
 namespace icecore::detail {
 
@@ -33,19 +34,7 @@ class opening_at_once {
   void run();
 
  private:
-  /// What a writer did since it took its segment.
-  struct tail {
-    link position = null_link;  ///< behind the last record that counts
-    record_totals totals;
-    version newest = 0;
-    version newest_tag = 0;
-    std::vector<link> last;  ///< records of its last operation
-  };
   void take_over_writers(found_store& found);
-  [[nodiscard]] tail read_tail(const segment& s, link from) const;
-  [[nodiscard]] bool whole_record(const segment& s, link offset) const noexcept;
-  [[nodiscard]] version version_of(const segment& s, link offset) const noexcept;
-  void drop_rest(const segment& s, link from, link position) const;
   void finish_last_operations();
 
   store_core& core_;

@@ -28,6 +28,17 @@ struct record_totals {
     value_bytes += other.value_bytes;
     record_bytes += other.record_bytes;
   }
+  /// Of what was added.
+  void subtract(const record_totals& other) noexcept {
+    records -= other.records;
+    digest -= other.digest;
+    inserts -= other.inserts;
+    removes -= other.removes;
+    keys -= other.keys;
+    key_bytes -= other.key_bytes;
+    value_bytes -= other.value_bytes;
+    record_bytes -= other.record_bytes;
+  }
   /// Adds one record of this layout.
   void add(const record_layout& layout, bool removal, std::uint64_t record_digest) noexcept {
     ++records;

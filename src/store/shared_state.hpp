@@ -21,6 +21,7 @@ struct shared_state {
   std::atomic<bool> poisoned{false};
   std::uint8_t pool_id[16]{};
   std::array<std::uint64_t, format::files_max> capacities{};  ///< bytes of addresses that each process has for a file
+  std::uint64_t epoch = 0;                                    ///< of the opening, where the index lasts
   icecore::durability durability{};
   record_totals recovered;                           ///< what was there at opening
   version newest_recovered = 0;                      ///< the newest version that had a record at opening
@@ -34,8 +35,20 @@ struct shared_state {
       space.roots.raises(poisoned);
     }
     writers.gate.raises(poisoned);
+    writers.finishing.raises(poisoned);
     writers.partials.lock.raises(poisoned);
     lasting.segments.lock.raises(poisoned);
+  }
+
+  /// From now on survivors mend what a killed process has left under a lock. Before anyone else is there.
+  void outlive_kills() noexcept {
+    for (pool_space& space : spaces) {
+      space.lock.outlives_kills();
+      space.roots.outlives_kills();
+    }
+    writers.gate.outlives_kills();
+    writers.finishing.outlives_kills();
+    lasting.segments.lock.outlives_kills();
   }
 
   /// The one that another process has made; null if there is none yet.

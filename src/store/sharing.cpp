@@ -13,6 +13,7 @@
 #include "index/make_index.hpp"
 #include "pool/file.hpp"
 #include "store/core.hpp"
+#include "store/killed_writers.hpp"
 #include "store/opening_at_once.hpp"
 #include "store/recovery.hpp"
 
@@ -97,7 +98,8 @@ void store_core::recover(const options& opening) {
 
 /// From now on the index is the one that the anchor leads to, or that is built there, and heads last.
 void store_core::use_lasting_index(link anchor, std::uint64_t epoch) {
-  media_ = std::make_unique<lasting_media>(*pool_, *memory_, anchor, shared_->lasting);
+  media_ = std::make_unique<lasting_media>(*pool_, *memory_, *writers_, anchor, shared_->lasting);
+  if (!attached_) shared_->outlive_kills();
   for (pool* p : pool_->files()) {
     auto& word = media_->anchor().used_end[p->number()];
     const link place = anchor + static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(&word) -
@@ -114,7 +116,8 @@ void store_core::use_lasting_index(link anchor, std::uint64_t epoch) {
     }
     p->keep_used_end(word, place);
   }
-  writers_->use(media_->segments());
+  killed_writers_ = std::make_unique<killed_writers>(*this);
+  writers_->use(media_->segments(), *killed_writers_);
   histories_->let_heads_last(*media_);
   keys_->check_with(*media_);
   auto index =
@@ -129,6 +132,7 @@ void store_core::share(const options& opening) {
   std::memcpy(shared_->pool_id, root.pool_id, sizeof root.pool_id);
   for (const pool* p : pool_->files()) shared_->capacities[p->number()] = p->capacity();
   shared_->durability = pool_->durability().mode;
+  shared_->epoch = root.epoch;
   pool_->share(shared_->spaces);
   pool_->persist().share(shared_->poisoned);
   shared_as_ = opening.shared_as;
@@ -166,9 +170,14 @@ void store_core::attach(const std::filesystem::path& path, const options& openin
     raise(errc::invalid_argument, "{}: is not the store that is shared as {}", path.native(),
           opening.shared_as.native());
   }
+  if (root.epoch != shared_->epoch) {
+    raise(errc::closed, "{}: was shared by processes that have all ended, and the store was opened since; remove it",
+          opening.shared_as.native());
+  }
   pool_->persist().share(shared_->poisoned);
   assemble(std::move(common), opening);
   if (index_ == nullptr) use_lasting_index(root.anchor, root.epoch);
+  writers_->finish_killed();  // else only who waits for one looks, and its place would lie idle
   recovered_from_crash_ = false;
 }
 
@@ -195,6 +204,12 @@ void store_core::assemble(std::shared_ptr<index::arena> memory, const options& o
 }
 
 void store_core::raise_attached() const {
+  if (!memory_->is_held(writer_set::first_process)) {
+    raise(errc::invalid_argument,
+          "{}: this process is attached to the store; that is done by the one that opened it, which has ended; end all "
+          "that are attached and open it again",
+          pool_->file().path().native());
+  }
   raise(errc::invalid_argument,
         "{}: this process is attached to the store; that is done by the one that opened it and shares it",
         pool_->file().path().native());

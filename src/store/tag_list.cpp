@@ -43,6 +43,24 @@ void tag_list::append(link tag) {
   space_.flush(&at(block).tags[i], sizeof(std::uint64_t));
 }
 
+void tag_list::list(link tag) {
+  constexpr unsigned looked_at_max = 4 * format::writers_max;  // it is the last of one of so many writers
+  unsigned seen = 0;
+  for (link block = newest(); block != null_link && seen < looked_at_max; block = older(block)) {
+    for (std::size_t i = std::size(at(block).tags); i-- > 0;) {
+      const link listed = space_.decode(at(block).tags[i].load(std::memory_order_relaxed), place_of(block, i));
+      if (listed == null_link) continue;
+      ++seen;
+      if (listed != tag) continue;
+      space_.flush(&at(block).tags[i], sizeof(std::uint64_t));
+      space_.flush(&space_.anchor().tags, sizeof(std::uint64_t));
+      return;
+    }
+  }
+  append(tag);
+  space_.flush(&space_.anchor().tags, sizeof(std::uint64_t));
+}
+
 void tag_list::for_each(const std::function<bool(link)>& visit) const {
   for (link block = newest(); block != null_link; block = older(block)) {
     for (std::size_t i = std::size(at(block).tags); i-- > 0;) {

@@ -19,6 +19,8 @@ class tag_list final : private index::node_finder {
   /// Durable after the next fence, or sync. The tag's record is on its way to the media; where its link comes first, a
   /// crash leaves one that leads to no tag, which for_each() passes over.
   void append(link tag);
+  /// The same, unless it is among the newest already, where its maker may have been killed before it was durable.
+  void list(link tag);
   /// From the newest to the oldest, until `visit` returns false.
   void for_each(const std::function<bool(link)>& visit) const;
 

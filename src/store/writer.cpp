@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/raise.hpp"
 #include "base/threads.hpp"
 #include "icecore/error.hpp"
 
@@ -50,6 +51,13 @@ writer_set::writer_set(pool_set& from, index::arena& memory, state& shared)
       process_(shared.processes.fetch_add(1, std::memory_order_relaxed)) {  // relaxed: a number of its own is all
   constexpr unsigned apart = 16;                                            // threads that most processes have at most
   first_ = process_ * apart % writers_max;
+  constexpr unsigned processes_max = 1 << (64 - writer_slot::process_shift);  // locks of the index say as many
+  if (process_ >= processes_max) {
+    raise(errc::locked,
+          "{}: {} processes have shared the store since it was opened, which is the most; close it everywhere and open "
+          "it again",
+          pool_->file().path().native(), processes_max);
+  }
   memory_->hold(process_);
 }
 
@@ -63,13 +71,16 @@ bool writer_set::none_since(version open) const noexcept {
   for (const writer_slot& slot : shared_->slots) {
     // acquire, and in this order: whoever knows of a write has seen what came after its writer was leased. So the
     // sequence is odd here, or so new that the write's count() is seen, too
-    if ((slot.sequence.load(std::memory_order_acquire) & 1) != 0) return false;
+    if (writer_slot::leased(slot.sequence.load(std::memory_order_acquire))) return false;
     if (slot.last_version.load(std::memory_order_acquire) >= open) return false;
   }
   return true;
 }
 
-writer_set::gate::gate(writer_set& set) : set_(&set), only_one_(set.shared_->gate) {
+writer_set::gate::gate(writer_set& set)
+    : set_(&set), only_one_(set.shared_->gate, [&] {
+        set.shared_->gate_closed.store(false, std::memory_order_release);  // release: as the destructor
+      }) {
   // seq_cst against the exchange in writer_lease: either the writer sees the gate closed or we see it at work
   set.shared_->gate_closed.store(true, std::memory_order_seq_cst);
   try {
@@ -82,18 +93,44 @@ writer_set::gate::gate(writer_set& set) : set_(&set), only_one_(set.shared_->gat
 
 void writer_set::gate::wait_for(const writer_slot& slot) {
   const std::uint64_t seen = slot.sequence.load(std::memory_order_seq_cst);
-  if ((seen & 1) == 0) return;
+  if (!writer_slot::leased(seen)) return;
   backoff wait;
   for (unsigned rounds = 1; slot.sequence.load(std::memory_order_acquire) == seen; ++rounds) {
     wait.pause();
-    if (rounds % rounds_between_looks == 0) set_->require_alive(slot.process.load(std::memory_order_relaxed));
+    if (rounds % rounds_between_looks == 0) set_->look_after(writer_slot::process(seen));
   }
 }
 
-void writer_set::require_alive(unsigned process) const {
+void writer_set::look_after(unsigned process) {
   if (memory_->is_held(process)) return;
+  if (finisher_ != nullptr) return finish_killed();
   pool_->persist().poison("another process that shared it was killed amid a write or a tag");
   pool_->persist().raise_poisoned();
+}
+
+void writer_set::finish_killed() {
+  // acquire: what the killed process did. Its last stores are there: the kernel gives its lock back when it is gone.
+  const auto of_killed = [&](const writer_slot& slot) {
+    return is_of_killed(slot.sequence.load(std::memory_order_acquire));
+  };
+  if (finisher_ == nullptr || std::ranges::none_of(shared_->slots, of_killed)) return;
+  const mended_lock one_at_a_time(shared_->finishing, [] {});  // what a killed one has begun is begun anew
+  for (unsigned i = 0; i < writers_max; ++i) {
+    writer_slot& slot = shared_->slots[i];
+    if (!of_killed(slot)) continue;
+    finisher_->finish(i, slot);
+    // relaxed: nobody else changes it, under the lock. release: the next holder, and the gate, see what was done (W1)
+    slot.sequence.store(slot.sequence.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+}
+
+/// Nothing but the flag can be left: what is done under the gate is done by a writer, or under other locks.
+void writer_set::open_gate_of_killed() {
+  if (!shared_->gate.try_lock()) return;
+  const std::unique_lock<process_lock> held(shared_->gate, std::adopt_lock);
+  if (!shared_->gate.left_half_done()) return;
+  shared_->gate_closed.store(false, std::memory_order_release);  // release: as the destructor below
+  shared_->gate.mended();
 }
 
 writer_set::gate::~gate() {
@@ -104,7 +141,13 @@ writer_set::gate::~gate() {
 void writer_lease::lease_any(writer_set& set, unsigned own, bool through_gate) {
   backoff wait;
   for (unsigned rounds = 1;; ++rounds) {
-    if (rounds % writer_set::rounds_between_looks == 0) set.require_alive(writer_set::first_process);
+    if (rounds % writer_set::rounds_between_looks == 0) {
+      set.look_after(writer_set::first_process);
+      if (set.finisher_ != nullptr) {
+        set.finish_killed();  // all writers may be those of killed processes
+        if (!through_gate) set.open_gate_of_killed();
+      }
+    }
     for (unsigned i = 0; i < writer_set::writers_max; ++i) {
       if (try_lease(set, (own + i) % writer_set::writers_max, through_gate)) return;
       // relaxed: a hint to wait

@@ -11,10 +11,15 @@
 // Threads: a writer belongs to the thread that leased it. Leasing is one uncontended atomic exchange on a cache line
 //   that the thread had last time; only above `writers_max` threads at once does one wait.
 // Invariants:
-//   W1. A writer's sequence is odd exactly while it is leased.
+//   W1. A writer's sequence is odd exactly while it is leased, and says in the same word by which process: there is no
+//       instant at which a kill leaves it unknown whose a lease was.
 //   W2. In a segment, stamps never decrease from front to back: one writer at a time fills it, one operation after the
 //       other. So what a crash must drop is always a segment's end.
 //   W3. While the gate is closed no operation runs and none begins; all counters are then exact.
+//   W4. Where the index lasts, a writer whose process was killed is finished by one survivor at a time, under a lock of
+//       its own; the sequence becomes even when all else is done, so a survivor killed meanwhile leaves it to the next.
+//       Nothing that takes that lock is waited for by who holds it.
+// Errors: where the index does not last, errc::poisoned for all once a process was killed amid a write.
 #pragma once
 
 #include <array>
@@ -36,13 +41,30 @@ namespace icecore {
 
 /// What there is of a writer: the same for all processes that share the store.
 struct alignas(128) writer_slot {
-  std::atomic<std::uint64_t> sequence{0};
+  static constexpr unsigned process_shift = 48;
+  static constexpr std::uint64_t count_mask = (std::uint64_t{1} << process_shift) - 1;
+
+  std::atomic<std::uint64_t> sequence{0};  // below process_shift; above it the process that leased it last
   /// The newest version this writer has written in; read by others.
   std::atomic<version> last_version{0};
   partial_segments::place place{};
   link position_before = 0;  // of the last allocation, for rewind
   record_totals totals;
-  std::atomic<unsigned> process{0};  // that leased it last
+
+  [[nodiscard]] static bool leased(std::uint64_t sequence) noexcept { return (sequence & 1) != 0; }
+  [[nodiscard]] static unsigned process(std::uint64_t sequence) noexcept {
+    return static_cast<unsigned>(sequence >> process_shift);
+  }
+};
+
+/// Finishes, or undoes, the last operation of a writer whose process was killed.
+class writer_finisher {
+ public:
+  /// The slot is that of a writer at rest when it returns. May be called again if it did not return.
+  virtual void finish(unsigned writer, writer_slot& slot) = 0;
+
+ protected:
+  ~writer_finisher() = default;
 };
 
 /// A leased writer.
@@ -96,12 +118,14 @@ class writer {
 class writer_set {
  public:
   static constexpr unsigned writers_max = format::writers_max;
+  static constexpr unsigned first_process = 0;  ///< the one that opened the store
 
   /// What is in the arena.
   struct state {
     std::array<writer_slot, writers_max> slots;
     alignas(64) std::atomic<bool> gate_closed{false};
     process_lock gate;
+    process_lock finishing;  ///< W4
     partial_segments::state partials;
     std::atomic<unsigned> processes{0};  ///< that ever shared the store
   };
@@ -112,8 +136,14 @@ class writer_set {
   [[nodiscard]] partial_segments& partials() noexcept { return partials_; }
   /// The number of this process among those that ever shared the store.
   [[nodiscard]] unsigned process() const noexcept { return process_; }
-  /// Takes it in the place of partials(). Before the first write.
-  void use(lasting_segments& lasting) noexcept { lasting_ = &lasting; }
+  /// Takes them in the place of partials(), and of poisoning the store after a kill. Before the first write.
+  void use(lasting_segments& lasting, writer_finisher& finisher) noexcept {
+    lasting_ = &lasting;
+    finisher_ = &finisher;
+  }
+  /// Finishes all writers whose processes were killed (W4). Cost: a look at each writer, a system call for each that is
+  /// leased.
+  void finish_killed();
   /// Gives a writer a segment to go on in. Before the first write.
   void set_place(unsigned number, const partial_segments::place& place) noexcept {
     shared_->slots[number].place = place;
@@ -135,7 +165,7 @@ class writer_set {
   [[nodiscard]] bool none_since(version open) const noexcept;
 
   /// Stops all writers between two operations, for as long as it lives (W3).
-  /// errc::poisoned if another process was killed amid a write.
+  /// errc::poisoned if another process was killed amid a write, and the index does not last.
   class gate {
    public:
     explicit gate(writer_set& set);
@@ -147,7 +177,7 @@ class writer_set {
     void wait_for(const writer_slot& slot);
 
     writer_set* set_;
-    std::unique_lock<process_lock> only_one_;
+    mended_lock only_one_;
   };
 
   /// Visits every segment of the store with the place that is filled so far. Call under the gate (W3).
@@ -163,15 +193,21 @@ class writer_set {
   friend class writer_lease;
 
   static constexpr unsigned rounds_between_looks = 4096;  ///< while waiting, for whether the other is alive
-  static constexpr unsigned first_process = 0;            ///< the one that opened the store
 
-  /// errc::poisoned, for all, if that process has ended.
-  void require_alive(unsigned process) const;
+  /// For who waits long for a writer that `process` has, or for the gate, which the first one closes: whether it was
+  /// killed. errc::poisoned, for all, if nothing can be done about it.
+  void look_after(unsigned process);
+  /// The gate of a process that was killed under it.
+  void open_gate_of_killed();
+  [[nodiscard]] bool is_of_killed(std::uint64_t sequence) const noexcept {
+    return writer_slot::leased(sequence) && !memory_->is_held(writer_slot::process(sequence));
+  }
 
   pool_set* pool_;
   state* shared_;
   partial_segments partials_;
   lasting_segments* lasting_ = nullptr;
+  writer_finisher* finisher_ = nullptr;  // where the index lasts
   index::arena* memory_;
   unsigned process_;  ///< the number of this process among those that ever shared the store
   unsigned first_;    ///< the slot of this process's first thread: two processes rarely want the same
@@ -203,14 +239,14 @@ class writer_lease {
   [[nodiscard]] bool try_lease(writer_set& set, unsigned number, bool through_gate) noexcept {
     writer_slot& slot = set.shared_->slots[number];
     std::uint64_t sequence = slot.sequence.load(std::memory_order_relaxed);  // relaxed: the exchange decides
-    if ((sequence & 1) != 0) return false;
+    if (writer_slot::leased(sequence)) return false;
+    const std::uint64_t mine = ((sequence + 1) & writer_slot::count_mask) | std::uint64_t{set.process_}
+                                                                                << writer_slot::process_shift;
     // seq_cst against the gate's store: either it sees this writer at work or we see it closed
-    if (!slot.sequence.compare_exchange_strong(sequence, sequence + 1, std::memory_order_seq_cst,
-                                               std::memory_order_relaxed)) {
+    if (!slot.sequence.compare_exchange_strong(sequence, mine, std::memory_order_seq_cst, std::memory_order_relaxed)) {
       return false;
     }
     if (through_gate || !set.shared_->gate_closed.load(std::memory_order_seq_cst)) {
-      slot.process.store(set.process_, std::memory_order_relaxed);  // relaxed: for whoever waits, long after
       writer_.slot_ = &slot;
       writer_.number_ = number;
       writer_.pool_ = set.pool_;
@@ -218,7 +254,7 @@ class writer_lease {
       writer_.lasting_ = set.lasting_;
       return true;
     }
-    slot.sequence.store(sequence + 2, std::memory_order_release);  // nothing was done
+    slot.sequence.store(mine + 1, std::memory_order_release);  // nothing was done
     return false;
   }
   void lease_any(writer_set& set, unsigned own, bool through_gate);

@@ -7,6 +7,8 @@
 
 #include <mutex>
 #include <new>
+#include <stdexcept>
+#include <thread>
 
 namespace icecore {
 namespace {
@@ -66,6 +68,59 @@ TEST_F(process_locks, whose_holder_died_are_never_had_again_and_say_so) {
     }
     EXPECT_TRUE(both_->flag);
   }
+}
+
+/// A process that takes the lock as `hold` does and ends with it.
+template <typename Hold>
+void end_while_holding(Hold hold) {
+  const pid_t other = fork();
+  if (other == 0) {
+    hold();
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(other, nullptr, 0), other);
+}
+
+TEST_F(process_locks, that_outlive_kills_let_the_next_one_mend) {
+  both_->lock.outlives_kills();
+  end_while_holding([this] {
+    both_->lock.lock();
+    both_->plain = 1;  // half of what is to be 2
+  });
+  {
+    const mended_lock held(both_->lock, [this] { both_->plain = 2; });
+    EXPECT_EQ(both_->plain, 2);
+  }
+  {
+    const mended_lock held(both_->lock, [] { FAIL() << "mended twice"; });
+  }
+  EXPECT_FALSE(both_->flag);
+}
+
+TEST_F(process_locks, are_mended_again_where_whoever_mended_was_killed_or_failed) {
+  both_->lock.outlives_kills();
+  end_while_holding([this] { both_->lock.lock(); });
+  end_while_holding([this] { const mended_lock held(both_->lock, [] { _exit(0); }); });
+  EXPECT_THROW(mended_lock(both_->lock, [] { throw std::runtime_error("no room"); }), std::runtime_error);
+  {
+    const std::scoped_lock looks_only(both_->lock);
+    EXPECT_TRUE(both_->lock.left_half_done());
+  }
+  int mended = 0;
+  {
+    const mended_lock held(both_->lock, [&] { ++mended; });
+  }
+  EXPECT_EQ(mended, 1);
+}
+
+TEST_F(process_locks, tell_whether_somebody_who_lives_holds_them) {
+  both_->lock.outlives_kills();
+  end_while_holding([this] { both_->lock.lock(); });
+  ASSERT_TRUE(both_->lock.try_lock());
+  EXPECT_TRUE(both_->lock.left_half_done());
+  std::thread([this] { EXPECT_FALSE(both_->lock.try_lock()); }).join();
+  both_->lock.mended();
+  both_->lock.unlock();
 }
 
 }  // namespace

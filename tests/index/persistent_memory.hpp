@@ -59,6 +59,7 @@ class persistent_memory final : public space_owner {
     by.told(used_ + sizeof(format::segment_header), used_ + format::granule_size - (format::granule_size - 64) % 512);
     used_ += format::granule_size;
   }
+  void settle_killed() override {}
   [[nodiscard]] bool is_alive(std::uint16_t process) const noexcept override { return process != dead_process; }
   [[noreturn]] void raise_damaged(link l, const char* what) const override {
     throw std::runtime_error(std::string(what) + " at " + std::to_string(l));

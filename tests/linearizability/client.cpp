@@ -14,6 +14,9 @@ constexpr std::uint32_t recent_versions = 40;
 
 /// How often each errand is run, as client::step() numbers them.
 constexpr std::array<std::uint32_t, habits::errands> usual_weights = {300, 70, 50, 16, 6, 6, 1, 21, 280, 230, 12, 1, 7};
+constexpr std::size_t errand_tag = 3;
+constexpr std::size_t errand_named_tag = 4;
+constexpr std::size_t errand_sync = 6;
 constexpr std::size_t errand_scan_all = 11;
 constexpr std::uint32_t scan_all_max = 8;  // it reads every key
 
@@ -33,6 +36,12 @@ habits::habits(std::uint64_t seed) {
   contended_keys = static_cast<std::uint32_t>(1 + draw() % 6);
 }
 
+void habits::keep_to_what_attached_may(bool may_tag) {
+  if (!may_tag) weights[errand_tag] = 0;
+  weights[errand_named_tag] = 0;
+  weights[errand_sync] = 0;
+}
+
 client::client(store& s, client_log& log, const client_options& how)
     : store_(&s), log_(&log), how_(how), state_(mix(how.seed + how.number)) {
   weight_of_all_ = std::accumulate(how.usual.weights.begin(), how.usual.weights.end(), 0U);
@@ -45,7 +54,7 @@ std::uint64_t client::value_of_slot(std::uint32_t ahead) const {
 }
 
 std::uint32_t client::own_key() {
-  return key_of(key_group::own, static_cast<std::uint32_t>(random() % own_keys), how_.number);
+  return key_of(key_group::own, static_cast<std::uint32_t>(random() % own_keys), how_.seat);
 }
 
 /// The same for all clients at about the same time: they race to make it.
@@ -102,7 +111,7 @@ bool client::step() {
     case 9:
       return find_at(any_key());
     case 10:
-      return scan(chance % 2 == 0 ? 0 : static_cast<std::uint32_t>(key_group::own) + how_.number);
+      return scan(chance % 2 == 0 ? 0 : static_cast<std::uint32_t>(key_group::own) + how_.seat);
     case errand_scan_all:
       return scan(all_groups);
     default:

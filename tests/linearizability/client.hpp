@@ -23,6 +23,9 @@ struct habits {
 
   explicit habits(std::uint64_t seed);
 
+  /// Leaves out what only the process that opened the store may call.
+  void keep_to_what_attached_may(bool may_tag);
+
   std::array<std::uint32_t, errands> weights{};
   std::uint32_t contended_eighths;  ///< of the calls that name a key go to the contended ones
   std::uint32_t fresh_eighths;      ///< of the others go to new keys
@@ -30,7 +33,8 @@ struct habits {
 };
 
 struct client_options {
-  std::uint32_t number;
+  std::uint32_t number;  ///< below 256, of its own among all clients of the life
+  std::uint32_t seat;    ///< whose own keys it writes: those of one that was killed, where it takes its place
   std::uint32_t life;
   std::uint64_t seed;
   const habits& usual;

@@ -71,7 +71,7 @@ void progress_so_far::add(const kill_counts& c) {
 
 /// What a state file must agree in with the run that goes on from it.
 [[nodiscard]] std::string plan_of(const loop_options& how) {
-  std::string plan = "seed " + std::to_string(how.seed) + " settings";
+  std::string plan = "seed " + std::to_string(how.seed) + " processes " + std::to_string(how.processes) + " settings";
   for (const setting& s : how.settings) plan.append(" ").append(s.name());
   return plan;
 }
@@ -132,8 +132,8 @@ void report(const loop_options& how, const setting& with, std::uint64_t seed, co
                              ignored);
   std::cerr << "A promise was broken: " << what << "\n  kept: " << kept.string() << ".history and .ice"
             << "\n  check the history again: kill_loop --check " << kept.string() << ".history"
-            << "\n  run the same plan again: kill_loop --setting " << with.name() << " --seed " << seed << " --kills "
-            << failed.counts().kills << '\n';
+            << "\n  run the same plan again: kill_loop --setting " << with.name() << " --processes " << how.processes
+            << " --seed " << seed << " --kills " << failed.counts().kills << '\n';
 }
 
 /// What to say if the store under inspection brings this whole process down. Written by its signal handler, which can
@@ -164,7 +164,13 @@ void prepare_last_words(const setting& with, std::uint64_t seed, std::uint64_t l
   killed_store s(path, with, seed);
   std::string broken;
   try {
-    for (std::uint64_t i = 0; i < lives; ++i) s.live();
+    for (std::uint64_t i = 0; i < lives; ++i) {
+      if (how.processes > 1) {
+        s.live_shared(how.processes);
+      } else {
+        s.live();
+      }
+    }
   } catch (const std::exception& failure) {
     broken = failure.what();
   }
@@ -216,7 +222,7 @@ bool run_loop(const loop_options& how) {
       break;
     }
     const std::uint64_t seed = how.seed + p.stores;
-    const std::uint64_t lives = 4 + mix(seed) % 12;
+    const std::uint64_t lives = how.processes > 1 ? 2 + mix(seed) % 2 : 4 + mix(seed) % 12;
     if (!run_store(how, how.settings[p.stores % how.settings.size()], seed, lives, p)) return false;
     p.milliseconds = before_ms + elapsed_ms();
     save_state(how, p);

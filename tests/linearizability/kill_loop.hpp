@@ -21,6 +21,7 @@ namespace icecore::testing {
 
 struct loop_options {
   std::vector<setting> settings;
+  std::uint32_t processes = 1;  ///< that share a store; with one, several threads of it write
   std::uint64_t kills = 200;
   std::uint64_t operations = 0;  ///< at least so many
   std::uint64_t seed = 1;

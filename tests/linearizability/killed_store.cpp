@@ -129,6 +129,7 @@ void killed_store::write(const kill_plan& plan, shared_life& notes, std::uint64_
       try {
         client(s, notes.logs[thread],
                {.number = thread,
+                .seat = thread,
                 .life = static_cast<std::uint32_t>(history_.lives.size()),
                 .seed = clients_seed,
                 .usual = usual})

@@ -9,6 +9,7 @@
 // closing or reopening. Afterwards processes that only open the store may be killed too; then it is opened for reading,
 // for writing or first one and then the other, and everything in it noted. The seed decides all but the interleaving of
 // the threads.
+// shared_lives.cpp: lives of several processes that share the store, of which the survivors go on.
 // Threads: one, and the process must have no others: it forks.
 #pragma once
 
@@ -48,12 +49,16 @@ class killed_store {
 
   /// One more life, its end, and what was found then.
   void live();
+  /// The same of several processes that share the store: one opens it, the others attach, and are killed and replaced
+  /// while the rest goes on. Only with an index that outlives that.
+  void live_shared(std::uint32_t processes);
 
   [[nodiscard]] const history& recorded() const noexcept { return history_; }
   [[nodiscard]] const kill_counts& counts() const noexcept { return counts_; }
 
  private:
   struct shared_life;
+  struct shared_session;
 
   [[nodiscard]] std::uint64_t random();
   [[nodiscard]] std::uint64_t random(std::uint64_t below) { return random() % below; }
@@ -61,12 +66,16 @@ class killed_store {
   [[nodiscard]] options draw_options();
   [[nodiscard]] bool kill_child(child& victim, const kill_plan& plan, shared_life& notes, std::uint64_t after_us);
   void write(const kill_plan& plan, shared_life& notes, std::uint64_t seed);
+  [[nodiscard]] std::unique_ptr<child> start(shared_session& notes, std::uint32_t number, std::uint32_t seat);
+  void write_shared(shared_session& notes, std::uint32_t number, std::uint32_t seat, const kill_plan& plan);
+  void note_end(shared_session& notes, std::uint32_t number, child& ended, bool may_have_ended_well);
   void kill_a_recovery();
   void inspect_all();
   void inspect(access how);
   [[nodiscard]] std::vector<found_key> inspect_keys(const store& s);
 
   std::filesystem::path path_;
+  scratch memory_{place::tmpfs};
   setting how_;
   std::uint64_t life_max_us_;
   std::uint64_t state_;

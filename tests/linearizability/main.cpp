@@ -34,6 +34,10 @@ int run(int count, char** arguments) {
   for (const setting& s : loop_settings()) known.push_back(s.name());
   app.add_option("--setting", names, "durability, place and index; several take turns (default: each on tmpfs)")
       ->check(CLI::IsMember(known));
+  app.add_option("--processes", how.processes,
+                 "that share each store, with the persistent index alone; 1: none shares it")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
   app.add_option("--kills", how.kills, "kills of writing processes")->capture_default_str();
   app.add_option("--operations", how.operations, "go on until so many operations were checked, too");
   app.add_option("--seed", how.seed, "of the first store; each further one has the next")->capture_default_str();
@@ -47,6 +51,7 @@ int run(int count, char** arguments) {
   if (!saved.empty()) return check_saved(saved);
   for (const setting& s : loop_settings()) {
     const auto named = [&](const std::string& name) { return std::ranges::find(names, name) != names.end(); };
+    if (how.processes > 1 && s.index != index_kind::persistent) continue;
     const bool wanted = names.empty() ? s.where == place::tmpfs : named(s.name()) || named("all");
     if (wanted) how.settings.push_back(s);
   }

@@ -241,6 +241,7 @@ TEST_P(Attached, while_an_attached_process_lives_nobody_opens_what_its_dead_owne
 }
 
 TEST_P(Attached, a_process_killed_amid_a_write_poisons_the_store_and_makes_nobody_wait) {
+  if (GetParam().index == index_kind::persistent) GTEST_SKIP() << "others finish the write: killed_writer_test.cpp";
   const deadline soon("a gate after a killed writer", 60s);
   bool poisoned = false;
   for (int attempt = 0; attempt < 300 && !poisoned; ++attempt) {

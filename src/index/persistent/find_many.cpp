@@ -31,7 +31,7 @@ void persistent_index::find_many(std::span<const std::string_view> keys, std::sp
     for (std::size_t i = 0; i < count; ++i) {
       const std::string_view key = keys[first + i];
       const node_order order(*here[i].at);
-      const link found = lower_bound(*here[i].at, order, key).equal;
+      const link found = lower_bound(here[i], order, key).equal;
       const bool elsewhere = found == null_link && is_beyond(*here[i].at, order, key, side::right, true);
       out[first + i] = here[i].validate() && !elsewhere ? found : find(key);
       if (out[first + i] != null_link) source_.prefetch(out[first + i]);

@@ -67,8 +67,16 @@ bool taken_node::try_lease(unsigned source, bool look) {
   // acquire: all that the last one who had it did
   if (!one.taken.compare_exchange_strong(seen, mine, std::memory_order_acquire, std::memory_order_relaxed))
     return false;
-  // a dead one's pending node is looked at as after a crash
-  if (seen != 0) one.known.store(false, std::memory_order_relaxed);
+  if (seen != 0) {
+    // a dead one's pending node is looked at as after a crash, when its last segment is taken or not
+    one.known.store(false, std::memory_order_relaxed);
+    try {
+      space_.owner().settle_killed();
+    } catch (...) {
+      one.taken.store(seen, std::memory_order_relaxed);  // the dead one's, as it was
+      throw;
+    }
+  }
   shared_ = &one;
   source_ = &space_.anchor().nodes[source];
   return true;

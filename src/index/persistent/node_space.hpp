@@ -39,6 +39,8 @@ class space_owner {
   /// A zeroed segment for nodes, its header durable: from the first free byte to its end. Before it is taken, `by` is
   /// told, and what that made durable decides after a crash. Throws errc::no_space.
   virtual void take_segment(claim& by) = 0;
+  /// What a process that was killed in take_segment() left half done is done, or undone, when it returns.
+  virtual void settle_killed() = 0;
   /// Whether a process that shares the store still runs.
   [[nodiscard]] virtual bool is_alive(std::uint16_t process) const noexcept = 0;
   /// errc::damaged: something at `l` is not what it was.

@@ -72,6 +72,8 @@ class persistent_index final : public ordered_index, public node_finder {
   void count(std::uint64_t entries) noexcept { shared_->size.add(entries); }
   /// For those who take nodes: whether one that its source gave out is in use.
   [[nodiscard]] bool is_linked(link node) const override;
+  /// The pair of a key that is there is durable after a fence, whoever was killed before its own.
+  void flush_leaf_of(std::string_view key) const;
   /// Where other blocks of a node's size can be taken from.
   [[nodiscard]] node_space& space() noexcept { return space_; }
 
@@ -102,7 +104,7 @@ class persistent_index final : public ordered_index, public node_finder {
     return wait_or_mend(n, ref);
   }
   [[nodiscard]] link low_of(link to, unsigned level) const noexcept;
-  [[nodiscard]] place lower_bound(const index_node& n, const node_order& order, std::string_view key) const;
+  [[nodiscard]] place lower_bound(const view& in, const node_order& order, std::string_view key) const;
   [[nodiscard]] unsigned child_for(const index_node& n, const node_order& order, std::string_view key,
                                    side equal) const;
   [[nodiscard]] bool is_beyond(const index_node& n, const node_order& order, std::string_view key, side equal,

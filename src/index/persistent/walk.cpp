@@ -37,7 +37,7 @@ void persistent_index::read_from(std::string_view key, bool at_key, block& out) 
   view here = descend<side::right>(key, 0);
   for (;;) {
     const node_order order(*here.at);
-    const place found = lower_bound(*here.at, order, key);
+    const place found = lower_bound(here, order, key);
     if (is_beyond(*here.at, order, key, side::right, true)) {
       if (!move_right(here)) look_again(here);
       continue;
@@ -98,7 +98,7 @@ bool persistent_index::block_before(std::string_view key, block& out) const {
       if (!move_right(here)) look_again(here);
       continue;
     }
-    if (read_leaf(here, 0, lower_bound(*here.at, order, key).index, out)) break;
+    if (read_leaf(here, 0, lower_bound(here, order, key).index, out)) break;
     look_again(here);
   }
   // side::left led to the leaf whose low is below key, and which holds its low (N2): only the first can have nothing.

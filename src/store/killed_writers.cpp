@@ -1,0 +1,96 @@
+#include "store/killed_writers.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "store/core.hpp"
+
+namespace icecore::detail {
+
+killed_writers::killed_writers(store_core& core) : core_(core), tails_(*core.pool_) {}
+
+void killed_writers::finish(unsigned writer, writer_slot& slot) {
+  lasting_segments& segments = core_.media_->segments();
+  persistence& persist = core_.pool_->persist();
+  // The log, not the slot: the process may have been killed when it had one and not yet the other.
+  const auto log = segments.settled_log(writer);
+  partial_segments::place place;
+  record_totals totals;
+  version newest = slot.last_version.load(std::memory_order_relaxed);  // relaxed: under the lock (W4)
+  if (log) totals = log->totals;
+  if (log && log->open.size != 0) {
+    const segment& s = log->open;
+    const auto happened = what_happened(s, log->from);
+    totals.add(happened.totals);
+    newest = std::max(newest, happened.newest);
+    make_durable(happened.last);
+    if (undo_batch(s, happened.position)) {
+      persist.fence();  // no head leads there when the segment is nobody's
+      segments.abandon(writer, {s, happened.position}, totals, newest);
+    } else {
+      tails_.clear_behind(s, happened.position);
+      // zeros too: another one may have stored them and been killed before it flushed them
+      persist.flush(core_.pool_->at(happened.position), s.end() - happened.position);
+      place = {s, happened.position};
+    }
+  }
+  if (core_.past().persists_on_read()) persist.sync();
+  totals.subtract(segments.before(writer));
+  slot.place = place;
+  slot.position_before = null_link;
+  slot.totals = totals;
+  slot.last_version.store(newest, std::memory_order_release);  // release: as writer::count()
+}
+
+writer_tail::content killed_writers::what_happened(const segment& s, link from) const {
+  const histories& past = core_.past();
+  auto t = tails_.read(s, from);
+  if (finish_linked(s, t.position)) t = tails_.read(s, from);
+  for (const link l : t.last) {
+    const record r = past.at(l);
+    if (!r.is_entry() || core_.index_->find(r.key()) == l) continue;
+    std::memset(r.address(), 0, r.layout().size());
+    return tails_.read(s, from);
+  }
+  return t;
+}
+
+/// Stamps what is linked behind `position`; false if nothing is.
+bool killed_writers::finish_linked(const segment& s, link position) const {
+  const histories& past = core_.past();
+  const auto next = tails_.first_whole(s, position);
+  if (!next) return false;
+  const record r = past.at(*next);
+  if (r.kind() == format::record_kind::batch) return past.finish_batch(*next) != 0;
+  return r.is_update() && !r.batched() && past.was_linked(*next) && past.stamp_of(*next) != 0;
+}
+
+/// Of a batch that never happens; false if none of its records can have been linked.
+bool killed_writers::undo_batch(const segment& s, link position) const {
+  const histories& past = core_.past();
+  bool linked = false;
+  for (auto at = tails_.first_whole(s, position); at; at = tails_.first_whole(s, *at + 8)) {
+    const record r = past.at(*at);
+    if (!r.is_update() || !r.batched()) continue;
+    past.unlink(*at);
+    linked = true;
+  }
+  return linked;
+}
+
+/// What the killed process may not have flushed, or not fenced, before others rely on it.
+void killed_writers::make_durable(const std::vector<link>& last) const {
+  const histories& past = core_.past();
+  const auto& index = static_cast<const index::persistent_index&>(*core_.index_);
+  for (const link l : last) {
+    const record r = past.at(l);
+    static_cast<void>(past.stamp_of(l));  // of a batch the others' stamps are those of its record
+    past.flush_fresh(l, r.layout().size());
+    if (r.is_entry()) index.flush_leaf_of(r.key());
+    if (r.kind() == format::record_kind::tag) core_.tag_list_->list(l);
+  }
+  past.await_flushed(last);
+  for (const link l : last) past.note_second(l);
+}
+
+}  // namespace icecore::detail
