@@ -1,10 +1,12 @@
 // A store of several files: all that a store does, over all of them, and each file that is missing, foreign or damaged
 // named.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <random>
 #include <string>
@@ -369,6 +371,42 @@ TEST_P(SeveralFiles, a_flipped_bit_is_found_and_named_with_its_file) {
     }
     write_file(files_.path(n), sound);
   }
+}
+
+TEST_P(SeveralFiles, a_damaged_value_is_named_with_its_key_whichever_file_holds_that) {
+  const std::array large{std::string(5000, 'A'), std::string(5000, 'B')};
+  {
+    store s = make();
+    // many records: while one file is still being read, the damage of the other is found
+    for (unsigned n = 0; n < 2; ++n) {
+      scribe_.threads().run(n, [&] {
+        s.insert("key " + std::to_string(n), "first");
+        for (int i = 0; i < 2000; ++i) s.insert("beside " + std::to_string(n) + " " + std::to_string(i), "value");
+      });
+    }
+    for (unsigned n = 0; n < 2; ++n)
+      scribe_.threads().run(1 - n, [&] { s.insert("key " + std::to_string(n), large[n]); });
+    s.close();
+  }
+  auto contents = files_.contents();
+  std::array<unsigned, 2> of_value{};
+  for (unsigned file = 0; file < files_.count(); ++file) {
+    for (unsigned n = 0; n < 2; ++n) {
+      const std::size_t value = contents[file].find(large[n]);
+      if (value == std::string::npos) continue;
+      of_value[n] = file;
+      contents[file][value + 1000] = 'x';
+    }
+    write_file(files_.path(file), contents[file]);
+  }
+  ASSERT_NE(of_value[0], of_value[1]) << "each value lies in the file of the other's key";
+  const verify_report report = verify_file(files_.path());
+  ASSERT_EQ(report.damages.size(), 2U);
+  for (const damage& d : report.damages) {
+    EXPECT_EQ(d.file, files_.path(d.key == "key 0" ? of_value[0] : of_value[1]).native());
+  }
+  EXPECT_THAT(report.damages, ::testing::UnorderedElementsAre(::testing::Field(&damage::key, "key 0"),
+                                                              ::testing::Field(&damage::key, "key 1")));
 }
 
 // ---- Locks, copies, forks ----
