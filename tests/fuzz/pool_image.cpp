@@ -56,6 +56,7 @@ class execution {
       case errc::damaged:
       case errc::truncated:
       case errc::copied:
+      case errc::missing_file:  // its root names others
         return true;
       default:
         return false;
