@@ -160,6 +160,12 @@ class execution {
       }
       opened.close();
     } catch (const error& failure) {
+      // a changed root may say that next to no version is left, and then none may be tagged
+      constexpr version scarce = version_max - (version{1} << 22);
+      if (failure.code() == errc::invalid_argument && opened.clock() > scarce) {
+        written_.clear();
+        return;
+      }
       throw broken_promise("writing fails with: " + failure.message());
     }
   }
