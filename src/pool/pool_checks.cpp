@@ -44,9 +44,6 @@ void pool::check_root(const format::root& r, const options& opening) const {
     raise(errc::no_such_store, "{}: the creation of a store was cut off here, and creating one was not asked for",
           path);
   }
-  if (opening.creation == creation::create_new && !copy_ && !unfinished) {
-    raise(errc::store_exists, "{}: a new store was asked for but there is one", path);
-  }
 }
 
 void pool::check_format(const format::root& r) const {
