@@ -28,8 +28,8 @@ mapping::mapping(int descriptor, std::string path, std::uint64_t capacity, bool 
 
 mapping::~mapping() {
   for (auto*& map : maps_) pmem2_map_delete(&map);
-  if (reservation_ != nullptr) pmem2_vm_reservation_delete(&reservation_);
-  if (source_ != nullptr) pmem2_source_delete(&source_);
+  pmem2_vm_reservation_delete(&reservation_);
+  pmem2_source_delete(&source_);
 }
 
 void mapping::extend(std::uint64_t size) {
