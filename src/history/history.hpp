@@ -125,7 +125,7 @@ class histories {
   [[nodiscard]] version stamp_of(link l) const {
     // acquire: whoever sees the stamp sees the record; pairs with the CAS that set it
     const std::uint64_t word = at(l).header().stamp.load(std::memory_order_acquire);
-    if (heads_last() && word != 0 && !codec_.valid(word, link_offset(l) + stamp_offset)) [[unlikely]]
+    if (heads_last() && word != 0 && !codec_.valid(word, l + stamp_offset)) [[unlikely]]
       return doubted_stamp(l, word);
     return word != 0 ? word & format::stamp_version_mask : stamp(l);
   }

@@ -28,8 +28,8 @@ mapping::mapping(int descriptor, std::string path, std::uint64_t capacity, bool 
 
 mapping::~mapping() {
   for (auto*& map : maps_) pmem2_map_delete(&map);
-  if (reservation_ != nullptr) pmem2_vm_reservation_delete(&reservation_);
-  if (source_ != nullptr) pmem2_source_delete(&source_);
+  pmem2_vm_reservation_delete(&reservation_);
+  pmem2_source_delete(&source_);
 }
 
 void mapping::extend(std::uint64_t size) {
@@ -42,6 +42,7 @@ void mapping::extend(std::uint64_t size) {
     size_ = size;
     return;
   }
+  maps_.reserve(maps_.size() + 1);  // first: if memory runs out here, nothing is to be given back
   pmem2_config* config = nullptr;
   check(pmem2_config_new(&config), "pmem2_config_new");
   pmem2_map* map = nullptr;
@@ -50,10 +51,7 @@ void mapping::extend(std::uint64_t size) {
   if (result == 0) result = pmem2_config_set_length(config, size - size_);
   if (result == 0) result = pmem2_config_set_sharing(config, shared_ ? PMEM2_SHARED : PMEM2_PRIVATE);
   if (result == 0) result = pmem2_config_set_vm_reservation(config, reservation_, size_);
-  if (result == 0) {
-    maps_.reserve(maps_.size() + 1);
-    result = pmem2_map_new(&map, config, source_);
-  }
+  if (result == 0) result = pmem2_map_new(&map, config, source_);
   pmem2_config_delete(&config);
   check(result, "pmem2_map_new");
   maps_.push_back(map);

@@ -95,7 +95,7 @@ void name_files(format::root& r, const std::vector<placement>& files) {
     if (i == 0) continue;
     const fs::path absolute = resolved(files[i].path);
     const fs::path relative = absolute.lexically_relative(folder);
-    const bool beneath = !relative.empty() && *relative.begin() != "..";
+    const bool beneath = *relative.begin() != "..";  // of two absolute paths it is never empty
     const std::string text = beneath ? relative.native() : absolute.native();
     if (bytes + text.size() > sizeof named.paths) {
       raise(errc::invalid_argument, "{}: the paths of the store's files take more than the {} bytes there are for them",

@@ -311,6 +311,7 @@ format::root pool::lost_root(std::uint64_t size) {
   }
   format::root r = first_->roots().read();
   r.pool_number = number_;
+  r.files = {};  // the first one's names of all files
   r.file_size = size;
   r.used_end = size;
   r.state = format::root_state::open;

@@ -37,15 +37,12 @@ void pool::check_root(const format::root& r, const options& opening) const {
           r.pool_number + 1, r.pool_count, first.empty() ? "" : ", which was ", first);
   }
   const bool unfinished = is_unfinished(r);
-  if (unfinished && opening.creation == creation::open_existing) {
-    raise(errc::no_such_store, "{}: the creation of a store was cut off here, and creating one was not asked for",
-          path);
-  }
   if (unfinished && (!shared_ || copy_)) {
     raise(errc::not_a_store, "{}: the creation of a store was cut off here; open it for writing first", path);
   }
-  if (opening.creation == creation::create_new && !copy_ && !unfinished) {
-    raise(errc::store_exists, "{}: a new store was asked for but there is one", path);
+  if (unfinished && opening.creation == creation::open_existing) {
+    raise(errc::no_such_store, "{}: the creation of a store was cut off here, and creating one was not asked for",
+          path);
   }
 }
 

@@ -69,9 +69,11 @@ class pool_set {
     const pool* p = find(link_pool(l));
     return p != nullptr && link_offset(l) + bytes <= p->size();
   }
-  /// Of a link that may lead nowhere.
+  /// Of a link that may lead nowhere, to a file that is missing too: a number, since it may be no pointer.
   void prefetch(link l) const noexcept {
-    if (link_pool(l) < format::files_max) __builtin_prefetch(at(l));
+    if (link_pool(l) >= format::files_max) return;
+    const auto address = reinterpret_cast<std::uintptr_t>(bases_[link_pool(l)]) + link_offset(l);
+    __builtin_prefetch(reinterpret_cast<const void*>(address));
   }
   /// Of all files.
   [[nodiscard]] std::uint64_t size() const noexcept;

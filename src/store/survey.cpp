@@ -82,6 +82,7 @@ survey::survey(const pool_set& in, const survey_options& how)
   drop_leftovers();
   check_tags();
   if (how_.filled == nullptr) check_certificate();
+  for (survey_part& part : parts_) name_damages(part);
 }
 
 // ---- Segments ----
@@ -420,19 +421,24 @@ bool survey::pass_zeros(reading& r) const {
   return next.has_value();
 }
 
-void survey::report(survey_part& into, link at, const char* structure, std::string what) const {
-  damage d{at, structure, std::move(what), std::nullopt, std::nullopt};
-  const auto* place = place_containing(at);
-  if (place != nullptr && at != place->in.offset && whole_record(place->in, at)) {
-    const record r(pool_->at(at));
+void survey::report(survey_part& into, link at, const char* structure, std::string what) {
+  into.damages.push_back({at, structure, std::move(what), std::nullopt, std::nullopt});
+}
+
+/// Whose the damaged records are. An update's key is in its entry, in a segment that another thread may still be
+/// reading when the damage is found: so this waits until all is read.
+void survey::name_damages(survey_part& part) const {
+  for (damage& d : part.damages) {
+    if (!begins(d.offset)) continue;
+    const record r(pool_->at(d.offset));
     if (r.is_entry()) {
       d.key = std::string(r.key());
-    } else if (r.is_update() && is_counted_record(r.as_update().entry)) {
-      d.key = std::string(record(pool_->at(r.as_update().entry)).key());
+    } else if (const link entry = r.is_update() ? r.as_update().entry : 0; begins(entry)) {
+      const record e(pool_->at(entry));
+      if (e.is_entry()) d.key = std::string(e.key());
     }
-    if (const auto v = version_of(at); v && *v != 0) d.version = *v;
+    if (const auto v = version_of(d.offset); v && *v != 0) d.version = *v;
   }
-  into.damages.push_back(std::move(d));
 }
 
 void survey::check_certificate() {
@@ -505,12 +511,6 @@ bool survey::begins(link l) const noexcept {
   return offset % 8 == 0 && offset < o.size && (o.begins[offset / begins_unit] >> (offset / 8 % 64) & 1) != 0;
 }
 
-/// The same while segments are still being read: by the record's checksum.
-bool survey::is_counted_record(link l) const noexcept {
-  const auto* place = place_containing(l);
-  return place != nullptr && l < place->position && whole_record(place->in, l);
-}
-
 void survey::check_chains() {
   constexpr std::size_t ahead = 16;  // so many records are on their way from memory
   run_on_threads(static_cast<unsigned>(parts_.size()), [&](unsigned thread) {
@@ -522,6 +522,7 @@ void survey::check_chains() {
       }
       check_chain(part.updates[i], part);
     }
+    name_damages(part);
   });
 }
 

@@ -142,9 +142,9 @@ class survey {
   void check_certificate();
   void check_end(const pool& p);
   void check_tags();
-  [[nodiscard]] bool is_counted_record(link l) const noexcept;
   void check_chain(link update, survey_part& into) const;
-  void report(survey_part& into, link at, const char* structure, std::string what) const;
+  static void report(survey_part& into, link at, const char* structure, std::string what);
+  void name_damages(survey_part& part) const;
 
   static constexpr std::uint64_t begins_unit = 8 * 64;
   struct free_memory {

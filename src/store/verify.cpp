@@ -45,14 +45,19 @@ void localize(const pool_set& in, std::vector<damage>& damages) {
   for (damage& d : damages) d = in.localized(std::move(d));
 }
 
-/// Of a closed store whose index lies in it.
-void check_lasting_index(const std::filesystem::path& path, const options& reading, verify_report& report) {
+/// Of a closed store whose index lies in it, in these files.
+void check_lasting_index(const std::filesystem::path& path, const std::vector<std::string>& files,
+                         const options& reading, verify_report& report) {
   try {
     auto found = store(path, reading).verify().damages;
     report.damages.insert(report.damages.end(), found.begin(), found.end());
   } catch (const error& e) {
     if (e.code() != errc::damaged) throw;
-    report.damages.push_back({0, "index", e.message(), std::nullopt, std::nullopt, path.native()});
+    // what opening and looking around have met begins with the file's name
+    const auto named =
+        std::ranges::find_if(files, [&](const std::string& file) { return e.message().starts_with(file + ": "); });
+    report.damages.push_back(
+        {0, "index", e.message(), std::nullopt, std::nullopt, named != files.end() ? *named : path.native()});
   }
 }
 
@@ -127,6 +132,7 @@ verify_report verify_file(const std::filesystem::path& path, const progress_func
   try {
     verify_report report;
     bool has_index = false;
+    std::vector<std::string> files;
     {
       pool_set p(path, reading);
       detail::survey found(p, {.threads = core_count(), .large_values = true, .on_progress = on_progress});
@@ -136,8 +142,9 @@ verify_report verify_file(const std::filesystem::path& path, const progress_func
       localize(p, report.damages);
       reading.accept_damage = false;
       has_index = detail::opening_at_once::possible(p, reading);
+      for (const pool* file : p.files()) files.push_back(file->origin());
     }
-    if (report.ok() && has_index) check_lasting_index(path, reading, report);
+    if (report.ok() && has_index) check_lasting_index(path, files, reading, report);
     return report;
   } catch (const error& e) {
     if (e.code() != errc::damaged) throw;

@@ -56,6 +56,7 @@ class execution {
       case errc::damaged:
       case errc::truncated:
       case errc::copied:
+      case errc::missing_file:  // its root names others
         return true;
       default:
         return false;
@@ -159,6 +160,12 @@ class execution {
       }
       opened.close();
     } catch (const error& failure) {
+      // a changed root may say that next to no version is left, and then none may be tagged
+      constexpr version scarce = version_max - (version{1} << 22);
+      if (failure.code() == errc::invalid_argument && opened.clock() > scarce) {
+        written_.clear();
+        return;
+      }
       throw broken_promise("writing fails with: " + failure.message());
     }
   }

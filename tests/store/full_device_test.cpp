@@ -202,6 +202,36 @@ TEST_P(FullDevice, has_no_room_for_a_copy_and_is_left_as_it_was) {
   EXPECT_TRUE(std::filesystem::is_empty(*device_));
 }
 
+TEST_P(FullDevice, that_holds_one_of_several_files_leaves_its_writers_to_the_others) {
+  const scratch roomy;  // elsewhere in memory
+  options opening = GetParam().options();
+  opening.placements = {{roomy / "further.ice", -1}};
+  const auto path = *device_ / "full.ice";
+  constexpr std::uint64_t in_all = 30'000;  // 30 MB: the device has 8
+  {
+    store s(path, opening);
+    map<std::uint64_t, std::string> entries(s);
+    for (std::uint64_t n = 0; n < in_all; ++n) entries.insert(n, value_of(n, 1000));
+    EXPECT_GT(s.stats().files[1].used_bytes, std::uint64_t{20} << 20);
+    s.close();
+  }
+  options reading;
+  reading.access = access::read_only;
+  expect_filled(store(path, reading), in_all, 1000);
+}
+
+TEST_P(FullDevice, says_so_only_once_all_files_are_full) {
+  options opening = GetParam().options();
+  opening.placements = {{*device_ / "second full.ice", -1}, {*device_ / "third full.ice", -1}};
+  const auto path = *device_ / "full.ice";
+  store s(path, opening);
+  const std::uint64_t count = fill(s, 1000);
+  EXPECT_GT(count, 1000U);
+  expect_filled(s, count, 1000);
+  s.close();
+  expect_filled(store(path, GetParam().options()), count, 1000);
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryDurability, FullDevice, ::testing::ValuesIn(tmpfs_settings()),
                          [](const auto& tested) { return tested.param.name(); });
 

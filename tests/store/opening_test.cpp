@@ -15,6 +15,7 @@
 #include "support/expect.hpp"
 #include "support/file.hpp"
 #include "support/process.hpp"
+#include "support/roots.hpp"
 #include "support/scratch.hpp"
 
 namespace icecore::testing {
@@ -216,20 +217,6 @@ TEST_F(Opening, a_truncated_store_says_so_whatever_its_length) {
   }
 }
 
-/// Changes both roots of the file and makes their checksums right again.
-template <class Change>
-std::string with_roots_changed(std::string file, const Change& change) {
-  for (const std::uint64_t offset : {format::root_a_offset, format::root_b_offset}) {
-    format::root root;
-    std::memcpy(&root, file.data() + offset, sizeof root);
-    if (root.magic != format::magic) continue;
-    change(root);
-    root.crc = crc32c(0, &root, offsetof(format::root, crc));
-    std::memcpy(file.data() + offset, &root, sizeof root);
-  }
-  return file;
-}
-
 TEST_F(Opening, a_store_of_another_format_is_refused_with_its_version) {
   make_store();
   const std::string sound = read_file(path_);
@@ -254,6 +241,37 @@ TEST_F(Opening, a_store_that_this_library_cannot_have_made_is_refused) {
   expect_root_refused(errc::unsupported_format, "index 9", [](auto& root) { root.index = 9; });
   expect_root_refused(errc::damaged, "which no store has", [](auto& root) { root.file_size = 4096; });
   expect_root_refused(errc::damaged, "which no store has", [](auto& root) { root.file_size += 1; });
+  for (const std::uint64_t end : {std::uint64_t{0}, format::first_segment_offset - 1}) {
+    expect_root_refused(errc::damaged, "which no store has", [&](auto& root) { root.used_end = end; });
+  }
+  expect_root_refused(errc::damaged, "version 1 is open", [](auto& root) {
+    root.clock = 1;
+    root.clock_limit = version_max + 1;
+  });
+  // of a store of one file no other is named, and none of a file that there is not
+  expect_root_refused(errc::unsupported_format, "file 1 of 1", [](auto& root) { root.files.path_size[1] = 5; });
+  expect_root_refused(errc::unsupported_format, "file 1 of 17", [](auto& root) { root.pool_count = 17; });
+}
+
+TEST_F(Opening, what_is_asked_for_must_fit_together) {
+  make_store();
+  const std::string before = read_file(path_);
+  options reindexed = reading();
+  reindexed.change_index = true;
+  expect_error(errc::invalid_argument, "index", [&] { const store opened(path_, reindexed); });
+  options copied = existing();
+  copied.copy_of = path_;
+  expect_error(errc::invalid_argument, "a copy is a new store",
+               [&] { const store opened(folder_ / "copy.ice", copied); });
+  copied = reading();
+  copied.copy_of = path_;
+  expect_error(errc::invalid_argument, "a copy is a new store",
+               [&] { const store opened(folder_ / "copy.ice", copied); });
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "copy.ice"));
+  options spread;
+  spread.placements = {{folder_ / "further.ice", -1}};
+  expect_error(errc::invalid_argument, "is a store of one file", [&] { const store opened(path_, spread); });
+  EXPECT_EQ(read_file(path_), before);
 }
 
 TEST_F(Opening, a_store_of_the_other_byte_order_is_told_by_its_magic) {

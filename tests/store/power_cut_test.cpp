@@ -66,6 +66,12 @@ class PowerCut : public ::testing::TestWithParam<setting> {
   [[nodiscard]] std::filesystem::path path() const { return folder_ / "store.ice"; }
   [[nodiscard]] bool keeps_each_write() const { return GetParam().durability == durability::operation; }
   [[nodiscard]] store open() const { return store(path(), GetParam().options()); }
+  /// Of a file of somebody else.
+  void expect_untouched(const std::string& theirs) const {
+    write_file(path(), theirs);
+    expect_error(errc::not_a_store, "not an icecore store", [&] { const store s = open(); });
+    EXPECT_TRUE(read_file(path()) == theirs);
+  }
 
   /// Makes what was written so far durable, by the means of the mode.
   static version make_durable(store& s, durability mode) {
@@ -187,9 +193,19 @@ TEST_P(PowerCut, while_the_store_is_made_leaves_a_file_that_can_be_opened) {
 TEST_P(PowerCut, while_a_store_is_made_is_not_seen_in_a_file_of_somebody_else) {
   std::string theirs(std::size_t{1} << 20, '\0');
   theirs.replace(5000, 6, "theirs");  // where a torn root would be
-  write_file(path(), theirs);
-  expect_error(errc::not_a_store, "not an icecore store", [&] { const store s = open(); });
-  EXPECT_TRUE(read_file(path()) == theirs);
+  expect_untouched(theirs);
+  // nearly a torn first root: the file's number, how many there are, and the size of granules, in one word
+  const auto with_numbers = [](std::uint16_t number, std::uint16_t count, std::uint32_t granule) {
+    std::string bytes(std::size_t{1} << 20, '\0');
+    const std::uint64_t word = number | std::uint64_t{count} << 16 | std::uint64_t{granule} << 32;
+    std::memcpy(bytes.data() + format::root_b_offset + offsetof(format::root, pool_number), &word, sizeof word);
+    return bytes;
+  };
+  expect_untouched(with_numbers(0, 1, 4096));
+  expect_untouched(with_numbers(2, 2, format::granule_size));
+  expect_untouched(with_numbers(0, format::files_max + 1, format::granule_size));
+  write_file(path(), with_numbers(1, 2, format::granule_size));
+  EXPECT_NO_THROW(static_cast<void>(open())) << "of a store of two files";
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryDurability, PowerCut, ::testing::ValuesIn(all_settings()),
