@@ -211,6 +211,131 @@ TEST_F(PersistentRecovery, a_node_that_is_damaged_is_named) {
   EXPECT_THROW(for (const std::string& key : expected_) static_cast<void>(other.find(key)), std::runtime_error);
 }
 
+// ---- A key that the medium has changed ----
+
+/// Keys of which the first levels tell nothing by their heads, so that they must be compared whole.
+std::string alike(std::uint64_t i) { return "all begin alike " + big_endian(i); }
+
+class DamagedKey : public PersistentRecovery {
+ protected:
+  static constexpr std::uint64_t keys = 2000;
+
+  void SetUp() override {
+    persistent_index one = open();
+    for (std::uint64_t i = 0; i < keys; ++i) links_.push_back(add(one, i));
+  }
+  link add(persistent_index& to, std::uint64_t i) {
+    const link entry = table_.add(alike(2 * i));
+    EXPECT_EQ(to.insert(alike(2 * i), entry), entry);
+    return entry;
+  }
+  /// The entries that nodes above the leaves compare keys with, and those that end nodes.
+  [[nodiscard]] std::vector<link> separators() {
+    std::vector<link> all;
+    for (link leaf = first_of(0); leaf != null_link; leaf = memory_.node_at(leaf).next.load()) {
+      if (const link low = memory_.node_at(leaf).low.load(); low != null_link) all.push_back(low);
+    }
+    return all;
+  }
+  /// Whether every call is right or says that something is damaged; how many said so.
+  template <class Call>
+  unsigned complaints(const Call& call) {
+    unsigned complaints = 0;
+    for (std::uint64_t i = 0; i < keys; ++i) {
+      try {
+        call(i);
+      } catch (const std::runtime_error&) {
+        ++complaints;
+      }
+    }
+    return complaints;
+  }
+  void expect_none_hidden(persistent_index& in, link damaged) {
+    SCOPED_TRACE("entry " + std::to_string(damaged));
+    const unsigned finds = complaints([&](std::uint64_t i) {
+      ASSERT_TRUE(links_[i] == damaged || in.find(alike(2 * i)) == links_[i]) << "key " << i << " is hidden";
+    });
+    const unsigned seeks = complaints([&](std::uint64_t i) {
+      if (links_[i] == damaged) return;
+      block b;
+      in.seek(alike(2 * i), b);
+      ASSERT_TRUE(std::ranges::find(b.entries.begin(), b.entries.begin() + static_cast<std::ptrdiff_t>(b.size),
+                                    links_[i]) != b.entries.begin() + static_cast<std::ptrdiff_t>(b.size))
+          << "a walk from key " << i << " leaves it out";
+    });
+    const unsigned many = complaints([&](std::uint64_t i) {
+      const std::string key = alike(2 * i);
+      const std::string_view asked[] = {key};
+      link found[] = {null_link};
+      in.find_many(asked, found);
+      ASSERT_TRUE(links_[i] == damaged || found[0] == links_[i]) << "key " << i << " is hidden";
+    });
+    finds_ += finds;
+    seeks_ += seeks;
+    many_ += many;
+  }
+
+  std::vector<link> links_;
+  unsigned finds_ = 0;  // that said so, and so on
+  unsigned seeks_ = 0;
+  unsigned many_ = 0;
+};
+
+TEST_F(DamagedKey, that_separates_nodes_hides_no_other) {
+  constexpr std::size_t last_byte = 16 + 7;  // behind what all begin with
+  for (const link separator : separators()) {
+    for (const std::size_t byte : {last_byte, last_byte - 1, std::size_t{0}}) {
+      persistent_index other = open();
+      table_.damage(separator, byte, 6);
+      expect_none_hidden(other, separator);
+      table_.damage(separator, byte, 6);
+      if (HasFailure()) return;
+    }
+  }
+  EXPECT_GT(finds_, 0U);
+  EXPECT_GT(seeks_, 0U);
+  EXPECT_GT(many_, 0U);
+}
+
+TEST_F(DamagedKey, is_given_to_no_node_as_its_bound) {
+  persistent_index other = open();
+  // where this leaf will be cut; the pairs behind, beside which others come, are right
+  const index_node& leaf = memory_.node_at(memory_.node_at(first_of(0)).next.load());
+  const link damaged = to_at(leaf, node_order(leaf), index_pairs_max / 2);
+  const link behind = to_at(leaf, node_order(leaf), index_pairs_max / 2 + 6);
+  const auto first = static_cast<std::uint64_t>(std::ranges::find(links_, behind) - links_.begin());
+  const auto before = separators();
+  table_.damage(damaged, 16 + 6, 6);
+  unsigned refused = 0;
+  for (std::uint64_t i = first; i < first + 5; ++i) {
+    try {
+      static_cast<void>(other.insert(alike(2 * i + 1), table_.add(alike(2 * i + 1))));
+    } catch (const std::runtime_error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 0U);
+  EXPECT_EQ(separators(), before);
+}
+
+TEST_F(DamagedKey, in_a_node_to_be_mended_leaves_it_as_it_is) {
+  index_node& leaf = memory_.node_at(memory_.node_at(first_of(0)).next.load());
+  lock(leaf);
+  const std::uint64_t word = leaf.lock.load();
+  const link damaged = to_at(leaf, node_order(leaf), 1);
+  const auto i = static_cast<std::uint64_t>(std::ranges::find(links_, damaged) - links_.begin());
+  persistent_index other = open();
+  table_.damage(damaged, 16 + 6, 6);
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_THROW(static_cast<void>(other.find(alike(2 * (i + 1)))), std::runtime_error);
+    EXPECT_EQ(leaf.lock.load(), word) << "the next one waits for ever";
+  }
+  table_.damage(damaged, 16 + 6, 6);
+  table_.forget_damage();
+  other.count(keys);
+  EXPECT_EQ(other.find(alike(2 * (i + 1))), links_[i + 1]);
+}
+
 // A checksum that two halves of a CRC make: no single bit of what it covers may be without effect.
 TEST_F(PersistentRecovery, every_bit_of_a_node_changes_its_checksum) {
   index_node n{};
