@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -209,6 +210,179 @@ TEST_F(PersistentRecovery, a_node_that_is_damaged_is_named) {
   leaf.pairs[node_order(leaf).slot(0)].to.fetch_xor(64);
   persistent_index other = open();
   EXPECT_THROW(for (const std::string& key : expected_) static_cast<void>(other.find(key)), std::runtime_error);
+}
+
+TEST_F(PersistentRecovery, a_node_filled_and_not_linked_is_taken_again_whatever_it_says) {
+  {
+    persistent_index one = open();
+    insert(one, 0, 1000);
+  }
+  // so that it is looked for to the right, too
+  index_node& above = memory_.node_at(top());
+  node_order order(above);
+  order.cut(1);
+  order.store_in(above);
+  lock(above);
+  struct said {
+    unsigned level;
+    link low;
+  };
+  const link some = key_table::link_of(700);
+  for (const said& s : {said{0, some}, said{9, some}, said{0, std::uint64_t{1} << 40}, said{0, null_link},
+                        said{1, null_link}, said{1, some}}) {
+    SCOPED_TRACE("level " + std::to_string(s.level) + ", low " + std::to_string(s.low));
+    link lost = null_link;
+    {
+      persistent_index one = open();
+      const taken_node fresh(one.space(), one);
+      lost = fresh.where();
+      (*fresh).low.store(s.low);
+      node_order(s.level).store_in(*fresh);
+    }
+    persistent_index other = open();
+    const taken_node again(other.space(), other);
+    EXPECT_EQ(again.where(), lost);
+  }
+  persistent_index other = open();
+  expect_all(other);
+}
+
+TEST_F(PersistentRecovery, walks_find_what_no_pair_above_leads_to) {
+  {
+    persistent_index one = open();
+    insert(one, 0, 400);
+  }
+  index_node& above = memory_.node_at(top());
+  const auto forget = [&] {
+    node_order order(above);
+    order.cut(1);
+    order.store_in(above);
+    lock(above);
+  };
+  forget();
+  {
+    const persistent_index other = open();
+    block last;
+    other.seek_last(last);
+    ASSERT_GT(last.size, 0U);
+    EXPECT_EQ(table_.key_of(last.entries[last.size - 1]), big_endian(399));
+  }
+  for (const std::uint64_t i : {1U, 50U, 200U, 399U}) {
+    forget();
+    const persistent_index other = open();
+    block found;
+    other.seek(big_endian(i), found);
+    const auto end = found.entries.begin() + static_cast<std::ptrdiff_t>(found.size);
+    EXPECT_TRUE(std::find(found.entries.begin(), end, key_table::link_of(i)) != end) << "key " << i;
+    forget();
+    const persistent_index another = open();
+    ASSERT_TRUE(another.block_before(big_endian(i), found));
+    EXPECT_EQ(found.entries[found.size - 1], key_table::link_of(i - 1));
+  }
+}
+
+TEST_F(PersistentRecovery, sources_of_nodes_that_a_dead_process_had_are_taken_over) {
+  persistent_index one = open();
+  insert(one, 0, 1000);
+  for (auto& source : memory_.state().space.of) source.taken.store(1U << 16 | persistent_memory::dead_process);
+  insert(one, 1000, 2000);
+  expect_all(one);
+}
+
+TEST_F(PersistentRecovery, a_link_out_of_the_store_is_told) {
+  persistent_index one = open();
+  insert(one, 0, 400);
+  memory_.node_at(first_of(0)).next.store(std::uint64_t{1} << 40);
+  block b;
+  one.seek_first(b);
+  EXPECT_THROW(static_cast<void>(one.next_block(b)), std::runtime_error);
+}
+
+// ---- What check() tells ----
+
+class PersistentCheck : public PersistentRecovery {
+ protected:
+  void SetUp() override {
+    index_.emplace(table_, memory_.open(), memory_.state());
+    index_->build({}, 1);
+    insert(*index_, 0, 400);
+    ASSERT_TRUE(index_->check().empty());
+    first_ = first_of(0);
+    second_ = memory_.node_at(first_).next.load();
+  }
+  [[nodiscard]] index_node& first() { return memory_.node_at(first_); }
+  [[nodiscard]] index_node& second() { return memory_.node_at(second_); }
+  [[nodiscard]] index_node& above() { return memory_.node_at(top()); }
+  [[nodiscard]] index_node& last() {
+    link at = first_;
+    while (const link next = memory_.node_at(at).next.load()) at = next;
+    return memory_.node_at(at);
+  }
+  static auto& pair(index_node& n, unsigned i) { return n.pairs[node_order(n).slot(i)]; }
+
+  /// check() says `what` while `word` is `wrong`, and nothing before and after.
+  void expect_told(const std::string& what, std::atomic<std::uint64_t>& word, std::uint64_t wrong) {
+    const std::uint64_t right = word.exchange(wrong);
+    const auto told = index_->check();
+    EXPECT_TRUE(std::ranges::any_of(told, [&](const std::string& t) { return t.find(what) != std::string::npos; }))
+        << what << " is not among " << told.size() << ", the first of which is "
+        << (told.empty() ? "missing" : told.front());
+    word.store(right);
+    EXPECT_TRUE(index_->check().empty());
+  }
+  /// A byte of the order words.
+  void expect_byte_told(const std::string& what, index_node& n, unsigned byte, std::uint8_t wrong) {
+    auto& word = n.order[byte / 8];
+    const unsigned shift = byte % 8 * 8;
+    expect_told(what, word, (word.load() & ~(std::uint64_t{0xff} << shift)) | std::uint64_t{wrong} << shift);
+  }
+  static constexpr unsigned count_byte = index_pairs_max;
+  static constexpr unsigned level_byte = count_byte + 1;
+  static constexpr unsigned prefix_byte = count_byte + 2;
+
+  std::optional<persistent_index> index_;
+  link first_ = null_link;
+  link second_ = null_link;
+};
+
+TEST_F(PersistentCheck, tells_a_node_that_is_not_of_its_place) {
+  expect_told("its checksum is wrong", second().lock, second().lock.load() ^ std::uint64_t{1} << 60);
+  expect_byte_told("is of level 3 and not 0", second(), level_byte, 3);
+  expect_told("its low is not its left neighbour's high", second().low, pair(second(), 3).to.load());
+  expect_told("its first pair is not its low", second().low, pair(second(), 3).to.load());
+  expect_told("has a bound but no right neighbour, or none but one", second().high, null_link);
+  expect_told("has a bound but no right neighbour, or none but one", last().high, pair(first(), 0).to.load());
+  expect_told("is beyond its bound", second().high, pair(second(), 3).to.load());
+  expect_told("its bound's head is wrong", second().high_head, second().high_head.load() + 1);
+}
+
+TEST_F(PersistentCheck, tells_a_prefix_that_not_all_keys_have) {
+  expect_byte_told("is open and has a prefix", first(), prefix_byte, 2);
+  expect_byte_told("is open and has a prefix", last(), prefix_byte, 2);
+  expect_byte_told("its prefix is longer than its bounds'", second(), prefix_byte, 8);
+}
+
+TEST_F(PersistentCheck, tells_pairs_that_are_wrong_or_in_another_order) {
+  expect_byte_told("order byte 2 is 40", second(), 2, 40);
+  ASSERT_LT(node_order(second()).count(), index_pairs_max);
+  expect_byte_told("order byte 26 is 1", second(), 26, 1);
+  expect_told("pair 4 leads to nothing", pair(second(), 4).to, null_link);
+  expect_told("pair 0 leads to nothing", pair(first(), 0).to, null_link);
+  expect_told("head 4 is not its key's", pair(second(), 4).head, 1);
+  expect_told("key 4 is not above the one before", pair(second(), 4).to, pair(second(), 2).to.load());
+}
+
+TEST_F(PersistentCheck, tells_where_levels_do_not_fit_together) {
+  ASSERT_EQ(node_order(above()).level(), 1U);
+  expect_told("pair 3 leads to nothing", pair(above(), 3).to, first_);  // the first one, which has no low
+  expect_told("the level above leads to nodes that are not in this level's list", pair(above(), 3).to, second_);
+  expect_byte_told("leads to no node", above(), count_byte, 0);
+  auto& anchored = memory_.anchor().first_leaf;
+  const auto place = static_cast<link>(reinterpret_cast<std::byte*>(&anchored) - memory_.base());
+  expect_told("is not the leaf that the anchor takes for the first", anchored,
+              word_codec(12345).encode_link(second_, place));
+  index_->count(1);
+  EXPECT_EQ(index_->check(), std::vector<std::string>{"400 entries are there, 401 were counted"});
 }
 
 // ---- A key that the medium has changed ----
