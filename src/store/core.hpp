@@ -50,7 +50,11 @@ class entry_keys final : public index::key_source {
   [[nodiscard]] std::string_view key_of(link entry) const noexcept override { return space_.record_at(entry).key(); }
   void prefetch(link entry) const noexcept override { __builtin_prefetch(space_.at(entry)); }
   void distrust(link entry) const override {
-    if (media_ != nullptr && !media_->is_whole(entry)) media_->raise_damaged(entry, "the entry fails its checksum");
+    if (media_ == nullptr) return;
+    std::atomic<link>& known = sound_[entry * 0x9e3779b97f4a7c15U >> (64 - sound_bits)];
+    if (known.load(std::memory_order_relaxed) == entry) return;  // relaxed: an entry's key never changes
+    if (!media_->is_whole(entry)) media_->raise_damaged(entry, "the entry fails its checksum");
+    known.store(entry, std::memory_order_relaxed);
   }
   /// Whether the entry is this key's.
   [[nodiscard]] bool is_of(link entry, std::string_view key) const noexcept {
@@ -59,11 +63,18 @@ class entry_keys final : public index::key_source {
     return space_.record_at(entry).key() == key;
   }
   /// Entries are read from media that nobody has read before. Before any other thread is there.
-  void check_with(const lasting_media& media) noexcept { media_ = &media; }
+  void check_with(const lasting_media& media) {
+    sound_ = std::make_unique<std::atomic<link>[]>(std::size_t{1} << sound_bits);
+    media_ = &media;
+  }
 
  private:
+  static constexpr unsigned sound_bits = 12;
+
   address_space space_;
   const lasting_media* media_ = nullptr;
+  /// Entries that were found sound lately. Those that lead to many keys are asked for with each search.
+  std::unique_ptr<std::atomic<link>[]> sound_;
 };
 
 class store_core {

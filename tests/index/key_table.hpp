@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,7 +41,19 @@ class key_table final : public key_source {
     EXPECT_TRUE(entry != null_link && entry % 8 == 0 && entry / 8 - 1 < keys_.size()) << entry;
   }
 
+  void distrust(link entry) const override {
+    if (entry == damaged_) throw std::runtime_error("the entry is damaged");
+  }
+  /// From here on the entry has a key that was not given to it, as after a flip on media.
+  void damage(link entry, std::size_t byte, unsigned bit) {
+    char& changed = keys_[entry / 8 - 1][byte];
+    changed = static_cast<char>(changed ^ (1 << bit));
+    damaged_ = entry;
+  }
+  void forget_damage() { damaged_ = null_link; }
+
  private:
+  link damaged_ = null_link;
   std::vector<std::string> keys_;
   std::atomic<std::size_t> used_{0};
 };

@@ -124,6 +124,7 @@ unsigned persistent_index::child_for(const index_node& n, const node_order& orde
     const unsigned middle = first + (end - first) / 2;
     const link low = low_of(to_at(n, order, middle), order.level());
     if (low == null_link) break;  // torn: the caller's validation fails
+    source_.distrust(low);        // a wrong one would lead past the key, which then seems not to be there
     const int compared = key.compare(source_.key_of(low));
     if (compared < 0 || (compared == 0 && equal == side::left)) {
       end = middle;
@@ -153,6 +154,7 @@ bool persistent_index::is_beyond(const index_node& n, const node_order& order, s
     const std::uint64_t bound = n.high_head.load(std::memory_order_acquire);
     if (head != bound) return head > bound;
   }
+  source_.distrust(high);  // as in child_for()
   const int compared = key.compare(source_.key_of(high));
   return compared > 0 || (compared == 0 && equal == side::right);
 }

@@ -121,6 +121,7 @@ class persistent_index final : public ordered_index, public node_finder {
   void unlock(index_node& n, link ref) const noexcept;
   void add_pair(index_node& n, link ref, node_order order, unsigned index, std::uint64_t head, link to) const noexcept;
   [[nodiscard]] unsigned prefix_between(link low, link high, std::uint64_t at_least) const noexcept;
+  void distrust_bounds(const index_node& n, unsigned cut) const;
   void set_heads(index_node& n, const node_order& order) const noexcept;
   void split(view v, unsigned index) const;
   void promote(link node) const;
@@ -128,6 +129,7 @@ class persistent_index final : public ordered_index, public node_finder {
 
   // repair.cpp
   [[nodiscard]] std::uint64_t wait_or_mend(index_node& n, link ref) const;
+  void distrust_torn(const index_node& n) const;
   void mend(index_node& n, link ref) const;
 
   // walk.cpp

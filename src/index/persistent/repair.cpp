@@ -31,12 +31,32 @@ std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
       const std::uint64_t mine = node_word::lock(word, space_.epoch(), space_.process());
       // With the same number of changes: readers who saw the node before wait for the unlock. If the dead one's number
       // is this one's, then because it was this epoch's and this process's: alive.
-      if (n.lock.compare_exchange_strong(word, mine, std::memory_order_acq_rel, std::memory_order_relaxed))
+      if (n.lock.compare_exchange_strong(word, mine, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+        try {
+          distrust_torn(n);
+        } catch (...) {
+          n.lock.store(word, std::memory_order_release);  // release: nothing was changed; the next one finds it so
+          throw;
+        }
         mend(n, ref);
+      }
       continue;
     }
     wait.pause();
   }
+}
+
+/// The keys from which mend() computes what the node is.
+void persistent_index::distrust_torn(const index_node& n) const {
+  // relaxed, all loads: inside the lock
+  const node_order torn(n);
+  for (unsigned i = 0; i < torn.count(); ++i) {
+    if (torn.byte(i) >= index_pairs_max) continue;  // of words that were still to be written
+    const link low = low_of(n.pairs[torn.byte(i)].to.load(std::memory_order_relaxed), torn.level());
+    if (low != null_link) source_.distrust(low);
+  }
+  const link next = n.next.load(std::memory_order_relaxed);
+  if (next != null_link) source_.distrust(space_.at(next).low.load(std::memory_order_acquire));
 }
 
 /// Makes a node whole whose writer died inside the lock, which this thread has taken over, and unlocks it. What the

@@ -62,6 +62,24 @@ unsigned persistent_index::prefix_between(link low, link high, std::uint64_t at_
   return static_cast<unsigned>(std::max<std::uint64_t>(common_prefix(a, b), at_least));
 }
 
+/// Of a node that is to be cut: the keys that become bounds, and where these change its heads all others, from which
+/// the heads are computed. What was read while somebody changed it is not used, but it was of the index once.
+void persistent_index::distrust_bounds(const index_node& n, unsigned cut) const {
+  const node_order order(n);
+  const link before = n.low.load(std::memory_order_acquire);  // acquire: as low_of()
+  const link low = low_of(to_at(n, order, cut), order.level());
+  const link behind = n.high.load(std::memory_order_acquire);  // acquire: see node_lock.hpp
+  for (const link bound : {before, low, behind}) {
+    if (bound != null_link) source_.distrust(bound);
+  }
+  const unsigned prefix = order.prefix_length();
+  const bool heads_change =
+      prefix_between(before, low, prefix) != prefix || prefix_between(low, behind, prefix) != prefix;
+  for (unsigned i = 0; heads_change && i < order.count(); ++i) {
+    if (const link key = low_of(to_at(n, order, i), order.level()); key != null_link) source_.distrust(key);
+  }
+}
+
 /// Computes the heads of all pairs anew.
 void persistent_index::set_heads(index_node& n, const node_order& order) const noexcept {
   for (unsigned i = 0; i < order.count(); ++i) {
@@ -74,7 +92,9 @@ void persistent_index::set_heads(index_node& n, const node_order& order) const n
 /// Cuts a full node that is read as `v`, or leaves it to another thread that was faster. `index`: where a pair is to be
 /// added.
 void persistent_index::split(view v, unsigned index) const {
-  taken_node fresh(space_, *this);  // before the lock: it may take long, and throw
+  // before the lock, both: they may take long, and throw
+  distrust_bounds(*v.at, cut_of(node_order(*v.at), index));
+  taken_node fresh(space_, *this);
   if (!try_lock(v)) return;
   index_node& left = *v.at;
   index_node& right = *fresh;
@@ -137,6 +157,7 @@ void persistent_index::promote(link node) const {
   const index_node& n = space_.at(node);
   const unsigned above = node_order(n).level() + 1;
   const link low = n.low.load(std::memory_order_acquire);  // acquire: as low_of()
+  source_.distrust(low);                                   // its head is about to lead searches
   const std::string_view key = source_.key_of(low);
   for (;;) {
     while (node_order(*top().at).level() < above) raise_top(above);
