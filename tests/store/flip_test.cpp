@@ -186,6 +186,45 @@ TEST_P(Flip, every_bit_of_what_a_dead_writer_left_is_checked_or_means_nothing) {
   flip_all(true);
 }
 
+// G6: opened at once, no record is read before it is asked for. A key that leads searches to others must not hide them.
+TEST(FlipInKey, hides_no_other_key_from_a_store_that_is_opened_at_once) {
+  const scratch folder;
+  const auto path = folder / "flipped.ice";
+  constexpr unsigned keys = 700;  // two levels and more
+  const auto key = [](unsigned i) { return "all begin alike " + std::to_string(1'000'000 + i); };
+  options opening;
+  opening.index = index_kind::persistent;
+  {
+    store s(path, opening);
+    for (unsigned i = 0; i < keys; ++i) s.insert(key(i), std::to_string(i));
+    s.close();
+  }
+  const std::string sound = read_file(path);
+  options reading;
+  reading.access = access::read_only;
+  unsigned told = 0;
+  for (unsigned flipped = 0; flipped < keys; ++flipped) {
+    std::string bad = sound;
+    const std::size_t at = sound.find(key(flipped));
+    ASSERT_NE(at, std::string::npos);
+    bad[at + key(flipped).size() - 2] ^= 4;
+    write_file(path, bad);
+    const store opened(path, reading);
+    ASSERT_TRUE(opened.stats().opened_at_once);
+    for (unsigned i = 0; i < keys; i += 3) {
+      if (i == flipped) continue;
+      try {
+        ASSERT_EQ(opened.find(key(i)), std::to_string(i))
+            << "key " << flipped << " is flipped, key " << i << " is hidden";
+      } catch (const error& e) {
+        ASSERT_EQ(e.code(), errc::damaged) << e.message();
+        ++told;
+      }
+    }
+  }
+  EXPECT_GT(told, 0U);
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryDurability, Flip, ::testing::ValuesIn(tmpfs_settings()),
                          [](const auto& about) { return about.param.name(); });
 

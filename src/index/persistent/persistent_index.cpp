@@ -143,7 +143,8 @@ link persistent_index::low_of(link to, unsigned level) const noexcept {
 
 /// Whether `key` belongs to a node on the right. Where the prefix is not empty the heads may say no although it is so:
 /// a key without the prefix has come from above by a pair that does not tell of a split yet. Then the node's own keys
-/// are all smaller: on the way down nothing is wrong with staying, and at the end it is asked for certain.
+/// are all smaller: on the way down nothing is wrong with staying, and at the end it is asked for certain. The bound's
+/// key is sound: whoever first looked at the node has seen to it, or whoever made the bound.
 bool persistent_index::is_beyond(const index_node& n, const node_order& order, std::string_view key, side equal,
                                  bool for_certain) const {
   const link high = n.high.load(std::memory_order_acquire);
@@ -154,7 +155,6 @@ bool persistent_index::is_beyond(const index_node& n, const node_order& order, s
     const std::uint64_t bound = n.high_head.load(std::memory_order_acquire);
     if (head != bound) return head > bound;
   }
-  source_.distrust(high);  // as in child_for()
   const int compared = key.compare(source_.key_of(high));
   return compared > 0 || (compared == 0 && equal == side::right);
 }

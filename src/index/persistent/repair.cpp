@@ -17,6 +17,8 @@ std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
       const bool intact = node_word::check(word) == check_of(n, space_.seed_of(ref));
       const std::uint64_t checked = node_word::in_epoch(word, space_.epoch());
       if (intact) {
+        const link high = n.high.load(std::memory_order_acquire);
+        if (high != null_link) source_.distrust(high);  // once: is_beyond() compares keys with it time and again
         // acquire: as the load. The line is not flushed: after a crash somebody checks the node again
         if (n.lock.compare_exchange_strong(word, checked, std::memory_order_acq_rel, std::memory_order_relaxed))
           return checked;
