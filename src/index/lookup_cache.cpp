@@ -9,8 +9,6 @@ namespace icecore::index {
 namespace {
 
 constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20;
-/// Hashes tell places by their lower bits and words by the upper ones; they must not be the same.
-constexpr std::uint64_t words_limit = std::uint64_t{1} << 40;
 /// It grows when as many of its words were lost as this part of them, by so much at a time: most of what is in it then
 /// is no longer found, so not too often.
 constexpr std::uint64_t driven_out_one_in = 8;
@@ -19,7 +17,8 @@ constexpr std::uint64_t growth = 8;
 }  // namespace
 
 lookup_cache::lookup_cache(std::uint64_t bytes_max, bool huge_pages) noexcept : huge_pages_(huge_pages) {
-  const std::uint64_t words = std::min(std::bit_floor(bytes_max / sizeof(word)), words_limit);
+  // A hash's lower bits tell the place, the upper ones are in the word.
+  const std::uint64_t words = std::min(std::bit_floor(bytes_max / sizeof(word)), std::uint64_t{1} << link_bits);
   if (words < words_min) return;
   // Addresses only, and none accessible: no memory is accounted even where overcommit is forbidden.
   const std::uint64_t with_room = words * sizeof(word) + huge_page_bytes;
