@@ -79,7 +79,12 @@ void lasting_segments::write_log(unsigned writer, const log& l) {
   format::writer_log& a = copy_of(writer, 0);
   format::writer_log& b = copy_of(writer, 1);
   const auto sequence_of = [&](const format::writer_log& of) { return of.crc == crc_of(of) ? of.sequence : 0; };
-  format::writer_log& to = sequence_of(a) <= sequence_of(b) ? a : b;
+  const bool into_first = sequence_of(a) <= sequence_of(b);
+  format::writer_log& to = into_first ? a : b;
+  // The other one is what counts until this one is durable; a process that was killed when it had written it may have
+  // left it in the caches alone.
+  pool_->persist().flush(into_first ? &b : &a, sizeof to);
+  pool_->persist().fence();
   format::writer_log next{};
   next.sequence = std::max(sequence_of(a), sequence_of(b)) + 1;
   next.open = l.open.offset;
