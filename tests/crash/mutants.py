@@ -37,7 +37,6 @@ class Mutant:
 
 LINE = "--mode line"
 LINE_RECOVERIES = "--mode line --durability operation --recoveries 8 --index volatile"
-LINE_RECOVERIES_BTREE = "--mode line --durability operation --recoveries 8 --index btree --writers 1"
 LINE_OPERATION = "--mode line --durability operation"
 LINE_MANY = "--mode line --durability operation --writers 3 --per-point 16 --recoveries 4096"
 LINE_TWO = "--mode line --durability operation --writers 2 --per-point 64"
@@ -51,6 +50,7 @@ SCHEDULES = "schedules --runs 3000 --random 3000"
 FLIPS = "flips"
 DAMAGE = "damage --gtest_filter=*never_written_again*"
 WRITER = "writer"
+RECOVERY_FLUSH = "recovery_flush"
 POOL = "pool"
 SEVERAL_SESSIONS = "several --gtest_filter=*every_session*"
 SEVERAL_COPIES = "several --gtest_filter=*older_copy*"
@@ -59,6 +59,7 @@ SEVERAL_CUT = "several_cut"
 PROGRAMS = {"crash": "tests/crash/icecore_crash", "schedules": "tests/crash/icecore_schedules",
             "flips": "tests/store/test_store_flip", "damage": "tests/store/test_store_damage",
             "writer": "tests/store/test_store_writer", "pool": "tests/pool/test_pool_file",
+            "recovery_flush": "tests/store/test_store_recovery_flush",
             "several": "tests/store/test_store_several_files",
             "several_cut": "tests/store/test_store_several_files_power_cut"}
 
@@ -122,7 +123,7 @@ MUTANTS = (
            "  file_.sync_with_directory();\n  roots_->update([](format::root&) {});",
            "  roots_->update([](format::root&) {});", (LINE, PAGE)),
     Mutant("recovery_does_not_flush_what_counts", "flush", "store/recovery.cpp",
-           "    p.persist().flush(p.at(place.in.offset), place.position - place.in.offset);\n", "", (LINE_RECOVERIES_BTREE, LINE_RECOVERIES)),
+           "    p.persist().flush(p.at(place.in.offset), place.position - place.in.offset);\n", "", (RECOVERY_FLUSH,)),
     Mutant("recovery_certifies_before_it_syncs", "sync", "store/recovery.cpp",
            "  p.persist().sync();\n  const record_totals totals = found.totals();\n  // nothing",
            "  const record_totals totals = found.totals();\n  // nothing", (PAGE_TAG, PAGE)),

@@ -1,0 +1,131 @@
+// What recovery makes durable on persistent memory: the records of a killed process, which may be in the caches only,
+// before anything says that they count. A power cut soon after the opening would leave a root that certifies them.
+//
+// This program takes the flushes: it stands in for libpmem2 and says that memory is persistent memory.
+#include <gtest/gtest.h>
+#include <libpmem2.h>
+#include <linux/magic.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+#include <set>
+#include <string>
+
+#include "history/record.hpp"
+#include "icecore/icecore.hpp"
+#include "pool/format.hpp"
+#include "store/core.hpp"
+#include "support/file.hpp"
+#include "support/scratch.hpp"
+
+namespace {
+
+/// Lines by how they lie: flushed, and what was in them then; durable once a fence came behind.
+using lines = std::map<std::uintptr_t, std::string>;
+lines on_their_way;
+lines durable;
+
+constexpr std::uintptr_t line_size = icecore::format::cache_line_size;
+
+void take_flush(const void* data, std::size_t size) {
+  const auto first = reinterpret_cast<std::uintptr_t>(data) / line_size * line_size;
+  for (std::uintptr_t at = first; at < reinterpret_cast<std::uintptr_t>(data) + size; at += line_size) {
+    on_their_way[at] = std::string(reinterpret_cast<const char*>(at), line_size);
+  }
+}
+void take_fence() {
+  for (auto& [at, bytes] : on_their_way) durable[at] = std::move(bytes);
+  on_their_way.clear();
+}
+
+}  // namespace
+
+extern "C" {
+
+int fstatfs(int descriptor, struct statfs* about) noexcept {
+  const auto result = static_cast<int>(syscall(SYS_fstatfs, descriptor, about));
+  if (result == 0) about->f_type = EXT4_SUPER_MAGIC;  // with DAX
+  return result;
+}
+pmem2_granularity pmem2_map_get_store_granularity(pmem2_map*) { return PMEM2_GRANULARITY_CACHE_LINE; }
+pmem2_flush_fn pmem2_get_flush_fn(pmem2_map*) { return take_flush; }
+pmem2_drain_fn pmem2_get_drain_fn(pmem2_map*) { return take_fence; }
+
+}  // extern "C"
+
+namespace icecore::testing {
+namespace {
+
+class RecoveryFlush : public ::testing::TestWithParam<index_kind> {
+ protected:
+  [[nodiscard]] options opening(durability mode = durability::operation) const {
+    options o;
+    o.durability = mode;
+    o.index = GetParam();
+    return o;
+  }
+  /// The file as a process leaves it that is killed, with all that was in the caches.
+  void write_and_be_killed(durability mode) {
+    std::string left;
+    {
+      store s(path_, opening(mode));
+      for (int i = 0; i < 50; ++i) s.insert("key " + std::to_string(i), std::to_string(i));
+      for (int i = 0; i < 50; i += 2) s.insert("key " + std::to_string(i), std::string(100, 'u'));
+      s.insert("large", std::string(5000, 'l'));
+      left = read_file(path_);
+    }
+    write_file(path_, left);
+    on_their_way.clear();
+    durable.clear();
+  }
+
+  scratch folder_;
+  std::filesystem::path path_ = folder_ / "killed.ice";
+};
+
+TEST_P(RecoveryFlush, all_that_counts_is_durable_when_the_store_is_open) {
+  for (const durability mode : {durability::none, durability::operation}) {
+    SCOPED_TRACE(static_cast<int>(mode));
+    std::filesystem::remove(path_);
+    write_and_be_killed(mode);
+    const store s(path_, opening());
+    const lines then = durable;  // whoever reads what is not known to be durable flushes it in its turn
+    ASSERT_EQ(s.durability().medium, medium::persistent_memory);
+    ASSERT_TRUE(s.stats().recovered_from_crash);
+    unsigned looked_at = 0;
+    const auto expect_durable = [&](link l) {
+      const record r(s.core().the_pool().at(l));
+      const auto* const begin = reinterpret_cast<const char*>(r.address());
+      for (const char* at = begin; at < begin + r.layout().size(); ++at, ++looked_at) {
+        // an entry's head is recomputed at each opening; a stamp's last byte says that this process found it durable
+        constexpr std::ptrdiff_t head = offsetof(format::entry_header, head);
+        constexpr std::ptrdiff_t persisted = offsetof(format::record_header, stamp) + 7;
+        if (r.is_entry() && at - begin >= head && at - begin < head + 16) continue;
+        if (at - begin == persisted) continue;
+        const auto address = reinterpret_cast<std::uintptr_t>(at);
+        const auto found = then.find(address / line_size * line_size);
+        ASSERT_TRUE(found != then.end()) << "byte " << link_offset(l) << " was not flushed and fenced";
+        ASSERT_EQ(found->second[address % line_size], *at)
+            << "byte " << link_offset(l) << " was changed behind the fence";
+      }
+    };
+    for (int i = 0; i < 50; ++i) {
+      const link newest = s.core().visible_latest("key " + std::to_string(i));
+      expect_durable(newest);
+      const record r(s.core().the_pool().at(newest));
+      if (r.is_update()) expect_durable(r.as_update().entry);
+      if (HasFailure()) return;
+    }
+    expect_durable(s.core().visible_latest("large"));
+    EXPECT_GT(looked_at, 5000U);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Indexes, RecoveryFlush, ::testing::Values(index_kind::btree, index_kind::skip_list),
+                         [](const auto& about) { return about.param == index_kind::btree ? "btree" : "skip_list"; });
+
+}  // namespace
+}  // namespace icecore::testing
