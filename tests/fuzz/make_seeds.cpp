@@ -97,6 +97,8 @@ void fill_keys(store& s) {
   options other = writing();
   other.index = index_kind::skip_list;
   all.push_back({"skip_list", [](store& s) { insert_numbers(s, 5); }, other});
+  other.index = index_kind::persistent;
+  all.push_back({"persistent", [](store& s) { insert_numbers(s, 60); }, other});  // more than a node holds
   options durable = writing();
   durable.durability = durability::operation;
   durable.emulate_durability = true;

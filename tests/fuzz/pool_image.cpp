@@ -1,6 +1,9 @@
 // A pool file of any bytes is opened, read, verified, written on and opened again. It is refused with a documented
 // error or shows something that agrees with itself.
+#include <cstddef>
+
 #include "icecore/icecore.hpp"
+#include "pool/format.hpp"
 #include "support/fuzz_target.hpp"
 #include "support/image.hpp"
 #include "support/model.hpp"
@@ -23,6 +26,11 @@ class execution {
       reseal(image_.file, change);
     } else if (change.this_boot || change.inode) {
       reseal_roots(image_.file, change);
+    }
+    for (const std::uint64_t page : {format::root_a_offset, format::root_b_offset}) {
+      constexpr std::size_t at = offsetof(format::root, index);
+      lasting_ = lasting_ || (page + at < image_.file.size() &&
+                              image_.file[page + at] == static_cast<std::byte>(index_kind::persistent));
     }
     pool_.write(image_.file);
   }
@@ -62,6 +70,9 @@ class execution {
         return false;
     }
   }
+  /// Who opens a store at once meets damage of its index, and of records, when they are asked for. Who reads what a
+  /// crash has left reads all records, and no index.
+  [[nodiscard]] bool is_of_index(const error& failure) const { return lasting_ && failure.code() == errc::damaged; }
   static void must_be_refusal(const error& failure, const char* what) {
     promise(is_refusal(failure), [&] { return std::string(what) + " fails with: " + failure.message(); });
   }
@@ -84,7 +95,8 @@ class execution {
       readable_ = true;
       try {
         read_in_all_ways(opened);
-        shown_ = dump_of(opened);
+        shown_ = records_of(opened);
+        clock_shown_ = opened.clock();
       } catch (const error& failure) {
         promise(failure.code() == errc::damaged, [&] { return "reading fails with: " + failure.message(); });
         promise(!sound_ || !closely_, [&] { return "verify_file() finds nothing, but: " + failure.message(); });
@@ -109,6 +121,13 @@ class execution {
     promise(pool_.text() == before, [] { return std::string("reading has changed the file"); });
   }
 
+  /// Its dump without the first line and the last, which tell of the clock.
+  static std::string records_of(const store& opened) {
+    const std::string dump = dump_of(opened);
+    const std::size_t first = dump.find('\n') + 1;
+    return dump.substr(first, dump.rfind('\n', dump.size() - 2) + 1 - first);
+  }
+
   static std::string first_damage(const verify_report& report) {
     if (report.damages.empty()) return "nothing";
     return report.damages.front().structure + ": " + report.damages.front().what;
@@ -118,19 +137,22 @@ class execution {
     try {
       store opened(pool_.path(), writing());
       if (shown_) {
-        promise(dump_of(opened) == *shown_,
+        // opened at once after a crash, it closes the version that the crash left open
+        const bool later = opened.stats().opened_at_once && opened.clock() == clock_shown_ + 1;
+        promise(records_of(opened) == *shown_ && (opened.clock() == clock_shown_ || later),
                 [] { return std::string("a store opened for writing shows something else than for reading"); });
       }
-      promise(readable_ || refusal_ == errc::not_a_store,
+      promise(readable_ || refusal_ == errc::not_a_store || lasting_,
               [] { return std::string("what cannot be read can be written"); });
       write_on(opened);
     } catch (const error& failure) {
       const bool later_format = failure.code() == errc::unsupported_format;
       must_be_refusal(failure, "opening for writing");
-      promise(!readable_ || later_format, [&] { return "it can be read, but not written: " + failure.message(); });
+      promise(!readable_ || later_format || is_of_index(failure),
+              [&] { return "it can be read, but not written: " + failure.message(); });
       return;
     }
-    if (!closely_) return;
+    if (!closely_ || (lasting_ && !shown_)) return;
     const store again(pool_.path(), reading());
     for (const auto& [key, value] : written_) {
       promise(again.find(key) == value, [&] { return "what was written is lost: " + show(key); });
@@ -166,18 +188,25 @@ class execution {
         written_.clear();
         return;
       }
+      if (is_of_index(failure)) {
+        written_.clear();
+        shown_.reset();
+        return;
+      }
       throw broken_promise("writing fails with: " + failure.message());
     }
   }
 
   const simulated_pool& pool_;
   image image_;
+  bool lasting_ = false;  // its index lies in the file
   bool closely_;          // verified before and after, and opened again in the end
   bool sound_ = true;     // but for a root page that is not needed
   bool spotless_ = true;  // but for nothing
   bool readable_ = false;
   errc refusal_{};
   std::optional<std::string> shown_;
+  version clock_shown_ = 0;
   std::map<std::string, std::optional<std::string>> written_;
 };
 
