@@ -101,14 +101,16 @@ void opening_at_once::take_over_writers(found_store& found) {
 
 void opening_at_once::finish_last_operations() {
   const histories& past = core_.past();
+  auto& index = static_cast<index::persistent_index&>(*core_.index_);
   std::vector<std::tuple<link, std::uint32_t, link>> updates;  // by entry, oldest first
   for (const link l : last_) {
     const record r = past.at(l);
     if (r.is_entry()) {
-      if (core_.index_->insert(r.key(), l) != l) {
+      if (index.insert(r.key(), l) != l) {
         raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice", core_.pool_->origin(l),
               link_offset(l));
       }
+      index.flush_leaf_of(r.key());  // a pair that was there may be so in the caches alone
     } else if (r.is_update()) {
       updates.emplace_back(r.as_update().entry, r.header().depth, l);
     } else if (r.kind() == format::record_kind::tag) {
