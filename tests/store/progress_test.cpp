@@ -39,6 +39,18 @@ class Progress : public ::testing::TestWithParam<setting> {
     sigaction(SIGUSR1, &action, nullptr);
   }
 
+  /// A thread that has come as far as `work`: one that is stalled while it begins may hold locks of the C library, or
+  /// of a sanitizer.
+  template <class Work>
+  [[nodiscard]] std::thread begun(const Work& work) {
+    has_begun_ = false;
+    std::thread thread([this, work] {
+      has_begun_ = true;
+      work();
+    });
+    while (!has_begun_) std::this_thread::yield();
+    return thread;
+  }
   /// Runs `work` while the thread is stalled wherever it happens to be.
   template <class Work>
   static void while_stalled(std::thread& thread, const Work& work) {
@@ -52,6 +64,7 @@ class Progress : public ::testing::TestWithParam<setting> {
 
   scratch folder_{GetParam().where};
   store store_{folder_ / "progress.ice", GetParam().options()};
+  std::atomic<bool> has_begun_{false};
 };
 
 TEST_P(Progress, readers_tags_and_writers_of_other_keys_do_not_wait_for_a_stalled_writer) {
@@ -59,7 +72,7 @@ TEST_P(Progress, readers_tags_and_writers_of_other_keys_do_not_wait_for_a_stalle
   map<unsigned, std::uint64_t> registers(store_);
   for (unsigned key = 0; key < 2 * keys; ++key) registers.insert(key, 0);
   std::atomic<bool> stop{false};
-  std::thread writer([&] {
+  std::thread writer = begun([&] {
     for (std::uint64_t n = 1; !stop; ++n) registers.insert(static_cast<unsigned>(n % keys), n);
   });
   const bool durable_tags = GetParam().durability == durability::tag;  // those wait writers out: that is their promise
@@ -100,7 +113,7 @@ TEST_P(Progress, in_a_skip_list_nobody_waits_for_a_writer_stalled_while_it_adds_
   map<std::uint64_t, std::uint64_t> numbers(store_);
   numbers.insert(0, 0);
   std::atomic<bool> stop{false};
-  std::thread writer([&] {
+  std::thread writer = begun([&] {
     for (std::uint64_t n = 1; !stop; ++n) numbers.insert(n * 0x9e3779b97f4a7c15U, n);
   });
   std::mt19937 random(13);
@@ -126,7 +139,7 @@ TEST_P(Progress, a_writer_of_the_same_key_does_not_wait_for_a_stalled_one) {
   map<unsigned, std::uint64_t> registers(store_);
   registers.insert(0, 0);
   std::atomic<bool> stop{false};
-  std::thread writer([&] {
+  std::thread writer = begun([&] {
     for (std::uint64_t n = 1; !stop; ++n) registers.insert(0, n);
   });
   std::mt19937 random(11);
@@ -147,7 +160,7 @@ TEST_P(Progress, writers_and_tags_do_not_wait_for_a_stalled_reader) {
   for (unsigned key = 0; key < 500; ++key) registers.insert(key, 0);
   store_.tag();
   std::atomic<bool> stop{false};
-  std::thread reader([&] {
+  std::thread reader = begun([&] {
     while (!stop) {
       for (const auto& [key, value] : registers.at(version{1}).range())
         promise(value == 0, [] { return std::string("changed"); });
