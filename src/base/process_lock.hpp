@@ -8,8 +8,7 @@
 // Errors: a lock that outlives no kill throws errc::poisoned from lock() once a process was killed while it held it:
 // what it guards may be half changed. A flag beside the lock can be raised then, for those who do not need the lock.
 // Invariants:
-//   K1. left_half_done() is true from the time a killed holder's lock is taken until somebody has mended what it
-//   guards,
+//   K1. Once a killed holder's lock is taken, left_half_done() is true until somebody has mended what the lock guards,
 //       whoever is killed meanwhile. So mending must be such that it can be done again from wherever it was left.
 #pragma once
 

@@ -118,7 +118,7 @@ class histories {
   /// it.
   void prefetch_newest(link entry) const noexcept {
     const std::uint64_t head = at(entry).as_entry().head.load(std::memory_order_relaxed);  // relaxed: a hint
-    __builtin_prefetch(space_.at(newest_of(entry, head) & ~format::head_is_second_removal));
+    __builtin_prefetch(space_.at(newest_of(entry, head)));
   }
 
   /// The version a record belongs to, stamping it if nobody has. 0: it is of a batch that has not happened yet.

@@ -62,12 +62,14 @@ void lookup_cache::grow() noexcept {
   const std::uint64_t more = std::min(growth * words, words_max_);
   std::byte* const base = reinterpret_cast<std::byte*>(words_);
   const std::uint64_t bytes = more * sizeof(word);
-  if (words < more && driven_out_.load(std::memory_order_relaxed) >= words / driven_out_one_in &&
-      mprotect(base, bytes, PROT_READ | PROT_WRITE) == 0) {
-    // A hint; and a small table is not worth a huge page.
-    if (huge_pages_ && bytes >= huge_page_bytes) (void)madvise(base, bytes, MADV_HUGEPAGE);
-    driven_out_.store(0, std::memory_order_relaxed);
-    mask_.store(more - ways, std::memory_order_release);  // release: pairs with candidate()
+  // relaxed, all of the count: nothing depends on it
+  if (words < more && driven_out_.load(std::memory_order_relaxed) >= words / driven_out_one_in) {
+    driven_out_.store(0, std::memory_order_relaxed);  // first: where there is no memory it is not asked for each time
+    if (mprotect(base, bytes, PROT_READ | PROT_WRITE) == 0) {
+      // A hint; and a small table is not worth a huge page.
+      if (huge_pages_ && bytes >= huge_page_bytes) (void)madvise(base, bytes, MADV_HUGEPAGE);
+      mask_.store(more - ways, std::memory_order_release);  // release: pairs with candidate()
+    }
   }
   growing_.store(false, std::memory_order_release);
 }

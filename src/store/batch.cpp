@@ -120,7 +120,7 @@ void store_core::link_batched(batch_run& run, const batch::operation& o) {
   // a removal of a key that never was is recorded too: an insert of it by another thread may fall between here and the
   // batch's instant, and must then come before the removal
   const auto as_entry = record_layout::of_entry(o.key.size(), value.size(), true, !o.value);
-  const entered there = enter(run.w, {as_entry, run.batch_link, o.key, value});
+  const entered there = enter(run.w, {as_entry, run.batch_link, o.key, value, index::lookup_cache::hash_of(o.key)});
   if (there.fresh) {
     run.records.push_back(*there.fresh);
     return;

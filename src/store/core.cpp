@@ -87,7 +87,8 @@ version store_core::put(std::string_view key, std::string_view value) {
   // Again: a write that met a failed sync may have left an unfinished record in this writer's segment, behind which
   // nothing must come. It poisoned the store before it gave the writer back.
   check_usable();
-  const entered there = enter(*w, {record_layout::of_entry(key.size(), value.size(), false), null_link, key, value});
+  const entered there =
+      enter(*w, {record_layout::of_entry(key.size(), value.size(), false), null_link, key, value, hash});
   if (there.fresh) {
     const version v = finish(*w, *there.fresh);
     // behind the fence, which would wait for the word's line
@@ -169,12 +170,11 @@ class store_core::entry_filler final : public index::entry_maker {
 };
 
 store_core::entered store_core::enter(const writer& w, const new_entry& what) const {
-  const std::uint64_t hash = index::lookup_cache::hash_of(what.key);
-  if (const link known = known_entry_of(what.key, hash); known != null_link) return {known, std::nullopt};
+  if (const link known = known_entry_of(what.key, what.hash); known != null_link) return {known, std::nullopt};
   entry_filler filler(w, *histories_, what, stores_never_wait_);
   const link entry = index_->insert(what.key, filler);
   if (!filler.keep_if(entry)) {
-    lookups_->put(hash, entry);
+    lookups_->put(what.hash, entry);
     return {entry, std::nullopt};
   }
   if (!filler.stamped()) histories::fence_after_index_publish();
@@ -183,7 +183,8 @@ store_core::entered store_core::enter(const writer& w, const new_entry& what) co
 
 /// The entry, if it is new. It is durable, with the pair that leads to it, after the next sync.
 link store_core::enter_key(const writer& w, std::string_view key) const {
-  const entered there = enter(w, {record_layout::of_key(key.size()), null_link, key, {}});
+  const entered there =
+      enter(w, {record_layout::of_key(key.size()), null_link, key, {}, index::lookup_cache::hash_of(key)});
   if (there.fresh) {
     const record r = histories_->at(there.entry);
     w.count(there.fresh->layout, false, there.entry, r.header().crc, histories_->stamp_of(there.entry));

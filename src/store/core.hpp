@@ -220,6 +220,7 @@ class store_core {
     link batch;
     std::string_view key;
     std::string_view value;
+    std::uint64_t hash;  ///< of the key, for the table of entries found lately
   };
   struct entered {
     link entry;

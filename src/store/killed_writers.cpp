@@ -34,6 +34,7 @@ void killed_writers::finish(unsigned writer, writer_slot& slot) {
       place = {s, happened.position};
     }
   }
+  // Zeros, too, before other records come to lie behind them.
   if (core_.past().persists_on_read()) persist.sync();
   totals.subtract(segments.before(writer));
   slot.place = place;

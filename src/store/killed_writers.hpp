@@ -10,9 +10,9 @@
 //   bytes that fail their checksum          nobody knows of them         zeroed
 //   update, sealed, no head led to it       nobody knows of it           zeroed
 //   update, linked, not stamped             it happened                  stamped, as whoever meets it does
-//   entry, stamped or not, without a pair   nobody knows of it: finds    zeroed; with its stamp it could not be
-//   entered:
-//     in the index                          waited for its leaf's lock     the version may be closed, and was read
+//   entry, stamped or not, without a pair   nobody knows of it: finds    zeroed; with that stamp it could not be
+//     in the index                          waited for its leaf's lock     entered, for its version may be closed and
+//                                                                          have been read
 //   entry with a pair                       it happened                  its pair may not be on its way to the media
 //   batch, ready or stamped                 it happened                  stamped
 //   batch, not ready, no record linked      nobody knows of it           zeroed

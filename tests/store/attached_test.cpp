@@ -9,6 +9,7 @@
 #include "support/model.hpp"
 #include "support/process.hpp"
 #include "support/scratch.hpp"
+#include "support/shared_store.hpp"
 
 namespace icecore::testing {
 namespace {
@@ -20,21 +21,8 @@ struct signals {
   std::atomic<std::uint64_t> count;
 };
 
-class Attached : public ::testing::TestWithParam<setting> {
+class Attached : public SharedStore {
  protected:
-  Attached() : folder_(GetParam().where) {}
-
-  [[nodiscard]] options first() const {
-    options opening = GetParam().options();
-    opening.shared_as = common_;
-    return opening;
-  }
-  [[nodiscard]] options beside() const {
-    options opening;
-    opening.access = access::attached;
-    opening.shared_as = common_;
-    return opening;
-  }
   static void wait_for(const shared<signals>& log, int step) {
     const auto end = std::chrono::steady_clock::now() + 60s;
     while (log->step < step) {
@@ -42,11 +30,6 @@ class Attached : public ::testing::TestWithParam<setting> {
       std::this_thread::sleep_for(100us);
     }
   }
-
-  scratch folder_;
-  scratch memory_{place::tmpfs};
-  std::filesystem::path path_ = folder_ / "one.ice";
-  std::filesystem::path common_ = memory_ / "common";
 };
 
 TEST_P(Attached, each_process_sees_at_once_what_the_other_writes) {

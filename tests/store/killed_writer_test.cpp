@@ -19,6 +19,7 @@
 #include "support/model.hpp"
 #include "support/process.hpp"
 #include "support/scratch.hpp"
+#include "support/shared_store.hpp"
 
 namespace icecore::testing {
 namespace {
@@ -103,22 +104,8 @@ void counted_fence() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-class KilledWriter : public ::testing::TestWithParam<setting> {
+class KilledWriter : public SharedStore {
  protected:
-  KilledWriter() : folder_(GetParam().where) {}
-
-  [[nodiscard]] options first() const {
-    options opening = GetParam().options();
-    opening.shared_as = common_;
-    return opening;
-  }
-  [[nodiscard]] options beside() const {
-    options opening;
-    opening.access = access::attached;
-    opening.shared_as = common_;
-    return opening;
-  }
-
   void SetUp() override {
     store_.emplace(path_, first());
     for (const char* key : {"of all", "of many", "to go", "first", "last"}) {
@@ -235,10 +222,6 @@ class KilledWriter : public ::testing::TestWithParam<setting> {
     ASSERT_TRUE(verify_file(path_).ok());
   }
 
-  scratch folder_;
-  scratch memory_{place::tmpfs};
-  std::filesystem::path path_ = folder_ / "one.ice";
-  std::filesystem::path common_ = memory_ / "common";
   const shared<progress> progress_;
   model expected_;
   std::optional<store> store_;
