@@ -242,6 +242,10 @@ void survey::drop_leftovers() {
     for (link at = p.in.offset; at < p.in.end(); at += format::granule_size) {
       holes_.push_back({at, std::min(format::granule_size, p.in.end() - at), 0});
     }
+    // its zeros are free space too, and nothing is lost there
+    for (survey_part& part : parts_) {
+      std::erase_if(part.lost, [&](const lost_range& l) { return p.in.offset <= l.from && l.from < p.in.end(); });
+    }
     return true;
   });
   map_granules();
