@@ -229,7 +229,7 @@ class KilledWriter : public SharedStore {
 
 TEST_P(KilledWriter, at_any_flush_or_fence_is_made_up_for) {
   if (GetParam().durability != durability::operation) GTEST_SKIP() << "nothing is flushed by lines";
-  const deadline soon("survivors of a killed writer", 150s);
+  const deadline soon("survivors of a killed writer", 280s);
   unsigned round = 0;
   for (const scenario& each : scenarios) {
     SCOPED_TRACE(each.name);
@@ -254,7 +254,7 @@ TEST_P(KilledWriter, at_any_flush_or_fence_is_made_up_for) {
 
 TEST_P(KilledWriter, though_it_opened_the_store_and_was_tagging_it_is_made_up_for_at_any_flush_or_fence) {
   if (GetParam().durability != durability::operation) GTEST_SKIP() << "nothing is flushed by lines";
-  const deadline soon("survivors of a killed opener", 150s);
+  const deadline soon("survivors of a killed opener", 280s);
   unsigned tagged = 0;
   unsigned kills = 0;
   store_->tag("before", "so that the list of tags has room");
@@ -376,7 +376,7 @@ TEST_P(KilledWriter, at_any_instruction_is_made_up_for) {
 /// Under the gate too, where tags are durable: who waits for it gets through.
 TEST_P(KilledWriter, though_it_opened_the_store_the_others_go_on_until_the_last_one_ends) {
   if (!may_trace()) GTEST_SKIP() << "no process may be traced here";
-  const deadline soon("survivors of a killed opener", 150s);
+  const deadline soon("survivors of a killed opener", 280s);
   unsigned length = 0;
   unsigned tagged = 0;
   constexpr unsigned openers = points / 2;

@@ -53,15 +53,21 @@ int child::wait(std::chrono::seconds limit) {
 }
 
 deadline::deadline(std::string what, std::chrono::seconds limit)
-    : watcher_([this, what = std::move(what), end = std::chrono::steady_clock::now() + limit] {
-        while (!over_.load(std::memory_order_acquire)) {
-          if (std::chrono::steady_clock::now() > end) {
-            std::fprintf(stderr, "%s: did not end in time\n", what.c_str());
-            std::abort();
-          }
-          std::this_thread::sleep_for(std::chrono::milliseconds(2));
-        }
-      }) {}
+    : watcher_(
+          [this, what = std::move(what), end = std::chrono::steady_clock::now() + limit, waiting = pthread_self()] {
+            begun_.store(true, std::memory_order_release);
+            while (!over_.load(std::memory_order_acquire)) {
+              if (std::chrono::steady_clock::now() > end) {
+                std::fprintf(stderr, "%s: did not end in time\n", what.c_str());
+                pthread_kill(waiting, SIGABRT);  // whose stack is the one to look at
+                return;
+              }
+              std::this_thread::sleep_for(std::chrono::milliseconds(2));
+            }
+          }) {
+  // A thread that is beginning may hold locks, which a child forked meanwhile would never see released.
+  while (!begun_.load(std::memory_order_acquire)) std::this_thread::yield();
+}
 
 deadline::~deadline() {
   over_.store(true, std::memory_order_release);

@@ -15,7 +15,7 @@
 namespace icecore::testing {
 
 /// Runs `work` in a forked child, which ends with what it returns, or with 70 if it throws. The caller must have no
-/// other threads.
+/// other threads but a deadline's.
 class child {
  public:
   explicit child(const std::function<int()>& work);
@@ -62,6 +62,7 @@ class deadline {
   deadline& operator=(const deadline&) = delete;
 
  private:
+  std::atomic<bool> begun_{false};
   std::atomic<bool> over_{false};
   std::thread watcher_;
 };
