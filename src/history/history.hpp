@@ -197,8 +197,11 @@ class histories {
   /// the head that leads to it, where heads last.
   void flush_fresh(link fresh, std::uint64_t bytes) const noexcept {
     if (!persist_on_read_) return;
-    persist_->flush(at(fresh).address(), bytes);
-    if (heads_last() && at(fresh).is_update()) flush_head(at(fresh).as_update().entry);
+    const record r = at(fresh);
+    // read first: a line that is on its way to the medium is not read before it is there
+    const link entry = heads_last() && r.is_update() ? r.as_update().entry : null_link;
+    persist_->flush(r.address(), bytes);
+    if (entry != null_link) flush_head(entry);
   }
   /// Under operation durability: returns when what flush_fresh() sent is there. May throw errc::poisoned.
   void await_flushed(link fresh) const {

@@ -12,7 +12,7 @@ constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20;
 /// It grows when as many of its words were lost as this part of them, by so much at a time: most of what is in it then
 /// is no longer found, so not too often.
 constexpr std::uint64_t driven_out_one_in = 8;
-constexpr std::uint64_t growth = 8;
+constexpr std::uint64_t growth = 64;
 
 }  // namespace
 
@@ -43,15 +43,17 @@ void lookup_cache::put(std::uint64_t hash, link entry) noexcept {
   const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: as in candidate()
   if (mask == 0) return;
   word* const way = words_ + (hash & mask);
-  // The newest goes first, the older of the two goes. acquire: it is handed on
-  const std::uint64_t before = way[0].load(std::memory_order_acquire);
   const std::uint64_t fresh = (hash & ~link_mask) | entry;
-  way[0].store(fresh, std::memory_order_release);  // release: see candidate()
-  if (before == 0 || before == fresh) return;
-  // relaxed: only whether there is one
-  const std::uint64_t lost = way[1].load(std::memory_order_relaxed);
-  way[1].store(before, std::memory_order_release);
-  if (lost == 0 || lost == fresh || mask + ways >= words_max_) return;
+  unsigned place = ways;  // the last empty one
+  for (unsigned i = 0; i < ways; ++i) {
+    const std::uint64_t there = way[i].load(std::memory_order_relaxed);  // relaxed: it is compared, and not followed
+    if (there == fresh) return;
+    if (there == 0) place = i;
+  }
+  const bool full = place == ways;
+  if (full) place = static_cast<unsigned>((entry * 0x9E3779B97F4A7C15U) >> (64 - std::bit_width(ways - 1)));
+  way[place].store(fresh, std::memory_order_release);  // release: see candidate()
+  if (!full || mask + ways >= words_max_) return;
   // relaxed: a count that nothing depends on
   if (driven_out_.fetch_add(1, std::memory_order_relaxed) + 1 >= (mask + ways) / driven_out_one_in) grow();
 }

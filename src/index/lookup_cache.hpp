@@ -11,8 +11,8 @@
 // What makes this simple: an entry's key and place never change and no entry ever goes, so whatever word is read, an
 // entry with the right key is the right answer. Nothing is invalidated, and losing a word costs one search.
 //
-// The table is this process's own. A key's hash tells a pair of words, the newer entry in the first. It starts with a
-// page and grows by eight whenever it has lost an eighth as many entries as it has words, up to its bound: so it is as
+// The table is this process's own. A key's hash tells a line of words, in any of which its entry may be. It starts with
+// a page and grows by 64 whenever it has lost an eighth as many entries as it has words, up to its bound: so it is as
 // large as what is looked up again, and stores that are small or read in order cost nothing. Growing moves nothing: a
 // word is found again if the hash's new bits are zero, and else is lost some day to a key whose place it has.
 //
@@ -20,7 +20,9 @@
 // Cost: one cache line. Why it is there, and what it gains: docs/design/0010-lookup-cache.md.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -49,12 +51,15 @@ class lookup_cache {
     const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: so many words can be read
     if (mask == 0) return null_link;
     const word* const way = words_ + (hash & mask);
-    // acquire: pairs with put(), for what its thread knew of the entry when it had found it
+    // All are looked at, so that no branch depends on where it is. acquire: pairs with put(), for what its thread knew
+    // of the entry when it had found it
+    std::array<std::uint64_t, ways> found;
+    unsigned fitting = 0;
     for (unsigned i = 0; i < ways; ++i) {
-      const std::uint64_t found = way[i].load(std::memory_order_acquire);
-      if (((found ^ hash) & ~link_mask) == 0 && found != 0) return found & link_mask;
+      found[i] = way[i].load(std::memory_order_acquire);
+      fitting |= static_cast<unsigned>(((found[i] ^ hash) & ~link_mask) == 0 && found[i] != 0) << i;
     }
-    return null_link;
+    return fitting == 0 ? null_link : found[static_cast<unsigned>(std::countr_zero(fitting))] & link_mask;
   }
   /// Asks for the line of a key's words: for writers, who do other things before they need it, and whose locks and
   /// fences would wait for it.
@@ -79,7 +84,7 @@ class lookup_cache {
   static constexpr std::uint64_t link_mask = (std::uint64_t{1} << link_bits) - 1;
   static_assert(format::files_max <= 1U << (link_bits - link_offset_bits));
   static constexpr std::uint64_t words_min = 4096 / sizeof(word);
-  static constexpr unsigned ways = 2;  ///< words, side by side, in which a key's entry may be
+  static constexpr unsigned ways = 64 / sizeof(word);  ///< words of one line, in which a key's entry may be
 
   void grow() noexcept;
 
@@ -88,7 +93,7 @@ class lookup_cache {
   std::uint64_t mapping_bytes_ = 0;
   std::uint64_t words_max_ = 0;
   bool huge_pages_ = false;
-  std::atomic<std::uint64_t> mask_{0};  // of the hash's bits, the place of a key's first word; 0: there is no table
+  std::atomic<std::uint64_t> mask_{0};  // of the hash's bits, the place of a key's line; 0: there is no table
   alignas(64) std::atomic<std::uint64_t> driven_out_{0};
   std::atomic<bool> growing_{false};
 };

@@ -471,7 +471,9 @@ std::uint64_t pool::take_space(std::uint64_t size, const std::function<void(std:
 
 void pool::grow_to(std::uint64_t needed) {
   const std::uint64_t now = this->size();
-  const std::uint64_t step = format::round_up(std::clamp(now / 8, growth_min, growth_max), format::granule_size);
+  // Memory costs clearing it, for which all writers wait, and no sync: so it is taken in smaller steps.
+  const std::uint64_t one_in = file_.on_memory_filesystem() ? 64 : 8;
+  const std::uint64_t step = format::round_up(std::clamp(now / one_in, growth_min, growth_max), format::granule_size);
   std::uint64_t size = std::max(needed, now + step);
   if (huge_pages_ && file_.on_memory_filesystem()) size = format::round_up(size, pool_file::huge_page_bytes);
   const bool durable = persist_->by_pages() || durability_.medium == medium::persistent_memory;

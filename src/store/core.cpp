@@ -195,17 +195,18 @@ link store_core::enter_key(const writer& w, std::string_view key) const {
 
 version store_core::finish(const writer& w, const fresh_record& fresh) {
   if ((fresh.layout.flags & format::flag_large_value) != 0) checked_->mark(fresh.at);
+  // All that is read of the record, and all else, before the flush: reading a line that is on its way to the medium
+  // waits until it is there, and behind the fence the processor runs ahead into the next operation only as far as its
+  // window reaches.
   const version v = histories_->stamp_of(fresh.at);
   const record r = histories_->at(fresh.at);
   const bool batched = r.batched();  // then it was flushed with its batch
-  if (!batched && !fresh.flushed) histories_->flush_fresh(fresh.at, fresh.layout.size());
-  // All else before the fence: behind it the processor runs ahead into the next operation only as far as its window
-  // reaches.
   histories_->sample(fresh.at);
   w.count(fresh.layout, r.is_removal(), fresh.at, r.header().crc, v);
   if (batched) {
     histories_->persist_before_return(fresh.at);
   } else {
+    if (!fresh.flushed) histories_->flush_fresh(fresh.at, fresh.layout.size());
     histories_->await_flushed(fresh.at);
   }
   histories_->note_second(fresh.at);

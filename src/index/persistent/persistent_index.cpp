@@ -59,9 +59,9 @@ link persistent_index::insert(std::string_view key, entry_maker& maker) {
       wait.pause();
       continue;
     }
-    fence_after_rmw();  // finds that read the lock's word from here on wait for the unlock
-    maker.publishing();
+    fence_after_rmw();     // finds that read the lock's word from here on wait for the unlock
     shared_->size.add(1);  // before it is so: a process killed in between leaves a bound that is too great by one
+    maker.publishing();    // nothing atomic between its flush and that of the pair, which would wait for the first
     add_pair(n, here.ref, order, found.index, head_of(key, order.prefix_length()), made);
     return made;
   }
