@@ -126,7 +126,8 @@ void add_ycsb_options(CLI::App& app, ycsb::settings& chosen) {
       ->check(CLI::Range(0.001, 3600.0))
       ->excludes(operations);
   add("--distribution", chosen.chosen, "Of the keys, in place of the workloads' own")
-      ->transform(CLI::CheckedTransformer(distributions));
+      ->transform(CLI::CheckedTransformer(distributions).description(""))
+      ->type_name("uniform|zipfian|latest");
   add("--theta", chosen.theta, "How skewed zipfian and latest are")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 0.999));

@@ -31,15 +31,13 @@ class icecore_map_session final : public map_session {
 
 class icecore_map final : public map {
  public:
-  icecore_map(const opening& how, index_kind index)
-      : existed_(std::filesystem::exists(how.folder / file_name)),
-        store_(how.folder / file_name, options_of(how, index)) {
-    if (existed_ && !store_.stats().recovered_from_crash) {
-      throw std::runtime_error("the store was closed, not killed: what is measured is no recovery");
-    }
-  }
+  icecore_map(const opening& how, index_kind index) : store_(how.folder / file_name, options_of(how, index)) {}
 
   std::unique_ptr<map_session> new_session() override { return std::make_unique<icecore_map_session>(store_); }
+
+  void check_recovered() const override {
+    if (!store_.stats().recovered_from_crash) throw std::runtime_error("the store was closed, not killed");
+  }
 
  private:
   static constexpr const char* file_name = "store.ice";
@@ -53,7 +51,6 @@ class icecore_map final : public map {
     return chosen;
   }
 
-  bool existed_;
   icecore::store store_;
 };
 

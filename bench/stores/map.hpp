@@ -44,6 +44,9 @@ class map {
 
   /// Called in the thread that will use the session, while others do the same.
   virtual std::unique_ptr<map_session> new_session() = 0;
+
+  /// Of one that was opened after a kill: throws if it was no recovery. Not measured.
+  virtual void check_recovered() const {}
 };
 
 }  // namespace icecore::bench

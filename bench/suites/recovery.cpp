@@ -74,6 +74,7 @@ void reopen(const inputs& in, const run& r) {
   const auto store = r.kind.open_map(how);
   ycsb::check_there(*store, in.records / 2, in.chosen.value_size);
   r.out.add(fmt::format("recovery_{}", in.records), in.records, 1, seconds_since(begin));
+  store->check_recovered();
   ycsb::loaded_map loaded(*store, r.threads, in.records, in.chosen);
   measure_second(in, r, "after_kill", loaded, does);
   for (unsigned thread = 0; thread < r.threads; ++thread) {
