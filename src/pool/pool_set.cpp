@@ -224,6 +224,7 @@ void pool_set::finish_copy() {
       if (p->number() != 0) p->finish_copy([&](format::root& r) { name_first(r, path_); });
     }
     first().finish_copy([&](format::root& r) {
+      r.anchor = null_link;  // heads are those of no index yet
       if (count_ > 1) name_files(r, placed_);
     });
   } catch (...) {

@@ -34,6 +34,7 @@ void recovery::run() {
     found.refuse_damaged();
     found.check_chains();
     found.refuse_damaged();
+    if (!core_.read_only()) forget_index();
     set_heads(found);
   }
   const std::vector<link> sorted = entries_in_key_order(found);
@@ -198,10 +199,17 @@ void recovery::begin_session(const survey& found) const {
 
 // ---- An index that lasts ----
 
-/// The segments of the one there was are free. The root forgets it first: it is not to be trusted from here on.
+/// Before heads are changed: they become those of an index in memory, and who came after a crash would trust the index
+/// that lasts, and with it what heads last tell. A copy's root is hidden until all is there, and forgets it then.
+void recovery::forget_index() const {
+  pool_set& p = *core_.pool_;
+  if (p.copying() || p.roots().read().anchor == null_link) return;
+  p.roots().update([](format::root& r) { r.anchor = null_link; });
+}
+
+/// The segments of the one there was are free.
 void recovery::free_index(const survey& found) const {
   pool_set& p = *core_.pool_;
-  if (p.roots().read().anchor != null_link) p.roots().update([](format::root& r) { r.anchor = null_link; });
   // Headers last: while one is there, a crash leaves a segment of an index, whatever is in it.
   constexpr std::uint64_t header = sizeof(format::segment_header);
   const auto zero = [&](link offset, std::uint64_t size) {
