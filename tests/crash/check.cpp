@@ -96,16 +96,11 @@ std::string use(const std::string& path, const options& opening, store&& opened,
 
 }  // namespace
 
-std::string judge(const story_options& how, std::span<const std::byte> bytes, bool missing, const judged_by& by,
-                  bool deeply) {
-  simulated_file& f = machine::get().file(machine::checked);
-  if (missing) {
-    f.remove();
-  } else {
-    f.assign(bytes);
-  }
+std::string judge(const story_options& how, const left_files& left, const judged_by& by, bool deeply) {
+  machine::get().assign(machine::checked, left);
   const std::string path = machine::path(machine::checked);
-  const options opening = opening_options(how);
+  options opening = opening_options(how, machine::checked);
+  opening.check_values = false;  // who comes after one that read all may not
   try {
     store s(path, opening);
     const std::uint64_t sum = content_sum(s);

@@ -1,7 +1,6 @@
 // Opening what a crash left, and judging it.
 //
-//   check c(how);
-//   std::string wrong = c.open(bytes, {.allowed = sums, .clock_min = v}, /*deeply=*/true);    // empty: right
+//   std::string wrong = judge(how, left, {.allowed = sums, .clock_min = v}, /*deeply=*/true);    // empty: right
 //
 // Shallow: the store opens, and its content is one of those allowed. Deep: besides, every version is read and agrees
 // with the histories, verify finds nothing, ten more operations work, and after closing and opening all is still there.
@@ -9,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -22,8 +20,7 @@ struct judged_by {
   version clock_min = 0;
 };
 
-/// Opens the file `checked` with these bytes. `missing`: there is no file. What is wrong; empty if nothing is.
-[[nodiscard]] std::string judge(const story_options& how, std::span<const std::byte> bytes, bool missing,
-                                const judged_by& by, bool deeply);
+/// Opens these files as the machine's store `checked`. What is wrong; empty if nothing is.
+[[nodiscard]] std::string judge(const story_options& how, const left_files& left, const judged_by& by, bool deeply);
 
 }  // namespace icecore::crash

@@ -35,12 +35,14 @@ std::uint64_t tag_sum(const tag_info& t) noexcept {
                static_cast<std::uint64_t>(t.time_ns));
 }
 
-options opening_options(const story_options& how) {
+options opening_options(const story_options& how, unsigned number) {
   options o;
   o.durability = how.durability;
   o.index = how.index;
   o.huge_pages = false;
   o.recovery_threads = 1;
+  o.check_values = how.reads_all;
+  for (unsigned n = 1; n < how.files; ++n) o.placements.push_back({machine::path(number, n), -1});
   return o;
 }
 

@@ -19,10 +19,12 @@ struct story_options {
   icecore::index_kind index = index_kind::btree;
   device on = device::persistent_memory;
   unsigned writers = 1;
+  unsigned files = 1;
+  bool reads_all = false;  ///< when it is opened, but when it is judged
 };
 
-/// Options with which a store of a story is opened.
-[[nodiscard]] options opening_options(const story_options& how);
+/// Options with which a store of a story is opened: the machine's store of this number.
+[[nodiscard]] options opening_options(const story_options& how, unsigned number);
 
 [[nodiscard]] std::uint64_t record_sum(std::string_view key, std::size_t place, const change& c) noexcept;
 [[nodiscard]] std::uint64_t tag_sum(const tag_info& t) noexcept;

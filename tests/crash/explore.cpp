@@ -6,7 +6,7 @@
 namespace icecore::crash {
 namespace {
 
-constexpr std::uint64_t large_file_bytes = 300'000;  // opening larger ones takes several times as long: fewer of them
+constexpr std::uint64_t large_bytes = 300'000;  // opening larger stores takes several times as long: fewer of them
 
 }  // namespace
 
@@ -20,7 +20,7 @@ std::optional<failure> explorer::explore(const story& s) {
   constexpr std::uint64_t fractions[] = {1, 8, 32, 64, 128, 128, 128, 128};
   const std::uint64_t per_point =
       std::max<std::uint64_t>(8, how_.per_point / fractions[random_() % std::size(fractions)]);
-  walk(s, media(granularity, s.before, s.existed), per_point);
+  walk(s, media(granularity, s.before.view()), per_point);
   return failed_;
 }
 
@@ -46,24 +46,24 @@ void explorer::judge_moment(const story& s, const media& m, const expectation& e
   const judged_by by{e.allowed(crash_kind::power_cut), e.clock_min()};
   ++into_->moments;
   if (all.count() <= per_point) ++into_->exhausted;
-  const std::uint64_t most = m.working().size() > large_file_bytes ? per_point / 8 + 8 : per_point;
-  all.for_each(most, random_, [&](std::span<const std::byte> bytes, bool missing) {
-    if (!failed_) judge_one(s, crash_kind::power_cut, bytes, missing, by, index, e, nullptr);
+  const std::uint64_t most = total_bytes(m.working()) > large_bytes ? per_point / 8 + 8 : per_point;
+  all.for_each(most, random_, [&](const left_files& left) {
+    if (!failed_) judge_one(s, crash_kind::power_cut, left, by, index, e, nullptr);
   });
 }
 
 void explorer::judge_kill(const story& s, const media& m, const expectation& e, std::size_t index) {
-  const std::uint64_t larger = m.working().size() > large_file_bytes ? 8 : 1;
+  const std::uint64_t larger = total_bytes(m.working()) > large_bytes ? 8 : 1;
   if (random_() % (how_.kill_one_in * (s.depth > 0 ? 4 : 1) * larger) != 0) return;
   const judged_by by{e.allowed(crash_kind::kill), e.clock_min()};
-  judge_one(s, crash_kind::kill, m.working(), false, by, index, e, &m);
+  judge_one(s, crash_kind::kill, m.working(), by, index, e, &m);
 }
 
-void explorer::judge_one(const story& s, crash_kind how, std::span<const std::byte> bytes, bool missing,
-                         const judged_by& by, std::size_t index, const expectation& e, const media* continued) {
+void explorer::judge_one(const story& s, crash_kind how, const left_files& left, const judged_by& by, std::size_t index,
+                         const expectation& e, const media* continued) {
   const std::uint64_t mine = number_++;
   const std::uint64_t nest_one_in = how == crash_kind::kill ? how_.nest_kill_one_in : how_.nest_one_in;
-  const bool nests = random_() % nest_one_in == 0 && s.depth < how_.depth_max && !missing;
+  const bool nests = random_() % nest_one_in == 0 && s.depth < how_.depth_max && left[0].there;
   const bool wanted = !how_.only || *how_.only == mine;
   if (wanted) {
     ++(how == crash_kind::kill ? into_->kills : into_->images);
@@ -71,18 +71,17 @@ void explorer::judge_one(const story& s, crash_kind how, std::span<const std::by
     const bool deeply = how_.only || mine % how_.deep_one_in == 0;
     if (deeply) ++into_->deep;
     machine::get().set_boot(how == crash_kind::kill ? s.boot : s.boot + 1'000);
-    const std::string wrong = judge(s.how, bytes, missing, by, deeply);
+    const std::string wrong = judge(s.how, left, by, deeply);
     if (!wrong.empty()) {
       std::string what;
       for (const auto& before : crashes_) what += before + "\n";
-      failed_ = {seed_, mine, what + described(s, how, index, e) + "\n" + wrong,
-                 std::vector<std::byte>(bytes.begin(), bytes.end())};
+      failed_ = {seed_, mine, what + described(s, how, index, e) + "\n" + wrong, kept_files(left)};
       return;
     }
   }
   if (nests && (!how_.only || *how_.only > mine)) {
     crashes_.push_back(described(s, how, index, e));
-    nest(s, how, bytes, by, e, continued);
+    nest(s, how, left, by, e, continued);
     crashes_.pop_back();
   }
 }
@@ -93,18 +92,17 @@ std::string explorer::described(const story& s, crash_kind how, std::size_t inde
          ", in flight: " + e.in_flight();
 }
 
-void explorer::nest(const story& s, crash_kind how, std::span<const std::byte> bytes, const judged_by& by,
-                    const expectation& e, const media* continued) {
+void explorer::nest(const story& s, crash_kind how, const left_files& left, const judged_by& by, const expectation& e,
+                    const media* continued) {
   constexpr std::uint64_t per_point = 24;
   if (how == crash_kind::kill) {
     // the power may fail while the killed process's stores are still on their way
     auto after_power_cut = e.allowed(crash_kind::power_cut);
     after_power_cut.insert(after_power_cut.end(), by.allowed.begin(), by.allowed.end());
-    walk(record_recovery(s, bytes, s.boot, std::move(after_power_cut), by.allowed, random_()), *continued, per_point);
+    walk(record_recovery(s, left, s.boot, std::move(after_power_cut), by.allowed, random_()), *continued, per_point);
   } else {
     const unit granularity = s.how.on == device::persistent_memory ? unit::line : unit::sector;
-    walk(record_recovery(s, bytes, s.boot + 1, by.allowed, by.allowed, random_()), media(granularity, bytes, true),
-         per_point);
+    walk(record_recovery(s, left, s.boot + 1, by.allowed, by.allowed, random_()), media(granularity, left), per_point);
   }
 }
 

@@ -44,7 +44,7 @@ struct failure {
   std::uint64_t seed;
   std::uint64_t image;
   std::string what;
-  std::vector<std::byte> bytes;  ///< the image
+  kept_files left;  ///< the image
 };
 
 class explorer {
@@ -60,10 +60,10 @@ class explorer {
   void walk(const story& s, media m, std::uint64_t per_point);
   void judge_moment(const story& s, const media& m, const expectation& e, std::size_t index, std::uint64_t per_point);
   void judge_kill(const story& s, const media& m, const expectation& e, std::size_t index);
-  void judge_one(const story& s, crash_kind how, std::span<const std::byte> bytes, bool missing, const judged_by& by,
-                 std::size_t index, const expectation& e, const media* continued);
+  void judge_one(const story& s, crash_kind how, const left_files& left, const judged_by& by, std::size_t index,
+                 const expectation& e, const media* continued);
   [[nodiscard]] static std::string described(const story& s, crash_kind how, std::size_t index, const expectation& e);
-  void nest(const story& s, crash_kind how, std::span<const std::byte> bytes, const judged_by& by, const expectation& e,
+  void nest(const story& s, crash_kind how, const left_files& left, const judged_by& by, const expectation& e,
             const media* continued);
 
   explorer_options how_;

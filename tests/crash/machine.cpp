@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <stdexcept>
 
 #include "fibers.hpp"
 
@@ -21,14 +22,6 @@ void log_pending_store() noexcept {
   pending.size = 0;
   machine::get().stored(store.at, store.size);
 }
-
-simulated_file::simulated_file() {
-  void* at = mmap(nullptr, size_max, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at == MAP_FAILED) throw std::bad_alloc();
-  base_ = static_cast<std::byte*>(at);
-}
-
-simulated_file::~simulated_file() { munmap(base_, size_max); }
 
 void simulated_file::assign(std::span<const std::byte> content) {
   if (!content.empty()) std::memcpy(base_, content.data(), content.size());
@@ -55,18 +48,42 @@ machine& machine::get() {
   return *one;
 }
 
-machine::machine() : files_(files) {}
+machine::machine() {
+  constexpr std::size_t bytes = stores * files_max * simulated_file::size_max;
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  for (unsigned i = 0; i < stores * files_max; ++i)
+    files_.emplace_back(static_cast<std::byte*>(at) + i * simulated_file::size_max);
+}
 
-std::string machine::path(unsigned number) {
-  return std::string(root) + (number == recorded ? "/recorded.ice" : "/checked.ice");
+std::string machine::folder(unsigned of) { return std::string(root) + (of == recorded ? "/recorded" : "/checked"); }
+
+std::string machine::path(unsigned of, unsigned n) { return folder(of) + (n == 0 ? "/first.ice" : "/further.ice"); }
+
+left_files machine::left(unsigned of) noexcept {
+  left_files files;
+  for (unsigned n = 0; n < files_max; ++n) files[n] = file(of, n).left();
+  return files;
+}
+
+void machine::assign(unsigned of, const left_files& files) {
+  for (unsigned n = 0; n < files_max; ++n) {
+    if (files[n].there) {
+      file(of, n).assign(files[n].bytes);
+    } else {
+      file(of, n).remove();
+    }
+  }
 }
 
 void machine::start_recording() {
   events_.clear();
-  const auto now = files_[recorded].bytes();
-  logged_.assign(now.begin(), now.end());
+  for (unsigned n = 0; n < files_max; ++n) {
+    const auto now = file(recorded, n).bytes();
+    logged_[n].assign(now.begin(), now.end());
+  }
   recording_ = true;
-  watched = {reinterpret_cast<std::uintptr_t>(files_[recorded].base()), simulated_file::size_max};
+  watched = {reinterpret_cast<std::uintptr_t>(file(recorded).base()), files_max * simulated_file::size_max};
 }
 
 trace machine::stop_recording() {
@@ -81,29 +98,36 @@ void machine::note(event e) {
   log_pending_store();
   e.writer = fibers::current();
   if (e.what == event::kind::resize) {
-    const std::uint64_t before = logged_.size();
+    auto& logged = logged_[e.offset / file_apart];
+    // events of a second file would be taken for this one's
+    if (e.value > file_apart) throw std::length_error("a file of a story is larger than file_apart");
+    const std::uint64_t before = logged.size();
     // what a shorter file loses is gone for good when it grows again: zeros stored there
     for (std::uint64_t at = e.value / 8 * 8; at + 8 <= before; at += 8) {
       std::uint64_t word;
-      std::memcpy(&word, logged_.data() + at, sizeof word);
-      if (word != 0) events_.push_back({event::kind::store, e.writer, 8, at, 0});
+      std::memcpy(&word, logged.data() + at, sizeof word);
+      if (word != 0) events_.push_back({event::kind::store, e.writer, 8, e.offset + at, 0});
     }
-    logged_.resize(e.value);
+    logged.resize(e.value);
   }
   events_.push_back(e);
 }
 
 void machine::stored(const std::byte* at, std::uint64_t size) noexcept {
   if (!recording_) return;
-  std::uint64_t offset = static_cast<std::uint64_t>(at - files_[recorded].base());
+  const auto n =
+      static_cast<unsigned>((at - file(recorded).base()) / static_cast<std::ptrdiff_t>(simulated_file::size_max));
+  const std::byte* const base = file(recorded, n).base();
+  auto& logged = logged_[n];
+  auto offset = static_cast<std::uint64_t>(at - base);
   const std::uint64_t end = offset + size;
   while (offset < end) {
     const std::uint64_t piece = std::min(end, offset / 8 * 8 + 8) - offset;
-    event e{event::kind::store, fibers::current(), static_cast<std::uint8_t>(piece), offset, 0};
-    std::memcpy(&e.value, files_[recorded].base() + offset, piece);
+    event e{event::kind::store, fibers::current(), static_cast<std::uint8_t>(piece), n * file_apart + offset, 0};
+    std::memcpy(&e.value, base + offset, piece);
     // A file that is being closed has shrunk already: what lies behind its end is nobody's.
-    if (offset + piece <= logged_.size()) {
-      std::memcpy(logged_.data() + offset, &e.value, piece);
+    if (offset + piece <= logged.size()) {
+      std::memcpy(logged.data() + offset, &e.value, piece);
       events_.push_back(e);
     }
     offset += piece;
@@ -125,13 +149,16 @@ void machine::stored_by_system(const void* at, std::uint64_t size) {
 void machine::compare() {
   if (!recording_) return;
   log_pending_store();
-  const simulated_file& f = files_[recorded];
-  if (f.size() == logged_.size() && std::memcmp(f.base(), logged_.data(), logged_.size()) == 0) return;
-  std::size_t at = 0;
-  while (at < std::min<std::size_t>(f.size(), logged_.size()) && f.base()[at] == logged_[at]) ++at;
-  std::fprintf(stderr, "the simulator missed a store at byte %zu of the file (%llu bytes, %zu logged)\n", at,
-               static_cast<unsigned long long>(f.size()), logged_.size());
-  std::abort();
+  for (unsigned n = 0; n < files_max; ++n) {
+    const simulated_file& f = file(recorded, n);
+    const auto& logged = logged_[n];
+    if (f.size() == logged.size() && std::memcmp(f.base(), logged.data(), logged.size()) == 0) continue;
+    std::size_t at = 0;
+    while (at < std::min<std::size_t>(f.size(), logged.size()) && f.base()[at] == logged[at]) ++at;
+    std::fprintf(stderr, "the simulator missed a store at byte %zu of file %u (%llu bytes, %zu logged)\n", at, n,
+                 static_cast<unsigned long long>(f.size()), logged.size());
+    std::abort();
+  }
 }
 
 }  // namespace icecore::crash

@@ -6,21 +6,24 @@
 // linked with hooks.cpp instead of the sanitizer, too: so every store to the mapped file is seen, and so are flushes,
 // fences, syncs and growth.
 //
-//   machine m;  m.attach(machine::recorded);
-//   file& f = m.file(machine::recorded);  f.content(...);
-//   m.start_recording(seed);  { store s("/simulated/recorded.ice", ...); ... }  trace t = m.stop_recording();
+//   machine& m = machine::get();
+//   m.file(machine::recorded).assign(...);
+//   m.start_recording();  { store s(machine::path(machine::recorded), ...); ... }  trace t = m.stop_recording();
 //
 // Threads: one; writers are fibers (fibers.hpp).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <random>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "files.hpp"
 #include "trace.hpp"
 
 namespace icecore::crash {
@@ -36,8 +39,8 @@ class simulated_file {
  public:
   static constexpr std::uint64_t size_max = std::uint64_t{64} << 20;
 
-  simulated_file();
-  ~simulated_file();
+  /// In so much memory, zeroed.
+  explicit simulated_file(std::byte* memory) noexcept : base_(memory) {}
   simulated_file(const simulated_file&) = delete;
   simulated_file& operator=(const simulated_file&) = delete;
 
@@ -45,6 +48,7 @@ class simulated_file {
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
   [[nodiscard]] bool exists() const noexcept { return exists_; }
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {base_, size_}; }
+  [[nodiscard]] left_file left() const noexcept { return {exists_, bytes()}; }
 
   /// Replaces the file's content.
   void assign(std::span<const std::byte> content);
@@ -62,19 +66,22 @@ class simulated_file {
 
 class machine {
  public:
-  /// Numbers of its files.
+  /// Numbers of its stores, each of files_max files in a folder of its own.
   static constexpr unsigned recorded = 0;
   static constexpr unsigned checked = 1;
-  static constexpr unsigned files = 2;
+  static constexpr unsigned stores = 2;
   static constexpr std::string_view root = "/simulated";
-  /// All files have it: they are the one file, before and after the crash.
+  /// File n of every store has it, plus n: they are the one file, before and after the crash.
   static constexpr std::uint64_t inode = 7;
 
   /// The one machine; files and recording are process-wide, as the hooks are.
   static machine& get();
 
-  [[nodiscard]] simulated_file& file(unsigned number) noexcept { return files_[number]; }
-  [[nodiscard]] static std::string path(unsigned number);
+  [[nodiscard]] simulated_file& file(unsigned of, unsigned n = 0) noexcept { return files_[of * files_max + n]; }
+  [[nodiscard]] static std::string path(unsigned of, unsigned n = 0);
+  [[nodiscard]] static std::string folder(unsigned of);
+  [[nodiscard]] left_files left(unsigned of) noexcept;
+  void assign(unsigned of, const left_files& files);
 
   void set_device(device d) noexcept { device_ = d; }
   [[nodiscard]] device kind() const noexcept { return device_; }
@@ -86,16 +93,16 @@ class machine {
   void seed(std::uint64_t s) { random_.seed(s); }
   [[nodiscard]] std::uint64_t random() { return random_(); }
 
-  /// From here on every event of file `recorded` is noted.
+  /// From here on every event of the store `recorded` is noted.
   void start_recording();
   [[nodiscard]] trace stop_recording();
   [[nodiscard]] bool recording() const noexcept { return recording_; }
 
-  /// The events of the file, told by hooks.cpp and system.cpp.
+  /// The events of its files, told by hooks.cpp and system.cpp.
   void stored(const std::byte* at, std::uint64_t size) noexcept;
   void stored_block(const std::byte* at, std::uint64_t size);
   void note(event e);
-  /// Every store must have been seen: compares the file with the log's result.
+  /// Every store must have been seen: compares the files with the log's result.
   void compare();
   /// A call that the hooks do not see wrote there.
   void stored_by_system(const void* at, std::uint64_t size);
@@ -103,16 +110,16 @@ class machine {
  private:
   machine();
 
-  std::vector<simulated_file> files_;
+  std::deque<simulated_file> files_;  // side by side in memory
   device device_ = device::disk;
   std::uint64_t boot_ = 1;
   std::mt19937_64 random_;
   bool recording_ = false;
   trace events_;
-  std::vector<std::byte> logged_;  // the file as the log says
+  std::array<std::vector<std::byte>, files_max> logged_;  // the files as the log says
 };
 
-/// Where stores are looked at; size 0: nowhere. Read by the hooks at each access.
+/// Where stores to memory are looked at; size 0: nowhere. Read by the hooks at each access.
 struct watched_range {
   std::uintptr_t base;
   std::uintptr_t size;

@@ -34,6 +34,7 @@ struct arguments {
   std::string durability = "any";
   std::string index = "any";
   unsigned writers = 0;
+  unsigned files = 0;
   std::optional<std::uint64_t> story;
   std::optional<std::uint64_t> image;
   std::string save;
@@ -82,6 +83,9 @@ story_options options_of(const arguments& a, std::uint64_t seed) {
   how.writers = a.writers != 0 ? a.writers : writers[one_of(5)];
   const bool lasts = one_of(2) == 0;
   if (a.index == "persistent" || (a.index == "any" && lasts)) how.index = index_kind::persistent;
+  const bool several = one_of(4) == 0;
+  how.files = a.files != 0 ? a.files : several ? files_max : 1;
+  how.reads_all = one_of(8) == 0;
   return how;
 }
 
@@ -92,6 +96,7 @@ std::string replay(const arguments& a, std::uint64_t seed, std::optional<std::ui
   if (a.durability != "any") command += " --durability " + a.durability;
   if (a.index != "any") command += " --index " + a.index;
   if (a.writers != 0) command += " --writers " + std::to_string(a.writers);
+  if (a.files != 0) command += " --files " + std::to_string(a.files);
   return command;
 }
 
@@ -107,6 +112,15 @@ std::uint64_t signal_story = 0;
                       signal_explorer == nullptr ? std::nullopt : std::optional(signal_explorer->at() - 1))
                    .c_str());
   _exit(1);
+}
+
+/// The first file as `path`, the others beside it with their numbers.
+void save(const left_files& left, const std::string& path) {
+  for (unsigned n = 0; n < files_max; ++n) {
+    if (!left[n].there) continue;
+    std::ofstream(n == 0 ? path : path + "." + std::to_string(n), std::ios::binary)
+        .write(reinterpret_cast<const char*>(left[n].bytes.data()), static_cast<std::streamsize>(left[n].bytes.size()));
+  }
 }
 
 bool run_story(const arguments& a, std::uint64_t seed, tally& all) {
@@ -131,10 +145,7 @@ bool run_story(const arguments& a, std::uint64_t seed, tally& all) {
   }
   all.add(done);
   if (!failed) return true;
-  if (!a.save.empty()) {
-    std::ofstream(a.save, std::ios::binary)
-        .write(reinterpret_cast<const char*>(failed->bytes.data()), static_cast<std::streamsize>(failed->bytes.size()));
-  }
+  if (!a.save.empty()) save(failed->left.view(), a.save);
   if (!all.failed.exchange(true)) {
     std::fprintf(stderr, "FAILED: %s\n  replay: %s\n", failed->what.c_str(), replay(a, seed, failed->image).c_str());
   }
@@ -233,6 +244,8 @@ int main_of(int argc, char** argv) {
       ->check(CLI::IsMember({"any", "volatile", "btree", "skip_list", "persistent"}))
       ->capture_default_str();
   app.add_option("--writers", a.writers, "of all stories; 0: one, two or three")->check(CLI::Range(0U, 4U));
+  app.add_option("--files", a.files, "of the stores of all stories; 0: one, in a quarter of them two")
+      ->check(CLI::Range(0U, files_max));
   app.add_option("--story", a.story, "this story only");
   app.add_option("--image", a.image, "of this story this image only, judged deeply")->needs("--story");
   app.add_option("--save", a.save, "write the image that failed to this file");

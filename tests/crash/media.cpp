@@ -5,21 +5,43 @@
 
 namespace icecore::crash {
 
-media::media(unit granularity, std::span<const std::byte> content, bool exists)
-    : shift_(static_cast<unsigned>(granularity)),
-      lines_(granularity == unit::line),
-      guaranteed_(content.begin(), content.end()),
-      working_(guaranteed_),
-      may_be_missing_(!exists) {
-  sizes_.push_back({0, content.size()});
-  reach(content.size());
+media::media(unit granularity, const left_files& files)
+    : shift_(static_cast<unsigned>(granularity)), lines_(granularity == unit::line) {
+  for (unsigned n = 0; n < files_max; ++n) {
+    const left_file& f = files[n];
+    if (!f.there) continue;
+    files_[n] = {true, true, f.bytes.size(), {{0, f.bytes.size()}}};
+    reach(n * file_apart + f.bytes.size());
+    std::ranges::copy(f.bytes, guaranteed_.begin() + static_cast<std::ptrdiff_t>(n * file_apart));
+  }
+  working_ = guaranteed_;
 }
 
-/// The guaranteed bytes cover all sizes the file may have: what no store reached is zero.
-void media::reach(std::uint64_t size) {
-  if (guaranteed_.size() < size) guaranteed_.resize(size);
-  const std::uint64_t units = ((size - 1) >> shift_) + 1;
-  if (size != 0 && pending_.size() < units) pending_.resize(units);
+/// The guaranteed bytes cover all sizes the files may have: what no store reached is zero.
+void media::reach(std::uint64_t end) {
+  if (end == 0) return;
+  if (guaranteed_.size() < end) guaranteed_.resize(end);
+  if (working_.size() < end) working_.resize(end);
+  const std::uint64_t units = ((end - 1) >> shift_) + 1;
+  if (pending_.size() < units) pending_.resize(units);
+}
+
+void media::resize(unsigned number, std::uint64_t size) {
+  file& f = files_[number];
+  const std::uint64_t begin = number * file_apart;
+  reach(begin + size);
+  if (size < f.size) std::memset(working_.data() + begin + size, 0, f.size - size);
+  f.there = true;
+  f.size = size;
+  f.sizes.push_back({time_, size});
+}
+
+left_files media::working() const noexcept {
+  left_files left;
+  for (unsigned n = 0; n < files_max; ++n) {
+    if (files_[n].there) left[n] = {true, std::span(working_).subspan(n * file_apart, files_[n].size)};
+  }
+  return left;
 }
 
 void media::apply(const event& e) {
@@ -48,15 +70,13 @@ void media::apply(const event& e) {
       sync_began_[e.writer] = time_;
       break;
     case event::kind::sync_end:
-      guarantee_all(sync_began_[e.writer]);
+      guarantee_file(static_cast<unsigned>(e.offset / file_apart), sync_began_[e.writer]);
       break;
     case event::kind::resize:
-      working_.resize(e.value);
-      reach(e.value);
-      sizes_.push_back({time_, e.value});
+      resize(static_cast<unsigned>(e.offset / file_apart), e.value);
       break;
     case event::kind::directory_sync:
-      may_be_missing_ = false;
+      for (file& f : files_) f.named = f.there;
       break;
     case event::kind::begin:
     case event::kind::end:
@@ -72,13 +92,16 @@ void media::guarantee(std::uint32_t number, std::uint64_t before) {
   if (stores.empty()) std::erase(dirty_, number);
 }
 
-void media::guarantee_all(std::uint64_t before) {
+void media::guarantee_file(unsigned number, std::uint64_t before) {
   const auto dirty = dirty_;
-  for (const std::uint32_t number : dirty) guarantee(number, before);
-  while (sizes_.size() > 1 && sizes_[1].time <= before) sizes_.erase(sizes_.begin());
+  for (const std::uint32_t of : dirty) {
+    if ((std::uint64_t{of} << shift_) / file_apart == number) guarantee(of, before);
+  }
+  auto& sizes = files_[number].sizes;
+  while (sizes.size() > 1 && sizes[1].time <= before) sizes.erase(sizes.begin());
 }
 
-choices::choices(const media& of) : of_(of) {
+choices::choices(const media& of) : of_(of), sizes_(all_sizes(of)) {
   const auto times = [this](std::uint64_t n) { count_ = count_ > (std::uint64_t{1} << 40) ? count_ : count_ * n; };
   std::vector<std::byte> content(std::size_t{1} << of.shift_);
   for (const std::uint32_t number : of.dirty_) {
@@ -98,11 +121,25 @@ choices::choices(const media& of) : of_(of) {
     times(u.prefixes.size());
     units_.push_back(std::move(u));
   }
-  times(of.sizes_.size());
-  if (of.may_be_missing_) times(2);
+  times(sizes_.size());
 }
 
-/// The file as one choice leaves it; undone before the next.
+std::vector<choices::sizes> choices::all_sizes(const media& of) {
+  std::vector<sizes> all(1);
+  for (unsigned n = 0; n < files_max; ++n) {
+    const media::file& f = of.files_[n];
+    std::vector<sizes> with_this;
+    for (sizes s : all) {
+      for (s[n] = 0; s[n] < f.sizes.size(); ++s[n]) with_this.push_back(s);
+      s[n] = missing;
+      if (!f.named) with_this.push_back(s);
+    }
+    all = std::move(with_this);
+  }
+  return all;
+}
+
+/// The files as one choice leaves them; undone before the next.
 struct choices::made {
   const media& of;
   const std::vector<media::open_unit>& units;
@@ -119,19 +156,22 @@ struct choices::made {
       std::memcpy(bytes.data() + stores[k].offset, &stores[k].value, stores[k].size);
     }
   }
-  void show(std::size_t size_index, const visitor& visit) const {
-    visit(std::span(bytes).first(of.sizes_[size_index].size), false);
+  void show(const sizes& chosen, const visitor& visit) const {
+    left_files left;
+    for (unsigned n = 0; n < files_max; ++n) {
+      if (chosen[n] == missing) continue;
+      left[n] = {true, std::span(bytes).subspan(n * file_apart, of.files_[n].sizes[chosen[n]].size)};
+    }
+    visit(left);
   }
 };
 
 void choices::for_each(std::uint64_t most, std::mt19937_64& random, const visitor& visit) const {
   made m(of_, units_);
-  const std::size_t sizes = of_.sizes_.size();
-  if (of_.may_be_missing_) visit({}, true);
   if (count_ <= most) {
     std::vector<std::size_t> at(units_.size(), 0);
     for (;;) {
-      for (std::size_t s = 0; s < sizes; ++s) m.show(s, visit);
+      for (const sizes& s : sizes_) m.show(s, visit);
       std::size_t i = 0;
       while (i < units_.size() && ++at[i] == units_[i].prefixes.size()) {
         at[i] = 0;
@@ -144,7 +184,7 @@ void choices::for_each(std::uint64_t most, std::mt19937_64& random, const visito
   }
   std::uint64_t shown = 0;
   const auto show = [&] {
-    m.show(sizes == 1 ? 0 : random() % sizes, visit);
+    m.show(sizes_.size() == 1 ? sizes_.front() : sizes_[random() % sizes_.size()], visit);
     ++shown;
   };
   const auto set_all = [&](bool arrived) {

@@ -17,7 +17,8 @@ event fence_of(std::uint8_t writer = 0) { return {event::kind::fence, writer, 0,
 std::set<std::vector<std::uint64_t>> left(const media& m, const std::vector<std::uint64_t>& offsets) {
   std::set<std::vector<std::uint64_t>> all;
   std::mt19937_64 random(1);
-  choices(m).for_each(4096, random, [&](std::span<const std::byte> bytes, bool) {
+  choices(m).for_each(4096, random, [&](const left_files& files) {
+    const auto bytes = files[0].bytes;
     std::vector<std::uint64_t> words;
     for (const std::uint64_t at : offsets) {
       std::uint64_t word = 99;
@@ -37,8 +38,9 @@ class Media : public ::testing::Test {
     for (const event& e : events) m.apply(e);
   }
   std::vector<std::byte> zeros_{4096};
-  media lines_{unit::line, zeros_, true};
-  media sectors_{unit::sector, zeros_, true};
+  left_files one_{left_file{true, zeros_}};
+  media lines_{unit::line, one_};
+  media sectors_{unit::sector, one_};
 };
 
 TEST_F(Media, stores_of_one_line_arrive_in_their_order) {
@@ -83,16 +85,45 @@ TEST_F(Media, a_files_growth_is_durable_once_synced) {
 }
 
 TEST_F(Media, a_new_files_name_is_durable_once_its_folder_is_synced) {
-  media fresh(unit::sector, {}, false);
+  media fresh(unit::sector, {});
+  fresh.apply({event::kind::resize, 0, 0, 0, 4096});
   const auto may_be_missing = [&] {
     bool missing = false;
     std::mt19937_64 random(1);
-    choices(fresh).for_each(16, random, [&](std::span<const std::byte>, bool none) { missing = missing || none; });
+    choices(fresh).for_each(16, random, [&](const left_files& files) { missing = missing || !files[0].there; });
     return missing;
   };
   EXPECT_TRUE(may_be_missing());
   fresh.apply({event::kind::directory_sync});
   EXPECT_FALSE(may_be_missing());
+}
+
+TEST_F(Media, of_two_files_each_has_its_own_stores_syncs_size_and_name) {
+  const auto in_second = [](event e) { return e.offset += file_apart, e; };
+  const auto left_of_both = [&] {
+    std::set<std::vector<std::uint64_t>> all;  // a word of each; 99: beyond its end, 98: no such file
+    std::mt19937_64 random(1);
+    choices(sectors_).for_each(4096, random, [&](const left_files& files) {
+      std::vector<std::uint64_t> of_each;
+      for (const left_file& f : files) {
+        std::uint64_t word = f.there ? 99 : 98;
+        if (f.bytes.size() >= 8) std::memcpy(&word, f.bytes.data(), 8);
+        of_each.push_back(word);
+      }
+      all.insert(of_each);
+    });
+    return all;
+  };
+  EXPECT_EQ(left_of_both(), (words{{0, 98}}));
+  apply(sectors_, {store_at(0, 1), in_second({event::kind::resize}), in_second({event::kind::resize, 0, 0, 0, 4096}),
+                   in_second(store_at(0, 2))});
+  EXPECT_EQ(left_of_both(), (words{{0, 98}, {1, 98}, {0, 99}, {1, 99}, {0, 0}, {1, 0}, {0, 2}, {1, 2}}));
+  apply(sectors_, {in_second({event::kind::sync_begin}), in_second({event::kind::sync_end})});
+  EXPECT_EQ(left_of_both(), (words{{0, 98}, {1, 98}, {0, 2}, {1, 2}}));
+  apply(sectors_, {{event::kind::directory_sync}});
+  EXPECT_EQ(left_of_both(), (words{{0, 2}, {1, 2}}));
+  apply(sectors_, {{event::kind::sync_begin}, {event::kind::sync_end}});
+  EXPECT_EQ(left_of_both(), (words{{1, 2}}));
 }
 
 TEST_F(Media, where_there_are_too_many_choices_none_all_and_each_alone_are_among_those_taken) {
@@ -103,9 +134,9 @@ TEST_F(Media, where_there_are_too_many_choices_none_all_and_each_alone_are_among
   std::set<std::uint64_t> arrived;
   std::mt19937_64 random(1);
   std::uint64_t shown = 0;
-  all.for_each(200, random, [&](std::span<const std::byte> bytes, bool) {
+  all.for_each(200, random, [&](const left_files& files) {
     std::uint64_t bits = 0;
-    for (std::uint64_t i = 0; i < count; ++i) bits |= static_cast<std::uint64_t>(bytes[i * 64]) << i;
+    for (std::uint64_t i = 0; i < count; ++i) bits |= static_cast<std::uint64_t>(files[0].bytes[i * 64]) << i;
     arrived.insert(bits);
     ++shown;
   });

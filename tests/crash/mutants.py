@@ -45,6 +45,8 @@ PERSISTENT = "--mode line --durability operation --index persistent"
 PAGE = "--mode page"
 PAGE_RECOVERIES = "--mode page --recoveries 8 --index volatile"
 PAGE_TAG = "--mode page --durability tag"
+PAGE_FILES = "--mode page --files 2"
+LINE_FILES = "--mode line --durability operation --files 2"
 PAGE_OPERATION = "--mode page --durability operation --writers 3"
 SCHEDULES = "schedules --runs 3000 --random 3000"
 FLIPS = "flips"
@@ -127,6 +129,8 @@ MUTANTS = (
     Mutant("recovery_certifies_before_it_syncs", "sync", "store/recovery.cpp",
            "  p.persist().sync();\n  const record_totals totals = found.totals();\n  // nothing",
            "  const record_totals totals = found.totals();\n  // nothing", (PAGE_TAG, PAGE)),
+    Mutant("an_index_is_trusted_when_its_heads_are_being_changed", "ordering", "store/recovery.cpp",
+           "    if (!core_.read_only()) forget_index();\n", "", (PERSISTENT, LINE_FILES)),
     Mutant("recovery_does_not_flush_what_it_clears", "flush", "store/recovery.cpp",
            "    p.persist().flush(at, end - from);\n", "", (LINE_RECOVERIES, LINE)),
     Mutant("recovery_clears_nothing", "invalidation", "store/recovery.cpp",
@@ -203,21 +207,21 @@ MUTANTS = (
            (PAGE_OPERATION,)),
     Mutant("of_several_files_only_the_first_is_synced", "sync", "pool/persist.cpp",
            "  for (unsigned i = 0; i < file_count_; ++i) {\n    std::string failure",
-           "  for (unsigned i = 0; i < 1; ++i) {\n    std::string failure", (SEVERAL_CUT,)),
+           "  for (unsigned i = 0; i < 1; ++i) {\n    std::string failure", (PAGE_FILES, SEVERAL_CUT)),
     Mutant("the_first_file_is_closed_and_no_other", "ordering", "pool/pool_set.cpp",
            "      r.state = format::root_state::clean;\n      r.used_end = used_end;\n", "", (SEVERAL_SESSIONS,)),
     Mutant("a_session_that_was_cut_off_is_not_gone_on_with", "ordering", "pool/pool_set.cpp",
            "const std::uint64_t session = cut_off ? before.files.session : session_after(before.files.session);",
-           "const std::uint64_t session = session_after(before.files.session);", (SEVERAL_CUT,)),
+           "const std::uint64_t session = session_after(before.files.session);", (PAGE_FILES, SEVERAL_CUT)),
     Mutant("files_that_a_session_has_not_reached_are_refused", "retry", "pool/pool_checks.cpp",
-           "mine == its || mine == first.files.session_before;", "mine == its;", (SEVERAL_CUT,)),
+           "mine == its || mine == first.files.session_before;", "mine == its;", (PAGE_FILES, SEVERAL_CUT)),
     Mutant("an_older_copy_of_a_file_is_believed", "checksum", "pool/pool_checks.cpp",
            "  if (!in_session || left_open) {", "  if (left_open) {", (SEVERAL_COPIES,)),
     Mutant("what_a_creation_left_is_not_taken_over", "retry", "pool/pool_checks.cpp",
            "    if (same_store && r.pool_number != 0 && r.files.session == 0) return;", "    if (false) return;",
-           (SEVERAL_CUT,)),
+           (PAGE_FILES, SEVERAL_CUT)),
     Mutant("a_session_leaves_the_others_in_the_one_before", "ordering", "pool/pool_set.cpp",
-           "      r.files.session = session;\n      name_first(r, path_);", "      name_first(r, path_);", (SEVERAL_SESSIONS,)),
+           "      r.files.session = session;\n      name_first(r, path_);", "      name_first(r, path_);", (PAGE_FILES, SEVERAL_SESSIONS)),
 )
 
 

@@ -43,7 +43,8 @@ planned both(const std::string& a, const std::string& b, const std::string& valu
 /// Operations of one run, on a store that is opened anew for each.
 class run {
  public:
-  explicit run(const scenario& s) : scenario_(s), store_(machine::path(machine::checked), opening_options(s.how)) {}
+  explicit run(const scenario& s)
+      : scenario_(s), store_(machine::path(machine::checked), opening_options(s.how, machine::checked)) {}
 
   void go(schedule& how) {
     const all_histories before = histories();
@@ -134,7 +135,7 @@ std::vector<std::byte> prepared(const scenario& s) {
   simulated_file& f = m.file(machine::checked);
   f.remove();
   {
-    store first(machine::path(machine::checked), opening_options(s.how));
+    store first(machine::path(machine::checked), opening_options(s.how, machine::checked));
     for (const std::string& key : s.before) first.insert(key, "before");
     first.tag();
   }

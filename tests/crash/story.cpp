@@ -8,6 +8,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "base/threads.hpp"
 #include "fibers.hpp"
 
 namespace icecore::crash {
@@ -104,16 +105,22 @@ class planner {
 
 // ---- Running it ----
 
+/// One writer writes to all files: as the threads do whose turn it is by their numbers.
+void spread(const story_options& how, std::uint64_t number) {
+  if (how.writers == 1 && how.files > 1) icecore::detail::own_thread_number = static_cast<unsigned>(number % how.files);
+}
+
 class runner {
  public:
   runner(story& into, const std::string& path) : into_(into), path_(path) {}
 
-  void open() { store_.emplace(path_, opening_options(into_.how)); }
+  void open() { store_.emplace(path_, opening_options(into_.how, machine::recorded)); }
   [[nodiscard]] store& opened() { return *store_; }
 
   void run(unsigned number, const planned& p) {
     done_operation& done = into_.operations[number];
     machine::get().note({event::kind::begin, 0, 0, 0, number});
+    spread(into_.how, number);
     store& s = *store_;
     const bool tags_are_durable = into_.how.durability == durability::tag;
     switch (p.what) {
@@ -235,28 +242,27 @@ void attribute(story& s, const store& finished, const std::vector<planned>& plan
   if (before != s.before_sum) throw std::logic_error("a record of the story belongs to no operation");
 }
 
-/// The file with which a story begins: none, or a store that was closed.
+/// What a story begins with: nothing, or a store that was closed.
 void prepare(story& s, planner& plan) {
   machine& m = machine::get();
-  simulated_file& f = m.file(machine::recorded);
-  f.remove();
+  m.assign(machine::recorded, {});
   if (!plan.one_in(plan.growing() ? 3 : 24)) {
     {
-      store first(machine::path(machine::recorded), opening_options(s.how));
+      store first(machine::path(machine::recorded), opening_options(s.how, machine::recorded));
       const std::uint64_t records = plan.draw(12);
       for (std::uint64_t i = 0; i < records; ++i) {
+        spread(s.how, i);
         first.insert("shared-" + std::to_string(plan.draw(4)), "old" + std::string(plan.draw(50), 'o'));
         if (plan.one_in(4)) first.tag({.name = "old-" + std::to_string(i), .time_ns = 1});
       }
       // a segment that is nearly full: the next records begin another one
       if (plan.growing()) first.insert("filler", std::string(60'000 + plan.draw(3'000), 'f'));
     }
-    const store again(machine::path(machine::recorded), opening_options(s.how));
+    const store again(machine::path(machine::recorded), opening_options(s.how, machine::recorded));
     s.before_sum = content_sum(again);
     s.before_clock = again.clock();
   }
-  s.existed = f.exists();
-  s.before.assign(f.bytes().begin(), f.bytes().end());
+  s.before = kept_files(m.left(machine::recorded));
   s.boot = m.boot();
 }
 
@@ -322,21 +328,19 @@ story record_story(const story_options& how, std::uint64_t seed) {
   return s;
 }
 
-story record_recovery(const story& of, std::span<const std::byte> left, std::uint64_t boot,
+story record_recovery(const story& of, const left_files& left, std::uint64_t boot,
                       std::vector<std::uint64_t> after_power_cut, std::vector<std::uint64_t> after_kill,
                       std::uint64_t seed) {
   machine& m = machine::get();
   m.seed(seed);
   m.set_boot(boot);
-  simulated_file& f = m.file(machine::recorded);
-  f.assign(left);
+  m.assign(machine::recorded, left);
   story s;
   s.how = of.how;
   s.how.writers = 1;
   s.seed = seed;
   s.depth = of.depth + 1;
-  s.existed = true;
-  s.before.assign(left.begin(), left.end());
+  s.before = kept_files(left);
   s.before_power_cut = std::move(after_power_cut);
   s.before_kill = std::move(after_kill);
   s.boot = boot;

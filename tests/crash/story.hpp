@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -40,8 +39,7 @@ struct done_operation {
 struct story {
   story_options how;
   std::uint64_t seed = 0;
-  std::vector<std::byte> before;  ///< the file before it
-  bool existed = false;
+  kept_files before;             ///< the files before it
   std::uint64_t before_sum = 0;  ///< its content
   version before_clock = 0;
   std::uint64_t boot = 0;
@@ -58,7 +56,7 @@ struct story {
 /// The story of opening what a crash left in the middle of another one, and a few operations on it. `boot`: the machine
 /// lives on (the same number) or died (another one). Until the store is opened its content is one of those given: after
 /// a power cut, and after a kill.
-[[nodiscard]] story record_recovery(const story& of, std::span<const std::byte> left, std::uint64_t boot,
+[[nodiscard]] story record_recovery(const story& of, const left_files& left, std::uint64_t boot,
                                     std::vector<std::uint64_t> after_power_cut, std::vector<std::uint64_t> after_kill,
                                     std::uint64_t seed);
 

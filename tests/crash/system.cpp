@@ -33,29 +33,36 @@ using icecore::crash::simulated_file;
 
 namespace {
 
-// Descriptors: two for each file, one for the folder, one for the file that tells the boot.
-constexpr int first_descriptor = 1'000'000;                           // opened for writing
-constexpr int first_for_reading = first_descriptor + machine::files;  // opened for reading
-constexpr int folder_descriptor = first_for_reading + machine::files;
+// Descriptors: two for each file, one for all folders, one for the file that tells the boot.
+constexpr unsigned files = machine::stores * icecore::crash::files_max;
+constexpr int first_descriptor = 1'000'000;                  // opened for writing
+constexpr int first_for_reading = first_descriptor + files;  // opened for reading
+constexpr int folder_descriptor = first_for_reading + files;
 constexpr int boot_descriptor = folder_descriptor + 1;
 
 bool is_file(int descriptor) { return descriptor >= first_descriptor && descriptor < folder_descriptor; }
-unsigned number_of(int descriptor) { return static_cast<unsigned>(descriptor - first_descriptor) % machine::files; }
-simulated_file& file_of(int descriptor) { return machine::get().file(number_of(descriptor)); }
+unsigned number_of(int descriptor) { return static_cast<unsigned>(descriptor - first_descriptor) % files; }
+unsigned store_of(unsigned number) { return number / icecore::crash::files_max; }
+unsigned in_store(unsigned number) { return number % icecore::crash::files_max; }
+simulated_file& numbered(unsigned number) { return machine::get().file(store_of(number), in_store(number)); }
+simulated_file& file_of(int descriptor) { return numbered(number_of(descriptor)); }
 
-/// An event of the recorded file.
-void note(int descriptor, event::kind what, std::uint64_t offset = 0, std::uint64_t value = 0) {
-  if (number_of(descriptor) == machine::recorded) machine::get().note({what, 0, 0, offset, value});
+/// An event of a file of the recorded store.
+void note(unsigned number, event::kind what, std::uint64_t value = 0) {
+  if (store_of(number) != machine::recorded) return;
+  machine::get().note({what, 0, 0, in_store(number) * icecore::crash::file_apart, value});
 }
 
 int simulated_open(std::string_view path, int flags) {
-  machine& m = machine::get();
-  if (path == machine::root) return folder_descriptor;
-  for (unsigned i = 0; i < machine::files; ++i) {
-    if (path != machine::path(i)) continue;
-    simulated_file& f = m.file(i);
+  for (unsigned of = 0; of < machine::stores; ++of) {
+    if (path == machine::folder(of)) return folder_descriptor;
+  }
+  for (unsigned i = 0; i < files; ++i) {
+    if (path != machine::path(store_of(i), in_store(i))) continue;
+    simulated_file& f = numbered(i);
     if (f.exists() && (flags & O_EXCL) != 0) return errno = EEXIST, -1;
     if (!f.exists() && (flags & O_CREAT) == 0) return errno = ENOENT, -1;
+    if (!f.exists()) note(i, event::kind::resize);
     f.create();
     return ((flags & O_ACCMODE) == O_RDONLY ? first_for_reading : first_descriptor) + static_cast<int>(i);
   }
@@ -64,11 +71,12 @@ int simulated_open(std::string_view path, int flags) {
 
 int sync(int descriptor) {
   log_pending_store();
-  if (number_of(descriptor) != machine::recorded) return 0;
+  const unsigned number = number_of(descriptor);
+  if (store_of(number) != machine::recorded) return 0;
   machine::get().compare();
-  note(descriptor, event::kind::sync_begin);
+  note(number, event::kind::sync_begin);
   fibers::point(&file_of(descriptor), true);
-  note(descriptor, event::kind::sync_end);
+  note(number, event::kind::sync_end);
   return 0;
 }
 
@@ -172,7 +180,7 @@ int __wrap_fstat(int descriptor, struct stat* out) {
   *out = {};
   out->st_mode = S_IFREG | 0644;
   out->st_size = static_cast<off_t>(file_of(descriptor).size());
-  out->st_ino = machine::inode;
+  out->st_ino = machine::inode + in_store(number_of(descriptor));
   return 0;
 }
 
@@ -205,7 +213,7 @@ int __wrap_posix_fallocate(int descriptor, off_t offset, off_t length) {
   if (size > device_bytes) return ENOSPC;
   if (size > file_of(descriptor).size()) {
     file_of(descriptor).resize(size);
-    note(descriptor, event::kind::resize, 0, size);
+    note(number_of(descriptor), event::kind::resize, size);
   }
   return 0;
 }
@@ -215,7 +223,7 @@ int __wrap_ftruncate(int descriptor, off_t length) {
   log_pending_store();
   const auto size = static_cast<std::uint64_t>(length);
   if (size == file_of(descriptor).size()) return 0;
-  note(descriptor, event::kind::resize, 0, size);
+  note(number_of(descriptor), event::kind::resize, size);
   file_of(descriptor).resize(size);
   return 0;
 }
@@ -225,24 +233,22 @@ int __wrap_fdatasync(int descriptor) { return is_file(descriptor) ? sync(descrip
 int __wrap_fsync(int descriptor) {
   if (is_file(descriptor)) return sync(descriptor);
   if (descriptor != folder_descriptor) return __real_fsync(descriptor);
-  note(first_descriptor, event::kind::directory_sync);
+  note(0, event::kind::directory_sync);
   return 0;
 }
 
 int __wrap_unlink(const char* path) {
   if (!std::string_view(path).starts_with(machine::root)) return __real_unlink(path);
-  for (unsigned i = 0; i < machine::files; ++i) {
-    if (path == machine::path(i)) machine::get().file(i).remove();
+  for (unsigned i = 0; i < files; ++i) {
+    if (path == machine::path(store_of(i), in_store(i))) numbered(i).remove();
   }
   return 0;
 }
 
 int __wrap_madvise(void* at, std::size_t size, int advice) {
   if (view_at(at) != nullptr) return 0;
-  for (unsigned i = 0; i < machine::files; ++i) {
-    const auto offset = static_cast<std::byte*>(at) - machine::get().file(i).base();
-    if (offset >= 0 && static_cast<std::uint64_t>(offset) < simulated_file::size_max) return 0;
-  }
+  const auto offset = static_cast<std::byte*>(at) - numbered(0).base();
+  if (offset >= 0 && static_cast<std::uint64_t>(offset) < files * simulated_file::size_max) return 0;
   return __real_madvise(at, size, advice);
 }
 
@@ -296,10 +302,11 @@ int source_to_reserve_for = 0;
 void simulated_flush(const void* data, std::size_t size) {
   log_pending_store();
   machine& m = machine::get();
-  const auto offset = static_cast<const std::byte*>(data) - m.file(machine::recorded).base();
-  if (offset < 0 || static_cast<std::uint64_t>(offset) >= simulated_file::size_max) return;
+  const auto offset = reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(numbered(0).base());
+  const std::uint64_t n = offset / simulated_file::size_max;
+  if (n >= icecore::crash::files_max) return;  // the recorded store's files are the first
   fibers::point(data, false);
-  m.note({event::kind::flush, 0, 0, static_cast<std::uint64_t>(offset), size});
+  m.note({event::kind::flush, 0, 0, n * icecore::crash::file_apart + offset % simulated_file::size_max, size});
 }
 void simulated_drain() {
   log_pending_store();

@@ -6,7 +6,7 @@ namespace icecore::testing {
 
 using crash::machine;
 
-const unsigned simulated_pool::count = machine::files;
+const unsigned simulated_pool::count = machine::stores;
 
 simulated_pool::simulated_pool(unsigned number) : number_(number), path_(machine::path(number)) {
   write(std::string_view());
