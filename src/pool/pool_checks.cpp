@@ -83,6 +83,11 @@ void pool::check_size(const format::root& r, const options& opening) const {
     raise(errc::damaged, "{}: the newest root page says that version {} is open and {} the limit, which no store has",
           path, r.clock, r.clock_limit);
   }
+  constexpr std::uint64_t roots_max = std::uint64_t{1} << 62;  // a root a nanosecond for a century; and it never wraps
+  if (!root_lost_ && r.sequence > roots_max) {
+    raise(errc::damaged, "{}: the newest root page says that it is number {}, which no store comes to", path,
+          r.sequence);
+  }
   if (file_.size() < r.file_size && !opening.accept_damage) {
     for (const std::uint64_t page : {format::root_a_offset, format::root_b_offset}) {
       const auto defect = root_defect(*reinterpret_cast<const format::root*>(at(page)));
