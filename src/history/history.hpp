@@ -203,11 +203,31 @@ class histories {
     persist_->flush(r.address(), bytes);
     if (entry != null_link) flush_head(entry);
   }
+  /// What the end of a write needs of its record: read before flush_fresh(), for reading the line behind the fence
+  /// would wait for it, and keep the next operation's reads waiting.
+  struct written {
+    link at;
+    std::uint64_t stamp;
+    link entry = null_link;    ///< of an update
+    std::uint64_t before = 0;  ///< of an update: its entry's head before it
+    bool is_second = false;    ///< of its entry
+  };
+  [[nodiscard]] written written_of(link l) const noexcept {
+    const record r = at(l);
+    written w{.at = l, .stamp = r.header().stamp.load(std::memory_order_relaxed)};  // relaxed: this thread has seen it
+    if (r.is_update()) {
+      w.entry = r.as_update().entry;
+      w.before = head_of_older(r);
+      w.is_second = r.header().depth == 2;
+    }
+    return w;
+  }
   /// Under operation durability: returns when what flush_fresh() sent is there. May throw errc::poisoned.
-  void await_flushed(link fresh) const {
+  void await_flushed(const written& fresh) const {
     if (!persist_on_read_) return;
     persist_->sync();
-    set_persisted(fresh);
+    // release: H5. Whoever else marks it writes the same
+    at(fresh.at).header().stamp.store(fresh.stamp | format::stamp_persisted, std::memory_order_release);
   }
 
   /// The same of several.
@@ -224,16 +244,16 @@ class histories {
   }
 
   /// Notes a second record's version in its entry (H6). Once a record, after it is stamped and await_flushed().
-  void note_second(link l) const {
-    const record r = at(l);
-    if (!r.is_update()) return;
+  void note_second(link l) const { note_second(written_of(l), stamp_of(l)); }
+  void note_second(const written& w, version stamped) const {
+    if (w.entry == null_link) return;
     if (heads_last()) {
-      note_settled(r.as_update().entry, head_of_older(r), l);
+      note_settled(w.entry, w.before, w.at);
       return;
     }
-    if (r.header().depth != 2) return;
+    if (!w.is_second) return;
     // release: H6
-    at(r.as_update().entry).as_entry().second_version.store(stamp_of(l), std::memory_order_release);
+    at(w.entry).as_entry().second_version.store(stamped, std::memory_order_release);
   }
   /// The head of an entry whose newest record is this update.
   [[nodiscard]] std::uint64_t head_word(link newest) const noexcept {

@@ -203,13 +203,14 @@ version store_core::finish(const writer& w, const fresh_record& fresh) {
   const bool batched = r.batched();  // then it was flushed with its batch
   histories_->sample(fresh.at);
   w.count(fresh.layout, r.is_removal(), fresh.at, r.header().crc, v);
+  const histories::written done = histories_->written_of(fresh.at);
   if (batched) {
     histories_->persist_before_return(fresh.at);
   } else {
     if (!fresh.flushed) histories_->flush_fresh(fresh.at, fresh.layout.size());
-    histories_->await_flushed(fresh.at);
+    histories_->await_flushed(done);
   }
-  histories_->note_second(fresh.at);
+  histories_->note_second(done, v);
   return v;
 }
 

@@ -71,7 +71,7 @@ MUTANTS = (
     Mutant("an_update_is_not_flushed", "flush", "store/core.cpp",
            "    if (!fresh.flushed) histories_->flush_fresh(fresh.at, fresh.layout.size());\n", "",
            (LINE_OPERATION,)),
-    Mutant("a_write_is_not_fenced", "fence", "store/core.cpp", "    histories_->await_flushed(fresh.at);\n", "",
+    Mutant("a_write_is_not_fenced", "fence", "store/core.cpp", "    histories_->await_flushed(done);\n", "",
            (LINE_OPERATION,)),
     Mutant("what_was_read_is_not_flushed", "flush", "history/history.cpp",
            "persist_->flush(r.address(), r.layout().size());", "", (LINE_OPERATION,)),

@@ -60,11 +60,12 @@ class history_test : public testing::Test {
 
   /// As the store completes a write.
   void complete(link fresh) {
-    static_cast<void>(past_.stamp_of(fresh));
-    past_.flush_fresh(fresh, past_.at(fresh).layout().size());
+    const version stamped = past_.stamp_of(fresh);
     past_.sample(fresh);
-    past_.await_flushed(fresh);
-    past_.note_second(fresh);
+    const histories::written done = past_.written_of(fresh);
+    past_.flush_fresh(fresh, past_.at(fresh).layout().size());
+    past_.await_flushed(done);
+    past_.note_second(done, stamped);
   }
 
   std::vector<std::byte> memory_;
