@@ -1,4 +1,4 @@
-// Memory that a virtual machine's host gives when it is first touched, at a hundred times the cost of clearing it: what
+// Memory that a virtual machine's host gives when it is first touched, at up to 50 times the cost of clearing it: what
 // a measured store would pay or not, by who ran before it.
 #pragma once
 

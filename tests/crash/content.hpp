@@ -20,7 +20,7 @@ struct story_options {
   device on = device::persistent_memory;
   unsigned writers = 1;
   unsigned files = 1;
-  bool reads_all = false;  ///< when it is opened, but when it is judged
+  bool reads_all = false;  ///< at each opening but those that judge what a crash left
 };
 
 /// Options with which a store of a story is opened: the machine's store of this number.
