@@ -42,6 +42,9 @@ LINE_MANY = "--mode line --durability operation --writers 3 --per-point 16 --rec
 LINE_TWO = "--mode line --durability operation --writers 2 --per-point 64"
 LINE_TAG = "--mode line --durability tag"
 PERSISTENT = "--mode line --durability operation --index persistent"
+# many stories: what needs one writer to be overtaken by another at one instruction
+PERSISTENT_MANY = "--mode line --durability operation --index persistent --writers 3 --per-point 16 --recoveries 4096"
+PERSISTENT_TWO = "--mode line --durability operation --index persistent --writers 2 --per-point 16 --recoveries 4096"
 PAGE = "--mode page"
 PAGE_RECOVERIES = "--mode page --recoveries 8 --index volatile"
 PAGE_TAG = "--mode page --durability tag"
@@ -88,7 +91,8 @@ MUTANTS = (
            "    if (entry != null_link) flush_head(entry);\n", "", (PERSISTENT,),
            ("store/core.cpp", "store/batch.cpp")),
     Mutant("a_head_moves_on_before_the_settled_word", "ordering", "history/history.cpp",
-           "    if (heads_last()) settle_head(entry, seen);  // H7\n", "", (PERSISTENT,)),
+           "    if (heads_last()) settle_head(entry, seen);  // H7\n", "",
+           (PERSISTENT_MANY, PERSISTENT_TWO)),
     Mutant("a_last_operation_is_not_finished", "retry", "store/opening_at_once.cpp",
            "    past.restore(l);\n", "", (PERSISTENT,)),
     Mutant("what_never_happened_is_left_at_a_segments_end", "invalidation", "store/writer_tail.cpp",
