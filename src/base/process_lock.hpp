@@ -92,13 +92,25 @@ class mended_lock {
  public:
   template <typename Mend>
   mended_lock(process_lock& lock, Mend mend) : held_(lock) {
+    mend_with(mend);
+  }
+  /// Holds it only if nobody does who lives.
+  template <typename Mend>
+  mended_lock(process_lock& lock, std::try_to_lock_t, Mend mend) : held_(lock, std::try_to_lock) {
+    if (held_) mend_with(mend);
+  }
+  [[nodiscard]] explicit operator bool() const noexcept { return held_.owns_lock(); }
+
+ private:
+  template <typename Mend>
+  void mend_with(Mend mend) {
+    process_lock& lock = *held_.mutex();
     if (!lock.left_half_done()) [[likely]]
       return;
     mend();
     lock.mended();
   }
 
- private:
   std::unique_lock<process_lock> held_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "base/raise.hpp"
@@ -38,6 +39,8 @@ void mapping::extend(std::uint64_t size) {
     raise(errc::no_space, "{}: the store would need {} bytes of addresses but only {} could be reserved", path_, size,
           capacity_);
   }
+  // Growth asks libpmem2 for nothing: out of memory, it would keep its lock on the reservation (libpmem2 1.12).
+  if (shared_ && !maps_.empty()) map_capacity();
   if (maps_capacity_) {
     size_ = size;
     return;
@@ -59,11 +62,16 @@ void mapping::extend(std::uint64_t size) {
 }
 
 void mapping::map_capacity() {
-  if (maps_capacity_) return;
+  if (maps_capacity_ || size_ == capacity_) return;
   // libpmem2 maps only what the file has. Pages that are mapped already keep their mapping.
-  const int kind = granularity() == PMEM2_GRANULARITY_PAGE ? MAP_SHARED : MAP_SHARED_VALIDATE | MAP_SYNC;
-  void* const rest = mmap(base_ + size_, capacity_ - size_, PROT_READ | PROT_WRITE, kind | MAP_FIXED | MAP_NORESERVE,
-                          descriptor_, static_cast<off_t>(size_));
+  const auto map_rest = [this](int kind) {
+    return mmap(base_ + size_, capacity_ - size_, PROT_READ | PROT_WRITE, kind | MAP_FIXED | MAP_NORESERVE, descriptor_,
+                static_cast<off_t>(size_));
+  };
+  const bool by_pages = granularity() == PMEM2_GRANULARITY_PAGE;
+  void* rest = map_rest(by_pages ? MAP_SHARED : MAP_SHARED_VALIDATE | MAP_SYNC);
+  // Where libpmem2 took cache lines for granted though the file system gives none (PMEM2_FORCE_GRANULARITY).
+  if (rest == MAP_FAILED && !by_pages && (errno == EOPNOTSUPP || errno == EINVAL)) rest = map_rest(MAP_SHARED);
   if (rest == MAP_FAILED) raise_errno(errno, "mmap", path_);
   maps_capacity_ = true;
 }

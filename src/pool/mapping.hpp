@@ -1,7 +1,8 @@
 // The pool file in memory: one range of addresses reserved once, into which growth is mapped, so that nothing moves.
 //
-// Stands on libpmem2, which tells what the mapping can do (pages, cache lines, or eADR) and how to flush it.
-// Threads: extend() by one thread at a time; what is mapped stays mapped until destruction.
+// Stands on libpmem2, which maps what the file has at opening, and tells what the mapping can do (pages, cache lines,
+// or eADR) and how to flush it. Threads: extend() by one thread at a time; what is mapped stays mapped until
+// destruction.
 #pragma once
 
 #include <libpmem2.h>
@@ -21,7 +22,8 @@ class mapping {
   mapping(const mapping&) = delete;
   mapping& operator=(const mapping&) = delete;
 
-  /// Maps the file up to `size`, a multiple of the page size that the file already has.
+  /// Maps the file up to `size`, a multiple of the page size that the file already has; of a file that grows, all that
+  /// it may ever have.
   void extend(std::uint64_t size);
   /// Maps all the file may ever have: from now on growth by any process is mapped here at once. What lies behind the
   /// file's end must not be touched. Precondition: something is mapped, and it is shared.

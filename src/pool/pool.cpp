@@ -424,6 +424,7 @@ segment pool::allocate(std::uint64_t bytes, std::uint32_t magic, const std::func
     };
     offset = make_link(number_, take_space(size, tell));
   }
+  grow_ahead();
   const segment s = format_segment(offset, size, magic);
 #ifdef MADV_POPULATE_WRITE
   // one call instead of a page fault each; where the kernel is older the faults come as they do
@@ -469,22 +470,47 @@ std::uint64_t pool::take_space(std::uint64_t size, const std::function<void(std:
   return offset;
 }
 
-void pool::grow_to(std::uint64_t needed) {
-  const std::uint64_t now = this->size();
-  // Memory costs clearing it, for which all writers wait, and no sync: so it is taken in smaller steps.
+/// What the file grows to when it must hold `needed` bytes, if the device has room for more than those.
+std::uint64_t pool::size_ahead(std::uint64_t needed) const {
+  // Memory costs clearing it and no sync: so it is taken in smaller steps.
   const std::uint64_t one_in = file_.on_memory_filesystem() ? 64 : 8;
+  const std::uint64_t now = size();
   const std::uint64_t step = format::round_up(std::clamp(now / one_in, growth_min, growth_max), format::granule_size);
-  std::uint64_t size = std::max(needed, now + step);
-  if (huge_pages_ && file_.on_memory_filesystem()) size = format::round_up(size, pool_file::huge_page_bytes);
-  const bool durable = persist_->by_pages() || durability_.medium == medium::persistent_memory;
-  prefer_node(file_, now, size, node_);
-  try {
-    file_.grow(size, huge_pages_);
-  } catch (const error& e) {
-    if (e.code() != errc::no_space || size == needed) throw;
-    size = needed;  // the device is nearly full: take just what is needed
-    file_.grow(size, false);
+  const std::uint64_t ahead =
+      std::max(needed, std::min(now + step, capacity() / format::granule_size * format::granule_size));
+  return huge_pages_ && file_.on_memory_filesystem() ? format::round_up(ahead, pool_file::huge_page_bytes) : ahead;
+}
+
+void pool::grow_to(std::uint64_t needed) {
+  const mended_lock held(space_->growing, [] {});  // whoever was killed with it left it to others: see extend_file()
+  if (size() >= needed) return;                    // grown ahead meanwhile
+  if (const std::uint64_t ahead = size_ahead(needed); ahead > needed) {
+    try {
+      return extend_file(ahead, huge_pages_);
+    } catch (const error& e) {
+      if (e.code() != errc::no_space) throw;  // the device is nearly full: take just what is needed
+    }
   }
+  extend_file(needed, false);
+}
+
+/// One grows the file while there is room in it for the others, who would all have to wait otherwise.
+void pool::grow_ahead() noexcept {
+  const std::uint64_t ahead = size_ahead(0);
+  if (size() - std::min(size(), used_end()) >= (ahead - size()) / 2) return;
+  try {
+    const mended_lock held(space_->growing, std::try_to_lock, [] {});
+    if (held && size() < ahead) extend_file(ahead, huge_pages_);
+  } catch (const std::exception&) {
+    return;  // whoever needs the room meets the error again, if there still is one, and reports it
+  }
+}
+
+/// By the one who holds the lock for growing.
+void pool::extend_file(std::uint64_t size, bool huge_pages) {
+  const bool durable = persist_->by_pages() || durability_.medium == medium::persistent_memory;
+  prefer_node(file_, this->size(), size, node_);
+  file_.grow(size, huge_pages);
   persist_->expect_file_size(size, persist_file_);
   if (durable) persist_->sync_file(persist_file_);
   roots_->update([size](format::root& r) { r.file_size = size; });

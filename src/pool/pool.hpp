@@ -156,7 +156,10 @@ class pool {
   void check_unused(const format::root& r, const options& opening) const;
   [[noreturn]] void raise_no_root() const;
   void choose_durability(const options& opening, const format::root& r);
+  [[nodiscard]] std::uint64_t size_ahead(std::uint64_t needed) const;
   void grow_to(std::uint64_t needed);
+  void grow_ahead() noexcept;
+  void extend_file(std::uint64_t size, bool huge_pages);
   std::uint64_t take_space(std::uint64_t size, const std::function<void(std::uint64_t)>& claim);
 
   pool_file file_;

@@ -12,7 +12,8 @@
 namespace icecore {
 
 struct pool_space {
-  process_lock lock;  ///< held to give out space and to grow the file
+  process_lock lock;     ///< held to give out space; before `growing`, where both are held
+  process_lock growing;  ///< held to grow the file
   std::atomic<std::uint64_t> used_end{format::first_segment_offset};
   std::atomic<std::uint64_t> size{0};  ///< of the file; all of it is mapped, or will be when it is touched
   process_lock roots;                  ///< held to write a root

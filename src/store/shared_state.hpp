@@ -32,6 +32,7 @@ struct shared_state {
   shared_state() {
     for (pool_space& space : spaces) {
       space.lock.raises(poisoned);
+      space.growing.raises(poisoned);
       space.roots.raises(poisoned);
     }
     writers.gate.raises(poisoned);
@@ -44,6 +45,7 @@ struct shared_state {
   void outlive_kills() noexcept {
     for (pool_space& space : spaces) {
       space.lock.outlives_kills();
+      space.growing.outlives_kills();
       space.roots.outlives_kills();
     }
     writers.gate.outlives_kills();

@@ -28,6 +28,9 @@
 
 namespace icecore::crash {
 
+/// Descriptors from here on are of simulated files.
+inline constexpr int first_simulated_descriptor = 1'000'000;
+
 /// What the simulated device is.
 enum class device : std::uint8_t {
   persistent_memory,  ///< mapped directly: durable by cache lines flushed and fenced, or synced

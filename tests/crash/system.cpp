@@ -35,8 +35,8 @@ namespace {
 
 // Descriptors: two for each file, one for all folders, one for the file that tells the boot.
 constexpr unsigned files = machine::stores * icecore::crash::files_max;
-constexpr int first_descriptor = 1'000'000;                  // opened for writing
-constexpr int first_for_reading = first_descriptor + files;  // opened for reading
+constexpr int first_descriptor = icecore::crash::first_simulated_descriptor;  // opened for writing
+constexpr int first_for_reading = first_descriptor + files;                   // opened for reading
 constexpr int folder_descriptor = first_for_reading + files;
 constexpr int boot_descriptor = folder_descriptor + 1;
 

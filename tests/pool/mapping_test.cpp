@@ -60,18 +60,38 @@ TEST_F(Mapping, beyond_its_addresses_is_refused_and_changes_nothing) {
 
 TEST_F(Mapping, that_fails_is_told_and_can_be_tried_again) {
   mapping grown(descriptor_, "pool", 64 * mebibyte, true);
-  grown.extend(mebibyte);
   {
     const failing_call broken("pmem2_map_new", -EIO);
-    expect_failure(errc::io, "pmem2_map_new failed", [&] { grown.extend(2 * mebibyte); });
+    expect_failure(errc::io, "pmem2_map_new failed", [&] { grown.extend(mebibyte); });
   }
   {
     const failing_call broken("pmem2_map_new", -ENOMEM);
-    EXPECT_THROW(grown.extend(2 * mebibyte), std::bad_alloc);
+    EXPECT_THROW(grown.extend(mebibyte), std::bad_alloc);
   }
+  EXPECT_EQ(grown.size(), 0);
+  grown.extend(mebibyte);
   EXPECT_EQ(grown.size(), mebibyte);
+}
+
+TEST_F(Mapping, growth_that_fails_is_told_and_can_be_tried_again) {
+  mapping grown(descriptor_, "pool", 64 * mebibyte, true);
+  grown.extend(mebibyte);
+  const int kept = dup(descriptor_);
+  ::close(descriptor_);
+  expect_failure(errc::io, "mmap", [&] { grown.extend(2 * mebibyte); });
+  EXPECT_EQ(grown.size(), mebibyte);
+  ASSERT_EQ(dup2(kept, descriptor_), descriptor_);
+  ::close(kept);
   grown.extend(2 * mebibyte);
+  grown.base()[2 * mebibyte - 1] = std::byte{7};
   EXPECT_EQ(grown.size(), 2 * mebibyte);
+}
+
+TEST_F(Mapping, growth_asks_libpmem2_for_no_memory) {
+  mapping grown(descriptor_, "pool", 64 * mebibyte, true);
+  grown.extend(mebibyte);
+  const failing_call broken("pmem2_map_new", -ENOMEM);
+  EXPECT_NO_THROW(grown.extend(2 * mebibyte));
 }
 
 }  // namespace
