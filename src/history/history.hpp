@@ -243,17 +243,24 @@ class histories {
     if (version_samples::wanted(r.header().depth)) add_sample(r, l);
   }
 
-  /// Notes a second record's version in its entry (H6). Once a record, after it is stamped and await_flushed().
+  /// Notes a second record's version in its entry (H6), or that an update is settled (H7). Once a record, after it is
+  /// stamped and await_flushed().
   void note_second(link l) const { note_second(written_of(l), stamp_of(l)); }
   void note_second(const written& w, version stamped) const {
     if (w.entry == null_link) return;
     if (heads_last()) {
-      note_settled(w.entry, w.before, w.at);
+      note_settled(w);
       return;
     }
     if (!w.is_second) return;
     // release: H6
     at(w.entry).as_entry().second_version.store(stamped, std::memory_order_release);
+  }
+  /// Whether a writer notes that its update is settled with its next write, by note_settled(): right behind the fence
+  /// the entry's line is still on its way to the medium, and an atomic change of it would wait.
+  [[nodiscard]] bool settles_late() const noexcept { return heads_last() && persist_on_read_; }
+  void note_settled(const written& w) const noexcept {
+    if (w.entry != null_link) note_settled(w.entry, w.before, w.at);
   }
   /// The head of an entry whose newest record is this update.
   [[nodiscard]] std::uint64_t head_word(link newest) const noexcept {

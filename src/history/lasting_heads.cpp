@@ -9,6 +9,7 @@
 //                             record either: a writer of this entry looks at the head before it makes one (newest()
 //                             in link_on_top(), when r's place in memory is not linked to this entry yet).
 //   (r, r)                    r is durable.
+// (r, t) is also what a live writer leaves of its last write, until its next one (settles_late()): r is durable then.
 // t is durable in all of them before r is linked (H2), and the settled word says t before the head says r.
 #include <cassert>
 
@@ -20,7 +21,10 @@ namespace icecore {
 bool histories::is_on_top_of(link l, link entry, std::uint64_t settled) const noexcept {
   if (!checks_->leads_into_pool(l, sizeof(format::update_header))) return false;
   const record r = at(l);
-  return r.is_update() && r.as_update().entry == entry && head_of_older(r) == settled && checks_->is_whole(l);
+  if (!r.is_update() || r.as_update().entry != entry || head_of_older(r) != settled) return false;
+  // What was marked as durable was whole (H5), and is looked at like any other record: its checksum is not computed.
+  const std::uint64_t stamp = r.header().stamp.load(std::memory_order_acquire);  // acquire: H5
+  return ((stamp & format::stamp_persisted) != 0 && codec_.valid(stamp, l + stamp_offset)) || checks_->is_whole(l);
 }
 
 link histories::doubted_newest(link entry) const {

@@ -204,13 +204,18 @@ version store_core::finish(const writer& w, const fresh_record& fresh) {
   histories_->sample(fresh.at);
   w.count(fresh.layout, r.is_removal(), fresh.at, r.header().crc, v);
   const histories::written done = histories_->written_of(fresh.at);
+  histories_->note_settled(w.unsettled());
   if (batched) {
     histories_->persist_before_return(fresh.at);
   } else {
     if (!fresh.flushed) histories_->flush_fresh(fresh.at, fresh.layout.size());
     histories_->await_flushed(done);
   }
-  histories_->note_second(done, v);
+  if (histories_->settles_late()) {
+    w.set_unsettled(done);
+  } else {
+    histories_->note_second(done, v);
+  }
   return v;
 }
 

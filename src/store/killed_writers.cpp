@@ -39,6 +39,7 @@ void killed_writers::finish(unsigned writer, writer_slot& slot) {
   totals.subtract(segments.before(writer));
   slot.place = place;
   slot.position_before = null_link;
+  slot.unsettled = {};  // may be half written; who meets its entry settles it
   slot.totals = totals;
   slot.last_version.store(newest, std::memory_order_release);  // release: as writer::count()
 }

@@ -180,6 +180,7 @@ void store_core::close() {
   record_totals totals = shared_->recovered;
   totals.add(writers_->totals());
   const version open = clock_->now();
+  writers_->settle_last(*histories_);
   certify(open, totals);
   for (const auto& p : places()) pool_->set_fill(p.in, p.position);
   if (media_ != nullptr) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/raise.hpp"
 #include "base/threads.hpp"
@@ -59,6 +60,10 @@ writer_set::writer_set(pool_set& from, index::arena& memory, state& shared)
           pool_->file().path().native(), processes_max);
   }
   memory_->hold(process_);
+}
+
+void writer_set::settle_last(const histories& past) noexcept {
+  for (writer_slot& slot : shared_->slots) past.note_settled(std::exchange(slot.unsettled, {}));
 }
 
 record_totals writer_set::totals() const noexcept {

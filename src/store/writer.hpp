@@ -29,6 +29,7 @@
 
 #include "base/process_lock.hpp"
 #include "base/threads.hpp"
+#include "history/history.hpp"
 #include "history/record.hpp"
 #include "icecore/options.hpp"
 #include "index/arena.hpp"
@@ -50,6 +51,8 @@ struct alignas(128) writer_slot {
   partial_segments::place place{};
   link position_before = 0;  // of the last allocation, for rewind
   record_totals totals;
+  /// The last update, durable, whose entry is still to be told so (histories::settles_late()).
+  histories::written unsettled{};
 
   [[nodiscard]] static bool leased(std::uint64_t sequence) noexcept { return (sequence & 1) != 0; }
   [[nodiscard]] static unsigned process(std::uint64_t sequence) noexcept {
@@ -101,6 +104,9 @@ class writer {
     // release: pairs with none_since(), whose caller must find this write in the version it then reads
     slot_->last_version.store(stamped, std::memory_order_release);
   }
+  /// What this writer's last write left to its next one; no entry if nothing.
+  [[nodiscard]] const histories::written& unsettled() const noexcept { return slot_->unsettled; }
+  void set_unsettled(const histories::written& last) const noexcept { slot_->unsettled = last; }
 
  private:
   friend class writer_lease;
@@ -158,6 +164,8 @@ class writer_set {
     }
   }
 
+  /// Settles what each writer's last write left to its next one. Call under the gate (W3).
+  void settle_last(const histories& past) noexcept;
   /// Sum of what all writers have written since opening. Call under the gate (W3).
   [[nodiscard]] record_totals totals() const noexcept;
   /// Whether since opening no write has taken effect in a version >= `open` that the caller can know of: none has
