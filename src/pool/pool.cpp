@@ -497,7 +497,7 @@ void pool::grow_to(std::uint64_t needed) {
 /// One grows the file while there is room in it for the others, who would all have to wait otherwise.
 void pool::grow_ahead() noexcept {
   const std::uint64_t ahead = size_ahead(0);
-  if (size() - std::min(size(), used_end()) >= (ahead - size()) / 2) return;
+  if (size() - std::min(size(), used_end()) >= (ahead - size()) / 4) return;
   try {
     const mended_lock held(space_->growing, std::try_to_lock, [] {});
     if (held && size() < ahead) extend_file(ahead, huge_pages_);

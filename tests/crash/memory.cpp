@@ -1,7 +1,7 @@
 // Mapping memory on the simulated machine: files are in memory already; and other memory of stores is kept from one
 // opening to the next, which saves most of its time.
 //
-// For programs whose mmap the linker leads here (--wrap). Memory is kept where munmap and mprotect are led here, too.
+// For programs whose mmap, munmap and mprotect the linker leads here (--wrap).
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -38,13 +38,10 @@ kept_mapping* kept_around(const void* at) {
 
 extern "C" {
 
-int __real_munmap(void* at, std::size_t bytes) __attribute__((weak));  // there only where munmap is led here
-
 void* __wrap_mmap(void* wish, std::size_t bytes, int protection, int flags, int descriptor, off_t offset) {
   if (descriptor >= icecore::crash::first_simulated_descriptor) return wish;  // the file's memory is there already
   const int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  const bool keeps = __real_munmap != nullptr;
-  if (!keeps || wish != nullptr || flags != kind) return real_mmap(wish, bytes, protection, flags, descriptor, offset);
+  if (wish != nullptr || flags != kind) return real_mmap(wish, bytes, protection, flags, descriptor, offset);
   for (kept_mapping& k : kept) {
     if (k.used || k.bytes != bytes) continue;
     k.used = true;

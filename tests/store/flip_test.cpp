@@ -228,5 +228,40 @@ TEST(FlipInKey, hides_no_other_key_from_a_store_that_is_opened_at_once) {
 INSTANTIATE_TEST_SUITE_P(EveryDurability, Flip, ::testing::ValuesIn(tmpfs_settings()),
                          [](const auto& about) { return about.param.name(); });
 
+// G6, again opened at once: what damage does to a key's newest record is not taken for what a crash left of its write,
+// which would show the value before it.
+TEST(FlipInNewestRecord, of_a_closed_store_shows_no_older_value) {
+  const scratch folder;
+  const auto path = folder / "flipped.ice";
+  const std::string newest = "the newest value";
+  options opening;
+  opening.index = index_kind::persistent;
+  opening.durability = durability::operation;
+  opening.emulate_durability = true;
+  {
+    store s(path, opening);
+    s.insert("key", "an older value");
+    s.insert("key", newest);
+    s.close();
+  }
+  const std::string bytes = read_file(path);
+  const std::size_t value = bytes.find(newest);
+  ASSERT_NE(value, std::string::npos);
+  unsigned reported = 0;
+  for (std::size_t at = value - sizeof(format::update_header); at < value + newest.size(); ++at) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ (1 << at % 8));
+    write_file(path, damaged);
+    try {
+      store s(path, opening);
+      EXPECT_EQ(s.find("key"), newest) << "the bit is in byte " << at << ", the value begins at " << value;
+    } catch (const error& told) {
+      EXPECT_EQ(told.code(), errc::damaged) << told.what();
+      ++reported;
+    }
+  }
+  EXPECT_GT(reported, newest.size());
+}
+
 }  // namespace
 }  // namespace icecore::testing
