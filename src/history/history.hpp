@@ -289,9 +289,16 @@ class histories {
 
   /// Where heads last: errc::damaged if the record, which is about to be shown, is not intact but for a large value.
   void require_whole(link l) const {
-    if (heads_last() && !checks_->is_whole(l)) [[unlikely]]
+    if (!heads_last()) return;
+    const std::uint64_t word = at(l).header().stamp.load(std::memory_order_relaxed);  // relaxed: it was read before
+    if ((word & format::stamp_version_mask) > believed_after_ && codec_.valid(word, l + stamp_offset)) [[likely]]
+      return;
+    if (!checks_->is_whole(l)) [[unlikely]]
       checks_->raise_damaged(l, "the record fails its checksum");
   }
+  /// All records of versions greater than this one were written since the store was opened: they are shown without
+  /// being checked. Before any other thread is there.
+  void believe_after(version newest_found) noexcept { believed_after_ = newest_found; }
   /// Where heads last, while opening: `update` counts, so the entry's history has it.
   void restore(link update) const;
 
@@ -361,7 +368,8 @@ class histories {
   persistence* persist_;
   bool persist_on_read_;
   const record_checks* checks_ = nullptr;  // where heads last
-  std::vector<durable_range> durable_;     // ascending
+  version believed_after_ = version_max;
+  std::vector<durable_range> durable_;  // ascending
   std::unique_ptr<version_samples> samples_;
 };
 

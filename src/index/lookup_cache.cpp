@@ -31,36 +31,43 @@ lookup_cache::lookup_cache(std::uint64_t bytes_max, bool huge_pages) noexcept : 
   if (mprotect(base, words_min * sizeof(word), PROT_READ | PROT_WRITE) != 0) return;
   words_ = reinterpret_cast<word*>(base);
   words_max_ = words;
-  mask_.store(words_min - ways, std::memory_order_relaxed);  // relaxed: nobody else is there yet
+  mask_.store(words_min - words_a_line, std::memory_order_relaxed);  // relaxed: nobody else is there yet
 }
 
 lookup_cache::~lookup_cache() {
   if (mapping_ != nullptr) munmap(mapping_, mapping_bytes_);
 }
 
-// Two threads at once may lose a word or have one twice: neither does harm.
+// Two threads at once may lose a word or its tag, or have one twice: neither does harm.
 void lookup_cache::put(std::uint64_t hash, link entry) noexcept {
   const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: as in candidate()
   if (mask == 0) return;
-  word* const way = words_ + (hash & mask);
+  word* const line = words_ + (hash & mask);
   const std::uint64_t fresh = (hash & ~link_mask) | entry;
-  unsigned place = ways;  // the last empty one
+  // relaxed, here and below: what is read is compared, and not followed
+  const std::uint64_t tags = line[0].load(std::memory_order_relaxed);
+  unsigned place = ways;  // where it is; else the last empty one
   for (unsigned i = 0; i < ways; ++i) {
-    const std::uint64_t there = way[i].load(std::memory_order_relaxed);  // relaxed: it is compared, and not followed
-    if (there == fresh) return;
-    if (there == 0) place = i;
+    if (line[1 + i].load(std::memory_order_relaxed) == fresh) {
+      place = i;
+      break;
+    }
+    if ((tags >> (8 * i) & 0xFFU) == 0) place = i;
   }
   const bool full = place == ways;
-  if (full) place = static_cast<unsigned>((entry * 0x9E3779B97F4A7C15U) >> (64 - std::bit_width(ways - 1)));
-  way[place].store(fresh, std::memory_order_release);  // release: see candidate()
-  if (!full || mask + ways >= words_max_) return;
+  if (full) place = static_cast<unsigned>((entry * 0x9E3779B97F4A7C15U >> 32) * ways >> 32);
+  const std::uint64_t tagged = (tags & ~(std::uint64_t{0xFF} << (8 * place))) | tag_of(hash) << (8 * place);
+  line[1 + place].store(fresh, std::memory_order_release);  // release: see candidate()
+  if (tagged != tags) line[0].store(tagged, std::memory_order_relaxed);
+  if (!full || mask + words_a_line >= words_max_) return;
   // relaxed: a count that nothing depends on
-  if (driven_out_.fetch_add(1, std::memory_order_relaxed) + 1 >= (mask + ways) / driven_out_one_in) grow();
+  if (driven_out_.fetch_add(1, std::memory_order_relaxed) + 1 >= (mask + words_a_line) / driven_out_one_in) grow();
 }
 
 void lookup_cache::grow() noexcept {
   if (growing_.exchange(true, std::memory_order_acquire)) return;  // somebody does. acquire: pairs with the end
-  const std::uint64_t words = mask_.load(std::memory_order_relaxed) + ways;  // relaxed: only who grows it writes it
+  const std::uint64_t words =
+      mask_.load(std::memory_order_relaxed) + words_a_line;  // relaxed: only who grows it writes it
   const std::uint64_t more = std::min(growth * words, words_max_);
   std::byte* const base = reinterpret_cast<std::byte*>(words_);
   const std::uint64_t bytes = more * sizeof(word);
@@ -70,7 +77,7 @@ void lookup_cache::grow() noexcept {
     if (mprotect(base, bytes, PROT_READ | PROT_WRITE) == 0) {
       // A hint; and a small table is not worth a huge page.
       if (huge_pages_ && bytes >= huge_page_bytes) (void)madvise(base, bytes, MADV_HUGEPAGE);
-      mask_.store(more - ways, std::memory_order_release);  // release: pairs with candidate()
+      mask_.store(more - words_a_line, std::memory_order_release);  // release: pairs with candidate()
     }
   }
   growing_.store(false, std::memory_order_release);

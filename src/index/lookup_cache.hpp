@@ -20,7 +20,6 @@
 // Cost: one cache line. Why it is there, and what it gains: docs/design/0010-lookup-cache.md.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -50,16 +49,18 @@ class lookup_cache {
   [[nodiscard]] link candidate(std::uint64_t hash) const noexcept {
     const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: so many words can be read
     if (mask == 0) return null_link;
-    const word* const way = words_ + (hash & mask);
-    // All are looked at, so that no branch depends on where it is. acquire: pairs with put(), for what its thread knew
-    // of the entry when it had found it
-    std::array<std::uint64_t, ways> found;
-    unsigned fitting = 0;
-    for (unsigned i = 0; i < ways; ++i) {
-      found[i] = way[i].load(std::memory_order_acquire);
-      fitting |= static_cast<unsigned>(((found[i] ^ hash) & ~link_mask) == 0 && found[i] != 0) << i;
+    const word* const line = words_ + (hash & mask);
+    // Bytes that are the key's tag, as bits: that of the first is right, one behind it may be wrong, which is seen
+    // below.
+    const std::uint64_t differing = line[0].load(std::memory_order_relaxed) ^ repeated * tag_of(hash);
+    std::uint64_t fitting = (differing - repeated) & ~differing & (repeated << 7) & tags_mask;
+    for (; fitting != 0; fitting &= fitting - 1) {
+      // acquire: pairs with put(), for what its thread knew of the entry when it had found it
+      const std::uint64_t found =
+          line[1 + static_cast<unsigned>(std::countr_zero(fitting)) / 8].load(std::memory_order_acquire);
+      if (((found ^ hash) & ~link_mask) == 0) return found & link_mask;
     }
-    return fitting == 0 ? null_link : found[static_cast<unsigned>(std::countr_zero(fitting))] & link_mask;
+    return null_link;
   }
   /// Asks for the line of a key's words: for writers, who do other things before they need it, and whose locks and
   /// fences would wait for it.
@@ -73,19 +74,27 @@ class lookup_cache {
   /// Bytes of memory that it may touch now.
   [[nodiscard]] std::uint64_t bytes() const noexcept {
     const std::uint64_t mask = mask_.load(std::memory_order_relaxed);  // relaxed: a figure
-    return mask == 0 ? 0 : (mask + ways) * sizeof(word);
+    return mask == 0 ? 0 : (mask + words_a_line) * sizeof(word);
   }
 
  private:
   using word = std::atomic<std::uint64_t>;
 
-  // A word is a link and above it what is left of the hash: most keys that are not the entry's are told by that.
+  // A line is a word of tags, one byte for each of its other words; a byte that is 0 says that its word is empty. A
+  // word is a link and above it what is left of the hash: most keys that are not the entry's are told by that and the
+  // tag.
   static constexpr unsigned link_bits = 52;
   static constexpr std::uint64_t link_mask = (std::uint64_t{1} << link_bits) - 1;
   static_assert(format::files_max <= 1U << (link_bits - link_offset_bits));
   static constexpr std::uint64_t words_min = 4096 / sizeof(word);
-  static constexpr unsigned ways = 64 / sizeof(word);  ///< words of one line, in which a key's entry may be
+  static constexpr unsigned words_a_line = 64 / sizeof(word);
+  static constexpr unsigned ways = words_a_line - 1;  ///< words of one line, in which a key's entry may be
+  static constexpr std::uint64_t repeated = 0x0101010101010101U;
+  static constexpr std::uint64_t tags_mask = (std::uint64_t{1} << (8 * ways)) - 1;
 
+  [[nodiscard]] static std::uint64_t tag_of(std::uint64_t hash) noexcept {
+    return 0x80U | (hash >> (link_bits - 7) & 0x7FU);
+  }
   void grow() noexcept;
 
   word* words_ = nullptr;  // zeroed; null if there is none

@@ -94,6 +94,7 @@ void store_core::recover(const options& opening) {
   } else {
     recovery(*this, opening).run();
   }
+  histories_->believe_after(shared_->newest_recovered);
 }
 
 /// From now on the index is the one that the anchor leads to, or that is built there, and heads last.
@@ -177,6 +178,7 @@ void store_core::attach(const std::filesystem::path& path, const options& openin
   pool_->persist().share(shared_->poisoned);
   assemble(std::move(common), opening);
   if (index_ == nullptr) use_lasting_index(root.anchor, root.epoch);
+  histories_->believe_after(shared_->newest_recovered);
   writers_->finish_killed();  // else only who waits for one looks, and its place would lie idle
   recovered_from_crash_ = false;
 }

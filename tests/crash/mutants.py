@@ -96,6 +96,8 @@ MUTANTS = (
            (PERSISTENT_MANY, PERSISTENT_TWO)),
     Mutant("closing_leaves_updates_unsettled", "ordering", "store/tag.cpp",
            "  writers_->settle_last(*histories_);\n", "", (FLIP_AT_ONCE,)),
+    Mutant("what_was_there_at_opening_is_believed", "checksum", "history/history.hpp",
+           "believed_after_ = newest_found;", "believed_after_ = 0;", (FLIP_AT_ONCE,), ("store/sharing.cpp",)),
     Mutant("a_last_operation_is_not_finished", "retry", "store/opening_at_once.cpp",
            "    past.restore(l);\n", "", (PERSISTENT,)),
     Mutant("what_never_happened_is_left_at_a_segments_end", "invalidation", "store/writer_tail.cpp",

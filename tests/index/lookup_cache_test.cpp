@@ -33,9 +33,9 @@ TEST(lookup_cache, knows_what_was_put_and_nothing_else) {
   EXPECT_EQ(cache.candidate(hash_of(2)), in_the_last_file);
 }
 
-TEST(lookup_cache, of_eight_keys_with_one_place_all_are_known_and_a_ninth_takes_the_place_of_one) {
+TEST(lookup_cache, of_seven_keys_with_one_place_all_are_known_and_an_eighth_takes_the_place_of_one) {
   lookup_cache cache(page_bytes, false);
-  constexpr std::uint64_t ways = 8;
+  constexpr std::uint64_t ways = 7;
   const auto at_one_place = [](std::uint64_t number) { return std::uint64_t{8} | (number + 1) << 52; };
   const auto known = [&](std::uint64_t count) {
     std::uint64_t found = 0;
@@ -50,6 +50,24 @@ TEST(lookup_cache, of_eight_keys_with_one_place_all_are_known_and_a_ninth_takes_
   cache.put(at_one_place(ways), entry_of(ways));
   EXPECT_EQ(cache.candidate(at_one_place(ways)), entry_of(ways));
   EXPECT_EQ(known(ways + 1), ways);
+}
+
+// Tags are compared all at once, where one that fits can make the next one seem to.
+TEST(lookup_cache, of_keys_with_one_place_whose_tags_are_neighbours_each_is_known_as_itself) {
+  const auto with_tag = [](std::uint64_t tag) { return std::uint64_t{8} | tag << 45 | std::uint64_t{7} << 52; };
+  constexpr std::uint64_t tags = 128;
+  for (std::uint64_t first = 0; first < tags; ++first) {
+    lookup_cache cache(page_bytes, false);
+    for (std::uint64_t second = 0; second < 3; ++second) {
+      const std::uint64_t tag = (first ^ second) % tags;
+      cache.put(with_tag(tag), entry_of(tag));
+      EXPECT_EQ(cache.candidate(with_tag(tag)), entry_of(tag));
+    }
+    for (std::uint64_t second = 0; second < 3; ++second) {
+      const std::uint64_t tag = (first ^ second) % tags;
+      EXPECT_EQ(cache.candidate(with_tag(tag)), entry_of(tag)) << "the first tag is " << first;
+    }
+  }
 }
 
 TEST(lookup_cache, grows_with_what_is_looked_up_to_its_bound) {
