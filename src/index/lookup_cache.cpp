@@ -66,8 +66,8 @@ void lookup_cache::put(std::uint64_t hash, link entry) noexcept {
 
 void lookup_cache::grow() noexcept {
   if (growing_.exchange(true, std::memory_order_acquire)) return;  // somebody does. acquire: pairs with the end
-  const std::uint64_t words =
-      mask_.load(std::memory_order_relaxed) + words_a_line;  // relaxed: only who grows it writes it
+  // relaxed: only who grows it writes it
+  const std::uint64_t words = mask_.load(std::memory_order_relaxed) + words_a_line;
   const std::uint64_t more = std::min(growth * words, words_max_);
   std::byte* const base = reinterpret_cast<std::byte*>(words_);
   const std::uint64_t bytes = more * sizeof(word);

@@ -50,8 +50,7 @@ class lookup_cache {
     const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: so many words can be read
     if (mask == 0) return null_link;
     const word* const line = words_ + (hash & mask);
-    // Bytes that are the key's tag, as bits: that of the first is right, one behind it may be wrong, which is seen
-    // below.
+    // Bytes that are the key's tag, as bits. The first is right; one behind it may be wrong, and is found out below.
     const std::uint64_t differing = line[0].load(std::memory_order_relaxed) ^ repeated * tag_of(hash);
     std::uint64_t fitting = (differing - repeated) & ~differing & (repeated << 7) & tags_mask;
     for (; fitting != 0; fitting &= fitting - 1) {
