@@ -22,7 +22,15 @@ bool last_jumps_are_equal(std::uint32_t depth) noexcept {
 
 }  // namespace
 
-version histories::stamp(link l) const noexcept {
+// Where heads last, what was there at opening is stamped, or takes its batch's version: zeros where a stamp should be
+// are damage then, and must not become a version of today, which would be believed (believe_after()).
+version histories::stamp(link l) const {
+  if (heads_last() && !checks_->is_whole(l)) [[unlikely]]
+    checks_->raise_damaged(l, "the record fails its checksum");
+  return stamp_sealed(l);
+}
+
+version histories::stamp_sealed(link l) const noexcept {
   const record r = at(l);
   version v = 0;
   if (r.batched()) {

@@ -94,7 +94,8 @@ class histories {
         persist_on_read_(persist_on_read),
         samples_(std::make_unique<version_samples>()) {}
 
-  /// From now on heads last (H7), and what is read is checked as it is. Before any other thread is there.
+  /// From now on heads last (H7), and what is read is checked as it is, but for what believe_after() says. Before any
+  /// other thread is there.
   void let_heads_last(const record_checks& checks) noexcept { checks_ = &checks; }
   [[nodiscard]] bool heads_last() const noexcept { return checks_ != nullptr; }
 
@@ -128,6 +129,12 @@ class histories {
     if (heads_last() && word != 0 && !codec_.valid(word, l + stamp_offset)) [[unlikely]]
       return doubted_stamp(l, word);
     return word != 0 ? word & format::stamp_version_mask : stamp(l);
+  }
+
+  /// The same of a record that this thread has sealed.
+  [[nodiscard]] version stamp_of_own(link l) const noexcept {
+    const std::uint64_t word = at(l).header().stamp.load(std::memory_order_acquire);  // acquire: as in stamp_of()
+    return word != 0 ? word & format::stamp_version_mask : stamp_sealed(l);
   }
 
   /// Where to look for what `entry` shows in closed version `v`, as its own cache line tells: null_link if no value is
@@ -262,6 +269,12 @@ class histories {
   void note_settled(const written& w) const noexcept {
     if (w.entry != null_link) note_settled(w.entry, w.before, w.at);
   }
+  /// The same, durable with the next fence.
+  void settle_durably(const written& w) const noexcept {
+    if (w.entry == null_link) return;
+    note_settled(w);
+    if (persist_on_read_) flush_head(w.entry);
+  }
   /// The head of an entry whose newest record is this update.
   [[nodiscard]] std::uint64_t head_word(link newest) const noexcept {
     const record r = at(newest);
@@ -319,7 +332,8 @@ class histories {
 
   static constexpr std::uint64_t stamp_offset = offsetof(format::record_header, stamp);
 
-  version stamp(link l) const noexcept;
+  version stamp(link l) const;
+  version stamp_sealed(link l) const noexcept;
   /// find_from() behind a newest record that is too new and not the only one.
   [[nodiscard]] link find_older(link newest, version newest_stamped, version v) const;
   [[nodiscard]] link find_by_jumps(link newest, version v) const;

@@ -1,5 +1,5 @@
 // A table of entries that were found lately, by their keys' hashes, in front of an index: a find that hits reads one
-// word and the entry, and no node of the index.
+// line and the entry, and no node of the index.
 //
 //   const std::uint64_t hash = lookup_cache::hash_of(key);
 //   link entry = cache.candidate(hash);                 // null_link, or an entry that is likely the key's

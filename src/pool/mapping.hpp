@@ -1,7 +1,7 @@
 // The pool file in memory: one range of addresses reserved once, into which growth is mapped, so that nothing moves.
 //
-// Stands on libpmem2, which maps what the file has at opening, and tells what the mapping can do (pages, cache lines,
-// or eADR) and how to flush it.
+// Stands on libpmem2, which maps the file's beginning, and tells what the mapping can do (pages, cache lines, or eADR)
+// and how to flush it.
 //
 // Threads: extend() by one thread at a time; what is mapped stays mapped until destruction.
 #pragma once

@@ -424,7 +424,6 @@ segment pool::allocate(std::uint64_t bytes, std::uint32_t magic, const std::func
     };
     offset = make_link(number_, take_space(size, tell));
   }
-  grow_ahead();
   const segment s = format_segment(offset, size, magic);
 #ifdef MADV_POPULATE_WRITE
   // one call instead of a page fault each; where the kernel is older the faults come as they do
@@ -494,7 +493,6 @@ void pool::grow_to(std::uint64_t needed) {
   extend_file(needed, false);
 }
 
-/// One grows the file while there is room in it for the others, who would all have to wait otherwise.
 void pool::grow_ahead() noexcept {
   const std::uint64_t ahead = size_ahead(0);
   if (size() - std::min(size(), used_end()) >= (ahead - size()) / 4) return;

@@ -75,6 +75,9 @@ class pool {
   [[nodiscard]] std::uint64_t size() const noexcept {
     return space_->size.load(std::memory_order_acquire);
   }  // acquire: what is there, is mapped
+  /// Grows the file if little room is left and nobody grows it yet, while the others go on taking what there is. To be
+  /// called behind allocate(), with no lock held for which they would wait.
+  void grow_ahead() noexcept;
   /// Bytes the pool can grow to without moving.
   [[nodiscard]] std::uint64_t capacity() const noexcept { return mapping_->capacity(); }
   [[nodiscard]] bool shared() const noexcept { return shared_; }
@@ -158,7 +161,6 @@ class pool {
   void choose_durability(const options& opening, const format::root& r);
   [[nodiscard]] std::uint64_t size_ahead(std::uint64_t needed) const;
   void grow_to(std::uint64_t needed);
-  void grow_ahead() noexcept;
   void extend_file(std::uint64_t size, bool huge_pages);
   std::uint64_t take_space(std::uint64_t size, const std::function<void(std::uint64_t)>& claim);
 

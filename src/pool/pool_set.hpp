@@ -121,6 +121,8 @@ class pool_set {
   [[nodiscard]] std::uint16_t number_for(unsigned writer) const noexcept {
     return count_ == 1 ? std::uint16_t{0} : choose(writer);
   }
+  /// pool::grow_ahead() where `place` lies.
+  void grow_ahead(link place) noexcept { find(link_pool(place))->grow_ahead(); }
   /// pool::allocate() there; of another pool if its device is full.
   [[nodiscard]] segment allocate(std::uint64_t bytes, std::uint16_t number = 0) {
     return allocate(bytes, number, format::segment_magic, {});

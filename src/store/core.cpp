@@ -198,7 +198,7 @@ version store_core::finish(const writer& w, const fresh_record& fresh) {
   // All that is read of the record, and all else, before the flush: reading a line that is on its way to the medium
   // waits until it is there, and behind the fence the processor runs ahead into the next operation only as far as its
   // window reaches.
-  const version v = histories_->stamp_of(fresh.at);
+  const version v = histories_->stamp_of_own(fresh.at);
   const record r = histories_->at(fresh.at);
   const bool batched = r.batched();  // then it was flushed with its batch
   histories_->sample(fresh.at);

@@ -39,9 +39,21 @@ void killed_writers::finish(unsigned writer, writer_slot& slot) {
   totals.subtract(segments.before(writer));
   slot.place = place;
   slot.position_before = null_link;
-  slot.unsettled = {};  // may be half written; who meets its entry settles it
+  settle(slot.unsettled.entry);
+  slot.unsettled = {};
   slot.totals = totals;
   slot.last_version.store(newest, std::memory_order_release);  // release: as writer::count()
+}
+
+/// What the killed writer's last update but one left to its next write. It may be half written: of it only the entry
+/// counts, of whichever update that is.
+void killed_writers::settle(link entry) const {
+  if (entry == null_link) return;
+  try {
+    static_cast<void>(core_.past().newest(entry));
+  } catch (const error& e) {
+    if (e.code() != errc::damaged) throw;  // who reads the entry is told
+  }
 }
 
 writer_tail::content killed_writers::what_happened(const segment& s, link from) const {

@@ -50,6 +50,7 @@ class killed_writers final : public writer_finisher {
   [[nodiscard]] bool finish_linked(const segment& s, link position) const;
   [[nodiscard]] bool undo_batch(const segment& s, link position) const;
   void make_durable(const std::vector<link>& last) const;
+  void settle(link entry) const;
 
   store_core& core_;
   writer_tail tails_;

@@ -32,10 +32,11 @@ index::node_space::parts lasting_media::index_parts(std::uint64_t epoch, unsigne
 
 void lasting_media::take_segment(claim& by) {
   // where the thread runs that will fill them
-  static_cast<void>(segments_.take_for_nodes(pool_->number_for(thread_number()), [&](const segment& s) {
+  const segment taken = segments_.take_for_nodes(pool_->number_for(thread_number()), [&](const segment& s) {
     const std::uint64_t nodes = (s.size - sizeof(format::segment_header)) / sizeof(format::index_node);
     by.told(s.first_record(), s.first_record() + nodes * sizeof(format::index_node));
-  }));
+  });
+  pool_->grow_ahead(taken.offset);
 }
 
 void lasting_media::finish_killed() const { writers_->finish_killed(); }

@@ -17,6 +17,7 @@ void writer::change_segment(std::uint64_t bytes) const {
     // relaxed: this thread has the writer
     slot_->place = lasting_->change(number_, slot_->place, slot_->totals,
                                     slot_->last_version.load(std::memory_order_relaxed), bytes, in);
+    pool_->grow_ahead(slot_->place.in.offset);
     return;
   }
   if (const auto rest = partials_->exchange(slot_->place, bytes, in)) {
@@ -26,6 +27,7 @@ void writer::change_segment(std::uint64_t bytes) const {
   const segment fresh = pool_->allocate(bytes, in);
   partials_->put(slot_->place);  // without memory for that the fresh one stays empty until the store is opened again
   slot_->place = {fresh, fresh.first_record()};
+  pool_->grow_ahead(fresh.offset);
 }
 
 void writer::reserve(std::uint64_t bytes) const {
@@ -63,7 +65,7 @@ writer_set::writer_set(pool_set& from, index::arena& memory, state& shared)
 }
 
 void writer_set::settle_last(const histories& past) noexcept {
-  for (writer_slot& slot : shared_->slots) past.note_settled(std::exchange(slot.unsettled, {}));
+  for (writer_slot& slot : shared_->slots) past.settle_durably(std::exchange(slot.unsettled, {}));
 }
 
 record_totals writer_set::totals() const noexcept {

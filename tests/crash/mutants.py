@@ -53,6 +53,7 @@ LINE_FILES = "--mode line --durability operation --files 2"
 PAGE_OPERATION = "--mode page --durability operation --writers 3"
 SCHEDULES = "schedules --runs 3000 --random 3000"
 FLIPS = "flips"
+ZEROS_AT_ONCE = "flips --gtest_filter=*ZerosInNewest*"
 FLIP_AT_ONCE = "flips --gtest_filter=*shows_no_older_value*"
 DAMAGE = "damage --gtest_filter=*never_written_again*"
 WRITER = "writer"
@@ -96,6 +97,10 @@ MUTANTS = (
            (PERSISTENT_MANY, PERSISTENT_TWO)),
     Mutant("closing_leaves_updates_unsettled", "ordering", "store/tag.cpp",
            "  writers_->settle_last(*histories_);\n", "", (FLIP_AT_ONCE,)),
+    Mutant("zeros_become_a_version_of_today", "checksum", "history/history.cpp",
+           "  if (heads_last() && !checks_->is_whole(l)) [[unlikely]]\n"
+           "    checks_->raise_damaged(l, \"the record fails its checksum\");\n  return stamp_sealed", "  return stamp_sealed",
+           (ZEROS_AT_ONCE,)),
     Mutant("what_was_there_at_opening_is_believed", "checksum", "history/history.hpp",
            "believed_after_ = newest_found;", "believed_after_ = 0;", (FLIP_AT_ONCE,), ("store/sharing.cpp",)),
     Mutant("a_last_operation_is_not_finished", "retry", "store/opening_at_once.cpp",

@@ -263,5 +263,43 @@ TEST(FlipInNewestRecord, of_a_closed_store_shows_no_older_value) {
   EXPECT_GT(reported, newest.size());
 }
 
+// Zeros have no stamp. What reads them must not give them one of today: they would be believed.
+TEST(ZerosInNewestRecord, of_a_closed_and_tagged_store_are_told) {
+  const scratch folder;
+  const auto path = folder / "zeroed.ice";
+  const std::string newest = "the newest value";
+  options opening;
+  opening.index = index_kind::persistent;
+  opening.durability = durability::operation;
+  opening.emulate_durability = true;
+  {
+    store s(path, opening);
+    s.insert("key", "an older value");
+    s.insert("key", newest);
+    s.tag();
+    s.close();
+  }
+  const std::string bytes = read_file(path);
+  const std::size_t value = bytes.find(newest);
+  ASSERT_NE(value, std::string::npos);
+  const std::size_t record = value - sizeof(format::update_header);
+  for (const std::size_t size : {8U, 16U, 64U}) {
+    for (std::size_t at = record; at + size <= value + newest.size(); at += 8) {
+      std::string damaged = bytes;
+      damaged.replace(at, size, size, '\0');
+      write_file(path, damaged);
+      try {
+        store s(path, opening);
+        for (unsigned tagged = 0; tagged < 2; ++tagged) {
+          EXPECT_EQ(s.find("key"), newest) << size << " zeros at " << at - record;
+          s.tag();
+        }
+      } catch (const error& told) {
+        EXPECT_EQ(told.code(), errc::damaged) << told.what();
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace icecore::testing
