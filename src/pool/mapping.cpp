@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <utility>
 
 #include "base/raise.hpp"
@@ -70,8 +71,11 @@ void mapping::map_capacity() {
   };
   const bool by_pages = granularity() == PMEM2_GRANULARITY_PAGE;
   void* rest = map_rest(by_pages ? MAP_SHARED : MAP_SHARED_VALIDATE | MAP_SYNC);
-  // Where libpmem2 took cache lines for granted though the file system gives none (PMEM2_FORCE_GRANULARITY).
-  if (rest == MAP_FAILED && !by_pages && (errno == EOPNOTSUPP || errno == EINVAL)) rest = map_rest(MAP_SHARED);
+  // libpmem2 was told to take cache lines for granted; else a file system that refuses them here, and did not there,
+  // would make promises empty
+  const bool granted = std::getenv("PMEM2_FORCE_GRANULARITY") != nullptr;
+  if (rest == MAP_FAILED && !by_pages && granted && (errno == EOPNOTSUPP || errno == EINVAL))
+    rest = map_rest(MAP_SHARED);
   if (rest == MAP_FAILED) raise_errno(errno, "mmap", path_);
   maps_capacity_ = true;
 }

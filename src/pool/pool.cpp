@@ -472,12 +472,13 @@ std::uint64_t pool::take_space(std::uint64_t size, const std::function<void(std:
 /// What the file grows to when it must hold `needed` bytes, if the device has room for more than those.
 std::uint64_t pool::size_ahead(std::uint64_t needed) const {
   // Memory costs clearing it and no sync: so it is taken in smaller steps.
-  const std::uint64_t one_in = file_.on_memory_filesystem() ? 64 : 8;
+  const bool in_memory = durability_.medium == medium::memory;
+  const std::uint64_t one_in = in_memory ? 64 : 8;
   const std::uint64_t now = size();
   const std::uint64_t step = format::round_up(std::clamp(now / one_in, growth_min, growth_max), format::granule_size);
   const std::uint64_t ahead =
       std::max(needed, std::min(now + step, capacity() / format::granule_size * format::granule_size));
-  return huge_pages_ && file_.on_memory_filesystem() ? format::round_up(ahead, pool_file::huge_page_bytes) : ahead;
+  return huge_pages_ && in_memory ? format::round_up(ahead, pool_file::huge_page_bytes) : ahead;
 }
 
 void pool::grow_to(std::uint64_t needed) {
