@@ -9,6 +9,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <set>
@@ -61,6 +62,8 @@ namespace {
 
 class RecoveryFlush : public ::testing::TestWithParam<index_kind> {
  protected:
+  void SetUp() override { setenv("PMEM2_FORCE_GRANULARITY", "CACHE_LINE", 1); }
+  void TearDown() override { unsetenv("PMEM2_FORCE_GRANULARITY"); }
   [[nodiscard]] options opening(durability mode = durability::operation) const {
     options o;
     o.durability = mode;
