@@ -475,6 +475,8 @@ std::uint64_t pool::size_ahead(std::uint64_t needed) const {
   const bool in_memory = durability_.medium == medium::memory;
   const std::uint64_t one_in = in_memory ? 64 : 8;
   const std::uint64_t now = size();
+  // relaxed: a hint
+  if (now < size_refused_.load(std::memory_order_relaxed)) return std::max(needed, now);
   const std::uint64_t step = format::round_up(std::clamp(now / one_in, growth_min, growth_max), format::granule_size);
   const std::uint64_t ahead =
       std::max(needed, std::min(now + step, capacity() / format::granule_size * format::granule_size));
@@ -482,13 +484,14 @@ std::uint64_t pool::size_ahead(std::uint64_t needed) const {
 }
 
 void pool::grow_to(std::uint64_t needed) {
-  const mended_lock held(space_->growing, [] {});  // whoever was killed with it left it to others: see extend_file()
-  if (size() >= needed) return;                    // grown ahead meanwhile
+  const mended_lock held(space_->growing, [this] { settle_growth(); });
+  if (size() >= needed) return;  // grown ahead meanwhile
   if (const std::uint64_t ahead = size_ahead(needed); ahead > needed) {
     try {
       return extend_file(ahead, huge_pages_);
     } catch (const error& e) {
       if (e.code() != errc::no_space) throw;  // the device is nearly full: take just what is needed
+      size_refused_.store(ahead, std::memory_order_relaxed);
     }
   }
   extend_file(needed, false);
@@ -498,11 +501,20 @@ void pool::grow_ahead() noexcept {
   const std::uint64_t ahead = size_ahead(0);
   if (size() - std::min(size(), used_end()) >= (ahead - size()) / 4) return;
   try {
-    const mended_lock held(space_->growing, std::try_to_lock, [] {});
+    const mended_lock held(space_->growing, std::try_to_lock, [this] { settle_growth(); });
     if (held && size() < ahead) extend_file(ahead, huge_pages_);
   } catch (const std::exception&) {
-    return;  // whoever needs the room meets the error again, if there still is one, and reports it
+    // whoever needs the room meets the error again, if there still is one, and reports it
+    size_refused_.store(ahead, std::memory_order_relaxed);
   }
+}
+
+/// What a process was doing that was killed while it grew the file, by whoever holds the lock for growing then. The
+/// root tells of the new size, which the file then has as a whole, and is made durable (again); or it does not, and the
+/// file may be longer, in memory with holes.
+void pool::settle_growth() {
+  if (const std::uint64_t told = roots_->read().file_size; told > size()) extend_file(told, false);
+  file_.shrink(size());
 }
 
 /// By the one who holds the lock for growing.
@@ -513,7 +525,7 @@ void pool::extend_file(std::uint64_t size, bool huge_pages) {
   persist_->expect_file_size(size, persist_file_);
   if (durable) persist_->sync_file(persist_file_);
   roots_->update([size](format::root& r) { r.file_size = size; });
-  map(size);  // last: until then nobody uses what is new, and a process killed before it leaves others to do it again
+  map(size);  // last: until then nobody uses what is new; of a process killed before it, see settle_growth()
 }
 
 void pool::add_free(link offset, std::uint64_t size) {

@@ -162,6 +162,7 @@ class pool {
   [[nodiscard]] std::uint64_t size_ahead(std::uint64_t needed) const;
   void grow_to(std::uint64_t needed);
   void extend_file(std::uint64_t size, bool huge_pages);
+  void settle_growth();
   std::uint64_t take_space(std::uint64_t size, const std::function<void(std::uint64_t)>& claim);
 
   pool_file file_;
@@ -182,6 +183,9 @@ class pool {
   bool root_lost_ = false;
   std::uint64_t size_told_ = 0;  // by the root, of the file as it was opened
 
+  /// That the device had no room for: until the file has it, it grows by what is needed, and nobody asks again at each
+  /// segment.
+  std::atomic<std::uint64_t> size_refused_{0};
   pool_space own_space_;
   pool_space* space_ = &own_space_;
   std::atomic<std::uint64_t>* lasting_end_ = nullptr;

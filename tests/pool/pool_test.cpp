@@ -3,10 +3,15 @@
 
 #include <gtest/gtest.h>
 #include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
+#include <functional>
 
 #include "base/checksum.hpp"
 #include "failing_calls.hpp"
@@ -114,6 +119,75 @@ TEST_F(Pool, grows_while_there_still_is_room) {
     space.grow_ahead();
     EXPECT_GT(space.size(), space.used_end()) << "the next one would wait for growing";
   }
+}
+
+TEST_F(Pool, a_device_without_room_to_grow_ahead_is_asked_again_when_the_file_has_grown_by_as_much) {
+  pool space(path_, of(durability::none));
+  std::uint64_t refused = space.size();
+  {
+    const failing_call full("posix_fallocate", ENOSPC, {.times = 1});
+    (void)space.allocate(space.size() - space.used_end() - sizeof(format::segment_header));
+    refused += 16 * granule;  // the least it grows by
+    space.grow_ahead();
+  }
+  while (space.size() < refused) {
+    space.grow_ahead();
+    EXPECT_EQ(space.size(), space.used_end()) << "it was not asked";
+    (void)space.allocate(filling(1));
+  }
+  space.grow_ahead();
+  EXPECT_GT(space.size(), space.used_end());
+}
+
+/// A pool whose file other processes grow, too.
+class SharedPool : public Pool {
+ protected:
+  void SetUp() override {
+    space_.share(*with_);
+    with_->growing.outlives_kills();
+  }
+  void TearDown() override { munmap(with_, sizeof *with_); }
+  /// Another process grows the file and is killed behind `step`.
+  void grow_and_be_killed(const std::function<void()>& step) {
+    const pid_t other = fork();
+    if (other == 0) {
+      with_->growing.lock();
+      step();
+      _exit(0);
+    }
+    ASSERT_EQ(waitpid(other, nullptr, 0), other);
+  }
+  void expect_no_holes() {
+    struct stat of_file {};
+    ASSERT_EQ(stat(path_.c_str(), &of_file), 0);
+    EXPECT_EQ(static_cast<std::uint64_t>(of_file.st_size), space_.size());
+    EXPECT_GE(static_cast<std::uint64_t>(of_file.st_blocks) * 512, space_.size());
+  }
+
+  pool_space* with_ =
+      new (mmap(nullptr, sizeof(pool_space), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) pool_space;
+  pool space_{path_, of(durability::none)};
+};
+
+TEST_F(SharedPool, what_a_killed_process_added_before_the_root_told_of_it_is_added_again) {
+  const std::uint64_t before = space_.size();
+  grow_and_be_killed([&] { space_.file().set_size(before + 1000 * granule); });
+  (void)space_.allocate(before);
+  EXPECT_GT(space_.size(), before);
+  expect_no_holes();
+}
+
+TEST_F(SharedPool, what_a_killed_process_added_and_told_the_root_of_is_taken) {
+  const std::uint64_t told = space_.size() + 1000 * granule;
+  grow_and_be_killed([&] {
+    space_.file().grow(told, false);
+    space_.roots().update([&](format::root& r) { r.file_size = told; });
+  });
+  const failing_call full("posix_fallocate", ENOSPC);  // from now on
+  (void)space_.allocate(told - space_.used_end() - sizeof(format::segment_header));
+  EXPECT_EQ(space_.size(), told);
+  expect_no_holes();
+  EXPECT_EQ(space_.roots().read().file_size, told);
 }
 
 // Of a writer that was killed while it closed: its root, which names a shorter file, may not be on the device yet.
