@@ -47,20 +47,28 @@ void keep(const ycsb::latencies& taken, figure& in) {
   }
 }
 
-/// The load is told once, of the first workload. Every store finds memory that was touched before.
+/// Memory for so many records, of any store, is touched: free for a second or two, the host takes it back.
+void touch_for(std::uint64_t records, const opening& how) noexcept {
+  constexpr std::uint64_t of_a_record = 256, base = std::uint64_t{512} << 20;
+  touch_memory(how.folder, base + records * (of_a_record + how.value_size));
+}
+
+/// The load is told once, of the first workload. Every store finds memory that was touched just before, in each phase.
 void measure(const ycsb::workload& work, std::uint64_t records, const ycsb::settings& chosen, bool tells_load,
              const run& r) {
   const opening how = opening_for(r, work, records, chosen);
-  constexpr std::uint64_t of_a_record = 256, base = std::uint64_t{512} << 20;
-  touch_memory(r.folder, base + how.records * (of_a_record + how.value_size));
+  touch_for(records, how);
   const auto store = r.kind.open_map(how);
   ycsb::loaded_map loaded(*store, r.threads, records, chosen);
   const double load_s = loaded.load();
   if (tells_load) r.out.add("load", records, static_cast<double>(records), load_s);
   const ycsb::plan does(work, r.threads, records, chosen);
   loaded.warm_up(does);
+  const std::uint64_t more = how.records - records;
+  touch_for(more, how);
   const auto ran = loaded.run(does);
   figure& told = r.out.add(work.name, records, ran.operations, ran.seconds);
+  touch_for(more, how);
   keep(loaded.run_timed(does), told);
   loaded.check_writes_are_seen();
 }
