@@ -34,12 +34,15 @@ mapping::~mapping() {
   pmem2_source_delete(&source_);
 }
 
+void mapping::require(std::uint64_t size) const {
+  if (size <= capacity_) return;
+  raise(errc::no_space, "{}: the store would need {} bytes of addresses but only {} could be reserved", path_, size,
+        capacity_);
+}
+
 void mapping::extend(std::uint64_t size) {
   if (size <= size_) return;
-  if (size > capacity_) {
-    raise(errc::no_space, "{}: the store would need {} bytes of addresses but only {} could be reserved", path_, size,
-          capacity_);
-  }
+  require(size);
   // Growth asks libpmem2 for nothing: out of memory, it would keep its lock on the reservation (libpmem2 1.12).
   if (shared_ && !maps_.empty()) map_capacity();
   if (maps_capacity_) {

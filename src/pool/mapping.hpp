@@ -23,6 +23,8 @@ class mapping {
   mapping(const mapping&) = delete;
   mapping& operator=(const mapping&) = delete;
 
+  /// Throws errc::no_space if it could not be mapped so far.
+  void require(std::uint64_t size) const;
   /// Maps the file up to `size`, a multiple of the page size that the file already has; of a file that grows, all that
   /// it may ever have.
   void extend(std::uint64_t size);

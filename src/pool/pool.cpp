@@ -21,7 +21,6 @@ namespace {
 
 constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
 constexpr std::uint64_t initial_file_size = mebibyte;
-constexpr std::uint64_t growth_min = mebibyte;
 constexpr std::uint64_t growth_max = 1024 * mebibyte;
 constexpr std::uint64_t capacity_min = 1024 * mebibyte;
 constexpr std::uint64_t capacity_max = std::uint64_t{addresses_are_scarce ? 8 : 16 * 1024} << 30;
@@ -486,14 +485,8 @@ std::uint64_t pool::size_ahead(std::uint64_t needed) const {
 void pool::grow_to(std::uint64_t needed) {
   const mended_lock held(space_->growing, [this] { settle_growth(); });
   if (size() >= needed) return;  // grown ahead meanwhile
-  if (const std::uint64_t ahead = size_ahead(needed); ahead > needed) {
-    try {
-      return extend_file(ahead, huge_pages_);
-    } catch (const error& e) {
-      if (e.code() != errc::no_space) throw;  // the device is nearly full: take just what is needed
-      size_refused_.store(ahead, std::memory_order_relaxed);
-    }
-  }
+  const std::uint64_t ahead = size_ahead(needed);
+  if (ahead > needed && extend_ahead(ahead)) return;
   extend_file(needed, false);
 }
 
@@ -502,23 +495,37 @@ void pool::grow_ahead() noexcept {
   if (size() - std::min(size(), used_end()) >= (ahead - size()) / 4) return;
   try {
     const mended_lock held(space_->growing, std::try_to_lock, [this] { settle_growth(); });
-    if (held && size() < ahead) extend_file(ahead, huge_pages_);
+    if (held && size() < ahead) extend_ahead(ahead);
   } catch (const std::exception&) {
-    // whoever needs the room meets the error again, if there still is one, and reports it
-    size_refused_.store(ahead, std::memory_order_relaxed);
+    return;  // whoever needs the room meets the error again, if there still is one, and reports it
   }
 }
 
-/// What a process was doing that was killed while it grew the file, by whoever holds the lock for growing then. The
-/// root tells of the new size, which the file then has as a whole, and is made durable (again); or it does not, and the
-/// file may be longer, in memory with holes.
+/// False if the device has no room for so much. By the one who holds the lock for growing, as all that follow.
+bool pool::extend_ahead(std::uint64_t size) {
+  try {
+    extend_file(size, huge_pages_);
+    wait_when_refused_ = growth_min;
+    return true;
+  } catch (const error& e) {
+    if (e.code() != errc::no_space) throw;
+    // It is nearly full, or for a while: it is asked again when the store has taken as much of it once more.
+    size_refused_.store(this->size() + wait_when_refused_, std::memory_order_relaxed);  // relaxed: a hint
+    wait_when_refused_ = std::min(2 * wait_when_refused_, growth_max);
+    return false;
+  }
+}
+
+/// What a process was doing that was killed while it grew the file, by whoever takes the lock then. The root tells of
+/// the new size, which the file then has as a whole, and is made durable (again); or it does not, and the file may be
+/// longer, in memory with holes.
 void pool::settle_growth() {
   if (const std::uint64_t told = roots_->read().file_size; told > size()) extend_file(told, false);
   file_.shrink(size());
 }
 
-/// By the one who holds the lock for growing.
 void pool::extend_file(std::uint64_t size, bool huge_pages) {
+  mapping_->require(size);  // first: nothing has changed then
   const bool durable = persist_->by_pages() || durability_.medium == medium::persistent_memory;
   prefer_node(file_, this->size(), size, node_);
   file_.grow(size, huge_pages);

@@ -7,7 +7,7 @@
 // A store has one, or several (pool_set.hpp). Places in a pool are links: in the first, whose number is 0, these are
 // offsets in the file.
 //
-// Threads: base(), at() and the persistence are free; allocate() and give_back() lock shortly.
+// Threads: base(), at() and the persistence are free; allocate() locks shortly, longer if the file must grow.
 // Errors: those of opening (file.hpp), errc::no_space when the device is full: nothing has changed then.
 // Invariants:
 //   P3. A segment's header is durable (as far as the mode makes anything durable) before its first record.
@@ -161,6 +161,7 @@ class pool {
   void choose_durability(const options& opening, const format::root& r);
   [[nodiscard]] std::uint64_t size_ahead(std::uint64_t needed) const;
   void grow_to(std::uint64_t needed);
+  bool extend_ahead(std::uint64_t size);
   void extend_file(std::uint64_t size, bool huge_pages);
   void settle_growth();
   std::uint64_t take_space(std::uint64_t size, const std::function<void(std::uint64_t)>& claim);
@@ -183,9 +184,12 @@ class pool {
   bool root_lost_ = false;
   std::uint64_t size_told_ = 0;  // by the root, of the file as it was opened
 
-  /// That the device had no room for: until the file has it, it grows by what is needed, and nobody asks again at each
-  /// segment.
+  /// The least that the file grows by, unless the device refuses it.
+  static constexpr std::uint64_t growth_min = std::uint64_t{1} << 20;
+  /// After a refusal: until the file is so long it grows by what is needed, and nobody asks for more at each segment.
   std::atomic<std::uint64_t> size_refused_{0};
+  std::uint64_t wait_when_refused_ = growth_min;  // by the one who grows it
+
   pool_space own_space_;
   pool_space* space_ = &own_space_;
   std::atomic<std::uint64_t>* lasting_end_ = nullptr;

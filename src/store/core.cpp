@@ -256,11 +256,23 @@ void store_core::find_many(std::span<const std::string_view> keys, const version
   }
 }
 
+/// Whether the key ever had a value. It had none while a batch that is the first to write it has not happened, and may
+/// never have one, if its process was killed; nor where a batch has removed what was not there.
+bool store_core::was_written(link entry) const {
+  if (histories_->stamp_of(entry) != 0 && !histories_->at(entry).is_removal()) return true;
+  for (link l = histories_->find_latest(entry); l != null_link; l = histories_->older(l)) {
+    if (!histories_->at(l).is_removal()) return true;
+  }
+  return false;
+}
+
 std::vector<std::string_view> store_core::keys(const key_bounds& bounds) const {
   check_usable();
   std::vector<std::string_view> found;
   for_each_block(*this, scan_bounds(bounds), [&](std::span<const link> entries) {
-    for (const link entry : entries) found.push_back(key_of(entry));
+    for (const link entry : entries) {
+      if (was_written(entry)) found.push_back(key_of(entry));
+    }
     return true;
   });
   return found;

@@ -18,6 +18,13 @@ int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   return 0;
 }
 
+int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
+  using function = int (*)(pthread_mutex_t*);
+  static const auto try_lock = reinterpret_cast<function>(dlsym(RTLD_NEXT, "pthread_mutex_trylock"));
+  if (fibers::active()) fibers::point(mutex, true);
+  return try_lock(mutex);
+}
+
 int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
   using function = int (*)(pthread_mutex_t*);
   static const auto unlock = reinterpret_cast<function>(dlsym(RTLD_NEXT, "pthread_mutex_unlock"));

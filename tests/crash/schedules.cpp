@@ -14,6 +14,7 @@
 #include "exhaustive.hpp"
 #include "machine.hpp"
 #include "orders.hpp"
+#include "pool/format.hpp"
 
 namespace icecore::crash {
 namespace {
@@ -28,7 +29,7 @@ struct planned {
 struct scenario {
   std::string name;
   story_options how;
-  std::vector<std::string> before;  // keys that are there; a leaf of the tree is full with 64 of them
+  std::vector<std::string> before;  // keys that are there
   std::vector<std::vector<planned>> writers;
 };
 
@@ -142,9 +143,21 @@ std::vector<std::byte> prepared(const scenario& s) {
   return {f.bytes().begin(), f.bytes().end()};
 }
 
-std::vector<scenario> all_scenarios() {
-  std::vector<std::string> leaf;  // a full leaf: the next key splits it
-  for (int i = 0; i < 64; ++i) leaf.push_back("leaf-" + std::to_string(100 + i));
+/// Keys that a leaf has room for: the next one splits it.
+unsigned leaf_keys(index_kind index) noexcept {
+  return index == index_kind::persistent ? format::index_pairs_max : 64;  // of the skip list none
+}
+
+const char* name_of(index_kind index) noexcept {
+  return index == index_kind::btree ? "btree" : index == index_kind::skip_list ? "skip list" : "persistent";
+}
+
+std::vector<scenario> scenarios_of(index_kind index) {
+  std::vector<std::string> leaf;
+  for (unsigned i = 0; i < leaf_keys(index); ++i) leaf.push_back("leaf-" + std::to_string(100 + i));
+  const std::string there = leaf[leaf.size() * 2 / 3];
+  const std::string left = leaf[leaf.size() / 3] + "5";
+  const std::string right = there + "5";
   const auto of = [](std::string name, std::vector<std::string> before, std::vector<planned> a,
                      std::vector<planned> b) {
     return scenario{std::move(name), {}, std::move(before), {std::move(a), std::move(b)}};
@@ -161,21 +174,27 @@ std::vector<scenario> all_scenarios() {
       of("batch and writer", {"k"}, {both("k", "l", "a1"), find("l")}, {insert("k", "b1"), find("k")}),
       of("batch and tagger", {"k"}, {both("k", "l", "a1"), tag()}, {tag(), find("k")}),
       of("two batches", {"k", "l"}, {both("k", "l", "a1"), find("k")}, {both("l", "k", "b1"), find("l")}),
-      of("a split and a reader", leaf, {insert("leaf-1205", "a1"), insert("leaf-1405", "a2")},
-         {find("leaf-140"), find("leaf-1205")}),
-      of("a split and a maker", leaf, {insert("leaf-1205", "a1"), find("leaf-1305")},
-         {insert("leaf-1305", "b1"), find("leaf-1205")}),
+      of("a split and a reader", leaf, {insert(left, "a1"), insert(right, "a2")}, {find(there), find(left)}),
+      of("a split and a maker", leaf, {insert(left, "a1"), find(right)}, {insert(right, "b1"), find(left)}),
   };
   std::vector<scenario> all;
-  for (const index_kind index : {index_kind::btree, index_kind::skip_list}) {
-    for (const durability mode : {durability::none, durability::operation, durability::tag}) {
-      for (scenario s : shapes) {
-        s.how = {mode, index, mode == durability::tag ? device::disk : device::persistent_memory, 2};
-        s.name += index == index_kind::btree ? ", btree" : ", skip list";
-        s.name += mode == durability::none ? ", none" : mode == durability::tag ? ", tag" : ", operation";
-        all.push_back(std::move(s));
-      }
+  for (const durability mode : {durability::none, durability::operation, durability::tag}) {
+    for (scenario s : shapes) {
+      s.how = {mode, index, mode == durability::tag ? device::disk : device::persistent_memory, 2};
+      s.name += std::string(", ") + name_of(index);
+      s.name += mode == durability::none ? ", none" : mode == durability::tag ? ", tag" : ", operation";
+      all.push_back(std::move(s));
     }
+  }
+  return all;
+}
+
+constexpr index_kind indexes[] = {index_kind::btree, index_kind::skip_list, index_kind::persistent};
+
+std::vector<scenario> all_scenarios() {
+  std::vector<scenario> all;
+  for (const index_kind index : indexes) {
+    for (scenario& s : scenarios_of(index)) all.push_back(std::move(s));
   }
   return all;
 }
@@ -186,9 +205,9 @@ scenario random_scenario(std::uint64_t seed) {
   s.name = "seed " + std::to_string(seed);
   constexpr durability modes[] = {durability::none, durability::operation, durability::tag};
   s.how.durability = modes[random() % 3];
-  s.how.index = random() % 2 == 0 ? index_kind::btree : index_kind::skip_list;
+  s.how.index = indexes[random() % 3];
   s.how.on = s.how.durability == durability::tag ? device::disk : device::persistent_memory;
-  const std::size_t there = random() % 3 == 0 ? 62 + random() % 3 : random() % 4;
+  const std::size_t there = random() % 3 == 0 ? leaf_keys(s.how.index) - 2 + random() % 3 : random() % 4;
   for (std::size_t i = 0; i < there; ++i) s.before.push_back("k" + std::to_string(i));
   s.writers.resize(2 + random() % 3);
   unsigned number = 0;

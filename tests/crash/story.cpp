@@ -37,11 +37,15 @@ class planner {
     large_ = one_in(6);
     growing_ = one_in(24);
     keys_ = how.writers == 1 ? 2 + draw(8) : 1 + draw(3);  // several writers are to meet
+    if (how.index == index_kind::persistent && one_in(3)) crowd_ = one_in(6) ? two_levels + draw(14) : 22 + draw(6);
   }
 
   [[nodiscard]] std::uint64_t draw(std::uint64_t below) { return random_() % below; }
   [[nodiscard]] bool one_in(std::uint64_t n) { return draw(n) == 0; }
   [[nodiscard]] bool growing() const noexcept { return growing_; }
+  /// Keys that nearly fill a node of the persistent index, or one of its second level: new ones come among them.
+  [[nodiscard]] std::uint64_t crowd() const noexcept { return crowd_; }
+  [[nodiscard]] static std::string crowd_key(std::uint64_t number) { return "crowd-" + std::to_string(1'000 + number); }
 
   planned next(unsigned number, unsigned writer) {
     planned p{};
@@ -90,6 +94,10 @@ class planner {
  private:
   /// Keys that all writers write, where removals must be told apart: only by whoever owns the key.
   [[nodiscard]] std::string key(unsigned writer, bool shared) {
+    if (shared && crowd_ != 0 && one_in(2)) {
+      const std::string beside = crowd_key(one_in(2) ? 0 : draw(crowd_));
+      return one_in(4) ? beside : beside + static_cast<char>('a' + draw(26));
+    }
     if (shared && (how_.writers == 1 || !one_in(4))) return "shared-" + std::to_string(draw(keys_));
     const std::string own = std::string(1, static_cast<char>('A' + writer)) + std::to_string(draw(keys_));
     return one_in(12) ? own + std::string(40 + draw(80), 'k') : own;
@@ -98,7 +106,12 @@ class planner {
   story_options how_;
   std::mt19937_64 random_;
   char mark_;
+  /// Keys whose nodes fill one of the second level, if each of them was less than the one before: they are cut in the
+  /// middle.
+  static constexpr std::uint64_t two_levels = 390;
+
   std::uint64_t keys_;
+  std::uint64_t crowd_ = 0;
   bool large_;
   bool growing_;
 };
@@ -249,6 +262,7 @@ void prepare(story& s, planner& plan) {
   if (!plan.one_in(plan.growing() ? 3 : 24)) {
     {
       store first(machine::path(machine::recorded), opening_options(s.how, machine::recorded));
+      for (std::uint64_t left = plan.crowd(); left > 0; --left) first.insert(planner::crowd_key(left - 1), "old");
       const std::uint64_t records = plan.draw(12);
       for (std::uint64_t i = 0; i < records; ++i) {
         spread(s.how, i);

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"sort"
 	"strconv"
@@ -24,21 +23,20 @@ const (
 )
 
 type input struct {
-	what  action
-	value uint64 // written or read
+	what        action
+	value       uint64 // written or read
+	interrupted bool   // by a kill: it took effect before that, or never
 }
 
 // A history of registers: what porcupine judges, key by key. It takes from a saved history only what concerns the
 // newest values; versions, records and digests are left out.
 type registers map[uint64][]porcupine.Operation
 
-// inFlight is the return of a call that never returned: it may take effect at any later time, or never.
-const inFlight = int64(math.MaxInt64)
-
 // The reader of a saved history; its format is told in tests/linearizability/history.cpp.
 type parser struct {
 	keys   registers
 	values map[uint64][]uint64 // of each key, as inspections found them, oldest first
+	killed int64               // when the current life ended
 	begin  int64               // of the current inspection
 	end    int64
 	batch  []string // fields of the batch whose parts are being read
@@ -80,6 +78,12 @@ func (p *parser) line(fields []string) error {
 	switch fields[0] {
 	case "o":
 		return p.operation(fields)
+	case "life":
+		numbers, err := parseNumbers(fields[1:], 1)
+		if err == nil {
+			p.killed = int64(numbers[0])
+		}
+		return err
 	case "inspection":
 		numbers, err := parseNumbers(fields[1:], 4)
 		if err == nil {
@@ -126,9 +130,9 @@ func (p *parser) operation(fields []string) error {
 	}
 	interrupted := end == 0
 	if interrupted {
-		end = inFlight
+		end = p.killed
 	}
-	asked := input{write, value}
+	asked := input{write, value, interrupted}
 	switch call {
 	case "insert", "batch_insert":
 	case "batch_remove":
@@ -173,7 +177,7 @@ func (p *parser) found(fields []string) error {
 	if len(values) > 0 {
 		newest = values[len(values)-1]
 	}
-	p.add(key, porcupine.Operation{Input: input{read, newest}, Call: p.begin, Return: p.end})
+	p.add(key, porcupine.Operation{Input: input{what: read, value: newest}, Call: p.begin, Return: p.end})
 	return nil
 }
 

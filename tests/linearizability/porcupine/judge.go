@@ -3,8 +3,9 @@
 //
 //	porcupine FILE...
 //
-// It knows nothing of versions, batches and records: what it says rests on calls, returns and times alone. A write that
-// a kill interrupted may take effect at any later time or never. Exit code: 0 all are, 1 one is not, 2 no judgement.
+// It knows nothing of versions, batches and records: what it says rests on calls, returns and times alone. The histories
+// must be strictly linearizable: a write that a kill interrupted took effect before the kill, or never does. Exit code:
+// 0 all are, 1 one is not, 2 no judgement.
 package main
 
 import (
@@ -17,23 +18,36 @@ import (
 
 const timeoutOfKey = 2 * time.Minute
 
-var register = porcupine.Model{
-	Init: func() interface{} { return uint64(0) },
-	Step: func(state, in, _ interface{}) (bool, interface{}) {
+var atomicRegister = porcupine.NondeterministicModel{
+	Init: func() []interface{} { return []interface{}{uint64(0)} },
+	Step: func(state, in, _ interface{}) []interface{} {
 		value, asked := state.(uint64), in.(input)
+		possible := true
+		after := value
 		switch asked.what {
 		case write:
-			return true, asked.value
+			after = asked.value
 		case remove:
-			return value != 0, uint64(0)
+			possible = value != 0
+			after = 0
 		case removeNone:
-			return value == 0, value
+			possible = value == 0
 		default:
-			return value == asked.value, value
+			possible = value == asked.value
+		}
+		switch {
+		case !possible:
+			return nil
+		case asked.interrupted && after != value:
+			return []interface{}{value, after}
+		default:
+			return []interface{}{after}
 		}
 	},
 	Hash: func(state interface{}) uint64 { return state.(uint64) },
 }
+
+var register = atomicRegister.ToModel()
 
 // judge returns the first key that is no register, and how many operations were judged.
 func judge(keys registers) (operations int, wrong string, err error) {
@@ -67,10 +81,10 @@ func main() {
 			os.Exit(2)
 		}
 		if wrong != "" {
-			fmt.Printf("%s: the operations on %s are not linearizable\n", path, wrong)
+			fmt.Printf("%s: the operations on %s are not strictly linearizable\n", path, wrong)
 			os.Exit(1)
 		}
 		total += operations
 	}
-	fmt.Printf("%d histories, %d operations: all linearizable\n", len(os.Args)-1, total)
+	fmt.Printf("%d histories, %d operations: all strictly linearizable\n", len(os.Args)-1, total)
 }

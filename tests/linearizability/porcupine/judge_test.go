@@ -34,7 +34,7 @@ func pick(all []porcupine.Operation, random *rand.Rand, fits func(porcupine.Oper
 func of(o porcupine.Operation) input { return o.Input.(input) }
 
 func inserted(o porcupine.Operation) bool {
-	return of(o).what == write && of(o).value != 0 && o.Return != inFlight
+	return of(o).what == write && of(o).value != 0 && !of(o).interrupted
 }
 
 func takesAway(o porcupine.Operation) bool {
@@ -55,7 +55,7 @@ func readStale(all []porcupine.Operation, random *rand.Rand) bool {
 	if late < 0 {
 		return false
 	}
-	all[late].Input = input{read, of(all[old]).value}
+	all[late].Input = input{what: read, value: of(all[old]).value}
 	return true
 }
 
@@ -68,7 +68,7 @@ func readTheFuture(all []porcupine.Operation, random *rand.Rand) bool {
 	if early < 0 {
 		return false
 	}
-	all[early].Input = input{read, of(all[insert]).value}
+	all[early].Input = input{what: read, value: of(all[insert]).value}
 	return true
 }
 
@@ -77,7 +77,7 @@ func readFromNowhere(all []porcupine.Operation, random *rand.Rand) bool {
 	if i < 0 {
 		return false
 	}
-	all[i].Input = input{read, 1<<62 + 1}
+	all[i].Input = input{what: read, value: 1<<62 + 1}
 	return true
 }
 
@@ -94,7 +94,7 @@ func loseAcknowledged(all []porcupine.Operation, random *rand.Rand) bool {
 	if late < 0 {
 		return false
 	}
-	all[late].Input = input{read, 0}
+	all[late].Input = input{what: read, value: 0}
 	return true
 }
 
@@ -106,7 +106,7 @@ func forgetTheInsert(all []porcupine.Operation, random *rand.Rand) bool {
 	}
 	for i, o := range all {
 		if of(o).what == write && of(o).value == of(all[seen]).value {
-			all[i].Input = input{write, 1<<62 + 2}
+			all[i].Input = input{what: write, value: 1<<62 + 2}
 			return true
 		}
 	}
@@ -128,7 +128,7 @@ func denyARemove(all []porcupine.Operation, random *rand.Rand) bool {
 			return false
 		}
 	}
-	all[late].Input = input{removeNone, 0}
+	all[late].Input = input{what: removeNone, value: 0}
 	return true
 }
 
@@ -224,6 +224,8 @@ func TestJudgesByCallsAndReturnsAlone(t *testing.T) {
 		{"an acknowledged write is not found", "o 0 insert 1 7 1 0 10 20\ninspection 2000 3000 1 0\nk 1 0\n", false},
 		{"an interrupted write is not found", "o 0 insert 1 7 0 0 10 0\ninspection 2000 3000 1 0\nk 1 0\n", true},
 		{"an interrupted write is found", "o 0 insert 1 7 0 0 10 0\ninspection 2000 3000 1 0\nk 1 0 1 7\n", true},
+		{"an interrupted write is found long after the kill", "o 0 insert 1 7 0 0 10 0\ninspection 2000 3000 1 0\nk 1 0\nlife 5000\no 1 find 1 7 0 0 3100 3200\n", false},
+		{"an interrupted write is found from then on", "o 0 insert 1 7 0 0 10 0\ninspection 2000 3000 1 0\nk 1 0 1 7\nlife 5000\no 1 find 1 7 0 0 3100 3200\n", true},
 		{"a batch writes after its call", "o 0 batch 0 0 1 1 10 20\no 0 batch_insert 1 7 0 0 0 0\no 1 find 1 7 0 0 30 40\n", true},
 		{"a batch removes", "o 0 insert 1 7 1 0 1 2\no 0 batch 0 0 1 1 10 20\no 0 batch_remove 1 0 0 0 0 0\no 1 find 1 7 0 0 30 40\n", false},
 		{"two removes of one write", "o 0 insert 1 7 1 0 1 2\no 0 remove 1 0 1 0 3 4\no 1 remove 1 0 1 0 5 6\n", false},
