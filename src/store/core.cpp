@@ -256,14 +256,13 @@ void store_core::find_many(std::span<const std::string_view> keys, const version
   }
 }
 
-/// Whether the key ever had a value. It had none while a batch that is the first to write it has not happened, and may
-/// never have one, if its process was killed; nor where a batch has removed what was not there.
+/// Whether the key has a record: none while a batch that is the first to write it has not happened, as it never will if
+/// its process was killed.
 bool store_core::was_written(link entry) const {
-  if (histories_->stamp_of(entry) != 0 && !histories_->at(entry).is_removal()) return true;
-  for (link l = histories_->find_latest(entry); l != null_link; l = histories_->older(l)) {
-    if (!histories_->at(l).is_removal()) return true;
-  }
-  return false;
+  const auto tells = [this](link l) { return !histories_->at(l).layout().is_key_alone(); };
+  if (histories_->stamp_of(entry) != 0 && tells(entry)) return true;
+  const link latest = histories_->find_latest(entry);
+  return latest != null_link && tells(latest);
 }
 
 std::vector<std::string_view> store_core::keys(const key_bounds& bounds) const {

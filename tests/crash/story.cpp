@@ -10,6 +10,7 @@
 
 #include "base/threads.hpp"
 #include "fibers.hpp"
+#include "pool/format.hpp"
 
 namespace icecore::crash {
 namespace {
@@ -37,7 +38,9 @@ class planner {
     large_ = one_in(6);
     growing_ = one_in(24);
     keys_ = how.writers == 1 ? 2 + draw(8) : 1 + draw(3);  // several writers are to meet
-    if (how.index == index_kind::persistent && one_in(3)) crowd_ = one_in(6) ? two_levels + draw(14) : 22 + draw(6);
+    if (how.index == index_kind::persistent && one_in(3)) {
+      crowd_ = one_in(6) ? two_levels + draw(14) : one_in(2) ? three_leaves + draw(3) : one_leaf + draw(6);
+    }
   }
 
   [[nodiscard]] std::uint64_t draw(std::uint64_t below) { return random_() % below; }
@@ -45,7 +48,14 @@ class planner {
   [[nodiscard]] bool growing() const noexcept { return growing_; }
   /// Keys that nearly fill a node of the persistent index, or one of its second level: new ones come among them.
   [[nodiscard]] std::uint64_t crowd() const noexcept { return crowd_; }
-  [[nodiscard]] static std::string crowd_key(std::uint64_t number) { return "crowd-" + std::to_string(1'000 + number); }
+  /// Keys of one leaf have more in common than those of all of them, if they came in ascending order.
+  [[nodiscard]] static std::string crowd_key(std::uint64_t number) {
+    constexpr std::uint64_t of_a_leaf = format::index_pairs_max - 1;
+    return std::string("crowd-") + static_cast<char>('a' + number / of_a_leaf) + "-of-one-leaf-" +
+           std::to_string(100 + number % of_a_leaf);
+  }
+  /// In descending order leaves are cut in the middle, in ascending order they stay full.
+  [[nodiscard]] bool crowd_descends() const noexcept { return crowd_ >= two_levels; }
 
   planned next(unsigned number, unsigned writer) {
     planned p{};
@@ -106,8 +116,9 @@ class planner {
   story_options how_;
   std::mt19937_64 random_;
   char mark_;
-  /// Keys whose nodes fill one of the second level, if each of them was less than the one before: they are cut in the
-  /// middle.
+  // Keys that fill about so much.
+  static constexpr std::uint64_t one_leaf = 22;
+  static constexpr std::uint64_t three_leaves = 78;
   static constexpr std::uint64_t two_levels = 390;
 
   std::uint64_t keys_;
@@ -262,7 +273,8 @@ void prepare(story& s, planner& plan) {
   if (!plan.one_in(plan.growing() ? 3 : 24)) {
     {
       store first(machine::path(machine::recorded), opening_options(s.how, machine::recorded));
-      for (std::uint64_t left = plan.crowd(); left > 0; --left) first.insert(planner::crowd_key(left - 1), "old");
+      for (std::uint64_t i = 0; i < plan.crowd(); ++i)
+        first.insert(planner::crowd_key(plan.crowd_descends() ? plan.crowd() - 1 - i : i), "old");
       const std::uint64_t records = plan.draw(12);
       for (std::uint64_t i = 0; i < records; ++i) {
         spread(s.how, i);

@@ -1,6 +1,8 @@
 // check(): whether every node keeps the invariants of node.hpp. While nobody writes.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "index/persistent/descent.hpp"
 
 namespace icecore::index {
@@ -8,6 +10,7 @@ namespace icecore::index {
 struct persistent_index::audit {
   std::vector<std::string> wrong;
   std::vector<link> children;  ///< of the level that was checked last, by the pairs that lead to them
+  std::vector<link> nodes;     ///< of all levels
   std::uint64_t entries = 0;
 
   template <typename... Arguments>
@@ -28,6 +31,7 @@ void persistent_index::check_level(link first, unsigned level, audit& a) const {
   for (link ref = first; ref != null_link;) {
     const view v = look_at(ref);
     const index_node& n = *v.at;
+    a.nodes.push_back(ref);
     const node_order order(n);
     const link low = n.low.load(std::memory_order_relaxed);  // relaxed, all: nobody writes
     const link high = n.high.load(std::memory_order_relaxed);
@@ -79,6 +83,24 @@ void persistent_index::check_level(link first, unsigned level, audit& a) const {
   a.children = std::move(children);
 }
 
+/// Every node that a source has given out of its segment is in some level, but for the last one, which it gives out
+/// again: no crash loses any (node_space.hpp).
+void persistent_index::check_sources(audit& a) const {
+  std::ranges::sort(a.nodes);
+  for (unsigned i = 0; i < node_space::tag_source; ++i) {
+    const format::node_source& source = space_.anchor().nodes[i];
+    // relaxed, all: nobody writes
+    const link end = space_.load(source.end, std::memory_order_relaxed);
+    const link position = space_.load(source.position, std::memory_order_relaxed);
+    const link pending = space_.load(source.pending, std::memory_order_relaxed);
+    if (end == null_link || position > end) continue;
+    const link segment_at = (end - 1) / format::granule_size * format::granule_size;
+    for (link at = segment_at + sizeof(format::segment_header); at < position; at += sizeof(index_node)) {
+      if (at != pending && !std::ranges::binary_search(a.nodes, at)) a.note(at, "is of no level, and nobody has it");
+    }
+  }
+}
+
 std::vector<std::string> persistent_index::check() const {
   audit a;
   link first = top().ref;
@@ -94,6 +116,7 @@ std::vector<std::string> persistent_index::check() const {
   }
   if (first != space_.load(space_.anchor().first_leaf, std::memory_order_relaxed))
     a.note(first, "is not the leaf that the anchor takes for the first");
+  check_sources(a);
   if (a.entries != size()) a.wrong.push_back(fmt::format("{} entries are there, {} were counted", a.entries, size()));
   return a.wrong;
 }

@@ -84,15 +84,16 @@ class node_order {
     set_byte(prefix_byte + 1, length >> 8);
   }
 
-  /// Writes the words that differ, the last first: the media, which may have any number of these stores, has either the
-  /// count of before, or the new one with bytes that occur twice or are no_slot in the place of what is yet to come.
-  // release: see node_lock.hpp
+  /// Writes the words that differ, of a node to which a pair was added or whose last ones go. The last word first: the
+  /// media, which may have any number of these stores, has either the count of before, or the new one with bytes that
+  /// occur twice or are no_slot in the place of what is yet to come. None is missing.
   void store_in(index_node& n) const noexcept {
-    for (unsigned i = words; i-- > 0;) {
-      if (n.order[i].load(std::memory_order_relaxed) != words_[i]) {  // relaxed: inside the lock
-        n.order[i].store(words_[i], std::memory_order_release);
-      }
-    }
+    for (unsigned i = words; i-- > 0;) store_word(n, i);
+  }
+  /// The same where bytes are taken out, so that others come further to the front. The first word first: what leaves a
+  /// word is in the one before it already.
+  void store_fewer_in(index_node& n) const noexcept {
+    for (unsigned i = 0; i < words; ++i) store_word(n, i);
   }
 
  private:
@@ -102,6 +103,10 @@ class node_order {
   static constexpr unsigned spare_byte = prefix_byte + 2;
   static_assert(spare_byte == words * 8 - 1);
 
+  void store_word(index_node& n, unsigned i) const noexcept {
+    // relaxed: inside the lock; release: see node_lock.hpp
+    if (n.order[i].load(std::memory_order_relaxed) != words_[i]) n.order[i].store(words_[i], std::memory_order_release);
+  }
   void set_byte(unsigned i, unsigned value) noexcept {
     const unsigned shift = i % 8 * 8;
     words_[i / 8] = (words_[i / 8] & ~(std::uint64_t{0xff} << shift)) | std::uint64_t{value} << shift;

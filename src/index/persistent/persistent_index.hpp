@@ -143,6 +143,7 @@ class persistent_index final : public ordered_index, public node_finder {
   // check.cpp
   struct audit;
   void check_level(link first, unsigned level, audit& a) const;
+  void check_sources(audit& a) const;
 
   const key_source& source_;
   mutable node_space space_;  // finds take memory too, when they finish what a crash left undone

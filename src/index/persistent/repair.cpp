@@ -87,7 +87,7 @@ void persistent_index::mend(index_node& n, link ref) const {
   n.high.store(high, std::memory_order_release);
   n.high_head.store(high == null_link ? 0 : head_of(source_.key_of(high), whole.prefix_length()),
                     std::memory_order_release);
-  whole.store_in(n);
+  whole.store_fewer_in(n);
   space_.flush(&n, format::cache_line_size);
   space_.fence();
   unlock(n, ref);
