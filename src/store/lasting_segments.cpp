@@ -183,7 +183,12 @@ lasting_segments::place lasting_segments::change(unsigned writer, const place& r
 // ---- Opening ----
 
 void lasting_segments::give_header(link at, std::uint64_t size, std::uint32_t magic) const {
-  if (pool_->valid_header(at, magic)) return;
+  if (pool_->valid_header(at, magic)) {
+    // It may be so in the caches alone, if its process was killed; without it records would lose their generation (P3).
+    const auto& header = pool_->header_of(at);
+    pool_->persist().flush(&header, sizeof header);
+    return;
+  }
   if (at % format::granule_size != 0 || size % format::granule_size != 0 || !pool_->contains(at, size)) {
     raise(errc::damaged, "{}: damaged at byte {} (index): it names a segment that is not in the file",
           pool_->origin(at), link_offset(at));

@@ -105,12 +105,17 @@ class planner {
   /// Keys that all writers write, where removals must be told apart: only by whoever owns the key.
   [[nodiscard]] std::string key(unsigned writer, bool shared) {
     if (shared && crowd_ != 0 && one_in(2)) {
-      const std::string beside = crowd_key(one_in(2) ? 0 : draw(crowd_));
+      const std::string beside = crowd_key(one_in(2) ? full_leaf() : draw(crowd_));
       return one_in(4) ? beside : beside + static_cast<char>('a' + draw(26));
     }
     if (shared && (how_.writers == 1 || !one_in(4))) return "shared-" + std::to_string(draw(keys_));
     const std::string own = std::string(1, static_cast<char>('A' + writer)) + std::to_string(draw(keys_));
     return one_in(12) ? own + std::string(40 + draw(80), 'k') : own;
+  }
+
+  /// A key of a leaf that is nearly full: of three, the one between two others.
+  [[nodiscard]] std::uint64_t full_leaf() const noexcept {
+    return crowd_ >= three_leaves && !crowd_descends() ? three_leaves / 2 : 0;
   }
 
   story_options how_;

@@ -127,6 +127,27 @@ TEST_P(RecoveryFlush, all_that_counts_is_durable_when_the_store_is_open) {
   }
 }
 
+// Its records take their generation from the header, which the killed process may have left in the caches.
+using OpeningAtOnceFlush = RecoveryFlush;
+TEST_P(OpeningAtOnceFlush, the_header_of_a_segment_that_is_gone_on_with_is_durable_when_the_store_is_open) {
+  write_and_be_killed(durability::operation);
+  const store s(path_, opening());
+  const lines then = durable;
+  ASSERT_TRUE(s.stats().opened_at_once);
+  ASSERT_TRUE(s.stats().recovered_from_crash);
+  const link record_at = s.core().visible_latest("key 0");
+  const auto* const header =
+      reinterpret_cast<const char*>(s.core().the_pool().at(record_at / format::granule_size * format::granule_size));
+  for (std::size_t i = 0; i < sizeof(format::segment_header); ++i) {
+    const auto address = reinterpret_cast<std::uintptr_t>(header + i);
+    const auto found = then.find(address / line_size * line_size);
+    ASSERT_TRUE(found != then.end()) << "byte " << i << " was not flushed and fenced";
+    ASSERT_EQ(found->second[address % line_size], header[i]) << "byte " << i << " was changed behind the fence";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Lasting, OpeningAtOnceFlush, ::testing::Values(index_kind::persistent),
+                         [](const auto&) { return "persistent"; });
 INSTANTIATE_TEST_SUITE_P(Indexes, RecoveryFlush, ::testing::Values(index_kind::btree, index_kind::skip_list),
                          [](const auto& about) { return about.param == index_kind::btree ? "btree" : "skip_list"; });
 
