@@ -46,8 +46,8 @@ enum class creation : std::uint8_t {
   create_new = 2,     ///< errc::store_exists if there is one
 };
 
-/// The ordered index; chosen when a store is created, changed by change_index. All hold the same and answer the same. The
-/// first two are built in memory at opening.
+/// The ordered index; chosen when a store is created, changed by change_index. All hold the same and answer the same.
+/// The first two are built in memory at opening.
 enum class index_kind : std::uint8_t {
   btree = 1,       ///< B+-tree with optimistic lock coupling: the fastest one
   skip_list = 2,   ///< lock-free skip list: a write never waits for another, whoever loses its core; 64 bytes a key

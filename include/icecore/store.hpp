@@ -148,7 +148,8 @@ class store {
   /// All records of the key. Empty if it was never inserted.
   [[nodiscard]] key_history history(std::string_view key) const;
 
-  /// Every key ever written between the bounds, removed ones too, in key order: views into the pool. O(keys).
+  /// Every key ever written between the bounds, removed ones too, in key order: views into the pool. With the
+  /// persistent index also those of a batch that a kill has kept from happening: their history is empty. O(keys).
   [[nodiscard]] std::vector<std::string_view> keys(const key_bounds& bounds = {}) const;
 
   /// What changed from one closed version to another, in key order.

@@ -256,22 +256,11 @@ void store_core::find_many(std::span<const std::string_view> keys, const version
   }
 }
 
-/// Whether the key has a record: none while a batch that is the first to write it has not happened, as it never will if
-/// its process was killed.
-bool store_core::was_written(link entry) const {
-  const auto tells = [this](link l) { return !histories_->at(l).layout().is_key_alone(); };
-  if (histories_->stamp_of(entry) != 0 && tells(entry)) return true;
-  const link latest = histories_->find_latest(entry);
-  return latest != null_link && tells(latest);
-}
-
 std::vector<std::string_view> store_core::keys(const key_bounds& bounds) const {
   check_usable();
   std::vector<std::string_view> found;
   for_each_block(*this, scan_bounds(bounds), [&](std::span<const link> entries) {
-    for (const link entry : entries) {
-      if (was_written(entry)) found.push_back(key_of(entry));
-    }
+    for (const link entry : entries) found.push_back(key_of(entry));
     return true;
   });
   return found;

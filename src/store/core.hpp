@@ -153,7 +153,6 @@ class store_core {
   }
   [[nodiscard]] std::string_view key_of(link entry) const noexcept { return histories_->at(entry).key(); }
   [[nodiscard]] std::vector<std::string_view> keys(const key_bounds& bounds) const;
-  [[nodiscard]] bool was_written(link entry) const;
 
   // ---- The parts ----
   [[nodiscard]] const histories& past() const noexcept { return *histories_; }

@@ -105,8 +105,8 @@ std::string judge(const story_options& how, const left_files& left, const judged
     store s(path, opening);
     const std::uint64_t sum = content_sum(s);
     if (std::ranges::find(by.allowed, sum) == by.allowed.end()) {
-      return "the content is none of the " + std::to_string(by.allowed.size()) + " that it may be:\n" + content_text(s) +
-             verified(s);
+      return "the content is none of the " + std::to_string(by.allowed.size()) + " that it may be:\n" +
+             content_text(s) + verified(s);
     }
     if (s.clock() < by.clock_min) {
       return "the clock is " + std::to_string(s.clock()) + " but was " + std::to_string(by.clock_min);
