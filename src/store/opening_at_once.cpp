@@ -51,6 +51,8 @@ void opening_at_once::run() {
     p.persist().sync();
     finish_last_operations();
   }
+  auto& index = static_cast<index::persistent_index&>(*core_.index_);
+  index.count(found.totals.keys - index.size());  // which has counted those that were entered just now
   core_.shared_->recovered = found.totals;
   core_.shared_->newest_recovered = found.newest;
   core_.recovered_from_crash_ = found.crashed;
@@ -96,7 +98,6 @@ void opening_at_once::take_over_writers(found_store& found) {
           "icecore reindex makes the index anew",
           core_.pool_->origin(), found.totals.records, root.certified_records);
   }
-  static_cast<index::persistent_index&>(*core_.index_).count(found.totals.keys);
 }
 
 void opening_at_once::finish_last_operations() {

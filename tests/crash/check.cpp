@@ -5,6 +5,8 @@
 #include <optional>
 #include <random>
 
+#include "store/core.hpp"
+
 namespace icecore::crash {
 namespace {
 
@@ -51,6 +53,7 @@ std::string read_all_versions(const store& s) {
 }
 
 std::string verified(const store& s) {
+  for (const auto& wrong : s.core().index().check()) return "index: " + wrong;  // nobody writes
   const auto report = s.verify();
   if (report.ok()) return {};
   const damage& d = report.damages.front();

@@ -114,6 +114,8 @@ MUTANTS = (
     Mutant("a_split_is_not_durable_before_keys_come_into_the_right_node", "fence", "index/persistent/split.cpp",
            "  space_.flush(&left, format::cache_line_size);\n  space_.fence();\n  unlock(left, v.ref);",
            "  unlock(left, v.ref);", (PERSISTENT_TWO, PERSISTENT_MANY)),
+    Mutant("heads_change_in_a_node_that_is_not_durably_locked", "flush", "index/persistent/split.cpp",
+           "  if (heads_change) space_.flush(&left, format::cache_line_size);\n", "", (PERSISTENT,)),
     Mutant("a_level_is_put_on_top_that_is_not_flushed", "flush", "index/persistent/split.cpp",
            "  space_.flush(&n, sizeof n);\n  space_.fence();\n  // release: the node is whole", "  // release: the node is whole",
            (PERSISTENT,)),
@@ -126,6 +128,13 @@ MUTANTS = (
            "  whole.store_fewer_in(n);\n", "  whole.store_in(n);\n", (PERSISTENT,)),
     Mutant("a_header_that_a_kill_left_in_the_caches_is_trusted", "flush", "store/lasting_segments.cpp",
            "    pool_->persist().flush(&header, sizeof header);\n    return;\n", "    return;\n", (RECOVERY_FLUSH,)),
+    Mutant("a_node_is_given_out_before_it_is_pending", "ordering", "index/persistent/node_space.cpp",
+           "  set(source_->pending, position);\n  std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order too; x86 stores in order\n"
+           "  set(source_->position, position + sizeof(index_node));\n",
+           "  set(source_->position, position + sizeof(index_node));\n  std::atomic_signal_fence(std::memory_order_seq_cst);\n"
+           "  set(source_->pending, position);\n", (PERSISTENT,)),
+    Mutant("keys_that_opening_enters_are_counted_twice", "invalidation", "store/opening_at_once.cpp",
+           "found.totals.keys - index.size()", "found.totals.keys", (PERSISTENT,)),
     Mutant("a_segment_is_filled_before_the_writers_log_names_it", "fence", "store/lasting_segments.cpp",
            "    write_log(writer, {s, from, std::max(newest, shared_->newest_before), totals});\n    pool_->persist().fence();\n",
            "    write_log(writer, {s, from, std::max(newest, shared_->newest_before), totals});\n", (PERSISTENT,)),

@@ -54,6 +54,10 @@ class planner {
     return std::string("crowd-") + static_cast<char>('a' + number / of_a_leaf) + "-of-one-leaf-" +
            std::to_string(100 + number % of_a_leaf);
   }
+  /// A key of a leaf that is nearly full: of three, the one between two others.
+  [[nodiscard]] std::uint64_t full_leaf() const noexcept {
+    return crowd_ >= three_leaves && !crowd_descends() ? three_leaves / 2 : 0;
+  }
   /// In descending order leaves are cut in the middle, in ascending order they stay full.
   [[nodiscard]] bool crowd_descends() const noexcept { return crowd_ >= two_levels; }
 
@@ -111,11 +115,6 @@ class planner {
     if (shared && (how_.writers == 1 || !one_in(4))) return "shared-" + std::to_string(draw(keys_));
     const std::string own = std::string(1, static_cast<char>('A' + writer)) + std::to_string(draw(keys_));
     return one_in(12) ? own + std::string(40 + draw(80), 'k') : own;
-  }
-
-  /// A key of a leaf that is nearly full: of three, the one between two others.
-  [[nodiscard]] std::uint64_t full_leaf() const noexcept {
-    return crowd_ >= three_leaves && !crowd_descends() ? three_leaves / 2 : 0;
   }
 
   story_options how_;
@@ -280,6 +279,7 @@ void prepare(story& s, planner& plan) {
       store first(machine::path(machine::recorded), opening_options(s.how, machine::recorded));
       for (std::uint64_t i = 0; i < plan.crowd(); ++i)
         first.insert(planner::crowd_key(plan.crowd_descends() ? plan.crowd() - 1 - i : i), "old");
+      if (plan.crowd() != 0) first.insert(planner::crowd_key(plan.full_leaf()) + "0", "old");
       const std::uint64_t records = plan.draw(12);
       for (std::uint64_t i = 0; i < records; ++i) {
         spread(s.how, i);
