@@ -5,6 +5,7 @@
 #include <optional>
 #include <random>
 
+#include "index/persistent/persistent_index.hpp"
 #include "store/core.hpp"
 
 namespace icecore::crash {
@@ -53,7 +54,11 @@ std::string read_all_versions(const store& s) {
 }
 
 std::string verified(const store& s) {
-  for (const auto& wrong : s.core().index().check()) return "index: " + wrong;  // nobody writes
+  // nobody writes
+  for (const auto& wrong : s.core().index().check()) return "index: " + wrong;
+  if (const auto* lasting = dynamic_cast<const index::persistent_index*>(&s.core().index())) {
+    for (const auto& lost : lasting->lost_nodes()) return "index: " + lost;
+  }
   const auto report = s.verify();
   if (report.ok()) return {};
   const damage& d = report.damages.front();

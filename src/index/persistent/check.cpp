@@ -83,9 +83,10 @@ void persistent_index::check_level(link first, unsigned level, audit& a) const {
   a.children = std::move(children);
 }
 
-/// Every node that a source has given out of its segment is in some level, but for the last one, which it gives out
-/// again: no crash loses any (node_space.hpp).
-void persistent_index::check_sources(audit& a) const {
+std::vector<std::string> persistent_index::lost_nodes() const {
+  audit a;
+  check_levels(a);
+  a.wrong.clear();
   std::ranges::sort(a.nodes);
   for (unsigned i = 0; i < node_space::tag_source; ++i) {
     const format::node_source& source = space_.anchor().nodes[i];
@@ -99,26 +100,30 @@ void persistent_index::check_sources(audit& a) const {
       if (at != pending && !std::ranges::binary_search(a.nodes, at)) a.note(at, "is of no level, and nobody has it");
     }
   }
+  return a.wrong;
 }
 
 std::vector<std::string> persistent_index::check() const {
   audit a;
+  check_levels(a);
+  return a.wrong;
+}
+
+void persistent_index::check_levels(audit& a) const {
   link first = top().ref;
   for (unsigned level = node_order(*top().at).level() + 1; level-- > 0;) {
     check_level(first, level, a);
     if (level > 0) {
       if (a.children.empty()) {
         a.note(first, "leads to no node");
-        return a.wrong;
+        return;
       }
       first = a.children.front();
     }
   }
   if (first != space_.load(space_.anchor().first_leaf, std::memory_order_relaxed))
     a.note(first, "is not the leaf that the anchor takes for the first");
-  check_sources(a);
   if (a.entries != size()) a.wrong.push_back(fmt::format("{} entries are there, {} were counted", a.entries, size()));
-  return a.wrong;
 }
 
 }  // namespace icecore::index

@@ -67,6 +67,9 @@ class persistent_index final : public ordered_index, public node_finder {
   [[nodiscard]] std::uint64_t size() const noexcept override { return shared_->size.sum(); }
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept override { return space_.bytes_taken(); }
   [[nodiscard]] std::vector<std::string> check() const override;
+  /// Nodes that a source has given out of its last segment and that are in no level, nor the one it gives out again: a
+  /// crash leaves none (node_space.hpp), a build that threw may. While nobody writes.
+  [[nodiscard]] std::vector<std::string> lost_nodes() const;
 
   /// Tells how many entries an index that was opened has.
   void count(std::uint64_t entries) noexcept { shared_->size.add(entries); }
@@ -143,7 +146,7 @@ class persistent_index final : public ordered_index, public node_finder {
   // check.cpp
   struct audit;
   void check_level(link first, unsigned level, audit& a) const;
-  void check_sources(audit& a) const;
+  void check_levels(audit& a) const;
 
   const key_source& source_;
   mutable node_space space_;  // finds take memory too, when they finish what a crash left undone
