@@ -303,7 +303,8 @@ TEST_F(PersistentRecovery, a_link_out_of_the_store_is_told) {
 class PersistentCheck : public PersistentRecovery {
  protected:
   void SetUp() override {
-    index_.emplace(table_, memory_.open(), memory_.state());
+    const node_space::parts parts = memory_.open();  // first: it makes the state anew
+    index_.emplace(table_, parts, memory_.state());
     index_->build({}, 1);
     insert(*index_, 0, 400);
     ASSERT_TRUE(index_->check().empty());

@@ -3,8 +3,8 @@
     python3 porcupine_test.py KILL_LOOP SOURCES BUILD
 
 KILL_LOOP is the program that records, SOURCES the folder of the Go program that judges, BUILD a folder to build in. At
-least 32 histories of stores with the persistent index are judged, as many as of UPSkipList (S. Chowdhury, Waterloo
-2021, chapter 6), a part of them shared by eight processes; and some of the other indexes. Exits with 77, saying why, where there is no Go or porcupine cannot be had: then nothing was judged.
+least 32 histories of stores with the persistent index are judged, a part of them shared by eight processes, and some of
+the other indexes. Exits with 77, saying why, where there is no Go or porcupine cannot be had: then nothing was judged.
 """
 
 import os
@@ -16,7 +16,8 @@ from pathlib import Path
 
 SKIPPED = 77
 OF_PERSISTENT_MIN = 32
-# arguments of kill_loop, and how many histories come of them at least; a store is killed 4 to 15 times, a shared one up to 90
+# Arguments of kill_loop, and how many histories come of them at least. A store is killed 4 to 15 times, a shared one
+# more often than that.
 RECORDED = (
     (["--kills", 36], 0),
     *((["--setting", f"{mode}_on_tmpfs_in_persistent", "--kills", 120], 8) for mode in ("none", "tag", "operation")),
