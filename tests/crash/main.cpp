@@ -35,6 +35,7 @@ struct arguments {
   std::string index = "any";
   unsigned writers = 0;
   unsigned files = 0;
+  bool full_nodes = false;
   std::optional<std::uint64_t> story;
   std::optional<std::uint64_t> image;
   std::string save;
@@ -86,6 +87,7 @@ story_options options_of(const arguments& a, std::uint64_t seed) {
   const bool several = one_of(4) == 0;
   how.files = a.files != 0 ? a.files : several ? files_max : 1;
   how.reads_all = one_of(8) == 0;
+  how.full_nodes = a.full_nodes;
   return how;
 }
 
@@ -97,6 +99,7 @@ std::string replay(const arguments& a, std::uint64_t seed, std::optional<std::ui
   if (a.index != "any") command += " --index " + a.index;
   if (a.writers != 0) command += " --writers " + std::to_string(a.writers);
   if (a.files != 0) command += " --files " + std::to_string(a.files);
+  if (a.full_nodes) command += " --full-nodes";
   return command;
 }
 
@@ -246,6 +249,8 @@ int main_of(int argc, char** argv) {
   app.add_option("--writers", a.writers, "of all stories; 0: one, two or three")->check(CLI::Range(0U, 4U));
   app.add_option("--files", a.files, "of the stores of all stories; 0: one, in a quarter of them two")
       ->check(CLI::Range(0U, files_max));
+  app.add_flag("--full-nodes", a.full_nodes,
+               "nodes of the persistent index are about to split in all its stories, not only in a third");
   app.add_option("--story", a.story, "this story only");
   app.add_option("--image", a.image, "of this story this image only, judged deeply")->needs("--story");
   app.add_option("--save", a.save, "write the image that failed to this file");

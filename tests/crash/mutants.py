@@ -45,6 +45,8 @@ PERSISTENT = "--mode line --durability operation --index persistent"
 # many stories: what needs one writer to be overtaken by another at one instruction
 PERSISTENT_MANY = "--mode line --durability operation --index persistent --writers 3 --per-point 16 --recoveries 4096"
 PERSISTENT_TWO = "--mode line --durability operation --index persistent --writers 2 --per-point 16 --recoveries 4096"
+# the writer of a node dies in its split, and the one who mends it dies too
+PERSISTENT_SPLITS = "--mode line --durability operation --index persistent --full-nodes --recoveries 16"
 PAGE = "--mode page"
 PAGE_RECOVERIES = "--mode page --recoveries 8 --index volatile"
 PAGE_TAG = "--mode page --durability tag"
@@ -125,7 +127,7 @@ MUTANTS = (
     Mutant("a_torn_node_keeps_what_went_to_the_right", "invalidation", "index/persistent/repair.cpp",
            "    if (!moved) whole.insert(whole.count(), slot);\n", "    whole.insert(whole.count(), slot);\n", (PERSISTENT,)),
     Mutant("mending_a_torn_node_can_take_keys_out_of_sight", "ordering", "index/persistent/repair.cpp",
-           "  whole.store_fewer_in(n);\n", "  whole.store_in(n);\n", (PERSISTENT,)),
+           "  whole.store_fewer_in(n);\n", "  whole.store_in(n);\n", (PERSISTENT_SPLITS,)),
     Mutant("a_header_that_a_kill_left_in_the_caches_is_trusted", "flush", "store/lasting_segments.cpp",
            "    pool_->persist().flush(&header, sizeof header);\n    return;\n", "    return;\n", (RECOVERY_FLUSH,)),
     Mutant("a_node_is_given_out_before_it_is_pending", "ordering", "index/persistent/node_space.cpp",

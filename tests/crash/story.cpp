@@ -38,7 +38,7 @@ class planner {
     large_ = one_in(6);
     growing_ = one_in(24);
     keys_ = how.writers == 1 ? 2 + draw(8) : 1 + draw(3);  // several writers are to meet
-    if (how.index == index_kind::persistent && one_in(3)) {
+    if (how.index == index_kind::persistent && (one_in(3) || how.full_nodes)) {
       crowd_ = one_in(6) ? two_levels + draw(14) : one_in(2) ? three_leaves + draw(3) : one_leaf + draw(6);
     }
   }
