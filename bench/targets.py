@@ -62,6 +62,7 @@ SQLITE = ("SQLiteReg",)
 LOCKED_MAP = ("LockedMap",)
 ABSL = ("absl",)
 PERSISTENT = "icecore-persistent"
+POOLS = "icecore-persistent-pools"
 
 
 def against(what, workload, ours, *rivals):
@@ -102,6 +103,12 @@ def cost_of_persistence(what, workload, allowed):
         {1: allowed, 2: allowed},
         at_most=True,
     )
+
+
+def cost_of_pools(workload):
+    """What one file is faster by than several."""
+    of_one = of_ycsb(workload, PERSISTENT)
+    return Target(f"YCSB {workload}: cost of several pools", POOLS, of_one, of_ycsb(workload, POOLS), {2: 1.06}, at_most=True)
 
 
 TARGETS = (
@@ -147,6 +154,7 @@ TARGETS = (
     *persistent_against("LMDB-nosync", 2),
     cost_of_persistence("reads", "C", 1.5),
     cost_of_persistence("updates", "updates", 1.6),
+    *(cost_of_pools(name) for name in "ABCD"),
 )
 
 

@@ -14,7 +14,7 @@ from figure_styles import SUBJECT, cores_of, head, in_order, plain_number, shade
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
-from targets import LATENCIES, PERSISTENT
+from targets import LATENCIES, PERSISTENT, POOLS
 
 SUITE = "ycsb"
 TITLES = {
@@ -27,7 +27,6 @@ TITLES = {
     "F": "F: half reads, half read-modify-writes",
     "updates": "Updates alone",
 }
-POOLS = "icecore-persistent-pools"
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ FIGURES = {
     "thesis5.3": Throughput(
         "Reads with a key a node, by pointers of one word and of two (the thesis' figure 5.3)",
         ("C",),
-        ("icecore-skip_list", "icecore-persistent-1", "pmemobj"),
+        ("icecore-skip_list", "pmemobj"),
         fewest=2,
     ),
     "thesis5.4": Throughput(

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "arguments.hpp"
 #include "command_line.hpp"
 #include "damage_table.hpp"
 #include "icecore/store.hpp"
@@ -16,6 +17,7 @@ namespace {
 
 struct verify_arguments {
   std::string store;
+  std::vector<std::string> placements;
   cli::format format = cli::format::table;
 };
 
@@ -38,10 +40,11 @@ void print_table(const verify_report& report, const std::string& path) {
 
 exit_code verify(const verify_arguments& a) {
   progress_bar bar("verifying", 0, "B");
-  const verify_report report = verify_file(a.store, [&](const progress& p) {
+  const auto tell = [&](const progress& p) {
     bar.retitle(p.what, p.total, p.unit == "bytes" ? "B" : p.unit);
     bar.update(p.done);
-  });
+  };
+  const verify_report report = verify_file(a.store, tell, placements_of(a.placements));
   bar.finish();
   if (a.format == cli::format::json) {
     print_json(report);
@@ -60,6 +63,7 @@ void add_verify_verb(command_line& line) {
                             "  icecore verify model.ice -o json | jq -c 'select(.damage)'\n"
                             "Changes nothing. Exit code 0 if all is well, 6 if there is damage.");
   verb.add_store(a->store);
+  verb.add_placements(a->placements, "Where a further file of the store has been moved to (may be repeated)");
   verb.add_format(a->format);
   verb.runs([a] { return verify(*a); });
 }

@@ -2,7 +2,12 @@
 //
 // A scan is of a snapshot: it closes the open version if anything was written in it, which moves the clock by one and
 // makes nothing durable, and steps a cursor of the version that it closed.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
+#include <cstdio>
+#include <fstream>
 
 #include "icecore/icecore.hpp"
 #include "kinds.hpp"
@@ -10,6 +15,20 @@
 
 namespace icecore::bench {
 namespace {
+
+/// NUMA nodes whose cores threads may run on, ascending; none where the kernel does not tell.
+std::vector<int> nodes_with_cores() {
+  std::vector<int> nodes;
+  std::error_code none_told;
+  for (const auto& folder : std::filesystem::directory_iterator("/sys/devices/system/node", none_told)) {
+    int node = 0;
+    std::string cores;
+    if (std::sscanf(folder.path().filename().c_str(), "node%d", &node) != 1) continue;
+    if (std::ifstream(folder.path() / "cpulist") >> cores) nodes.push_back(node);
+  }
+  std::ranges::sort(nodes);
+  return nodes;
+}
 
 class icecore_map_session final : public map_session {
  public:
@@ -31,7 +50,8 @@ class icecore_map_session final : public map_session {
 
 class icecore_map final : public map {
  public:
-  icecore_map(const opening& how, index_kind index) : store_(how.folder / file_name, options_of(how, index)) {}
+  icecore_map(const opening& how, index_kind index, bool several)
+      : store_(how.folder / file_name, options_of(how, index, several)) {}
 
   std::unique_ptr<map_session> new_session() override { return std::make_unique<icecore_map_session>(store_); }
 
@@ -42,12 +62,23 @@ class icecore_map final : public map {
  private:
   static constexpr const char* file_name = "store.ice";
 
-  static options options_of(const opening& how, index_kind index) {
+  /// Where there is one node only, two files that the threads share evenly.
+  static std::vector<placement> a_file_a_node(const std::filesystem::path& folder) {
+    const auto further = [&](int number) { return folder / fmt::format("{}.{}", file_name, number); };
+    std::vector<placement> files;
+    for (const int node : nodes_with_cores()) {
+      files.push_back({files.empty() ? folder / file_name : further(node), node});
+    }
+    return files.size() > 1 ? files : std::vector{placement{further(1), -1}};
+  }
+
+  static options options_of(const opening& how, index_kind index, bool several) {
     options chosen;
     chosen.durability = durability::operation;
     chosen.emulate_durability = true;
     chosen.index = index;
     chosen.recovery_threads = how.threads;
+    if (several) chosen.placements = a_file_a_node(how.folder);
     return chosen;
   }
 
@@ -58,12 +89,15 @@ struct form {
   const char* name;
   index_kind index;
   const char* what;
+  bool several_files = false;
 };
 
 constexpr std::array forms = {
     form{"icecore-btree", index_kind::btree, "B+-tree in memory"},
     form{"icecore-skip_list", index_kind::skip_list, "lock-free skip list in memory, a key a node"},
     form{"icecore-persistent", index_kind::persistent, "persistent index"},
+    form{"icecore-persistent-pools", index_kind::persistent,
+         "persistent index; a file a NUMA node, two if there is one", true},
 };
 
 }  // namespace
@@ -78,7 +112,9 @@ std::vector<store_kind> icecore_map_kinds() {
                           "though nothing outlives power. Updates are new versions, reads are of the newest.",
          .survives_kill = true,
          .parallel_extract = false,
-         .open_map = [index = one.index](const opening& how) { return std::make_unique<icecore_map>(how, index); }});
+         .open_map = [one](const opening& how) {
+           return std::make_unique<icecore_map>(how, one.index, one.several_files);
+         }});
   }
   return kinds;
 }

@@ -27,13 +27,19 @@ options options_of(const icecore_options* given, const char* function) {
   opening.change_index = set.change_index != 0;
   opening.lookup_cache_bytes = set.lookup_cache_bytes;
   opening.recovery_threads = set.recovery_threads;
-  if (set.placement_count > 0) require(set.placements, function, "placements");
-  for (std::size_t i = 0; i < set.placement_count; ++i) {
-    require(set.placements[i].path, function, "a placement's path");
-    opening.placements.push_back({set.placements[i].path, set.placements[i].node});
-  }
+  opening.placements = placements_of(set.placements, set.placement_count, function);
   opening.on_progress = progress_of(set.on_progress, set.progress_context);
   return opening;
+}
+
+std::vector<placement> placements_of(const icecore_placement* given, std::size_t count, const char* function) {
+  if (count > 0) require(given, function, "placements");
+  std::vector<placement> placements;
+  for (std::size_t i = 0; i < count; ++i) {
+    require(given[i].path, function, "a placement's path");
+    placements.push_back({given[i].path, given[i].node});
+  }
+  return placements;
 }
 
 }  // namespace icecore::c

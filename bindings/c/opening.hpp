@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "support.hpp"
 
@@ -11,6 +12,10 @@ namespace icecore::c {
 
 /// What the structure asks for; the defaults if it is NULL. errc::invalid_argument, naming `function` and the field.
 [[nodiscard]] options options_of(const icecore_options* given, const char* function);
+
+/// `count` of them. errc::invalid_argument, naming `function`, if they or a path of them is NULL.
+[[nodiscard]] std::vector<placement> placements_of(const icecore_placement* given, std::size_t count,
+                                                   const char* function);
 
 /// An enumerator given as an int, checked before it becomes one.
 template <class Enum>

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "support.hpp"
+#include "opening.hpp"
 
 namespace {
 
@@ -91,11 +91,18 @@ int icecore_verify(const icecore_store* store, icecore_progress_function on_prog
 
 int icecore_verify_file(const char* path, icecore_progress_function on_progress, void* progress_context,
                         icecore_verify_report** report) {
+  return icecore_verify_files(path, nullptr, 0, on_progress, progress_context, report);
+}
+
+int icecore_verify_files(const char* path, const icecore_placement* moved, std::size_t moved_count,
+                         icecore_progress_function on_progress, void* progress_context,
+                         icecore_verify_report** report) {
   if (report != nullptr) *report = nullptr;
   return guarded([&] {
     require(path, "icecore_verify_file", "path");
     require(report, "icecore_verify_file", "report");
-    *report = new owned_report(icecore::verify_file(path, progress_of(on_progress, progress_context)));
+    *report = new owned_report(icecore::verify_file(path, progress_of(on_progress, progress_context),
+                                                    placements_of(moved, moved_count, "icecore_verify_files")));
   });
 }
 
@@ -103,13 +110,24 @@ void icecore_verify_report_free(icecore_verify_report* report) { delete static_c
 
 int icecore_repair(const char* damaged, const char* repaired, icecore_progress_function on_progress,
                    void* progress_context, icecore_repair_report** report) {
+  return icecore_repair_files(damaged, nullptr, 0, repaired, nullptr, 0, on_progress, progress_context, report);
+}
+
+int icecore_repair_files(const char* damaged, const icecore_placement* moved, std::size_t moved_count,
+                         const char* repaired, const icecore_placement* placements, std::size_t placement_count,
+                         icecore_progress_function on_progress, void* progress_context,
+                         icecore_repair_report** report) {
   if (report != nullptr) *report = nullptr;
   return guarded([&] {
     require(damaged, "icecore_repair", "damaged");
     require(repaired, "icecore_repair", "repaired");
     require(report, "icecore_repair", "report");
     *report = new owned_repair_report(
-        icecore::repair({.from = damaged, .to = repaired, .on_progress = progress_of(on_progress, progress_context)}));
+        icecore::repair({.from = damaged,
+                         .to = repaired,
+                         .on_progress = progress_of(on_progress, progress_context),
+                         .placements = placements_of(placements, placement_count, "icecore_repair_files"),
+                         .moved = placements_of(moved, moved_count, "icecore_repair_files")}));
   });
 }
 

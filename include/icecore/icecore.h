@@ -486,6 +486,9 @@ int icecore_verify(const icecore_store* store, icecore_progress_function on_prog
 /* Checks a store file that may be too damaged to open; changes nothing. */
 int icecore_verify_file(const char* path, icecore_progress_function on_progress, void* progress_context,
                         icecore_verify_report** report);
+/* The same; `moved`, an array of `moved_count`: further files that are not where the store knows them. */
+int icecore_verify_files(const char* path, const icecore_placement* moved, size_t moved_count,
+                         icecore_progress_function on_progress, void* progress_context, icecore_verify_report** report);
 void icecore_verify_report_free(icecore_verify_report* report);
 
 /* Versions of a key of which repair cannot tell what it held; in the new store the key is not there in them. */
@@ -513,6 +516,11 @@ typedef struct icecore_repair_report {
  * Given back by icecore_repair_report_free(). */
 int icecore_repair(const char* damaged, const char* repaired, icecore_progress_function on_progress,
                    void* progress_context, icecore_repair_report** report);
+/* The same; `moved`: further files of the damaged store that are not where it knows them; what is in files that are not
+ * there is lost. `placements`: the further files of the new one. */
+int icecore_repair_files(const char* damaged, const icecore_placement* moved, size_t moved_count, const char* repaired,
+                         const icecore_placement* placements, size_t placement_count,
+                         icecore_progress_function on_progress, void* progress_context, icecore_repair_report** report);
 void icecore_repair_report_free(icecore_repair_report* report);
 
 #ifdef __cplusplus

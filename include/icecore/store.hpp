@@ -187,8 +187,10 @@ class store {
 };
 
 /// Checks a store file that may be too damaged to open; changes nothing. Throws only when there is nothing to check
-/// (errc::no_such_store, not_a_store, locked, permission, io).
-[[nodiscard]] verify_report verify_file(const std::filesystem::path& path, const progress_function& on_progress = {});
+/// (errc::no_such_store, not_a_store, locked, permission, io). `moved`: where further files are, if they are not where
+/// the store knows them.
+[[nodiscard]] verify_report verify_file(const std::filesystem::path& path, const progress_function& on_progress = {},
+                                        const std::vector<placement>& moved = {});
 
 struct repair_options {
   std::filesystem::path from{};     ///< the damaged store; it is not changed

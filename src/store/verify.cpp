@@ -123,8 +123,10 @@ void detail::store_core::check_index(const survey& found, verify_report& report)
   }
 }
 
-verify_report verify_file(const std::filesystem::path& path, const progress_function& on_progress) {
+verify_report verify_file(const std::filesystem::path& path, const progress_function& on_progress,
+                          const std::vector<placement>& moved) {
   options reading;
+  reading.placements = moved;
   reading.access = access::read_only;
   reading.creation = creation::open_existing;
   reading.accept_copy = true;

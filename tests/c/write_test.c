@@ -313,6 +313,27 @@ void verify_finds_damage_and_names_it(void) {
   OK(icecore_verify_file(repaired, NULL, NULL, &report));
   CHECK(report->damage_count == 0 && report->records == 99);
   icecore_verify_report_free(report);
+
+  char further[4096];
+  snprintf(further, sizeof further, "%s", fresh_path("repaired-1.ice"));
+  const icecore_placement placement = {further, -1};
+  const char* of_two = fresh_path("of-two.ice");
+  OK(icecore_repair_files(damaged, NULL, 0, of_two, &placement, 1, NULL, NULL, &mended));
+  CHECK(mended->keys == 99);
+  icecore_repair_report_free(mended);
+  char moved[4200];
+  snprintf(moved, sizeof moved, "%s.moved", further);
+  CHECK(rename(further, moved) == 0);
+  OK(icecore_verify_file(of_two, NULL, NULL, &report));
+  CHECK(report->damage_count > 0);
+  icecore_verify_report_free(report);
+  const icecore_placement there = {moved, -1};
+  OK(icecore_verify_files(of_two, &there, 1, NULL, NULL, &report));
+  CHECK(report->damage_count == 0);
+  icecore_verify_report_free(report);
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_verify_files(of_two, NULL, 1, NULL, NULL, &report));
+  const icecore_placement nowhere = {NULL, -1};
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_repair_files(of_two, &nowhere, 1, moved, NULL, 0, NULL, NULL, &mended));
   FAILS(ICECORE_NO_SUCH_STORE, icecore_verify_file(fresh_path("nothing.ice"), NULL, NULL, &report));
 }
 

@@ -105,6 +105,7 @@ def test_a_store_of_several_files_is_told_of_and_each_damage_names_its_file(tmp_
     assert b"further.ice: file 2 of the store" in run("get", store, "a", code=5).stderr
     assert [line["damage"]["file"] for line in lines("verify", store, "-o", "json", code=6)[:-1]] == [str(further)]
     assert run("get", store, "a", "--placement", moved).stdout == b"value of a"
+    assert lines("verify", store, "--placement", moved, "-o", "json")[-1]["ok"]
     run("put", store, "b", "2", "--placement", moved)
     assert run("get", store, "b").stdout == b"2"
 
@@ -118,3 +119,34 @@ def test_a_store_of_several_files_is_told_of_and_each_damage_names_its_file(tmp_
     assert told[0]["lost"]["file"] == str(moved) and told[-1]["keys"] == 2
     assert run("get", new, "a").stdout == b"value of a"
     assert b"names no path" in run("put", tmp_path / "x.ice", "k", "v", "--placement", "@1", code=2).stderr
+
+
+def test_what_lies_in_the_second_file_is_read_copied_indexed_checked_and_missed_as_all_else(tmp_path):
+    store, further = tmp_path / "store.ice", tmp_path / "further.ice"
+    put_there = ("--placement", f"{further}@0")  # the first file has no node, so a thread of node 0 writes to the second
+    contents = []
+    for version in range(1, 4):
+        contents += [insert(version, b"key %d" % i, b"%d of %d " % (version, i) + b"v" * 200) for i in range(40)]
+        contents += [tag(version, f"tag {version}")]
+    run("load", store, *put_there, stdin=dump_of(4, contents))
+    assert further.read_bytes().count(b"v" * 200) == 120
+    dump = run("dump", store).stdout
+    assert dump.count(b"\n") > 120
+
+    for index in ("persistent", "skip_list", "persistent", "btree"):
+        run("reindex", store, "--index", index)
+        assert run("dump", store).stdout == dump
+        assert lines("verify", store, "-o", "json")[-1]["ok"]
+    run("checkpoint", store, tmp_path / "copy.ice")
+    assert run("dump", tmp_path / "copy.ice").stdout == dump
+    run("load", tmp_path / "loaded.ice", "--placement", f"{tmp_path / 'loaded-1.ice'}@0", stdin=dump)
+    assert run("dump", tmp_path / "loaded.ice").stdout == dump
+
+    damage(further, b"2 of 7 vvv")
+    told = lines("verify", store, "-o", "json", code=6)
+    assert {line["damage"]["file"] for line in told[:-1]} == {str(further)}
+    told = lines("repair", store, tmp_path / "whole.ice", "-o", "json", code=6)
+    assert told[0]["lost"]["file"] == str(further) and told[-1]["keys"] == 40
+    os.remove(further)
+    told = lines("repair", store, tmp_path / "rest.ice", "-o", "json", code=6)
+    assert str(further) in [line["lost"]["file"] for line in told if "lost" in line] and told[-1]["keys"] < 40

@@ -128,8 +128,11 @@ void report(const loop_options& how, const setting& with, std::uint64_t seed, co
   const auto kept = how.keep / (with.name() + "-" + std::to_string(seed));
   save_history(failed.recorded(), kept.string() + ".history");
   std::error_code ignored;  // there may be no store yet
-  std::filesystem::copy_file(store_file, kept.string() + ".ice", std::filesystem::copy_options::overwrite_existing,
-                             ignored);
+  for (unsigned n = 0; n < with.files; ++n) {
+    const std::string ending = n == 0 ? std::string() : std::string(".").append(std::to_string(n));
+    std::filesystem::copy_file(store_file.string() + ending, kept.string() + ".ice" + ending,
+                               std::filesystem::copy_options::overwrite_existing, ignored);
+  }
   std::cerr << "A promise was broken: " << what << "\n  kept: " << kept.string() << ".history and .ice"
             << "\n  check the history again: kill_loop --check " << kept.string() << ".history"
             << "\n  run the same plan again: kill_loop --setting " << with.name() << " --processes " << how.processes
@@ -200,6 +203,10 @@ const std::vector<setting>& loop_settings() {
       for (const auto mode : {durability::none, durability::tag, durability::operation}) {
         for (const auto index : {index_kind::btree, index_kind::skip_list, index_kind::persistent})
           all.push_back({where, mode, index});
+      }
+      for (const auto mode : {durability::tag, durability::operation}) {
+        all.push_back({where, mode, index_kind::btree, 2});
+        all.push_back({where, mode, index_kind::persistent, 3});
       }
     }
     return all;

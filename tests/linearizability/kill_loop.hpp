@@ -16,7 +16,7 @@
 
 namespace icecore::testing {
 
-/// Every mode in every place there is, with both indexes.
+/// Every mode in every place there is, with every index, and some with several files.
 [[nodiscard]] const std::vector<setting>& loop_settings();
 
 struct loop_options {

@@ -77,7 +77,7 @@ kill_plan killed_store::draw_plan(bool only_opening) {
 }
 
 options killed_store::draw_options() {
-  options opening = how_.options();
+  options opening = how_.options_at(path_);
   opening.recovery_threads = static_cast<unsigned>(random(4));
   opening.huge_pages = random(4) == 0;
   return opening;
@@ -173,7 +173,10 @@ void killed_store::live() {
 void killed_store::kill_a_recovery() {
   const shared<shared_life> notes;
   const kill_plan plan = draw_plan(true);
-  const options opening = draw_options();
+  options opening = draw_options();
+  opening.change_index = created_ && random(3) == 0;
+  if (opening.change_index && random(2) == 0) opening.index = static_cast<index_kind>(1 + random(3));
+  reindexed_ = reindexed_ || opening.change_index;
   const std::uint64_t after_us = random(slowness * 3'000);
   child opener([&] {
     arm(plan, notes->struck);
@@ -207,7 +210,7 @@ void killed_store::inspect(access how) {
   counts_.read_only += how == access::read_only ? 1 : 0;
   found.clock = s.clock();
   // One that is opened at once closes a version that a crash left open: the writer's opening, or this one.
-  found.closed_by_openings = s.stats().index == index_kind::persistent ? 2 : 0;
+  found.closed_by_openings = s.stats().index == index_kind::persistent || reindexed_ ? 2 : 0;
   found.keys = inspect_keys(s);
   for (const tag_info& t : s.tags()) {
     const std::uint64_t number = tag_number(t.name);

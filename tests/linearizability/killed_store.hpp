@@ -6,11 +6,10 @@
 //   check(s.recorded());
 //
 // A life ends by SIGKILL, at a random moment or at a named point (kill_points.hpp), in the middle of opening, writing,
-// closing or reopening. Afterwards processes that only open the store may be killed too; then it is opened for reading,
-// for writing or first one and then the other, and everything in it noted. The seed decides all but the interleaving of
-// the threads.
-// shared_lives.cpp: lives of several processes that share the store, of which the survivors go on.
-// Threads: one, and the process must have no others: it forks.
+// closing or reopening. Afterwards processes that only open the store, or give it another index, may be killed too;
+// then it is opened for reading, for writing or first one and then the other, and everything in it noted. The seed
+// decides all but the interleaving of the threads. shared_lives.cpp: lives of several processes that share the store,
+// of which the survivors go on. Threads: one, and the process must have no others: it forks.
 #pragma once
 
 #include <array>
@@ -83,6 +82,7 @@ class killed_store {
   kill_counts counts_;
   std::map<std::uint32_t, std::vector<found_record>> known_;
   bool created_ = false;
+  bool reindexed_ = false;  ///< or would have been
 };
 
 }  // namespace icecore::testing

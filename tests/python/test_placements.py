@@ -48,6 +48,7 @@ def test_repair_makes_a_store_of_one_file_or_of_several(store):
     os.rename("third.ice", "moved.ice")
     report = icecore.verify_file("store.ice")
     assert report.damages[-1].file.endswith("third.ice")
+    assert icecore.verify_file("store.ice", moved=["moved.ice"])
     assert icecore.repair("store.ice", "three.ice", moved=["moved.ice"])
 
 

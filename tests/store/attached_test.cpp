@@ -5,6 +5,7 @@
 #include <string>
 
 #include "icecore/icecore.hpp"
+#include "store/core.hpp"
 #include "support/expect.hpp"
 #include "support/model.hpp"
 #include "support/process.hpp"
@@ -15,6 +16,10 @@ namespace icecore::testing {
 namespace {
 
 using namespace std::chrono_literals;
+
+[[nodiscard]] std::uint64_t address_of(const store& s) {
+  return reinterpret_cast<std::uint64_t>(s.core().the_pool().first().base());
+}
 
 struct signals {
   std::atomic<int> step;
@@ -71,6 +76,32 @@ TEST_P(Attached, each_process_sees_at_once_what_the_other_writes) {
   EXPECT_FALSE(std::filesystem::exists(common_));
   EXPECT_TRUE(verify_file(path_).ok());
   EXPECT_EQ(store(path_, GetParam().options()).find("from the other"), "2");
+}
+
+TEST_P(Attached, each_process_has_the_store_at_an_address_of_its_own) {
+  const shared<signals> log;
+  store s(path_, first());
+  for (int i = 0; i < 200; ++i) s.insert("key " + std::to_string(i), std::string(static_cast<std::size_t>(i) * 7, 'v'));
+  log->count = address_of(s);
+  child other([&] {
+    // What the first mapped is still there: no two mappings of one process have the same address.
+    const store beside_it(path_, beside());
+    return address_of(beside_it) == log->count ? 1 : 0;
+  });
+  EXPECT_EQ(other.wait(), 0);
+  child writer([&] {
+    store same(path_, beside());
+    for (int i = 0; i < 400; ++i) {
+      const std::string key = "key " + std::to_string(i);
+      if (i < 200 && same.find(key) != std::string(static_cast<std::size_t>(i) * 7, 'v')) return 1;
+      same.insert(key, "from another address");
+    }
+    return 0;
+  });
+  EXPECT_EQ(writer.wait(), 0);
+  for (int i = 0; i < 400; ++i) ASSERT_EQ(s.find("key " + std::to_string(i)), "from another address");
+  s.close();
+  EXPECT_TRUE(verify_file(path_).ok());
 }
 
 TEST_P(Attached, many_write_at_once_while_the_first_tags_and_nothing_is_lost) {

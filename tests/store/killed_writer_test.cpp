@@ -205,7 +205,7 @@ class KilledWriter : public SharedStore {
       EXPECT_EQ(another.find("of all"), name);
     }
     expect_error(errc::invalid_argument, "has ended", [&] { other->tag("another"); });
-    expect_error(errc::locked, "attached", [&] { const store s(path_, GetParam().options()); });
+    expect_error(errc::locked, "attached", [&] { const store s(path_, GetParam().options_at(path_)); });
     other.reset();
     std::filesystem::remove(common_);
     ASSERT_TRUE(verify_file(path_).ok());
@@ -405,6 +405,7 @@ TEST_P(KilledWriter, though_it_opened_the_store_the_others_go_on_until_the_last_
   for (const setting& s : all_settings()) {
     if (s.index == index_kind::persistent) all.push_back(s);
   }
+  all.push_back({place::tmpfs, durability::operation, index_kind::persistent, 2});
   return all;
 }
 

@@ -15,7 +15,9 @@ _Progress = Callable[[str, int, int, str], object]
 _TagTuple = tuple[int, int, str, str]
 
 def library_version() -> str: ...
-def verify_file_dict(path: bytes, on_progress: _Progress | None) -> dict[str, Any]: ...
+def verify_file_dict(
+    path: bytes, on_progress: _Progress | None, moved: list[tuple[bytes, int]]
+) -> dict[str, Any]: ...
 def repair_dict(
     damaged: bytes,
     repaired: bytes,

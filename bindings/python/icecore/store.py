@@ -377,9 +377,12 @@ def open(  # icecore.open is what people expect
     )
 
 
-def verify_file(path: Path, on_progress: Progress | None = None) -> VerifyReport:
-    """Checks a store's file that may be too damaged to open; changes nothing."""
-    return VerifyReport._of(_native.verify_file_dict(path_bytes(path), on_progress))
+def verify_file(path: Path, on_progress: Progress | None = None, *, moved: Placements = ()) -> VerifyReport:
+    """Checks a store's file that may be too damaged to open; changes nothing.
+
+    ``moved``: further files of it that are not where it knows them.
+    """
+    return VerifyReport._of(_native.verify_file_dict(path_bytes(path), on_progress, placement_list(moved)))
 
 
 def repair(

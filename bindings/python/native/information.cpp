@@ -114,14 +114,15 @@ nb::dict verify_store(store_object& self, nb::handle on_progress) {
   return dict_of(report);
 }
 
-nb::dict verify_path(const nb::bytes& path, nb::handle on_progress) {
+nb::dict verify_path(const nb::bytes& path, nb::handle on_progress, const nb::list& moved) {
+  const std::vector<placement> places = placements_of(moved);
   const std::filesystem::path file(std::string(path.c_str(), path.size()));
   progress_adapter progress(on_progress);
   const progress_function function = progress.function();
   verify_report report;
   {
     const nb::gil_scoped_release released;
-    report = verify_file(file, function);
+    report = verify_file(file, function, places);
   }
   progress.finish();
   return dict_of(report);
@@ -200,7 +201,7 @@ void bind_information(store_class& c, nb::module_& m) {
              return dict_of(*counted);
            })
       .def("_verify_dict", &verify_store, nb::arg("on_progress").none());
-  m.def("verify_file_dict", &verify_path, nb::arg("path"), nb::arg("on_progress").none());
+  m.def("verify_file_dict", &verify_path, nb::arg("path"), nb::arg("on_progress").none(), nb::arg("moved"));
   m.def("repair_dict", &repair_path, nb::arg("damaged"), nb::arg("repaired"), nb::arg("on_progress").none(),
         nb::arg("placements"), nb::arg("moved"));
 }

@@ -53,12 +53,19 @@ options setting::options() const {
   return opening;
 }
 
+options setting::options_at(const std::filesystem::path& store) const {
+  icecore::options opening = options();
+  for (unsigned n = 1; n < files; ++n) opening.placements.push_back({store.string() + "." + std::to_string(n), -1});
+  return opening;
+}
+
 std::string setting::name() const {
   static constexpr const char* modes[] = {"best", "none", "tag", "operation"};
   return std::string(modes[static_cast<std::size_t>(durability)]) + (where == place::tmpfs ? "_on_tmpfs" : "_on_disk") +
          (index == index_kind::btree       ? ""
           : index == index_kind::skip_list ? "_in_skip_list"
-                                           : "_in_persistent");
+                                           : "_in_persistent") +
+         (files == 1 ? "" : "_in_" + std::to_string(files) + "_files");
 }
 
 const std::vector<setting>& tmpfs_settings() {

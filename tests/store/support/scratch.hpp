@@ -36,7 +36,11 @@ struct setting {
   place where;
   icecore::durability durability;
   icecore::index_kind index = icecore::index_kind::btree;
+  unsigned files = 1;
+
   [[nodiscard]] icecore::options options() const;
+  /// Of a store at this path, whose further files lie beside it.
+  [[nodiscard]] icecore::options options_at(const std::filesystem::path& store) const;
   [[nodiscard]] std::string name() const;
 };
 

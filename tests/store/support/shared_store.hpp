@@ -14,7 +14,7 @@ class SharedStore : public ::testing::TestWithParam<setting> {
  protected:
   /// Of the process that opens it.
   [[nodiscard]] options first() const {
-    options opening = GetParam().options();
+    options opening = GetParam().options_at(path_);
     opening.shared_as = common_;
     return opening;
   }

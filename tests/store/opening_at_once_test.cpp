@@ -1,0 +1,95 @@
+// A store with the persistent index is opened without being read: what opening and the first find touch of its file
+// does not grow with it, after a kill either.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "icecore/icecore.hpp"
+#include "store/core.hpp"
+#include "support/process.hpp"
+#include "support/scratch.hpp"
+
+namespace icecore::testing {
+namespace {
+
+/// Bytes of a file's mappings that this process has touched, with those around them that the kernel maps at once.
+[[nodiscard]] std::uint64_t touched_of(const std::filesystem::path& file) {
+  std::ifstream mappings("/proc/self/smaps");
+  std::uint64_t kib = 0;
+  bool of_the_file = false;
+  for (std::string line; std::getline(mappings, line);) {
+    std::istringstream words(line);
+    std::string first;
+    words >> first;
+    if (!first.ends_with(":")) of_the_file = line.ends_with(file.native());
+    std::uint64_t resident = 0;
+    if (of_the_file && first == "Rss:" && words >> resident) kib += resident;
+  }
+  return kib * 1024;
+}
+
+struct of_a_size {
+  std::uint64_t touched;
+  std::uint64_t file;
+};
+
+class OpeningAtOnce : public ::testing::TestWithParam<setting> {
+ protected:
+  [[nodiscard]] static std::string key_of(std::uint64_t i) { return std::to_string(i * 0x9e3779b97f4a7c15U); }
+
+  /// What the first process touches that opens a store of so many keys whose writers were killed.
+  [[nodiscard]] static of_a_size open_after_kill(std::uint64_t keys) {
+    const scratch folder(GetParam().where);
+    const std::filesystem::path path = folder / "large.ice";
+    options opening = GetParam().options_at(path);
+    opening.huge_pages = false;
+    child writer([&] {
+      store s(path, opening);
+      for (std::uint64_t i = 0; i < keys; ++i) s.insert(key_of(i), std::string(50, 'v'));
+      if (GetParam().durability == durability::tag) s.tag();
+      s.core().the_pool().persist().sync();
+      ::kill(getpid(), SIGKILL);
+      return 0;
+    });
+    EXPECT_EQ(writer.wait(), -SIGKILL);
+    const shared<std::atomic<std::uint64_t>> seen;
+    child reader([&] {
+      const store s(path, opening);
+      if (s.find(key_of(keys / 2)) != std::string(50, 'v')) return 1;
+      *seen = touched_of(path);  // before stats(), which visits each segment
+      const statistics all = s.stats();
+      if (!all.opened_at_once || !all.recovered_from_crash) return 2;
+      if (all.keys != keys) return 3;
+      return s.latest().size() == keys ? 0 : 4;
+    });
+    EXPECT_EQ(reader.wait(), 0);
+    return {*seen, std::filesystem::file_size(path)};
+  }
+};
+
+TEST_P(OpeningAtOnce, touches_no_more_of_a_store_16_times_as_large) {
+  const of_a_size small = open_after_kill(10'000);
+  const of_a_size large = open_after_kill(160'000);
+  ASSERT_GT(large.file, small.file * 8);
+  ASSERT_GT(small.touched, 0U);
+  EXPECT_LT(large.touched, small.touched * 2);
+  EXPECT_LT(large.touched, large.file / 4);
+}
+
+[[nodiscard]] std::vector<setting> lasting_settings() {
+  return {{place::tmpfs, durability::none, index_kind::persistent},
+          {place::tmpfs, durability::tag, index_kind::persistent},
+          {place::tmpfs, durability::operation, index_kind::persistent},
+          {place::tmpfs, durability::operation, index_kind::persistent, 2}};
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryDurability, OpeningAtOnce, ::testing::ValuesIn(lasting_settings()),
+                         [](const auto& tried) { return tried.param.name(); });
+
+}  // namespace
+}  // namespace icecore::testing
