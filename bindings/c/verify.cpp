@@ -99,8 +99,8 @@ int icecore_verify_files(const char* path, const icecore_placement* moved, std::
                          icecore_verify_report** report) {
   if (report != nullptr) *report = nullptr;
   return guarded([&] {
-    require(path, "icecore_verify_file", "path");
-    require(report, "icecore_verify_file", "report");
+    require(path, "icecore_verify_files", "path");
+    require(report, "icecore_verify_files", "report");
     *report = new owned_report(icecore::verify_file(path, progress_of(on_progress, progress_context),
                                                     placements_of(moved, moved_count, "icecore_verify_files")));
   });
@@ -119,9 +119,9 @@ int icecore_repair_files(const char* damaged, const icecore_placement* moved, st
                          icecore_repair_report** report) {
   if (report != nullptr) *report = nullptr;
   return guarded([&] {
-    require(damaged, "icecore_repair", "damaged");
-    require(repaired, "icecore_repair", "repaired");
-    require(report, "icecore_repair", "report");
+    require(damaged, "icecore_repair_files", "damaged");
+    require(repaired, "icecore_repair_files", "repaired");
+    require(report, "icecore_repair_files", "report");
     *report = new owned_repair_report(
         icecore::repair({.from = damaged,
                          .to = repaired,

@@ -280,7 +280,7 @@ static_assert(sizeof(index_anchor) == 43200 && sizeof(segment_header) + sizeof(i
 /// Links to tags in the order they were made; as large as a node and taken from the same space.
 struct tag_block {
   std::uint64_t older;                  //  0   8  the block that was full before
-  std::atomic<std::uint64_t> tags[63];  //  8 504  0 behind the last
+  std::atomic<std::uint64_t> tags[63];  //  8 504  0 behind the last; the first one of each line leads to this block
 };
 static_assert(sizeof(tag_block) == sizeof(index_node));
 

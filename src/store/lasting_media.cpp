@@ -17,7 +17,7 @@ lasting_media::lasting_media(pool_set& in, const index::arena& processes, writer
       shared_(&shared),
       segments_(in, *anchor_, shared.segments) {}
 
-index::node_space::parts lasting_media::index_parts(std::uint64_t epoch, unsigned process) noexcept {
+index::node_space::parts lasting_media::index_parts(std::uint64_t epoch, unsigned process, bool attached) noexcept {
   index::node_space::parts parts;
   std::ranges::copy(pool_->bases(), parts.bases.begin());
   parts.anchor = anchor_;
@@ -27,6 +27,7 @@ index::node_space::parts lasting_media::index_parts(std::uint64_t epoch, unsigne
   parts.codec = pool_->codec();
   parts.epoch = epoch;
   parts.process = static_cast<std::uint16_t>(process);
+  parts.searches_link = !attached;
   return parts;
 }
 

@@ -27,8 +27,8 @@ class lasting_media final : public index::space_owner, public record_checks {
   [[nodiscard]] lasting_segments& segments() noexcept { return segments_; }
   [[nodiscard]] const lasting_segments& segments() const noexcept { return segments_; }
   [[nodiscard]] format::index_anchor& anchor() const noexcept { return *anchor_; }
-  /// For an index on this pool, opened as `process`.
-  [[nodiscard]] index::node_space::parts index_parts(std::uint64_t epoch, unsigned process) noexcept;
+  /// For an index on this pool, opened as `process`, attached or not.
+  [[nodiscard]] index::node_space::parts index_parts(std::uint64_t epoch, unsigned process, bool attached) noexcept;
 
   // What the index asks.
   void take_segment(claim& by) override;

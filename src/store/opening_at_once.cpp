@@ -20,10 +20,14 @@ bool opening_at_once::possible(const pool_set& p, const options& opening) {
   if (!there || !p.missing().empty()) return false;
   if (root.state == format::root_state::clean) return true;
   // Readers of a store that was left open change nothing, so there is nowhere to put what is to be made anew.
-  const bool writes = p.shared();
-  const bool lines = root.durability == static_cast<std::uint8_t>(durability::operation) &&
-                     p.durability().medium != medium::block_device;
-  return writes && (lines || written_this_boot(root));
+  if (!p.shared()) return false;
+  // What was flushed line by line is whole on the media, after a power cut too. All else is whole in the caches while
+  // the machine lives, and is made durable by a sync, which a session that flushes by lines has none of. Nor may the
+  // root tell of lines while a session that flushes none of them finishes operations.
+  const bool were_flushed = root.durability == static_cast<std::uint8_t>(durability::operation) &&
+                            p.durability().medium != medium::block_device;
+  const bool are_flushed = p.persist().by_cache_lines();
+  return were_flushed == are_flushed && (were_flushed || written_this_boot(root));
 }
 
 void opening_at_once::run() {
@@ -52,6 +56,12 @@ void opening_at_once::run() {
     finish_last_operations();
   }
   auto& index = static_cast<index::persistent_index&>(*core_.index_);
+  if (found.totals.keys > index.size() && index.is_empty()) {
+    raise(errc::damaged,
+          "{}: damaged (index): it is empty, the writers' logs tell of {} keys; icecore verify lists "
+          "everything, icecore reindex makes the index anew",
+          p.origin(), found.totals.keys);
+  }
   index.count(found.totals.keys - index.size());  // which has counted those that were entered just now
   core_.shared_->recovered = found.totals;
   core_.shared_->newest_recovered = found.newest;
@@ -118,6 +128,8 @@ void opening_at_once::finish_last_operations() {
       core_.tag_list_->list(l);
     }
   }
+  // A link may have come to the media without its record, of a tag that never was.
+  core_.tag_list_->settle([&](link l) { return core_.is_listed_tag(l); });
   std::ranges::sort(updates);
   for (const auto& [entry, depth, l] : updates) {
     if (!core_.media_->is_whole(entry) || !past.at(entry).is_entry()) {

@@ -190,9 +190,12 @@ void recovery::drop_uncounted(const survey& found) const {
 void recovery::begin_session(const survey& found) const {
   // S3: the fills stand for all there is
   start_session(*core_.pool_, what_is_there(found), 0, [&](format::root& r) {
-    r.index = static_cast<std::uint8_t>(core_.index_kind_);
     r.anchor = null_link;
-    if (core_.index_kind_ == index_kind::persistent) ++r.epoch;
+    // One that lasts is named once it is there: if there is no room for it the store keeps the index it has.
+    if (core_.index_kind_ == index_kind::persistent)
+      ++r.epoch;
+    else
+      r.index = static_cast<std::uint8_t>(core_.index_kind_);
   });
   core_.clock_->set_limit(core_.pool_->roots().read().clock_limit);
 }
@@ -250,7 +253,10 @@ void recovery::build_lasting_index(const survey& found, const std::vector<link>&
   segments.write_log(0, all);
   segments.note_before(0, all);
   p.persist().sync();
-  p.roots().update([&](format::root& r) { r.anchor = first.first_record(); });
+  p.roots().update([&](format::root& r) {
+    r.index = static_cast<std::uint8_t>(index_kind::persistent);
+    r.anchor = first.first_record();
+  });
 }
 
 /// H7, of all entries.

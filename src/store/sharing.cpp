@@ -121,8 +121,8 @@ void store_core::use_lasting_index(link anchor, std::uint64_t epoch) {
   writers_->use(media_->segments(), *killed_writers_);
   histories_->let_heads_last(*media_);
   keys_->check_with(*media_);
-  auto index =
-      index::make_persistent_index(*keys_, media_->index_parts(epoch, writers_->process()), shared_->lasting.index);
+  auto index = index::make_persistent_index(*keys_, media_->index_parts(epoch, writers_->process(), attached_),
+                                            shared_->lasting.index);
   tag_list_ = std::make_unique<tag_list>(index->space());
   index_ = std::move(index);
 }

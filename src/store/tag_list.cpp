@@ -27,6 +27,9 @@ void tag_list::reserve() {
   format::tag_block& b = at(where);
   std::memset(static_cast<void*>(&b), 0, sizeof b);
   b.older = space_.encode(block, where);
+  for (std::size_t i = 0; i < std::size(b.tags); ++i) {
+    if (is_mark(i)) b.tags[i].store(space_.encode(where, place_of(where, i)), std::memory_order_relaxed);
+  }
   space_.flush(&b, sizeof b);
   space_.fence();
   auto& first = space_.anchor().tags;
@@ -44,9 +47,8 @@ void tag_list::append(link tag) {
 }
 
 void tag_list::list(link tag) {
-  constexpr unsigned looked_at_max = 4 * format::writers_max;  // it is the last of one of so many writers
   unsigned seen = 0;
-  for (link block = newest(); block != null_link && seen < looked_at_max; block = older(block)) {
+  for (link block = newest(); block != null_link && seen < under_way_max; block = older(block)) {
     for (std::size_t i = std::size(at(block).tags); i-- > 0;) {
       const link listed = space_.decode(at(block).tags[i].load(std::memory_order_relaxed), place_of(block, i));
       if (listed == null_link) continue;
@@ -61,12 +63,41 @@ void tag_list::list(link tag) {
   space_.flush(&space_.anchor().tags, sizeof(std::uint64_t));
 }
 
+// A place that is given to nothing leads to its own block, as a mark does.
+
+void tag_list::settle(const std::function<bool(link)>& is_tag) {
+  unsigned seen = 0;
+  bool is_end = true;  // of the newest block: behind the last link
+  for (link block = newest(); block != null_link && seen < under_way_max; block = older(block)) {
+    for (std::size_t i = std::size(at(block).tags); i-- > 0;) {
+      std::atomic<std::uint64_t>& place = at(block).tags[i];
+      const link listed = space_.decode(place.load(std::memory_order_relaxed), place_of(block, i));
+      if (is_mark(i) || (listed == null_link && is_end)) continue;
+      is_end = false;
+      ++seen;
+      if (listed != null_link && (listed == block || is_tag(listed))) continue;
+      place.store(space_.encode(block, place_of(block, i)), std::memory_order_relaxed);
+      space_.flush(&place, sizeof(std::uint64_t));
+    }
+    is_end = false;
+  }
+}
+
 void tag_list::for_each(const std::function<bool(link)>& visit) const {
+  bool is_end = true;
   for (link block = newest(); block != null_link; block = older(block)) {
     for (std::size_t i = std::size(at(block).tags); i-- > 0;) {
-      const link tag = space_.decode(at(block).tags[i].load(std::memory_order_relaxed), place_of(block, i));
-      if (tag != null_link && !visit(tag)) return;
+      const link listed = space_.decode(at(block).tags[i].load(std::memory_order_relaxed), place_of(block, i));
+      if (listed == null_link || is_mark(i)) {
+        const bool as_left = is_mark(i) ? listed == block : is_end;
+        if (!as_left) space_.owner().raise_damaged(place_of(block, i), "a link is missing in the list of tags");
+        continue;
+      }
+      if (listed == block) continue;
+      is_end = false;
+      if (!visit(listed)) return;
     }
+    is_end = false;
   }
 }
 

@@ -17,11 +17,14 @@ class tag_list final : private index::node_finder {
   /// Sees to it that the next append() needs no memory. errc::no_space.
   void reserve();
   /// Durable after the next fence, or sync. The tag's record is on its way to the media; where its link comes first, a
-  /// crash leaves one that leads to no tag, which for_each() passes over.
+  /// crash leaves one that leads to no tag: settle().
   void append(link tag);
   /// The same, unless it is among the newest already, where its maker may have been killed before it was durable.
   void list(link tag);
-  /// From the newest to the oldest, until `visit` returns false.
+  /// After a crash, once all that is there is listed: where it cut off a tag's link, or a tag that is linked, the place
+  /// is given to nothing. Only what may have been under way is looked at. Durable after the next fence, or sync.
+  void settle(const std::function<bool(link)>& is_tag);
+  /// From the newest to the oldest, until `visit` returns false. errc::damaged if a link is missing among others.
   void for_each(const std::function<bool(link)>& visit) const;
 
  private:
@@ -33,6 +36,14 @@ class tag_list final : private index::node_finder {
   [[nodiscard]] link older(link block) const;
   [[nodiscard]] static link place_of(link block, std::size_t i) noexcept;
   [[nodiscard]] bool is_linked(link block) const override;
+
+  /// The first link of each line of a block leads to the block itself: lines that turned into zeros are found by it.
+  [[nodiscard]] static constexpr bool is_mark(std::size_t i) noexcept {
+    constexpr std::size_t of_a_line = format::cache_line_size / sizeof(std::uint64_t);
+    return i == 0 || (i + 1) % of_a_line == 0;  // the block's own link to an older one is before them
+  }
+  /// Each writer makes one tag at a time: no more links than these were under way at a crash.
+  static constexpr unsigned under_way_max = 4 * format::writers_max;
 
   index::node_space& space_;
 };

@@ -66,7 +66,13 @@ void check_lasting_index(const std::filesystem::path& path, const std::vector<st
 verify_report detail::store_core::verify(const progress_function& on_progress) const {
   check_usable();
   check_first();
-  if (accepts_damage_) return verify_file(pool_->file().path(), on_progress);  // the mapping is mended, the file not
+  if (accepts_damage_) {  // the mapping is mended, the file not
+    std::vector<placement> where;
+    for (const pool* p : pool_->files()) {
+      if (p->number() != 0) where.push_back({p->file().path(), -1});
+    }
+    return verify_file(pool_->file().path(), on_progress, where);
+  }
   std::vector<partial_segments::place> filled;
   {
     const writer_set::gate stopped(*writers_);

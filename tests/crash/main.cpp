@@ -88,6 +88,7 @@ story_options options_of(const arguments& a, std::uint64_t seed) {
   how.files = a.files != 0 ? a.files : several ? files_max : 1;
   how.reads_all = one_of(8) == 0;
   how.full_nodes = a.full_nodes;
+  how.changes_mode = one_of(4) == 0;
   return how;
 }
 

@@ -58,6 +58,7 @@ FLIPS = "flips"
 ZEROS_AT_ONCE = "flips --gtest_filter=*by_zeros_is_told*"
 FLIP_AT_ONCE = "flips --gtest_filter=*shows_no_older_value*"
 DAMAGE = "damage --gtest_filter=*never_written_again*"
+DAMAGED_PARTS = "damage --gtest_filter=*garbage*:*zeros*:*looks_locked*"
 WRITER = "writer"
 RECOVERY_FLUSH = "recovery_flush"
 POOL = "pool"
@@ -130,6 +131,17 @@ MUTANTS = (
            "  whole.store_fewer_in(n);\n", "  whole.store_in(n);\n", (PERSISTENT_SPLITS,)),
     Mutant("a_header_that_a_kill_left_in_the_caches_is_trusted", "flush", "store/lasting_segments.cpp",
            "    pool_->persist().flush(&header, sizeof header);\n    return;\n", "    return;\n", (RECOVERY_FLUSH,)),
+    Mutant("what_was_never_flushed_is_opened_at_once_by_a_session_that_flushes", "flush", "store/opening_at_once.cpp",
+           "were_flushed == are_flushed && (were_flushed || written_this_boot(root))",
+           "were_flushed || written_this_boot(root)", (RECOVERY_FLUSH,)),
+    Mutant("a_locked_node_without_pairs_is_believed", "checksum", "index/persistent/repair.cpp",
+           "require(pairs != 0 || ", "require(pairs <= index_pairs_max || ", (DAMAGED_PARTS,)),
+    Mutant("an_empty_index_is_believed_whatever_the_logs_tell", "checksum", "store/opening_at_once.cpp",
+           "found.totals.keys > index.size() && index.is_empty()", "found.totals.keys < index.size()", (DAMAGED_PARTS,)),
+    Mutant("a_line_of_zeros_in_the_list_of_tags_is_its_end", "checksum", "store/tag_list.cpp",
+           "is_mark(i) ? listed == block : is_end", "listed == block || listed == null_link", (DAMAGED_PARTS,)),
+    Mutant("links_of_tags_that_never_were_stay", "invalidation", "store/opening_at_once.cpp",
+           "  core_.tag_list_->settle([&](link l) { return core_.is_listed_tag(l); });\n", "", (PERSISTENT,)),
     Mutant("a_node_is_given_out_before_it_is_pending", "ordering", "index/persistent/node_space.cpp",
            "  set(source_->pending, position);\n  std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order too; x86 stores in order\n"
            "  set(source_->position, position + sizeof(index_node));\n",

@@ -376,6 +376,7 @@ story record_recovery(const story& of, const left_files& left, std::uint64_t boo
   s.before_kill = std::move(after_kill);
   s.boot = boot;
   planner planner(s.how, seed, s.depth);
+  if (s.how.changes_mode) s.how.durability = static_cast<durability>(1 + planner.draw(3));
   const auto count = static_cast<unsigned>(planner.draw(4));
   std::vector<planned> plan;
   for (unsigned i = 0; i < count; ++i) plan.push_back(planner.next(i, 0));

@@ -53,7 +53,8 @@ killed_store::killed_store(std::filesystem::path path, setting how, std::uint64_
     : path_(std::move(path)),
       how_(how),
       life_max_us_(slowness * static_cast<std::uint64_t>(life_max.count()) * 1000),
-      state_(mix(seed)) {
+      state_(mix(seed)),
+      lasted_(how.index == index_kind::persistent) {
   history_.origin = how.name() + " seed " + std::to_string(seed);
 }
 
@@ -63,7 +64,7 @@ kill_plan killed_store::draw_plan(bool only_opening) {
   if (random(2) == 0) return {};
   std::vector<kill_point> points = {kill_point::sync, kill_point::stat, kill_point::file_sync};
   if (only_opening) {
-    points.push_back(kill_point::hostname);
+    points.insert(points.end(), {kill_point::hostname, kill_point::allocate, kill_point::populate});
   } else {
     points.insert(points.end(), {kill_point::allocate, kill_point::populate, kill_point::truncate});
     if (random(8) == 0) points = {kill_point::hostname};
@@ -176,12 +177,13 @@ void killed_store::kill_a_recovery() {
   options opening = draw_options();
   opening.change_index = created_ && random(3) == 0;
   if (opening.change_index && random(2) == 0) opening.index = static_cast<index_kind>(1 + random(3));
-  reindexed_ = reindexed_ || opening.change_index;
+  lasted_ = lasted_ || (opening.change_index && opening.index == index_kind::persistent);
   const std::uint64_t after_us = random(slowness * 3'000);
   child opener([&] {
     arm(plan, notes->struck);
     try {
       store s(path_, opening);
+      if (opening.change_index && s.stats().index != opening.index) throw broken_promise("not the index asked for");
       s.close();
     } catch (const std::exception& failure) {
       std::strncpy(notes->failure.data(), failure.what(), notes->failure.size() - 1);
@@ -210,7 +212,7 @@ void killed_store::inspect(access how) {
   counts_.read_only += how == access::read_only ? 1 : 0;
   found.clock = s.clock();
   // One that is opened at once closes a version that a crash left open: the writer's opening, or this one.
-  found.closed_by_openings = s.stats().index == index_kind::persistent || reindexed_ ? 2 : 0;
+  found.closed_by_openings = lasted_ ? 2 : 0;
   found.keys = inspect_keys(s);
   for (const tag_info& t : s.tags()) {
     const std::uint64_t number = tag_number(t.name);

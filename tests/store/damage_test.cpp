@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 #include <functional>
+#include <random>
 
 #include "icecore/icecore.hpp"
 #include "pool/format.hpp"
@@ -84,6 +85,24 @@ class Damage : public ::testing::Test {
     });
   }
 
+  /// Calls damage(bytes, offset) for each part of this size of a closed store in which there is anything.
+  template <class Function>
+  void for_each_used_part(index_kind index, std::size_t size, Function damage) {
+    SCOPED_TRACE("index " + std::to_string(static_cast<int>(index)) + ", parts of " + std::to_string(size));
+    std::filesystem::remove(path_);
+    holds_ = {};
+    options opening;
+    opening.index = index;
+    fill_small_store(path_, opening, holds_).close();
+    const std::string sound = read_file(path_);
+    std::vector<std::size_t> places;
+    const std::string zeros(size, '\0');
+    for (std::size_t at = 0; at + size <= sound.size(); at += size) {
+      if (sound.compare(at, size, zeros) != 0) places.push_back(at);
+    }
+    for_each_place(places, [&](std::size_t at) { damage(sound, at); });
+  }
+
   scratch folder_;
   std::filesystem::path path_ = folder_ / "damaged.ice";
   model holds_;
@@ -98,16 +117,60 @@ TEST_F(Damage, a_bit_flipped_in_any_byte_never_gives_a_wrong_answer) { run(true)
 TEST_F(Damage, a_bit_flipped_in_any_used_byte_never_gives_a_wrong_answer) { run(false); }
 
 TEST_F(Damage, a_line_a_sector_or_a_page_of_zeros_never_gives_a_wrong_answer) {
-  fill_small_store(path_, {}, holds_).close();
-  const std::string sound = read_file(path_);
-  for (const std::size_t size : {64U, 512U, 4096U, 65'536U}) {
-    SCOPED_TRACE(size);
-    std::vector<std::size_t> places;
-    const std::string zeros(size, '\0');
-    for (std::size_t at = 0; at + size <= sound.size(); at += size) {
-      if (sound.compare(at, size, zeros) != 0) places.push_back(at);
+  for (const index_kind index : {index_kind::btree, index_kind::persistent}) {
+    for (const std::size_t size : {64U, 512U, 4096U, 65'536U}) {
+      for_each_used_part(index, size, [&](const std::string& sound, std::size_t at) {
+        read_damaged(std::string(sound).replace(at, size, std::string(size, '\0')));
+      });
     }
-    for_each_place(places, [&](std::size_t at) { read_damaged(std::string(sound).replace(at, size, zeros)); });
+  }
+}
+
+/// Where there are many: leaves, and nodes above them.
+TEST_F(Damage, a_node_of_the_persistent_index_that_looks_locked_never_gives_a_wrong_answer) {
+  options opening;
+  opening.index = index_kind::persistent;
+  {
+    store s = fill_small_store(path_, opening, holds_);
+    for (int i = 0; i < 400; ++i) {
+      const std::string key = "many-" + std::to_string(i * 7919 % 400);
+      s.insert(key, "value");
+      holds_.insert(key, "value");
+    }
+    s.close();
+  }
+  const std::string sound = read_file(path_);
+  constexpr std::size_t line = format::cache_line_size;
+  std::vector<std::size_t> places;
+  for (std::size_t at = 2 * format::granule_size + line; at + line <= sound.size(); at += sizeof(format::index_node)) {
+    if (sound.compare(at, line, std::string(line, '\0')) != 0) places.push_back(at);
+  }
+  for_each_place(places, [&](std::size_t at) {
+    std::string locked = sound;
+    locked[at] |= 1;
+    read_damaged(locked);
+    read_damaged(locked.replace(at + 1, line - 1, std::string(line - 1, '\0')));
+    read_damaged(locked.replace(at + 1, line - 1, std::string(line - 1, '\x7f')));
+  });
+}
+
+/// As a device may give back that has lost a line's charge: every word odd, which is how a node of the persistent index
+/// says that it is locked.
+TEST_F(Damage, a_line_or_a_sector_of_garbage_never_gives_a_wrong_answer) {
+  for (const index_kind index : {index_kind::btree, index_kind::persistent}) {
+    for (const std::size_t size : {64U, 512U}) {
+      for_each_used_part(index, size, [&](const std::string& sound, std::size_t at) {
+        std::string garbage;
+        std::mt19937_64 random(at);
+        while (garbage.size() < size) {
+          const std::uint64_t word = random() | 1;
+          garbage.append(reinterpret_cast<const char*>(&word), sizeof word);
+        }
+        read_damaged(std::string(sound).replace(at, size, garbage));
+        const std::string locked = std::string("\1").append(size - 1, '\0');
+        read_damaged(std::string(sound).replace(at, size, locked));
+      });
+    }
   }
 }
 

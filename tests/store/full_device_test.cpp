@@ -202,6 +202,25 @@ TEST_P(FullDevice, has_no_room_for_a_copy_and_is_left_as_it_was) {
   EXPECT_TRUE(std::filesystem::is_empty(*device_));
 }
 
+TEST_P(FullDevice, has_no_room_for_an_index_that_lasts_and_the_store_keeps_the_one_it_has) {
+  if (GetParam().index == index_kind::persistent) GTEST_SKIP() << "it has that index";
+  const auto path = *device_ / "full.ice";
+  std::uint64_t count = 0;
+  {
+    store s(path, GetParam().options());
+    count = fill(s, 8);
+  }
+  options change = GetParam().options();
+  change.index = index_kind::persistent;
+  change.change_index = true;
+  expect_error(errc::no_space, "full.ice", [&] { const store s(path, change); });
+  for (int i = 0; i < 2; ++i) {
+    const store s(path, GetParam().options());
+    EXPECT_EQ(s.stats().index, GetParam().index);
+    expect_filled(s, count, 8);
+  }
+}
+
 TEST_P(FullDevice, that_holds_one_of_several_files_leaves_its_writers_to_the_others) {
   const scratch roomy;  // elsewhere in memory
   options opening = GetParam().options();

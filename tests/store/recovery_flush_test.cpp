@@ -146,6 +146,25 @@ TEST_P(OpeningAtOnceFlush, the_header_of_a_segment_that_is_gone_on_with_is_durab
   }
 }
 
+// Pairs of the index that a session without flushes left in the caches are flushed by nobody later; and what one with
+// flushes left must not be gone on with by one without, while the root still tells of flushes.
+TEST_P(OpeningAtOnceFlush, a_session_is_opened_at_once_by_one_that_makes_durable_in_the_same_way_alone) {
+  constexpr durability modes[] = {durability::none, durability::tag, durability::operation};
+  for (const durability before : modes) {
+    for (const durability after : modes) {
+      SCOPED_TRACE(static_cast<int>(before));
+      SCOPED_TRACE(static_cast<int>(after));
+      std::filesystem::remove(path_);
+      write_and_be_killed(before);
+      const store s(path_, opening(after));
+      ASSERT_TRUE(s.stats().recovered_from_crash);
+      const bool same = (before == durability::operation) == (after == durability::operation);
+      EXPECT_EQ(s.stats().opened_at_once, same);
+      for (int i = 1; i < 50; i += 2) ASSERT_EQ(s.find("key " + std::to_string(i)), std::to_string(i));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Lasting, OpeningAtOnceFlush, ::testing::Values(index_kind::persistent),
                          [](const auto&) { return "persistent"; });
 INSTANTIATE_TEST_SUITE_P(Indexes, RecoveryFlush, ::testing::Values(index_kind::btree, index_kind::skip_list),

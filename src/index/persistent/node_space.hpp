@@ -87,6 +87,9 @@ class node_space {
     word_codec codec{0};
     std::uint64_t epoch = 0;
     std::uint16_t process = 0;
+    /// Whether a search may link what it finds that is not. Not in a process that is attached: its searches wait for
+    /// nobody, and may still run when the store is closed durably.
+    bool searches_link = true;
   };
   explicit node_space(const parts& of) noexcept : parts_(of) {}
 
@@ -98,6 +101,7 @@ class node_space {
   [[nodiscard]] space_owner& owner() const noexcept { return *parts_.owner; }
   [[nodiscard]] std::uint64_t epoch() const noexcept { return parts_.epoch & 0xffffff; }
   [[nodiscard]] std::uint16_t process() const noexcept { return parts_.process; }
+  [[nodiscard]] bool searches_link() const noexcept { return parts_.searches_link; }
   /// What seeds a node's checksum.
   [[nodiscard]] std::uint32_t seed_of(link node) const noexcept { return parts_.codec.record_seed(0, node); }
 

@@ -166,6 +166,14 @@ persistent_index::view persistent_index::look_at(link ref) const {
   return {&n, ref, free_word(n, ref)};
 }
 
+bool persistent_index::is_empty() const {
+  for (view top = look_at(space_.load(space_.anchor().top, std::memory_order_acquire));; look_again(top)) {
+    const node_order order(*top.at);
+    const bool empty = order.level() == 0 && order.count() == 0;
+    if (top.validate()) return empty;
+  }
+}
+
 void persistent_index::look_again(view& v) const { v.seen = free_word(*v.at, v.ref); }
 
 /// To the right neighbour, which the level above may not know; false if a writer came between.
@@ -177,7 +185,7 @@ bool persistent_index::move_right(view& v) const {
   // A split's own thread is about to tell, most often. After a crash nobody is, so now and then somebody looks (towers
   // are completed as they are met: sections 4.4.1 and 4.5.2 of the thesis). relaxed: chance will do
   constexpr std::uint32_t one_in = 8;
-  if (shared_->moves_right.fetch_add(1, std::memory_order_relaxed) % one_in == 0) {
+  if (space_.searches_link() && shared_->moves_right.fetch_add(1, std::memory_order_relaxed) % one_in == 0) {
     try {
       promote(next);
     } catch (const std::exception&) {  // no room, or damage elsewhere: this search needs neither

@@ -71,6 +71,8 @@ class persistent_index final : public ordered_index, public node_finder {
   /// crash leaves none (node_space.hpp), a build that threw may. While nobody writes.
   [[nodiscard]] std::vector<std::string> lost_nodes() const;
 
+  /// Whether there is no key at all. O(1).
+  [[nodiscard]] bool is_empty() const;
   /// Tells how many entries an index that was opened has.
   void count(std::uint64_t entries) noexcept { shared_->size.add(entries); }
   /// For those who take nodes: whether one that its source gave out is in use.
@@ -132,7 +134,8 @@ class persistent_index final : public ordered_index, public node_finder {
 
   // repair.cpp
   [[nodiscard]] std::uint64_t wait_or_mend(index_node& n, link ref) const;
-  void distrust_torn(const index_node& n) const;
+  void distrust_torn(const index_node& n, link ref) const;
+  void distrust_low(link low, link ref) const;
   void mend(index_node& n, link ref) const;
 
   // walk.cpp

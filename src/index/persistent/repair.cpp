@@ -35,7 +35,7 @@ std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
       // is this one's, then because it was this epoch's and this process's: alive.
       if (n.lock.compare_exchange_strong(word, mine, std::memory_order_acq_rel, std::memory_order_relaxed)) {
         try {
-          distrust_torn(n);
+          distrust_torn(n, ref);
         } catch (...) {
           n.lock.store(word, std::memory_order_release);  // release: nothing was changed; the next one finds it so
           throw;
@@ -48,17 +48,39 @@ std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
   }
 }
 
-/// The keys from which mend() computes what the node is.
-void persistent_index::distrust_torn(const index_node& n) const {
+/// The links and keys from which mend() computes what the node is: it has no checksum until it is unlocked.
+/// errc::damaged if no writer can have left it so.
+void persistent_index::distrust_torn(const index_node& n, link ref) const {
+  const auto require = [&](bool possible) {
+    if (!possible) space_.owner().raise_damaged(ref, "a node of the index that a write was cut off in is impossible");
+  };
   // relaxed, all loads: inside the lock
   const node_order torn(n);
+  unsigned pairs = 0;
   for (unsigned i = 0; i < torn.count(); ++i) {
     if (torn.byte(i) >= index_pairs_max) continue;  // of words that were still to be written
-    const link low = low_of(n.pairs[torn.byte(i)].to.load(std::memory_order_relaxed), torn.level());
-    if (low != null_link) source_.distrust(low);
+    ++pairs;
+    const link to = n.pairs[torn.byte(i)].to.load(std::memory_order_relaxed);
+    require(to != null_link);
+    if (torn.level() > 0) require(space_.owner().leads_into_pool(to, sizeof(index_node)));
+    distrust_low(low_of(to, torn.level()), ref);
   }
+  // only the first leaf of an index without keys has none
+  require(pairs != 0 || ref == space_.load(space_.anchor().top, std::memory_order_acquire));
   const link next = n.next.load(std::memory_order_relaxed);
-  if (next != null_link) source_.distrust(space_.at(next).low.load(std::memory_order_acquire));
+  if (next == null_link) return;
+  require(space_.owner().leads_into_pool(next, sizeof(index_node)));
+  const link low = space_.at(next).low.load(std::memory_order_acquire);
+  require(low != null_link);
+  distrust_low(low, ref);
+}
+
+/// Of a torn node: the entry with the least key of what one of its links leads to.
+void persistent_index::distrust_low(link low, link ref) const {
+  if (low == null_link) return;
+  if (!space_.owner().leads_into_pool(low, sizeof(format::entry_header)))
+    space_.owner().raise_damaged(ref, "a node of the index that a write was cut off in leads to no entry");
+  source_.distrust(low);
 }
 
 /// Makes a node whole whose writer died inside the lock, which this thread has taken over, and unlocks it. What the
