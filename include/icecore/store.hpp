@@ -187,7 +187,8 @@ class store {
 };
 
 /// Checks a store file that may be too damaged to open; changes nothing. Throws only when there is nothing to check
-/// (errc::no_such_store, not_a_store, locked, permission, io; invalid_argument: `moved` of a store of one file).
+/// (errc::no_such_store, not_a_store, locked, permission, io; invalid_argument, missing_file: `moved` names none of
+/// its files).
 /// `moved`: where further files are, if they are not where the store knows them.
 [[nodiscard]] verify_report verify_file(const std::filesystem::path& path, const progress_function& on_progress = {},
                                         const std::vector<placement>& moved = {});

@@ -248,7 +248,6 @@ class store_core {
 
   // tag.cpp
   void load_tags() const;
-  [[nodiscard]] bool is_listed_tag(link l) const;
   version tag_quickly(const tag_options& label, std::int64_t time_ns);
   version tag_durably(const tag_options* label, std::int64_t time_ns);
   version close_with_record(const writer& w, const tag_options* label, std::int64_t time_ns);

@@ -101,7 +101,9 @@ void killed_writers::make_durable(const std::vector<link>& last) const {
     static_cast<void>(past.stamp_of(l));  // of a batch the others' stamps are those of its record
     past.flush_fresh(l, r.layout().size());
     if (r.is_entry()) index.flush_leaf_of(r.key());
-    if (r.kind() == format::record_kind::tag) core_.tag_list_->list(l);
+    // The process that opened the store makes all tags: while it lives it lists them, under a lock of its own.
+    const bool unlisted = r.kind() == format::record_kind::tag && !core_.media_->is_alive(writer_set::first_process);
+    if (unlisted) core_.tag_list_->list(l);
   }
   past.await_flushed(last);
   for (const link l : last) past.note_second(l);

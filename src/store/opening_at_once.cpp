@@ -128,8 +128,13 @@ void opening_at_once::finish_last_operations() {
       core_.tag_list_->list(l);
     }
   }
-  // A link may have come to the media without its record, of a tag that never was.
-  core_.tag_list_->settle([&](link l) { return core_.is_listed_tag(l); });
+  // A link may have come to the media without its record, of a tag that never was: where its writer's tail ends.
+  core_.tag_list_->settle([&](link l) {
+    return std::ranges::any_of(changed_logs_, [l](const auto& changed) {
+      const lasting_segments::log& of_writer = changed.second;
+      return l >= of_writer.from && l < of_writer.open.end();
+    });
+  });
   std::ranges::sort(updates);
   for (const auto& [entry, depth, l] : updates) {
     if (!core_.media_->is_whole(entry) || !past.at(entry).is_entry()) {

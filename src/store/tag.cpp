@@ -98,19 +98,13 @@ void store_core::load_tags() const {
   if (tags_loaded_.load(std::memory_order_relaxed)) return;  // relaxed: under the mutex
   tag_list_->for_each([&](link l) {
     const record r = histories_->at(l);
-    if (!is_listed_tag(l)) media_->raise_damaged(l, "the list of tags leads to no tag");
+    const bool is_tag = media_->is_whole(l) && r.kind() == format::record_kind::tag &&
+                        r.header().stamp.load(std::memory_order_acquire) != 0;  // acquire: as any stamp
+    if (!is_tag) media_->raise_damaged(l, "the list of tags leads to no tag");
     tags_.add({histories_->stamp_of(l), r.as_tag().time_ns, std::string(r.key()), std::string(r.value())});
     return true;
   });
   tags_loaded_.store(true, std::memory_order_release);
-}
-
-/// Whether there is a tag, whole and of a version.
-bool store_core::is_listed_tag(link l) const {
-  const record r = histories_->at(l);
-  // acquire: as any stamp
-  return media_->is_whole(l) && r.kind() == format::record_kind::tag &&
-         r.header().stamp.load(std::memory_order_acquire) != 0;
 }
 
 version store_core::tag_durably(const tag_options* label, std::int64_t time_ns) {

@@ -51,7 +51,7 @@ void tag_list::list(link tag) {
   for (link block = newest(); block != null_link && seen < under_way_max; block = older(block)) {
     for (std::size_t i = std::size(at(block).tags); i-- > 0;) {
       const link listed = space_.decode(at(block).tags[i].load(std::memory_order_relaxed), place_of(block, i));
-      if (listed == null_link) continue;
+      if (listed == null_link || listed == block) continue;
       ++seen;
       if (listed != tag) continue;
       space_.flush(&at(block).tags[i], sizeof(std::uint64_t));
@@ -65,7 +65,8 @@ void tag_list::list(link tag) {
 
 // A place that is given to nothing leads to its own block, as a mark does.
 
-void tag_list::settle(const std::function<bool(link)>& is_tag) {
+void tag_list::settle(const std::function<bool(link)>& was_cut_off) {
+  space_.flush(&space_.anchor().tags, sizeof(std::uint64_t));
   unsigned seen = 0;
   bool is_end = true;  // of the newest block: behind the last link
   for (link block = newest(); block != null_link && seen < under_way_max; block = older(block)) {
@@ -75,9 +76,11 @@ void tag_list::settle(const std::function<bool(link)>& is_tag) {
       if (is_mark(i) || (listed == null_link && is_end)) continue;
       is_end = false;
       ++seen;
-      if (listed != null_link && (listed == block || is_tag(listed))) continue;
-      place.store(space_.encode(block, place_of(block, i)), std::memory_order_relaxed);
-      space_.flush(&place, sizeof(std::uint64_t));
+      if (listed != block) {
+        if (listed != null_link && !was_cut_off(listed)) continue;
+        place.store(space_.encode(block, place_of(block, i)), std::memory_order_relaxed);
+      }
+      space_.flush(&place, sizeof(std::uint64_t));  // this one's, or that of an opening that was killed
     }
     is_end = false;
   }

@@ -22,8 +22,9 @@ class tag_list final : private index::node_finder {
   /// The same, unless it is among the newest already, where its maker may have been killed before it was durable.
   void list(link tag);
   /// After a crash, once all that is there is listed: where it cut off a tag's link, or a tag that is linked, the place
-  /// is given to nothing. Only what may have been under way is looked at. Durable after the next fence, or sync.
-  void settle(const std::function<bool(link)>& is_tag);
+  /// is given to nothing. Only what may have been under way is looked at. Durable after the next fence, or sync, as is
+  /// the link to the newest block, which a killed process may have left in the caches.
+  void settle(const std::function<bool(link)>& was_cut_off);
   /// From the newest to the oldest, until `visit` returns false. errc::damaged if a link is missing among others.
   void for_each(const std::function<bool(link)>& visit) const;
 

@@ -141,7 +141,7 @@ MUTANTS = (
     Mutant("a_line_of_zeros_in_the_list_of_tags_is_its_end", "checksum", "store/tag_list.cpp",
            "is_mark(i) ? listed == block : is_end", "listed == block || listed == null_link", (DAMAGED_PARTS,)),
     Mutant("links_of_tags_that_never_were_stay", "invalidation", "store/opening_at_once.cpp",
-           "  core_.tag_list_->settle([&](link l) { return core_.is_listed_tag(l); });\n", "", (PERSISTENT,)),
+           "l >= of_writer.from && l < of_writer.open.end()", "l != l", (PERSISTENT,)),
     Mutant("a_node_is_given_out_before_it_is_pending", "ordering", "index/persistent/node_space.cpp",
            "  set(source_->pending, position);\n  std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order too; x86 stores in order\n"
            "  set(source_->position, position + sizeof(index_node));\n",
