@@ -75,6 +75,34 @@ struct owned_repair_report : icecore_repair_report {
   std::vector<icecore_unknown_versions> unknown_list;
 };
 
+int verify_as(const char* function, const char* path, const icecore_placement* moved, std::size_t moved_count,
+              icecore_progress_function on_progress, void* progress_context, icecore_verify_report** report) {
+  if (report != nullptr) *report = nullptr;
+  return guarded([&] {
+    require(path, function, "path");
+    require(report, function, "report");
+    *report = new owned_report(icecore::verify_file(path, progress_of(on_progress, progress_context),
+                                                    placements_of(moved, moved_count, function)));
+  });
+}
+
+int repair_as(const char* function, const char* damaged, const icecore_placement* moved, std::size_t moved_count,
+              const char* repaired, const icecore_placement* placements, std::size_t placement_count,
+              icecore_progress_function on_progress, void* progress_context, icecore_repair_report** report) {
+  if (report != nullptr) *report = nullptr;
+  return guarded([&] {
+    require(damaged, function, "damaged");
+    require(repaired, function, "repaired");
+    require(report, function, "report");
+    *report =
+        new owned_repair_report(icecore::repair({.from = damaged,
+                                                 .to = repaired,
+                                                 .on_progress = progress_of(on_progress, progress_context),
+                                                 .placements = placements_of(placements, placement_count, function),
+                                                 .moved = placements_of(moved, moved_count, function)}));
+  });
+}
+
 }  // namespace
 
 extern "C" {
@@ -91,44 +119,28 @@ int icecore_verify(const icecore_store* store, icecore_progress_function on_prog
 
 int icecore_verify_file(const char* path, icecore_progress_function on_progress, void* progress_context,
                         icecore_verify_report** report) {
-  return icecore_verify_files(path, nullptr, 0, on_progress, progress_context, report);
+  return verify_as("icecore_verify_file", path, nullptr, 0, on_progress, progress_context, report);
 }
 
 int icecore_verify_files(const char* path, const icecore_placement* moved, std::size_t moved_count,
                          icecore_progress_function on_progress, void* progress_context,
                          icecore_verify_report** report) {
-  if (report != nullptr) *report = nullptr;
-  return guarded([&] {
-    require(path, "icecore_verify_files", "path");
-    require(report, "icecore_verify_files", "report");
-    *report = new owned_report(icecore::verify_file(path, progress_of(on_progress, progress_context),
-                                                    placements_of(moved, moved_count, "icecore_verify_files")));
-  });
+  return verify_as("icecore_verify_files", path, moved, moved_count, on_progress, progress_context, report);
 }
 
 void icecore_verify_report_free(icecore_verify_report* report) { delete static_cast<owned_report*>(report); }
 
 int icecore_repair(const char* damaged, const char* repaired, icecore_progress_function on_progress,
                    void* progress_context, icecore_repair_report** report) {
-  return icecore_repair_files(damaged, nullptr, 0, repaired, nullptr, 0, on_progress, progress_context, report);
+  return repair_as("icecore_repair", damaged, nullptr, 0, repaired, nullptr, 0, on_progress, progress_context, report);
 }
 
 int icecore_repair_files(const char* damaged, const icecore_placement* moved, std::size_t moved_count,
                          const char* repaired, const icecore_placement* placements, std::size_t placement_count,
                          icecore_progress_function on_progress, void* progress_context,
                          icecore_repair_report** report) {
-  if (report != nullptr) *report = nullptr;
-  return guarded([&] {
-    require(damaged, "icecore_repair_files", "damaged");
-    require(repaired, "icecore_repair_files", "repaired");
-    require(report, "icecore_repair_files", "report");
-    *report = new owned_repair_report(
-        icecore::repair({.from = damaged,
-                         .to = repaired,
-                         .on_progress = progress_of(on_progress, progress_context),
-                         .placements = placements_of(placements, placement_count, "icecore_repair_files"),
-                         .moved = placements_of(moved, moved_count, "icecore_repair_files")}));
-  });
+  return repair_as("icecore_repair_files", damaged, moved, moved_count, repaired, placements, placement_count,
+                   on_progress, progress_context, report);
 }
 
 void icecore_repair_report_free(icecore_repair_report* report) { delete static_cast<owned_repair_report*>(report); }
