@@ -188,6 +188,7 @@ class histories {
   [[nodiscard]] bool is_removed(link entry) const {
     for (;;) {
       const link top = newest(entry);
+      require_whole(top);
       if (!at(top).is_removal()) return false;
       if (settle(entry, top)) return true;
     }

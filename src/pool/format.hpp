@@ -238,11 +238,13 @@ static_assert(offsetof(index_node, low) == 496);
 struct node_source {
   std::atomic<std::uint64_t> position;  //  0  8  link to the next node of its segment; 0: it has none
   std::atomic<std::uint64_t> end;       //  8  8  of the segment
-  std::atomic<std::uint64_t> pending;   // 16  8  the node last taken: linked, or to be taken again
+  std::atomic<std::uint64_t> pending;   // 16  8  the node last taken: linked (pending_in_use), or perhaps not
   std::atomic<std::uint64_t> segments;  // 24  8  that were ever taken; a statistic
   std::uint64_t zero[4];                // 32 32
 };
 static_assert(sizeof(node_source) == 64);
+/// What leads to the pending node is durable.
+inline constexpr std::uint64_t pending_in_use = std::uint64_t{1} << 63;
 
 /// What a writer has filled, as of when it took its segment. Two copies written in turn, the valid one with the greater
 /// sequence counts.

@@ -1,5 +1,6 @@
 #include "pool/placements.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -48,6 +49,18 @@ std::vector<placement> files_of(const fs::path& path, const options& opening) {
     files.push_back(p);
   }
   return files;
+}
+
+std::uint16_t file_for(std::span<const int> nodes, int running_on, unsigned writer) noexcept {
+  for (const int node : {running_on, -1}) {
+    const auto count = static_cast<unsigned>(std::ranges::count(nodes, node));
+    if (count == 0) continue;
+    unsigned skip = writer % count;
+    for (std::uint16_t n = 0; n < nodes.size(); ++n) {
+      if (nodes[n] == node && skip-- == 0) return n;
+    }
+  }
+  return static_cast<std::uint16_t>(writer % nodes.size());
 }
 
 bool is_unfinished(const format::root& r) noexcept {

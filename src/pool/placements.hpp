@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <vector>
 
 #include "icecore/options.hpp"
@@ -19,6 +20,11 @@ namespace icecore {
 [[nodiscard]] inline std::uint16_t file_count(const std::filesystem::path& path, const options& opening) {
   return opening.placements.empty() ? 1 : static_cast<std::uint16_t>(files_of(path, opening).size());
 }
+
+/// The file for a writer that runs on NUMA node `running_on`: one of that node's files; if the node has none, one of
+/// the files of no node; if there is none of these either, any. `nodes`: of each file by number, -1 for none. Among
+/// several files of one sort the writer's number decides.
+[[nodiscard]] std::uint16_t file_for(std::span<const int> nodes, int running_on, unsigned writer) noexcept;
 
 /// Where file `number` of a store is put that is copied without placements.
 [[nodiscard]] std::filesystem::path default_path(const std::filesystem::path& first, std::uint16_t number);

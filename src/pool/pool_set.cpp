@@ -322,23 +322,6 @@ damage pool_set::localized(damage found) const {
   return found;
 }
 
-std::uint16_t pool_set::choose(unsigned writer) const noexcept {
-  const auto nth_of = [&](int node) -> int {
-    const auto of_node = [&](std::uint16_t n) { return nodes_[n] == node; };
-    unsigned candidates = 0;
-    for (std::uint16_t n = 0; n < count_; ++n) candidates += of_node(n) ? 1U : 0U;
-    if (candidates == 0) return -1;
-    unsigned skip = writer % candidates;
-    for (std::uint16_t n = 0;; ++n) {
-      if (of_node(n) && skip-- == 0) return n;
-    }
-  };
-  const bool all_anywhere = std::all_of(nodes_.begin(), nodes_.begin() + count_, [](int node) { return node < 0; });
-  int chosen = all_anywhere ? -1 : nth_of(current_node());
-  if (chosen < 0) chosen = nth_of(-1);
-  return static_cast<std::uint16_t>(chosen >= 0 ? static_cast<unsigned>(chosen) : writer % count_);
-}
-
 segment pool_set::allocate(std::uint64_t bytes, std::uint16_t number, std::uint32_t magic,
                            const std::function<void(const segment&)>& claim) {
   try {

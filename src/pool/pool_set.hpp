@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "pool/numa.hpp"
 #include "pool/placements.hpp"
 #include "pool/pool.hpp"
 
@@ -119,7 +120,7 @@ class pool_set {
   /// The pool for writer `writer`, who runs on this thread: that of its NUMA node; where no file is of the node,
   /// writers take turns with all that are of none.
   [[nodiscard]] std::uint16_t number_for(unsigned writer) const noexcept {
-    return count_ == 1 ? std::uint16_t{0} : choose(writer);
+    return count_ == 1 ? std::uint16_t{0} : file_for({nodes_.data(), count_}, current_node(), writer);
   }
   /// pool::grow_ahead() where `place` lies.
   void grow_ahead(link place) noexcept { find(link_pool(place))->grow_ahead(); }
@@ -150,7 +151,6 @@ class pool_set {
   void find_without_root(const options& opening);
   void add(std::unique_ptr<pool> one);
   void undo_creation() const noexcept;
-  [[nodiscard]] std::uint16_t choose(unsigned writer) const noexcept;
 
   std::filesystem::path path_;
   std::uint16_t count_ = 1;

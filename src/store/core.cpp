@@ -99,7 +99,7 @@ version store_core::put(std::string_view key, std::string_view value) {
   const record_layout layout = record_layout::of_insert(value.size(), false);
   const fresh_record fresh{w->allocate(layout), layout};
   histories_->at(fresh.at).fill(layout, null_link, {}, value);
-  static_cast<void>(histories_->link_on_top(there.entry, fresh.at, w->seed_of(fresh.at), false));
+  static_cast<void>(link_single(*w, there.entry, fresh, false));
   return finish(*w, fresh);
 }
 
@@ -114,11 +114,22 @@ std::optional<version> store_core::remove(std::string_view key) {
   const record_layout layout = record_layout::of_remove(false);
   const fresh_record fresh{w->allocate(layout), layout};
   histories_->at(fresh.at).fill(layout, null_link, {}, {});
-  if (!histories_->link_on_top(entry, fresh.at, w->seed_of(fresh.at), true)) {
-    w->rewind(fresh.at, layout);
-    return std::nullopt;
-  }
+  if (!link_single(*w, entry, fresh, true)) return std::nullopt;
   return finish(*w, fresh);
+}
+
+/// Links a filled record of no batch on top of its entry's history. Where that fails, or nothing is to be linked, the
+/// record is taken back: nothing that counts may come to lie behind one that does not.
+bool store_core::link_single(const writer& w, link entry, const fresh_record& fresh, bool unless_removed) const {
+  bool linked = false;
+  try {
+    linked = histories_->link_on_top(entry, fresh.at, w.seed_of(fresh.at), unless_removed);
+  } catch (...) {  // damage: thrown before the head is changed
+    w.rewind(fresh.at, fresh.layout);
+    throw;
+  }
+  if (!linked) w.rewind(fresh.at, fresh.layout);
+  return linked;
 }
 
 /// Fills a new entry when the index asks for it; takes it back unless it is kept.

@@ -151,7 +151,11 @@ class store_core {
     if (r.value_in_doubt()) checked_->require_intact(*pool_, *histories_, l);
     return r.value();
   }
-  [[nodiscard]] std::string_view key_of(link entry) const noexcept { return histories_->at(entry).key(); }
+  /// errc::damaged where the entry was there before the store was opened at once and is not whole.
+  [[nodiscard]] std::string_view key_of(link entry) const {
+    histories_->require_whole(entry);
+    return histories_->at(entry).key();
+  }
   [[nodiscard]] std::vector<std::string_view> keys(const key_bounds& bounds) const;
 
   // ---- The parts ----
@@ -196,7 +200,7 @@ class store_core {
   void assemble(std::shared_ptr<index::arena> memory, const options& opening);
   void recover(const options& opening);
   void share(const options& opening);
-  void use_lasting_index(link anchor, std::uint64_t epoch);
+  void use_lasting_index(link anchor, std::uint64_t epoch, bool is_new);
   [[noreturn]] void raise_attached() const;
 
   [[noreturn]] void raise_unusable() const;
@@ -235,6 +239,7 @@ class store_core {
   [[nodiscard]] link enter_key(const writer& w, std::string_view key) const;
   /// The key's entry: the one there is, or `what`, published in the index.
   [[nodiscard]] entered enter(const writer& w, const new_entry& what) const;
+  [[nodiscard]] bool link_single(const writer& w, link entry, const fresh_record& fresh, bool unless_removed) const;
   version finish(const writer& w, const fresh_record& fresh);
 
   // batch.cpp

@@ -45,6 +45,23 @@ void killed_writers::finish(unsigned writer, writer_slot& slot) {
   slot.last_version.store(newest, std::memory_order_release);  // release: as writer::count()
 }
 
+void killed_writers::undo(unsigned writer, const std::function<bool(std::string_view key, link entry)>& never_shown) {
+  const auto log = core_.media_->segments().settled_log(writer);
+  if (!log || log->open.size == 0) return;
+  persistence& persist = core_.pool_->persist();
+  for (const link l : tails_.read(log->open, log->from).last) {
+    const record r = core_.past().at(l);
+    if (!r.is_entry() || !never_shown(r.key(), l)) continue;
+    const std::uint64_t size = r.layout().size();
+    std::memset(r.address(), 0, size);
+    persist.flush(r.address(), size);
+    persist.fence();
+    // the key may be made again, and must not reach the media before these zeros do
+    if (core_.past().persists_on_read()) persist.sync();
+    return;
+  }
+}
+
 /// What the killed writer's last update but one left to its next write. It may be half written: of it only the entry
 /// counts, of whichever update that is.
 void killed_writers::settle(link entry) const {

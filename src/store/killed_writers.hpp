@@ -12,7 +12,8 @@
 //   update, linked, not stamped             it happened                  stamped, as whoever meets it does
 //   entry, stamped or not, without a pair   nobody knows of it: finds    zeroed; with that stamp it could not be
 //     in the index                          waited for its leaf's lock     entered, for its version may be closed and
-//                                                                          have been read
+//                                                                          have been read. By whoever takes the leaf's
+//                                                                          lock over, before it is free: undo()
 //   entry with a pair                       it happened                  its pair may not be on its way to the media
 //   batch, ready or stamped                 it happened                  stamped
 //   batch, not ready, no record linked      nobody knows of it           zeroed
@@ -29,7 +30,7 @@
 // All is computed from the media and done again if it is interrupted: zeroing makes a record one that fails its
 // checksum; a head that is set back no record leads to; the log names no segment only when all heads are set back.
 //
-// Threads: one at a time (W4).
+// Threads: finish(), one at a time (W4); undo(), all.
 #pragma once
 
 #include "store/writer.hpp"
@@ -44,6 +45,7 @@ class killed_writers final : public writer_finisher {
   explicit killed_writers(store_core& core);
 
   void finish(unsigned writer, writer_slot& slot) override;
+  void undo(unsigned writer, const std::function<bool(std::string_view key, link entry)>& never_shown) override;
 
  private:
   [[nodiscard]] writer_tail::content what_happened(const segment& s, link from) const;

@@ -40,6 +40,10 @@ void lasting_media::take_segment(claim& by) {
   pool_->grow_ahead(taken.offset);
 }
 
+void lasting_media::undo_killed(const std::function<bool(std::string_view key, link entry)>& never_shown) {
+  writers_->undo_killed(never_shown);
+}
+
 void lasting_media::finish_killed() const { writers_->finish_killed(); }
 
 void lasting_media::raise_damaged(link l, const char* what) const {

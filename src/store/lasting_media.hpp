@@ -34,6 +34,7 @@ class lasting_media final : public index::space_owner, public record_checks {
   void take_segment(claim& by) override;
   void settle_killed() override { segments_.settle_killed(); }
   [[nodiscard]] bool is_alive(std::uint16_t process) const noexcept override { return processes_->is_held(process); }
+  void undo_killed(const std::function<bool(std::string_view key, link entry)>& never_shown) override;
 
   // What both ask.
   [[noreturn]] void raise_damaged(link l, const char* what) const override;

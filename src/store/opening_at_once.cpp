@@ -43,7 +43,7 @@ void opening_at_once::run() {
     name_writer(p);
     p.roots().update([](format::root& r) { ++r.epoch; });
   }
-  core_.use_lasting_index(root.anchor, root.epoch + 1);
+  core_.use_lasting_index(root.anchor, root.epoch + 1, false);
   take_over_writers(found);
   // After a crash fills do not stand for all there is, the newest version does, so nothing more may come into it.
   version clock = clock_after(p, found);

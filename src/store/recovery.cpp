@@ -236,7 +236,7 @@ void recovery::build_lasting_index(const survey& found, const std::vector<link>&
   pool_set& p = *core_.pool_;
   const segment first =
       p.first().allocate(format::granule_size - sizeof(format::segment_header), format::index_segment_magic, {});
-  core_.use_lasting_index(first.first_record(), p.roots().read().epoch);
+  core_.use_lasting_index(first.first_record(), p.roots().read().epoch, true);
   settle_heads(found);
   core_.index_->build(sorted, static_cast<unsigned>(found.parts().size()));
   list_tags(found);

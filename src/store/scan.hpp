@@ -85,8 +85,8 @@ inline std::size_t visible_records(const store_core& core, std::span<const link>
   return n;
 }
 
-/// The key of the entry that a record belongs to.
-[[nodiscard]] inline std::string_view key_of_record(const store_core& core, link l) noexcept {
+/// The key of the entry that a visible record belongs to: if it is the entry itself, that is known to be whole.
+[[nodiscard]] inline std::string_view key_of_record(const store_core& core, link l) {
   const record r = core.past().at(l);
   return r.is_entry() ? r.key() : core.key_of(r.as_update().entry);
 }

@@ -98,7 +98,7 @@ void store_core::recover(const options& opening) {
 }
 
 /// From now on the index is the one that the anchor leads to, or that is built there, and heads last.
-void store_core::use_lasting_index(link anchor, std::uint64_t epoch) {
+void store_core::use_lasting_index(link anchor, std::uint64_t epoch, bool is_new) {
   media_ = std::make_unique<lasting_media>(*pool_, *memory_, *writers_, anchor, shared_->lasting);
   if (!attached_) shared_->outlive_kills();
   for (pool* p : pool_->files()) {
@@ -107,11 +107,15 @@ void store_core::use_lasting_index(link anchor, std::uint64_t epoch) {
                                                            reinterpret_cast<const std::byte*>(&media_->anchor()));
     const std::uint64_t said = word.load(std::memory_order_relaxed);  // relaxed, here and below: nobody else is there
     const std::uint64_t end = said & format::stamp_version_mask;
-    if (said == 0) {
+    if (is_new) {
       word.store(pool_->codec().encode(p->used_end(), place), std::memory_order_relaxed);
       pool_->persist().flush(&word, sizeof word);
     } else if (!attached_) {
-      if (said != pool_->codec().encode(end, place) || end > p->size() || end % format::granule_size != 0)
+      // What lies behind a wrong end would be given out again, and cut off at closing.
+      const format::root root = p->roots().read();
+      const bool as_closed = root.state != format::root_state::clean || end == root.used_end;
+      if (said != pool_->codec().encode(end, place) || end < format::first_segment_offset || end > p->size() ||
+          end % format::granule_size != 0 || !as_closed)
         media_->raise_damaged(place, "the index's anchor does not tell where the store ends");
       p->set_used_end(end);
     }
@@ -177,7 +181,7 @@ void store_core::attach(const std::filesystem::path& path, const options& openin
   }
   pool_->persist().share(shared_->poisoned);
   assemble(std::move(common), opening);
-  if (index_ == nullptr) use_lasting_index(root.anchor, root.epoch);
+  if (index_ == nullptr) use_lasting_index(root.anchor, root.epoch, false);
   histories_->believe_after(shared_->newest_recovered);
   writers_->finish_killed();  // else only who waits for one looks, and its place would lie idle
   recovered_from_crash_ = false;

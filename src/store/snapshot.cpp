@@ -241,10 +241,14 @@ void key_history::step() {
 void key_history::show() {
   const auto& past = core_->past();
   for (; record_ != null_link; record_ = past.older(record_)) {
-    const record r = past.at(record_);
-    const bool changes_nothing = r.is_removal() && (r.is_entry() || past.at(past.older(record_)).is_removal());
-    if (changes_nothing) continue;
     past.require_whole(record_);
+    const record r = past.at(record_);
+    if (r.is_removal()) {
+      const link before = past.older(record_);
+      if (before == null_link) continue;
+      past.require_whole(before);
+      if (past.at(before).is_removal()) continue;
+    }
     current_.version = past.stamp_of(record_);
     past.persist_before_return(record_);
     current_.value.reset();

@@ -35,6 +35,7 @@ void tag_list::reserve() {
   auto& first = space_.anchor().tags;
   first.store(space_.encode(where, space_.place_of(first)), std::memory_order_relaxed);
   space_.flush(&first, sizeof first);
+  space_.fence();
   fresh.keep();
 }
 

@@ -88,7 +88,8 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
 /// Whether the index leads to each entry, and, where heads last, each head to the newest record.
 void detail::store_core::check_index(const survey& found, verify_report& report) const {
   const auto note = [&](link at, const char* structure, std::string what, link entry) {
-    report.damages.push_back({at, structure, std::move(what), std::string(key_of(entry)), std::nullopt});
+    std::string key(histories_->at(entry).key());  // as it is, damaged or not
+    report.damages.push_back({at, structure, std::move(what), std::move(key), std::nullopt});
   };
   // What is read here may be damaged, which it says by throwing.
   const auto attempt = [&](link at, const char* structure, link entry, auto check) {

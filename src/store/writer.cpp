@@ -131,6 +131,15 @@ void writer_set::finish_killed() {
   }
 }
 
+// Beside finish(), which another thread may be in: that one looks for the pairs of what the writer made, so it waits
+// for the leaf's lock, which the caller holds, and nobody has the writer before it is through.
+void writer_set::undo_killed(const std::function<bool(std::string_view key, link entry)>& never_shown) {
+  for (unsigned i = 0; i < writers_max; ++i) {
+    // acquire: as finish_killed()
+    if (is_of_killed(shared_->slots[i].sequence.load(std::memory_order_acquire))) finisher_->undo(i, never_shown);
+  }
+}
+
 /// Nothing but the flag can be left: what is done under the gate is done by a writer, or under other locks.
 void writer_set::open_gate_of_killed() {
   if (!shared_->gate.try_lock()) return;

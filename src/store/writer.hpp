@@ -25,7 +25,9 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
+#include <string_view>
 
 #include "base/process_lock.hpp"
 #include "base/threads.hpp"
@@ -65,6 +67,8 @@ class writer_finisher {
  public:
   /// The slot is that of a writer at rest when it returns. May be called again if it did not return.
   virtual void finish(unsigned writer, writer_slot& slot) = 0;
+  /// What the writer made last is as if it never was, if it is a new entry and `never_shown` says so.
+  virtual void undo(unsigned writer, const std::function<bool(std::string_view key, link entry)>& never_shown) = 0;
 
  protected:
   ~writer_finisher() = default;
@@ -150,6 +154,8 @@ class writer_set {
   /// Finishes all writers whose processes were killed (W4). Cost: a look at each writer, a system call for each that is
   /// leased.
   void finish_killed();
+  /// Of all writers whose processes were killed. By who holds the lock of the leaf that `never_shown` asks about.
+  void undo_killed(const std::function<bool(std::string_view key, link entry)>& never_shown);
   /// Gives a writer a segment to go on in. Before the first write.
   void set_place(unsigned number, const partial_segments::place& place) noexcept {
     shared_->slots[number].place = place;

@@ -60,6 +60,7 @@ class persistent_memory final : public space_owner {
     used_ += format::granule_size;
   }
   void settle_killed() override {}
+  void undo_killed(const std::function<bool(std::string_view, link)>&) override {}
   [[nodiscard]] bool is_alive(std::uint16_t process) const noexcept override { return process != dead_process; }
   [[noreturn]] void raise_damaged(link l, const char* what) const override {
     throw std::runtime_error(std::string(what) + " at " + std::to_string(l));

@@ -184,6 +184,33 @@ TEST_F(PersistentRecovery, what_no_pair_above_leads_to_is_found_and_told_above) 
   expect_all(other);
 }
 
+// Whatever a crash left, an operation is not slow for it: one that passes many nodes that nobody above knows tells of
+// one of them.
+TEST_F(PersistentRecovery, a_search_repairs_no_more_than_one_pair_above) {
+  {
+    persistent_index one = open();
+    insert(one, 0, 700);
+  }
+  index_node& above = memory_.node_at(top());
+  node_order order(above);
+  ASSERT_EQ(order.level(), 1U);
+  const unsigned leaves = order.count();
+  ASSERT_GT(leaves, 20U);
+  order.cut(1);
+  order.store_in(above);
+  lock(above);
+  const persistent_index other = open();
+  unsigned repaired = 0;
+  for (unsigned i = 0; i < 100; ++i) {
+    const unsigned before = node_order(above).count();
+    ASSERT_NE(other.find(big_endian(i % 2 == 0 ? 699 : 350)), null_link);
+    const unsigned now = node_order(above).count() - before;
+    EXPECT_LE(now, 1U) << "of search " << i;
+    repaired += now;
+  }
+  EXPECT_GT(repaired, 1U) << "but searches do repair";
+}
+
 TEST_F(PersistentRecovery, a_node_taken_and_not_linked_is_taken_again) {
   {
     persistent_index one = open();
@@ -199,6 +226,39 @@ TEST_F(PersistentRecovery, a_node_taken_and_not_linked_is_taken_again) {
   expect_all(other);
   insert(other, 1000, 3000);
   expect_all(other);
+}
+
+// Nobody has looked at it yet, and its source is asked for a node first.
+TEST_F(PersistentRecovery, a_node_in_use_is_never_given_out_again_however_damaged) {
+  {
+    persistent_index one = open();
+    insert(one, 0, 1000);
+  }
+  const word_codec codec(12345);
+  unsigned looked_at = 0;
+  for (unsigned source = 0; source < node_space::tag_source; ++source) {
+    auto& word = memory_.anchor().nodes[source].pending;
+    const auto place = static_cast<link>(reinterpret_cast<std::byte*>(&word) - memory_.base());
+    const link last = *codec.decode_link(word.load() & ~format::pending_in_use, place);
+    if (last == null_link) continue;
+    ++looked_at;
+    index_node& n = memory_.node_at(last);
+    const link low = n.low.load();
+    for (const link wrong : {low ^ 64, low ^ 8192, null_link, std::uint64_t{1} << 40}) {
+      const std::uint64_t pending = word.load();
+      const std::uint64_t position = memory_.anchor().nodes[source].position.load();
+      n.low.store(wrong);
+      {
+        persistent_index other = open();
+        const taken_node fresh(other.space(), other, source);
+        EXPECT_NE(fresh.where(), last);
+      }
+      n.low.store(low);
+      word.store(pending);
+      memory_.anchor().nodes[source].position.store(position);
+    }
+  }
+  EXPECT_GT(looked_at, 0U);
 }
 
 TEST_F(PersistentRecovery, a_node_that_is_damaged_is_named) {

@@ -2,8 +2,15 @@
 #include "pool/placements.hpp"
 
 #include <gtest/gtest.h>
+#include <linux/mempolicy.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "pool/numa.hpp"
 #include "scratch_folder.hpp"
@@ -142,6 +149,23 @@ TEST(Placements, a_root_whose_names_cannot_be_is_not_believed) {
   EXPECT_FALSE(is_sound([](auto& r) { r.files.paths[2] = '\0'; })) << "a path ends before its size";
 }
 
+TEST(Placements, a_writer_has_a_file_of_its_node_else_one_of_none_else_any) {
+  const auto chosen = [](const std::vector<int>& nodes, int running_on) {
+    std::vector<std::uint16_t> of_writers;
+    for (unsigned writer = 0; writer < 4; ++writer) of_writers.push_back(file_for(nodes, running_on, writer));
+    return of_writers;
+  };
+  using files = std::vector<std::uint16_t>;
+  EXPECT_EQ(chosen({0, 1}, 0), files({0, 0, 0, 0}));
+  EXPECT_EQ(chosen({0, 1}, 1), files({1, 1, 1, 1}));
+  EXPECT_EQ(chosen({0, 1}, 2), files({0, 1, 0, 1})) << "a node without files";
+  EXPECT_EQ(chosen({0, 1, -1}, 2), files({2, 2, 2, 2}));
+  EXPECT_EQ(chosen({-1, -1, -1}, 1), files({0, 1, 2, 0}));
+  EXPECT_EQ(chosen({1, 0, 1, -1}, 1), files({0, 2, 0, 2})) << "two files of one node";
+  EXPECT_EQ(chosen({1, 0, 1, -1}, 0), files({1, 1, 1, 1}));
+  EXPECT_EQ(chosen({-1, 0, -1}, 3), files({0, 2, 0, 2}));
+}
+
 TEST(Numa, a_node_that_cannot_be_or_is_not_there_is_refused_and_any_is_not) {
   EXPECT_NO_THROW(require_node(-1, "/a"));
   EXPECT_NO_THROW(require_node(0, "/a"));
@@ -168,6 +192,40 @@ TEST(Numa, to_prefer_a_node_changes_nothing_of_the_file) {
   }
   fs::remove(path);
 }
+
+#ifdef ICECORE_HAS_NUMA
+// What the kernel says of pages that nobody has touched yet, through another mapping than the one the policy was set
+// by.
+TEST(Numa, pages_of_a_file_in_memory_are_to_come_from_the_node_that_is_preferred) {
+  const fs::path path = fs::path("/dev/shm") / ("icecore-numa-" + std::to_string(getpid()));
+  {
+    const pool_file file(path, access::read_write, creation::open_or_create);
+    file.grow(2 * format::granule_size, false);
+    const std::size_t size = 2 * format::granule_size;
+    void* const mapped = mmap(nullptr, size, PROT_NONE, MAP_SHARED, file.descriptor(), 0);
+    ASSERT_NE(mapped, MAP_FAILED);
+    const auto policy_at = [&](std::size_t offset) -> std::optional<std::pair<int, unsigned long>> {
+      int policy = -1;
+      std::array<unsigned long, 64> nodes{};
+      const auto failed = syscall(SYS_get_mempolicy, &policy, nodes.data(), 64 * nodes.size(),
+                                  static_cast<std::byte*>(mapped) + offset, MPOL_F_ADDR);
+      if (failed != 0) return std::nullopt;
+      return std::pair(policy, nodes[0]);
+    };
+    const auto before = policy_at(format::granule_size);
+    if (before) {
+      EXPECT_NE(before->first, MPOL_PREFERRED) << "so the test shows nothing";
+      prefer_node(file, format::granule_size, size, 0);
+      EXPECT_EQ(policy_at(format::granule_size), std::pair(int{MPOL_PREFERRED}, 1UL));
+      EXPECT_EQ(policy_at(size - format::page_size), std::pair(int{MPOL_PREFERRED}, 1UL));
+      EXPECT_EQ(policy_at(0), before) << "what lies before is as it was";
+    }
+    munmap(mapped, size);
+    fs::remove(path);
+    if (!before) GTEST_SKIP() << "this kernel knows no policies of memory";
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace icecore::testing

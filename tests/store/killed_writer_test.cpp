@@ -286,6 +286,66 @@ TEST_P(KilledWriter, though_it_opened_the_store_and_was_tagging_it_is_made_up_fo
   EXPECT_GE(tagged, 2U);
 }
 
+// One is killed amid the insert of a key; a survivor meets the key before anybody looks after the killed one, and is
+// killed too. What the survivor was told stays so.
+TEST_P(KilledWriter, what_a_survivor_was_told_of_its_key_stays_so_though_it_is_killed_too) {
+  if (GetParam().durability != durability::operation) GTEST_SKIP() << "nothing is flushed by lines";
+  const deadline soon("survivors killed after a killed writer", 280s);
+  struct told {
+    std::atomic<int> stage;
+    std::atomic<version> closed;
+    std::atomic<bool> found;
+  };
+  store_.reset();
+  for (const bool makes_it : {false, true}) {
+    unsigned kills = 0;
+    for (std::uint64_t at = 1;; ++at) {
+      SCOPED_TRACE(at);
+      const shared<told> seen;
+      const std::string key = (makes_it ? "made by both " : "read by one ") + std::to_string(at);
+      child survivor([&] {
+        store s(path_, first());
+        seen->stage = 1;
+        while (seen->stage != 2) std::this_thread::sleep_for(100us);
+        if (makes_it) {
+          s.insert(key, "of the survivor");
+        } else {
+          seen->closed = s.tag();
+          seen->found = s.find(key, seen->closed).has_value();
+        }
+        ::kill(getpid(), SIGKILL);
+        return 0;
+      });
+      while (seen->stage != 1) std::this_thread::sleep_for(100us);
+      child writer([&] {
+        run({inserting(key, "of the killed one")}, [&](store& s) { count_line_functions_of(s, at); });
+        return 0;
+      });
+      const int end = writer.wait();
+      seen->stage = 2;
+      ASSERT_EQ(survivor.wait(), -SIGKILL);
+      std::filesystem::remove(common_);
+      store_.emplace(path_, first());
+      EXPECT_TRUE(store_->stats().opened_at_once);
+      if (makes_it) {
+        EXPECT_EQ(store_->find(key), "of the survivor");
+      } else {
+        EXPECT_EQ(store_->find(key, seen->closed).has_value(), seen->found.load());
+      }
+      ASSERT_TRUE(store_->verify().ok());
+      store_->close();
+      store_.reset();
+      ASSERT_TRUE(verify_file(path_).ok());
+      progress_->done = 0;
+      progress_->flushes = 0;
+      if (end == 0) break;
+      ASSERT_EQ(end, -SIGKILL);
+      ++kills;
+    }
+    EXPECT_GE(kills, 3U);
+  }
+}
+
 #if !defined(ICECORE_UNDER_ADDRESS_SANITIZER) && !defined(ICECORE_UNDER_THREAD_SANITIZER)
 #if defined(ICECORE_LONG_TESTS)
 constexpr unsigned points = 1'000;

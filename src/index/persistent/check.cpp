@@ -93,7 +93,8 @@ std::vector<std::string> persistent_index::lost_nodes() const {
     // relaxed, all: nobody writes
     const link end = space_.load(source.end, std::memory_order_relaxed);
     const link position = space_.load(source.position, std::memory_order_relaxed);
-    const link pending = space_.load(source.pending, std::memory_order_relaxed);
+    const link pending = space_.decode(source.pending.load(std::memory_order_relaxed) & ~format::pending_in_use,
+                                       space_.place_of(source.pending));
     if (end == null_link || position > end) continue;
     const link segment_at = (end - 1) / format::granule_size * format::granule_size;
     for (link at = segment_at + sizeof(format::segment_header); at < position; at += sizeof(index_node)) {

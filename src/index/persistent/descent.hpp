@@ -32,15 +32,17 @@ bool persistent_index::go_down(view& here, std::string_view key, unsigned level)
     return false;
   }
   prefetch_node(space_.bytes(child));
-  here = {&space_.at(child), child, 0};  // looked at in the next step: find_many() has others to do meanwhile
+  here = {&space_.at(child), child, 0,
+          here.tells};  // looked at in the next step: find_many() has others to do meanwhile
   return false;
 }
 
 /// The node of `level` that spans `key` (with side::left, the keys just below it), or one on its left: see is_beyond().
 /// Precondition: the top is not below `level`.
 template <persistent_index::side equal>
-persistent_index::view persistent_index::descend(std::string_view key, unsigned level) const {
+persistent_index::view persistent_index::descend(std::string_view key, unsigned level, bool tells) const {
   view here = top();
+  here.tells = tells;
   while (!go_down<equal>(here, key, level)) {
   }
   return here;

@@ -3,6 +3,11 @@
 #include "base/threads.hpp"
 
 namespace icecore::index {
+namespace {
+
+constexpr std::uint64_t in_use = format::pending_in_use;
+
+}  // namespace
 
 link node_space::decode(std::uint64_t word, link at) const {
   const auto l = parts_.codec.decode_link(word, at);
@@ -40,6 +45,12 @@ taken_node::taken_node(node_space& space, const node_finder& finder, unsigned so
 }
 
 taken_node::~taken_node() {
+  if (kept_) {
+    // What leads to it is durable: who takes the next one need not look for it, nor believe what the node says of
+    // itself. A crash may come before this; then it does. relaxed: one thread has the source
+    source_->pending.store(source_->pending.load(std::memory_order_relaxed) | in_use, std::memory_order_relaxed);
+    space_.flush(source_, sizeof *source_);
+  }
   // relaxed, both: whoever has the source next acquires it
   shared_->known.store(true, std::memory_order_relaxed);
   shared_->reusable.store(!kept_, std::memory_order_relaxed);
@@ -92,9 +103,11 @@ void taken_node::take(const node_finder& finder) {
   const auto set = [&](std::atomic<std::uint64_t>& of, link l) {
     of.store(space_.encode(l, space_.place_of(of)), std::memory_order_relaxed);
   };
-  const link pending = get(source_->pending);
+  const std::uint64_t noted = source_->pending.load(std::memory_order_relaxed);
+  const link pending = space_.decode(noted & ~in_use, space_.place_of(source_->pending));
   if (!shared_->known.load(std::memory_order_relaxed)) {
-    shared_->reusable.store(pending != null_link && !finder.is_linked(pending), std::memory_order_relaxed);
+    const bool linked = pending == null_link || (noted & in_use) != 0 || finder.is_linked(pending);
+    shared_->reusable.store(!linked, std::memory_order_relaxed);
     shared_->known.store(true, std::memory_order_relaxed);
   }
   link position = get(source_->position);

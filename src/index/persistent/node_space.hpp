@@ -8,7 +8,8 @@
 // node_sources. A source notes the node it gave out last (`pending`), in one line with how far it has come, and that is
 // durable before the node is linked. So a crash loses at most one node of each source, and it is known which: the next
 // one to take a node from the source asks whether it is linked (`node_finder`), and if not, takes it (the log of
-// UPSkipList, section 4.1.4).
+// UPSkipList, section 4.1.4). Once what leads to the node is durable the source notes that too, so that only a crash
+// leaves anything to ask.
 //
 // Threads: all functions, of all processes that share the store.
 #pragma once
@@ -16,6 +17,8 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <string_view>
 
 #include "index/persistent/node.hpp"
 #include "pool/checked_word.hpp"
@@ -41,6 +44,9 @@ class space_owner {
   virtual void take_segment(claim& by) = 0;
   /// What a process that was killed in take_segment() left half done is done, or undone, when it returns.
   virtual void settle_killed() = 0;
+  /// A leaf was locked by a process that was killed. What processes were making when they were killed and `never_shown`
+  /// says true of, is made undone, durably, before anybody is told that the key is not there.
+  virtual void undo_killed(const std::function<bool(std::string_view key, link entry)>& never_shown) = 0;
   /// Whether a process that shares the store still runs.
   [[nodiscard]] virtual bool is_alive(std::uint16_t process) const noexcept = 0;
   /// errc::damaged: something at `l` is not what it was.
@@ -140,6 +146,7 @@ class taken_node {
 
   [[nodiscard]] link where() const noexcept { return node_; }
   [[nodiscard]] index_node& operator*() const noexcept { return space_.at(node_); }
+  /// What leads to it is durable when this object goes, or the whole index is not to be trusted yet.
   void keep() noexcept { kept_ = true; }
 
  private:

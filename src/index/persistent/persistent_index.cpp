@@ -163,7 +163,7 @@ persistent_index::view persistent_index::look_at(link ref) const {
   if (!space_.owner().leads_into_pool(ref, sizeof(index_node))) [[unlikely]]
     space_.owner().raise_damaged(ref, "a link of the index leads out of the store");
   index_node& n = space_.at(ref);
-  return {&n, ref, free_word(n, ref)};
+  return {&n, ref, free_word(n, ref), true};
 }
 
 bool persistent_index::is_empty() const {
@@ -181,11 +181,15 @@ bool persistent_index::move_right(view& v) const {
   const link next = v.at->next.load(std::memory_order_acquire);
   if (!v.validate()) return false;
   prefetch_node(space_.bytes(next));
+  const bool tells = v.tells;
   v = look_at(next);
+  v.tells = tells;
   // A split's own thread is about to tell, most often. After a crash nobody is, so now and then somebody looks (towers
-  // are completed as they are met: sections 4.4.1 and 4.5.2 of the thesis). relaxed: chance will do
+  // are completed as they are met: sections 4.4.1 and 4.5.2 of the thesis), once in a search, however many nodes it
+  // passes. relaxed: chance will do
   constexpr std::uint32_t one_in = 8;
-  if (space_.searches_link() && shared_->moves_right.fetch_add(1, std::memory_order_relaxed) % one_in == 0) {
+  if (tells && space_.searches_link() && shared_->moves_right.fetch_add(1, std::memory_order_relaxed) % one_in == 0) {
+    v.tells = false;
     try {
       promote(next);
     } catch (const std::exception&) {  // no room, or damage elsewhere: this search needs neither

@@ -3,7 +3,7 @@
 // A skip list of fat nodes after UPSkipList (S. Chowdhury: A Scalable Recoverable Skip List for Persistent Memory on
 // NUMA Machines, University of Waterloo 2021, chapters 4 to 6): levels of nodes, each level a list in key order, the
 // lowest leading to the entries, each other one to nodes of the level below it. What is better here: keys are sorted,
-// a node has no tower but a pair in the level above (so all nodes are of one size without a byte unused), readers take
+// a node has no tower but a pair in the level above (so all nodes can be of one size), readers take
 // no lock, locks do not survive, and opening claims nothing. Why it is as it is: docs/design/0008-persistent-index.md.
 //
 // A writer locks the one node that it changes. A split links the new node first and tells the level above afterwards;
@@ -88,6 +88,7 @@ class persistent_index final : public ordered_index, public node_finder {
     index_node* at = nullptr;
     link ref = null_link;
     std::uint64_t seen = 0;
+    bool tells = true;  ///< whether the search may yet tell the level above of a node: it does so once at most
     // relaxed: see optimistic_lock::validate()
     [[nodiscard]] bool validate() const noexcept { return at->lock.load(std::memory_order_relaxed) == seen; }
   };
@@ -117,7 +118,7 @@ class persistent_index final : public ordered_index, public node_finder {
   [[nodiscard]] bool move_right(view& v) const;
   [[nodiscard]] view top() const;
   template <side equal>
-  [[nodiscard]] view descend(std::string_view key, unsigned level) const;
+  [[nodiscard]] view descend(std::string_view key, unsigned level, bool tells = true) const;
   template <side equal>
   [[nodiscard]] bool go_down(view& here, std::string_view key, unsigned level) const;
 
@@ -136,6 +137,7 @@ class persistent_index final : public ordered_index, public node_finder {
   [[nodiscard]] std::uint64_t wait_or_mend(index_node& n, link ref) const;
   void distrust_torn(const index_node& n, link ref) const;
   void distrust_low(link low, link ref) const;
+  void undo_killed(const index_node& n) const;
   void mend(index_node& n, link ref) const;
 
   // walk.cpp

@@ -36,6 +36,7 @@ std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
       if (n.lock.compare_exchange_strong(word, mine, std::memory_order_acq_rel, std::memory_order_relaxed)) {
         try {
           distrust_torn(n, ref);
+          if (of_this_epoch) undo_killed(n);
         } catch (...) {
           n.lock.store(word, std::memory_order_release);  // release: nothing was changed; the next one finds it so
           throw;
@@ -83,6 +84,28 @@ void persistent_index::distrust_low(link low, link ref) const {
   source_.distrust(low);
 }
 
+/// Entries of a locked leaf whose writers were killed before their pairs were shown, while others go on: each of those
+/// is whole and has a version, with which opening would enter it, and by then its key may have been found missing, or
+/// have been made by another. (What the machine's end, or that of all processes, leaves so, nobody has met: opening
+/// enters it.)
+void persistent_index::undo_killed(const index_node& n) const {
+  // relaxed, all loads: inside the lock
+  const node_order torn(n);
+  if (torn.level() != 0) return;
+  const link low = n.low.load(std::memory_order_relaxed);
+  const link next = n.next.load(std::memory_order_relaxed);
+  const link high = next == null_link ? null_link : space_.at(next).low.load(std::memory_order_acquire);
+  space_.owner().undo_killed([&](std::string_view key, link entry) {
+    if (low != null_link && key < source_.key_of(low)) return false;
+    if (high != null_link && key >= source_.key_of(high)) return false;
+    for (unsigned i = 0; i < torn.count(); ++i) {  // as mend() takes them
+      const unsigned slot = torn.byte(i);
+      if (slot < index_pairs_max && n.pairs[slot].to.load(std::memory_order_relaxed) == entry) return false;
+    }
+    return true;
+  });
+}
+
 /// Makes a node whole whose writer died inside the lock, which this thread has taken over, and unlocks it. What the
 /// writer had done so far is finished if anybody may have seen it, else forgotten; the same if this is interrupted and
 /// done again, since all is computed from the pairs' links, which order words show only once they are durable.
@@ -124,6 +147,7 @@ bool persistent_index::is_linked(link node) const {
   if (level > node_order(*look_at(highest).at).level()) return false;
   const link low = n.low.load(std::memory_order_acquire);
   view here = look_at(highest);
+  here.tells = false;      // a source is held: to tell of another node would take another one
   if (low == null_link) {  // only a level's first node has none
     for (;;) {
       const node_order order(*here.at);

@@ -161,18 +161,16 @@ void persistent_index::promote(link node) const {
   const std::string_view key = source_.key_of(low);
   for (;;) {
     while (node_order(*top().at).level() < above) raise_top(above);
-    view parent = descend<side::right>(key, above);
+    view parent = descend<side::right>(key, above, false);  // does not promote in its turn
     node_order now(*parent.at);
     for (;; now = node_order(*parent.at)) {
       const bool beyond = is_beyond(*parent.at, now, key, side::right, true);
-      // by next alone: move_right() would promote in its turn
-      const link next = parent.at->next.load(std::memory_order_acquire);
       if (!parent.validate()) {
         look_again(parent);
       } else if (!beyond) {
         break;
-      } else {
-        parent = look_at(next);
+      } else if (!move_right(parent)) {
+        look_again(parent);
       }
     }
     const unsigned child = child_for(*parent.at, now, key, side::right);
@@ -195,7 +193,9 @@ void persistent_index::raise_top(unsigned above) const {
   std::uint64_t word = durable.load(std::memory_order_acquire);  // acquire: the node is whole
   const link old = space_.decode(word, space_.place_of(durable));
   if (node_order(space_.at(old)).level() >= above) {
-    // another thread has, and is about to tell or was killed before it
+    // Another thread has, and is about to tell; or was killed before it, perhaps before the link was on its way, too.
+    space_.flush(&durable, sizeof durable);
+    space_.fence();
     link known = shared_->top.load(std::memory_order_relaxed);
     if (node_order(space_.at(known)).level() < above)
       shared_->top.compare_exchange_strong(known, old, std::memory_order_release, std::memory_order_relaxed);
