@@ -3,7 +3,8 @@ figures of a thesis (ycsb_figures.py).
 
     bench/figures FILE... [--out FOLDER]
 
-FILE is what `bench/run --json FILE` wrote; of a suite that several hold, the first one's rows are drawn. FOLDER is
+FILE is what `bench/run --json FILE` wrote; of a suite that several hold, the first one's rows are drawn, and each figure
+of the suite ycsb from the first that holds all that it sets side by side. FOLDER is
 docs/figures unless given. Each figure becomes a PNG and an SVG, which the same files and the same matplotlib always give
 the same bytes. What was not measured is left out, and said.
 
@@ -389,7 +390,6 @@ def missing(results):
     for group in (group for line in BEYOND for group in line):
         if not comparison(results, group):
             yield f"{group.suite}/{', '.join(group.workloads)} of {BASE_STORE} and another store"
-    yield from ycsb_figures.missing(results)
 
 
 def save(figure, folder, name):
@@ -409,18 +409,19 @@ def merged(runs):
     return first
 
 
-def draw(results, folder):
+def draw(runs, folder):
     """Writes the figures; gives how many."""
+    results = merged(runs)
     # A reader's own settings must not change the figures; the salt makes the names within an SVG the same each time.
     matplotlib.rcdefaults()
     matplotlib.rcParams.update({"svg.hashsalt": "icecore", "hatch.linewidth": 0.6})
     figures = {name: scaling_figure(results, title, panels) for name, (title, *panels) in FIGURES.items()}
     figures["beyond"] = beyond_figure(results)
-    figures.update({name: wanted.draw(results) for name, wanted in ycsb_figures.FIGURES.items()})
+    figures.update(ycsb_figures.drawn(runs))
     drawn = {name: figure for name, figure in figures.items() if figure}
     for name, figure in drawn.items():
         save(figure, folder, name)
-    for what in missing(results):
+    for what in (*missing(results), *ycsb_figures.missing(runs)):
         print(f"not measured, so not drawn: {what}")
     return len(drawn)
 
@@ -442,7 +443,7 @@ def main():
             except WrongForm as error:
                 print(f"figures: {file}: {error}", file=sys.stderr)
                 return 2
-        drawn = draw(merged(runs), arguments.out)
+        drawn = draw(runs, arguments.out)
     except OSError as error:
         print(f"figures: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2

@@ -188,10 +188,16 @@ def latency_figure(results, title, curves):
     return figure
 
 
-def missing(results):
-    """What these figures would draw and a run that has the suite does not."""
-    for name, wanted in FIGURES.items():
-        if results.has(SUITE) and wanted.draw(results) is None:
-            yield f"{SUITE}: what {name} shows"
-    if not results.has(SUITE):
+def drawn(runs):
+    """Each figure, or None, from the first run that has what it sets side by side: no figure mixes runs."""
+    return {name: next(filter(None, map(wanted.draw, runs)), None) for name, wanted in FIGURES.items()}
+
+
+def missing(runs):
+    """What these figures would draw and no run has, though one has the suite."""
+    if not any(results.has(SUITE) for results in runs):
         yield f"{SUITE}/all of it"
+        return
+    for name, wanted in FIGURES.items():
+        if not any(wanted.draw(results) for results in runs):
+            yield f"{SUITE}: what {name} shows"

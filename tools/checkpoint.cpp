@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "command_line.hpp"
 #include "json.hpp"
@@ -18,11 +20,14 @@ namespace {
 struct checkpoint_arguments {
   std::string store;
   std::string file;
+  std::vector<std::string> placements;
   cli::format format = cli::format::table;
 };
 
 exit_code write_checkpoint(const checkpoint_arguments& a) {
-  const store s = open_to_read(a.store);
+  read_arguments read;
+  read.placements = a.placements;
+  const store s = open_to_read(a.store, read);
   const checkpoint now = s.checkpoint();
   progress_bar bar("writing", now.bytes(), "B");
   now.write(a.file, [&](const progress& p) { bar.update(p.done); });
@@ -48,6 +53,7 @@ void add_checkpoint_verb(command_line& line) {
                     "The copy has its name only when it is whole and on its device. Of a damaged store, see repair.");
   verb.add_store(a->store);
   verb.add_option("NEW", a->file, "The copy's file; nothing may be there").required().type_name("");
+  verb.add_moved(a->placements);
   verb.add_format(a->format);
   verb.runs([a] { return write_checkpoint(*a); });
 }

@@ -98,7 +98,16 @@ void verb::add_reading(read_arguments& read) {
   of_->add_flag("--accept-copy", read.accept_copy,
                 "Read a file that was copied before its writer closed it (the writer was dead by then)");
   of_->add_flag("--accept-damage", read.accept_damage, "Read what is intact of a damaged store; the rest fails");
-  add_placements(read.placements, "Where a further file of the store has been moved to (may be repeated)");
+  add_moved(read.placements);
+}
+
+void verb::add_moved(std::vector<std::string>& placements) {
+  add_placements(placements, "Where a further file of the store has been moved to (may be repeated)");
+}
+
+void verb::add_changing(write_arguments& write) {
+  add_durability(write);
+  add_moved(write.placements);
 }
 
 void verb::add_writing(write_arguments& write) {

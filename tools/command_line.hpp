@@ -65,10 +65,14 @@ class verb {
   void add_list(const std::string& name, std::vector<std::string>& values, const std::string& help,
                 const std::string& type);
   void add_placements(std::vector<std::string>& placements, const std::string& help);
+  /// Files of a store that is there.
+  void add_moved(std::vector<std::string>& placements);
   /// How a store is opened to be read.
   void add_reading(read_arguments& read);
-  /// How a store is opened to be written.
+  /// How a store is opened to be written, or made.
   void add_writing(write_arguments& write);
+  /// How a store that is there is opened to be written.
+  void add_changing(write_arguments& write);
   // The same, one by one.
   void add_durability(write_arguments& write);
   option add_index(write_arguments& write, const std::string& help);

@@ -157,7 +157,7 @@ void add_key_verbs(command_line& line) {
   verb.add_store(a->store);
   verb.add_option("KEY", a->key, "The key").required().type_name("");
   verb.add_hex(a->hex);
-  verb.add_writing(a->write);
+  verb.add_changing(a->write);
   verb.runs([a] { return del(*a); });
 }
 

@@ -50,8 +50,7 @@ void add_reindex_verb(command_line& line) {
   verb.add_store(a->store);
   verb.add_index(a->write, "The index from now on: btree, skip_list (lock-free, slower) or persistent (opens at once)")
       .required();
-  verb.add_durability(a->write);
-  verb.add_placements(a->write.placements, "Where a further file of the store has been moved to (may be repeated)");
+  verb.add_changing(a->write);
   verb.add_format(a->format);
   verb.runs([a] { return reindex(*a); });
 }

@@ -82,7 +82,7 @@ void add_tag_verbs(command_line& line) {
       .type_name("");
   verb.add_option("--note", t->note, "Any text, at most 65,535 bytes").type_name("TEXT");
   verb.add_option("--time", t->time, "The tag's time (ISO 8601; no zone: UTC) instead of now").type_name("TIME");
-  verb.add_writing(t->write);
+  verb.add_changing(t->write);
   verb.runs([t] { return tag(*t); });
 
   const auto l = std::make_shared<log_arguments>();

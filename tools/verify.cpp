@@ -63,7 +63,7 @@ void add_verify_verb(command_line& line) {
                             "  icecore verify model.ice -o json | jq -c 'select(.damage)'\n"
                             "Changes nothing. Exit code 0 if all is well, 6 if there is damage.");
   verb.add_store(a->store);
-  verb.add_placements(a->placements, "Where a further file of the store has been moved to (may be repeated)");
+  verb.add_moved(a->placements);
   verb.add_format(a->format);
   verb.runs([a] { return verify(*a); });
 }

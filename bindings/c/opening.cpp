@@ -15,7 +15,7 @@ options options_of(const icecore_options* given, const char* function) {
   const icecore_options defaults = default_options();
   const icecore_options set = given == nullptr ? defaults : read_structure(given, defaults, function);
   options opening;
-  opening.access = enumerator(set.access, access::read_write, access::read_only, function, "access");
+  opening.access = enumerator(set.access, access::read_write, access::attached, function, "access");
   opening.creation = enumerator(set.creation, creation::open_or_create, creation::create_new, function, "creation");
   opening.durability =
       enumerator(set.durability, durability::best_available, durability::operation, function, "durability");
@@ -28,6 +28,7 @@ options options_of(const icecore_options* given, const char* function) {
   opening.lookup_cache_bytes = set.lookup_cache_bytes;
   opening.recovery_threads = set.recovery_threads;
   opening.placements = placements_of(set.placements, set.placement_count, function);
+  if (set.shared_as != nullptr) opening.shared_as = set.shared_as;
   opening.on_progress = progress_of(set.on_progress, set.progress_context);
   return opening;
 }

@@ -104,7 +104,8 @@ typedef struct icecore_store icecore_store;
 
 enum icecore_access {
   ICECORE_ACCESS_READ_WRITE = 0, /* one process at a time */
-  ICECORE_ACCESS_READ_ONLY = 1   /* any number of processes, while no one writes; the file is never changed */
+  ICECORE_ACCESS_READ_ONLY = 1,  /* any number of processes, while no one writes; the file is never changed */
+  ICECORE_ACCESS_ATTACHED = 2    /* beside the process that has it open and shares it (`shared_as`): reads and writes */
 };
 
 enum icecore_creation {
@@ -157,6 +158,11 @@ typedef struct icecore_options {
   size_t placement_count;
   int change_index;            /* not 0: give a store that is there the index `index`, built anew; takes write access */
   uint64_t lookup_cache_bytes; /* at most, for a table of entries found lately, in front of the index; 0: none */
+  /* A file on a memory file system such as /dev/shm. With ICECORE_ACCESS_READ_WRITE: nothing is there yet; the open
+   * store is shared with other processes of this machine, and the file is gone when it is closed. With
+   * ICECORE_ACCESS_ATTACHED: as what it is shared. What attached processes may do, and what a kill of one leaves:
+   * icecore::options::shared_as. NULL: nobody else. */
+  const char* shared_as;
 } icecore_options;
 
 /* Fills in the defaults. struct_size: sizeof(icecore_options). */

@@ -71,8 +71,9 @@ cluster_core::cluster_core(MPI_Comm comm, std::filesystem::path path, const clus
 void cluster_core::agree_on_arguments(const cluster_options& opening) {
   const auto failure = attempt([&] {
     opening.ownership.check(ranks_);
-    if (!opening.store.shared_as.empty()) {
-      throw error(errc::invalid_argument, "a cluster shares its stores itself: leave shared_as empty");
+    if (!opening.store.shared_as.empty() || opening.store.access == access::attached) {
+      throw error(errc::invalid_argument,
+                  "a cluster shares its stores itself: leave shared_as empty, and do not attach");
     }
     if (!opening.store.copy_of.empty()) {
       throw error(errc::invalid_argument, "a cluster is copied by checkpoint and restore: leave copy_of empty");

@@ -133,12 +133,15 @@ def verdicts(text):
     return re.findall(r"\| (reached|\*\*not reached\*\*|not measured|other N) (?=\|)", text)
 
 
+VERDICTS_OF_RECOVERY = 4  # of one number of keys: opening and the first second, with 1 thread and with 2
+
+
 def test_a_run_that_leads_everywhere_reaches_every_target(report):
     run = document()
     run["rows"] += ycsb_document()["rows"]
     text = report(run)
     required = sum(len(target.required) for target in targets.TARGETS)
-    assert verdicts(text) == ["reached"] * required
+    assert verdicts(text) == ["reached"] * (required + VERDICTS_OF_RECOVERY)
     assert f"{required} of {required} reached, 0 not measured." in text
 
 
@@ -146,10 +149,30 @@ def test_a_run_of_ycsb_is_held_against_the_targets_of_ycsb_alone(report):
     text = report(ycsb_document())
     assert cells(text, "YCSB A", "pmemobj") == (("–", "–", "–"), ("≥ 4", "10.0", "reached"))
     required = sum(len(target.required) for target in targets.TARGETS if target.subject.suite == "ycsb")
-    assert verdicts(text) == ["reached"] * required
+    assert verdicts(text) == ["reached"] * (required + VERDICTS_OF_RECOVERY)
     run = change(ycsb_document(), {"workload": "updates", "store": "icecore-persistent"}, ops_per_second=1e6)
     one, two = cells(report(run), "YCSB updates: cost of the persistent index (updates)", "icecore-persistent")
     assert one == ("≤ 1.6", "1.00", "reached") and two == ("≤ 1.6", "2.00", "**not reached**")
+
+
+def test_opening_and_the_first_second_of_the_persistent_index_have_targets(report):
+    def rows(keys, opening, after):
+        store = "icecore-persistent"
+        return (
+            row("recovery", f"before_kill_{keys}", store, 2, 1e6, n=keys),
+            row("recovery", f"recovery_{keys}", store, 2, 1 / opening, n=keys),
+            row("recovery", f"after_kill_{keys}", store, 2, after, n=keys, operations_in_tenths=[after / 10] * 10),
+        )
+
+    def lines(*all_rows):
+        printed = report({"machine": {}, "rows": [one for some in all_rows for one in some]})
+        return [line for line in printed.splitlines() if "reached" in line and ("first" in line or "beside" in line)]
+
+    good = lines(rows(2_000_000, 0.0008, 6e5), rows(50_000_000, 0.00112, 5.1e5))
+    assert len(good) == 5 and all("| reached |" in line for line in good)
+    assert "| the same, beside 2,000,000 keys | ≤ 1.5 | 1.40 | reached |" in good
+    slow = lines(rows(2_000_000, 0.011, 4.9e5), rows(50_000_000, 0.017, 6e5))
+    assert [("not reached" in line) for line in slow] == [True, True, True, True, False]
 
 
 def test_recovery_is_told_in_milliseconds_with_the_rates_around_it(report):
@@ -364,6 +387,23 @@ def test_several_runs_are_drawn_as_one_each_suite_from_the_first_that_has_it(wri
     drawn = (tmp_path / "both" / "figure2.svg").read_text(encoding="utf-8")
     assert "<!-- first -->" in drawn and "<!-- second -->" not in drawn
     assert "<!-- beyond -->" in (tmp_path / "both" / "beyond.svg").read_text(encoding="utf-8")
+
+
+def test_each_figure_of_ycsb_is_of_one_run_the_first_that_has_all_of_it(written, draw, tmp_path):
+    run = ycsb_document()
+    pools = "icecore-persistent-pools"
+    of_pools = without(run, store="pmemobj")
+    of_pools["rows"] = [{**one, "threads": 32 * one["threads"]} for one in of_pools["rows"]]
+    files = []
+    for name, content in (("one pool", without(run, store=pools)), ("pools", of_pools)):
+        files.append(tmp_path / f"{name}.json")
+        files[-1].write_text(json.dumps(content), encoding="utf-8")
+    done = run_script("figures.py", *files, "--out", tmp_path / "both")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "thesis5" not in done.stdout.replace(str(tmp_path), "").split("not measured")[-1]
+    drawn = (tmp_path / "both" / "thesis5.4.svg").read_text(encoding="utf-8")
+    assert f"<!-- {pools} -->" in drawn and "<!-- 64 -->" in drawn
+    assert "<!-- 64 -->" not in (tmp_path / "both" / "thesis5.2.svg").read_text(encoding="utf-8")
 
 
 def test_what_was_not_measured_is_left_out_and_said(draw):

@@ -30,6 +30,8 @@ static const struct {
   void (*run)(void);
 } tests[] = {
     TEST(opens_by_options_and_closes),
+    TEST(a_store_of_several_files_is_opened_by_its_first),
+    TEST(a_store_is_shared_with_who_attaches_to_it),
     TEST(an_index_is_chosen_and_changed),
     TEST(structures_may_be_older_or_newer_than_the_library),
     TEST(writes_are_found_and_tell_their_version),

@@ -3,6 +3,8 @@
 #define ICECORE_TESTS_C_TESTS_H
 
 void opens_by_options_and_closes(void);
+void a_store_of_several_files_is_opened_by_its_first(void);
+void a_store_is_shared_with_who_attaches_to_it(void);
 void an_index_is_chosen_and_changed(void);
 void structures_may_be_older_or_newer_than_the_library(void);
 void writes_are_found_and_tell_their_version(void);

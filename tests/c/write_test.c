@@ -1,4 +1,6 @@
 /* Opening, writing, batches, tags, and what a store says of itself. */
+#include <unistd.h>
+
 #include "check.h"
 #include "tests.h"
 
@@ -36,6 +38,77 @@ void opens_by_options_and_closes(void) {
   CHECK(holds(value, "1"));
   OK(icecore_close(store));
   OK(icecore_close(NULL));
+}
+
+void a_store_of_several_files_is_opened_by_its_first(void) {
+  char path[4096];
+  char further[4096];
+  char moved[4096];
+  snprintf(path, sizeof path, "%s", fresh_path("several.ice"));
+  snprintf(further, sizeof further, "%s", fresh_path("several-1.ice"));
+  snprintf(moved, sizeof moved, "%s", fresh_path("several-moved.ice"));
+  icecore_options options;
+  icecore_options_init(&options, sizeof options);
+  CHECK(options.placements == NULL && options.placement_count == 0);
+  options.placement_count = 1;
+  icecore_store* store;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &options, &store));
+  CHECK(strstr(icecore_last_error_message(), "placements") != NULL);
+  icecore_placement placement = {NULL, -1};
+  options.placements = &placement;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &options, &store));
+  placement.path = further;
+  placement.node = 4096;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &options, &store));
+  placement.node = -1;
+  OK(icecore_open(path, &options, &store));
+  OK(icecore_insert(store, TEXT("a"), TEXT("1"), NULL));
+  icecore_statistics told = {.struct_size = sizeof told};
+  OK(icecore_stats(store, &told));
+  CHECK(told.file_count == 2);
+  OK(icecore_close(store));
+  CHECK(rename(further, moved) == 0);
+  FAILS(ICECORE_MISSING_FILE, icecore_open(path, NULL, &store));
+  CHECK(strstr(icecore_last_error_message(), further) != NULL);
+  placement.path = moved;
+  OK(icecore_open(path, &options, &store));
+  OK(icecore_close(store));
+  OK(icecore_open(path, NULL, &store)); /* it is remembered */
+  icecore_bytes value;
+  OK(icecore_find(store, TEXT("a"), &value));
+  CHECK(holds(value, "1"));
+  OK(icecore_close(store));
+}
+
+void a_store_is_shared_with_who_attaches_to_it(void) {
+  char path[4096];
+  char common[128];
+  snprintf(path, sizeof path, "%s", fresh_path("shared.ice"));
+  snprintf(common, sizeof common, "/dev/shm/icecore-c-%ld", (long)getpid());
+  icecore_options options;
+  icecore_options_init(&options, sizeof options);
+  CHECK(options.shared_as == NULL);
+  options.access = ICECORE_ACCESS_ATTACHED;
+  icecore_store* other;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &options, &other));
+  options.shared_as = common;
+  FAILS(ICECORE_NO_SUCH_STORE, icecore_open(path, &options, &other));
+  options.access = ICECORE_ACCESS_READ_WRITE;
+  options.index = ICECORE_INDEX_PERSISTENT;
+  icecore_store* store;
+  OK(icecore_open(path, &options, &store));
+  options.access = ICECORE_ACCESS_ATTACHED;
+  OK(icecore_open(path, &options, &other));
+  OK(icecore_insert(other, TEXT("a"), TEXT("1"), NULL));
+  icecore_bytes value;
+  OK(icecore_find(store, TEXT("a"), &value));
+  CHECK(holds(value, "1"));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_sync(other));
+  OK(icecore_close(store));
+  FAILS(ICECORE_CLOSED, icecore_find(other, TEXT("a"), &value));
+  icecore_close(other);
+  options.access = 3;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &options, &store));
 }
 
 void an_index_is_chosen_and_changed(void) {

@@ -69,6 +69,24 @@ def test_a_persistent_index_is_packed_anew_and_leaves_no_room_lost(store):
     assert run("dump", store).stdout == dump
 
 
+def test_an_index_that_splits_have_left_half_full_is_packed_densely(store):
+    count, rounds = 20_000, 20
+    contents = []
+    for version in range(1, rounds + 1):  # each one's keys lie between those of the others
+        contents += [insert(version, b"%08d" % i, b"v") for i in range(count) if i * 7919 % rounds == version - 1]
+        contents += [tag(version, f"{version}")]
+    run("load", store, "--index", "persistent", stdin=dump_of(rounds + 1, contents))
+    before = stat(store)["index_bytes"]
+    (told,) = lines("reindex", store, "--index", "persistent", "-o", "json")
+    assert told["keys"] == count
+    assert told["index_bytes"] < 0.85 * before, told
+    pairs_of_node, node_bytes = 27 * 9 // 10, 512
+    assert told["index_bytes"] < 1.2 * count / pairs_of_node * node_bytes + 2 * 65_536, told
+    size = os.path.getsize(store)
+    run("reindex", store, "--index", "persistent")
+    assert os.path.getsize(store) <= size + 65_536, "the old index's space is given to what comes"
+
+
 def test_a_table_says_the_same_in_one_line(store):
     filled(store, {b"a": b"1", b"b": b"2"})
     text = run("reindex", store, "--index", "persistent").stdout.decode()

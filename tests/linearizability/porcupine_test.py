@@ -21,10 +21,12 @@ OF_PERSISTENT_MIN = 32
 RECORDED = (
     (["--kills", 36], 0),
     *((["--setting", f"{mode}_on_tmpfs_in_persistent", "--kills", 120], 8) for mode in ("none", "tag", "operation")),
+    (["--setting", "operation_on_tmpfs_in_persistent_in_3_files", "--kills", 60], 4),
     *(
         (["--processes", 8, "--setting", f"{mode}_on_tmpfs_in_persistent", "--kills", 60], 1)
         for mode in ("none", "tag", "operation")
     ),
+    (["--processes", 8, "--setting", "operation_on_tmpfs_in_persistent_in_3_files", "--kills", 60], 1),
 )
 
 

@@ -70,6 +70,7 @@ class Store:
         lookup_cache_bytes: int,
         recovery_threads: int,
         placements: list[tuple[bytes, int]],
+        shared_as: bytes,
         on_progress: _Progress | None,
     ) -> None: ...
     def close(self) -> None:

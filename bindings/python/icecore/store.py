@@ -48,6 +48,7 @@ Progress = Callable[[str, int, int, str], object]
 
 # mode: (access, creation), the numbers of icecore::access and icecore::creation
 _MODES = {"r": (1, 1), "r+": (0, 1), "a": (0, 0), "x": (0, 2)}
+_STORE_MODES = {**_MODES, "attached": (2, 1)}
 _VERSION_MAX = 2**48 - 1
 _LOOKUP_CACHE_BYTES = 64 << 20
 _RAISE = object()
@@ -80,9 +81,10 @@ class Store(_native.Store, _Base):
         lookup_cache_bytes: int = _LOOKUP_CACHE_BYTES,
         recovery_threads: int = 0,
         placements: Placements = (),
+        shared_as: Path | None = None,
         on_progress: Progress | None = None,
     ) -> None:
-        access, creation = mode_numbers(mode)
+        access, creation = mode_numbers(mode, _STORE_MODES)
         if durability not in DURABILITY_MODES:
             raise InvalidArgumentError(f"durability {durability!r} is none of {', '.join(DURABILITY_MODES)}")
         if index not in INDEXES[1:]:
@@ -104,6 +106,7 @@ class Store(_native.Store, _Base):
                 lookup_cache_bytes,
                 columns.thread_count(recovery_threads),
                 placement_list(placements),
+                b"" if shared_as is None else path_bytes(shared_as),
                 on_progress,
             )
         except LockedError as e:
@@ -332,12 +335,14 @@ def open(  # icecore.open is what people expect
     lookup_cache_bytes: int = _LOOKUP_CACHE_BYTES,
     recovery_threads: int = 0,
     placements: Placements = (),
+    shared_as: Path | None = None,
     on_progress: Progress | None = None,
 ) -> Store:
     """Opens the store at ``path``.
 
     ``mode``: ``'r'`` reads (any number of processes, while none writes), ``'r+'`` reads and writes a store that exists,
-    ``'a'`` does that or creates one, ``'x'`` creates one and fails if something is there.
+    ``'a'`` does that or creates one, ``'x'`` creates one and fails if something is there, ``'attached'`` reads and writes
+    beside the process that has it open and shares it.
 
     ``durability``: what survives a power cut (a process crash loses nothing, in every mode): ``'operation'``: every
     write that returned; ``'tag'``: every tag that returned, with all it covers; ``'none'``: only ``sync()`` and a clean
@@ -358,6 +363,11 @@ def open(  # icecore.open is what people expect
     ``placements``: the further files of a new store that is to have several, each a path, or a path and the NUMA node
     whose threads write there; of a store that is there, where its files have been moved to.
 
+    ``shared_as``: a file on a memory file system such as ``/dev/shm``, where nothing is yet: the open store is shared as
+    that with other processes of this machine, which open it with the mode ``'attached'`` and the same ``shared_as``. Tags
+    with a name, ``sync()``, ``verify()`` and ``stats()`` are the sharing process's alone; when it has closed the store
+    the others get ``ClosedError``.
+
     ``recovery_threads``: 0 for all cores. ``on_progress(what, done, total, unit)`` is told of a long opening.
     """
     return Store(
@@ -373,6 +383,7 @@ def open(  # icecore.open is what people expect
         lookup_cache_bytes=lookup_cache_bytes,
         recovery_threads=recovery_threads,
         placements=placements,
+        shared_as=shared_as,
         on_progress=on_progress,
     )
 
@@ -405,12 +416,12 @@ def repair(
     return RepairReport._of(told)
 
 
-def mode_numbers(mode: str) -> tuple[int, int]:
+def mode_numbers(mode: str, modes: Mapping[str, tuple[int, int]] = _MODES) -> tuple[int, int]:
     if mode == "w":
         raise InvalidArgumentError("a store never forgets: no mode 'w' that truncates; delete the file, then use 'x'")
-    if mode not in _MODES:
-        raise InvalidArgumentError(f"mode {mode!r} is none of {', '.join(map(repr, _MODES))}")
-    return _MODES[mode]
+    if mode not in modes:
+        raise InvalidArgumentError(f"mode {mode!r} is none of {', '.join(map(repr, modes))}")
+    return modes[mode]
 
 
 def path_bytes(path: Path) -> bytes:

@@ -92,6 +92,7 @@ struct opening {
   std::uint64_t lookup_cache_bytes;
   unsigned recovery_threads;
   std::vector<placement> placements;
+  std::string shared_as;
 };
 
 store_object open_store(const opening& asked, nb::handle on_progress) {
@@ -108,6 +109,7 @@ store_object open_store(const opening& asked, nb::handle on_progress) {
   o.lookup_cache_bytes = asked.lookup_cache_bytes;
   o.recovery_threads = asked.recovery_threads;
   o.placements = asked.placements;
+  o.shared_as = asked.shared_as;
   progress_adapter progress(on_progress);
   o.on_progress = progress.function();
   store_object made;
@@ -254,7 +256,7 @@ store_class bind_store(nb::module_& m) {
       [](store_object* self, const nb::bytes& path, int access, int creation, int durability, bool emulate_durability,
          bool accept_copy, bool accept_damage, bool huge_pages, int index, bool change_index,
          std::uint64_t lookup_cache_bytes, unsigned recovery_threads, const nb::list& placements,
-         nb::handle on_progress) {
+         const nb::bytes& shared_as, nb::handle on_progress) {
         new (self) store_object(open_store(opening{{path.c_str(), path.size()},
                                                    access,
                                                    creation,
@@ -267,13 +269,14 @@ store_class bind_store(nb::module_& m) {
                                                    change_index,
                                                    lookup_cache_bytes,
                                                    recovery_threads,
-                                                   placements_of(placements)},
+                                                   placements_of(placements),
+                                                   {shared_as.c_str(), shared_as.size()}},
                                            on_progress));
       },
       nb::arg("path"), nb::arg("access"), nb::arg("creation"), nb::arg("durability"), nb::arg("emulate_durability"),
       nb::arg("accept_copy"), nb::arg("accept_damage"), nb::arg("huge_pages"), nb::arg("index"),
       nb::arg("change_index"), nb::arg("lookup_cache_bytes"), nb::arg("recovery_threads"), nb::arg("placements"),
-      nb::arg("on_progress").none());
+      nb::arg("shared_as"), nb::arg("on_progress").none());
   c.def("close", [](store_object& self) { std::shared_ptr(self.owner)->close(); });
   bind_writing(c);
   bind_reading(c);
