@@ -23,7 +23,8 @@ def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch, capsys):
     for number, block in enumerate(others):
         with open_store(f"{number}.ice") as store:
             store.tag()  # version 1, which an example reads
-            exec(compile(block, "docs/python.md", "exec"), {"store": store, "np": np, "datetime": datetime})
+            names = {"icecore": icecore, "store": store, "np": np, "datetime": datetime}
+            exec(compile(block, "docs/python.md", "exec"), names)
             assert store.verify().ok
 
 

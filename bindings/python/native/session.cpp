@@ -5,7 +5,10 @@
 namespace icecore::python {
 
 session::session(const std::filesystem::path& path, const options& opening)
-    : path_(path), store_(std::in_place, path, opening), fork_generation_(fork_generation()) {
+    : path_(path),
+      store_(std::in_place, path, opening),
+      fork_generation_(fork_generation()),
+      attached_(opening.access == access::attached) {
   foresee_blocking();
 }
 
@@ -15,6 +18,11 @@ void session::foresee_blocking() {
   // How large the largest value is cannot be asked for. From this average on large ones are the rule; below it the GIL
   // is kept until the first one is met (found), so that stores of small values never pay for it.
   constexpr std::uint64_t large_average_bytes = 4096;
+  if (attached_) {  // what the store holds the process that shares it tells alone
+    has_unread_values_ = true;
+    finds_block_ = writes_block_;
+    return;
+  }
   const statistics holds = store_->stats();
   const std::uint64_t values = holds.records - holds.removes;
   has_unread_values_ = holds.value_bytes >= gil_bytes_min;
@@ -58,7 +66,7 @@ void session::linger() {
       self.release_if_unused();
     }
   } const to_lingering{*this};
-  if (store_->read_only()) return;
+  if (store_->read_only() || attached_) return;
   const without_gil released(*this);
   store_->sync();
 }

@@ -78,6 +78,7 @@ class session : public running_calls {
   std::optional<icecore::store> store_;
   std::size_t views_ = 0;  // living value_view objects
   std::uint64_t fork_generation_;
+  bool attached_;  // another process has opened the store, syncs and closes it
   state state_ = state::open;
   bool writes_block_ = false;
   bool finds_block_ = false;
