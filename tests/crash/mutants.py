@@ -61,6 +61,11 @@ DAMAGE = "damage --gtest_filter=*never_written_again*"
 DAMAGED_PARTS = "damage --gtest_filter=*garbage*:*zeros*:*looks_locked*"
 WRITER = "writer"
 RECOVERY_FLUSH = "recovery_flush"
+KILLED_TWICE = "killed --gtest_filter=*survivor_was_told*operation_on_tmpfs_in_persistent"
+ASKED_FIRST = "damage --gtest_filter=*asked_first*"
+WRITE_MET_DAMAGE = "damage --gtest_filter=*write_that_met_damage*"
+REPAIRS = "nodes --gtest_filter=PersistentRecovery.*"
+FILES = "pool --gtest_filter=Placements.*:Numa.*"
 POOL = "pool"
 SEVERAL_SESSIONS = "several --gtest_filter=*every_session*"
 SEVERAL_COPIES = "several --gtest_filter=*older_copy*"
@@ -70,6 +75,7 @@ PROGRAMS = {"crash": "tests/crash/icecore_crash", "schedules": "tests/crash/icec
             "flips": "tests/store/test_store_flip", "damage": "tests/store/test_store_damage",
             "writer": "tests/store/test_store_writer", "pool": "tests/pool/test_pool_file",
             "recovery_flush": "tests/store/test_store_recovery_flush",
+            "killed": "tests/store/test_store_killed_writer", "nodes": "tests/index/test_index_persistent_recovery",
             "several": "tests/store/test_store_several_files",
             "several_cut": "tests/store/test_store_several_files_power_cut"}
 
@@ -142,6 +148,30 @@ MUTANTS = (
            "is_mark(i) ? listed == block : is_end", "listed == block || listed == null_link", (DAMAGED_PARTS,)),
     Mutant("links_of_tags_that_never_were_stay", "invalidation", "store/opening_at_once.cpp",
            "l >= of_writer.from && l < of_writer.open.end()", "l != l", (PERSISTENT,)),
+    Mutant("what_a_killed_process_was_inserting_stays", "invalidation", "index/persistent/repair.cpp",
+           "if (of_this_epoch) undo_killed(n);", "", (KILLED_TWICE,)),
+    Mutant("a_segments_end_of_zeros_is_believed", "checksum", "store/sharing.cpp",
+           "    if (is_new) {\n", "    if (is_new || said == 0) {\n", (DAMAGED_PARTS,)),
+    Mutant("a_write_that_met_damage_leaves_its_record", "invalidation", "store/core.cpp",
+           "    w.rewind(fresh.at, fresh.layout);\n    throw;\n", "    throw;\n", (WRITE_MET_DAMAGE,)),
+    Mutant("keys_are_shown_as_they_are", "checksum", "store/scan.hpp",
+           "r.is_entry() ? r.key() : core.key_of(r.as_update().entry)",
+           "r.is_entry() ? r.key() : core.past().at(r.as_update().entry).key()", (ASKED_FIRST,)),
+    Mutant("a_record_in_a_history_is_believed", "checksum", "store/snapshot.cpp",
+           "    past.require_whole(record_);\n", "", (ASKED_FIRST,)),
+    Mutant("a_node_is_in_use_before_it_is_linked", "ordering", "index/persistent/node_space.cpp",
+           "    source_->pending.store(source_->pending.load(std::memory_order_relaxed) | in_use, std::memory_order_relaxed);\n"
+           "    space_.flush(source_, sizeof *source_);\n  }\n",
+           "  }\n  source_->pending.store(source_->pending.load(std::memory_order_relaxed) | in_use, std::memory_order_relaxed);\n"
+           "  space_.flush(source_, sizeof *source_);\n", (REPAIRS,)),
+    Mutant("a_node_that_is_given_out_is_taken_for_linked", "ordering", "index/persistent/node_space.cpp",
+           "(noted & in_use) != 0 || finder.is_linked(pending)", "true", (PERSISTENT,)),
+    Mutant("a_source_asks_a_node_that_is_in_use", "checksum", "index/persistent/node_space.cpp",
+           "(noted & in_use) != 0 || ", "", (REPAIRS,)),
+    Mutant("a_search_tells_of_each_node_it_passes", "retry", "index/persistent/persistent_index.cpp",
+           "if (tells && space_.searches_link()", "if (space_.searches_link()", (REPAIRS,)),
+    Mutant("a_file_is_written_to_by_whomever", "ordering", "pool/placements.cpp",
+           "for (const int node : {running_on, -1})", "for (const int node : {-1})", (FILES,)),
     Mutant("a_node_is_given_out_before_it_is_pending", "ordering", "index/persistent/node_space.cpp",
            "  set(source_->pending, position);\n  std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order too; x86 stores in order\n"
            "  set(source_->position, position + sizeof(index_node));\n",
@@ -243,9 +273,8 @@ MUTANTS = (
            "head.compare_exchange_strong(seen, head_word(fresh), std::memory_order_seq_cst, std::memory_order_relaxed);\n    return true;",
            (LINE_MANY, LINE_TWO,)),
     Mutant("a_write_is_stamped_before_it_is_linked", "ordering", "store/core.cpp",
-           "  static_cast<void>(histories_->link_on_top(there.entry, fresh.at, w->seed_of(fresh.at), false));\n  return finish",
-           "  histories_->stamp_unseen(fresh.at);\n"
-           "  static_cast<void>(histories_->link_on_top(there.entry, fresh.at, w->seed_of(fresh.at), false));\n  return finish",
+           "  static_cast<void>(link_single(*w, there.entry, fresh, false));\n",
+           "  histories_->stamp_unseen(fresh.at);\n  static_cast<void>(link_single(*w, there.entry, fresh, false));\n",
            (SCHEDULES,)),
     Mutant("a_write_does_not_wait_for_the_one_below", "ordering", "history/history.cpp",
            "    if (!settle(entry, top)) continue;           // H1, H2\n", "", (SCHEDULES, LINE_TWO)),
