@@ -168,6 +168,8 @@ class store_core {
     return tags_;
   }
   [[nodiscard]] pool_set& the_pool() const noexcept { return *pool_; }
+  /// Precondition: the index lasts.
+  [[nodiscard]] const lasting_segments& lasting_space() const noexcept { return media_->segments(); }
   [[nodiscard]] bool read_only() const noexcept { return !pool_->shared(); }
   /// For what is left to the process that opened the store first.
   void check_first() const {

@@ -1,5 +1,7 @@
 #include "store/lasting_segments.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -173,6 +175,8 @@ lasting_segments::place lasting_segments::change(unsigned writer, const place& r
     } else {  // name_it() has put the one left before it
       set_next(pool_->segment_at(now), next);
     }
+    // durable before the next one's change, who may put another before it in the list: see take_off_lists()
+    pool_->persist().fence();
     return taken;
   }
   const segment fresh =
@@ -228,6 +232,10 @@ void lasting_segments::settle() const {
       store(source.position, segment_at + sizeof(format::segment_header));
   }
   take_off_lists(owned);
+  // A process that was killed may have left any word of these whole in the caches alone, where nothing above changes it
+  // and nobody would flush it: should the machine stop after a clean close, the media would have the word before it.
+  // (The logs' copies: write_log().)
+  pool_->persist().flush(anchor_, offsetof(format::index_anchor, writers));
   pool_->persist().fence();
 }
 
@@ -240,6 +248,8 @@ void lasting_segments::take_off_lists(const std::vector<link>& owned) const {
       if (one == null_link) continue;
       const segment s = place_left(one).in;
       const link two = next_of(s);
+      pool_->persist().flush(&pool_->header_of(one),
+                             sizeof(format::segment_header));  // as the anchor's words: settle()
       if (is_owned(one)) {
         store(first, two);
       } else if (two != null_link && is_owned(two)) {
@@ -247,6 +257,26 @@ void lasting_segments::take_off_lists(const std::vector<link>& owned) const {
       }
     }
   }
+}
+
+std::vector<std::string> lasting_segments::check() const {
+  std::vector<std::string> wrong;
+  std::vector<link> seen;
+  for (unsigned w = 0; w < format::writers_max; ++w) {
+    if (const auto l = read_log(w); l && l->open.size != 0) seen.push_back(l->open.offset);
+  }
+  for (const auto& lists : anchor_->rests) {
+    for (const auto& first : lists) {
+      for (link at = load(first); at != null_link; at = next_of(place_left(at).in)) {
+        if (std::ranges::find(seen, at) != seen.end()) {
+          wrong.push_back(fmt::format("the segment at {} is in a list, and in another or a writer's", at));
+          break;
+        }
+        seen.push_back(at);
+      }
+    }
+  }
+  return wrong;
 }
 
 void lasting_segments::for_each_left(const std::function<void(const place&)>& visit) const {

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/process_lock.hpp"
@@ -86,6 +87,10 @@ class lasting_segments {
   void settle() const;
   /// Whoever was killed while it took a segment: it has it, or never took it, when this returns.
   void settle_killed() const { static_cast<void>(hold()); }
+
+  /// Segments that two would fill: one that two logs or lists lead to. While nobody writes. Cost: O(segments with
+  /// room).
+  [[nodiscard]] std::vector<std::string> check() const;
 
   /// Visits each segment with records, and where it is filled to if no writer has it. O(segments).
   void for_each_left(const std::function<void(const place&)>& visit) const;

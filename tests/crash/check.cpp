@@ -58,6 +58,7 @@ std::string verified(const store& s) {
   for (const auto& wrong : s.core().index().check()) return "index: " + wrong;
   if (const auto* lasting = dynamic_cast<const index::persistent_index*>(&s.core().index())) {
     for (const auto& lost : lasting->lost_nodes()) return "index: " + lost;
+    for (const auto& shared : s.core().lasting_space().check()) return "space: " + shared;
   }
   const auto report = s.verify();
   if (report.ok()) return {};

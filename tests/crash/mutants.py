@@ -172,6 +172,8 @@ MUTANTS = (
            "if (tells && space_.searches_link()", "if (space_.searches_link()", (REPAIRS,)),
     Mutant("a_file_is_written_to_by_whomever", "ordering", "pool/placements.cpp",
            "for (const int node : {running_on, -1})", "for (const int node : {-1})", (FILES,)),
+    Mutant("a_segment_is_taken_off_its_list_after_the_next_change", "fence", "store/lasting_segments.cpp",
+           "    pool_->persist().fence();\n    return taken;\n", "    return taken;\n", (PERSISTENT_TWO, PERSISTENT_MANY)),
     Mutant("a_node_is_given_out_before_it_is_pending", "ordering", "index/persistent/node_space.cpp",
            "  set(source_->pending, position);\n  std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order too; x86 stores in order\n"
            "  set(source_->position, position + sizeof(index_node));\n",
