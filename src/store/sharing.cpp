@@ -111,9 +111,12 @@ void store_core::use_lasting_index(link anchor, std::uint64_t epoch, bool is_new
       word.store(pool_->codec().encode(p->used_end(), place), std::memory_order_relaxed);
       pool_->persist().flush(&word, sizeof word);
     } else if (!attached_) {
-      // What lies behind a wrong end would be given out again, and cut off at closing.
+      // What lies behind a wrong end would be given out again, and cut off at closing. The first root is closed last:
+      // while it says that the store is open, another one may be of before its last segment was taken.
       const format::root root = p->roots().read();
-      const bool as_closed = root.state != format::root_state::clean || end == root.used_end;
+      const auto clean = format::root_state::clean;
+      const bool closed = root.state == clean && pool_->roots().read().state == clean;
+      const bool as_closed = !closed || end == root.used_end;
       if (said != pool_->codec().encode(end, place) || end < format::first_segment_offset || end > p->size() ||
           end % format::granule_size != 0 || !as_closed)
         media_->raise_damaged(place, "the index's anchor does not tell where the store ends");
