@@ -411,17 +411,18 @@ def merged(runs):
 
 def draw(runs, folder):
     """Writes the figures; gives how many."""
-    results = merged(runs)
+    of_ycsb, missing_of_ycsb = ycsb_figures.drawn(runs), list(ycsb_figures.missing(runs))
+    results = merged(runs)  # adds to the first run
     # A reader's own settings must not change the figures; the salt makes the names within an SVG the same each time.
     matplotlib.rcdefaults()
     matplotlib.rcParams.update({"svg.hashsalt": "icecore", "hatch.linewidth": 0.6})
     figures = {name: scaling_figure(results, title, panels) for name, (title, *panels) in FIGURES.items()}
     figures["beyond"] = beyond_figure(results)
-    figures.update(ycsb_figures.drawn(runs))
+    figures.update(of_ycsb)
     drawn = {name: figure for name, figure in figures.items() if figure}
     for name, figure in drawn.items():
         save(figure, folder, name)
-    for what in (*missing(results), *ycsb_figures.missing(runs)):
+    for what in (*missing(results), *missing_of_ycsb):
         print(f"not measured, so not drawn: {what}")
     return len(drawn)
 

@@ -98,9 +98,9 @@ version store_core::apply(const batch& operations) {
   run.batch_link = w->allocate(batch_layout);
   try {
     for (const auto* o : todo) link_batched(run, *o);
-  } catch (const std::exception& e) {
+  } catch (...) {
     // what is linked cannot be unlinked: the batch stays unready, no reader ever sees it, reopening drops it
-    pool_->persist().poison(std::string("a batch was cut off in the middle: ") + e.what());
+    pool_->persist().poison("a batch was cut off in the middle, by damage or for want of memory");
     throw;
   }
   for (const auto& fresh : run.records) histories_->flush_fresh(fresh.at, fresh.layout.size());

@@ -49,17 +49,20 @@ void killed_writers::undo(unsigned writer, const std::function<bool(std::string_
   const auto log = core_.media_->segments().settled_log(writer);
   if (!log || log->open.size == 0) return;
   persistence& persist = core_.pool_->persist();
-  for (const link l : tails_.read(log->open, log->from).last) {
+  const segment& s = log->open;
+  const auto t = tails_.read(s, log->from);
+  link undone = t.position;  // by another one, who was killed before it was durable
+  for (const link l : t.last) {
     const record r = core_.past().at(l);
     if (!r.is_entry() || !never_shown(r.key(), l)) continue;
-    const std::uint64_t size = r.layout().size();
-    std::memset(r.address(), 0, size);
-    persist.flush(r.address(), size);
-    persist.fence();
-    // the key may be made again, and must not reach the media before these zeros do
-    if (core_.past().persists_on_read()) persist.sync();
-    return;
+    std::memset(r.address(), 0, r.layout().size());
+    undone = l;
+    break;
   }
+  // the key may be made again, and must not reach the media before these zeros do
+  persist.flush(core_.pool_->at(undone), s.end() - undone);
+  persist.fence();
+  if (core_.past().persists_on_read()) persist.sync();
 }
 
 /// What the killed writer's last update but one left to its next write. It may be half written: of it only the entry
@@ -79,8 +82,9 @@ writer_tail::content killed_writers::what_happened(const segment& s, link from) 
   if (finish_linked(s, t.position)) t = tails_.read(s, from);
   for (const link l : t.last) {
     const record r = past.at(l);
-    if (!r.is_entry() || core_.index_->find(r.key()) == l) continue;
-    std::memset(r.address(), 0, r.layout().size());
+    const bool undone = r.kind() == format::record_kind::none;  // meanwhile, by who took its leaf's lock over: undo()
+    if (!undone && (!r.is_entry() || core_.index_->find(r.key()) == l)) continue;
+    if (!undone) std::memset(r.address(), 0, r.layout().size());
     return tails_.read(s, from);
   }
   return t;

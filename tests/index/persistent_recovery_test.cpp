@@ -211,6 +211,41 @@ TEST_F(PersistentRecovery, a_search_repairs_no_more_than_one_pair_above) {
   EXPECT_GT(repaired, 1U) << "but searches do repair";
 }
 
+// The same where there are more levels: two of them lack what leads to the nodes below.
+TEST_F(PersistentRecovery, a_search_repairs_no_more_than_one_pair_in_all_levels) {
+  {
+    persistent_index one = open();
+    insert(one, 0, 12'000);
+  }
+  ASSERT_EQ(node_order(memory_.node_at(top())).level(), 2U);
+  std::vector<index_node*> cut;
+  for (const unsigned level : {2U, 1U}) {
+    for (link at = first_of(level); at != null_link; at = memory_.node_at(at).next.load()) {
+      index_node& n = memory_.node_at(at);
+      node_order order(n);
+      order.cut(1);
+      order.store_in(n);
+      lock(n);
+      cut.push_back(&n);
+    }
+  }
+  const persistent_index other = open();
+  const auto pairs = [&] {
+    unsigned sum = 0;
+    for (const index_node* n : cut) sum += node_order(*n).count();
+    return sum;
+  };
+  unsigned repaired = 0;
+  for (unsigned i = 0; i < 200; ++i) {
+    const unsigned before = pairs();
+    ASSERT_NE(other.find(big_endian(i * 7919 % 12'000)), null_link);
+    const unsigned now = pairs() - before;
+    EXPECT_LE(now, 1U) << "of search " << i;
+    repaired += now;
+  }
+  EXPECT_GT(repaired, 10U);
+}
+
 TEST_F(PersistentRecovery, a_node_taken_and_not_linked_is_taken_again) {
   {
     persistent_index one = open();

@@ -74,6 +74,7 @@ def test_what_is_the_first_ones_alone_is_refused_and_closing_is_told(path, commo
             other.tag("a name")
         with pytest.raises(icecore.InvalidArgumentError, match="attached"):
             other.verify()
+        assert "attached" in other._repr_html_()
         store[b"k"] = b"v"
         assert other[b"k"] == b"v"
     with pytest.raises(icecore.ClosedError):

@@ -286,6 +286,34 @@ TEST_P(KilledWriter, though_it_opened_the_store_and_was_tagging_it_is_made_up_fo
   EXPECT_GE(tagged, 2U);
 }
 
+// Whoever attaches, or asks what needs all writers at rest, finishes the killed one before anybody has met its keys.
+TEST_P(KilledWriter, who_finishes_it_before_anybody_has_met_its_keys_is_not_refused) {
+  if (GetParam().durability != durability::operation) GTEST_SKIP() << "nothing is flushed by lines";
+  const deadline soon("who finishes a killed writer", 280s);
+  unsigned round = 0;
+  for (const scenario& each : scenarios) {
+    SCOPED_TRACE(each.name);
+    for (std::uint64_t at = 1;; ++at) {
+      SCOPED_TRACE(at);
+      const script all = each.steps(++round);
+      child writer([&] {
+        run(all, [&](store& s) { count_line_functions_of(s, at); });
+        return 0;
+      });
+      const int end = writer.wait();
+      if (round % 2 == 0) {
+        ASSERT_NO_THROW(static_cast<void>(store_->stats()));
+      } else {
+        ASSERT_NO_THROW(store(path_, beside()));
+      }
+      ASSERT_NO_FATAL_FAILURE(go_on(all, round));
+      if (end == 0) break;
+      ASSERT_EQ(end, -SIGKILL);
+    }
+  }
+  ASSERT_NO_FATAL_FAILURE(check_all());
+}
+
 // One is killed amid the insert of a key; a survivor meets the key before anybody looks after the killed one, and is
 // killed too. What the survivor was told stays so.
 TEST_P(KilledWriter, what_a_survivor_was_told_of_its_key_stays_so_though_it_is_killed_too) {

@@ -289,9 +289,12 @@ class Store(_native.Store, _Base):
         return f"<icecore.Store {self.path!r}{' closed' if self.closed else ''}>"
 
     def _repr_html_(self) -> str:
-        return (
-            f"<p>{self!r} closed</p>".replace("<icecore", "&lt;icecore") if self.closed else self.stats()._repr_html_()
-        )
+        if self.closed:
+            return f"<p>{self!r} closed</p>".replace("<icecore", "&lt;icecore")
+        try:
+            return self.stats()._repr_html_()
+        except InvalidArgumentError:  # attached: that is the sharing process's alone
+            return f"<p>{self!r} attached</p>".replace("<icecore", "&lt;icecore")
 
     def __reduce_ex__(self, protocol: object) -> Any:
         raise TypeError(
@@ -365,8 +368,8 @@ def open(  # icecore.open is what people expect
 
     ``shared_as``: a file on a memory file system such as ``/dev/shm``, where nothing is yet: the open store is shared as
     that with other processes of this machine, which open it with the mode ``'attached'`` and the same ``shared_as``. Tags
-    with a name, ``sync()``, ``verify()`` and ``stats()`` are the sharing process's alone; when it has closed the store
-    the others get ``ClosedError``.
+    with a name and lists of tags, ``sync()``, ``verify()``, ``stats()`` and ``checkpoint()`` are the sharing process's
+    alone; when it has closed the store the others get ``ClosedError``.
 
     ``recovery_threads``: 0 for all cores. ``on_progress(what, done, total, unit)`` is told of a long opening.
     """

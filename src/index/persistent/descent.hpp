@@ -13,7 +13,11 @@ inline persistent_index::view persistent_index::top() const {
 /// One step of a descent to `level`, down or to the right; true if `here` is the node.
 template <persistent_index::side equal>
 bool persistent_index::go_down(view& here, std::string_view key, unsigned level) const {
-  if (here.seen == 0) here = look_at(here.ref);
+  if (here.seen == 0) {
+    const bool tells = here.tells;
+    here = look_at(here.ref);
+    here.tells = tells;
+  }
   const index_node& n = *here.at;
   const node_order order(n);
   const bool there = order.level() == level;
@@ -32,8 +36,8 @@ bool persistent_index::go_down(view& here, std::string_view key, unsigned level)
     return false;
   }
   prefetch_node(space_.bytes(child));
-  here = {&space_.at(child), child, 0,
-          here.tells};  // looked at in the next step: find_many() has others to do meanwhile
+  // looked at in the next step: find_many() has others to do meanwhile
+  here = {&space_.at(child), child, 0, here.tells};
   return false;
 }
 
