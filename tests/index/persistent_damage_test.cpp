@@ -1,0 +1,248 @@
+// Nodes of the persistent index that are not what was written: check() tells each wrong part, and operations refuse.
+#include <algorithm>
+#include <optional>
+
+#include "persistent_fixture.hpp"
+
+namespace icecore::index {
+namespace {
+
+// ---- What check() tells ----
+
+class PersistentCheck : public PersistentRecovery {
+ protected:
+  void SetUp() override {
+    const node_space::parts parts = memory_.open();  // first: it makes the state anew
+    index_.emplace(table_, parts, memory_.state());
+    index_->build({}, 1);
+    insert(*index_, 0, 400);
+    ASSERT_TRUE(index_->check().empty());
+    first_ = first_of(0);
+    second_ = memory_.node_at(first_).next.load();
+  }
+  [[nodiscard]] index_node& first() { return memory_.node_at(first_); }
+  [[nodiscard]] index_node& second() { return memory_.node_at(second_); }
+  [[nodiscard]] index_node& above() { return memory_.node_at(top()); }
+  [[nodiscard]] index_node& last() {
+    link at = first_;
+    while (const link next = memory_.node_at(at).next.load()) at = next;
+    return memory_.node_at(at);
+  }
+  static auto& pair(index_node& n, unsigned i) { return n.pairs[node_order(n).slot(i)]; }
+
+  /// check() says `what` while `word` is `wrong`, and nothing before and after.
+  void expect_told(const std::string& what, std::atomic<std::uint64_t>& word, std::uint64_t wrong) {
+    const std::uint64_t right = word.exchange(wrong);
+    const auto told = index_->check();
+    EXPECT_TRUE(std::ranges::any_of(told, [&](const std::string& t) { return t.find(what) != std::string::npos; }))
+        << what << " is not among " << told.size() << ", the first of which is "
+        << (told.empty() ? "missing" : told.front());
+    word.store(right);
+    EXPECT_TRUE(index_->check().empty());
+  }
+  /// A byte of the order words.
+  void expect_byte_told(const std::string& what, index_node& n, unsigned byte, std::uint8_t wrong) {
+    auto& word = n.order[byte / 8];
+    const unsigned shift = byte % 8 * 8;
+    expect_told(what, word, (word.load() & ~(std::uint64_t{0xff} << shift)) | std::uint64_t{wrong} << shift);
+  }
+  static constexpr unsigned count_byte = index_pairs_max;
+  static constexpr unsigned level_byte = count_byte + 1;
+  static constexpr unsigned prefix_byte = count_byte + 2;
+
+  std::optional<persistent_index> index_;
+  link first_ = null_link;
+  link second_ = null_link;
+};
+
+TEST_F(PersistentCheck, tells_a_node_that_is_not_of_its_place) {
+  expect_told("its checksum is wrong", second().lock, second().lock.load() ^ std::uint64_t{1} << 60);
+  expect_byte_told("is of level 3 and not 0", second(), level_byte, 3);
+  expect_told("its low is not its left neighbour's high", second().low, pair(second(), 3).to.load());
+  expect_told("its first pair is not its low", second().low, pair(second(), 3).to.load());
+  expect_told("has a bound but no right neighbour, or none but one", second().high, null_link);
+  expect_told("has a bound but no right neighbour, or none but one", last().high, pair(first(), 0).to.load());
+  expect_told("is beyond its bound", second().high, pair(second(), 3).to.load());
+  expect_told("its bound's head is wrong", second().high_head, second().high_head.load() + 1);
+}
+
+TEST_F(PersistentCheck, tells_a_prefix_that_not_all_keys_have) {
+  expect_byte_told("is open and has a prefix", first(), prefix_byte, 2);
+  expect_byte_told("is open and has a prefix", last(), prefix_byte, 2);
+  expect_byte_told("its prefix is longer than its bounds'", second(), prefix_byte, 8);
+}
+
+TEST_F(PersistentCheck, tells_pairs_that_are_wrong_or_in_another_order) {
+  expect_byte_told("order byte 2 is 40", second(), 2, 40);
+  ASSERT_LT(node_order(second()).count(), index_pairs_max);
+  expect_byte_told("order byte 26 is 1", second(), 26, 1);
+  expect_told("pair 4 leads to nothing", pair(second(), 4).to, null_link);
+  expect_told("pair 0 leads to nothing", pair(first(), 0).to, null_link);
+  expect_told("head 4 is not its key's", pair(second(), 4).head, 1);
+  expect_told("key 4 is not above the one before", pair(second(), 4).to, pair(second(), 2).to.load());
+}
+
+TEST_F(PersistentCheck, tells_where_levels_do_not_fit_together) {
+  ASSERT_EQ(node_order(above()).level(), 1U);
+  expect_told("pair 3 leads to nothing", pair(above(), 3).to, first_);  // the first one, which has no low
+  expect_told("the level above leads to nodes that are not in this level's list", pair(above(), 3).to, second_);
+  expect_byte_told("leads to no node", above(), count_byte, 0);
+  auto& anchored = memory_.anchor().first_leaf;
+  const auto place = static_cast<link>(reinterpret_cast<std::byte*>(&anchored) - memory_.base());
+  expect_told("is not the leaf that the anchor takes for the first", anchored,
+              word_codec(12345).encode_link(second_, place));
+  index_->count(1);
+  EXPECT_EQ(index_->check(), std::vector<std::string>{"400 entries are there, 401 were counted"});
+}
+
+// ---- A key that the medium has changed ----
+
+/// Keys of which the first levels tell nothing by their heads, so that they must be compared whole.
+std::string alike(std::uint64_t i) { return "all begin alike " + big_endian(i); }
+
+class DamagedKey : public PersistentRecovery {
+ protected:
+  static constexpr std::uint64_t keys = 2000;
+
+  void SetUp() override {
+    persistent_index one = open();
+    for (std::uint64_t i = 0; i < keys; ++i) links_.push_back(add(one, i));
+  }
+  link add(persistent_index& to, std::uint64_t i) {
+    const link entry = table_.add(alike(2 * i));
+    EXPECT_EQ(to.insert(alike(2 * i), entry), entry);
+    return entry;
+  }
+  /// The entries that nodes above the leaves compare keys with, and those that end nodes.
+  [[nodiscard]] std::vector<link> separators() {
+    std::vector<link> all;
+    for (link leaf = first_of(0); leaf != null_link; leaf = memory_.node_at(leaf).next.load()) {
+      if (const link low = memory_.node_at(leaf).low.load(); low != null_link) all.push_back(low);
+    }
+    return all;
+  }
+  /// Whether every call is right or says that something is damaged; how many said so.
+  template <class Call>
+  unsigned complaints(const Call& call) {
+    unsigned complaints = 0;
+    for (std::uint64_t i = 0; i < keys; ++i) {
+      try {
+        call(i);
+      } catch (const std::runtime_error&) {
+        ++complaints;
+      }
+    }
+    return complaints;
+  }
+  void expect_none_hidden(persistent_index& in, link damaged) {
+    SCOPED_TRACE("entry " + std::to_string(damaged));
+    const unsigned finds = complaints([&](std::uint64_t i) {
+      ASSERT_TRUE(links_[i] == damaged || in.find(alike(2 * i)) == links_[i]) << "key " << i << " is hidden";
+    });
+    const unsigned seeks = complaints([&](std::uint64_t i) {
+      if (links_[i] == damaged) return;
+      block b;
+      in.seek(alike(2 * i), b);
+      ASSERT_TRUE(std::ranges::find(b.entries.begin(), b.entries.begin() + static_cast<std::ptrdiff_t>(b.size),
+                                    links_[i]) != b.entries.begin() + static_cast<std::ptrdiff_t>(b.size))
+          << "a walk from key " << i << " leaves it out";
+    });
+    const unsigned many = complaints([&](std::uint64_t i) {
+      const std::string key = alike(2 * i);
+      const std::string_view asked[] = {key};
+      link found[] = {null_link};
+      in.find_many(asked, found);
+      ASSERT_TRUE(links_[i] == damaged || found[0] == links_[i]) << "key " << i << " is hidden";
+    });
+    finds_ += finds;
+    seeks_ += seeks;
+    many_ += many;
+  }
+
+  std::vector<link> links_;
+  unsigned finds_ = 0;  // that said so, and so on
+  unsigned seeks_ = 0;
+  unsigned many_ = 0;
+};
+
+TEST_F(DamagedKey, that_separates_nodes_hides_no_other) {
+  constexpr std::size_t last_byte = 16 + 7;  // behind what all begin with
+  for (const link separator : separators()) {
+    for (const std::size_t byte : {last_byte, last_byte - 1, std::size_t{0}}) {
+      persistent_index other = open();
+      table_.damage(separator, byte, 6);
+      expect_none_hidden(other, separator);
+      table_.damage(separator, byte, 6);
+      if (HasFailure()) return;
+    }
+  }
+  EXPECT_GT(finds_, 0U);
+  EXPECT_GT(seeks_, 0U);
+  EXPECT_GT(many_, 0U);
+}
+
+TEST_F(DamagedKey, is_given_to_no_node_as_its_bound) {
+  persistent_index other = open();
+  // where this leaf will be cut; the pairs behind, beside which others come, are right
+  const index_node& leaf = memory_.node_at(memory_.node_at(first_of(0)).next.load());
+  const link damaged = to_at(leaf, node_order(leaf), index_pairs_max / 2);
+  const link behind = to_at(leaf, node_order(leaf), index_pairs_max / 2 + 6);
+  const auto first = static_cast<std::uint64_t>(std::ranges::find(links_, behind) - links_.begin());
+  const auto before = separators();
+  table_.damage(damaged, 16 + 6, 6);
+  unsigned refused = 0;
+  for (std::uint64_t i = first; i < first + 5; ++i) {
+    try {
+      static_cast<void>(other.insert(alike(2 * i + 1), table_.add(alike(2 * i + 1))));
+    } catch (const std::runtime_error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 0U);
+  EXPECT_EQ(separators(), before);
+}
+
+TEST_F(DamagedKey, in_a_node_to_be_mended_leaves_it_as_it_is) {
+  index_node& leaf = memory_.node_at(memory_.node_at(first_of(0)).next.load());
+  lock(leaf);
+  const std::uint64_t word = leaf.lock.load();
+  const link damaged = to_at(leaf, node_order(leaf), 1);
+  const auto i = static_cast<std::uint64_t>(std::ranges::find(links_, damaged) - links_.begin());
+  persistent_index other = open();
+  table_.damage(damaged, 16 + 6, 6);
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_THROW(static_cast<void>(other.find(alike(2 * (i + 1)))), std::runtime_error);
+    EXPECT_EQ(leaf.lock.load(), word) << "the next one waits for ever";
+  }
+  table_.damage(damaged, 16 + 6, 6);
+  table_.forget_damage();
+  other.count(keys);
+  EXPECT_EQ(other.find(alike(2 * (i + 1))), links_[i + 1]);
+}
+
+// A checksum that two halves of a CRC make: no single bit of what it covers may be without effect.
+TEST_F(PersistentRecovery, every_bit_of_a_node_changes_its_checksum) {
+  index_node n{};
+  node_order order(0, 0);
+  for (unsigned i = 0; i < index_pairs_max; ++i) {
+    n.pairs[i].head.store(mix64(i));
+    n.pairs[i].to.store(mix64(i + 100));
+    order.insert(i, (i * 7) % index_pairs_max);
+  }
+  order.store_in(n);
+  const std::uint16_t right = check_of(n, 99);
+  auto* const words = reinterpret_cast<std::atomic<std::uint64_t>*>(&n);
+  constexpr std::size_t order_words_end = 8;
+  for (std::size_t word = 1; word < sizeof n / 8 - 1; ++word) {
+    for (unsigned bit = 0; bit < 64; ++bit) {
+      // what counts and in which order changes what is summed up, not a bit of it
+      const bool counts = word >= 4 && word < order_words_end;
+      words[word].fetch_xor(std::uint64_t{1} << bit);
+      EXPECT_TRUE(counts || check_of(n, 99) != right) << "word " << word << ", bit " << bit;
+      words[word].fetch_xor(std::uint64_t{1} << bit);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace icecore::index
