@@ -143,11 +143,11 @@ void salvage::name_unexplained() {
   const auto says_so = [](const damage& d) { return d.structure == "file"; };
   const auto& parts = found_->parts();
   const bool said = std::ranges::any_of(parts, [&](const auto& p) { return std::ranges::any_of(p.damages, says_so); });
-  const std::int64_t more = found_->missing_records() - named_records_;
-  if (more > 0 && !said) {
-    add_finding(0, "file",
-                fmt::format("{} more records are lost whose keys cannot be told: the root certifies them", more));
-  }
+  // compared before anything is subtracted: a damaged root certifies any number
+  if (said || found_->missing_records() <= named_records_) return;
+  add_finding(0, "file",
+              fmt::format("{} more records are lost whose keys cannot be told: the root certifies them",
+                          found_->missing_records() - named_records_));
 }
 
 /// What a damaged record between these bytes says of its key or name: nothing to rely on, but a hint to its user.

@@ -57,8 +57,7 @@ survey::survey(const pool_set& in, const survey_options& how)
   for (const pool* p : in.files()) {
     of_pool& o = of_pools_[p->number()];
     o.size = p->size();
-    o.begins.reset(static_cast<std::uint64_t*>(std::calloc(o.size / begins_unit + 1, sizeof(std::uint64_t))));
-    if (o.begins == nullptr) throw std::bad_alloc();
+    o.begins = bits_of(o.size);
   }
   find_segments();
   for (const auto& place : segments_) total += place.in.size;
@@ -373,7 +372,7 @@ bool survey::read_record(reading& r) {
 void survey::take(reading& r, link start, version v) const {
   const std::uint64_t offset = link_offset(start);
   // a segment's words are its reader's alone
-  of_pools_[link_pool(start)].begins[offset / begins_unit] |= std::uint64_t{1} << (offset / 8 % 64);
+  of_pools_[link_pool(start)].begins[offset / bits_unit] |= std::uint64_t{1} << (offset / 8 % 64);
   const record rec(pool_->at(start));
   const record_layout layout = rec.layout();
   switch (layout.kind) {
@@ -502,7 +501,7 @@ void survey::check_tags() {
   report_doubles("name", name_of);
 }
 
-// ---- Chains ----
+// ---- What begins where ----
 
 bool survey::is_whole_record(link l) const noexcept {
   const auto* place = place_containing(l);
@@ -512,45 +511,13 @@ bool survey::is_whole_record(link l) const noexcept {
 bool survey::begins(link l) const noexcept {
   const std::uint64_t offset = link_offset(l);
   const of_pool& o = pool_of(l);
-  return offset % 8 == 0 && offset < o.size && (o.begins[offset / begins_unit] >> (offset / 8 % 64) & 1) != 0;
+  return offset % 8 == 0 && offset < o.size && (o.begins[offset / bits_unit] >> (offset / 8 % 64) & 1) != 0;
 }
 
-void survey::check_chains() {
-  constexpr std::size_t ahead = 16;  // so many records are on their way from memory
-  run_on_threads(static_cast<unsigned>(parts_.size()), [&](unsigned thread) {
-    survey_part& part = parts_[thread];
-    for (std::size_t i = 0; i < part.updates.size(); ++i) {
-      if (i + ahead < part.updates.size()) {
-        const auto& soon = record(pool_->at(part.updates[i + ahead])).as_update();
-        for (const link l : {soon.entry, soon.older, soon.jump}) pool_->prefetch(l);
-      }
-      check_chain(part.updates[i], part);
-    }
-    name_damages(part);
-  });
-}
-
-void survey::check_chain(link update, survey_part& into) const {
-  const record r(pool_->at(update));
-  const auto& u = r.as_update();
-  if (!begins(u.entry) || !begins(u.older) || !begins(u.jump)) {
-    report(into, update, "record", "the record before it in its history is missing: it links to no record");
-    return;
-  }
-  const record entry(pool_->at(u.entry));
-  const record older(pool_->at(u.older));
-  const record jump(pool_->at(u.jump));
-  const auto of_same_entry = [&](record x, link at) {
-    return at == u.entry || (x.is_update() && x.as_update().entry == u.entry);
-  };
-  const std::uint32_t depth = r.header().depth;
-  if (!entry.is_entry() || !of_same_entry(older, u.older) || older.header().depth + 1 != depth) {
-    report(into, update, "record", "the record before it in its history is missing");
-  } else if (!of_same_entry(jump, u.jump) || jump.header().depth >= depth) {
-    report(into, update, "record", "its jump link does not lead to an older record");
-  } else if (version_of(u.older).value_or(0) > version_of(update).value_or(0)) {
-    report(into, update, "record", "its version is older than that of the record before it");
-  }
+survey::bits survey::bits_of(std::uint64_t size) {
+  bits all(static_cast<std::uint64_t*>(std::calloc(size / bits_unit + 1, sizeof(std::uint64_t))));
+  if (all == nullptr) throw std::bad_alloc();
+  return all;
 }
 
 std::vector<damage> survey::damages() const {

@@ -110,7 +110,8 @@ class survey {
   /// empty if its stamp is damaged.
   [[nodiscard]] std::optional<version> version_of(link at) const noexcept;
 
-  /// Checks that each update's older record is there and fits; appends what is wrong to the parts' damages.
+  /// Checks that each update's older record is there and fits, and that no other update follows it: then histories are
+  /// chains, each from its newest record to its entry. Appends what is wrong to the parts' damages.
   void check_chains();
 
  private:
@@ -142,19 +143,22 @@ class survey {
   void check_certificate();
   void check_end(const pool& p);
   void check_tags();
-  void check_chain(link update, survey_part& into) const;
+  void check_chain(link update, survey_part& into);
+  [[nodiscard]] bool follow(link older) noexcept;
   static void report(survey_part& into, link at, const char* structure, std::string what);
   void name_damages(survey_part& part) const;
 
-  static constexpr std::uint64_t begins_unit = 8 * 64;
   struct free_memory {
     void operator()(std::uint64_t* at) const noexcept { std::free(at); }
   };
+  /// A bit for each 8 bytes of a pool. From calloc: it takes memory only where segments are.
+  using bits = std::unique_ptr<std::uint64_t[], free_memory>;
+  static constexpr std::uint64_t bits_unit = 8 * 64;
+  [[nodiscard]] static bits bits_of(std::uint64_t size);
   /// What is looked up by place.
   struct of_pool {
-    /// A bit for each 8 bytes of the pool where a record that counts begins. From calloc: it takes memory only where
-    /// segments are.
-    std::unique_ptr<std::uint64_t[], free_memory> begins;
+    bits begins{};                                    ///< where a record that counts begins
+    bits followed{};                                  ///< those that an update follows; while chains are checked
     std::uint64_t size = 0;                           ///< 0 if it is missing
     std::vector<std::uint32_t> segment_of_granule{};  ///< index into segments_ + 1
     link used_end = 0;

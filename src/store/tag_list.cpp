@@ -35,7 +35,7 @@ void tag_list::reserve() {
   auto& first = space_.anchor().tags;
   first.store(space_.encode(where, space_.place_of(first)), std::memory_order_relaxed);
   space_.flush(&first, sizeof first);
-  space_.fence();
+  space_.fence();  // keep(): what leads to the block is durable
   fresh.keep();
 }
 

@@ -1,6 +1,9 @@
 // Nodes of the persistent index that are not what was written: check() tells each wrong part, and operations refuse.
 #include <algorithm>
+#include <chrono>
+#include <future>
 #include <optional>
+#include <thread>
 
 #include "persistent_fixture.hpp"
 
@@ -218,6 +221,59 @@ TEST_F(DamagedKey, in_a_node_to_be_mended_leaves_it_as_it_is) {
   table_.forget_damage();
   other.count(keys);
   EXPECT_EQ(other.find(alike(2 * (i + 1))), links_[i + 1]);
+}
+
+// ---- A lock that nobody holds ----
+
+class LockedNode : public PersistentRecovery {
+ protected:
+  void SetUp() override {
+    in_.emplace(open());
+    insert(*in_, 0, 200);
+    leaf_ = &memory_.node_at(memory_.node_at(first_of(0)).next.load());
+    free_ = leaf_->lock.load();
+    lock(*leaf_);  // by a process that is there, in this session
+  }
+
+  std::optional<persistent_index> in_;
+  index_node* leaf_ = nullptr;
+  std::uint64_t free_ = 0;
+};
+
+TEST_F(LockedNode, by_nobody_is_damaged_and_not_waited_for) {
+  for (const std::string& key : expected_) {
+    try {
+      EXPECT_NE(in_->find(key), null_link);
+    } catch (const std::runtime_error& told) {
+      EXPECT_TRUE(std::string(told.what()).starts_with("a node of the index is locked by nobody")) << told.what();
+      leaf_->lock.store(free_);
+      return expect_all(*in_);
+    }
+  }
+  FAIL() << "no key is in the locked node";
+}
+
+TEST_F(LockedNode, by_a_thread_is_waited_for_however_long_it_takes) {
+  memory_.state().holders.enter();
+  const auto found = std::async(std::launch::async, [&] { expect_all(*in_); });
+  EXPECT_EQ(found.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  leaf_->lock.store(free_);
+  memory_.state().holders.leave();
+  found.wait();
+}
+
+TEST(LockHolders, are_counted_until_the_last_one_leaves) {
+  lock_holders holders;
+  EXPECT_TRUE(holders.none());
+  holders.enter();
+  std::thread([&] {
+    holders.enter();
+    holders.leave();
+  }).join();
+  EXPECT_FALSE(holders.none());
+  std::thread([&] { holders.enter(); }).join();
+  holders.leave();
+  EXPECT_FALSE(holders.none());
 }
 
 // A checksum that two halves of a CRC make: no single bit of what it covers may be without effect.

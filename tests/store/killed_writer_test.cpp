@@ -168,6 +168,28 @@ class KilledWriter : public SharedStore {
     }
   }
 
+  /// A process is killed at one flush or fence after the other of the scenario, until it comes to its end; after each
+  /// kill `met(round)` is what the survivors do first.
+  template <class Met>
+  void kill_at_each_line_function(const scenario& each, unsigned& round, Met met) {
+    unsigned kills = 0;
+    for (std::uint64_t at = 1;; ++at) {
+      SCOPED_TRACE(at);
+      const script all = each.steps(++round);
+      child writer([&] {
+        run(all, [&](store& s) { count_line_functions_of(s, at); });
+        return 0;
+      });
+      const int end = writer.wait();
+      ASSERT_NO_FATAL_FAILURE(met(round));
+      ASSERT_NO_FATAL_FAILURE(go_on(all, round));
+      if (end == 0) break;
+      ASSERT_EQ(end, -SIGKILL);
+      ++kills;
+    }
+    EXPECT_GE(kills, 3U);
+  }
+
   /// Closed, verified, opened again.
   void check_all() {
     compare_everything(*store_, expected_);
@@ -233,21 +255,7 @@ TEST_P(KilledWriter, at_any_flush_or_fence_is_made_up_for) {
   unsigned round = 0;
   for (const scenario& each : scenarios) {
     SCOPED_TRACE(each.name);
-    unsigned kills = 0;
-    for (std::uint64_t at = 1;; ++at) {
-      SCOPED_TRACE(at);
-      const script all = each.steps(++round);
-      child writer([&] {
-        run(all, [&](store& s) { count_line_functions_of(s, at); });
-        return 0;
-      });
-      const int end = writer.wait();
-      ASSERT_NO_FATAL_FAILURE(go_on(all, round));
-      if (end == 0) break;
-      ASSERT_EQ(end, -SIGKILL);
-      ++kills;
-    }
-    EXPECT_GE(kills, 3U);
+    ASSERT_NO_FATAL_FAILURE(kill_at_each_line_function(each, round, [](unsigned) {}));
     ASSERT_NO_FATAL_FAILURE(check_all());
   }
 }
@@ -293,23 +301,13 @@ TEST_P(KilledWriter, who_finishes_it_before_anybody_has_met_its_keys_is_not_refu
   unsigned round = 0;
   for (const scenario& each : scenarios) {
     SCOPED_TRACE(each.name);
-    for (std::uint64_t at = 1;; ++at) {
-      SCOPED_TRACE(at);
-      const script all = each.steps(++round);
-      child writer([&] {
-        run(all, [&](store& s) { count_line_functions_of(s, at); });
-        return 0;
-      });
-      const int end = writer.wait();
-      if (round % 2 == 0) {
+    ASSERT_NO_FATAL_FAILURE(kill_at_each_line_function(each, round, [&](unsigned now) {
+      if (now % 2 == 0) {
         ASSERT_NO_THROW(static_cast<void>(store_->stats()));
       } else {
         ASSERT_NO_THROW(store(path_, beside()));
       }
-      ASSERT_NO_FATAL_FAILURE(go_on(all, round));
-      if (end == 0) break;
-      ASSERT_EQ(end, -SIGKILL);
-    }
+    }));
   }
   ASSERT_NO_FATAL_FAILURE(check_all());
 }

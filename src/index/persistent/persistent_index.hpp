@@ -32,6 +32,7 @@
 
 #include "index/counter.hpp"
 #include "index/index.hpp"
+#include "index/persistent/lock_holders.hpp"
 #include "index/persistent/node_lock.hpp"
 #include "index/persistent/node_space.hpp"
 
@@ -44,6 +45,7 @@ class persistent_index final : public ordered_index, public node_finder {
     node_space::state space;
     std::atomic<link> top{null_link};  ///< a first node of a level, perhaps not the uppermost any more
     spread_counter size;
+    lock_holders holders;
     std::atomic<std::uint32_t> moves_right{0};
   };
 

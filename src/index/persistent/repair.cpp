@@ -27,9 +27,9 @@ std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
       }
       continue;
     }
-    const bool dead =
-        !of_this_epoch || (rounds % rounds_between_looks == 0 && !space_.owner().is_alive(node_word::process(word)));
-    if (dead) {
+    const bool look = rounds % rounds_between_looks == 0;
+    if (!of_this_epoch || (look && !space_.owner().is_alive(node_word::process(word)))) {
+      shared_->holders.enter();
       const std::uint64_t mine = node_word::lock(word, space_.epoch(), space_.process());
       // With the same number of changes: readers who saw the node before wait for the unlock. If the dead one's number
       // is this one's, then because it was this epoch's and this process's: alive.
@@ -39,12 +39,18 @@ std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
           if (of_this_epoch) undo_killed(n);
         } catch (...) {
           n.lock.store(word, std::memory_order_release);  // release: nothing was changed; the next one finds it so
+          shared_->holders.leave();
           throw;
         }
         mend(n, ref);
+      } else {
+        shared_->holders.leave();
       }
       continue;
     }
+    // acquire: see lock_holders.hpp
+    if (look && shared_->holders.none() && n.lock.load(std::memory_order_acquire) == word)
+      space_.owner().raise_damaged(ref, "a node of the index is locked by nobody");
     wait.pause();
   }
 }

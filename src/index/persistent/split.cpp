@@ -27,8 +27,12 @@ unsigned cut_of(const node_order& order, unsigned index) noexcept {
 /// False if somebody changed the node since it was read.
 bool persistent_index::try_lock(view& v) const noexcept {
   const std::uint64_t locked = node_word::lock(v.seen, space_.epoch(), space_.process());
+  shared_->holders.enter();
   // acquire and seq_cst: as optimistic_lock::try_upgrade()
-  return v.at->lock.compare_exchange_strong(v.seen, locked, std::memory_order_seq_cst, std::memory_order_relaxed);
+  if (v.at->lock.compare_exchange_strong(v.seen, locked, std::memory_order_seq_cst, std::memory_order_relaxed))
+    return true;
+  shared_->holders.leave();
+  return false;
 }
 
 /// Sends the line on its way, too.
@@ -36,6 +40,7 @@ void persistent_index::unlock(index_node& n, link ref) const noexcept {
   const std::uint64_t word = n.lock.load(std::memory_order_relaxed);  // relaxed: this thread wrote it last
   // release: whoever reads the new word sees what was stored inside
   n.lock.store(node_word::unlock(word, check_of(n, space_.seed_of(ref))), std::memory_order_release);
+  shared_->holders.leave();
   space_.flush(&n, format::cache_line_size);
 }
 
@@ -193,7 +198,8 @@ void persistent_index::raise_top(unsigned above) const {
   std::uint64_t word = durable.load(std::memory_order_acquire);  // acquire: the node is whole
   const link old = space_.decode(word, space_.place_of(durable));
   if (node_order(space_.at(old)).level() >= above) {
-    // Another thread has, and is about to tell; or was killed before it, perhaps before the link was on its way, too.
+    // Another thread has, and is about to tell; or was killed before it, perhaps before the link was on its way: it is
+    // durable before pairs are put into what only it leads to.
     space_.flush(&durable, sizeof durable);
     space_.fence();
     link known = shared_->top.load(std::memory_order_relaxed);

@@ -17,8 +17,8 @@ extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, st
 
 namespace icecore::testing {
 
-/// Set by whoever has the time to look at each input as closely as can be (replay.cpp).
-inline bool looks_closely = false;
+/// Set by whoever has the time to look at each input as closely as can be (replay.cpp, run --closely).
+inline bool looks_closely = std::getenv("ICECORE_FUZZ_CLOSELY") != nullptr;
 
 /// Whether this input goes all the ways there are: one in sixty-four does, always the same ones; the others only those
 /// that find most.
