@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "base/threads.hpp"
@@ -92,13 +94,17 @@ void detail::store_core::check_index(const survey& found, verify_report& report)
     report.damages.push_back({at, structure, std::move(what), std::move(key), std::nullopt});
   };
   // What is read here may be damaged, which it says by throwing.
-  const auto attempt = [&](link at, const char* structure, link entry, auto check) {
+  const auto damage_met = [](auto check) -> std::optional<std::string> {
     try {
       check();
+      return std::nullopt;
     } catch (const error& e) {
       if (e.code() != errc::damaged) throw;
-      note(at, structure, e.message(), entry);
+      return e.message();
     }
+  };
+  const auto attempt = [&](link at, const char* structure, link entry, auto check) {
+    if (const auto met = damage_met(check)) note(at, structure, *met, entry);
   };
   for (const auto& part : found.parts()) {
     for (const link entry : part.entries) {
@@ -116,11 +122,17 @@ void detail::store_core::check_index(const survey& found, verify_report& report)
       });
     }
   }
+  const auto note_whole = [&](const char* structure, std::string what) {
+    report.damages.push_back({0, structure, std::move(what), std::nullopt, std::nullopt});
+  };
   if (read_only()) {
-    for (auto& what : index_->check()) report.damages.push_back({0, "index", what, std::nullopt, std::nullopt});
+    const auto met = damage_met([&] {
+      for (auto& what : index_->check()) note_whole("index", std::move(what));
+    });
+    if (met) note_whole("index", *met);
   }
   if (media_ == nullptr) return;
-  load_tags();  // throws if their list is damaged
+  if (const auto met = damage_met([&] { load_tags(); })) return note_whole("tag", *met);
   for (const auto& part : found.parts()) {
     for (const link l : part.tags) {
       if (tags_.find(histories_->stamp_of(l))) continue;
