@@ -64,6 +64,7 @@ RECOVERY_FLUSH = "recovery_flush"
 KILLED_TWICE = "killed --gtest_filter=*survivor_was_told*operation_on_tmpfs_in_persistent"
 ASKED_FIRST = "damage --gtest_filter=*asked_first*"
 WRITE_MET_DAMAGE = "damage --gtest_filter=*write_that_met_damage*"
+LOCKS = "nodes --gtest_filter=LockedNode.by_a_thread*"
 REPAIRS = "nodes --gtest_filter=PersistentRecovery.*"
 FILES = "pool --gtest_filter=Placements.*:Numa.*"
 POOL = "pool"
@@ -170,6 +171,8 @@ MUTANTS = (
            "(noted & in_use) != 0 || ", "", (REPAIRS,)),
     Mutant("a_search_tells_of_each_node_it_passes", "retry", "index/persistent/persistent_index.cpp",
            "if (tells && space_.searches_link()", "if (space_.searches_link()", (REPAIRS,)),
+    Mutant("a_lock_that_a_thread_holds_is_taken_for_damage", "retry", "index/persistent/repair.cpp",
+           "look && shared_->holders.none() && ", "look && ", (LOCKS,)),
     Mutant("a_file_is_written_to_by_whomever", "ordering", "pool/placements.cpp",
            "for (const int node : {running_on, -1})", "for (const int node : {-1})", (FILES,)),
     Mutant("a_segment_is_taken_off_its_list_after_the_next_change", "fence", "store/lasting_segments.cpp",

@@ -13,7 +13,8 @@
 // The word shares its line with all that a change of the node writes last. A crash leaves of a line what it held at one
 // instant, so: a free word in the media's image stands for a change that is whole in it or not begun, a locked one for
 // a change that is to be looked at. This is what failure-free epochs (UPSkipList, section 4.1.3) do for each node met;
-// here only nodes that were being changed need mending, all others are only checked.
+// here only nodes that were being changed need mending, all others are only checked. A locked word of this epoch whose
+// process is there is waited for, unless nobody holds any lock (lock_holders.hpp): then it is damage.
 //
 // Memory orders are those of optimistic_lock.hpp, whose argument holds here too: fields release and acquire.
 #pragma once
