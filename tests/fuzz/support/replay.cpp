@@ -19,7 +19,9 @@ std::vector<fs::path> files_of(int count, char** paths) {
       files.push_back(path);
       continue;
     }
-    for (const auto& entry : fs::directory_iterator(path)) files.push_back(entry.path());
+    for (const auto& entry : fs::recursive_directory_iterator(path)) {
+      if (entry.is_regular_file()) files.push_back(entry.path());
+    }
   }
   std::ranges::sort(files);
   return files;
