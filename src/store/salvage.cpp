@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <tuple>
 
 namespace icecore::detail {
@@ -143,8 +144,12 @@ void salvage::find_owners() {
 void salvage::read_history(link entry, updates_of_entry updates) {
   link below = entry;
   link out_of_order = null_link;
-  for (const link l : updates) {
-    const bool fits = depth_of(at(l)) > depth_of(at(below)) && version_of(l) >= version_of(below);
+  std::optional<version> forked;  // from here on two records say that they come next: which of them did is not told
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    const link l = updates[i];
+    const bool has_twin = i + 1 < updates.size() && depth_of(at(updates[i + 1])) == depth_of(at(l));
+    if (has_twin || forked) forked = std::min(forked.value_or(version_max), version_of(l));
+    const bool fits = !forked && depth_of(at(l)) > depth_of(at(below)) && version_of(l) >= version_of(below);
     if (!fits) {
       add_finding(l, "record", "it does not fit the record before it in its history", true, key_of(entry));
       out_of_order = l;
@@ -159,6 +164,7 @@ void salvage::read_history(link entry, updates_of_entry updates) {
     below = l;
     out_of_order = null_link;
   }
+  if (forked) return holes_.push_back({entry, null_link, below, std::max(version_of(below), *forked)});
   const link newest = out_of_order != null_link ? out_of_order : lost_newest(entry, below, updates);
   if (newest != null_link) add_hole(entry, null_link, below, newest);
 }

@@ -144,7 +144,9 @@ class execution {
       }
       promise(readable_ || refusal_ == errc::not_a_store || lasting_,
               [] { return std::string("what cannot be read can be written"); });
-      at_once_ = opened.stats().opened_at_once;
+      const bool sealed = (image_.flags & image_flag::resealed) != 0;
+      const auto stats = opened.stats();
+      unmet_ = stats.opened_at_once && (stats.recovered_from_crash || sealed);
       write_on(opened);
     } catch (const error& failure) {
       const bool later_format = failure.code() == errc::unsupported_format;
@@ -163,8 +165,7 @@ class execution {
       read_in_all_ways(again);
       promise(again.verify().ok(), [&] { return "after writing: " + first_damage(again.verify()); });
     } catch (const error& failure) {
-      // damage of its index that the writer, who opened it at once, has not met
-      if (!at_once_ || !is_of_index(failure)) throw;
+      if (!unmet_ || !is_of_index(failure)) throw;
       promise(!again.verify().ok(), [&] { return "verify() finds nothing, but: " + failure.message(); });
     }
   }
@@ -206,7 +207,7 @@ class execution {
   const simulated_pool& pool_;
   image image_;
   bool lasting_ = false;  // its index lies in the file
-  bool at_once_ = false;  // opened for writing without reading all of it
+  bool unmet_ = false;    // there may be damage of its index that neither the reader nor the writer has met
   bool closely_;          // verified before and after, and opened again in the end
   bool sound_ = true;     // but for a root page that is not needed
   bool spotless_ = true;  // but for nothing

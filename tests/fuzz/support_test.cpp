@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "icecore/icecore.hpp"
+#include "pool/format.hpp"
 #include "support/file.hpp"
 #include "support/image.hpp"
 #include "support/reading.hpp"
@@ -107,6 +108,36 @@ TEST_F(FuzzSupport, a_word_that_is_off_by_a_little_is_told_of_or_harmless) {
     }
   }
   EXPECT_GT(told, 150U);
+}
+
+// Which of two records came next is not told by anything; what came after them, neither.
+TEST_F(FuzzSupport, where_a_history_forks_nothing_is_shown_from_there_on) {
+  {
+    store s(path_);
+    for (const char* value : {"the first one", "the second one", "the third one", "the fourth one"}) {
+      s.insert("key", value);
+      s.tag();
+    }
+  }
+  const auto content = read_file(path_);
+  auto forked = bytes_of(content);
+  const auto update = [&](const char* value) -> format::update_header& {
+    return *reinterpret_cast<format::update_header*>(&forked[content.find(value) - sizeof(format::update_header)]);
+  };
+  auto& third = update("the third one");
+  third.older = third.jump = third.entry;
+  third.record.depth = 2;  // as the second one
+  update("the fourth one").record.depth = 3;
+  reseal(forked, {});
+  write(forked);
+  EXPECT_FALSE(verify_file(path_).ok());
+  EXPECT_THROW(store s(path_), error);
+  options reading;
+  reading.access = access::read_only;
+  reading.accept_damage = true;
+  const store s(path_, reading);
+  EXPECT_EQ(s.find("key", 1), "the first one");
+  for (const version v : {2, 3, 4}) EXPECT_THROW(static_cast<void>(s.find("key", v)), error) << "version " << v;
 }
 
 TEST_F(FuzzSupport, the_kept_images_of_sound_stores_open) {
