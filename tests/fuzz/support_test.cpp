@@ -137,7 +137,8 @@ TEST_F(FuzzSupport, where_a_history_forks_nothing_is_shown_from_there_on) {
   reading.accept_damage = true;
   const store s(path_, reading);
   EXPECT_EQ(s.find("key", 1), "the first one");
-  for (const version v : {2, 3, 4}) EXPECT_THROW(static_cast<void>(s.find("key", v)), error) << "version " << v;
+  for (const version v : {version{2}, version{3}, version{4}})
+    EXPECT_THROW(static_cast<void>(s.find("key", v)), error) << "version " << v;
 }
 
 TEST_F(FuzzSupport, the_kept_images_of_sound_stores_open) {
