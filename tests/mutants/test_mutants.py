@@ -1,0 +1,85 @@
+"""The mutants fit the sources, and what reads them finds the faults that an entry can have."""
+
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import entries
+import generate
+
+ENTRY = """
+[[mutant]]
+name = "a"
+takes_away = "flush"
+file = "src/base/fence.hpp"
+old = "fence_after_rmw"
+new = "fence_before_rmw"
+caught_by = ["ranks=3 ICECORE_GROUP_SIZE=1 test_cluster_tag --gtest_filter=Tag.*"]
+"""
+
+
+class Entries(unittest.TestCase):
+    def faults(self, text):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "area.toml").write_text(text)
+            return entries.read_all(Path(folder))
+
+    def test_every_entry_fits_the_sources(self):
+        mutants, faults = entries.read_all()
+        self.assertEqual(faults, [])
+        self.assertGreater(len(mutants), 98)
+
+    def test_sound_entry_is_understood(self):
+        (mutant,), faults = self.faults(ENTRY)
+        self.assertEqual(faults, [])
+        self.assertIn("void fence_before_rmw()", mutant.text())
+        run = mutant.runs[0]
+        self.assertEqual((run.preset, run.ranks, run.environment), ("openmpi", 3, (("ICECORE_GROUP_SIZE", "1"),)))
+        self.assertEqual((run.target, run.arguments), ("test_cluster_tag", ("--gtest_filter=Tag.*",)))
+
+    def test_each_fault_is_told(self):
+        for there, instead, told in (('name = "a"\n', "", "lacks"), ("flush", "flesh", "takes_away"),
+                                     ('old = "fence_after_rmw"', 'old = "gone"', "0 times"),
+                                     ('old = "fence_after_rmw"', 'old = "std"', "times in"),
+                                     ('new = "fence_before_rmw"', 'new = "fence_after_rmw"', "changes nothing"),
+                                     ("caught_by = [", 'cought_by = []\ncaught_by = [', "nobody knows"),
+                                     ("ranks=3 ICECORE_GROUP_SIZE=1 test_cluster_tag --gtest_filter=Tag.*", "ranks=3",
+                                      "names no target"), ("[[mutant]]", "[[mutant", "area.toml")):
+            mutants, faults = self.faults(ENTRY.replace(there, instead))
+            self.assertEqual((len(mutants), len(faults)), (0, 1), told)
+            self.assertIn(told, faults[0])
+        _, faults = self.faults(ENTRY + ENTRY)
+        self.assertIn("another one has its name", faults[0])
+
+
+class Places(unittest.TestCase):
+    def places(self, text):
+        return generate.places_of("src/a.cpp", text)
+
+    def test_calls_that_stand_alone_are_taken_out(self):
+        text = "void f() {\n  // s.flush(x);\n  if (a) p.persist().flush(g(x), 1);\n  s->sync();\n  fence();\n}\n"
+        places = self.places(text)
+        self.assertEqual([p.takes_away for p in places], ["flush", "sync", "fence"])
+        self.assertEqual([p.number for p in places], [3, 4, 5])
+        first = places[0]
+        self.assertEqual(text[first.start:first.end], "p.persist().flush(g(x), 1)")
+        self.assertEqual((places[1].above, places[1].line), ("if (a) p.persist().flush(g(x), 1);", "s->sync();"))
+
+    def test_definitions_and_uses_of_results_are_left(self):
+        self.assertEqual(self.places("void x::flush(int a) { }\nvoid fence() const;\nauto s = p.sync();\n"), [])
+
+    def test_orders_are_weakened_but_not_those_of_fences(self):
+        text = "a.store(1, std::memory_order_release);\nstd::atomic_thread_fence(std::memory_order_seq_cst);\n" \
+               "b.load(std::memory_order_relaxed);\n"
+        self.assertEqual([p.takes_away for p in self.places(text)], ["ordering", "fence"])
+
+    def test_equal_places_are_told_apart(self):
+        places = self.places("{\n  a();\n  fence();\n  b();\n  fence();\n  a();\n  fence();\n}\n")
+        self.assertEqual([(p.above, p.nth) for p in places], [("a();", 1), ("b();", 1), ("a();", 2)])
+
+
+if __name__ == "__main__":
+    unittest.main()
