@@ -99,7 +99,8 @@ struct options {
 
   /// Shares the open store with other processes of this machine: each opens it with access::attached and the same
   /// `shared_as`, a file that is made here for what they share (the index, and who writes where) and that is gone when
-  /// this store is closed. It must be on a memory file system such as /dev/shm, where nothing is at that path yet.
+  /// this store is closed. It must be on a memory file system such as /dev/shm, where nothing is at that path yet. All
+  /// processes are of one user: attaching through a file that others own or may write is errc::permission.
   /// Attached processes find, insert, remove, apply batches, and read snapshots and histories as this one does, without
   /// its taking part. Closing versions with a name, sync(), verify(), stats() and lists of tags are this one's alone.
   /// They let go of the store before this one closes it: later operations of theirs throw errc::closed. While it is

@@ -3,10 +3,13 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <limits>
 #include <new>
 
@@ -30,7 +33,8 @@ std::uint64_t address_space_share() noexcept {
 /// What the arena in a file reserved, and so whoever attaches must.
 std::uint64_t reserved_in(int file) {
   std::uint64_t reserved = 0;
-  if (pread(file, &reserved, sizeof reserved, 0) != sizeof reserved || reserved == 0) throw std::bad_alloc();
+  const bool is_one = arena::content_of(file) == arena::content::an_arena;
+  if (!is_one || pread(file, &reserved, sizeof reserved, 0) != sizeof reserved) throw std::bad_alloc();
   return reserved;
 }
 
@@ -69,6 +73,27 @@ arena::arena(const arena_options& options) {
   // relaxed: nobody else is there yet
   h->used.store(unit_bytes, std::memory_order_relaxed);
   h->committed.store(commit_min_bytes, std::memory_order_relaxed);
+  h->magic.store(magic_word, std::memory_order_release);  // release: whoever finds it finds the rest
+}
+
+arena::content arena::content_of(int file) noexcept {
+  struct head_words {
+    std::uint64_t reserved, committed, used;
+    arena_ref roots[root_count];
+    std::uint64_t magic;
+  } found{};
+  static_assert(sizeof(head_words) <= sizeof(head_unit) && offsetof(head_words, magic) == offsetof(head_unit, magic));
+  struct stat s {};
+  const ssize_t size = pread(file, &found, sizeof found, 0);
+  // the file's length after what it says of itself: it grows first
+  if (size < 0 || fstat(file, &s) != 0 || !S_ISREG(s.st_mode)) return content::something_else;
+  const head_words none{};
+  if (std::memcmp(&found, &none, sizeof found) == 0) return content::nothing_yet;
+  if (found.magic == 0 && found.reserved <= reach_bytes && found.used <= commit_min_bytes) return content::nothing_yet;
+  const auto length = static_cast<std::uint64_t>(s.st_size);
+  const bool possible = found.magic == magic_word && found.reserved != 0 && found.reserved <= reach_bytes &&
+                        found.committed <= length && found.used <= length && found.used >= unit_bytes;
+  return possible ? content::an_arena : content::something_else;
 }
 
 arena::~arena() {

@@ -59,6 +59,15 @@ class arena {
   /// Zeroed memory, 64-byte aligned. Throws std::bad_alloc, and then nothing has changed.
   [[nodiscard]] arena_ref allocate(std::uint64_t bytes);
 
+  /// What a file holds that may be one for an arena to attach to: looks at what a wrong one cannot say.
+  enum class content { nothing_yet, an_arena, something_else };
+  [[nodiscard]] static content content_of(int file) noexcept;
+
+  /// Whether so many bytes from a reference on were handed out.
+  // Relaxed: whoever follows a reference got it after they were.
+  [[nodiscard]] bool contains(arena_ref ref, std::uint64_t bytes) const noexcept {
+    return ref != 0 && std::uint64_t{ref} * unit_bytes + bytes <= head().used.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] std::byte* at(arena_ref ref) const noexcept { return base_ + std::uint64_t{ref} * unit_bytes; }
 
   /// The reference of what allocate() handed out.
@@ -89,8 +98,10 @@ class arena {
     std::atomic<std::uint64_t> committed;  ///< bytes from the base that have memory
     std::atomic<std::uint64_t> used;       ///< bytes handed out, this unit among them
     std::atomic<arena_ref> roots[root_count];
+    std::atomic<std::uint64_t> magic;  ///< written last: all before it is there
   };
   static_assert(sizeof(head_unit) == unit_bytes);
+  static constexpr std::uint64_t magic_word = 0x616e657261656369U;  ///< "icearena"
 
   [[nodiscard]] head_unit& head() const noexcept { return *reinterpret_cast<head_unit*>(base_); }
   void reserve(std::uint64_t bytes, const arena_options& options);

@@ -160,8 +160,25 @@ void pool_file::lock_attached() const {
     l.l_start = attached_from + i;
     if (fcntl(descriptor_, F_OFD_SETLK, &l) == 0) return;
     if (errno != EAGAIN && errno != EACCES) raise_errno(errno, "fcntl", path_.native());
+    refuse_if_not_shared(l.l_start);
   }
   raise(errc::locked, "{}: {} processes are attached already", path_.native(), processes_max);
+}
+
+/// Of a byte for attached processes that somebody holds: another one of these, or who has the whole file and so leaves
+/// no room for them.
+void pool_file::refuse_if_not_shared(std::int64_t at) const {
+  struct flock holder {};
+  holder.l_type = F_WRLCK;
+  holder.l_whence = SEEK_SET;
+  holder.l_start = at;
+  holder.l_len = 1;
+  if (fcntl(descriptor_, F_OFD_GETLK, &holder) != 0 || holder.l_type == F_UNLCK) return;  // it has gone meanwhile
+  if (holder.l_type == F_WRLCK && holder.l_start >= attached_from) return;
+  raise(
+      errc::locked,
+      "{}: another process has it open{} and does not share it; what it was shared as before leads nowhere: remove it",
+      path_.native(), holder.l_type == F_RDLCK ? " for reading" : "");
 }
 
 void pool_file::raise_locked(access how) const {
@@ -201,6 +218,17 @@ std::uint64_t pool_file::inode() const {
   struct stat s {};
   if (fstat(descriptor_, &s) != 0) raise_errno(errno, "fstat", path_.native());
   return s.st_ino;
+}
+
+file_identity pool_file::identity() const {
+  struct stat s {};
+  if (fstat(descriptor_, &s) != 0) raise_errno(errno, "fstat", path_.native());
+  file_identity told{s.st_dev, s.st_ino, 0};
+  struct statx more {};
+  if (statx(descriptor_, "", AT_EMPTY_PATH, STATX_BTIME, &more) == 0 && (more.stx_mask & STATX_BTIME) != 0) {
+    told.born_ns = more.stx_btime.tv_sec * 1'000'000'000 + more.stx_btime.tv_nsec;
+  }
+  return told;
 }
 
 void pool_file::grow(std::uint64_t size, bool huge_pages) const {

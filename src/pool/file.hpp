@@ -10,6 +10,7 @@
 #include <string>
 
 #include "icecore/options.hpp"
+#include "pool/space.hpp"
 
 namespace icecore {
 
@@ -31,6 +32,7 @@ class pool_file {
 
   [[nodiscard]] std::uint64_t size() const;
   [[nodiscard]] std::uint64_t inode() const;
+  [[nodiscard]] file_identity identity() const;
   /// Grows the file to `size` with every block allocated, so that no later store can fail. Durable after a sync.
   /// `huge_pages`: on a memory file system, those of the 2 MiB that are new as a whole get a huge page each, where the
   /// kernel has one.
@@ -62,6 +64,7 @@ class pool_file {
 
   void lock(access how) const;
   void lock_attached() const;
+  void refuse_if_not_shared(std::int64_t at) const;
   [[noreturn]] void raise_locked(access how) const;
   void check_kind() const;
   void allocate_huge_pages(std::uint64_t from, std::uint64_t to) const noexcept;

@@ -89,7 +89,7 @@ struct root {
   std::uint64_t inode;              //  120    8  of the pool file, to tell a copy made under a live writer
   std::int64_t created_ns;          //  128    8  since 1970-01-01 UTC
   std::uint64_t used_end;           //  136    8  end of the last segment, when state is clean
-  std::uint64_t epoch;              //  144    8  counts openings for writing; persistent index only
+  std::uint64_t epoch;              //  144    8  grows with each opening for writing, before that changes anything
   link anchor;                      //  152    8  of the persistent index; null: there is none that can be trusted
   std::uint8_t zero_2[864];         //  160
   root_files files;                 // 1024 3064

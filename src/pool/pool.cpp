@@ -204,19 +204,23 @@ pool::pool(const std::filesystem::path& path, const options& opening, const part
   file_.shrink(newest->file_size);
 }
 
-pool::pool(const std::filesystem::path& path, const options& opening, pool_space& with, std::uint64_t capacity,
-           const part* of)
+pool::pool(const std::filesystem::path& path, const options& opening, pool_space& with, const part* of)
     : file_(path, access::attached, creation::open_existing),
       number_(of != nullptr ? of->number : 0),
       node_(of != nullptr ? of->node : -1),
       first_(of != nullptr ? of->first : nullptr),
       is_made_(false),
       shared_(true),
-      huge_pages_(opening.huge_pages),
-      mapping_(std::make_unique<mapping>(file_.descriptor(), path.native(), capacity, true)) {
-  if (mapping_->capacity() < capacity) {
+      huge_pages_(opening.huge_pages) {
+  if (file_.identity() != with.file) {
+    raise(errc::invalid_argument,
+          "{}: is not the file that is shared as {}: another one, or a copy; name the one that is open there",
+          path.native(), opening.shared_as.native());
+  }
+  mapping_ = std::make_unique<mapping>(file_.descriptor(), path.native(), with.capacity, true);
+  if (mapping_->capacity() < with.capacity) {
     raise(errc::no_space, "{}: the process that shares it has {} bytes of addresses for it, but here are only {}",
-          path.native(), capacity, mapping_->capacity());
+          path.native(), with.capacity, mapping_->capacity());
   }
   mapping_->extend(format::first_segment_offset);
   mapping_->map_capacity();
@@ -241,6 +245,8 @@ pool::pool(const std::filesystem::path& path, const options& opening, pool_space
 void pool::share(pool_space& with) {
   file_.admit_attached();
   mapping_->map_capacity();
+  with.file = file_.identity();
+  with.capacity = capacity();
   // relaxed: nobody else is there yet
   with.used_end.store(used_end(), std::memory_order_relaxed);
   with.size.store(size(), std::memory_order_relaxed);

@@ -61,10 +61,9 @@ class pool {
   /// A further file, beside the first. errc::missing_file if it is not there or not this store's; one that is to be
   /// made may be what a creation of the same store that was cut off has left, else errc::store_exists.
   pool(const std::filesystem::path& path, const options& opening, const part& of) : pool(path, opening, &of) {}
-  /// Beside the process that has it open and shares it as `with`: nothing is mended, locked or cut. `capacity` is that
-  /// of the other.
-  pool(const std::filesystem::path& path, const options& opening, pool_space& with, std::uint64_t capacity,
-       const part* of = nullptr);
+  /// Beside the process that has it open and shares it as `with`: nothing is mended or cut. errc::invalid_argument if
+  /// that is another file.
+  pool(const std::filesystem::path& path, const options& opening, pool_space& with, const part* of = nullptr);
 
   /// From now on other processes may attach; `with` lies in memory that they map. Nobody else uses the pool yet.
   void share(pool_space& with);

@@ -68,18 +68,17 @@ pool_set::pool_set(const std::filesystem::path& path, const options& opening) : 
   for (std::size_t i = 0; i < placed_.size(); ++i) nodes_[i] = placed_[i].node;
 }
 
-pool_set::pool_set(const std::filesystem::path& path, const options& opening, std::span<pool_space> with,
-                   std::span<const std::uint64_t> capacities)
+pool_set::pool_set(const std::filesystem::path& path, const options& opening, std::span<pool_space> with)
     : path_(path) {
   nodes_.fill(-1);
-  add(std::make_unique<pool>(path, opening, with[0], capacities[0]));
+  add(std::make_unique<pool>(path, opening, with[0]));
   const format::root root = first().roots().read();
   count_ = root.pool_count;
   placed_ = named_files(root, path_);
   for (std::uint16_t n = 0; n < count_; ++n) nodes_[n] = placed_[n].node;
   for (std::uint16_t n = 1; n < count_; ++n) {
     const pool::part of{&first(), n, nodes_[n], false};
-    add(std::make_unique<pool>(placed_[n].path, opening, with[n], capacities[n], &of));
+    add(std::make_unique<pool>(placed_[n].path, opening, with[n], &of));
   }
 }
 

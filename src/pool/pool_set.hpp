@@ -35,9 +35,8 @@ class pool_set {
  public:
   /// Opens or creates all files of a store.
   pool_set(const std::filesystem::path& path, const options& opening);
-  /// Beside the process that shares them; `with` and `capacities` are of each file.
-  pool_set(const std::filesystem::path& path, const options& opening, std::span<pool_space> with,
-           std::span<const std::uint64_t> capacities);
+  /// Beside the process that shares them; `with` is of each file.
+  pool_set(const std::filesystem::path& path, const options& opening, std::span<pool_space> with);
 
   /// From now on other processes may attach. `with`: of each file, in memory that they map.
   void share(std::span<pool_space> with);

@@ -34,7 +34,7 @@ void recovery::run() {
     found.refuse_damaged();
     found.check_chains();
     found.refuse_damaged();
-    if (!core_.read_only()) forget_index();
+    if (!core_.read_only()) begin_changes(found);
     set_heads(found);
   }
   const std::vector<link> sorted = entries_in_key_order(found);
@@ -190,12 +190,10 @@ void recovery::drop_uncounted(const survey& found) const {
 void recovery::begin_session(const survey& found) const {
   // S3: the fills stand for all there is
   start_session(*core_.pool_, what_is_there(found), 0, [&](format::root& r) {
+    ++r.epoch;
     r.anchor = null_link;
     // One that lasts is named once it is there: if there is no room for it the store keeps the index it has.
-    if (core_.index_kind_ == index_kind::persistent)
-      ++r.epoch;
-    else
-      r.index = static_cast<std::uint8_t>(core_.index_kind_);
+    if (core_.index_kind_ != index_kind::persistent) r.index = static_cast<std::uint8_t>(core_.index_kind_);
   });
   core_.clock_->set_limit(core_.pool_->roots().read().clock_limit);
 }
@@ -204,10 +202,15 @@ void recovery::begin_session(const survey& found) const {
 
 /// Before heads are changed: they become those of an index in memory, and who came after a crash would trust the index
 /// that lasts, and with it what heads last tell. A copy's root is hidden until all is there, and forgets it then.
-void recovery::forget_index() const {
+/// And before anything is changed of what a killed process shared: from here on nobody attaches through what it left,
+/// even if this one is killed, too. Whoever shared a store that is closed has closed it: there begin_session() counts.
+void recovery::begin_changes(const survey& found) const {
   pool_set& p = *core_.pool_;
-  if (p.copying() || p.roots().read().anchor == null_link) return;
-  p.roots().update([](format::root& r) { r.anchor = null_link; });
+  if (p.copying() || (!found.crashed() && p.roots().read().anchor == null_link)) return;
+  p.roots().update([](format::root& r) {
+    ++r.epoch;
+    r.anchor = null_link;
+  });
 }
 
 /// The segments of the one there was are free.

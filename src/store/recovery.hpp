@@ -31,7 +31,7 @@ class recovery {
   void take_over(const survey& found);
   void begin_session(const survey& found) const;
   // An index that lasts, in the place of the one before or of none.
-  void forget_index() const;
+  void begin_changes(const survey& found) const;
   void free_index(const survey& found) const;
   void build_lasting_index(const survey& found, const std::vector<link>& sorted) const;
   void settle_heads(const survey& found) const;

@@ -1,6 +1,8 @@
 // What the processes that share an open store know together. It lies in the store's arena, beside the index.
 #pragma once
 
+#include <filesystem>
+
 #include "index/arena.hpp"
 #include "store/lasting_media.hpp"
 #include "store/writer.hpp"
@@ -13,15 +15,14 @@ inline constexpr unsigned store_root = 1;
 struct shared_state {
   enum class phase : std::uint32_t { opening, open, closed };
 
-  /// Tells another icecore's arrangement of it from this one's.
-  static const std::uint64_t arrangement_of_this;
+  /// Tells another icecore's arrangement of it, and of what lies beside it, from this one's.
+  [[nodiscard]] static std::uint64_t arrangement_of_this() noexcept;
 
-  std::uint64_t arrangement = arrangement_of_this;
+  std::uint64_t arrangement = arrangement_of_this();  ///< first, in every icecore's
   std::atomic<phase> is{phase::opening};
   std::atomic<bool> poisoned{false};
   std::uint8_t pool_id[16]{};
-  std::array<std::uint64_t, format::files_max> capacities{};  ///< bytes of addresses that each process has for a file
-  std::uint64_t epoch = 0;                                    ///< of the opening, where the index lasts
+  std::uint64_t epoch = 0;  ///< of the opening: another one's processes have nothing to do with this
   icecore::durability durability{};
   record_totals recovered;                           ///< what was there at opening
   version newest_recovered = 0;                      ///< the newest version that had a record at opening
@@ -53,11 +54,9 @@ struct shared_state {
     lasting.segments.lock.outlives_kills();
   }
 
-  /// The one that another process has made; null if there is none yet.
-  [[nodiscard]] static shared_state* find_in(const index::arena& memory) noexcept {
-    const index::arena_ref place = memory.root(store_root);
-    return place == 0 ? nullptr : reinterpret_cast<shared_state*>(memory.at(place));
-  }
+  /// The one that another process has made; null if there is none yet. errc::unsupported_format, which names the file
+  /// it is shared as, if it is not arranged as this one's.
+  [[nodiscard]] static shared_state* find_in(const index::arena& memory, const std::filesystem::path& shared_as);
 
   /// A new one. Throws std::bad_alloc.
   [[nodiscard]] static shared_state& make_in(index::arena& memory) {
@@ -69,7 +68,5 @@ struct shared_state {
     return *made;
   }
 };
-
-inline const std::uint64_t shared_state::arrangement_of_this = std::uint64_t{1} << 32 | sizeof(shared_state);
 
 }  // namespace icecore::detail

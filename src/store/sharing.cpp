@@ -20,6 +20,10 @@
 namespace icecore::detail {
 namespace {
 
+[[noreturn]] void raise_not_shared(const std::filesystem::path& shared_as) {
+  raise(errc::closed, "{}: the store is not shared yet, or no longer", shared_as.native());
+}
+
 /// The file of `shared_as`, closed at the end.
 class memory_file {
  public:
@@ -42,6 +46,24 @@ class memory_file {
   memory_file& operator=(const memory_file&) = delete;
 
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  /// What it holds is followed without a check of every word. So nobody may have written it but this user's processes.
+  void require_own() const {
+    struct stat s {};
+    if (fstat(descriptor_, &s) != 0) raise_errno(errno, "fstat", path_.native());
+    if (s.st_uid != geteuid()) {
+      raise(errc::permission,
+            "{}: belongs to user {}, and this process is user {}'s; processes of one user share a store",
+            path_.native(), s.st_uid, geteuid());
+    }
+    if ((s.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+      raise(errc::permission, "{}: other users may write it (mode {:o}); a store is not shared so", path_.native(),
+            s.st_mode & 07777U);
+    }
+    const index::arena::content what = index::arena::content_of(descriptor_);
+    if (what == index::arena::content::nothing_yet) raise_not_shared(path_);
+    if (what == index::arena::content::something_else)
+      raise(errc::invalid_argument, "{}: is no file that a store is shared as", path_.native());
+  }
   void require_memory() const {
     if (is_on_memory_filesystem(descriptor_)) return;
     ::unlink(path_.c_str());
@@ -138,7 +160,6 @@ void store_core::use_lasting_index(link anchor, std::uint64_t epoch, bool is_new
 void store_core::share(const options& opening) {
   const format::root root = pool_->roots().read();
   std::memcpy(shared_->pool_id, root.pool_id, sizeof root.pool_id);
-  for (const pool* p : pool_->files()) shared_->capacities[p->number()] = p->capacity();
   shared_->durability = pool_->durability().mode;
   shared_->epoch = root.epoch;
   pool_->share(shared_->spaces);
@@ -153,26 +174,28 @@ void store_core::attach(const std::filesystem::path& path, const options& openin
           path.native());
   }
   const memory_file file(opening.shared_as, 0);
+  file.require_own();
   std::shared_ptr<index::arena> common;
   try {
     common = std::make_shared<index::arena>(
         index::arena_options{.huge_pages = opening.huge_pages, .file = file.descriptor(), .attach = true});
   } catch (const std::bad_alloc&) {
-    raise(errc::no_space, "{}: what is shared as this file cannot be mapped: too few addresses, or it is not ready",
+    raise(errc::no_space, "{}: what is shared as this file cannot be mapped: too few addresses",
           opening.shared_as.native());
   }
-  shared_ = shared_state::find_in(*common);
-  if (shared_ != nullptr && shared_->arrangement != shared_state::arrangement_of_this) {
-    raise(errc::unsupported_format, "{}: shared by another version of icecore; all processes must have the same",
-          opening.shared_as.native());
-  }
-  // acquire: all that was there when the store was shared
-  const bool is_open = shared_ != nullptr && shared_->is.load(std::memory_order_acquire) == shared_state::phase::open;
-  if (!is_open) raise(errc::closed, "{}: the store is not shared yet, or no longer", opening.shared_as.native());
+  shared_ = shared_state::find_in(*common, opening.shared_as);
+  const auto is_shared = [this] {
+    // acquire: all that was there when the store was shared
+    return shared_ != nullptr && shared_->is.load(std::memory_order_acquire) == shared_state::phase::open;
+  };
+  if (!is_shared()) raise_not_shared(opening.shared_as);
   options as_shared = opening;
   as_shared.durability = shared_->durability;
   as_shared.emulate_durability = true;
-  pool_ = std::make_unique<pool_set>(path, as_shared, shared_->spaces, shared_->capacities);
+  pool_ = std::make_unique<pool_set>(path, as_shared, shared_->spaces);
+  // From here on nobody opens the store (the pool's locks are held), and these words do not change: so if they are
+  // those of the opening that shared it, all that is shared is of now, whoever was killed or opened it before.
+  if (!is_shared()) raise_not_shared(opening.shared_as);
   const format::root root = pool_->roots().read();
   if (std::memcmp(root.pool_id, shared_->pool_id, sizeof root.pool_id) != 0) {
     raise(errc::invalid_argument, "{}: is not the store that is shared as {}", path.native(),
