@@ -345,14 +345,19 @@ void platform::set_hash(int handle, papyruskv_hash_fn_t hash) {
 
 void platform::notify(int signum, std::span<const int> ranks) {
   std::exception_ptr refused;
-  for_each([&](database& each) {
+  const auto even_so = [&refused](auto&& work) {  // others wait for the signal, whatever fails here
     try {
-      if (!each.destroyed()) each.data().fence();
+      work();
     } catch (...) {
-      refused = std::current_exception();
+      if (!refused) refused = std::current_exception();
     }
+  };
+  for_each([&](database& each) {
+    even_so([&] {
+      if (!each.destroyed()) each.data().fence();
+    });
   });
-  signals_.notify(signum, ranks);  // even so: others wait for it
+  even_so([&] { signals_.notify(signum, ranks); });
   if (refused) std::rethrow_exception(refused);
 }
 

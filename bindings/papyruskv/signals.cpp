@@ -17,22 +17,28 @@ signals::signals(MPI_Comm comm, answer_others answer) : comm_(comm), answer_(std
   sent_.resize(static_cast<std::size_t>(ranks_));
 }
 
-void signals::check(std::span<const int> ranks) const {
+void signals::refuse_unknown(std::span<const int> ranks) const {
   for (const int each : ranks) {
-    if (each >= 0 && each < ranks_) continue;
+    if (known(each)) continue;
     throw icecore::error(icecore::errc::invalid_argument, "there is no rank " + std::to_string(each) +
                                                               ": the ranks are 0 to " + std::to_string(ranks_ - 1));
   }
 }
 
 void signals::notify(int signum, std::span<const int> ranks) {
-  check(ranks);
-  const std::scoped_lock lock(mutex_);
-  for (const int to : ranks) {
-    sending& one = sending_.emplace_back(sending{MPI_REQUEST_NULL, signum});
-    MPI_Isend(&one.signum, 1, MPI_INT, to, tag, comm_, &one.request);
-    ++sent_[static_cast<std::size_t>(to)];
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const int to : ranks) {
+      if (known(to)) send(signum, to);
+    }
   }
+  refuse_unknown(ranks);
+}
+
+void signals::send(int signum, int to) {
+  sending& one = sending_.emplace_back(sending{MPI_REQUEST_NULL, signum});
+  MPI_Isend(&one.signum, 1, MPI_INT, to, tag, comm_, &one.request);
+  ++sent_[static_cast<std::size_t>(to)];
 }
 
 void signals::receive() {
@@ -64,13 +70,14 @@ bool signals::take(int from, int signum) {
 }
 
 void signals::wait(int signum, std::span<const int> ranks) {
-  check(ranks);
   for (const int from : ranks) {
+    if (!known(from)) continue;
     wait_until(answer_, [&] {
       receive();
       return take(from, signum);
     });
   }
+  refuse_unknown(ranks);
 }
 
 void signals::finish() {

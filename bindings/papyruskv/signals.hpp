@@ -23,6 +23,9 @@ class signals {
   /// `comm` is used by nothing else.
   signals(MPI_Comm comm, answer_others answer);
 
+  // A rank that does not exist is errc::invalid_argument, thrown when the others of the list have been told or waited
+  // for: they wait for this rank, and a program that looks at no result goes on in order.
+
   void notify(int signum, std::span<const int> ranks);
   /// Waits for one signal of that number from each of the ranks; of a rank named twice, for two.
   void wait(int signum, std::span<const int> ranks);
@@ -35,7 +38,10 @@ class signals {
     int signum;
   };
 
-  void check(std::span<const int> ranks) const;
+  [[nodiscard]] bool known(int rank) const noexcept { return rank >= 0 && rank < ranks_; }
+  void refuse_unknown(std::span<const int> ranks) const;
+  /// With the mutex held.
+  void send(int signum, int to);
   void receive();
   [[nodiscard]] bool take(int from, int signum);
 

@@ -112,6 +112,34 @@ TEST_F(Interface, signals_carry_what_was_put_in_any_database) {
   EXPECT_EQ(papyruskv_barrier(first, PAPYRUSKV_MEMTABLE), PAPYRUSKV_OK);
 }
 
+TEST_F(Interface, a_rank_that_does_not_exist_keeps_no_other_from_being_told) {
+  const int db = open("db");
+  const int beyond = ranks();
+  if (rank() == 0) {
+    put(db, key_of(0, 1), "put before");
+    std::vector<int> told = {-1, beyond};
+    for (int r = 0; r < ranks(); ++r) told.push_back(r);
+    told.push_back(beyond + 1);
+    EXPECT_EQ(papyruskv_signal_notify(6, told.data(), static_cast<int>(told.size())), PAPYRUSKV_ERR);
+    EXPECT_THAT(papyruskv_error_message(), HasSubstr("there is no rank -1"));
+  }
+  std::vector<int> awaited = {beyond, 0};
+  EXPECT_EQ(papyruskv_signal_wait(6, awaited.data(), 2), PAPYRUSKV_ERR) << "but it has waited for rank 0";
+  EXPECT_THAT(papyruskv_error_message(), HasSubstr("there is no rank " + std::to_string(beyond)));
+  EXPECT_EQ(get(db, key_of(0, 1)), "put before");
+  EXPECT_EQ(papyruskv_barrier(db, PAPYRUSKV_MEMTABLE), PAPYRUSKV_OK);
+  // a second wait is for a second signal
+  std::vector<int> all;
+  for (int r = 0; r < ranks(); ++r) all.push_back(r);
+  if (rank() == 0) {
+    put(db, key_of(0, 1), "put again");
+    EXPECT_EQ(papyruskv_signal_notify(6, all.data(), ranks()), PAPYRUSKV_OK);
+  }
+  int first = 0;
+  EXPECT_EQ(papyruskv_signal_wait(6, &first, 1), PAPYRUSKV_OK);
+  EXPECT_EQ(get(db, key_of(0, 1)), "put again");
+}
+
 TEST_F(Interface, one_thread_may_signal_while_another_opens_and_closes) {
   int level = MPI_THREAD_SINGLE;
   MPI_Query_thread(&level);
