@@ -108,6 +108,7 @@ class Mutated:
             command = re.sub(r" -MD -MT \S+ -MF \S+", "", command)
             # behind the compiler, before which ccache may stand
             headers = " ".join(f"-I{self.folder / top}" for top in ("src", "include"))
+            headers += f" -iquote {(PROJECT / self.mutant.file).parent}"  # what it includes from beside itself
             command = re.sub(r"^((?:\S*ccache )?\S+)", rf"\1 -w {headers}", command, count=1)
             done = call(command, self.build.folder)
             if done.returncode != 0:
@@ -166,6 +167,11 @@ class Mutated:
         done = call(command, self.build.folder)
         if done.returncode != 0:
             raise CannotBeMade(f"it does not link:\n{done.stderr[:2000]}")
+        soname = re.search(r"-Wl,-soname,(\S+)", command)
+        if soname and soname[1] != target.name:  # by which programs look for a library with a version
+            link = target.with_name(soname[1])
+            link.unlink(missing_ok=True)
+            link.symlink_to(target.name)
         return target
 
 
