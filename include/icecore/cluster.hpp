@@ -127,8 +127,9 @@ class cluster {
  public:
   /// Opens, or makes, the cluster at `path` (collective on `comm`, which is duplicated): a folder in which each rank
   /// has its pool `rank-N.ice`, and a manifest. The folder is the same for all ranks or each node's own. Errors:
-  /// errc::mpi if MPI is not running; errc::other_cluster if what is there was made by another number of ranks or
-  /// another ownership, or is incomplete; those of opening a store.
+  /// errc::mpi if MPI is not running; errc::invalid_argument if ranks of one node give different folders;
+  /// errc::other_cluster if what is there was made by another number of ranks or another ownership, is incomplete, or
+  /// is a checkpoint; those of opening a store.
   cluster(MPI_Comm comm, const std::filesystem::path& path);
   cluster(MPI_Comm comm, const std::filesystem::path& path, const cluster_options& opening);
 

@@ -29,6 +29,7 @@ namespace icecore::mpi {
 /// The steps of all collective calls, in their order.
 enum class step : std::int64_t {
   open_arguments = 1,
+  open_folder,
   open_manifest,
   open_store,
   open_pools,

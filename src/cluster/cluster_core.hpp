@@ -108,7 +108,10 @@ class cluster_core {
     bool anywhere = false;
   };
   void agree_on_arguments(const cluster_options& opening);
-  [[nodiscard]] found_manifest agree_on_manifest(const options& opening) const;
+  /// That the ranks of a node have one folder.
+  void check_folder();
+  /// `restores`: a checkpoint may lie in the folder.
+  [[nodiscard]] found_manifest agree_on_manifest(const options& opening, bool restores) const;
   void open_store(const options& opening, const found_manifest& found, const restored_part* part);
   void agree_on_pools(const found_manifest& found);
   void find_groups(int group_size);

@@ -173,9 +173,13 @@ std::string random_id() {
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", source(), source(), source(), source());
 }
 
+bool has_manifest(const std::filesystem::path& folder, manifest_of what) {
+  return ::access((folder / kind_of(what).file).c_str(), F_OK) == 0 || errno != ENOENT;
+}
+
 std::optional<manifest> read_manifest(const std::filesystem::path& folder, manifest_of what) {
+  if (!has_manifest(folder, what)) return std::nullopt;
   const std::filesystem::path path = folder / kind_of(what).file;
-  if (::access(path.c_str(), F_OK) != 0 && errno == ENOENT) return std::nullopt;
   std::optional<manifest> content = parsed(descriptor(path, O_RDONLY).read_all(), what);
   if (!content) {
     throw error(errc::other_cluster,

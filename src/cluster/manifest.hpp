@@ -44,6 +44,9 @@ void make_folder(const std::filesystem::path& path);
 /// A rank's file of the checkpoint with this id.
 [[nodiscard]] std::filesystem::path checkpoint_part(const std::filesystem::path& folder, std::string_view id, int rank);
 
+/// Whether there is one, be it readable or not.
+[[nodiscard]] bool has_manifest(const std::filesystem::path& folder, manifest_of what = manifest_of::cluster);
+
 /// Empty if there is none. errc::other_cluster if it cannot be understood; io, permission.
 [[nodiscard]] std::optional<manifest> read_manifest(const std::filesystem::path& folder,
                                                     manifest_of what = manifest_of::cluster);

@@ -1,5 +1,6 @@
 // Opening a cluster: every rank takes every step, and learns at each whether all ranks could.
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <charconv>
@@ -38,6 +39,61 @@ std::int64_t digest_of(const cluster_options& opening) {
   return static_cast<std::int64_t>(std::hash<std::string>{}(text) >> 1);
 }
 
+/// By which name, and as which folder, a rank knows the cluster's folder.
+struct folder_identity {
+  std::uint64_t name = 0;
+  std::uint64_t device = 0;
+  std::uint64_t number = 0;  // 0: it is not there
+};
+
+folder_identity identity_of(const std::filesystem::path& folder) {
+  folder_identity known;
+  std::error_code failure;
+  const std::filesystem::path name = std::filesystem::weakly_canonical(folder, failure);
+  known.name = std::hash<std::string>{}((failure ? folder : name).native());
+  struct stat there {};
+  if (::stat(folder.c_str(), &there) == 0) {
+    known.device = there.st_dev;
+    known.number = there.st_ino;
+  }
+  return known;
+}
+
+/// Containers of one node have folders of one name that are not the same; one folder may have several names.
+bool same_folder(const folder_identity& one, const folder_identity& other) noexcept {
+  const bool one_folder = one.number != 0 && one.number == other.number && one.device == other.device;
+  return one_folder || one.name == other.name;
+}
+
+/// A pool that an opening makes: removed again if the opening is refused before a manifest names it.
+class new_pool {
+ public:
+  new_pool(const std::filesystem::path& folder, int rank) : folder_(folder), path_(pool_path(folder, rank)) {
+    std::error_code ignored;
+    was_there_ = std::filesystem::exists(path_, ignored);
+  }
+  ~new_pool() {
+    try {
+      if (made_ && !has_manifest(folder_)) std::filesystem::remove(path_);
+    } catch (const std::exception&) {  // an empty pool that stays is used by the next opening
+    }
+  }
+  new_pool(const new_pool&) = delete;
+  new_pool& operator=(const new_pool&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  [[nodiscard]] bool was_there() const noexcept { return was_there_; }
+  /// This rank's store is open there. Only then is a file that was not there before known to be its own: its lock keeps
+  /// others from making or opening it until it is removed.
+  void opened() noexcept { made_ = !was_there_; }
+
+ private:
+  const std::filesystem::path folder_;
+  const std::filesystem::path path_;
+  bool was_there_ = false;
+  bool made_ = false;
+};
+
 }  // namespace
 
 cluster_core::cluster_core(MPI_Comm comm, std::filesystem::path path, const cluster_options& opening,
@@ -57,9 +113,8 @@ cluster_core::cluster_core(MPI_Comm comm, std::filesystem::path path, const clus
   try {
     agree_on_arguments(opening);
     find_groups(group_size_of(opening));
-    const found_manifest found = agree_on_manifest(opening.store);
-    open_store(opening.store, found, part);
-    agree_on_pools(found);
+    check_folder();
+    open_store(opening.store, agree_on_manifest(opening.store, part != nullptr), part);
     attach(opening.store);
     connect(opening);
   } catch (...) {
@@ -128,11 +183,31 @@ bool cluster_core::shares_memory() const {
   return false;
 }
 
-cluster_core::found_manifest cluster_core::agree_on_manifest(const options& opening) const {
+void cluster_core::check_folder() {
+  const folder_identity mine = identity_of(path_);
+  std::vector<folder_identity> all(static_cast<std::size_t>(ranks_));
+  agree_.gather(&mine, sizeof mine, all.data());
+  const int first = nodes_[static_cast<std::size_t>(rank_)];
+  agree_.on(step::open_folder, attempt([&] {
+              if (same_folder(mine, all[static_cast<std::size_t>(first)])) return;
+              throw error(
+                  errc::invalid_argument,
+                  fmt::format("{}: rank {}, on the same node, opens the cluster in another folder: all ranks of "
+                              "a node give the same one",
+                              path_.native(), first));
+            }));
+}
+
+cluster_core::found_manifest cluster_core::agree_on_manifest(const options& opening, bool restores) const {
   found_manifest found;
   const auto failure = attempt([&] {
     found.here = read_manifest(path_);
-    if (!found.here) return;
+    if (!found.here) {
+      if (restores || !has_manifest(path_, manifest_of::checkpoint)) return;
+      throw error(
+          errc::other_cluster,
+          fmt::format("{}: holds a checkpoint, not a cluster: restore it, into another folder", path_.native()));
+    }
     if (opening.creation == creation::create_new) {
       throw error(errc::store_exists, fmt::format("{}: a new cluster was asked for but one is there", path_.native()));
     }
@@ -162,27 +237,36 @@ cluster_core::found_manifest cluster_core::agree_on_manifest(const options& open
 }
 
 void cluster_core::open_store(const options& opening, const found_manifest& found, const restored_part* part) {
+  std::optional<new_pool> pool;
   const auto failure = attempt([&] {
+    pool.emplace(path_, rank_);
+    if (found.everywhere && !pool->was_there()) {
+      throw error(errc::other_cluster,
+                  fmt::format("{}: is missing, but the manifest beside it names it: put the file back, or restore the "
+                              "cluster from a checkpoint",
+                              pool->path().native()));
+    }
     options mine = opening;
     mine.creation = found.everywhere ? creation::open_existing : creation::open_or_create;
     if (mine.access == access::read_write && shares_memory() && std::filesystem::is_directory(memory_folder)) {
       shared_as_ = mine.shared_as = std::filesystem::path(memory_folder) / ("icecore-" + random_id());
     }
+    if (part != nullptr) mine.copy_of = part->file;
+    store_.emplace(pool->path(), mine);
+    pool->opened();
+    const auto there = store_->stats();
     if (part != nullptr) {
-      mine.copy_of = part->file;
-      store_.emplace(pool_path(path_, rank_), mine);
-      const std::string id = store_->stats().pool_id;
-      if (id == part->pool_id) return;
+      if (there.pool_id == part->pool_id) return;
       throw error(errc::other_cluster, fmt::format("{}: is pool {}, but the checkpoint has {} there",
-                                                   part->file.native(), id, part->pool_id));
+                                                   part->file.native(), there.pool_id, part->pool_id));
     }
-    store_.emplace(pool_path(path_, rank_), mine);
-    if (found.everywhere || store_->stats().records == 0) return;
+    if (found.everywhere || there.records == 0) return;
     throw error(errc::other_cluster,
                 fmt::format("{}: holds data, but {} no manifest of a cluster: put the missing folder or file back",
                             store_->path().native(), found.here ? "another rank's folder has" : "there is"));
   });
   agree_.on(step::open_store, failure);
+  agree_on_pools(found);
 }
 
 void cluster_core::agree_on_pools(const found_manifest& found) {

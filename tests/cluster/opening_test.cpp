@@ -142,7 +142,11 @@ TEST_F(Opening, of_what_misses_a_part_is_refused) {
   make();
   const auto aside = path().parent_path() / "aside";
   alone(0, [&] { std::filesystem::rename(pool(last()), aside); });
-  EXPECT_EQ(opened().code, errc::no_such_store) << "a pool is missing";
+  const thrown missing = opened();
+  EXPECT_EQ(missing.code, errc::other_cluster) << "a pool is missing";
+  EXPECT_THAT(missing.message,
+              HasSubstr("rank " + std::to_string(last()) + ": " + pool(last()).native() + ": is missing"));
+  EXPECT_FALSE(std::filesystem::exists(pool(last())));
   alone(0, [&] { std::filesystem::rename(aside, pool(last())); });
 
   alone(0, [&] { std::filesystem::rename(path() / "manifest", aside); });
@@ -153,6 +157,52 @@ TEST_F(Opening, of_what_misses_a_part_is_refused) {
   const thrown told = opened();
   EXPECT_EQ(told.code, errc::other_cluster);
   EXPECT_THAT(told.message, HasSubstr("manifest"));
+}
+
+TEST_F(Opening, a_refused_one_leaves_no_new_pool_behind) {
+  if (ranks() == 1) GTEST_SKIP() << "one rank that holds no data is not refused";
+  make();
+  alone(0, [&] {
+    std::filesystem::remove(path() / "manifest");
+    std::filesystem::remove(pool(last()));
+  });
+  EXPECT_EQ(opened().code, errc::other_cluster) << "rank 0 holds data, but there is no manifest";
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_FALSE(std::filesystem::exists(pool(last())));
+  EXPECT_TRUE(std::filesystem::exists(pool(0))) << "what was there stays";
+}
+
+TEST_F(Opening, of_a_checkpoint_as_if_it_were_a_cluster_is_refused) {
+  cluster c(MPI_COMM_WORLD, path());
+  c.insert(key_of(c, rank()), "kept");
+  c.checkpoint(path() / "then").wait();
+  const thrown told = error_of([&] { cluster never(MPI_COMM_WORLD, path() / "then"); });
+  EXPECT_EQ(told.code, errc::other_cluster);
+  EXPECT_THAT(told.message, HasSubstr("holds a checkpoint, not a cluster"));
+  EXPECT_FALSE(std::filesystem::exists(path() / "then" / "rank-0.ice"));
+  cluster there = cluster::restore(MPI_COMM_WORLD, {path() / "then"}, path() / "now");
+  EXPECT_EQ(there.find(key_of(there, rank())), "kept");
+}
+
+TEST_F(Opening, in_different_folders_of_one_node_is_refused) {
+  if (ranks() == 1) GTEST_SKIP() << "one rank has one folder";
+  const auto mine = path() / (rank() == last() ? "other" : "store");
+  const thrown told = error_of([&] { cluster c(MPI_COMM_WORLD, mine); });
+  EXPECT_EQ(told.code, errc::invalid_argument);
+  EXPECT_THAT(told.message, HasSubstr("in another folder"));
+  EXPECT_FALSE(std::filesystem::exists(path() / "store" / "manifest"));
+}
+
+TEST_F(Opening, one_folder_by_several_names_is_one_folder) {
+  const auto other_name = path().parent_path() / "other name";
+  alone(0, [&] {
+    std::filesystem::create_directory(path());
+    std::filesystem::create_directory_symlink(path(), other_name);
+  });
+  cluster c(MPI_COMM_WORLD, rank() == last() ? other_name : path() / ".." / "store");
+  c.insert(key_of(c, rank()), "x");
+  c.barrier();
+  EXPECT_EQ(c.find(key_of(c, last())), "x");
 }
 
 TEST_F(Opening, pools_that_changed_places_are_refused) {
