@@ -54,9 +54,12 @@ environment read_environment() {
   const bool caches = number("PAPYRUSKV_CACHE_REMOTE", 1, 0, std::numeric_limits<int>::max()) != 0;
   const long long cache_size = number("PAPYRUSKV_CACHE_SIZE", cache_default, 0, bytes_max);
   read.cache_bytes = caches ? static_cast<std::size_t>(cache_size) : 0;
-  const auto asked = [](const char* name) { return number(name, 0, 0, std::numeric_limits<int>::max()) != 0; };
-  read.force_redistribute = asked("PAPYRUSKV_FORCE_REDISTRIBUTE");
-  read.destroy_repository = asked("PAPYRUSKV_DESTROY_REPOSITORY");
+  const auto asked = [](const char* name, bool otherwise) {
+    return number(name, otherwise ? 1 : 0, 0, std::numeric_limits<int>::max()) != 0;
+  };
+  read.force_redistribute = asked("PAPYRUSKV_FORCE_REDISTRIBUTE", false);
+  // as PapyrusKV: a program that runs again on other ranks finds no database of the run before
+  read.destroy_repository = asked("PAPYRUSKV_DESTROY_REPOSITORY", true);
   return read;
 }
 

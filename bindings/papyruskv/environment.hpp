@@ -14,7 +14,7 @@ struct environment {
   std::optional<std::size_t> staging_bytes;
   std::size_t cache_bytes = 0;
   bool force_redistribute = false;
-  bool destroy_repository = false;
+  bool destroy_repository = true;
 };
 
 /// errc::invalid_argument if a variable holds what it cannot mean.

@@ -99,12 +99,16 @@ void with_event(int db, int* event, Begin&& begin) {
 using namespace papyruskv;
 
 int papyruskv_init(int* /*argc*/, char*** /*argv*/, const char* repository) {
-  return call("papyruskv_init", [&] {
+  bool together = false;
+  const auto begin = [&] {
     if (running.load(std::memory_order_acquire) != nullptr) {
       throw error(errc::invalid_argument, "it was called already");
     }
+    together = mpi_runs();
     running.store(std::make_unique<platform>(repository).release(), std::memory_order_release);  // see all
-  });
+  };
+  const int result = call("papyruskv_init", begin);
+  return refused(result, together);
 }
 
 int papyruskv_finalize(void) {
@@ -118,10 +122,15 @@ int papyruskv_finalize(void) {
 }
 
 int papyruskv_open(const char* name, int flags, papyruskv_option_t* opt, int* db) {
-  return call("papyruskv_open", [&] {
+  bool together = false;
+  const auto open = [&] {
     given(db, "db") = PAPYRUSKV_ERR;
-    *db = all().open(name, flags, opt);
-  });
+    opening how = all().checked(name, flags, opt);
+    together = true;
+    *db = all().open(std::move(how));
+  };
+  const int result = call("papyruskv_open", open);
+  return refused(result, together);
 }
 
 int papyruskv_close(int db) {
@@ -191,12 +200,18 @@ int papyruskv_checkpoint(int db, const char* path, int* event) {
 }
 
 int papyruskv_restart(const char* path, const char* name, int flags, papyruskv_option_t* opt, int* db, int* event) {
-  return call("papyruskv_restart", [&] {
+  bool together = false;
+  const auto restart = [&] {
     given(db, "db") = PAPYRUSKV_ERR;
-    const int made = all().restart(path, name, flags, opt);
+    if (path == nullptr || *path == '\0') throw error(errc::invalid_argument, "the checkpoint's path is NULL or empty");
+    opening how = all().checked(name, flags, opt);
+    together = true;
+    const int made = all().restart(path, std::move(how));
     *db = made;
     with_event(made, event, [&] { return database_of(made).add_event([] {}); });
-  });
+  };
+  const int result = call("papyruskv_restart", restart);
+  return refused(result, together);
 }
 
 int papyruskv_wait(int db, int event) {

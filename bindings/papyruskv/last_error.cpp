@@ -34,6 +34,13 @@ int failed(const char* function, const char* reason) noexcept {
   return PAPYRUSKV_ERR;
 }
 
+int refused(int result, bool same_on_all) noexcept {
+  if (result == PAPYRUSKV_ERR && !logs() && !(same_on_all && rank() > 0)) {
+    std::fprintf(stderr, "[rank %d] %s\n", rank(), message);
+  }
+  return result;
+}
+
 const char* last_error() noexcept { return message; }
 
 }  // namespace papyruskv

@@ -55,15 +55,45 @@ void check_name(const char* name) {
                                           "to 245 bytes without '/', and does not begin with '.replaced-'");
 }
 
-/// Closes it. A checkpoint that failed is told to the ranks that did not wait for it, so one may return what others do
-/// not: all go on before it is thrown.
-std::exception_ptr closed(database& closing) noexcept {
+/// Runs `work` and returns what it threw.
+template <typename Work>
+std::exception_ptr attempt(Work&& work) {
   try {
-    closing.close();
+    std::forward<Work>(work)();
   } catch (...) {
     return std::current_exception();
   }
   return nullptr;
+}
+
+/// Closes it. A checkpoint that failed is told to the ranks that did not wait for it, so one may return what others do
+/// not: all go on before it is thrown.
+std::exception_ptr closed(database& closing) {
+  return attempt([&closing] { closing.close(); });
+}
+
+/// What a failed rank tells the others.
+struct failure_notice {
+  std::int32_t code = 0;
+  char text[1020] = "";
+};
+
+failure_notice notice_of(const std::exception_ptr& failure) noexcept {
+  failure_notice notice;
+  const auto say = [&notice](errc code, std::string_view text) {
+    notice.code = static_cast<std::int32_t>(code);
+    text.copy(notice.text, sizeof notice.text - 1);
+  };
+  try {
+    std::rethrow_exception(failure);
+  } catch (const error& e) {
+    say(static_cast<errc>(e.code().value()), e.what());
+  } catch (const std::exception& e) {
+    say(errc::io, e.what());
+  } catch (...) {  // a caller's function in C++ may throw anything
+    say(errc::io, "something that is no std::exception was thrown");
+  }
+  return notice;
 }
 
 /// Where a database is while a restart makes another one in its place.
@@ -111,19 +141,15 @@ icecore::barrier_level level_of(int flag) {
 
 platform::platform(const char* repository)
     : comm_(world()), signal_comm_(comm_.get()), signals_(signal_comm_.get(), [this] { answer_others(); }) {
-  std::exception_ptr failure;
-  try {
+  MPI_Comm_rank(comm_.get(), &rank_);
+  MPI_Comm_size(comm_.get(), &ranks_);
+  throw_on_all(attempt([&] {
     environment_ = read_environment();
     repository_ = folder_of(repository);
     std::error_code reason;
     std::filesystem::create_directories(repository_, reason);
     if (reason) throw error(errc::io, repository_.string() + ": the repository cannot be made: " + reason.message());
-  } catch (const error&) {
-    failure = std::current_exception();
-  }
-  if (all_ranks(failure == nullptr)) return;
-  if (failure) std::rethrow_exception(failure);
-  throw error(errc::io, "another rank cannot begin; it is told why");
+  }));
 }
 
 // ---- The table ----
@@ -178,38 +204,40 @@ void platform::barrier() const {
   wait_for([this] { answer_others(); }, request);
 }
 
-bool platform::all_ranks(bool mine) const {
-  const int here = mine ? 1 : 0;
-  int everywhere = 0;
+int platform::least(int mine) const {
+  int of_all = 0;
   MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Iallreduce(&here, &everywhere, 1, MPI_INT, MPI_MIN, comm_.get(), &request);
+  MPI_Iallreduce(&mine, &of_all, 1, MPI_INT, MPI_MIN, comm_.get(), &request);
   wait_for([this] { answer_others(); }, request);
-  return everywhere == 1;
+  return of_all;
+}
+
+/// If some ranks failed, throws on all what the first of them did.
+void platform::throw_on_all(const std::exception_ptr& mine) const {
+  const int failed = least(mine ? rank_ : ranks_);
+  if (failed == ranks_) return;
+  failure_notice notice = failed == rank_ ? notice_of(mine) : failure_notice();
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Ibcast(&notice, sizeof notice, MPI_BYTE, failed, comm_.get(), &request);
+  wait_for([this] { answer_others(); }, request);
+  throw error(static_cast<errc>(notice.code), "rank " + std::to_string(failed) + ": " + notice.text);
 }
 
 /// Every rank removes what it finds: the folder may be each node's own.
 void platform::remove(const std::filesystem::path& folder) const {
   barrier();
-  std::exception_ptr failure;
-  try {
-    remove_database(folder);
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  if (all_ranks(failure == nullptr)) return;
-  if (failure) std::rethrow_exception(failure);
-  throw error(errc::io, folder.string() + ": another rank cannot remove what it finds there; it is told why");
+  throw_on_all(attempt([&] { remove_database(folder); }));
 }
 
 /// The same with renaming.
 void platform::move(const std::filesystem::path& from, const std::filesystem::path& to) const {
   barrier();
-  std::error_code failure;
-  std::filesystem::rename(from, to, failure);
-  const bool moved = !failure || failure == std::errc::no_such_file_or_directory;
-  if (all_ranks(moved)) return;
-  throw error(errc::io, from.string() + ": cannot be renamed to " + to.string() +
-                            (moved ? " on another rank" : ": " + failure.message()));
+  throw_on_all(attempt([&] {
+    std::error_code failure;
+    std::filesystem::rename(from, to, failure);
+    if (!failure || failure == std::errc::no_such_file_or_directory) return;
+    throw error(errc::io, from.string() + ": cannot be renamed to " + to.string() + ": " + failure.message());
+  }));
 }
 
 /// A restart that was cut off has moved the old database away: it comes back unless the new one is whole.
@@ -226,7 +254,7 @@ void platform::finish_restart(const std::filesystem::path& folder) const {
 
 // ---- Databases ----
 
-opening platform::opening_of(const char* name, int flags, const papyruskv_option_t* wanted) const {
+opening platform::checked(const char* name, int flags, const papyruskv_option_t* wanted) const {
   check_name(name);
   constexpr int known = PAPYRUSKV_SEQUENTIAL | PAPYRUSKV_RELAXED | PAPYRUSKV_CREATE | PAPYRUSKV_RDWR |
                         PAPYRUSKV_WRONLY | PAPYRUSKV_RDONLY | PAPYRUSKV_UDONLY;
@@ -248,6 +276,7 @@ opening platform::opening_of(const char* name, int flags, const papyruskv_option
     how.hash = wanted->hash;
     how.value_size = wanted->vallen;
   }
+  require_not_open(how);
   return how;
 }
 
@@ -263,32 +292,25 @@ void platform::require_not_open(const opening& how) const {
 
 /// A function has no name by which another one would be noticed.
 void platform::require_fitting_hash(database& made) const {
-  bool fits = false;
-  std::exception_ptr failure;
   try {
-    fits = made.hash_fits();
-  } catch (...) {
-    failure = std::current_exception();
+    throw_on_all(attempt([&] {
+      if (made.hash_fits()) return;
+      throw error(errc::other_cluster, "the database '" + made.name() + "' was made with another hash");
+    }));
+  } catch (...) {  // on all ranks
+    made.close();
+    throw;
   }
-  if (all_ranks(fits)) return;
-  made.close();
-  if (failure) std::rethrow_exception(failure);
-  throw error(errc::other_cluster, "the database '" + made.name() + "' was made with another hash");
 }
 
-int platform::open(const char* name, int flags, const papyruskv_option_t* wanted) {
-  opening how = opening_of(name, flags, wanted);
-  require_not_open(how);
+int platform::open(opening how) {
   finish_restart(how.folder);
   auto made = std::make_unique<database>(comm_.get(), std::move(how), visitors_);
   if (made->hash() != nullptr) require_fitting_hash(*made);
   return keep(std::move(made));
 }
 
-int platform::restart(const char* path, const char* name, int flags, const papyruskv_option_t* wanted) {
-  if (path == nullptr || *path == '\0') throw error(errc::invalid_argument, "the checkpoint's path is NULL or empty");
-  opening how = opening_of(name, flags, wanted);
-  require_not_open(how);
+int platform::restart(const char* path, opening how) {
   how.options.store.creation = icecore::creation::open_or_create;
   how.from = icecore::checkpoint_source{path, environment_.force_redistribute};
   finish_restart(how.folder);

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <atomic>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -53,9 +54,13 @@ class platform {
   /// all is done.
   void finalize();
 
-  [[nodiscard]] int open(const char* name, int flags, const papyruskv_option_t* wanted);
+  /// How a database is to be opened, by the arguments of a call. Not collective: errc::invalid_argument, locked.
+  [[nodiscard]] opening checked(const char* name, int flags, const papyruskv_option_t* wanted) const;
+  // What follows is collective, and fails on all ranks for the same reason.
+
+  [[nodiscard]] int open(opening how);
   /// A database made of a checkpoint, in the place of one of that name.
-  [[nodiscard]] int restart(const char* path, const char* name, int flags, const papyruskv_option_t* wanted);
+  [[nodiscard]] int restart(const char* path, opening how);
   void close(int handle);
   [[nodiscard]] int destroy(int handle);
   void set_hash(int handle, papyruskv_hash_fn_t hash);
@@ -85,7 +90,6 @@ class platform {
   }
   [[nodiscard]] slot& slot_of(int handle) noexcept { return slots_[static_cast<std::size_t>(handle % databases_max)]; }
   [[noreturn]] void refuse(int handle) const;
-  [[nodiscard]] opening opening_of(const char* name, int flags, const papyruskv_option_t* wanted) const;
   void require_not_open(const opening& how) const;
   void require_fitting_hash(database& made) const;
   [[nodiscard]] int keep(std::unique_ptr<database> made);
@@ -94,7 +98,9 @@ class platform {
   void for_each(Visit visit) const;
   void answer_others() const;
   void barrier() const;
-  [[nodiscard]] bool all_ranks(bool mine) const;
+  [[nodiscard]] int least(int mine) const;
+  [[nodiscard]] bool all_ranks(bool mine) const { return least(mine ? 1 : 0) == 1; }
+  void throw_on_all(const std::exception_ptr& mine) const;
   void remove(const std::filesystem::path& folder) const;
   void move(const std::filesystem::path& from, const std::filesystem::path& to) const;
   void finish_restart(const std::filesystem::path& folder) const;
@@ -104,6 +110,8 @@ class platform {
   own_communicator comm_;
   own_communicator signal_comm_;
   signals signals_;
+  int rank_ = 0;
+  int ranks_ = 0;
   mutable std::shared_mutex visitors_;  // shared: a database of the table is visited
   std::array<slot, databases_max> slots_;
   int last_handle_ = 0;

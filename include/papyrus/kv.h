@@ -9,11 +9,12 @@
  *   char* value = NULL;                                         // NULL: the library allocates
  *   size_t length = 0;
  *   if (papyruskv_get(db, "berlin", 6, &value, &length) == PAPYRUSKV_OK) papyruskv_free(&value);
- *   papyruskv_close(db);                                        // the data stay in the repository
- *   papyruskv_finalize();
+ *   papyruskv_close(db);
+ *   papyruskv_finalize();       // removes the repository, as in PapyrusKV, unless PAPYRUSKV_DESTROY_REPOSITORY is 0
  *   MPI_Finalize();
  *
- * Results: every function returns PAPYRUSKV_OK or PAPYRUSKV_ERR; papyruskv_error_message() says what was wrong.
+ * Results: every function returns PAPYRUSKV_OK or PAPYRUSKV_ERR; papyruskv_error_message() says what was wrong. Why
+ *   init, open or restart failed is written to standard error, too.
  * Collective (all ranks, in the same order): init, finalize, open, close, barrier, consistency, protect, destroy,
  *   checkpoint, restart, hash, register_update. The others are called by any rank alone.
  * Events: where a function takes `int* event`, NULL means that it returns when all is done; otherwise *event is what
@@ -88,7 +89,8 @@ typedef int (*papyruskv_update_fn_t)(const char* key, size_t keylen, char** val,
 
 /* After MPI_Init, before all others. `repository` is a folder, made if it is not there. argc and argv are not used. */
 int papyruskv_init(int* argc, char*** argv, const char* repository);
-/* Closes databases that are still open. */
+/* Closes databases that are still open, and removes all databases of the repository unless the environment's
+ * PAPYRUSKV_DESTROY_REPOSITORY is 0. Checkpoints stay. */
 int papyruskv_finalize(void);
 
 /* Opens the database `name` of the repository, or makes it. `opt` may be NULL. */
@@ -116,7 +118,8 @@ int papyruskv_fence(int db, int level);
 /* The same for what any rank put before. */
 int papyruskv_barrier(int db, int level);
 /* Tells `count` ranks, or waits for one signal of that number from each of them. What this rank put before it told, in
- * any database, they see. */
+ * any database, they see. For a rank that does not exist the result is PAPYRUSKV_ERR; the others are told, or waited
+ * for, all the same. */
 int papyruskv_signal_notify(int signum, int* ranks, int count);
 int papyruskv_signal_wait(int signum, int* ranks, int count);
 int papyruskv_consistency(int db, int consistency);
@@ -124,8 +127,8 @@ int papyruskv_protect(int db, int prot);
 
 /* Writes the database as it is now to the folder `path`, while it may be changed already if `event` is not NULL. */
 int papyruskv_checkpoint(int db, const char* path, int* event);
-/* Makes the database `name` of a checkpoint, of as many ranks as there are now, and opens it; one of that name is
- * replaced. */
+/* Makes the database `name` of a checkpoint and opens it, on any number of ranks, whatever number wrote it; one of that
+ * name is replaced. */
 int papyruskv_restart(const char* path, const char* name, int flags, papyruskv_option_t* opt, int* db, int* event);
 /* Once for each event. */
 int papyruskv_wait(int db, int event);
@@ -146,7 +149,8 @@ int papyruskv_update(int db, const char* key, size_t keylen, papyruskv_pos_t* po
                      size_t userinlen, void* userout, size_t useroutlen);
 
 /* Not in PapyrusKV: what went wrong in this thread's last call that returned PAPYRUSKV_ERR. Valid until its next call.
- * With PAPYRUSKV_LOG=1 in the environment each such message is also written to standard error. */
+ * Why init, open or restart failed is also written to standard error; with PAPYRUSKV_LOG=1 in the environment each
+ * such message is. */
 const char* papyruskv_error_message(void);
 
 #ifdef __cplusplus

@@ -18,7 +18,7 @@ TEST(Environment, of_which_nothing_is_set_leaves_all_as_usual) {
   EXPECT_EQ(read.staging_bytes, std::nullopt);
   EXPECT_EQ(read.cache_bytes, std::size_t{128} << 20);
   EXPECT_FALSE(read.force_redistribute);
-  EXPECT_FALSE(read.destroy_repository);
+  EXPECT_TRUE(read.destroy_repository);
 }
 
 TEST(Environment, variables_say_what_databases_are_like) {
@@ -27,14 +27,14 @@ TEST(Environment, variables_say_what_databases_are_like) {
   const variable buffer("PAPYRUSKV_REMOTE_BUFFER_SIZE", "1024");
   const variable size("PAPYRUSKV_CACHE_SIZE", "1000000");
   const variable redistributes("PAPYRUSKV_FORCE_REDISTRIBUTE", "1");
-  const variable destroys("PAPYRUSKV_DESTROY_REPOSITORY", "1");
+  const variable destroys("PAPYRUSKV_DESTROY_REPOSITORY", "0");
   const papyruskv::environment read = read_environment();
   EXPECT_EQ(read.group_size, 3);
   EXPECT_EQ(read.consistency, consistency::sequential);
   EXPECT_EQ(read.staging_bytes, 1024U);
   EXPECT_EQ(read.cache_bytes, 1'000'000U);
   EXPECT_TRUE(read.force_redistribute);
-  EXPECT_TRUE(read.destroy_repository);
+  EXPECT_FALSE(read.destroy_repository);
 }
 
 TEST(Environment, some_values_have_a_meaning_of_their_own) {

@@ -1,7 +1,8 @@
 /* A program for PapyrusKV in C: it knows PapyrusKV's headers and library alone.
  *
  *   program write FOLDER      puts, gets, deletes and updates, and writes a checkpoint to FOLDER/checkpoint
- *   program reopen FOLDER     opens what was written, on as many ranks, and checks everything
+ *   program reopen FOLDER     opens what was written, on as many ranks, and checks everything: both runs with
+ *                             PAPYRUSKV_DESTROY_REPOSITORY=0
  *   program read FOLDER       restarts from the checkpoint, on any number of ranks, and checks everything
  */
 #include <papyrus/kv.h>
@@ -137,7 +138,7 @@ int main(int argc, char** argv) {
   char repository[4096];
   char checkpoint[4096];
   char writers_file[4096];
-  snprintf(repository, sizeof repository, "%s/repository-%d", argv[2], size);
+  snprintf(repository, sizeof repository, "%s/repository", argv[2]);
   snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint", argv[2]);
   snprintf(writers_file, sizeof writers_file, "%s/writers", argv[2]);
   check(papyruskv_init(&argc, &argv, repository), "init");

@@ -1,5 +1,5 @@
-# Installs the build into a fresh prefix, moves the prefix, and builds and runs programs against it: as for PapyrusKV, by
-# MPI's compiler and pkg-config, and by CMake.
+# Installs the build into a fresh prefix, moves the prefix, and builds and runs programs against it: as docs/papyruskv.md
+# says, by MPI's compiler and pkg-config, and by CMake.
 function(run)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
   if(NOT result EQUAL 0)
@@ -37,9 +37,26 @@ run(${CMAKE_COMMAND} -S ${PROGRAMS}/consumer -B ${WORK}/build -G ${GENERATOR} -D
     -DPROGRAM=${PROGRAMS}/program.c -DMPI_C_COMPILER=${MPI_C})
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run_program(${RUN} ${WORK}/build/consumer read ${WORK}/data)
+# The page's own lines, with its folder ~/papyrus here.
+function(build_as_the_page_says compiler called source program)
+  file(STRINGS ${PAGE} line REGEX "^${called} ")
+  if(NOT line MATCHES "~/papyrus")
+    message(FATAL_ERROR "${PAGE} has no line, or several, that begin with ${called}: '${line}'")
+  endif()
+  get_filename_component(name ${source} NAME)
+  string(REPLACE "${called} " "${compiler} ${ARGN} " line "${line}")
+  string(REPLACE " ${name} " " ${source} " line "${line}")
+  string(REPLACE "-o program" "-o ${program}" line "${line}")
+  string(REGEX REPLACE "(~|[$]HOME)/papyrus" "${WORK}/prefix" line "${line}")
+  separate_arguments(command UNIX_COMMAND "${line}")
+  run(${command})
+endfunction()
+
+build_as_the_page_says(${MPI_C} mpicc ${PROGRAMS}/program.c ${WORK}/in-c-by-the-page)
+run_program(${RUN} ${WORK}/in-c-by-the-page read ${WORK}/data)
 if(MPI_FORTRAN)
   file(MAKE_DIRECTORY ${WORK}/fortran-data)
-  run(${MPI_FORTRAN} -J${WORK} ${PROGRAMS}/program.f90 ${arguments} -o ${WORK}/in-fortran)
+  build_as_the_page_says(${MPI_FORTRAN} mpifort ${PROGRAMS}/program.f90 ${WORK}/in-fortran -J${WORK})
   run_program(${RUN} ${WORK}/in-fortran ${WORK}/fortran-data)
 endif()
 file(REMOVE_RECURSE ${WORK})

@@ -11,6 +11,7 @@ int by_first_letter(const char* key, std::size_t keylen, std::size_t nranks) {
 
 void PapyrusTest::SetUp() {
   ClusterTest::SetUp();
+  setenv("PAPYRUSKV_DESTROY_REPOSITORY", "0", 1);
   ASSERT_EQ(papyruskv_init(nullptr, nullptr, repository().c_str()), PAPYRUSKV_OK) << papyruskv_error_message();
 }
 

@@ -3,7 +3,8 @@
 //   using Things = icecore::testing::PapyrusTest;
 //   TEST_F(Things, hold) { const int db = open("things"); ... }
 //
-// Each test has a repository of its own, empty at first. What is open at the end papyruskv_finalize closes.
+// Each test has a repository of its own, empty at first, which papyruskv_finalize keeps: PAPYRUSKV_DESTROY_REPOSITORY
+// is 0. What is open at the end papyruskv_finalize closes.
 #pragma once
 
 #include <papyrus/kv.h>
