@@ -138,8 +138,12 @@ bool histories::link_on_top(link entry, link fresh, std::uint32_t seed, bool unl
   auto& head = at(entry).as_entry().head;
   const record r = at(fresh);
   for (;;) {
-    const link top = newest(entry);
+    const auto [top, head_then] = newest_and_head(entry);
     std::uint64_t seen = top == entry ? null_link : head_word(top);
+    if (heads_last() && head_then != seen) {  // H8
+      set_head_back(entry);
+      continue;
+    }
     if (!settle(entry, top)) continue;           // H1, H2
     if (heads_last()) settle_head(entry, seen);  // H7
     if (unless_removed && at(top).is_removal()) return false;

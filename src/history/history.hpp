@@ -33,6 +33,10 @@
 //       one line, or the first is flushed before the second is stored. A head that differs from it leads to a record of
 //       this entry on top of the settled one, or, after a crash, to bytes that never became one: then the settled word
 //       is the head. So no crash loses a key's history, and nothing has to be read at opening.
+//   H8. A head that leads to no record of its entry is replaced by the settled word alone, by a writer of the entry,
+//       under one lock (hold_heads()), before any writer seals a record of the entry. Readers change no head. So what a
+//       holder of the lock has judged stays so until it has set the head back, although the place that the head leads
+//       to is used again (lasting_heads.cpp).
 #pragma once
 
 #include <algorithm>
@@ -42,6 +46,7 @@
 #include <span>
 #include <vector>
 
+#include "base/process_lock.hpp"
 #include "history/clock.hpp"
 #include "history/record.hpp"
 #include "history/version_samples.hpp"
@@ -79,6 +84,8 @@ class record_checks {
   [[noreturn]] virtual void raise_damaged(link l, const char* what) const = 0;
   /// What processes that were killed have left unfinished is finished, or undone, when it returns: somebody waits long.
   virtual void finish_killed() const = 0;
+  /// Held by whoever sets a head back (H8), of all processes that share the store.
+  [[nodiscard]] virtual mended_lock hold_heads() const = 0;
 
  protected:
   ~record_checks() = default;
@@ -107,13 +114,7 @@ class histories {
   [[nodiscard]] bool persists_on_read() const noexcept { return persist_on_read_; }
 
   /// The newest record of an entry: the entry's own first one, or what its head links to.
-  [[nodiscard]] link newest(link entry) const {
-    const auto& e = at(entry).as_entry();
-    const std::uint64_t head = e.head.load(std::memory_order_seq_cst);  // seq_cst: H3, the reader's side
-    // acquire: what it links to is durable (H7)
-    if (heads_last() && head != e.second_version.load(std::memory_order_acquire)) return doubted_newest(entry);
-    return newest_of(entry, head);
-  }
+  [[nodiscard]] link newest(link entry) const { return newest_and_head(entry).newest; }
 
   /// Asks for the newest record of an entry, for whoever has something to do before the update that will be linked on
   /// it.
@@ -331,8 +332,21 @@ class histories {
     link end;
   };
 
+  /// An entry's newest record, and the head that told so: it leads there, or, where heads last, to no record (H8).
+  struct newest_told {
+    link newest;
+    std::uint64_t head;
+  };
+
   static constexpr std::uint64_t stamp_offset = offsetof(format::record_header, stamp);
 
+  [[nodiscard]] newest_told newest_and_head(link entry) const {
+    const auto& e = at(entry).as_entry();
+    const std::uint64_t head = e.head.load(std::memory_order_seq_cst);  // seq_cst: H3, the reader's side
+    // acquire: what it links to is durable (H7)
+    if (heads_last() && head != e.second_version.load(std::memory_order_acquire)) return doubted_newest(entry);
+    return {newest_of(entry, head), head};
+  }
   version stamp(link l) const;
   version stamp_sealed(link l) const noexcept;
   /// find_from() behind a newest record that is too new and not the only one.
@@ -357,7 +371,8 @@ class histories {
   }
 
   // lasting_heads.cpp
-  [[nodiscard]] link doubted_newest(link entry) const;
+  [[nodiscard]] newest_told doubted_newest(link entry) const;
+  void set_head_back(link entry) const;
   [[nodiscard]] version doubted_stamp(link l, std::uint64_t word) const;
   [[nodiscard]] bool is_on_top_of(link l, link entry, std::uint64_t settled) const noexcept;
   [[nodiscard]] link followed(link from, link to) const {

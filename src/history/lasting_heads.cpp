@@ -4,13 +4,25 @@
 //   (t, before t) or (t, t)   r's link did not reach the media. If r did, whole and stamped, then it is the last of its
 //                             writer's segment, where opening finds it, and restore() links it again.
 //   (r, t)                    r is whole and stamped: it counts. Or it is not (opening has zeroed what it found of r):
-//                             then whoever reads the head sees bytes that are no record of this entry on top of t, and
-//                             sets the head back. Bytes of another write that come to lie there later are no such
-//                             record either: a writer of this entry looks at the head before it makes one (newest()
-//                             in link_on_top(), when r's place in memory is not linked to this entry yet).
+//                             then the head leads to no record of this entry on top of t, and t is the newest.
 //   (r, r)                    r is durable.
 // (r, t) is also what a live writer leaves of its last write, until its next one (settles_late()): r is durable then.
 // t is durable in all of them before r is linked (H2), and the settled word says t before the head says r.
+//
+// The place r is used again (H8). Bytes of another entry's record there, or of none, are no record on top of t, so the
+// head goes on leading to nothing, through any number of openings. A record n of this entry there must not be taken for
+// what the head of before the crash led to, nor be set back by whoever judged the place before n was made:
+//   - The writer that makes n sets the head back before it seals n (link_on_top()), and no head leads to n before its
+//     exchange. So when n's bytes first are whole the head leads elsewhere, and whoever finds them whole and the head
+//     still leading there afterwards has seen that exchange.
+//   - A head that leads to nothing changes under the lock alone. Who holds it, and finds the head leading to nothing,
+//     knows that no writer has set it back, so n is not sealed, and it is not until the lock is given back. The
+//     exchanges of writers expect a head that leads to a record, whose place is not used again in this session.
+//   - A reader sets nothing back. It shows t, which was the newest when it read the head; n, linked later, is stamped
+//     later than any version closed by then (H3).
+// That the head was set back need not be durable: (r, t) and (t, t) tell the same, also beside a whole n that a crash
+// left: if n is stamped it was linked and counts, in which case restore() looks at it; else opening zeroes it.
+// A process killed under the lock has set the head back, or not.
 #include <cassert>
 
 #include "history/history.hpp"
@@ -27,33 +39,40 @@ bool histories::is_on_top_of(link l, link entry, std::uint64_t settled) const no
   return ((stamp & format::stamp_persisted) != 0 && codec_.valid(stamp, l + stamp_offset)) || checks_->is_whole(l);
 }
 
-link histories::doubted_newest(link entry) const {
+histories::newest_told histories::doubted_newest(link entry) const {
   auto& e = at(entry).as_entry();
   for (;;) {
-    std::uint64_t head = e.head.load(std::memory_order_seq_cst);  // seq_cst: H3, the reader's side
+    const std::uint64_t head = e.head.load(std::memory_order_seq_cst);  // seq_cst: H3, the reader's side
     // acquire: what it links to is durable (H7)
     const std::uint64_t settled = e.second_version.load(std::memory_order_acquire);
-    if (head == settled || head == null_link) return newest_of(entry, head);
+    if (head == settled || head == null_link) return {newest_of(entry, head), head};
     const bool whole = is_on_top_of(head, entry, settled);
     // A head that has changed meanwhile was looked at in vain: what it led to may be a record that its writer is making
-    // where a crash has left it leading to.
+    // where a crash has left it leading to. The bytes were loaded before the head is again: no more than the compiler
+    // needs to be told on x86, so no test can miss it there.
+    std::atomic_thread_fence(std::memory_order_acquire);
     if (e.head.load(std::memory_order_seq_cst) != head || e.second_version.load(std::memory_order_acquire) != settled)
       continue;
     if (whole) {
       // Once it is durable nobody needs to doubt it again.
       const std::uint64_t stamp = at(head).header().stamp.load(std::memory_order_acquire);
       if ((stamp & format::stamp_persisted) != 0) note_settled(entry, settled, head);
-      return head;
+      return {head, head};
     }
     const bool plausible = settled == null_link || (checks_->leads_into_pool(settled, sizeof(format::update_header)) &&
                                                     at(settled).is_update() && at(settled).as_update().entry == entry);
     if (!plausible) checks_->raise_damaged(entry, "the entry's links to its newest record are damaged");
-    // seq_cst: as any change of a head
-    if (e.head.compare_exchange_strong(head, settled, std::memory_order_seq_cst, std::memory_order_relaxed) &&
-        persist_on_read_) {
-      flush_head(entry);
-    }
+    return {newest_of(entry, settled), head};
   }
+}
+
+/// Of an entry that this thread writes to: the head leads to a record, or to none, the first one being the newest.
+void histories::set_head_back(link entry) const {
+  const mended_lock alone = checks_->hold_heads();
+  const auto [newest, head] = newest_and_head(entry);
+  const std::uint64_t word = newest == entry ? null_link : newest;
+  // seq_cst: as any change of a head. Nobody else changes one that leads to no record (H8)
+  if (head != word) at(entry).as_entry().head.store(word, std::memory_order_seq_cst);
 }
 
 /// A stamp that is not valid: that of a batch, or damage.

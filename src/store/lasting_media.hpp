@@ -20,6 +20,7 @@ class lasting_media final : public index::space_owner, public record_checks {
   struct state {
     index::persistent_index::state index;
     lasting_segments::state segments;
+    process_lock heads;
   };
 
   lasting_media(pool_set& in, const index::arena& processes, writer_set& writers, link anchor, state& shared);
@@ -45,6 +46,9 @@ class lasting_media final : public index::space_owner, public record_checks {
   // What histories ask. Cost: one look at the segment's header, one CRC.
   [[nodiscard]] bool is_whole(link l) const noexcept override;
   void finish_killed() const override;
+  [[nodiscard]] mended_lock hold_heads() const override {
+    return {shared_->heads, [] {}};
+  }
 
   /// The segment that `l` lies in; empty if there is none.
   [[nodiscard]] std::optional<segment> segment_of(link l) const noexcept;

@@ -40,6 +40,7 @@ struct shared_state {
     writers.finishing.raises(poisoned);
     writers.partials.lock.raises(poisoned);
     lasting.segments.lock.raises(poisoned);
+    lasting.heads.raises(poisoned);
   }
 
   /// From now on survivors mend what a killed process has left under a lock. Before anyone else is there.
@@ -52,6 +53,7 @@ struct shared_state {
     writers.gate.outlives_kills();
     writers.finishing.outlives_kills();
     lasting.segments.lock.outlives_kills();
+    lasting.heads.outlives_kills();
   }
 
   /// The one that another process has made; null if there is none yet. errc::unsupported_format, which names the file

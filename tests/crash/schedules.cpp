@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <iostream>
 #include <random>
 #include <stdexcept>
@@ -31,6 +32,14 @@ struct scenario {
   story_options how;
   std::vector<std::string> before;  // keys that are there
   std::vector<std::vector<planned>> writers;
+  bool cut_off =
+      false;  // a kill cut off a write to the key k behind the exchange of its head, which leads to nothing now
+};
+
+/// With what each run of a scenario begins.
+struct beginning {
+  std::vector<std::byte> file;
+  all_histories there;
 };
 
 planned insert(const std::string& key, const std::string& value) { return {kind::insert, {{key, value}}}; }
@@ -41,14 +50,25 @@ planned both(const std::string& a, const std::string& b, const std::string& valu
   return {kind::batch, {{a, value}, {b, value}}};
 }
 
+all_histories histories_of(const store& of) {
+  all_histories all;
+  for (const std::string_view key : of.keys()) {
+    auto& history = all[std::string(key)];
+    for (const change& c : of.history(key).oldest_first()) {
+      history.emplace_back(c.version, c.value ? std::optional<std::string>(*c.value) : std::nullopt);
+    }
+    if (history.empty()) all.erase(std::string(key));
+  }
+  return all;
+}
+
 /// Operations of one run, on a store that is opened anew for each.
 class run {
  public:
   explicit run(const scenario& s)
       : scenario_(s), store_(machine::path(machine::checked), opening_options(s.how, machine::checked)) {}
 
-  void go(schedule& how) {
-    const all_histories before = histories();
+  void go(const all_histories& before, schedule& how) {
     const version clock = store_.clock();
     std::size_t count = 0;
     for (const auto& w : scenario_.writers) count += w.size();
@@ -98,17 +118,7 @@ class run {
     a.returned = ++moment_;
   }
 
-  [[nodiscard]] all_histories histories() const {
-    all_histories all;
-    for (const std::string_view key : store_.keys()) {
-      auto& history = all[std::string(key)];
-      for (const change& c : store_.history(key).oldest_first()) {
-        history.emplace_back(c.version, c.value ? std::optional<std::string>(*c.value) : std::nullopt);
-      }
-      if (history.empty()) all.erase(std::string(key));
-    }
-    return all;
-  }
+  [[nodiscard]] all_histories histories() const { return histories_of(store_); }
 
   [[nodiscard]] std::string told() const {
     std::string text;
@@ -128,19 +138,39 @@ class run {
   std::uint64_t moment_ = 0;
 };
 
-/// The file with which each run of a scenario begins.
-std::vector<std::byte> prepared(const scenario& s) {
+/// What is left of a write that a kill cut off between the exchange of the head and the stamp.
+void unstamp(std::vector<std::byte>& file, std::string_view value) {
+  const auto* const begin = reinterpret_cast<const char*>(file.data());
+  const std::size_t at = std::string_view(begin, file.size()).find(value);
+  if (at == std::string_view::npos) throw std::runtime_error("the write to be cut off is not in the file");
+  const std::size_t stamp = at - sizeof(format::update_header) + offsetof(format::record_header, stamp);
+  std::memset(file.data() + stamp, 0, sizeof(std::uint64_t));
+}
+
+beginning prepared(const scenario& s) {
   machine& m = machine::get();
   m.set_device(s.how.on);
   m.seed(1);
   simulated_file& f = m.file(machine::checked);
   f.remove();
+  icecore::detail::own_thread_number = 0;  // the writer of the first fiber
+  beginning all;
   {
     store first(machine::path(machine::checked), opening_options(s.how, machine::checked));
     for (const std::string& key : s.before) first.insert(key, "before");
     first.tag();
+    all.there = histories_of(first);
   }
-  return {f.bytes().begin(), f.bytes().end()};
+  if (s.cut_off) {
+    constexpr std::string_view value = "cut off";
+    store killed(machine::path(machine::checked), opening_options(s.how, machine::checked));
+    killed.insert("k", value);
+    all.file.assign(f.bytes().begin(), f.bytes().end());
+    unstamp(all.file, value);
+  } else {
+    all.file.assign(f.bytes().begin(), f.bytes().end());
+  }
+  return all;
 }
 
 /// Keys that a leaf has room for: the next one splits it.
@@ -178,6 +208,18 @@ std::vector<scenario> scenarios_of(index_kind index) {
       of("a split and a maker", leaf, {insert(left, "a1"), find(right)}, {insert(right, "b1"), find(left)}),
   };
   std::vector<scenario> all;
+  if (index == index_kind::persistent) {
+    // The first one writes where the head leads.
+    const auto cut_off = [&](const char* name, std::vector<planned> a, std::vector<planned> b) {
+      scenario s = of(name, {"k"}, std::move(a), std::move(b));
+      s.how = {durability::operation, index, device::persistent_memory, 2};
+      s.cut_off = true;
+      all.push_back(std::move(s));
+    };
+    cut_off("a place used again and a reader", {insert("k", "a1")}, {find("k"), find("k")});
+    cut_off("a place used again and a writer", {insert("k", "a1")}, {insert("k", "b1"), find("k")});
+    cut_off("a place used again and a remover", {insert("k", "a1")}, {remove("k"), find("k")});
+  }
   for (const durability mode : {durability::none, durability::operation, durability::tag}) {
     for (scenario s : shapes) {
       s.how = {mode, index, mode == durability::tag ? device::disk : device::persistent_memory, 2};
@@ -246,12 +288,12 @@ struct arguments {
   std::optional<std::uint64_t> replay;
 };
 
-void run_once(const scenario& s, const std::vector<std::byte>& file, schedule& how) {
+void run_once(const scenario& s, const beginning& with, schedule& how) {
   machine& m = machine::get();
   m.set_device(s.how.on);
-  m.file(machine::checked).assign(file);
+  m.file(machine::checked).assign(with.file);
   run r(s);
-  r.go(how);
+  r.go(with.there, how);
 }
 
 int explore(const arguments& a) {
@@ -265,12 +307,12 @@ int explore(const arguments& a) {
   if (!a.replay) {
     for (const scenario& s : all_scenarios()) {
       if (s.name.find(a.only) == std::string::npos || over()) continue;
-      const auto file = prepared(s);
+      const beginning with = prepared(s);
       exhaustive_schedule all;
       bool more = true;
       try {
         while (more && all.runs() <= a.runs_max && !over()) {
-          run_once(s, file, all);
+          run_once(s, with, all);
           more = all.next();
         }
       } catch (const std::exception& wrong) {
@@ -291,12 +333,12 @@ int explore(const arguments& a) {
   const std::uint64_t first = a.replay.value_or(a.seed);
   for (std::uint64_t seed = first; a.only.empty() && seed < first + (a.replay ? 1 : a.random) && !over(); ++seed) {
     const scenario s = random_scenario(seed);
-    const auto file = prepared(s);
+    const beginning with = prepared(s);
     constexpr std::uint64_t schedules = 8;
     for (std::uint64_t i = 0; i < schedules; ++i) {
       random_schedule how(seed * schedules + i);
       try {
-        run_once(s, file, how);
+        run_once(s, with, how);
       } catch (const std::exception& wrong) {
         std::printf("FAILED: seed %llu: %s\n  replay: icecore_schedules --story %llu\n",
                     static_cast<unsigned long long>(seed), wrong.what(), static_cast<unsigned long long>(seed));

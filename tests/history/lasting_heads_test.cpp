@@ -1,0 +1,140 @@
+// Heads that a crash left leading to no record (H7, H8), and the places they lead to, which are used again.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "history/history.hpp"
+
+namespace icecore {
+namespace {
+
+void flush_nothing(const void*, std::size_t) {}
+void fence_nothing() {}
+
+/// Histories in plain memory, as a store has them whose heads last, with one entry: its newest record is settled, and
+/// its head leads to where a crash cut off a write, which opening has zeroed.
+class lasting_heads_test : public testing::Test, private record_checks {
+ protected:
+  lasting_heads_test()
+      : memory_(1 << 16),
+        base_(reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory_.data()) + 63) / 64 * 64)),
+        persist_(-1, "memory", medium::persistent_memory, durability::operation, flush_nothing, fence_nothing, false),
+        clock_(clock_word_, nullptr, std::uint64_t{1} << 40),
+        past_(address_space(base_), clock_, codec_, persist_, true) {
+    past_.let_heads_last(*this);
+    const record_layout layout = record_layout::of_entry(3, 3, false);
+    past_.at(entry).fill(layout, null_link, "key", "one");
+    past_.at(entry).seal(seed_of(entry));
+    static_cast<void>(past_.stamp_of(entry));
+    write(settled, "two");
+    past_.note_second(settled);
+    past_.at(entry).as_entry().head = cut_off;
+  }
+
+  /// An acknowledged write at `place`.
+  void write(link place, const std::string& value) {
+    const record_layout layout = record_layout::of_insert(value.size(), false);
+    past_.at(place).fill(layout, null_link, {}, value);
+    ASSERT_TRUE(past_.link_on_top(entry, place, seed_of(place), false));
+    static_cast<void>(past_.stamp_of(place));
+    const histories::written done = past_.written_of(place);
+    past_.flush_fresh(place, layout.size());
+    past_.await_flushed(done);
+  }
+  [[nodiscard]] std::string newest_value() const { return std::string(past_.at(past_.find_latest(entry)).value()); }
+  [[nodiscard]] std::vector<std::string> values() const {
+    std::vector<std::string> all;
+    for (link l = past_.find_latest(entry); l != null_link; l = past_.older(l)) all.emplace_back(past_.at(l).value());
+    return all;
+  }
+
+  static constexpr link entry = 64;
+  static constexpr link settled = 256;
+  static constexpr link cut_off = 512;  ///< where the head leads
+  static constexpr link elsewhere = 768;
+  /// Called when the head was found to lead to no record, before anything comes of that.
+  std::function<void()> when_judged_;
+  mutable std::atomic<unsigned> asked_for_lock_{0};
+
+ private:
+  [[nodiscard]] std::uint32_t seed_of(link l) const noexcept { return codec_.record_seed(1, l); }
+  [[nodiscard]] bool leads_into_pool(link l, std::uint64_t bytes) const noexcept override {
+    if (l == settled && when_judged_) {  // asked once the record on top was judged
+      const auto call = when_judged_;    // which may take it away
+      call();
+    }
+    return l + bytes <= memory_.size() - 64;
+  }
+  [[nodiscard]] bool is_whole(link l) const noexcept override {
+    return past_.at(l).layout().plausible() && past_.at(l).intact(seed_of(l));
+  }
+  [[noreturn]] void raise_damaged(link, const char* what) const override { throw std::runtime_error(what); }
+  void finish_killed() const override {}
+  [[nodiscard]] mended_lock hold_heads() const override {
+    ++asked_for_lock_;
+    return {lock_, [] {}};
+  }
+
+  std::vector<std::byte> memory_;
+  std::byte* base_;
+  std::atomic<std::uint64_t> clock_word_{1};
+  word_codec codec_{99};
+  persistence persist_;
+  version_clock clock_;
+  mutable process_lock lock_;
+
+ protected:
+  histories past_;
+};
+
+TEST_F(lasting_heads_test, a_head_that_leads_to_no_record_shows_the_settled_one) {
+  EXPECT_EQ(values(), (std::vector<std::string>{"two", "one"}));
+  write(elsewhere, "three");
+  EXPECT_EQ(values(), (std::vector<std::string>{"three", "two", "one"}));
+}
+
+TEST_F(lasting_heads_test, a_reader_does_not_undo_a_write_that_uses_the_place_again_where_the_head_leads) {
+  when_judged_ = [&] {
+    when_judged_ = {};
+    write(cut_off, "three");
+  };
+  EXPECT_EQ(newest_value(), "two") << "the newest when the call began";
+  EXPECT_EQ(values(), (std::vector<std::string>{"three", "two", "one"}));
+}
+
+TEST_F(lasting_heads_test, a_writer_does_not_undo_a_write_that_uses_the_place_again_where_the_head_leads) {
+  when_judged_ = [&] {
+    when_judged_ = {};
+    write(cut_off, "three");
+  };
+  write(elsewhere, "four");
+  EXPECT_EQ(values(), (std::vector<std::string>{"four", "three", "two", "one"}));
+}
+
+TEST_F(lasting_heads_test, a_writer_that_sets_the_head_back_holds_back_the_one_who_uses_the_place_again) {
+  std::thread other;
+  std::atomic<bool> done = false;
+  unsigned judged = 0;
+  when_judged_ = [&] {
+    if (++judged != 2) return;  // by the one who sets it back
+    when_judged_ = {};
+    other = std::thread([&] {
+      write(cut_off, "three");
+      done = true;
+    });
+    while (asked_for_lock_ < 2 && !done) std::this_thread::yield();
+  };
+  write(elsewhere, "four");
+  other.join();
+  auto all = values();
+  std::ranges::sort(all);
+  EXPECT_EQ(all, (std::vector<std::string>{"four", "one", "three", "two"}));
+}
+
+}  // namespace
+}  // namespace icecore
