@@ -246,8 +246,8 @@ static_assert(sizeof(node_source) == 64);
 /// What leads to the pending node is durable.
 inline constexpr std::uint64_t pending_in_use = std::uint64_t{1} << 63;
 
-/// What a writer has filled, as of when it took its segment. Two copies written in turn, the valid one with the greater
-/// sequence counts.
+/// What a writer has filled, as of when it took its segment. Two copies that say the same, written one after the other:
+/// after a crash the valid one with the greater sequence counts.
 struct writer_log {
   std::uint64_t sequence;   //  0  8
   link open;                //  8  8  the segment that it fills; null: none

@@ -465,6 +465,13 @@ std::uint64_t pool::take_space(std::uint64_t size, const std::function<void(std:
   // relaxed: changed under the lock
   const std::uint64_t offset = space_->used_end.load(std::memory_order_relaxed);
   if (offset + size > this->size()) grow_to(offset + size);
+  // P4: a segment that is in use has a record or a node first. An end of an earlier time, as after a write that the
+  // device lost, would give it out again.
+  constexpr std::uint64_t looked_at = format::record_padding_max + sizeof(std::uint64_t);
+  if (lasting_end_ != nullptr && !all_zero(base_ + offset + sizeof(format::segment_header), looked_at)) {
+    raise(errc::damaged, "{}: damaged at byte {} (index): it tells of an end of the store behind which a segment lies",
+          origin(), link_offset(lasting_end_at_));
+  }
   claim(offset);
   space_->used_end.store(offset + size, std::memory_order_relaxed);
   if (lasting_end_ != nullptr) {

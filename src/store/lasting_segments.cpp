@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/bytes.hpp"
 #include "base/raise.hpp"
 
 namespace icecore {
@@ -45,6 +46,7 @@ std::optional<lasting_segments::log> lasting_segments::read_log(unsigned writer)
     const bool valid = l.sequence != 0 && l.crc == crc_of(l);
     if (valid && (best == nullptr || l.sequence > best->sequence)) best = &l;
   }
+  // Where one copy fails its checksum the other one says the same, or the crash came while the one was written (L).
   if (best == nullptr) {
     // the first one may have been torn; then its writer had not begun to write
     const bool second_too = copy_of(writer, 0).sequence != 0 && copy_of(writer, 1).sequence != 0;
@@ -81,12 +83,9 @@ void lasting_segments::write_log(unsigned writer, const log& l) {
   format::writer_log& a = copy_of(writer, 0);
   format::writer_log& b = copy_of(writer, 1);
   const auto sequence_of = [&](const format::writer_log& of) { return of.crc == crc_of(of) ? of.sequence : 0; };
-  const bool into_first = sequence_of(a) <= sequence_of(b);
-  format::writer_log& to = into_first ? a : b;
-  // The other one is what counts until this one is durable; a process that was killed when it had written it may have
-  // left it in the caches alone.
-  pool_->persist().flush(into_first ? &b : &a, sizeof to);
-  pool_->persist().fence();
+  const bool first_counts = sequence_of(a) > sequence_of(b);
+  format::writer_log& counts = first_counts ? a : b;
+  format::writer_log& other = first_counts ? b : a;
   format::writer_log next{};
   next.sequence = std::max(sequence_of(a), sequence_of(b)) + 1;
   next.open = l.open.offset;
@@ -94,9 +93,18 @@ void lasting_segments::write_log(unsigned writer, const log& l) {
   next.from = l.from;
   next.newest = l.newest;
   std::memcpy(next.totals, &l.totals, sizeof next.totals);
-  std::memcpy(&to, &next, offsetof(format::writer_log, crc));
-  to.crc = crc_of(to);
-  pool_->persist().flush(&to, sizeof to);
+  const auto write = [&](format::writer_log& to) {
+    std::memcpy(&to, &next, offsetof(format::writer_log, crc));
+    to.crc = crc_of(to);
+    pool_->persist().flush(&to, sizeof to);
+  };
+  // What counts is durable before the other copy is torn: a process that was killed may have left it in the caches
+  // alone. Then the new one is, before the copy that counted so far becomes the same.
+  pool_->persist().flush(&counts, sizeof counts);
+  pool_->persist().fence();
+  write(other);
+  pool_->persist().fence();
+  write(counts);
 }
 
 // ---- Lists ----
@@ -150,6 +158,14 @@ lasting_segments::place lasting_segments::place_left(link at) const {
   return p;
 }
 
+/// E: as far as the next record may begin. Whoever took the segment before has put one there.
+void lasting_segments::require_unused(const place& taken) const {
+  const std::uint64_t looked_at = std::min(taken.room(), format::record_padding_max + sizeof(std::uint64_t));
+  if (all_zero(pool_->at(taken.position), looked_at)) return;
+  raise(errc::damaged, "{}: damaged at byte {} (segment): a list of segments with room leads to one that is in use",
+        pool_->origin(taken.position), link_offset(taken.position));
+}
+
 lasting_segments::place lasting_segments::change(unsigned writer, const place& rest, const record_totals& since_opening,
                                                  version newest, std::uint64_t bytes, std::uint16_t in) {
   const mended_lock lock = hold();
@@ -168,6 +184,7 @@ lasting_segments::place lasting_segments::change(unsigned writer, const place& r
     if (at == null_link) continue;
     const place taken = place_left(at);
     if (taken.room() < bytes) continue;
+    require_unused(taken);
     const link next = next_of(taken.in);
     name_it(taken.in, taken.position);
     if (const link now = load(first); now == at) {
@@ -195,6 +212,13 @@ void lasting_segments::give_header(link at, std::uint64_t size, std::uint32_t ma
   }
   if (at % format::granule_size != 0 || size % format::granule_size != 0 || !pool_->contains(at, size)) {
     raise(errc::damaged, "{}: damaged at byte {} (index): it names a segment that is not in the file",
+          pool_->origin(at), link_offset(at));
+  }
+  // A crash came between the claim and the header: nothing was written there yet.
+  constexpr std::uint64_t header = sizeof(format::segment_header);
+  if (!all_zero(pool_->at(at) + header, size - header)) {
+    raise(errc::damaged,
+          "{}: damaged at byte {} (segment): what is there is not the segment that a log or the index names",
           pool_->origin(at), link_offset(at));
   }
   static_cast<void>(pool_->of(at).format_segment(at, size, magic));

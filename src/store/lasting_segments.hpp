@@ -9,6 +9,11 @@
 // A crash between them leaves a segment that is both in a list and somebody's (or behind the end): it is the log's, and
 // settle() makes that so. No segment is lost.
 //
+// Invariants: K (below), and
+//   L. Outside write_log() both copies of a log say the same. So where one fails its checksum, by damage or since a
+//      crash came while it was written, the other one is not of before anything that was done since.
+//   E. Behind where a segment is filled to there are zeros: who takes one sees by them whether it is in use.
+//
 // Threads: change(), take_for_nodes(), settled_log(), settle_killed() and abandon() from any thread of any process that
 // shares the store. All else while nobody writes.
 #pragma once
@@ -125,6 +130,7 @@ class lasting_segments {
   [[nodiscard]] link next_of(const segment& s) const;
   void set_next(const segment& s, link next) const noexcept;
   [[nodiscard]] place place_left(link at) const;
+  void require_unused(const place& taken) const;
   void give_header(link at, std::uint64_t size, std::uint32_t magic) const;
   void settle_end(std::uint16_t number, std::uint64_t end) const;
   void take_off_lists(const std::vector<link>& owned) const;

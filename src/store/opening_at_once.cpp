@@ -102,6 +102,13 @@ void opening_at_once::take_over_writers(found_store& found) {
   }
   const format::root root = core_.pool_->roots().read();
   const bool as_certified = found.totals.records == root.certified_records && found.totals.digest == root.certified_sum;
+  if (found.crashed && found.totals.records < root.certified_records) {
+    raise(errc::damaged,
+          "{}: damaged (index): the writers' logs and segments tell of {} records, the root of at least {}; icecore "
+          "verify "
+          "lists everything, icecore reindex makes the index anew",
+          core_.pool_->origin(), found.totals.records, root.certified_records);
+  }
   if (!found.crashed && !as_certified) {
     raise(errc::damaged,
           "{}: damaged (index): the writers' logs tell of {} records, the root of {}; icecore verify lists everything, "

@@ -5,9 +5,27 @@
 namespace icecore::detail {
 
 // relaxed, all of it: one thread at a time
-link tag_list::newest() const { return space_.load(space_.anchor().tags, std::memory_order_relaxed); }
+link tag_list::newest() const {
+  const link block =
+      bounded(space_.load(space_.anchor().tags, std::memory_order_relaxed), space_.place_of(space_.anchor().tags));
+  // The block that was given out last is linked when its source says that it is in use. Another one is of an earlier
+  // time: a write that the device lost.
+  const auto& source = space_.anchor().nodes[index::node_space::tag_source];
+  const std::uint64_t noted = source.pending.load(std::memory_order_relaxed);
+  const bool in_use = (noted & format::pending_in_use) != 0;
+  if (in_use && space_.decode(noted & ~format::pending_in_use, space_.place_of(source.pending)) != block)
+    space_.owner().raise_damaged(space_.place_of(space_.anchor().tags), "the list of tags lacks its newest links");
+  return block;
+}
 
-link tag_list::older(link block) const { return space_.decode(at(block).older, block); }
+link tag_list::older(link block) const { return bounded(space_.decode(at(block).older, block), block); }
+
+/// `block`, which the word at `told_by` leads to, if it is in the store as a whole.
+link tag_list::bounded(link block, link told_by) const {
+  if (block != null_link && !space_.owner().leads_into_pool(block, sizeof(format::tag_block)))
+    space_.owner().raise_damaged(told_by, "the list of tags leads out of the store");
+  return block;
+}
 
 link tag_list::place_of(link block, std::size_t i) noexcept {
   return block + offsetof(format::tag_block, tags) + i * sizeof(std::uint64_t);

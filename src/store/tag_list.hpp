@@ -33,6 +33,7 @@ class tag_list final : private index::node_finder {
     return *reinterpret_cast<format::tag_block*>(space_.bytes(block));
   }
   [[nodiscard]] link newest() const;
+  [[nodiscard]] link bounded(link block, link told_by) const;
   [[nodiscard]] std::size_t first_free(link block) const noexcept;
   [[nodiscard]] link older(link block) const;
   [[nodiscard]] static link place_of(link block, std::size_t i) noexcept;

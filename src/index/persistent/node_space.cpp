@@ -1,5 +1,6 @@
 #include "index/persistent/node_space.hpp"
 
+#include "base/bytes.hpp"
 #include "base/threads.hpp"
 
 namespace icecore::index {
@@ -95,6 +96,17 @@ bool taken_node::try_lease(unsigned source, bool look) {
 
 void taken_node::release() noexcept { shared_->taken.store(0, std::memory_order_release); }  // release: see lease()
 
+/// What was never given out is zero. A crash may have kept a node's bytes and not that it was given out; but no level
+/// has it then. A source of before other nodes were given out (a write that the device lost) leads to one that is in
+/// use.
+void taken_node::require_unused(link node, const node_finder& finder) const {
+  const auto& owner = space_.owner();
+  if (!owner.leads_into_pool(node, sizeof(index_node)))
+    owner.raise_damaged(space_.place_of(source_->position), "a source of nodes of the index leads out of the store");
+  if (!all_zero(space_.bytes(node), sizeof(index_node)) && finder.is_linked(node))
+    owner.raise_damaged(space_.place_of(source_->position), "a source of nodes of the index gives out one in use");
+}
+
 void taken_node::take(const node_finder& finder) {
   // relaxed, all of the source: one thread has it
   const auto get = [&](const std::atomic<std::uint64_t>& of) {
@@ -136,6 +148,7 @@ void taken_node::take(const node_finder& finder) {
     space_.owner().take_segment(claim);
     position = get(source_->position);
   }
+  require_unused(position, finder);
   // In this order: should only the first reach the media, the node is given out once more, after it was found unlinked.
   set(source_->pending, position);
   std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order too; x86 stores in order

@@ -151,6 +151,7 @@ class taken_node {
 
  private:
   void take(const node_finder& finder);
+  void require_unused(link node, const node_finder& finder) const;
   void lease();
   [[nodiscard]] bool try_lease(unsigned source, bool look);
   void release() noexcept;

@@ -1,0 +1,211 @@
+// What lasts beside the records of a store with the persistent index (writers' logs, lists of segments, the index's
+// anchor), spoiled as devices do it: every answer is right, or an error says what is damaged. Nothing hangs.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "icecore/icecore.hpp"
+#include "pool/format.hpp"
+#include "support/file.hpp"
+#include "support/process.hpp"
+#include "support/scratch.hpp"
+
+namespace icecore::testing {
+namespace {
+
+constexpr unsigned keys = 4'000;
+constexpr unsigned tags = 100;
+
+[[nodiscard]] std::string key_of(unsigned i) { return "key " + std::to_string(i); }
+[[nodiscard]] std::string value_of(unsigned i) { return "a value of some length, " + std::to_string(i); }
+
+class LastingDamage : public ::testing::Test {
+ protected:
+  [[nodiscard]] static options opening() {
+    options o;
+    o.index = index_kind::persistent;
+    o.durability = durability::operation;
+    o.emulate_durability = true;
+    return o;
+  }
+  static void fill(store& s, unsigned from, unsigned to) {
+    for (unsigned i = from; i < to; ++i) {
+      s.insert(key_of(i), value_of(i));
+      if (i % (keys / tags) == 0) s.tag({.name = "tag " + std::to_string(i)});
+    }
+  }
+  /// The file as a process leaves it that is killed behind all its writes; segments of several kinds are in it.
+  [[nodiscard]] std::string killed() const {
+    child writer([&] {
+      store s(path_, opening());
+      fill(s, 0, keys);
+      ::kill(getpid(), SIGKILL);
+      return 0;
+    });
+    EXPECT_EQ(writer.wait(), -SIGKILL);
+    return read_file(path_);
+  }
+  [[nodiscard]] static link anchor_of(const std::string& file) {
+    format::root a;
+    format::root b;
+    std::memcpy(&a, file.data() + format::root_a_offset, sizeof a);
+    std::memcpy(&b, file.data() + format::root_b_offset, sizeof b);
+    return (a.sequence > b.sequence ? a : b).anchor;
+  }
+  /// Opens the file and asks it everything; what is refused as damaged is counted.
+  [[nodiscard]] unsigned complaints_of(const std::string& file) const {
+    write_file(path_, file);
+    unsigned complaints = 0;
+    const auto ask = [&](const auto& call) {
+      try {
+        call();
+      } catch (const error& failure) {
+        EXPECT_EQ(failure.code(), errc::damaged) << failure.what();
+        ++complaints;
+      }
+    };
+    ask([&] {
+      const store s(path_, opening());
+      EXPECT_TRUE(s.stats().opened_at_once);
+      ask([&] { EXPECT_EQ(s.tags().size(), tags); });
+      ask([&] { EXPECT_EQ(s.keys().size(), keys); });
+      for (unsigned i = 0; i < keys; i += 7) ask([&] { EXPECT_EQ(s.find(key_of(i)), value_of(i)) << key_of(i); });
+    });
+    return complaints;
+  }
+
+  scratch folder_;
+  std::filesystem::path path_ = folder_ / "spoiled.ice";
+};
+
+TEST_F(LastingDamage, a_flipped_bit_in_either_copy_of_a_log_loses_nothing_after_a_kill) {
+  const std::string file = killed();
+  const link anchor = anchor_of(file);
+  unsigned logs = 0;
+  for (unsigned w = 0; w < format::writers_max; ++w) {
+    for (unsigned copy = 0; copy < 2; ++copy) {
+      const std::size_t at =
+          anchor + offsetof(format::index_anchor, writers) + (2 * w + copy) * sizeof(format::writer_log);
+      format::writer_log log;
+      std::memcpy(&log, file.data() + at, sizeof log);
+      if (log.sequence == 0) continue;
+      ++logs;
+      for (const std::size_t byte : {offsetof(format::writer_log, sequence), offsetof(format::writer_log, open),
+                                     offsetof(format::writer_log, totals) + 24, offsetof(format::writer_log, crc)}) {
+        std::string spoiled = file;
+        spoiled[at + byte] = static_cast<char>(spoiled[at + byte] ^ 1);
+        write_file(path_, spoiled);
+        {
+          store s(path_, opening());
+          EXPECT_TRUE(s.stats().opened_at_once);
+          EXPECT_EQ(s.stats().keys, keys) << "byte " << byte << " of copy " << copy;
+          s.insert("one more", "value");
+          s.close();
+        }
+        EXPECT_TRUE(verify_file(path_).ok()) << "byte " << byte << " of copy " << copy;
+      }
+    }
+  }
+  EXPECT_EQ(logs, 2U) << "no log to spoil";
+}
+
+TEST_F(LastingDamage, segments_that_changed_places_are_told_after_a_kill) {
+  const std::string file = killed();
+  std::vector<std::size_t> segments;
+  for (std::size_t at = format::first_segment_offset; at < file.size(); at += format::granule_size) {
+    if (file.find_first_not_of('\0', at) < at + format::granule_size) segments.push_back(at);
+  }
+  ASSERT_GT(segments.size(), 5U);
+  for (std::size_t i = 0; i + 1 < segments.size(); ++i) {
+    for (std::size_t j = i + 1; j < segments.size(); j += 2) {
+      std::string swapped = file;
+      std::swap_ranges(swapped.begin() + static_cast<std::ptrdiff_t>(segments[i]),
+                       swapped.begin() + static_cast<std::ptrdiff_t>(segments[i] + format::granule_size),
+                       swapped.begin() + static_cast<std::ptrdiff_t>(segments[j]));
+      SCOPED_TRACE("segments at " + std::to_string(segments[i]) + " and " + std::to_string(segments[j]));
+      EXPECT_GT(complaints_of(swapped), 0U);
+    }
+  }
+}
+
+// ---- A line of the anchor that is of an earlier time: a write that the device lost ----
+
+class LastingAnchor : public LastingDamage {
+ protected:
+  /// The files as they were in the middle of a process's life and when it was killed. In between segments were left
+  /// with room, taken again and filled, nodes were split, and blocks of tags filled up.
+  void write_and_be_killed() {
+    child writer([&] {
+      store s(path_, opening());
+      const std::string large(30'000, 'l');
+      for (unsigned i = 0; i < larges; ++i) s.insert("large " + std::to_string(i), large);
+      fill(s, 0, keys / 2);
+      write_file(earlier_, read_file(path_));
+      fill(s, keys / 2, keys);
+      ::kill(getpid(), SIGKILL);
+      return 0;
+    });
+    EXPECT_EQ(writer.wait(), -SIGKILL);
+    before_ = read_file(earlier_);
+    after_ = read_file(path_);
+  }
+  /// The anchor's lines that differ.
+  [[nodiscard]] std::vector<std::size_t> changed_lines() const {
+    std::vector<std::size_t> all;
+    const std::size_t begin = anchor_of(after_);
+    for (std::size_t at = begin; at < begin + sizeof(format::index_anchor); at += format::cache_line_size) {
+      if (before_.compare(at, format::cache_line_size, after_, at, format::cache_line_size) != 0) all.push_back(at);
+    }
+    return all;
+  }
+  [[nodiscard]] std::string with_old(std::size_t at, std::size_t bytes) const {
+    std::string spoiled = after_;
+    spoiled.replace(at, bytes, before_, at, bytes);
+    return spoiled;
+  }
+  /// Writes to the store, and looks whether anything was lost that nobody told of.
+  void expect_nothing_hidden() const {
+    const auto ask = [&](const auto& call) {
+      try {
+        call();
+      } catch (const error& failure) {
+        EXPECT_EQ(failure.code(), errc::damaged) << failure.what();
+      }
+    };
+    ask([&] {
+      store s(path_, opening());
+      for (unsigned i = 0; i < 1'000; ++i) ask([&] { s.insert("new " + std::to_string(i), std::string(400, 'n')); });
+      ask([&] { EXPECT_EQ(s.tags().size(), tags); });
+      for (unsigned i = 0; i < keys; i += 3) ask([&] { EXPECT_EQ(s.find(key_of(i)), value_of(i)) << key_of(i); });
+      for (unsigned i = 0; i < larges; ++i)
+        ask([&] { EXPECT_EQ(s.find("large " + std::to_string(i)), std::string(30'000, 'l')); });
+      ask([&] { s.close(); });
+    });
+  }
+
+  static constexpr unsigned larges = 40;
+  std::filesystem::path earlier_ = folder_ / "earlier.ice";
+  std::string before_;
+  std::string after_;
+};
+
+TEST_F(LastingAnchor, of_an_earlier_time_gives_nothing_out_again_and_keeps_nobody_waiting_after_a_kill) {
+  const deadline limit("a write to a store with a line of an earlier time in its anchor", std::chrono::seconds(100));
+  write_and_be_killed();
+  const auto lines = changed_lines();
+  ASSERT_GT(lines.size(), 5U);
+  for (const std::size_t at : lines) {
+    SCOPED_TRACE("the line at byte " + std::to_string(at - anchor_of(after_)) + " of the anchor");
+    write_file(path_, with_old(at, format::cache_line_size));
+    expect_nothing_hidden();
+  }
+}
+
+}  // namespace
+}  // namespace icecore::testing
