@@ -101,9 +101,12 @@ class histories {
         persist_on_read_(persist_on_read),
         samples_(std::make_unique<version_samples>()) {}
 
-  /// From now on heads last (H7), and what is read is checked as it is, but for what believe_after() says. Before any
-  /// other thread is there.
-  void let_heads_last(const record_checks& checks) noexcept { checks_ = &checks; }
+  /// From now on heads last (H7), and what is read is checked as it is, but for what believe_after() says. Links below
+  /// `sound_below` lead into the pool. Before any other thread is there.
+  void let_heads_last(const record_checks& checks, link sound_below) noexcept {
+    checks_ = &checks;
+    sound_below_ = sound_below;
+  }
   [[nodiscard]] bool heads_last() const noexcept { return checks_ != nullptr; }
 
   [[nodiscard]] record at(link l) const noexcept { return space_.record_at(l); }
@@ -343,8 +346,12 @@ class histories {
   [[nodiscard]] newest_told newest_and_head(link entry) const {
     const auto& e = at(entry).as_entry();
     const std::uint64_t head = e.head.load(std::memory_order_seq_cst);  // seq_cst: H3, the reader's side
-    // acquire: what it links to is durable (H7)
-    if (heads_last() && head != e.second_version.load(std::memory_order_acquire)) return doubted_newest(entry);
+    if (heads_last()) {
+      // acquire: what it links to is durable (H7)
+      if (head != e.second_version.load(std::memory_order_acquire)) return doubted_newest(entry);
+      if (head >= sound_below_ || head % 8 != 0) [[unlikely]]
+        require_bounded(entry, head);
+    }
     return {newest_of(entry, head), head};
   }
   version stamp(link l) const;
@@ -373,6 +380,7 @@ class histories {
   // lasting_heads.cpp
   [[nodiscard]] newest_told doubted_newest(link entry) const;
   void set_head_back(link entry) const;
+  void require_bounded(link entry, link head) const;
   [[nodiscard]] version doubted_stamp(link l, std::uint64_t word) const;
   [[nodiscard]] bool is_on_top_of(link l, link entry, std::uint64_t settled) const noexcept;
   [[nodiscard]] link followed(link from, link to) const {
@@ -398,6 +406,7 @@ class histories {
   persistence* persist_;
   bool persist_on_read_;
   const record_checks* checks_ = nullptr;  // where heads last
+  link sound_below_ = null_link;
   version believed_after_ = version_max;
   std::vector<durable_range> durable_;  // ascending
   std::unique_ptr<version_samples> samples_;

@@ -66,6 +66,12 @@ histories::newest_told histories::doubted_newest(link entry) const {
   }
 }
 
+/// A head and a settled word that say the same may both be damaged: what follows them finds out, inside the pool.
+void histories::require_bounded(link entry, link head) const {
+  if (!checks_->leads_into_pool(head, sizeof(format::update_header)))
+    checks_->raise_damaged(entry, "the entry's links to its newest record are damaged");
+}
+
 /// Of an entry that this thread writes to: the head leads to a record, or to none, the first one being the newest.
 void histories::set_head_back(link entry) const {
   const mended_lock alone = checks_->hold_heads();

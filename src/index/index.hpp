@@ -29,6 +29,8 @@ namespace icecore::index {
 class key_source {
  public:
   [[nodiscard]] virtual std::string_view key_of(link entry) const noexcept = 0;
+  /// Whether key_of() may be called for a link that an index found on media: its key ends where memory does or before.
+  [[nodiscard]] virtual bool is_readable(link /*entry*/) const noexcept { return true; }
   /// Hints that key_of(entry) and the entry itself will be read soon.
   virtual void prefetch(link entry) const noexcept = 0;
   /// An index that lies on media says that a key, read by key_of(), was not the one that its head let expect: it may be

@@ -48,6 +48,14 @@ class entry_keys final : public index::key_source {
  public:
   explicit entry_keys(address_space space) noexcept : space_(space) {}
   [[nodiscard]] std::string_view key_of(link entry) const noexcept override { return space_.record_at(entry).key(); }
+  [[nodiscard]] bool is_readable(link entry) const noexcept override {
+    if (media_ == nullptr) return true;
+    // Most entries lie so far from the end that any key they could have ends before it: these need not be read.
+    constexpr std::uint64_t reach_max = sizeof(format::entry_header) + 16 + format::round_up(key_size_max, 8);
+    if (media_->leads_into_pool(entry, reach_max)) return true;
+    return media_->leads_into_pool(entry, sizeof(format::entry_header)) &&
+           media_->leads_into_pool(entry, space_.record_at(entry).layout().value_offset());
+  }
   void prefetch(link entry) const noexcept override { __builtin_prefetch(space_.at(entry)); }
   void distrust(link entry) const override {
     if (media_ == nullptr) return;

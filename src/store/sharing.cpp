@@ -148,7 +148,7 @@ void store_core::use_lasting_index(link anchor, std::uint64_t epoch, bool is_new
   }
   killed_writers_ = std::make_unique<killed_writers>(*this);
   writers_->use(media_->segments(), *killed_writers_);
-  histories_->let_heads_last(*media_);
+  histories_->let_heads_last(*media_, pool_->first().size());
   keys_->check_with(*media_);
   auto index = index::make_persistent_index(*keys_, media_->index_parts(epoch, writers_->process(), attached_),
                                             shared_->lasting.index);

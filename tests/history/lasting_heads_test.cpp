@@ -26,7 +26,7 @@ class lasting_heads_test : public testing::Test, private record_checks {
         persist_(-1, "memory", medium::persistent_memory, durability::operation, flush_nothing, fence_nothing, false),
         clock_(clock_word_, nullptr, std::uint64_t{1} << 40),
         past_(address_space(base_), clock_, codec_, persist_, true) {
-    past_.let_heads_last(*this);
+    past_.let_heads_last(*this, memory_.size() - 64);
     const record_layout layout = record_layout::of_entry(3, 3, false);
     past_.at(entry).fill(layout, null_link, "key", "one");
     past_.at(entry).seal(seed_of(entry));
@@ -68,7 +68,7 @@ class lasting_heads_test : public testing::Test, private record_checks {
       const auto call = when_judged_;    // which may take it away
       call();
     }
-    return l + bytes <= memory_.size() - 64;
+    return l % 8 == 0 && l + bytes <= memory_.size() - 64;
   }
   [[nodiscard]] bool is_whole(link l) const noexcept override {
     return past_.at(l).layout().plausible() && past_.at(l).intact(seed_of(l));
@@ -134,6 +134,14 @@ TEST_F(lasting_heads_test, a_writer_that_sets_the_head_back_holds_back_the_one_w
   auto all = values();
   std::ranges::sort(all);
   EXPECT_EQ(all, (std::vector<std::string>{"four", "one", "three", "two"}));
+}
+
+TEST_F(lasting_heads_test, links_out_of_the_store_are_damage_although_head_and_settled_word_agree) {
+  for (const link wrong : {link{1} << 40, settled + 4}) {
+    past_.at(entry).as_entry().head = wrong;
+    past_.at(entry).as_entry().second_version = wrong;
+    EXPECT_THROW(static_cast<void>(past_.newest(entry)), std::runtime_error) << wrong;
+  }
 }
 
 }  // namespace

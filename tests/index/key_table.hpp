@@ -37,12 +37,16 @@ class key_table final : public key_source {
     return keys_[slot];
   }
 
+  [[nodiscard]] bool is_readable(link entry) const noexcept override {
+    return entry != null_link && entry % 8 == 0 && entry / 8 - 1 < keys_.size();
+  }
+
   void prefetch(link entry) const noexcept override {
     EXPECT_TRUE(entry != null_link && entry % 8 == 0 && entry / 8 - 1 < keys_.size()) << entry;
   }
 
   void distrust(link entry) const override {
-    if (entry == damaged_) throw std::runtime_error("the entry is damaged");
+    if (entry == damaged_ || !is_readable(entry)) throw std::runtime_error("the entry is damaged");
   }
   /// From here on the entry has a key that was not given to it, as after a flip on media.
   void damage(link entry, std::size_t byte, unsigned bit) {

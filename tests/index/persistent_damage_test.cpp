@@ -1,6 +1,7 @@
 // Nodes of the persistent index that are not what was written: check() tells each wrong part, and operations refuse.
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <future>
 #include <optional>
 #include <thread>
@@ -221,6 +222,80 @@ TEST_F(DamagedKey, in_a_node_to_be_mended_leaves_it_as_it_is) {
   table_.forget_damage();
   other.count(keys);
   EXPECT_EQ(other.find(alike(2 * (i + 1))), links_[i + 1]);
+}
+
+// ---- A link that leads nowhere, in a node whose 16-bit checksum is right by chance ----
+
+class UnboundedLink : public PersistentRecovery {
+ protected:
+  void SetUp() override {
+    persistent_index one = open();
+    insert(one, 0, 2000);
+  }
+  /// A session in which `word` of the node is `wrong`: every call is right or says so, and one does.
+  void expect_told(link ref, std::atomic<std::uint64_t>& word, std::uint64_t wrong) {
+    index_node& n = memory_.node_at(ref);
+    const std::uint64_t lock = n.lock.load();
+    const std::uint64_t right = word.exchange(wrong);
+    const std::uint32_t seed = word_codec(12345).record_seed(0, ref);
+    n.lock.store(node_word::make(node_word::epoch(lock), lock, false, check_of(n, seed)));
+    persistent_index in = open();
+    unsigned told = 0;
+    for (const std::string& key : expected_) {
+      try {
+        EXPECT_NE(in.find(key), null_link);
+      } catch (const std::runtime_error& e) {
+        const std::string what = e.what();
+        EXPECT_TRUE(what.starts_with("a node of the index leads out") || what == "the entry is damaged") << what;
+        ++told;
+      }
+    }
+    EXPECT_GT(told, 0U);
+    word.store(right);
+    n.lock.store(lock);
+  }
+  static constexpr link outside = link{1} << 40;
+};
+
+TEST_F(UnboundedLink, is_told_and_not_followed) {
+  const link leaf = memory_.node_at(first_of(0)).next.load();
+  index_node& n = memory_.node_at(leaf);
+  for (const link wrong : {outside, null_link, outside + 4}) {
+    for (unsigned i = 0; i < node_order(n).count(); ++i) expect_told(leaf, n.pairs[node_order(n).slot(i)].to, wrong);
+  }
+  expect_told(leaf, n.next, outside);
+  expect_told(leaf, n.high, outside);
+  expect_told(leaf, n.low, outside);
+  index_node& above = memory_.node_at(top());
+  ASSERT_GT(node_order(above).level(), 0U);
+  for (unsigned i = 0; i < node_order(above).count(); ++i)
+    expect_told(top(), above.pairs[node_order(above).slot(i)].to, outside);
+}
+
+// ---- A source of nodes of an earlier time ----
+
+TEST_F(PersistentRecovery, a_node_source_of_before_other_nodes_were_given_out_gives_none_out_again) {
+  persistent_index one = open();
+  insert(one, 0, 2000);
+  const format::node_source& now = memory_.anchor().nodes[0];
+  format::node_source then{};
+  std::memcpy(static_cast<void*>(&then), &now, sizeof then);
+  insert(one, 2000, 3000);
+  ASSERT_NE(then.position.load(), now.position.load());
+  std::memcpy(static_cast<void*>(&memory_.anchor().nodes[0]), &then, sizeof then);
+  persistent_index other = open();
+  unsigned refused = 0;
+  for (std::uint64_t i = 10'000; i < 10'100; ++i) {
+    try {
+      static_cast<void>(other.insert(big_endian(i), table_.add(big_endian(i))));
+      expected_.push_back(big_endian(i));
+    } catch (const std::runtime_error& e) {
+      EXPECT_TRUE(std::string(e.what()).starts_with("a source of nodes of the index gives out one in use")) << e.what();
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 0U);
+  expect_all(other);
 }
 
 // ---- A lock that nobody holds ----

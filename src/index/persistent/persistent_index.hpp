@@ -137,6 +137,7 @@ class persistent_index final : public ordered_index, public node_finder {
 
   // repair.cpp
   [[nodiscard]] std::uint64_t wait_or_mend(index_node& n, link ref) const;
+  [[nodiscard]] bool is_bounded(const index_node& n) const noexcept;
   void distrust_torn(const index_node& n, link ref) const;
   void distrust_low(link low, link ref) const;
   void undo_killed(const index_node& n) const;

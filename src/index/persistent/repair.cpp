@@ -16,14 +16,15 @@ std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
       if (of_this_epoch) return word;
       const bool intact = node_word::check(word) == check_of(n, space_.seed_of(ref));
       const std::uint64_t checked = node_word::in_epoch(word, space_.epoch());
-      if (intact) {
+      if (intact && is_bounded(n)) {
         const link high = n.high.load(std::memory_order_acquire);
         if (high != null_link) source_.distrust(high);  // once: is_beyond() compares keys with it time and again
         // acquire: as the load. The line is not flushed: after a crash somebody checks the node again
         if (n.lock.compare_exchange_strong(word, checked, std::memory_order_acq_rel, std::memory_order_relaxed))
           return checked;
       } else if (n.lock.load(std::memory_order_acquire) == word) {  // else somebody changes it meanwhile
-        space_.owner().raise_damaged(ref, "a node of the index fails its checksum");
+        space_.owner().raise_damaged(
+            ref, intact ? "a node of the index leads out of the store" : "a node of the index fails its checksum");
       }
       continue;
     }
@@ -55,6 +56,24 @@ std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
   }
 }
 
+/// Whether the links of a node whose checksum is right, which has 16 bits that damage may pass by chance, lead to where
+/// nodes and entries can lie: then what follows them finds damage, and not the end of the mapping. Asked by the first
+/// to look at a node: what writers of this epoch put in needs no look.
+bool persistent_index::is_bounded(const index_node& n) const noexcept {
+  const auto leads_to_node = [&](link l) { return space_.owner().leads_into_pool(l, sizeof(index_node)); };
+  // relaxed, all loads: of a node that changes meanwhile, the word that was seen is there no more
+  const node_order order(n);
+  for (unsigned i = 0; i < order.count(); ++i) {
+    const link to = n.pairs[order.slot(i)].to.load(std::memory_order_relaxed);
+    if (!(order.level() == 0 ? source_.is_readable(to) : leads_to_node(to))) return false;
+  }
+  for (const link bound : {n.low.load(std::memory_order_relaxed), n.high.load(std::memory_order_relaxed)}) {
+    if (bound != null_link && !source_.is_readable(bound)) return false;
+  }
+  const link next = n.next.load(std::memory_order_relaxed);
+  return next == null_link || leads_to_node(next);
+}
+
 /// The links and keys from which mend() computes what the node is: it has no checksum until it is unlocked.
 /// errc::damaged if no writer can have left it so.
 void persistent_index::distrust_torn(const index_node& n, link ref) const {
@@ -72,6 +91,7 @@ void persistent_index::distrust_torn(const index_node& n, link ref) const {
     if (torn.level() > 0) require(space_.owner().leads_into_pool(to, sizeof(index_node)));
     distrust_low(low_of(to, torn.level()), ref);
   }
+  distrust_low(n.low.load(std::memory_order_relaxed), ref);
   // only the first leaf of an index without keys has none
   require(pairs != 0 || ref == space_.load(space_.anchor().top, std::memory_order_acquire));
   const link next = n.next.load(std::memory_order_relaxed);
@@ -147,6 +167,8 @@ void persistent_index::mend(index_node& n, link ref) const {
 /// Whether a node that may have been linked is. It was filled durably before, so if its low or its level are not those
 /// of a node it was not.
 bool persistent_index::is_linked(link node) const {
+  if (!space_.owner().leads_into_pool(node, sizeof(index_node)))
+    space_.owner().raise_damaged(node, "a source of nodes of the index leads out of the store");
   const index_node& n = space_.at(node);
   const unsigned level = node_order(n).level();
   const link highest = space_.load(space_.anchor().top, std::memory_order_acquire);
@@ -165,7 +187,7 @@ bool persistent_index::is_linked(link node) const {
         look_again(here);
     }
   }
-  if (!space_.owner().leads_into_pool(low, sizeof(format::entry_header))) return false;
+  if (!source_.is_readable(low)) return false;
   const std::string_view key = source_.key_of(low);
   while (!go_down<side::right>(here, key, level)) {
   }
