@@ -5,7 +5,7 @@ figures of a thesis (ycsb_figures.py).
 
 FILE is what `bench/run --json FILE` wrote; of a suite that several hold, the first one's rows are drawn, and each figure
 of the suite ycsb from the first that holds all that it sets side by side. FOLDER is
-docs/figures unless given. Each figure becomes a PNG and an SVG, which the same files and the same matplotlib always give
+docs/figures unless given. Each figure becomes an SVG, which the same files and the same matplotlib always give
 the same bytes. What was not measured is left out, and said.
 
 All rates of a run are those of its threads together. The paper draws seconds, which are some work divided by a rate;
@@ -394,10 +394,9 @@ def missing(results):
 
 def save(figure, folder, name):
     folder.mkdir(parents=True, exist_ok=True)
-    for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None, "Creator": None})):
-        path = folder / (name + suffix)
-        figure.savefig(path, dpi=150, metadata=metadata)
-        print(path)
+    path = folder / f"{name}.svg"
+    figure.savefig(path, metadata={"Date": None, "Creator": None})
+    print(path)
 
 
 def merged(runs):
@@ -429,7 +428,7 @@ def draw(runs, folder):
 
 def main():
     parser = argparse.ArgumentParser(
-        prog="figures", description="Draws the figures of a benchmark run, as PNG and SVG."
+        prog="figures", description="Draws the figures of a benchmark run, as SVG."
     )
     parser.add_argument(
         "files", metavar="FILE", nargs="+", help="what bench/run --json FILE wrote; each suite is drawn from the first"

@@ -11,6 +11,7 @@ Needs Python 3.9 or newer and nothing else.
 """
 
 import argparse
+import gzip
 import json
 import math
 import sys
@@ -272,8 +273,10 @@ def check(document):
 
 
 def read_results(path):
-    """Throws OSError if the file cannot be read and WrongForm if it is no result of a run."""
-    with open(path, encoding="utf-8") as file:
+    """A file whose name ends in .gz is compressed. Throws OSError if the file cannot be read and WrongForm if it is no
+    result of a run."""
+    opened = gzip.open if str(path).endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8") as file:
         try:
             document = json.load(file)
         except ValueError as error:

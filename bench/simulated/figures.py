@@ -72,9 +72,9 @@ def extract_figure(rows):
 
 def save(figure, folder, name):
     folder.mkdir(parents=True, exist_ok=True)
-    for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None, "Creator": None})):
-        figure.savefig(folder / (name + suffix), dpi=150, metadata=metadata)
-        print(folder / (name + suffix))
+    path = folder / f"{name}.svg"
+    figure.savefig(path, metadata={"Date": None, "Creator": None})
+    print(path)
 
 
 def main():

@@ -33,6 +33,8 @@ USERS = ("tools", "bindings", "examples")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|Users|work)/[\w.]+")
+SHOWN = re.compile(r"\]\(([^)\s#]+)\)")  # what a link leads to or a picture shows
+JSON_BYTES_MAX = 16 * 1024
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*\s*$")
 NAMED_PATH = re.compile(r"`((?:bench|bindings|cmake|docs|examples|include|scripts|src|tests|tools)/[\w./-]+)`")
@@ -176,6 +178,19 @@ def named_paths_exist(tree):
                     yield finding(path, number, f"there is no {name}")
 
 
+def figures_are_shown(tree):
+    shown = set()
+    for path in tree.of({".md"}):
+        for _, line in prose(tree.lines(path)):
+            shown.update((tree.root / path.parent / name).resolve() for name in SHOWN.findall(line))
+    for path in sorted((tree.root / "docs" / "figures").glob("*")):
+        name = path.relative_to(tree.root)
+        if path.resolve() not in shown:
+            yield finding(name, 1, "no page shows it")
+        if path.suffix == ".json" and path.stat().st_size > JSON_BYTES_MAX:
+            yield finding(name, 1, f"more than {JSON_BYTES_MAX:,} bytes of JSON; compress it: gzip -9n {name}")
+
+
 def design_pages_are_numbered(tree):
     numbers = {}
     for path in tree.of({".md"}, "docs/design/"):
@@ -214,6 +229,7 @@ RULES = (
     nothing_is_left_undone,
     links_resolve,
     named_paths_exist,
+    figures_are_shown,
     design_pages_are_numbered,
     versions_agree,
 )

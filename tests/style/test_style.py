@@ -72,6 +72,13 @@ class Rules(unittest.TestCase):
         self.found(rule, {"README.md": "`src/a.cpp` -> `src/b.cpp`\n", "src/a.cpp": ""})
         self.clean(rule, {"docs/a.md": "`src/` and `src/a.cpp`, not `src/*.cpp`\n", "src/a.cpp": ""})
 
+    def test_figure_that_no_page_shows_and_figures_that_are_long(self):
+        rule = style.figures_are_shown
+        self.found(rule, {"docs/a.md": "figures/a.svg\n", "docs/figures/a.svg": ""})
+        self.found(rule, {"docs/a.md": "[a](figures/a.json)\n", "docs/figures/a.json": " " * 20_000})
+        self.clean(rule, {"docs/a.md": "![a](figures/a.svg) [b](figures/b.json)\n", "docs/figures/a.svg": "",
+                          "docs/figures/b.json": "{}"})
+
     def test_design_page_without_number_or_with_a_taken_one(self):
         rule = style.design_pages_are_numbered
         self.found(rule, {"docs/design/btree.md": ""})
