@@ -1,34 +1,41 @@
-# What `cmake --install` puts where: library, headers, CMake package and pkg-config file, all relocatable.
+# What `cmake --install` puts where: libraries, headers, CMake package and pkg-config files, all relocatable.
 include(CMakePackageConfigHelpers)
+set(icecore_package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/icecore)
+set(icecore_pc_directory ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# Our own warning and sanitizer flags are for building icecore, not for those who use it.
-if(NOT BUILD_SHARED_LIBS)
-  get_target_property(icecore_links icecore INTERFACE_LINK_LIBRARIES)
-  string(REPLACE "$<LINK_ONLY:icecore_build_flags>" "$<BUILD_INTERFACE:$<LINK_ONLY:icecore_build_flags>>" icecore_links
-         "${icecore_links}")
-  set_target_properties(icecore PROPERTIES INTERFACE_LINK_LIBRARIES "${icecore_links}")
+# Static libraries need nothing to start with, so they are what is installed. The shared ones, of the same object files,
+# are a component that must be asked for, but where BUILD_SHARED_LIBS is on.
+set(icecore_on_demand EXCLUDE_FROM_ALL)
+if(BUILD_SHARED_LIBS)
+  set(icecore_on_demand)
 endif()
+# icecore_install(target exported-as package component...): one library and its CMake target.
+function(icecore_install target exported package component)
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${exported})
+  install(TARGETS ${target} EXPORT ${package}-targets
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component} ${ARGN}
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component} ${ARGN})
+  install(EXPORT ${package}-targets NAMESPACE icecore:: DESTINATION ${icecore_package_directory} COMPONENT ${component}
+          ${ARGN})
+endfunction()
 
-install(TARGETS icecore EXPORT icecore-targets
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+icecore_install(icecore static icecore development)
+if(TARGET icecore_shared)
+  icecore_install(icecore_shared shared icecore-shared shared ${icecore_on_demand})
+endif()
 set(icecore_left_out)
 if(NOT ICECORE_HAS_MPI)  # the headers that need it
-  set(icecore_left_out PATTERN cluster.hpp EXCLUDE PATTERN icecore_mpi.h EXCLUDE)
+  set(icecore_left_out PATTERN cluster*.hpp EXCLUDE PATTERN icecore_mpi.h EXCLUDE)
 endif()
 install(DIRECTORY include/icecore DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development ${icecore_left_out})
 
 # Clusters are a component: who asks for it needs the same MPI.
 if(ICECORE_HAS_MPI)
-  get_target_property(icecore_links icecore_mpi INTERFACE_LINK_LIBRARIES)
-  string(REPLACE "$<LINK_ONLY:icecore_build_flags>" "$<BUILD_INTERFACE:$<LINK_ONLY:icecore_build_flags>>" icecore_links
-         "${icecore_links}")
-  set_target_properties(icecore_mpi PROPERTIES INTERFACE_LINK_LIBRARIES "${icecore_links}")
-  install(TARGETS icecore_mpi EXPORT icecore-mpi-targets
-          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
-          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
-  install(EXPORT icecore-mpi-targets NAMESPACE icecore:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/icecore
-          COMPONENT development)
+  icecore_install(icecore_mpi mpi_static icecore-mpi development)
+  if(TARGET icecore_mpi_shared)
+    icecore_install(icecore_mpi_shared mpi_shared icecore-mpi-shared shared ${icecore_on_demand})
+    set_target_properties(icecore_mpi_shared PROPERTIES INSTALL_RPATH $ORIGIN)
+  endif()
 endif()
 
 # PapyrusKV's interface is another, of which one shared library is all a program needs.
@@ -37,7 +44,7 @@ if(TARGET papyruskv)
   install(TARGETS papyruskv EXPORT icecore-papyruskv-targets
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT papyruskv)
   install(DIRECTORY include/papyrus DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT papyruskv)
-  install(EXPORT icecore-papyruskv-targets NAMESPACE icecore:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/icecore
+  install(EXPORT icecore-papyruskv-targets NAMESPACE icecore:: DESTINATION ${icecore_package_directory}
           COMPONENT papyruskv)
   if(ICECORE_HAS_FORTRAN)
     get_target_property(papyruskv_modules papyruskv_fortran Fortran_MODULE_DIRECTORY)
@@ -45,8 +52,11 @@ if(TARGET papyruskv)
   endif()
 endif()
 
-set(icecore_package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/icecore)
-install(EXPORT icecore-targets NAMESPACE icecore:: DESTINATION ${icecore_package_directory} COMPONENT development)
+# The library of C++ that programs of other languages link beside a static icecore: the one it was compiled for.
+set(icecore_cxx_library stdc++)
+if("c++" IN_LIST CMAKE_CXX_IMPLICIT_LINK_LIBRARIES)
+  set(icecore_cxx_library c++)
+endif()
 configure_package_config_file(cmake/icecore-config.cmake.in ${PROJECT_BINARY_DIR}/package/icecore-config.cmake
                               INSTALL_DESTINATION ${icecore_package_directory}
                               NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
@@ -58,17 +68,24 @@ install(FILES ${PROJECT_BINARY_DIR}/package/icecore-config.cmake
         DESTINATION ${icecore_package_directory} COMPONENT development)
 
 # A static library leaves its own libraries to whoever links it; a shared one brings them along.
+set(icecore_pc_private)
 if(BUILD_SHARED_LIBS)
   set(icecore_pc_private .private)
 endif()
+set(icecore_pc_numa)
 if(ICECORE_HAS_NUMA)
   set(icecore_pc_numa " numa")
 endif()
-set(icecore_pc_directory ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH icecore_pc_to_prefix /prefix/${icecore_pc_directory} /prefix)
-configure_file(cmake/icecore.pc.in ${PROJECT_BINARY_DIR}/package/icecore.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/package/icecore.pc DESTINATION ${icecore_pc_directory} COMPONENT development)
+# icecore_pc(name component)
+function(icecore_pc name component)
+  configure_file(cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/package/${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/package/${name}.pc DESTINATION ${icecore_pc_directory} COMPONENT ${component})
+endfunction()
+icecore_pc(icecore development)
+if(ICECORE_HAS_MPI)
+  icecore_pc(icecore-mpi development)
+endif()
 if(TARGET papyruskv)
-  configure_file(cmake/papyruskv.pc.in ${PROJECT_BINARY_DIR}/package/papyruskv.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/package/papyruskv.pc DESTINATION ${icecore_pc_directory} COMPONENT papyruskv)
+  icecore_pc(papyruskv papyruskv)
 endif()

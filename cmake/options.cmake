@@ -2,7 +2,7 @@
 option(ICECORE_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 option(ICECORE_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(ICECORE_BUILD_BENCHMARKS "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
-option(BUILD_SHARED_LIBS "Build libicecore as a shared library" OFF)
+option(BUILD_SHARED_LIBS "Link and install the shared libraries, too; the static ones alone if off" OFF)
 set(ICECORE_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
 option(ICECORE_COVERAGE "Count which branches of src/ the C++ tests take (clang only; scripts/coverage reports)" OFF)
 set(ICECORE_PYTHON "" CACHE FILEPATH
