@@ -53,7 +53,15 @@ void note(unsigned number, event::kind what, std::uint64_t value = 0) {
   machine::get().note({what, 0, 0, in_store(number) * icecore::crash::file_apart, value});
 }
 
+/// A store that is being repaired has a name of its own until it is whole: here it is the same file.
+std::string_view without_suffix(std::string_view path) {
+  constexpr std::string_view suffix = ".repairing";
+  if (path.ends_with(suffix)) path.remove_suffix(suffix.size());
+  return path;
+}
+
 int simulated_open(std::string_view path, int flags) {
+  path = without_suffix(path);
   for (unsigned of = 0; of < machine::stores; ++of) {
     if (path == machine::folder(of)) return folder_descriptor;
   }
@@ -134,6 +142,7 @@ int __real_ftruncate(int, off_t);
 int __real_fdatasync(int);
 int __real_fsync(int);
 int __real_unlink(const char*);
+int __real_renameat2(int, const char*, int, const char*, unsigned);
 int __real_madvise(void*, std::size_t, int);
 int __real_gethostname(char*, std::size_t);
 ssize_t __real_getrandom(void*, std::size_t, unsigned);
@@ -240,9 +249,14 @@ int __wrap_fsync(int descriptor) {
 int __wrap_unlink(const char* path) {
   if (!std::string_view(path).starts_with(machine::root)) return __real_unlink(path);
   for (unsigned i = 0; i < files; ++i) {
-    if (path == machine::path(store_of(i), in_store(i))) numbered(i).remove();
+    if (without_suffix(path) == machine::path(store_of(i), in_store(i))) numbered(i).remove();
   }
   return 0;
+}
+
+int __wrap_renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) {
+  if (std::string_view(from).starts_with(machine::root)) return 0;  // see without_suffix()
+  return __real_renameat2(from_folder, from, to_folder, to, flags);
 }
 
 int __wrap_madvise(void* at, std::size_t size, int advice) {

@@ -1,0 +1,169 @@
+#include "ways.hpp"
+
+#include <functional>
+
+#include "examination.hpp"
+
+namespace icecore::damaging {
+namespace {
+
+using crash::machine;
+
+class user {
+ public:
+  user(const subject& s, const corruption& c)
+      : subject_(s),
+        damaged_(c.files.view()),
+        whole_(s.files.view()),
+        truths_(allowed_truths(s, {whole_, damaged_})),
+        in_doubt_(keys_in_doubt(s, {whole_, damaged_})),
+        path_(machine::path(machine::checked)) {}
+
+  outcome run(way how) {
+    read();
+    if (!result_.wrong.empty()) return result_;
+    subject_.put(damaged_);
+    switch (how) {
+      case way::accepting:
+        accept();
+        break;
+      case way::repairing:
+        repair();
+        break;
+      case way::verifying:
+        verify();
+        break;
+      case way::writing:
+        write();
+        break;
+    }
+    return result_;
+  }
+
+ private:
+  [[nodiscard]] options reading() const {
+    options o = subject_.opening;
+    o.access = access::read_only;
+    o.creation = creation::open_existing;
+    return o;
+  }
+
+  /// Runs something; an error must be one that tells of damage.
+  void attempt(const char* what, const std::function<void()>& something) {
+    try {
+      something();
+    } catch (const error& failure) {
+      told(failure.what());
+      if (!tells_of_damage(failure)) wrong(what, std::string("an error that tells of no damage: ") + failure.what());
+    } catch (const std::exception& failure) {
+      wrong(what, std::string("an exception: ") + failure.what());
+    }
+  }
+
+  void wrong(const char* what, const std::string& why) {
+    if (result_.wrong.empty()) result_.wrong = std::string(what) + ": " + why;
+  }
+  void told(const std::string& first) {
+    result_.told = true;
+    if (first_error_.empty()) first_error_ = first;
+  }
+
+  /// One of the truths must explain all answers.
+  void compare(const char* what, const std::function<answers(const truth&)>& ask) {
+    std::string first;
+    for (const truth& t : truths_) {
+      const answers a = ask(t);
+      if (a.errors > 0) told(a.first_error);
+      if (a.wrong.empty()) return;
+      if (first.empty()) first = a.wrong;
+    }
+    wrong(what, first);
+  }
+
+  void read() {
+    subject_.put(damaged_);
+    attempt("reading", [&] {
+      const store opened(path_, reading());
+      compare("reading", [&](const truth& t) { return examine(opened, t); });
+    });
+  }
+
+  void accept() {
+    attempt("accepting damage", [&] {
+      options o = reading();
+      o.accept_damage = true;
+      const store opened(path_, o);
+      compare("accepting damage", [&](const truth& t) { return examine_rest(opened, t, in_doubt_); });
+    });
+  }
+
+  void repair() {
+    attempt("repairing", [&] {
+      repair_options o;
+      o.from = path_;
+      o.to = machine::path(machine::recorded);
+      o.moved = subject_.opening.placements;
+      const repair_report report = icecore::repair(o);
+      options repaired;
+      repaired.access = access::read_only;
+      repaired.huge_pages = false;
+      repaired.recovery_threads = 1;
+      const store opened(o.to, repaired);
+      compare("repaired", [&](const truth& t) {
+        answers a = report.complete() ? examine(opened, t) : examine_rest(opened, t, in_doubt_);
+        if (a.wrong.empty() && a.errors > 0) a.wrong = "the repaired store fails: " + a.first_error;
+        return a;
+      });
+    });
+  }
+
+  void verify() {
+    const bool met = result_.told;
+    bool found = false;
+    attempt("verifying", [&] { found = !verify_file(path_).ok(); });
+    found = found || (result_.told && !met);
+    if (met && !found) wrong("verifying", "nothing is found, but reading fails: " + first_error_);
+  }
+
+  void write() {
+    attempt("writing", [&] {
+      {
+        store opened(path_, subject_.opening);
+        for (unsigned i = 0; i < 12; ++i) {
+          const std::string key = (i % 3 == 2 ? "zz/" : "key/") + std::to_string(i * 2);
+          done(operation::kind::write, {{key, "again"}}, [&] { return opened.insert(key, "again"); });
+        }
+        done(operation::kind::tag, {},
+             [&] { return opened.tag({.name = "again", .note = "note", .time_ns = 1 << 20}); });
+        opened.close();
+      }
+      const store opened(path_, reading());
+      compare("after writing", [&](const truth& t) { return examine(opened, t); });
+    });
+  }
+
+  /// One more operation in all truths, unless it fails.
+  void done(operation::kind what, std::vector<operation::change_of_key> changes, const std::function<version()>& call) {
+    operation o{what, 0, 0, std::move(changes)};
+    attempt("writing", [&] {
+      o.belongs_to = call();
+      if (what == operation::kind::tag) o.name = "again";
+      for (truth& t : truths_) t.add(o);
+    });
+  }
+
+  const subject& subject_;
+  crash::left_files damaged_;
+  crash::left_files whole_;
+  std::vector<truth> truths_;
+  std::set<std::string> in_doubt_;
+  std::string path_;
+  outcome result_;
+  std::string first_error_;
+};
+
+}  // namespace
+
+outcome use(const subject& s, const corruption& c, way how) { return user(s, c).run(how); }
+
+}  // namespace icecore::damaging
