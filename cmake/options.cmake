@@ -4,6 +4,7 @@ option(ICECORE_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(ICECORE_BUILD_BENCHMARKS "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(BUILD_SHARED_LIBS "Link and install the shared libraries, too; the static ones alone if off" OFF)
 set(ICECORE_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
+option(ICECORE_FUZZERS "Build the fuzzers (clang only; target fuzzers)" OFF)
 option(ICECORE_COVERAGE "Count which branches of src/ the C++ tests take (clang only; scripts/coverage reports)" OFF)
 set(ICECORE_PYTHON "" CACHE FILEPATH
     "Python interpreter with the icecore package (scripts/python-environment makes one); empty: its tests are left out")
@@ -40,6 +41,12 @@ if(ICECORE_SANITIZE MATCHES thread)
   # GCC warns of fences, from which ThreadSanitizer learns no happens-before. Ours order stores before loads and publish
   # nothing, so it has nothing to learn from them.
   target_compile_options(icecore_build_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
+endif()
+# What fuzzers watch: the library and the parser of dumps. Coverage of the tests' own code would lead nowhere.
+add_library(icecore_watched_flags INTERFACE)
+if(ICECORE_FUZZERS)
+  target_compile_options(icecore_watched_flags INTERFACE -fsanitize=fuzzer-no-link
+                         -fno-sanitize-coverage=trace-cmp,trace-div,trace-gep)
 endif()
 if(ICECORE_COVERAGE)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
