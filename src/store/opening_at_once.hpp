@@ -5,8 +5,8 @@
 // unfinished only the last operation of each writer: all before it had returned, or its thread had gone on from it, and
 // so it was durable, with the head and the index's pair that lead to it. So of each segment's end:
 //   - bytes that are no stamped record are of operations that never happened: they are zeroed (so that nothing can make
-//     them whole later), and whatever leads to them is passed over, and set back by the next write to its key (H7, H8; a
-//     pair in the index never does);
+//     them whole later), and whatever leads to them is passed over, and set back by the next write to its key (H7, H8;
+//     a pair in the index never does);
 //   - the last record, or batch, happened: what leads to it is made anew where it did not reach the media.
 // All that is done here can be done again, should the machine stop meanwhile; the root then still says what it did.
 // Nodes that were being changed are mended when they are met (index/persistent/repair.cpp).
