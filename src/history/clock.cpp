@@ -12,7 +12,7 @@ void version_clock::extend_limit(version beyond) {
   if (beyond >= last_open) raise(errc::invalid_argument, "all {} versions are used up", last_open);
   const std::uint64_t limit = std::min(beyond + margin + step, version_max);
   std::uint64_t reached = limit;
-  roots_->update([&](format::root& r) {
+  roots_->update_both([&](format::root& r) {                   // P6
     r.clock_limit = reached = std::max(r.clock_limit, limit);  // another process may have been here
   });
   limit_.store(reached, std::memory_order_release);

@@ -231,6 +231,16 @@ file_identity pool_file::identity() const {
   return told;
 }
 
+std::optional<std::uint64_t> pool_file::next_data(std::uint64_t from) const noexcept {
+  const off_t at = lseek(descriptor_, static_cast<off_t>(from), SEEK_DATA);
+  if (at < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(at);
+}
+
+bool pool_file::read(void* into, std::size_t size, std::uint64_t offset) const noexcept {
+  return pread(descriptor_, into, size, static_cast<off_t>(offset)) == static_cast<ssize_t>(size);
+}
+
 void pool_file::grow(std::uint64_t size, bool huge_pages) const {
   const std::uint64_t before = this->size();
   if (size <= before) return;

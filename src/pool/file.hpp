@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "icecore/options.hpp"
@@ -33,6 +34,10 @@ class pool_file {
   [[nodiscard]] std::uint64_t size() const;
   [[nodiscard]] std::uint64_t inode() const;
   [[nodiscard]] file_identity identity() const;
+  /// The first place at or behind `from` that is no hole; empty if the file ends before one.
+  [[nodiscard]] std::optional<std::uint64_t> next_data(std::uint64_t from) const noexcept;
+  /// `size` bytes from `offset` on; false if they are not there.
+  [[nodiscard]] bool read(void* into, std::size_t size, std::uint64_t offset) const noexcept;
   /// Grows the file to `size` with every block allocated, so that no later store can fail. Durable after a sync.
   /// `huge_pages`: on a memory file system, those of the 2 MiB that are new as a whole get a huge page each, where the
   /// kernel has one.

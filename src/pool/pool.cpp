@@ -29,10 +29,6 @@ constexpr std::uint64_t capacity_max_shared = std::uint64_t{1024} << 30;
 /// Versions a crash may skip: the clock may run this far before the root must be written again.
 constexpr std::uint64_t first_clock_limit = std::uint64_t{1} << 20;
 
-std::uint32_t header_crc(const format::segment_header& h, std::uint32_t pool_seed, link at) noexcept {
-  return crc32c(crc32c(pool_seed, at), &h, offsetof(format::segment_header, crc));
-}
-
 int hex_digit(char c) noexcept {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -82,6 +78,10 @@ bool maybe_torn_first_root(const std::byte* page) noexcept {
 }
 
 }  // namespace
+
+std::uint32_t header_crc(const format::segment_header& h, std::uint32_t pool_seed, link at) noexcept {
+  return crc32c(crc32c(pool_seed, at), &h, offsetof(format::segment_header, crc));
+}
 
 void read_boot_id(std::uint8_t (&id)[16]) noexcept {
   std::memset(id, 0, sizeof id);
@@ -187,6 +187,7 @@ pool::pool(const std::filesystem::path& path, const options& opening, const part
   }
   check_root(*newest, opening);
   check_size(*newest, opening);
+  check_behind_end(*newest, whole_pages, opening);
   size_told_ = newest->file_size;
   map(std::min(newest->file_size, whole_pages));  // less only where damage is accepted
   if (copy_ && newest->state == format::root_state::clean) copy_->bring(newest->used_end, size);
@@ -296,6 +297,7 @@ std::vector<damage> pool::damages() const {
     all.push_back({r.used_end, "file", "there is something behind the end of what a closed store used", std::nullopt,
                    std::nullopt});
   }
+  if (root_outdated()) all.push_back({0, "root", outdated_, std::nullopt, std::nullopt});
   if (root_lost_) {
     const char* const lost = number_ == 0
                                  ? "both root pages are damaged: the clock, and what else the store held, are not known"
@@ -544,7 +546,7 @@ void pool::extend_file(std::uint64_t size, bool huge_pages) {
   file_.grow(size, huge_pages);
   persist_->expect_file_size(size, persist_file_);
   if (durable) persist_->sync_file(persist_file_);
-  roots_->update([size](format::root& r) { r.file_size = size; });
+  roots_->update_both([size](format::root& r) { r.file_size = size; });  // P6
   map(size);  // last: until then nobody uses what is new; of a process killed before it, see settle_growth()
 }
 

@@ -106,6 +106,9 @@ class pool {
   [[nodiscard]] std::vector<damage> damages() const;
   /// Both root pages are damaged: nothing tells the clock, or what was certified.
   [[nodiscard]] bool root_lost() const noexcept { return root_lost_; }
+  /// A newer root was lost with the session that it began or the growth that it told of: a segment lies behind the end
+  /// of the file that this one tells of. Only where damage is accepted.
+  [[nodiscard]] bool root_outdated() const noexcept { return !outdated_.empty(); }
 
   /// A zeroed segment with room for `bytes` of records, its header durable (P3). Grows the file if it must.
   [[nodiscard]] segment allocate(std::uint64_t bytes) { return allocate(bytes, format::segment_magic, {}); }
@@ -153,6 +156,8 @@ class pool {
   void check_format(const format::root& r) const;
   void check_size(const format::root& r, const options& opening) const;
   void check_part(const format::root& r) const;
+  [[nodiscard]] std::optional<std::uint64_t> segment_behind_end(const format::root& r) const;
+  void check_behind_end(format::root& r, std::uint64_t whole_pages, const options& opening);
   [[nodiscard]] format::root lost_root(std::uint64_t size);
   [[nodiscard]] bool is_zero_behind_its_end(const format::root& r) const noexcept;
   void check_unused(const format::root& r, const options& opening) const;
@@ -181,6 +186,7 @@ class pool {
   word_codec codec_{0};
   durability_info durability_{};
   bool root_lost_ = false;
+  std::string outdated_;         // why the root is not the newest that was written; empty if it is
   std::uint64_t size_told_ = 0;  // by the root, of the file as it was opened
 
   /// The least that the file grows by, unless the device refuses it.
@@ -196,6 +202,8 @@ class pool {
   std::multimap<std::uint64_t, std::uint64_t> free_;  // size -> offset in the file; for this process alone
 };
 
+/// The checksum of a segment's header at `at`.
+[[nodiscard]] std::uint32_t header_crc(const format::segment_header& h, std::uint32_t pool_seed, link at) noexcept;
 /// This boot of this machine, from the kernel; zeros if it does not tell.
 void read_boot_id(std::uint8_t (&id)[16]) noexcept;
 /// Whether the machine has not been started anew since the root was written.

@@ -1,4 +1,7 @@
 // What a root must be before anything else of its file is believed.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 
@@ -108,6 +111,40 @@ void pool::check_size(const format::root& r, const options& opening) const {
           "copy (options::accept_copy, --accept-copy)",
           path);
   }
+}
+
+/// Where the first segment lies behind the end of the file that `r` tells of. Not read through the mapping: a growth
+/// that was cut off leaves holes there, which full memory cannot show.
+std::optional<std::uint64_t> pool::segment_behind_end(const format::root& r) const {
+  const std::uint32_t seed = pool_seed_of(r);
+  for (std::uint64_t at = format::round_up(r.file_size, format::granule_size);; at += format::granule_size) {
+    const auto data = file_.next_data(at);
+    if (!data) return std::nullopt;
+    at = std::max(at, *data / format::granule_size * format::granule_size);
+    format::segment_header h;
+    if (!file_.read(&h, sizeof h, at)) return std::nullopt;
+    const bool known = h.magic == format::segment_magic || h.magic == format::index_segment_magic;
+    if (known && h.granules != 0 && h.crc == header_crc(h, seed, make_link(number_, at))) return at;
+  }
+}
+
+/// A root that tells of a longer file is durable before anything is put there (P2), and then stands in both pages (P6).
+/// So where there is something the newest roots are lost, and with them the clock's limit and the certificate: a store
+/// that goes on from this root would cut off what it does not know of.
+void pool::check_behind_end(format::root& r, std::uint64_t whole_pages, const options& opening) {
+  if (root_lost_ || copy_ || whole_pages <= r.file_size) return;
+  const auto at = segment_behind_end(r);
+  if (!at) return;
+  outdated_ = fmt::format(
+      "the newest root is lost: the one before tells of {} bytes, but a segment of the store lies at byte {}",
+      r.file_size, *at);
+  if (!opening.accept_damage) {
+    raise(errc::damaged, "{}: {}; icecore repair makes a new store of what is intact", origin(), outdated_);
+  }
+  // as where no root is left: every record stands by its own checksum
+  r.file_size = whole_pages;
+  r.state = format::root_state::open;
+  r.durability = static_cast<std::uint8_t>(durability::operation);
 }
 
 /// One of the files that a root of the store names, or that is made with it.

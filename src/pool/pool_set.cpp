@@ -234,7 +234,7 @@ void pool_set::finish_copy() {
 
 void pool_set::start_session(const std::function<void(format::root&)>& change) {
   if (count_ == 1) {
-    roots().update(change);
+    roots().update_both(change);  // P6
     return;
   }
   const format::root before = roots().read();
@@ -247,7 +247,7 @@ void pool_set::start_session(const std::function<void(format::root&)>& change) {
   for (pool* p : there_) {
     if (p->number() == 0) continue;
     const std::uint64_t inode = p->file().inode();
-    p->roots().update([&](format::root& r) {
+    p->roots().update_both([&](format::root& r) {  // P6
       r.state = format::root_state::open;
       r.pool_count = count_;
       r.durability = static_cast<std::uint8_t>(durability().mode);
@@ -257,7 +257,7 @@ void pool_set::start_session(const std::function<void(format::root&)>& change) {
       name_first(r, path_);
     });
   }
-  roots().update([&](format::root& r) {
+  roots().update_both([&](format::root& r) {  // P6
     change(r);
     r.files.session_before = session;
   });

@@ -89,6 +89,8 @@ class pool_set {
   [[nodiscard]] const durability_info& durability() const noexcept { return first().durability(); }
   [[nodiscard]] std::string id() const { return first().id(); }
   [[nodiscard]] bool root_lost() const noexcept { return first().root_lost(); }
+  /// The clock's limit and the certificate are not known, since no root is there or a newer one was lost.
+  [[nodiscard]] bool root_in_doubt() const noexcept { return first().root_lost() || first().root_outdated(); }
   /// The first.
   [[nodiscard]] const pool_file& file() const noexcept { return first().file(); }
   [[nodiscard]] std::vector<damage> damages() const;

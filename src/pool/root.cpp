@@ -110,7 +110,22 @@ void root_pages::update(const std::function<void(format::root&)>& change) {
   const auto among_processes = hold();
   format::root next = current_;
   change(next);
-  ++next.sequence;
+  write_next(next);
+}
+
+// A crash between the two leaves the first one, which is a root like any other: nothing relies on what it says yet.
+void root_pages::update_both(const std::function<void(format::root&)>& change) {
+  const std::scoped_lock lock(mutex_);
+  const auto among_processes = hold();
+  format::root next = current_;
+  change(next);
+  write_next(next);
+  write_next(next);
+}
+
+/// Durable when it returns. Under both locks.
+void root_pages::write_next(format::root next) {
+  next.sequence = current_.sequence + 1;
   seal_root(next);
   std::byte* page = page_of(next);  // not the one that holds the newest root
   std::memcpy(page, &next, sizeof next);

@@ -7,6 +7,10 @@
 //   P1. At every instant, crash or not, one of the two pages holds a valid root: an update writes only the page that is
 //       not the newest, and the sequence number and the CRC make it count only when it is whole.
 //   P2. What a root promises (file size, clock limit, certified records) was durable before that root was written.
+//   P6. That an opening changes the store, how long the file is and the limit of the clock are in both pages before
+//       anything relies on them (update_both). So of one lost page (a flipped bit, a write that the device lost) the
+//       other one still knows what was written where. What is in the newest page alone is the certificate since then,
+//       the place of an index that lasts, and that the store was closed.
 #pragma once
 
 #include <cstddef>
@@ -48,6 +52,8 @@ class root_pages {
 
   [[nodiscard]] format::root read() const;
   void update(const std::function<void(format::root&)>& change);
+  /// The same, in both pages when it returns (P6).
+  void update_both(const std::function<void(format::root&)>& change);
   /// To be called before the first update() of an opening, and before anything is changed that a root certifies. The
   /// newest root is made durable: its writer may have been killed before it was. And what a power cut has left of a
   /// torn root in the other page loses its checksum, durably: the words that the next update() puts there might else,
@@ -66,6 +72,7 @@ class root_pages {
 
   void look_again() const;
   void settle_now() const;
+  void write_next(format::root next);
   [[nodiscard]] std::optional<mended_lock> hold() const;
 
   mutable std::mutex mutex_;

@@ -41,7 +41,7 @@ void opening_at_once::run() {
   // Before anything is locked in it: a lock of an epoch that is used again would be taken for a living thread's.
   if (writes) {
     name_writer(p);
-    p.roots().update([](format::root& r) { ++r.epoch; });
+    p.roots().update_both([](format::root& r) { ++r.epoch; });  // P6
   }
   core_.use_lasting_index(root.anchor, root.epoch + 1, false);
   take_over_writers(found);

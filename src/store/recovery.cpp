@@ -207,7 +207,7 @@ void recovery::begin_session(const survey& found) const {
 void recovery::begin_changes(const survey& found) const {
   pool_set& p = *core_.pool_;
   if (p.copying() || (!found.crashed() && p.roots().read().anchor == null_link)) return;
-  p.roots().update([](format::root& r) {
+  p.roots().update_both([](format::root& r) {  // P6
     ++r.epoch;
     r.anchor = null_link;
   });

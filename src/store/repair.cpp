@@ -144,7 +144,9 @@ void sort_findings(const store_core& from, repair_report& report) {
     (f.lost ? report.losses : report.mended).push_back(f.place);
   }
   const pool_set& pools = from.the_pool();
-  const auto is_lost = [&](const damage& d) { return pools.root_lost() || pools.find(link_pool(d.offset)) == nullptr; };
+  const auto is_lost = [&](const damage& d) {
+    return pools.root_in_doubt() || pools.find(link_pool(d.offset)) == nullptr;
+  };
   for (damage& d : pools.damages()) (is_lost(d) ? report.losses : report.mended).push_back(std::move(d));
 }
 

@@ -22,10 +22,10 @@ version clock_after(const pool_set& p, const found_store& found) {
   const format::root root = p.roots().read();
   if (root.state == format::root_state::clean) return root.clock;
   const version lived = p.live().clock.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
-  // of a store without a root the limit is not known, but how far it is moved
-  if (p.root_lost()) {
+  // where the newest root is lost the limit is not known, but how far it is moved
+  if (p.root_in_doubt()) {
     const bool near = lived >= found.newest && lived - found.newest < 1024 * version_clock::step;
-    return (near ? lived : found.newest) + 2 * version_clock::step;
+    return std::max(root.clock_limit, (near ? lived : found.newest) + 2 * version_clock::step);
   }
   const bool sane =
       lived >= root.clock && lived >= found.newest && lived > found.newest_tag && lived < root.clock_limit;

@@ -101,7 +101,7 @@ void survey::find_segments() {
 void survey::find_segments_in(const pool& p) {
   const std::uint64_t size = p.size();
   // one root decides; if it says so, the others do
-  const bool closed = root_.state == format::root_state::clean && !p.root_lost();
+  const bool closed = root_.state == format::root_state::clean && !p.root_lost() && !p.root_outdated();
   const std::uint64_t used_end = p.number() == 0 ? root_.used_end : p.roots().read().used_end;
   const link end = make_link(p.number(), closed ? std::min(used_end, size) : size);
   const auto is_segment = [&](link at) {
@@ -320,7 +320,11 @@ bool survey::counts(const reading& r, link start, version v) const noexcept {
 /// The next place at or behind `from` where a record lies that counts; empty if none does.
 std::optional<link> survey::next_counted(const reading& r, link from) const noexcept {
   for (link at = from; at + sizeof(format::record_header) <= r.end; at += 8) {
-    if (word_at(pool_->at(at)) == 0 || !whole_record(r.in, at)) continue;  // most of what is searched is empty
+    if (word_at(pool_->at(at)) == 0) {  // most of what is searched is empty
+      at += leading_zeros(pool_->at(at), r.end - at) / 8 * 8;
+      if (at + sizeof(format::record_header) > r.end) break;
+    }
+    if (!whole_record(r.in, at)) continue;
     const auto v = version_of(at);
     if (v && counts(r, at, *v)) return at;
   }
@@ -338,7 +342,11 @@ bool survey::read_record(reading& r) {
       return pass_damage(
           r, {r.position, 0, r.position, "records are missing here: zeros where the segment says it is filled"});
     }
-    return r.end_unknown && pass_zeros(r);
+    if (r.end_unknown) return pass_zeros(r);
+    // A crash leaves no zeros before a record that counts: whoever wrote that one had all before it in the same memory,
+    // or durable (W2). A closed store has nothing behind its fills.
+    return crashed() &&
+           pass_damage(r, {r.position, 0, r.position, "records are missing here: zeros before one that counts"});
   }
   if (!whole_record(r.in, start))
     return pass_damage(r, {r.position, 0, start, "bytes that fail the record's checksum"});
@@ -445,7 +453,7 @@ void survey::name_damages(survey_part& part) const {
 }
 
 void survey::check_certificate() {
-  if (pool_->root_lost()) return;
+  if (pool_->root_in_doubt()) return;
   // a clean root was written when nothing was under way; another one's clock has gone on since, below its limit
   const version last = root_.state == format::root_state::clean ? root_.clock : root_.clock_limit;
   if (newest() > last || newest_tag() >= last) {

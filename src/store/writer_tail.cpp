@@ -74,7 +74,8 @@ writer_tail::content writer_tail::read(const segment& s, link from) const {
 
 std::optional<link> writer_tail::first_whole(const segment& s, link from) const noexcept {
   for (std::uint64_t at = from; at + sizeof(format::record_header) <= s.end(); at += 8) {
-    if (word_at(pool_->at(at)) != 0 && whole(s, at)) return at;
+    at += leading_zeros(pool_->at(at), s.end() - at) / 8 * 8;
+    if (s.end() - at >= sizeof(format::record_header) && whole(s, at)) return at;
   }
   return std::nullopt;
 }

@@ -132,6 +132,7 @@ int __real_open(const char*, int, ...);
 int __real_close(int);
 ssize_t __real_read(int, void*, std::size_t);
 ssize_t __real_pread(int, void*, std::size_t, off_t);
+off_t __real_lseek(int, off_t, int);
 int __real_fcntl(int, int, ...);
 int __real_fstat(int, struct stat*);
 int __real_fstatfs(int, struct statfs*);
@@ -173,6 +174,14 @@ ssize_t __wrap_pread(int descriptor, void* to, std::size_t size, off_t offset) {
   const std::size_t count = std::min(size, bytes.size() - from);
   std::memcpy(to, bytes.data() + from, count);
   return static_cast<ssize_t>(count);
+}
+
+off_t __wrap_lseek(int descriptor, off_t offset, int whence) {
+  if (!is_file(descriptor)) return __real_lseek(descriptor, offset, whence);
+  if (whence == SEEK_DATA && static_cast<std::uint64_t>(offset) < file_of(descriptor).size())
+    return offset;  // no holes
+  errno = ENXIO;
+  return -1;
 }
 
 int __wrap_fcntl(int descriptor, int command, ...) {

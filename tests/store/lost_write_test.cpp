@@ -1,0 +1,258 @@
+// Writes that the device lost, or spoilt, after a kill: the store gives all that was acknowledged, or says what is
+// missing. What the page cache had when the writer was killed is here taken for what the device has.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <string>
+
+#include "icecore/icecore.hpp"
+#include "pool/format.hpp"
+#include "support/expect.hpp"
+#include "support/file.hpp"
+#include "support/process.hpp"
+#include "support/roots.hpp"
+#include "support/scratch.hpp"
+
+namespace icecore::testing {
+namespace {
+
+std::string key(int i) { return "key " + std::to_string(i); }
+std::string newest_value(int i) { return "newest of " + std::to_string(i); }
+
+/// Where the root page that counts is, or the other one.
+std::uint64_t root_page(const std::string& file, bool newest) {
+  const auto sequence_at = [&](std::uint64_t offset) {
+    format::root root;
+    std::memcpy(&root, file.data() + offset, sizeof root);
+    return root.sequence;
+  };
+  const bool a_is_newer = sequence_at(format::root_a_offset) > sequence_at(format::root_b_offset);
+  return a_is_newer == newest ? format::root_a_offset : format::root_b_offset;
+}
+
+options reading() {
+  options o;
+  o.access = access::read_only;
+  return o;
+}
+
+// ---- Root pages ----
+
+struct lost_root {
+  durability mode;
+  index_kind index;
+  int files = 1;
+};
+
+class LostRoot : public ::testing::TestWithParam<lost_root> {
+ protected:
+  static constexpr int keys = 9000;  // a file that grows twice
+
+  [[nodiscard]] options how() const {
+    options o;
+    o.durability = GetParam().mode;
+    o.index = GetParam().index;
+    o.emulate_durability = true;
+    if (GetParam().files > 1) o.placements = {{paths_[1], -1}};
+    return o;
+  }
+
+  /// Runs `write` in a writer that is killed behind it, and returns what it left.
+  template <class Write>
+  [[nodiscard]] std::string killed_after(const Write& write) const {
+    store(path_, how()).insert("first", "1");
+    child writer([&] {
+      store s(path_, how());
+      write(s);
+      return raise(SIGKILL);
+    });
+    EXPECT_EQ(writer.wait(), -SIGKILL);
+    return read_file(path_);
+  }
+
+  void expect_all(const store& s) const {
+    int found = 0;
+    for (int i = 0; i < keys; ++i) found += s.find(key(i)) == newest_value(i) ? 1 : 0;
+    EXPECT_EQ(found, keys);
+    EXPECT_EQ(s.find("first"), "1");
+    EXPECT_TRUE(s.verify().ok());
+  }
+
+  const scratch folder_;
+  const std::array<std::filesystem::path, 2> paths_{folder_ / "store.ice", folder_ / "further.ice"};
+  const std::filesystem::path& path_ = paths_[0];
+};
+
+TEST_P(LostRoot, one_root_page_costs_nothing_after_a_kill) {
+  static_cast<void>(killed_after([](store& s) {
+    for (int i = 0; i < keys; ++i) s.insert(key(i), newest_value(i));
+  }));
+  std::array<std::string, 2> images;
+  const auto files = static_cast<std::size_t>(GetParam().files);
+  for (std::size_t i = 0; i < files; ++i) images[i] = read_file(paths_[i]);
+  for (std::size_t spoilt = 0; spoilt < files; ++spoilt) {
+    const std::uint64_t page = root_page(images[spoilt], true);
+    std::string flipped = images[spoilt];
+    flipped[page + 1000] ^= 1;
+    std::string zeroed = images[spoilt];
+    zeroed.replace(page, format::page_size, format::page_size, '\0');
+    std::string foreign = images[spoilt];
+    foreign.replace(page, format::page_size, format::page_size, 'x');
+    for (const std::string& damaged : {flipped, zeroed, foreign}) {
+      for (std::size_t i = 0; i < files; ++i) write_file(paths_[i], i == spoilt ? damaged : images[i]);
+      expect_all(store(path_, reading()));
+      EXPECT_TRUE(read_file(paths_[spoilt]) == damaged) << "a reader changes nothing";
+      {
+        store s(path_, how());
+        expect_all(s);
+        s.insert("later", "x");
+      }
+      expect_all(store(path_, reading()));
+    }
+  }
+}
+
+TEST_P(LostRoot, a_session_whose_newest_root_was_not_written_costs_nothing_after_a_kill) {
+  store(path_, how()).insert("first", "1");
+  const std::string before = read_file(path_);
+  const std::string image = killed_after([](store& s) { s.insert("second", "2"); });
+  // the page has what it had before the newest root was written to it
+  std::string stale = image;
+  const std::uint64_t page = root_page(image, true);
+  stale.replace(page, format::page_size, before, page, format::page_size);
+  write_file(path_, stale);
+  store s(path_, how());
+  EXPECT_EQ(s.find("first"), "1");
+  EXPECT_EQ(s.find("second"), "2");
+  EXPECT_TRUE(s.verify().ok());
+}
+
+TEST_P(LostRoot, no_version_comes_twice_when_the_root_that_moved_the_limit_is_lost) {
+  constexpr version far = 100'000'000;
+  std::string image = killed_after([](store& s) {
+    s.skip_to(far);
+    s.insert("second", "2");
+  });
+  image[root_page(image, true) + 1000] ^= 1;
+  write_file(path_, image);
+  const store s(path_, how());
+  EXPECT_GE(s.clock(), far);
+}
+
+TEST_P(LostRoot, a_file_that_is_longer_than_its_root_tells_is_not_cut_off) {
+  constexpr version far = 2'000'000'000;  // nobody has written in it
+  const std::string image = killed_after([](store& s) {
+    for (int i = 0; i < keys; ++i) s.insert(key(i), newest_value(i));
+    s.skip_to(far);
+  });
+  const std::string stale = with_roots_changed(image, [](format::root& r) { r.file_size = std::uint64_t{1} << 18; });
+  write_file(path_, stale);
+  for (const options& o : {reading(), how()}) {
+    expect_error(errc::damaged, "the newest root is lost", [&] { const store s(path_, o); });
+    EXPECT_TRUE(read_file(path_) == stale);
+  }
+  EXPECT_FALSE(verify_file(path_).ok());
+  options accepting = reading();
+  accepting.accept_damage = true;
+  {
+    const store s(path_, accepting);
+    for (int i = 0; i < keys; ++i) ASSERT_EQ(s.find(key(i)), newest_value(i));
+    EXPECT_GE(s.clock(), far);
+  }
+  repair_options repairing;
+  repairing.from = path_;
+  repairing.to = folder_ / "repaired.ice";
+  const repair_report report = repair(repairing);
+  EXPECT_FALSE(report.complete()) << "nothing tells that this is all";
+  const store s(repairing.to, reading());
+  expect_all(s);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryKind, LostRoot,
+                         ::testing::Values(lost_root{durability::none, index_kind::btree},
+                                           lost_root{durability::tag, index_kind::skip_list},
+                                           lost_root{durability::operation, index_kind::btree},
+                                           lost_root{durability::operation, index_kind::persistent},
+                                           lost_root{durability::tag, index_kind::btree, 2}));
+
+// ---- Records ----
+
+struct hole {
+  durability mode;
+  index_kind index;
+  std::uint64_t size;
+};
+
+class Hole : public ::testing::TestWithParam<hole> {};
+
+TEST_P(Hole, of_zeros_among_records_of_a_killed_writer_is_damage) {
+  constexpr int keys = 1500;
+  const scratch folder;
+  const auto path = folder / "store.ice";
+  options how;
+  how.durability = GetParam().mode;
+  how.index = GetParam().index;
+  how.emulate_durability = true;
+  {
+    store s(path, how);
+    for (int i = 0; i < keys; i += 2) s.insert(key(i), "older");
+    s.tag("older");
+  }
+  child writer([&] {
+    store s(path, how);
+    for (int i = 0; i < keys; ++i) s.insert(key(i), newest_value(i));
+    return raise(SIGKILL);
+  });
+  ASSERT_EQ(writer.wait(), -SIGKILL);
+  std::string image = read_file(path);
+  const std::size_t hit = image.find(newest_value(keys / 3)) / GetParam().size * GetParam().size;
+  image.replace(hit, GetParam().size, GetParam().size, '\0');
+  write_file(path, image);
+
+  EXPECT_FALSE(verify_file(path).ok());
+  EXPECT_THROW(store(path, reading()), error);
+  options accepting = reading();
+  accepting.accept_damage = true;
+  const auto read_all = [&](const store& s) {
+    int right = 0;
+    for (int i = 0; i < keys; ++i) {
+      try {
+        const auto found = s.find(key(i));
+        if (!found) continue;  // its entry is lost
+        EXPECT_EQ(found, newest_value(i)) << "an older value";
+        ++right;
+      } catch (const error& e) {
+        EXPECT_EQ(e.code(), errc::damaged) << e.message();
+      }
+    }
+    return right;
+  };
+  const int lost_at_most = 1 + static_cast<int>(GetParam().size) / 40;
+  EXPECT_GE(read_all(store(path, accepting)), keys - 2 * lost_at_most);
+  try {  // without the index that lasts it is refused; with it, where it is met
+    const store s(path, how);
+    EXPECT_EQ(GetParam().index, index_kind::persistent);
+    read_all(s);
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::damaged) << e.message();
+  }
+}
+
+std::vector<hole> holes() {
+  std::vector<hole> all;
+  for (const std::uint64_t size : {64U, 512U, 4096U, 16384U}) {
+    for (const durability mode : {durability::none, durability::tag, durability::operation}) {
+      all.push_back({mode, index_kind::btree, size});
+      all.push_back({mode, index_kind::persistent, size});
+    }
+    all.push_back({durability::operation, index_kind::skip_list, size});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(EverySize, Hole, ::testing::ValuesIn(holes()));
+
+}  // namespace
+}  // namespace icecore::testing
