@@ -460,8 +460,12 @@ std::uint64_t pool::take_space(std::uint64_t size, const std::function<void(std:
   if (const auto hole = free_.lower_bound(size); hole != free_.end()) {
     const auto [hole_size, offset] = *hole;
     claim(offset);
-    free_.erase(hole);
-    if (hole_size > size) free_.emplace(hole_size - size, offset + size);
+    auto node = free_.extract(hole);  // put back as what is left of it: no memory is needed when the claim stands
+    if (hole_size > size) {
+      node.key() = hole_size - size;
+      node.mapped() = offset + size;
+      free_.insert(std::move(node));
+    }
     return offset;
   }
   // relaxed: changed under the lock

@@ -12,6 +12,7 @@
 
 #include "base/sanitizer.hpp"
 #include "icecore/icecore.hpp"
+#include "pool/pool.hpp"
 #include "support/expect.hpp"
 #include "support/model.hpp"
 #include "support/scratch.hpp"
@@ -250,6 +251,21 @@ TEST_P(Allocations, when_none_succeeds_any_more_in_a_call_it_throws_and_nothing_
 
 INSTANTIATE_TEST_SUITE_P(EveryDurability, Allocations, ::testing::ValuesIn(tmpfs_settings()),
                          [](const auto& tested) { return tested.param.name(); });
+
+TEST(Allocation, of_a_part_of_free_space_takes_no_memory_once_it_is_claimed) {
+  constexpr std::uint64_t header = sizeof(format::segment_header);
+  const scratch folder;
+  pool space(folder / "store.ice", {});
+  const segment hole = space.allocate(4 * format::granule_size - header);
+  space.add_free(hole.offset, hole.size);
+  segment part;
+  EXPECT_NO_THROW(part = space.allocate(format::granule_size - header, format::segment_magic,
+                                        [](const segment&) { allocations = {.armed = true, .for_good = true}; }));
+  EXPECT_TRUE(allocations.armed);
+  allocations = {};
+  EXPECT_EQ(part.offset, hole.offset);
+  EXPECT_EQ(space.allocate(3 * format::granule_size - header).offset, part.end()) << "the rest of it is free";
+}
 
 }  // namespace
 }  // namespace icecore::testing
