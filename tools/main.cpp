@@ -50,6 +50,8 @@ exit_code run(int argc, char** argv) {
 int main(int argc, char** argv) {
   // A reader that goes away is told by write(), so that a store is closed properly on the way out.
   (void)std::signal(SIGPIPE, SIG_IGN);
+  // A file that may not grow further (ulimit -f) is told by the call that would let it grow: no space.
+  (void)std::signal(SIGXFSZ, SIG_IGN);
   exit_code code = exit_code::internal;
   try {
     code = run(argc, argv);

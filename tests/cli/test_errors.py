@@ -136,6 +136,14 @@ def test_7_is_a_store_that_cannot_grow(tmp_path):
         subprocess.run(["umount", "--lazy", tmp_path], check=False)
 
 
+def test_7_is_a_file_that_may_not_grow(store):
+    run("put", store, "small", "value")
+    limited = ["sh", "-c", 'ulimit -f 4096 && exec "$@"', "sh", command(), "put", store, "large", "-"]
+    done = subprocess.run(limited, input=b"v" * 5_000_000, capture_output=True, check=False)
+    assert done.returncode == 7 and b"store.ice" in done.stderr
+    assert run("get", store, "small").stdout == b"value"
+
+
 def test_8_is_a_durability_that_the_device_cannot_give(tmp_path):
     if (
         subprocess.run(["stat", "-f", "-c", "%T", "/dev/shm"], capture_output=True, check=False).stdout.strip()
