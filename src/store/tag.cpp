@@ -74,8 +74,11 @@ version store_core::close_with_record(const writer& w, const tag_options* label,
     one_at_a_time = std::unique_lock(tag_list_mutex_);
     tag_list_->reserve();
   }
-  const link at = w.allocate(layout);  // the last thing that may fail: the version is not closed yet
+  // All that may fail comes before the version is closed, and leaves no place behind: a record without bytes would be
+  // damage once another one lies behind it.
+  w.reserve(layout.size() + format::record_padding_max);
   const version v = clock_->tick();
+  const link at = w.allocate(layout);
   const record r = histories_->at(at);
   r.fill(layout, null_link, label->name, label->note);
   r.as_tag().time_ns = time_ns;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "history/clock.hpp"
 #include "icecore/icecore.hpp"
 #include "pool/format.hpp"
 #include "support/expect.hpp"
@@ -67,6 +68,34 @@ TEST_F(Limits, versions_are_skipped_at_once_up_to_the_last) {
   EXPECT_EQ(store_.clock(), far + 1);
   EXPECT_EQ(store_.find("a", far - 1), "1");
   EXPECT_EQ(store_.find("a", far), "2");
+}
+
+TEST(Limit, a_tag_that_the_last_version_refuses_leaves_the_store_whole) {
+  for (const durability mode : {durability::none, durability::tag, durability::operation}) {
+    for (const index_kind kind : {index_kind::btree, index_kind::persistent}) {
+      SCOPED_TRACE(static_cast<int>(mode));
+      SCOPED_TRACE(static_cast<int>(kind));
+      const scratch folder;
+      const auto path = folder / "last.ice";
+      options opening;
+      opening.durability = mode;
+      opening.emulate_durability = true;
+      opening.index = kind;
+      store s(path, opening);
+      s.insert("a", "1");
+      s.skip_to(version_clock::last_open);
+      for (const std::size_t note_size : {200, 5000}) {
+        expect_error(errc::invalid_argument, "used up", [&] { s.tag("a name", std::string(note_size, 'n')); });
+      }
+      EXPECT_EQ(s.insert("b", "behind it"), version_clock::last_open);
+      EXPECT_TRUE(s.tags().empty());
+      s.close();
+      store again(path, opening);
+      EXPECT_EQ(again.find("a"), "1");
+      EXPECT_EQ(again.find("b"), "behind it");
+      EXPECT_TRUE(again.verify().ok());
+    }
+  }
 }
 
 TEST_F(Limits, the_empty_key_and_the_empty_value_are_like_others) {
