@@ -86,7 +86,7 @@ class store {
   // ---- Writing -----------------------------------------------------------------------------------------------------
 
   /// Sets the key's value in the open version and returns that version. Key at most 65,535 bytes, value at most
-  /// 4 GiB - 1 bytes, any bytes; both are copied.
+  /// 4 GiB - 1 bytes, any bytes; both are copied. errc::invalid_argument if 2^32 - 1 records of the key are there.
   version insert(std::string_view key, std::string_view value);
 
   /// Removes the key in the open version. Empty if the key was not there, else the version of the removal.

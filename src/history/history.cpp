@@ -3,6 +3,7 @@
 #include <bit>
 #include <cassert>
 
+#include "base/raise.hpp"
 #include "base/threads.hpp"
 
 namespace icecore {
@@ -124,6 +125,14 @@ bool histories::settle(link entry, link l) const {
   return true;
 }
 
+/// Depths have 32 bits: a record above the greatest would be of depth 0.
+void histories::require_room_above(link entry, link top) const {
+  if (at(top).header().depth < format::depth_max) [[likely]]
+    return;
+  raise(errc::invalid_argument, "the key '{}' has {} records, and a history has no more", at(entry).key(),
+        format::depth_max);
+}
+
 void histories::set_links(record fresh, link entry, link older) const noexcept {
   auto& u = fresh.as_update();
   const std::uint32_t depth = at(older).header().depth;
@@ -147,6 +156,7 @@ bool histories::link_on_top(link entry, link fresh, std::uint32_t seed, bool unl
     if (!settle(entry, top)) continue;           // H1, H2
     if (heads_last()) settle_head(entry, seen);  // H7
     if (unless_removed && at(top).is_removal()) return false;
+    require_room_above(entry, top);
     set_links(r, entry, top);
     r.seal(seed);
     // seq_cst: H3, the writer's side; also the release that publishes the record

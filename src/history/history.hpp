@@ -199,8 +199,11 @@ class histories {
   }
 
   /// Links a filled record on top of its entry's history: settles the newest, sets the links, seals, swaps the head.
-  /// False, and nothing linked, if `unless_removed` and the newest record is a removal.
+  /// False, and nothing linked, if `unless_removed` and the newest record is a removal. errc::invalid_argument, and
+  /// nothing linked, if the history is as deep as one can be.
   [[nodiscard]] bool link_on_top(link entry, link fresh, std::uint32_t seed, bool unless_removed) const;
+  /// The same error, if nothing can be linked on the newest record of the entry.
+  void require_room_above(link entry) const { require_room_above(entry, newest(entry)); }
 
   /// Stamps a sealed record that nobody else can see yet, while readers who look for it wait (H3).
   void stamp_unseen(link fresh) const noexcept;
@@ -361,6 +364,7 @@ class histories {
   [[nodiscard]] link find_by_jumps(link newest, version v) const;
   version stamp_batch(link batch) const noexcept;
   [[nodiscard]] bool settle(link entry, link l) const;
+  void require_room_above(link entry, link top) const;
   void add_sample(record r, link l) const;
   void persist_record(link l) const;
   /// A store will do: the record is stamped, so that this bit is all that can still change of its word (H4), and

@@ -165,6 +165,9 @@ struct record_header {
   std::uint32_t crc;                 //  4  4  of all bytes but this, the stamp, what an entry recomputes, a large value
   std::atomic<std::uint64_t> stamp;  //  8  8
   std::uint32_t value_size;          // 16  4  insert, entry: value bytes; tag: note bytes; else 0
+/// Of a record in its history: no key has more records.
+inline constexpr std::uint32_t depth_max = 0xffffffff;
+
   std::uint32_t depth;               // 20  4  place in the history, 1 for the first; batch: records in it; tag: 0
 };
 static_assert(sizeof(record_header) == 24 && offsetof(record_header, stamp) == 8);

@@ -62,6 +62,19 @@ std::uint64_t room_for(const batch::operation& o, bool lasts) noexcept {
 
 }  // namespace
 
+/// Before anything is linked: what is linked cannot be unlinked.
+void store_core::require_room_in_histories(std::span<const batch::operation* const> todo) const {
+  std::vector<std::string_view> keys;
+  keys.reserve(todo.size());
+  for (const auto* o : todo) keys.push_back(o->key);
+  std::vector<link> entries(todo.size());
+  // the searches overlap, and those that link the keys find their nodes in the caches
+  index_->find_many(keys, entries);
+  for (const link entry : entries) {
+    if (entry != null_link) histories_->require_room_above(entry);
+  }
+}
+
 struct store_core::batch_run {
   const writer& w;
   link batch_link;
@@ -80,6 +93,7 @@ version store_core::apply(const batch& operations) {
   check_usable();  // see put()
   batch_run run{*w, null_link, {}};
   run.records.reserve(todo.size());
+  require_room_in_histories(todo);
   w->reserve(room);  // the last thing that may fail before something is linked, but for an index that lasts
   // Such an index leads only to what has happened, come what may of the batch: so the keys are there first, alone. They
   // show nothing, and lie before the batch, so that it is the last of its segment (W2).

@@ -263,6 +263,7 @@ class store_core {
 
   // tag.cpp
   void load_tags() const;
+  void require_room_in_histories(std::span<const batch::operation* const> todo) const;
   version tag_quickly(const tag_options& label, std::int64_t time_ns);
   version tag_durably(const tag_options* label, std::int64_t time_ns);
   version close_with_record(const writer& w, const tag_options* label, std::int64_t time_ns);

@@ -182,6 +182,24 @@ TEST_F(history_test, jumps_are_those_of_myers_though_no_record_is_read_for_them)
   }
 }
 
+TEST_F(history_test, a_record_above_the_deepest_is_refused_and_the_history_stays_as_it_is) {
+  const link e = make_entry("a key", "first");
+  past_.at(e).header().depth = format::depth_max - 1;
+  past_.at(e).seal(codec_.record_seed(1, e));
+  const link deepest = append(e, "last");
+  EXPECT_EQ(past_.at(deepest).header().depth, format::depth_max);
+  const link refused = place(record_layout::of_insert(3, false), {}, "new");
+  const auto link_it = [&] { return past_.link_on_top(e, refused, codec_.record_seed(1, refused), false); };
+  try {
+    static_cast<void>(link_it());
+    ADD_FAILURE() << "a record of depth " << past_.at(refused).header().depth << " was linked";
+  } catch (const error& failure) {
+    EXPECT_EQ(failure.code(), errc::invalid_argument);
+    EXPECT_NE(failure.message().find("'a key' has 4294967295 records"), std::string::npos) << failure.message();
+  }
+  EXPECT_EQ(past_.find_latest(e), deepest);
+}
+
 TEST_F(history_test, a_batch_that_has_not_happened_is_passed_over) {
   const link e = make_entry("key", "old");
   const link b = place(record_layout::of_batch(), {}, {});

@@ -5,6 +5,8 @@
 #include <random>
 
 #include "icecore/icecore.hpp"
+#include "store/core.hpp"
+#include "support/expect.hpp"
 #include "support/model.hpp"
 #include "support/process.hpp"
 #include "support/scratch.hpp"
@@ -50,6 +52,44 @@ void run_deep(std::uint64_t depth) {
     --expected;
   }
   EXPECT_EQ(expected, 0U);
+}
+
+/// As if the key had so many records: in memory alone, for as long as the store is open.
+void pretend_depth(const store& s, std::string_view key, std::uint32_t depth) {
+  const link entry = s.core().entry_of(key);
+  s.core().past().at(entry).header().depth = depth;
+}
+
+TEST(Depth, a_write_that_a_history_has_no_room_for_is_refused_and_the_store_goes_on) {
+  for (const index_kind kind : {index_kind::btree, index_kind::persistent}) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    const scratch folder;
+    options opening;
+    opening.index = kind;
+    store s(folder / "deep.ice", opening);
+    s.insert("deep", "first");
+    s.insert("other", "1");
+    pretend_depth(s, "deep", format::depth_max);
+    const auto records = s.stats().records;
+    expect_error(errc::invalid_argument, "'deep' has 4294967295 records", [&] { s.insert("deep", "one more"); });
+    expect_error(errc::invalid_argument, "'deep' has 4294967295 records", [&] { s.remove("deep"); });
+    batch together;
+    together.insert("a", "linked before the deep one");
+    together.insert("deep", "one more");
+    together.insert("new", "behind it");
+    expect_error(errc::invalid_argument, "'deep' has 4294967295 records", [&] { s.apply(together); });
+    EXPECT_EQ(s.find("deep"), "first");
+    EXPECT_EQ(s.find("a"), std::nullopt);
+    EXPECT_EQ(s.stats().records, records);
+    EXPECT_EQ(s.insert("other", "2"), s.clock()) << "a refused write has stopped others";
+    pretend_depth(s, "deep", 1);
+    s.insert("deep", "second");
+    s.close();
+    const store again(folder / "deep.ice");
+    EXPECT_EQ(again.find("deep"), "second");
+    EXPECT_EQ(again.find("other"), "2");
+    EXPECT_TRUE(again.verify().ok());
+  }
 }
 
 #ifdef ICECORE_LONG_TESTS
