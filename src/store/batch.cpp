@@ -100,12 +100,19 @@ version store_core::apply(const batch& operations) {
   if (media_ != nullptr) {
     std::vector<link> fresh;
     fresh.reserve(todo.size());
-    for (const auto* o : todo) {
-      const link entry = enter_key(*w, o->key);
-      if (entry == null_link) continue;
-      fresh.push_back(entry);
-      // pages reach a device in any order: the next key must not be there without this one (W2)
-      if (histories_->persists_on_read() && pool_->persist().by_pages()) pool_->persist().sync();
+    try {
+      for (const auto* o : todo) {
+        const link entry = enter_key(*w, o->key);
+        if (entry == null_link) continue;
+        fresh.push_back(entry);
+        // pages reach a device in any order: the next key must not be there without this one (W2)
+        if (histories_->persists_on_read() && pool_->persist().by_pages()) pool_->persist().sync();
+      }
+    } catch (...) {
+      // the keys before stay, and the writer's next record may be another thread's, whose fence orders no flush of this
+      // one (W2)
+      histories_->await_flushed(fresh);
+      throw;
     }
     histories_->await_flushed(fresh);
   }

@@ -14,11 +14,13 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "history/record.hpp"
 #include "icecore/icecore.hpp"
 #include "pool/format.hpp"
 #include "store/core.hpp"
+#include "support/expect.hpp"
 #include "support/file.hpp"
 #include "support/scratch.hpp"
 
@@ -163,6 +165,31 @@ TEST_P(OpeningAtOnceFlush, a_session_is_opened_at_once_by_one_that_makes_durable
       for (int i = 1; i < 50; i += 2) ASSERT_EQ(s.find("key " + std::to_string(i)), std::to_string(i));
     }
   }
+}
+
+// Its keys that came before the one that failed stay in the index. What lies behind them in the segment may be another
+// thread's, whose fence orders no flush of this one.
+TEST_P(OpeningAtOnceFlush, keys_of_a_batch_that_fails_are_durable_when_it_has_failed) {
+  store s(path_, opening());
+  // a leaf with room for one key; and no node can be taken for a second one
+  for (unsigned i = 0; i + 1 < format::index_pairs_max; ++i) s.insert("key " + std::to_string(100 + i), "value");
+  auto& pools = s.core().the_pool();
+  auto& anchor = *reinterpret_cast<format::index_anchor*>(pools.at(pools.roots().read().anchor));
+  std::vector<std::uint64_t> as_they_were;
+  for (auto& source : anchor.nodes) as_they_were.push_back(source.position.exchange(1));
+  on_their_way.clear();
+  batch together;
+  together.insert("key 200", std::string(100, 'x'));
+  together.insert("key 201", "y");
+  expect_error(errc::damaged, "a link of the index fails its check", [&] { s.apply(together); });
+  const link first = s.core().entry_of("key 200");
+  ASSERT_NE(first, null_link);
+  ASSERT_EQ(s.core().entry_of("key 201"), null_link);
+  EXPECT_TRUE(durable.contains(reinterpret_cast<std::uintptr_t>(pools.at(first)) / line_size * line_size));
+  EXPECT_TRUE(on_their_way.empty()) << on_their_way.size() << " lines were flushed and not fenced";
+  for (std::size_t i = 0; i < std::size(anchor.nodes); ++i) anchor.nodes[i].position = as_they_were[i];
+  s.apply(together);
+  EXPECT_EQ(s.find("key 201"), "y");
 }
 
 INSTANTIATE_TEST_SUITE_P(Lasting, OpeningAtOnceFlush, ::testing::Values(index_kind::persistent),
