@@ -322,6 +322,57 @@ TEST_F(Repair, a_record_that_was_zeroed_as_a_whole_is_missed_at_its_place) {
   }
 }
 
+// The heads lead behind the gap: to records that are whole, and newer than all that is read before it.
+TEST(DamagedTail, nothing_older_is_shown_for_what_lies_behind_a_gap_in_what_a_killed_writer_left) {
+  constexpr int keys = 20;
+  const scratch folder;
+  const auto path = folder / "killed.ice";
+  options opening;
+  opening.durability = durability::tag;
+  opening.emulate_durability = true;
+  const auto key = [](int i) { return "key " + std::to_string(i); };
+  const auto newest = [](int i) { return "newest of " + std::to_string(1000 + i) + std::string(150, 'n'); };
+  {
+    store s(path, opening);
+    for (int i = 0; i < keys; ++i) s.insert(key(i), "older");
+  }
+  std::string image;
+  {
+    store s(path, opening);
+    s.tag();
+    for (int i = 0; i < keys; ++i) s.insert(key(i), newest(i));
+    s.tag("certified");
+    image = read_file(path);
+  }
+  const std::size_t value = image.find(newest(7));
+  ASSERT_NE(value, std::string::npos);
+  const std::size_t line = value / 64 * 64;
+  image.replace(line - 64, 256, std::string(256, '\0'));  // and the end of the record before it
+  write_file(path, image);
+  const auto found_in = [&](const store& s, int i) {
+    try {
+      return std::string(s.find(key(i)).value_or("nothing"));
+    } catch (const error& failure) {
+      EXPECT_EQ(failure.code(), errc::damaged) << failure.what();
+      return std::string("nothing");
+    }
+  };
+  int shown = 0;
+  const auto expect_no_older = [&](const store& s) {
+    for (int i = 0; i < keys; ++i) {
+      const std::string found = found_in(s, i);
+      shown += found == newest(i) ? 1 : 0;
+      EXPECT_TRUE(found == newest(i) || found == "nothing") << key(i) << " shows " << found;
+    }
+  };
+  expect_no_older(store(path, accepting_damage()));
+  const auto repaired = folder / "repaired.ice";
+  const repair_report report = repair({.from = path, .to = repaired});
+  EXPECT_FALSE(report.complete());
+  expect_no_older(store(repaired));
+  EXPECT_GE(shown, 10) << "what lies before the gap is intact";
+}
+
 TEST_F(Repair, a_lost_entry_is_named_by_its_place_with_all_that_hung_from_it) {
   const std::size_t at = place_of("deep");
   const repair_report report = repaired(flipped(sound_, at, 1));
