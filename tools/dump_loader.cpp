@@ -17,6 +17,7 @@ void dump_loader::run(std::uint64_t total_bytes) {
                             header_.records, header_.tags, records, tags));
   }
   close_versions_before(header_.clock);
+  into_->lose(header_.lost);
 }
 
 void dump_loader::add(const dump_record& record) {

@@ -140,15 +140,31 @@ dump_header dump_reader::header() {
     fail(
         fmt::format("a dump of format {}; this icecore reads format {}: use a newer one", format, dump_format_version));
   }
-  allow_only(object, {"icecore_dump", "clock", "records", "tags", "written_by"});
+  allow_only(object, {"icecore_dump", "clock", "records", "tags", "lost_versions", "written_by"});
   line_ += line_was_ended_ ? "\n" : "";
   crc_ = static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(line_.data()), line_.size()));
   constexpr auto any = std::numeric_limits<std::uint64_t>::max();
-  const dump_header header{number(object, "clock", version_max), number(object, "records", any),
-                           number(object, "tags", any)};
+  dump_header header{
+      number(object, "clock", version_max), number(object, "records", any), number(object, "tags", any), {}};
   if (header.clock == 0) fail("\"clock\" is 0, but the first version of a store is 1");
   clock_ = header.clock;
+  header.lost = lost_versions_of(object);
   return header;
+}
+
+version_ranges dump_reader::lost_versions_of(const json& header) const {
+  version_ranges lost;
+  const auto found = header.find("lost_versions");
+  if (found == header.end()) return lost;
+  const auto is_version = [this](const json& v) { return v.is_number_unsigned() && v.get<version>() <= clock_; };
+  const auto is_range = [&](const json& r) {
+    return r.is_array() && r.size() == 2 && is_version(r[0]) && is_version(r[1]) && r[0] != 0 && r[0] < r[1];
+  };
+  if (!found->is_array() || !std::all_of(found->begin(), found->end(), is_range)) {
+    fail("\"lost_versions\" are no ranges [first, end] of versions below the clock");
+  }
+  for (const json& range : *found) lost.add({range[0].get<version>(), range[1].get<version>()});
+  return lost;
 }
 
 std::optional<dump_item> dump_reader::next() {

@@ -16,6 +16,7 @@
 #include <variant>
 
 #include "icecore/options.hpp"
+#include "icecore/version_ranges.hpp"
 
 namespace icecore::cli {
 
@@ -23,6 +24,7 @@ struct dump_header {
   version clock;
   std::uint64_t records;
   std::uint64_t tags;
+  version_ranges lost;
 };
 
 struct dump_record {
@@ -59,6 +61,7 @@ class dump_reader {
   [[nodiscard]] json read_object();
   [[nodiscard]] dump_record record_of(const json& object);
   [[nodiscard]] tag_info tag_of(const json& object) const;
+  [[nodiscard]] version_ranges lost_versions_of(const json& header) const;
   [[nodiscard]] std::string value_in_parts(const json& object);
   void check_trailer(const json& object, std::uint32_t crc);
   void allow_only(const json& object, std::initializer_list<std::string_view> members) const;

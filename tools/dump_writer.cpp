@@ -20,9 +20,17 @@ class dump_writer {
  public:
   explicit dump_writer(output& to) : to_(&to) {}
 
-  void header(version clock, std::uint64_t records, std::uint64_t tags) {
-    line_ = fmt::format(R"({{"icecore_dump":{},"clock":{},"records":{},"tags":{},"written_by":"icecore {}"}})",
-                        dump_format_version, clock, records, tags, library_version());
+  void header(const store& of, std::uint64_t records, std::uint64_t tags) {
+    line_ = fmt::format(R"({{"icecore_dump":{},"clock":{},"records":{},"tags":{})", dump_format_version, of.clock(),
+                        records, tags);
+    if (!of.lost_versions().empty()) {
+      std::string lost;
+      for (const auto& [first, end] : of.lost_versions().ranges()) {
+        lost += fmt::format("{}[{},{}]", lost.empty() ? "" : ",", first, end);
+      }
+      line_ += fmt::format(R"(,"lost_versions":[{}])", lost);
+    }
+    line_ += fmt::format(R"(,"written_by":"icecore {}"}})", library_version());
     end_line();
   }
 
@@ -88,7 +96,7 @@ void write_dump(const store& s, std::uint64_t records_in_memory, output& to) {
   const std::vector<tag_info> tags = s.tags();
   progress_bar bar("dumping", order.records(), "records");
   dump_writer writer(to);
-  writer.header(s.clock(), order.records(), tags.size());
+  writer.header(s, order.records(), tags.size());
   std::uint64_t done = 0;
   auto next_tag = tags.begin();
   order.for_each([&](const versioned_record& r) {

@@ -32,6 +32,7 @@ exit_code exit_code_of(errc code) noexcept {
     case errc::bad_input:
       return exit_code::bad_input;
     case errc::version_not_closed:
+    case errc::version_lost:
     case errc::unknown_tag:
     case errc::tag_exists:
       return exit_code::unknown_version;

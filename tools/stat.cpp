@@ -61,7 +61,7 @@ double bytes_a_key(std::uint64_t bytes, const statistics& s) {
   return s.keys == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(s.keys);
 }
 
-void print_json(const statistics& s) {
+void print_json(const statistics& s, const version_ranges& lost) {
   json_object durability;
   durability.bytes("mode", name_of(s.durability.mode)).bytes("best", name_of(best_on(s.durability.medium)));
   durability.bytes("medium", name_of(s.durability.medium)).add("emulated", s.durability.emulated);
@@ -78,6 +78,11 @@ void print_json(const statistics& s) {
   line.add("recovered_from_crash", s.recovered_from_crash).add("opened_at_once", s.opened_at_once);
   line.add("opening_seconds", s.recovery_seconds);
   out().line(line.add("durability", durability).text());
+  for (const auto& [first, end] : lost.ranges()) {
+    json_object range;
+    range.add("first", first).add("last", end - 1);
+    out().line(json_object().add("lost_versions", range).text());
+  }
   if (s.files.size() == 1) return;
   for (const file_statistics& f : s.files) {
     json_object file;
@@ -87,7 +92,7 @@ void print_json(const statistics& s) {
   }
 }
 
-void print_table(const statistics& s) {
+void print_table(const statistics& s, const version_ranges& lost) {
   const auto line = [](std::string_view what, const std::string& value) {
     out().line(fmt::format("{:<22}{}", what, value));
   };
@@ -98,6 +103,9 @@ void print_table(const statistics& s) {
   const std::uint64_t content = s.key_bytes + s.value_bytes;
   line("store", fmt::format("{}  (pool {}, format {}.{})", shown(s.path), s.pool_id, s.format_major, s.format_minor));
   line("open version", grouped(s.clock));
+  for (const auto& [first, end] : lost.ranges()) {
+    line("  lost versions", fmt::format("{} to {}, in a power cut", grouped(first), grouped(end - 1)));
+  }
   line("keys", grouped(s.keys));
   line("records", fmt::format("{}  ({} inserts, {} removes)", grouped(s.records), grouped(s.records - s.removes),
                               grouped(s.removes)));
@@ -126,9 +134,9 @@ exit_code stat(const stat_arguments& a) {
   const store s = open_to_read(a.store, a.read);
   const statistics statistics = s.stats();
   if (a.format == cli::format::json) {
-    print_json(statistics);
+    print_json(statistics, s.lost_versions());
   } else {
-    print_table(statistics);
+    print_table(statistics, s.lost_versions());
   }
   return exit_code::ok;
 }

@@ -139,6 +139,8 @@ const char* icecore_strerror(int code) {
       return "MPI is not running, or a call of it failed";
     case ICECORE_MISSING_FILE:
       return "a file of the store is missing, or another is in its place";
+    case ICECORE_VERSION_LOST:
+      return "a power cut took this version before it was durable";
     case ICECORE_NO_MEMORY:
       return "out of memory";
     case ICECORE_SYSTEM:

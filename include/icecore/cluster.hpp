@@ -169,7 +169,8 @@ class cluster {
 
   /// The newest value.
   [[nodiscard]] std::optional<std::string> find(std::string_view key) const;
-  /// The value in a closed version. errc::version_not_closed if `at` >= clock().
+  /// The value in a closed version. errc::version_not_closed if `at` >= clock(); errc::version_lost if a power cut took
+  /// the version on any rank, here and wherever a version is read.
   [[nodiscard]] std::optional<std::string> find(std::string_view key, version at) const;
   /// Calls `use` with the newest value, if there is one, and returns whether there is. Makes no copy of a value that is
   /// reached directly. `use` must not use the cluster; the view is valid until it returns.
@@ -185,7 +186,7 @@ class cluster {
   /// All records of the key, newest first; staged ones are sent to the owner before.
   [[nodiscard]] std::vector<past_value> history(std::string_view key) const;
 
-  /// All keys in a closed version. errc::version_not_closed, errc::unknown_tag.
+  /// All keys in a closed version. errc::version_not_closed, version_lost, unknown_tag.
   [[nodiscard]] cluster_snapshot at(version closed) const;
   [[nodiscard]] cluster_snapshot at(std::string_view tag_name) const;
   [[nodiscard]] cluster_snapshot at(const char* tag_name) const { return at(std::string_view(tag_name)); }

@@ -85,6 +85,7 @@ enum icecore_code {
   ICECORE_PROTECTION = 25,         /* the cluster's protection does not allow this call at the moment */
   ICECORE_MPI = 26,                /* MPI is not running, a call of it failed, or ranks called different functions */
   ICECORE_MISSING_FILE = 27,       /* a file of a store of several is not there, or another store's or an old copy is */
+  ICECORE_VERSION_LOST = 28,       /* a closed version was read that a power cut took: it was not durable */
 
   ICECORE_NO_MEMORY = -1, /* the process is out of memory; a batch it hit half-way poisons the store */
   ICECORE_SYSTEM = -2,    /* the system denied something else, a thread for example; the message names it */

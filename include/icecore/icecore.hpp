@@ -10,3 +10,4 @@
 #include "icecore/typed.hpp"
 #include "icecore/unfinished.hpp"
 #include "icecore/version.hpp"
+#include "icecore/version_ranges.hpp"

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "icecore/options.hpp"
+#include "icecore/version_ranges.hpp"
 
 namespace icecore {
 
@@ -55,6 +56,8 @@ class record_log {
   void prefetch(std::size_t position) const noexcept;
   /// The store's open version.
   [[nodiscard]] version clock() const noexcept;
+  /// As store::lost_versions().
+  [[nodiscard]] const version_ranges& lost_versions() const noexcept;
   /// statistics::pool_id of the store.
   [[nodiscard]] const std::string& pool_id() const noexcept;
 

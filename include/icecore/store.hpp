@@ -35,6 +35,7 @@
 #include "icecore/history.hpp"
 #include "icecore/options.hpp"
 #include "icecore/snapshot.hpp"
+#include "icecore/version_ranges.hpp"
 
 namespace icecore {
 
@@ -108,6 +109,11 @@ class store {
   /// errc::invalid_argument if a store never reaches that version (it has 2^48 less some thousands).
   void skip_to(version open);
 
+  /// Notes that the state of these closed versions is not known, as recovery does of what a power cut took: reading one
+  /// is errc::version_lost from now on. Durable when it returns. For what copies a store; nobody else may use it
+  /// meanwhile. errc::invalid_argument if one of them is not closed, or is 0. Cost: two syncs.
+  void lose(const version_ranges& versions);
+
   /// Returns when all completed writes survive a power cut, as far as the medium can. Outside operation durability this
   /// closes the open version if anything was written in it: what a power cut goes back to is a version.
   void sync();
@@ -121,7 +127,8 @@ class store {
 
   /// The newest value.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view key) const;
-  /// The value in a closed version. errc::version_not_closed if `at` >= clock().
+  /// The value in a closed version. errc::version_not_closed if `at` >= clock(); errc::version_lost if a power cut took
+  /// the version, here and wherever a version is read.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view key, version at) const;
   [[nodiscard]] bool contains(std::string_view key) const { return find(key).has_value(); }
   [[nodiscard]] bool contains(std::string_view key, version at) const { return find(key, at).has_value(); }
@@ -134,8 +141,8 @@ class store {
   void find_many(std::span<const std::string_view> keys, std::span<const version> at,
                  std::span<std::optional<std::string_view>> out) const;
 
-  /// The snapshot of a closed version. Costs nothing. errc::version_not_closed, errc::unknown_tag. In a store opened
-  /// for reading clock() itself may be read too: nobody writes; but a later writer may still add to it.
+  /// The snapshot of a closed version. Costs nothing. errc::version_not_closed, version_lost, unknown_tag. In a store
+  /// opened for reading clock() itself may be read too: nobody writes; but a later writer may still add to it.
   [[nodiscard]] snapshot at(version closed) const;
   [[nodiscard]] snapshot at(std::string_view tag_name) const;
   [[nodiscard]] snapshot at(const char* tag_name) const { return at(std::string_view(tag_name)); }
@@ -159,6 +166,9 @@ class store {
 
   /// The version that a write now belongs to; all smaller ones are closed.
   [[nodiscard]] version clock() const;
+  /// The closed versions that power cuts took, numbers that were skipped then included: reading one of them is
+  /// errc::version_lost, for ever.
+  [[nodiscard]] const version_ranges& lost_versions() const;
   /// Named and timed tags, oldest version first.
   [[nodiscard]] std::vector<tag_info> tags() const;
   /// The tag of this name, or of this version; empty if none.

@@ -65,6 +65,8 @@ class category_type final : public std::error_category {
         return "MPI error";
       case errc::missing_file:
         return "a file of the store is missing";
+      case errc::version_lost:
+        return "version lost in a power cut";
     }
     return "unknown icecore error " + std::to_string(code);
   }

@@ -41,7 +41,7 @@ failure_notice notice_of(const std::exception_ptr& failure) {
 
 std::string_view call_of(std::int64_t number) noexcept {
   const auto at = static_cast<step>(number);
-  if (at <= step::open_aligned) return "the constructor";
+  if (at <= step::open_lost) return "the constructor";
   if (at <= step::barrier_aligned) return "barrier";
   if (at <= step::tag_aligned) return "tag";
   if (at <= step::change_made) return "consistency or protect";

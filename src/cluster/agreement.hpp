@@ -38,6 +38,7 @@ enum class step : std::int64_t {
   open_attached,
   open_clock,
   open_aligned,
+  open_lost,
   barrier_fenced,
   barrier_held,
   barrier_synced,

@@ -48,6 +48,11 @@ void cluster_core::check_finds() const {
 }
 
 void cluster_core::check_closed(version at) const {
+  if (lost_.contains(at)) {
+    throw error(errc::version_lost,
+                fmt::format("{}: version {} is lost: on at least one rank a power cut took what was not durable yet",
+                            path_.native(), at));
+  }
   if (at < clock() || (store_->read_only() && at == clock())) return;
   throw error(errc::version_not_closed,
               fmt::format("version {} is not closed yet on all ranks: the open version is {}; "

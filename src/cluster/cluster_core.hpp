@@ -70,7 +70,7 @@ class cluster_core {
   [[nodiscard]] extracted_pairs extract(version at, extraction_method method, const extraction_options& how) const;
   void stream(version at, const extraction_sink& sink, const extraction_options& how) const;
   [[nodiscard]] std::optional<std::string> find_by_broadcast(std::string_view key, version at, int root) const;
-  /// errc::version_not_closed if it may still change.
+  /// errc::version_not_closed if it may still change; version_lost if a rank's power cut took it.
   void check_closed(version at) const;
 
   void fence(barrier_level level);
@@ -119,6 +119,7 @@ class cluster_core {
   [[nodiscard]] bool shares_memory() const;
   void attach(const options& opening);
   void connect(const cluster_options& opening);
+  void agree_on_lost_versions();
 
   // ---- Collective calls (collective.cpp) ----
   /// Makes all clocks the greatest of them. No write is under way anywhere.
@@ -156,6 +157,7 @@ class cluster_core {
   std::vector<bool> direct_;                      // by rank
 
   std::atomic<version> clock_{0};
+  version_ranges lost_;  // on any rank; from opening on it does not change
   std::atomic<icecore::consistency> consistency_;
   std::atomic<icecore::protection> allowed_{icecore::protection::read_write};
   mutable messenger messages_;

@@ -11,6 +11,7 @@
 
 #include "cluster/attached_partition.hpp"
 #include "cluster/cluster_core.hpp"
+#include "cluster/lost_versions.hpp"
 #include "cluster/remote_partition.hpp"
 
 namespace icecore::mpi {
@@ -342,6 +343,7 @@ void cluster_core::connect(const cluster_options& opening) {
     partitions_.push_back(remote_.back().get());
   }
   align_clocks(step::open_clock, step::open_aligned);
+  agree_on_lost_versions();
   hook_ = std::make_unique<finalize_hook>([this] {
     running_.stop_thread();  // first: inside MPI_Finalize MPICH no longer keeps threads apart
     try {
@@ -350,6 +352,16 @@ void cluster_core::connect(const cluster_options& opening) {
     }
   });
   if (opening.progress_thread && has_full_threads()) running_.start_thread();
+}
+
+/// Each rank's store knows them all from then on: so they stay lost in its checkpoints, too. The clocks are aligned, so
+/// all are closed everywhere.
+void cluster_core::agree_on_lost_versions() {
+  lost_ = lost_on_any_rank(agree_, ranks_, store_->lost_versions());
+  agree_.on(step::open_lost, attempt([&] {
+              const bool knows = std::ranges::equal(lost_.ranges(), store_->lost_versions().ranges());
+              if (!knows && !store_->read_only()) store_->lose(lost_);
+            }));
 }
 
 }  // namespace icecore::mpi

@@ -15,6 +15,7 @@
 
 #include "base/checksum.hpp"
 #include "base/raise.hpp"
+#include "cluster/lost_versions.hpp"
 #include "cluster/messenger.hpp"
 #include "cluster/wire.hpp"
 #include "icecore/record_log.hpp"
@@ -167,6 +168,7 @@ class source {
       }
       cursors_.emplace_back(static_cast<std::uint32_t>(file), log);
       clock_ = std::max(clock_, log.clock());
+      lost_.add(log.lost_versions());
       size_ += log.size();
       bytes_ += std::filesystem::file_size(path);
     }
@@ -174,6 +176,7 @@ class source {
 
   [[nodiscard]] std::vector<file_cursor>& cursors() noexcept { return cursors_; }
   [[nodiscard]] version clock() const noexcept { return clock_; }
+  [[nodiscard]] const version_ranges& lost_versions() const noexcept { return lost_; }
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
   /// Of the files.
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
@@ -187,6 +190,7 @@ class source {
   std::deque<record_log> logs_;
   std::vector<file_cursor> cursors_;
   version clock_ = 0;
+  version_ranges lost_;
   std::uint64_t size_ = 0;
   std::uint64_t bytes_ = 0;
 };
@@ -486,9 +490,11 @@ std::string redistribute(const redistribution& what, agreement& agree) {
   }
   const version clock =
       static_cast<version>(agree.on(step::restore_clock, unwritten, static_cast<std::int64_t>(from->clock())).greatest);
+  const version_ranges lost = lost_on_any_rank(agree, what.ranks, from->lost_versions());
   std::string id;
   agree.on(step::restore_stored, attempt([&] {
              to->skip_to(clock);
+             to->lose(lost);
              id = to->stats().pool_id;
              to->close();
            }));

@@ -24,7 +24,7 @@ namespace icecore::format {
 inline constexpr std::uint64_t magic = 0x0045524f43454349U;  // "ICECORE\0"
 inline constexpr std::uint32_t byte_order_mark = 0x01020304U;
 inline constexpr std::uint16_t version_major = 2;  // a reader refuses another major version
-inline constexpr std::uint16_t version_minor = 0;  // a writer refuses a greater minor version
+inline constexpr std::uint16_t version_minor = 1;  // a writer refuses a greater minor version
 
 inline constexpr std::uint64_t page_size = 4096;
 inline constexpr std::uint64_t granule_size = 64 * 1024;
@@ -64,6 +64,14 @@ struct root_files {
 };
 static_assert(sizeof(root_files) == 3064 && offsetof(root_files, path_size) == 48);
 
+/// Versions from `first` to before `end`: closed ones, whose state a power cut took.
+struct lost_versions {
+  std::uint64_t first;
+  std::uint64_t end;
+};
+
+inline constexpr std::size_t lost_max = 54;
+
 /// OFFSET SIZE MEANING
 struct root {
   std::uint64_t magic;              //    0    8
@@ -91,7 +99,7 @@ struct root {
   std::uint64_t used_end;           //  136    8  end of the last segment, when state is clean
   std::uint64_t epoch;              //  144    8  grows with each opening for writing, before that changes anything
   link anchor;                      //  152    8  of the persistent index; null: there is none that can be trusted
-  std::uint8_t zero_2[864];         //  160
+  lost_versions lost[lost_max];     //  160  864  ascending, none touches another; zero behind the last
   root_files files;                 // 1024 3064
   std::uint8_t zero_3[4];           // 4088    4
   std::uint32_t crc;                // 4092    4  CRC32C of bytes 0-4091
@@ -100,7 +108,7 @@ static_assert(sizeof(root) == page_size);
 static_assert(offsetof(root, pool_id) == 24 && offsetof(root, file_size) == 48 && offsetof(root, state) == 96);
 static_assert(offsetof(root, boot_id) == 104 && offsetof(root, used_end) == 136 && offsetof(root, crc) == 4092);
 static_assert(offsetof(root, epoch) == 144 && offsetof(root, anchor) == 152);
-static_assert(offsetof(root, files) == 1024);
+static_assert(offsetof(root, lost) == 160 && offsetof(root, files) == 1024);
 static_assert(std::is_trivially_copyable_v<root>);
 
 // ---- Live page ----
@@ -157,6 +165,9 @@ inline constexpr std::uint64_t large_value_alignment = 64;
 /// Zero bytes between two records of a segment are at most this many.
 inline constexpr std::uint64_t record_padding_max = 64;
 
+/// Of a record in its history: no key has more records.
+inline constexpr std::uint32_t depth_max = 0xffffffff;
+
 /// The first 24 bytes of every record.
 struct record_header {
   record_kind kind;                  //  0  1  never zero, so that a record's first word is not
@@ -165,9 +176,6 @@ struct record_header {
   std::uint32_t crc;                 //  4  4  of all bytes but this, the stamp, what an entry recomputes, a large value
   std::atomic<std::uint64_t> stamp;  //  8  8
   std::uint32_t value_size;          // 16  4  insert, entry: value bytes; tag: note bytes; else 0
-/// Of a record in its history: no key has more records.
-inline constexpr std::uint32_t depth_max = 0xffffffff;
-
   std::uint32_t depth;               // 20  4  place in the history, 1 for the first; batch: records in it; tag: 0
 };
 static_assert(sizeof(record_header) == 24 && offsetof(record_header, stamp) == 8);

@@ -11,6 +11,25 @@
 #include "pool/pool.hpp"
 
 namespace icecore {
+namespace {
+
+/// As set_lost_versions() writes them, and none that is not closed when the store is open.
+bool has_sound_lost_versions(const format::root& r) noexcept {
+  const std::uint64_t closed_before = r.state == format::root_state::clean ? r.clock : r.clock_limit;
+  std::uint64_t end = 0;
+  bool is_last = false;
+  for (const format::lost_versions& each : r.lost) {
+    if (each.first == 0 && each.end == 0) {
+      is_last = true;
+      continue;
+    }
+    if (is_last || each.first <= end || each.end <= each.first || each.end > closed_before) return false;
+    end = each.end;
+  }
+  return true;
+}
+
+}  // namespace
 
 void pool::raise_no_root() const {
   const std::string& path = origin();
@@ -85,6 +104,9 @@ void pool::check_size(const format::root& r, const options& opening) const {
   if (!root_lost_ && (r.clock == 0 || r.clock > r.clock_limit || r.clock_limit > version_max)) {
     raise(errc::damaged, "{}: the newest root page says that version {} is open and {} the limit, which no store has",
           path, r.clock, r.clock_limit);
+  }
+  if (!root_lost_ && !has_sound_lost_versions(r)) {
+    raise(errc::damaged, "{}: the newest root page lists lost versions in a way that no store does", path);
   }
   constexpr std::uint64_t roots_max = std::uint64_t{1} << 62;  // a root a nanosecond for a century; and it never wraps
   if (!root_lost_ && r.sequence > roots_max) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -42,6 +43,22 @@ std::optional<format::root> newest_root(const std::byte* base) {
   if (a_good) return a;
   if (b_good) return b;
   return std::nullopt;
+}
+
+version_ranges lost_versions_of(const format::root& r) {
+  version_ranges lost;
+  for (const format::lost_versions& each : r.lost) lost.add({each.first, each.end});
+  return lost;
+}
+
+void set_lost_versions(format::root& r, const version_ranges& lost) noexcept {
+  static_assert(version_ranges::count_max == format::lost_max);
+  std::memset(r.lost, 0, sizeof r.lost);
+  std::ranges::transform(lost.ranges(), r.lost, [](const version_range& each) {
+    return format::lost_versions{each.first, each.end};
+  });
+  // an icecore that does not know of them would show what they were not
+  if (!lost.empty()) r.version_minor = std::max(r.version_minor, format::version_minor);
 }
 
 format::root root_pages::read() const {

@@ -21,6 +21,7 @@
 
 #include "base/checksum.hpp"
 #include "base/process_lock.hpp"
+#include "icecore/version_ranges.hpp"
 #include "pool/format.hpp"
 #include "pool/persist.hpp"
 
@@ -43,6 +44,10 @@ inline constexpr std::uint32_t pool_seed_start = 0x1cec02e5U;
 [[nodiscard]] std::uint64_t root_offset(const format::root& r) noexcept;
 /// Sets the checksum of a root whose other fields are all set.
 void seal_root(format::root& r) noexcept;
+
+/// Closed versions whose state power cuts took, as a root says.
+[[nodiscard]] version_ranges lost_versions_of(const format::root& r);
+void set_lost_versions(format::root& r, const version_ranges& lost) noexcept;
 
 class root_pages {
  public:

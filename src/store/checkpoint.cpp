@@ -59,7 +59,12 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
     const std::scoped_lock one_at_a_time(tag_mutex_);
     const writer_set::gate stopped(*writers_);
     const version open = clock_->now();
-    made->open = read_only() || untouched(open) ? open : clock_->tick() + 1;
+    if (read_only()) {
+      // nothing can be closed here; in the copy, where the newest closed version would be one that is lost
+      made->open = lost_.contains(open - 1) ? open + 1 : open;
+    } else {
+      made->open = shown_by_newest_closed(open) ? open : clock_->tick() + 1;
+    }
     made->totals = shared_->recovered;
     made->totals.add(writers_->totals());
     made->places = places();
@@ -177,6 +182,7 @@ class checkpoint_writer {
       r.clock = cut_->open;
       r.clock_limit = std::max(r.clock_limit, cut_->open);
       r.durable_version = 0;
+      set_lost_versions(r, cut_->from->lost());  // of a store opened for reading the root does not say it yet
       r.certified_records = cut_->totals.records;
       r.certified_sum = cut_->totals.digest;
       if (pools_->count() > 1) name_files(r, places());

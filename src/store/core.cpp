@@ -76,6 +76,14 @@ void store_core::raise_not_closed(version v) const {
         clock_->now());
 }
 
+void store_core::raise_lost(version v) const {
+  const auto behind = std::ranges::find_if(lost_.ranges(), [v](const version_range& each) { return v < each.end; });
+  raise(errc::version_lost,
+        "{}: version {} is lost: of the versions from {} to {} a power cut took what was not durable yet; the versions "
+        "before and after them are there",
+        pool_->file().path().native(), v, behind->first, behind->end - 1);
+}
+
 // ---- Single writes ----
 
 version store_core::put(std::string_view key, std::string_view value) {

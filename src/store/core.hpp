@@ -26,6 +26,7 @@
 #include "history/clock.hpp"
 #include "history/history.hpp"
 #include "icecore/store.hpp"
+#include "icecore/version_ranges.hpp"
 #include "index/index.hpp"
 #include "index/lookup_cache.hpp"
 #include "pool/pool_set.hpp"
@@ -111,6 +112,8 @@ class store_core {
     check_writable();
     if (clock_->now() < open) clock_->advance_to(open);
   }
+  /// Notes, durably, that the state of these closed versions is not known. Nobody else may be there.
+  void lose(const version_ranges& versions);
   /// Closes the open version if anything was written in it; the newest closed version after that.
   version close_version();
 
@@ -118,14 +121,19 @@ class store_core {
   [[nodiscard]] std::shared_ptr<const checkpoint_cut> cut();
 
   // ---- Reading ----
-  /// Throws unless version `v` is immutable here: closed, or, in a store opened for reading, the one left open.
+  /// Throws unless version `v` is immutable here, and known: closed, or, in a store opened for reading, the one left
+  /// open; and no power cut took it.
   void check_readable(version v) const {
     check_usable();
     const version open = clock_->now();
-    if (v < open || (v == open && read_only())) [[likely]]
+    const bool is_closed = v < open || (v == open && read_only());
+    if (is_closed && (lost_.empty() || !lost_.contains(v))) [[likely]]
       return;
+    if (is_closed) raise_lost(v);
     raise_not_closed(v);
   }
+  /// Closed versions whose state power cuts took. Changed while nobody else is there.
+  [[nodiscard]] const version_ranges& lost() const noexcept { return lost_; }
   /// The record that shows `key` in version `v` (not a removal), durable as a reader needs it; null_link if none.
   [[nodiscard]] link visible_at(std::string_view key, version v) const {
     const link entry = entry_of(key);
@@ -216,6 +224,7 @@ class store_core {
   [[noreturn]] void raise_unusable() const;
   [[noreturn]] void raise_read_only() const;
   [[noreturn]] void raise_not_closed(version v) const;
+  [[noreturn]] void raise_lost(version v) const;
   /// Persist-on-read, then null_link if the record is a removal.
   [[nodiscard]] link returned(link l) const {
     histories_->require_whole(l);
@@ -254,6 +263,7 @@ class store_core {
 
   // batch.cpp
   struct batch_run;
+  void require_room_in_histories(std::span<const batch::operation* const> todo) const;
   void link_batched(batch_run& run, const batch::operation& operation);
   /// Where each segment is filled to, under the gate. O(segments).
   [[nodiscard]] std::vector<partial_segments::place> places() const;
@@ -263,12 +273,15 @@ class store_core {
 
   // tag.cpp
   void load_tags() const;
-  void require_room_in_histories(std::span<const batch::operation* const> todo) const;
   version tag_quickly(const tag_options& label, std::int64_t time_ns);
   version tag_durably(const tag_options* label, std::int64_t time_ns);
   version close_with_record(const writer& w, const tag_options* label, std::int64_t time_ns);
   /// Whether no write has completed in the open version `open`.
   [[nodiscard]] bool untouched(version open) const noexcept;
+  /// Whether the version before `open` shows all there is.
+  [[nodiscard]] bool shown_by_newest_closed(version open) const noexcept {
+    return untouched(open) && !lost_.contains(open - 1);
+  }
   /// Syncs all data, then writes the root that certifies it (S3).
   void certify(version durable_version, const record_totals& totals);
 
@@ -292,6 +305,7 @@ class store_core {
   mutable std::mutex tag_list_mutex_;
   bool opened_at_once_ = false;
   std::uint64_t fork_generation_;
+  version_ranges lost_;
   double recovery_seconds_ = 0;
   bool recovered_from_crash_ = false;
   std::vector<finding> findings_;           // damage that was accepted

@@ -43,6 +43,7 @@ void opening_at_once::run() {
     name_writer(p);
     p.roots().update_both([](format::root& r) { ++r.epoch; });  // P6
   }
+  core_.lost_ = lost_versions_of(root);  // and no more: whatever was acknowledged is there
   core_.use_lasting_index(root.anchor, root.epoch + 1, false);
   take_over_writers(found);
   // After a crash fills do not stand for all there is, the newest version does, so nothing more may come into it.

@@ -44,6 +44,7 @@ struct record_log::content {
       raise(errc::copied, "{}: its writer has not closed it; open it as a store and close it first", path.native());
     }
     clock = from.roots().read().clock;
+    lost = lost_versions_of(from.roots().read());
     pool_id = from.id();
     std::size_t count = 0;
     for (const auto& part : found.parts()) count += part.entries.size() + part.updates.size() + part.tags.size();
@@ -64,6 +65,7 @@ struct record_log::content {
   pool_set from;
   std::vector<place> places;
   version clock = 0;
+  version_ranges lost;
   std::string pool_id;
 };
 
@@ -75,6 +77,7 @@ record_log& record_log::operator=(record_log&&) noexcept = default;
 
 std::size_t record_log::size() const noexcept { return content_->places.size(); }
 version record_log::clock() const noexcept { return content_->clock; }
+const version_ranges& record_log::lost_versions() const noexcept { return content_->lost; }
 const std::string& record_log::pool_id() const noexcept { return content_->pool_id; }
 
 logged record_log::at(std::size_t position) const {

@@ -152,8 +152,12 @@ void recovery::take_over(const survey& found) {
   core_.shared_->recovered = found.totals();
   core_.shared_->newest_recovered = found.newest();
   core_.recovered_from_crash_ = found.crashed();
+  const version clock = clock_after(*core_.pool_, what_is_there(found));
   // relaxed: nobody else is there yet
-  core_.pool_->live().clock.store(clock_after(*core_.pool_, what_is_there(found)), std::memory_order_relaxed);
+  core_.pool_->live().clock.store(clock, std::memory_order_relaxed);
+  const format::root root = core_.pool_->roots().read();
+  core_.lost_ = lost_versions_of(root);
+  if (found.crashed() && !found.keeps_all()) core_.lost_.add(lost_in_power_cut(root, clock));
 }
 
 void recovery::drop_uncounted(const survey& found) const {
@@ -177,8 +181,10 @@ void recovery::drop_uncounted(const survey& found) const {
   }
   p.persist().sync();
   const record_totals totals = found.totals();
-  // nothing else is left: all that is there counts, whatever the fills say while they are being set
+  // Nothing else is left: all that is there counts, whatever the fills say while they are being set. What was lost is
+  // noted with it: the next recovery would find all versions durable.
   p.roots().update([&](format::root& r) {
+    set_lost_versions(r, core_.lost_);
     r.durable_version = version_max;
     r.certified_records = totals.records;
     r.certified_sum = totals.digest;

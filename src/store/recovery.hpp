@@ -5,7 +5,8 @@
 //   1. survey, certificate, chains: nothing is written; damage throws here, or is accepted by a reader (salvage.hpp).
 //   2. heads and the stamps of batched records are set: both are recomputed at every opening.
 //   3. what does not count is zeroed and synced: the old root says the same of what is left (so that what was dropped
-//      cannot come back: trap 6). Then a root that certifies everything there is, then the fills, synced.
+//      cannot come back: trap 6). Then a root that certifies all there is and lists what was lost, then the fills,
+//      synced.
 //   4. the root of the new session is written: from now on the fills stand for all there is.
 #pragma once
 

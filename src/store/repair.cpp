@@ -60,6 +60,7 @@ class copier {
     const version open = from_->clock().now();
     write_tags_before(open);
     to.skip_to(open);
+    to.lose(from_->lost());
     report_->clock = open;
   }
 

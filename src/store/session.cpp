@@ -32,6 +32,12 @@ version clock_after(const pool_set& p, const found_store& found) {
   return found.same_boot && sane ? lived : root.clock_limit;
 }
 
+version_range lost_in_power_cut(const format::root& last, version clock) noexcept {
+  // Durable is what has been certified since the session began, or was closed before: all there was then is. The
+  // version that was open then is there as it was, but more may have come into it before it was closed.
+  return {std::max(last.durable_version + 1, last.clock), clock};
+}
+
 void start_session(pool_set& p, const found_store& found, version certified,
                    const std::function<void(format::root&)>& more) {
   const version clock = p.live().clock.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet

@@ -22,6 +22,10 @@ void name_writer(const pool_set& pools);
 /// C2 and G5: no version is used twice. The live page's clock counts only if this boot wrote it.
 [[nodiscard]] version clock_after(const pool_set& p, const found_store& found);
 
+/// The closed versions of a session that ended in a power cut, where not all that was acknowledged survives: all behind
+/// the durable ones, up to the new clock. Which numbers were given out nobody knows any more.
+[[nodiscard]] version_range lost_in_power_cut(const format::root& last, version clock) noexcept;
+
 /// Writes the root of the session that begins: all there is counts, whatever comes is yet to be certified. Where fills
 /// stand for that the certified version is 0; else it is `newest`, and the clock must be greater.
 void start_session(pool_set& p, const found_store& found, version certified,

@@ -205,6 +205,7 @@ void store_core::attach(const std::filesystem::path& path, const options& openin
     raise(errc::closed, "{}: was shared by processes that have all ended, and the store was opened since; remove it",
           opening.shared_as.native());
   }
+  lost_ = lost_versions_of(root);
   pool_->persist().share(shared_->poisoned);
   assemble(std::move(common), opening);
   if (index_ == nullptr) use_lasting_index(root.anchor, root.epoch, false);

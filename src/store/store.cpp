@@ -39,6 +39,7 @@ version store::tag(std::string_view name, std::string_view note) {
 }
 version store::tag(const tag_options& label) { return writable().tag(label); }
 void store::skip_to(version open) { writable().skip_to(open); }
+void store::lose(const version_ranges& versions) { writable().lose(versions); }
 void store::sync() { writable().sync(); }
 
 icecore::checkpoint store::checkpoint() const {
@@ -90,6 +91,7 @@ snapshot store::at(std::string_view tag_name) const {
   const auto& c = core();
   const auto tag = c.tags().find(tag_name);
   if (!tag) raise(errc::unknown_tag, "no tag is named '{}'", tag_name);
+  c.check_readable(tag->version);
   return {c, tag->version};
 }
 
@@ -98,6 +100,7 @@ snapshot store::at(std::chrono::system_clock::time_point time) const {
   const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
   const auto tag = c.tags().find_at_time(ns);
   if (!tag) raise(errc::unknown_tag, "no tag is as old as {} ns since 1970", ns);
+  c.check_readable(tag->version);
   return {c, tag->version};
 }
 
@@ -120,6 +123,7 @@ diff_range store::diff(version before, version after, key_bounds bounds) const {
 // ---- Tags and versions ----
 
 version store::clock() const { return core().clock().now(); }
+const version_ranges& store::lost_versions() const { return core().lost(); }
 std::vector<tag_info> store::tags() const { return core().tags().all(); }
 std::optional<tag_info> store::find_tag(std::string_view name) const { return core().tags().find(name); }
 std::optional<tag_info> store::find_tag(version tagged) const { return core().tags().find(tagged); }

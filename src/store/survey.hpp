@@ -99,6 +99,8 @@ class survey {
   [[nodiscard]] bool crashed() const noexcept {
     return root_.state == format::root_state::open && how_.filled == nullptr;
   }
+  /// All that was acknowledged counts, durable by the last root or not.
+  [[nodiscard]] bool keeps_all() const noexcept { return keep_all_; }
   /// Its memory survived it: this is still the same boot of the machine.
   [[nodiscard]] bool same_boot() const noexcept { return same_boot_; }
 
@@ -106,11 +108,11 @@ class survey {
   [[nodiscard]] bool begins(link l) const noexcept;
   /// Whether a record with a right checksum starts at `l`, whether it counts or not.
   [[nodiscard]] bool is_whole_record(link l) const noexcept;
-  /// The version of the whole record at this place; 0 if it has not happened (unstamped, or of a batch that never was);
-  /// empty if its stamp is damaged.
   /// Whether a whole record at `l` that happened, and is certified or of a session all of which counts, is not among
   /// those that count: something is missing before it. Once all is read.
   [[nodiscard]] bool is_left_out(link l) const noexcept;
+  /// The version of the whole record at this place; 0 if it has not happened (unstamped, or of a batch that never was);
+  /// empty if its stamp is damaged.
   [[nodiscard]] std::optional<version> version_of(link at) const noexcept;
 
   /// Checks that each update's older record is there and fits, and that no other update follows it: then histories are

@@ -139,12 +139,29 @@ bool store_core::untouched(version open) const noexcept {
   return shared_->newest_recovered < open && writers_->none_since(open);
 }
 
+void store_core::lose(const version_ranges& versions) {
+  check_writable();
+  check_first();
+  if (versions.empty()) return;
+  const version first = versions.ranges().front().first;
+  const version last = versions.ranges().back().end - 1;
+  if (first == 0 || last >= clock_->now()) {
+    raise(errc::invalid_argument, "version {} cannot be lost: {}", first == 0 ? first : last,
+          first == 0 ? "it is the empty store" : "it is not closed");
+  }
+  version_ranges all = lost_;
+  all.add(versions);
+  // twice: the older root page, which stands in for a damaged newest one, must say it too
+  for (int page = 0; page < 2; ++page) pool_->roots().update([&](format::root& r) { set_lost_versions(r, all); });
+  lost_ = std::move(all);
+}
+
 version store_core::close_version() {
   check_usable();
   if (read_only()) return clock_->now();
   const version open = clock_->now();
   // no write that this caller can have seen is in the open version: it need not be closed
-  if (untouched(open)) return open - 1;
+  if (shown_by_newest_closed(open)) return open - 1;
   return clock_->tick();
 }
 

@@ -83,6 +83,44 @@ def test_any_number_of_versions_is_skipped_at_once(store):
     assert contents_of(run("dump", store).stdout) == contents_of(dump_of(far + 1, contents))
 
 
+def with_lost_versions(dump, ranges):
+    """The dump, with ranges of lost versions in its first line."""
+    first, rest = dump.split(b"\n", 1)
+    header = json.loads(first)
+    header["lost_versions"] = ranges
+    body = json.dumps(header).encode() + b"\n" + rest[: rest.rindex(b'{"end"')]
+    last = json.loads(rest.splitlines()[-1])
+    last["crc32"] = f"{zlib.crc32(body):08x}"
+    return body + json.dumps(last).encode() + b"\n"
+
+
+def test_versions_that_a_power_cut_took_stay_lost_in_a_loaded_dump(store, tmp_path):
+    contents = [insert(1, b"k", b"a"), tag(1, "one"), insert(9, b"k", b"b")]
+    run("load", store, stdin=with_lost_versions(dump_of(10, contents), [[2, 5], [6, 9]]))
+    dump = run("dump", store).stdout
+    assert json.loads(dump.splitlines()[0])["lost_versions"] == [[2, 5], [6, 9]]
+    assert contents_of(dump) == contents_of(dump_of(10, contents))
+    again = str(tmp_path / "again.ice")
+    run("load", again, stdin=dump)
+    for loaded in (store, again):
+        told = lines("stat", loaded, "-o", "json")[1:]
+        assert told == [{"lost_versions": {"first": 2, "last": 4}}, {"lost_versions": {"first": 6, "last": 8}}]
+        assert b"2 to 4, in a power cut" in run("stat", loaded).stdout
+        for version in ("2", "4", "6", "8"):
+            assert f"version {version} is lost".encode() in run("get", loaded, "k", "--at", version, code=11).stderr
+            run("scan", loaded, "--at", version, code=11)
+            run("diff", loaded, "1", version, code=11)
+        assert run("get", loaded, "k", "--at", "5").stdout == b"a"
+        assert run("get", loaded, "k", "--at", "one").stdout == b"a"
+        assert run("get", loaded, "k", "--at", "9").stdout == b"b"
+
+
+@pytest.mark.parametrize("wrong", [5, [5], [[1]], [[1, 2, 3]], [[0, 2]], [[2, 2]], [[3, 2]], [[1, 7]], [["a", 2]], [[-1, 2]]])
+def test_ranges_of_lost_versions_that_are_none_are_told(store, wrong):
+    dump = with_lost_versions(dump_of(6, [insert(1, b"k", b"a")]), wrong)
+    assert b'line 1: "lost_versions" are no ranges' in run("load", store, stdin=dump, code=10).stderr
+
+
 def test_a_version_that_no_store_reaches_is_told(store):
     error = run("load", store, stdin=dump_of(2**48 - 1, []), code=10).stderr
     assert b"version 281474976710655 cannot be opened" in error

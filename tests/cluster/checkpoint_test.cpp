@@ -77,6 +77,30 @@ class Checkpoint : public ClusterTest {
     c.close();
   }
 
+  /// Versions 2 and 3 are lost, whoever is asked for which key; all others are as they were.
+  static void expect_lost(const cluster& c, const std::string& key) {
+    for (const version v : {version{2}, version{3}}) {
+      EXPECT_EQ(error_of([&] { static_cast<void>(c.at(v)); }).code, errc::version_lost) << v;
+      EXPECT_EQ(error_of([&] { static_cast<void>(c.find(key, v)); }).code, errc::version_lost) << v;
+      EXPECT_EQ(error_of([&] { static_cast<void>(c.contains(key, v)); }).code, errc::version_lost) << v;
+      const std::vector<std::string_view> keys = {key};
+      EXPECT_EQ(error_of([&] { static_cast<void>(c.find_many(keys, v)); }).code, errc::version_lost) << v;
+    }
+    const thrown by_name = error_of([&] { static_cast<void>(c.at("three")); });
+    EXPECT_EQ(by_name.code, errc::version_lost);
+    EXPECT_THAT(by_name.message, HasSubstr("version 3 is lost: on at least one rank"));
+    EXPECT_EQ(c.find(key, 1), "1");
+    EXPECT_EQ(c.find(key, 4), "4");
+    EXPECT_EQ(c.history(key).size(), 4U);
+  }
+  static void lose(const std::filesystem::path& pool, version lost) {
+    version_ranges one;
+    one.add({lost, lost + 1});
+    store part(pool);
+    part.lose(one);
+    part.close();
+  }
+
   /// A checkpoint that has failed, because this rank may write no file.
   [[nodiscard]] checkpoint_event fail_on(int failing, cluster& c) const {
     signal(SIGXFSZ, SIG_IGN);
@@ -93,6 +117,49 @@ class Checkpoint : public ClusterTest {
   past all_;
   version clock_ = 0;
 };
+
+TEST_F(Checkpoint, versions_that_a_power_cut_took_on_some_rank_are_lost_on_all_and_in_what_is_restored) {
+  std::string key;
+  {
+    cluster c(MPI_COMM_WORLD, path());
+    key = key_of(c, (rank() + 1) % ranks(), rank());
+    for (version v = 1; v <= 4; ++v) {
+      c.insert(key, std::to_string(v));
+      v == 3 ? c.tag("three") : c.tag();
+    }
+    c.close();
+  }
+  // as recovery leaves the pools: different versions are lost on different ranks
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank() == 0) lose(path() / "rank-0.ice", 2);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank() == ranks() - 1) lose(path() / ("rank-" + std::to_string(rank()) + ".ice"), 3);
+  MPI_Barrier(MPI_COMM_WORLD);
+  {
+    cluster_options reading;
+    reading.store.access = access::read_only;
+    cluster c(MPI_COMM_WORLD, path(), reading);
+    expect_lost(c, key);
+    c.close();
+  }
+  {
+    cluster c(MPI_COMM_WORLD, path());
+    expect_lost(c, key);
+    EXPECT_TRUE(c.local().lost_versions().contains(2));
+    EXPECT_TRUE(c.local().lost_versions().contains(3));
+    c.checkpoint(folder()).wait();
+    MPI_Barrier(MPI_COMM_WORLD);
+    c.close();
+  }
+  for (const bool redistribute : {false, true}) {
+    SCOPED_TRACE(redistribute);
+    cluster c = cluster::restore(MPI_COMM_WORLD, {folder(), redistribute}, other() / std::to_string(redistribute));
+    expect_lost(c, key);
+    EXPECT_TRUE(c.local().lost_versions().contains(2));
+    EXPECT_TRUE(c.local().lost_versions().contains(3));
+    c.close();
+  }
+}
 
 TEST_F(Checkpoint, is_restored_with_every_version_and_tag) {
   make();

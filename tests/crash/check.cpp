@@ -1,6 +1,7 @@
 #include "check.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <random>
@@ -19,7 +20,7 @@ std::string read_all_versions(const store& s) {
     for (const change& c : s.history(key).oldest_first()) {
       history.push_back(c);
       for (const version v : {c.version - 1, c.version}) {
-        if (v < s.clock()) versions.push_back(v);
+        if (v < s.clock() && !s.lost_versions().contains(v)) versions.push_back(v);
       }
     }
   }
@@ -66,11 +67,37 @@ std::string verified(const store& s) {
   return "verify: byte " + std::to_string(d.offset) + ", " + d.structure + ": " + d.what;
 }
 
+bool is_lost(const std::function<void()>& read) {
+  try {
+    read();
+    return false;
+  } catch (const error& e) {
+    if (e.code() != errc::version_lost) throw;
+    return true;
+  }
+}
+
+/// Each shows what it did when it was closed, or is lost to every way of reading it.
+std::string read_closed_versions(const store& s, const std::vector<closed_version>& closed) {
+  for (const closed_version& then : closed) {
+    std::uint64_t sum = then.sum;
+    const bool lost = is_lost([&] { sum = state_sum(s.at(then.at)); });
+    const std::string named = "version " + std::to_string(then.at);
+    if (lost && !then.may_be_lost) return named + " was durable and is lost";
+    if (sum != then.sum) return named + " shows another state than when it was closed:\n" + content_text(s);
+    if (is_lost([&] { static_cast<void>(s.find("shared-1", then.at)); }) != lost)
+      return named + " is lost only to some";
+    if (is_lost([&] { static_cast<void>(s.diff(0, then.at)); }) != lost) return named + " is lost only to some";
+  }
+  return {};
+}
+
 /// Ten operations; what they return must fit, and the content then is all there after opening again.
 std::string use(const std::string& path, const options& opening, store&& opened, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::uint64_t sum = 0;
   version closed = 0;
+  version_ranges lost;
   {
     store s = std::move(opened);
     for (unsigned i = 0; i < 8; ++i) {
@@ -95,10 +122,13 @@ std::string use(const std::string& path, const options& opening, store&& opened,
     closed = s.tag({.name = "after", .time_ns = 5});
     if (auto wrong = read_all_versions(s); !wrong.empty()) return "after ten operations: " + wrong;
     sum = content_sum(s);
+    lost = s.lost_versions();
     s.close();
   }
   const store again(path, opening);
   if (content_sum(again) != sum) return "after closing and opening the content is another one:\n" + content_text(again);
+  if (!std::ranges::equal(again.lost_versions().ranges(), lost.ranges()))
+    return "after closing and opening other versions are lost";
   if (again.clock() <= closed) return "after closing and opening the clock went back";
   return verified(again);
 }
@@ -121,6 +151,7 @@ std::string judge(const story_options& how, const left_files& left, const judged
       return "the clock is " + std::to_string(s.clock()) + " but was " + std::to_string(by.clock_min);
     }
     if (!deeply) return {};
+    if (auto wrong = read_closed_versions(s, by.closed); !wrong.empty()) return wrong;
     if (auto wrong = read_all_versions(s); !wrong.empty()) return wrong;
     if (auto wrong = verified(s); !wrong.empty()) return wrong;
     return use(path, opening, std::move(s), sum);

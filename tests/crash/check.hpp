@@ -2,8 +2,9 @@
 //
 //   std::string wrong = judge(how, left, {.allowed = sums, .clock_min = v}, /*deeply=*/true);    // empty: right
 //
-// Shallow: the store opens, and its content is one of those allowed. Deep: besides, every version is read and agrees
-// with the histories, verify finds nothing, ten more operations work, and after closing and opening all is still there.
+// Shallow: the store opens, and its content is one of those allowed. Deep: besides, every closed version shows
+// what it did, or is lost and says so, every version is read and agrees with the histories, verify finds nothing, ten
+// more operations work, and after closing and opening all is still there.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,16 @@
 
 namespace icecore::crash {
 
+/// A version that was closed before the crash.
+struct closed_version {
+  version at;
+  std::uint64_t sum;  ///< of what it showed then (state_sum())
+  bool may_be_lost;   ///< nothing had made it durable; errc::version_lost is then as right as what it showed
+};
+
 struct judged_by {
   std::vector<std::uint64_t> allowed;  ///< sums of contents
+  std::vector<closed_version> closed;
   version clock_min = 0;
 };
 

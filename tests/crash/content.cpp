@@ -46,6 +46,12 @@ options opening_options(const story_options& how, unsigned number) {
   return o;
 }
 
+std::uint64_t state_sum(const snapshot& then) {
+  std::uint64_t sum = 0;
+  for (const auto& [key, value] : then.range()) sum += record_sum(key, 0, {0, value});
+  return sum;
+}
+
 std::uint64_t content_sum(const store& s) {
   std::uint64_t sum = 0;
   for (const std::string_view key : s.keys()) {

@@ -31,6 +31,8 @@ struct story_options {
 [[nodiscard]] std::uint64_t record_sum(std::string_view key, std::size_t place, const change& c) noexcept;
 [[nodiscard]] std::uint64_t tag_sum(const tag_info& t) noexcept;
 
+/// What a version shows.
+[[nodiscard]] std::uint64_t state_sum(const snapshot& then);
 /// All of a store.
 [[nodiscard]] std::uint64_t content_sum(const store& s);
 /// The same for people.

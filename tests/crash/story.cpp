@@ -221,6 +221,7 @@ class runner {
     store_->close();
     store_.reset();
     done.durable_point = true;
+    done.leaves_open = true;
   }
 
   story& into_;
@@ -266,6 +267,9 @@ void attribute(story& s, const store& finished, const std::vector<planned>& plan
     } else {
       s.operations[static_cast<std::size_t>(number)].sum += tag_sum(t);
     }
+  }
+  for (done_operation& o : s.operations) {
+    if (o.closes) o.state = state_sum(finished.at(o.belongs_to));
   }
   if (before != s.before_sum) throw std::logic_error("a record of the story belongs to no operation");
 }
@@ -320,6 +324,7 @@ void record(story& s, const std::vector<planned>& plan, bool closes) {
     places_before[std::string(key)] = run.opened().history(key).oldest_first().size();
   }
   m.note({event::kind::end, 0, 0, 0, s.opening});
+  for (closed_version& then : s.closed) then.may_be_lost = run.opened().lost_versions().contains(then.at);
   if (s.how.writers == 1) {
     for (unsigned i = 0; i < count; ++i) run.run(i, plan[i]);
   } else {
@@ -359,9 +364,8 @@ story record_story(const story_options& how, std::uint64_t seed) {
   return s;
 }
 
-story record_recovery(const story& of, const left_files& left, std::uint64_t boot,
-                      std::vector<std::uint64_t> after_power_cut, std::vector<std::uint64_t> after_kill,
-                      std::uint64_t seed) {
+story record_recovery(const story& of, const left_files& left, std::uint64_t boot, left_by_crash after_power_cut,
+                      left_by_crash after_kill, std::uint64_t seed) {
   machine& m = machine::get();
   m.seed(seed);
   m.set_boot(boot);
@@ -372,6 +376,7 @@ story record_recovery(const story& of, const left_files& left, std::uint64_t boo
   s.seed = seed;
   s.depth = of.depth + 1;
   s.before = kept_files(left);
+  s.closed = after_kill.closed;  // the same after both, but for what may be lost
   s.before_power_cut = std::move(after_power_cut);
   s.before_kill = std::move(after_kill);
   s.boot = boot;
@@ -412,8 +417,7 @@ std::uint64_t expectation::covered_sum(std::size_t i, std::uint64_t begun) const
 
 std::vector<std::uint64_t> expectation::allowed(crash_kind how) const {
   const auto& operations = of_.operations;
-  const auto& before = how == crash_kind::kill ? of_.before_kill : of_.before_power_cut;
-  if (!before.empty() && (returned_ >> of_.opening & 1) == 0) return before;
+  if (is_opening()) return (how == crash_kind::kill ? of_.before_kill : of_.before_power_cut).allowed;
   std::vector<std::uint64_t> sums;
   if (how == crash_kind::power_cut && of_.how.durability != durability::operation) {
     sums.push_back(durable_ ? covered_sum(*durable_, durable_begun_) : of_.before_sum);
@@ -438,6 +442,29 @@ std::vector<std::uint64_t> expectation::allowed(crash_kind how) const {
     sums.push_back(sum);
   }
   return sums;
+}
+
+std::vector<closed_version> expectation::closed(crash_kind how) const {
+  const auto& operations = of_.operations;
+  if (is_opening()) return (how == crash_kind::kill ? of_.before_kill : of_.before_power_cut).closed;
+  std::vector<closed_version> all = of_.closed;
+  const bool keeps_all = how == crash_kind::kill || of_.how.durability == durability::operation;
+  version durable = keeps_all ? version_max : 0;  // closed ones up to here are
+  if (!keeps_all && durable_) {
+    const done_operation& last = operations[*durable_];
+    durable = last.leaves_open ? last.belongs_to - 1 : last.belongs_to;
+  }
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    if ((returned_ >> i & 1) == 0 || !operations[i].closes) continue;
+    const version v = operations[i].belongs_to;
+    bool certain = true;
+    for (std::size_t k = 0; k < operations.size(); ++k) {
+      const bool in_flight = ((begun_ & ~returned_) >> k & 1) != 0;
+      certain = certain && !(in_flight && operations[k].belongs_to <= v && operations[k].sum != 0);
+    }
+    if (certain) all.push_back({v, operations[i].state, v > durable});
+  }
+  return all;
 }
 
 std::string expectation::in_flight() const {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "check.hpp"
 #include "content.hpp"
 #include "icecore/icecore.hpp"
 #include "machine.hpp"
@@ -33,7 +34,15 @@ struct done_operation {
   std::uint64_t required = 0;  ///< operations (bits, by number) that must be there once this one has returned: read
   version belongs_to = 0;      ///< the version it wrote in, or closed
   bool durable_point = false;  ///< once it has returned, all up to `belongs_to` survives a power cut
-  bool closes = false;         ///< `belongs_to` is closed now
+  bool leaves_open = false;    ///< `belongs_to`, which is all durable, too: more may come into it
+  bool closes = false;         ///< `belongs_to` is closed now,
+  std::uint64_t state = 0;     ///< and shows this (state_sum())
+};
+
+/// What a crash leaves.
+struct left_by_crash {
+  std::vector<std::uint64_t> allowed;  ///< contents that it may have
+  std::vector<closed_version> closed;  ///< versions that were closed before it
 };
 
 struct story {
@@ -43,22 +52,22 @@ struct story {
   std::uint64_t before_sum = 0;  ///< its content
   version before_clock = 0;
   std::uint64_t boot = 0;
-  std::vector<done_operation> operations;       ///< at most 64
-  unsigned opening = 0;                         ///< the operation that opened the store
-  std::vector<std::uint64_t> before_power_cut;  ///< until it has returned the content may be any of these, if any
-  std::vector<std::uint64_t> before_kill;       ///< likewise
-  unsigned depth = 0;                           ///< crashes before this story
+  std::vector<done_operation> operations;  ///< at most 64
+  unsigned opening = 0;                    ///< the operation that opened the store
+  left_by_crash before_power_cut;          ///< until it has returned, if there was a crash before the story
+  left_by_crash before_kill;               ///< likewise
+  std::vector<closed_version> closed;      ///< and once it has returned: those that may be lost are
+  unsigned depth = 0;                      ///< crashes before this story
   trace events;
 };
 
 [[nodiscard]] story record_story(const story_options& how, std::uint64_t seed);
 
 /// The story of opening what a crash left in the middle of another one, and a few operations on it. `boot`: the machine
-/// lives on (the same number) or died (another one). Until the store is opened its content is one of those given: after
-/// a power cut, and after a kill.
+/// lives on (the same number) or died (another one). Until the store is opened it is as the crash left it: after a
+/// power cut, and after a kill.
 [[nodiscard]] story record_recovery(const story& of, const left_files& left, std::uint64_t boot,
-                                    std::vector<std::uint64_t> after_power_cut, std::vector<std::uint64_t> after_kill,
-                                    std::uint64_t seed);
+                                    left_by_crash after_power_cut, left_by_crash after_kill, std::uint64_t seed);
 
 /// What must hold after a crash, as a trace goes by.
 class expectation {
@@ -69,12 +78,16 @@ class expectation {
 
   /// The sums that a recovered store may have.
   [[nodiscard]] std::vector<std::uint64_t> allowed(crash_kind how) const;
+  /// The versions that were closed, but for those of which a write is in flight that may not have happened.
+  [[nodiscard]] std::vector<closed_version> closed(crash_kind how) const;
   /// The least clock it must have: no version is used twice.
   [[nodiscard]] version clock_min() const noexcept { return clock_min_; }
   /// Operations in flight, for people.
   [[nodiscard]] std::string in_flight() const;
 
  private:
+  /// Whether the opening of what a crash left has not returned.
+  [[nodiscard]] bool is_opening() const noexcept { return of_.depth > 0 && (returned_ >> of_.opening & 1) == 0; }
   /// What the durable point `i` covers: versions up to its own, of operations that had begun by then.
   [[nodiscard]] std::uint64_t covered_sum(std::size_t i, std::uint64_t begun) const;
 

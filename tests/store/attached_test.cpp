@@ -78,6 +78,42 @@ TEST_P(Attached, each_process_sees_at_once_what_the_other_writes) {
   EXPECT_EQ(store(path_, GetParam().options()).find("from the other"), "2");
 }
 
+TEST_P(Attached, versions_that_are_lost_are_lost_to_whoever_opens_or_attaches_later) {
+  version_ranges first_version;
+  first_version.add({1, 2});
+  {
+    store s(path_, first());
+    s.insert("a", "1");
+    s.tag();
+    s.insert("a", "2");
+    s.tag();
+    s.lose(first_version);
+    s.close();
+  }
+  const auto is_lost = [](const store& s) {
+    try {
+      static_cast<void>(s.find("a", 1));
+      return false;
+    } catch (const error& failure) {
+      return failure.code() == errc::version_lost && s.find("a", 2) == "2";
+    }
+  };
+  store s(path_, first());
+  EXPECT_EQ(s.stats().opened_at_once, GetParam().index == index_kind::persistent);
+  EXPECT_TRUE(is_lost(s));
+  child other([&] {
+    store beside_it(path_, beside());
+    if (!is_lost(beside_it)) return 1;
+    try {
+      beside_it.lose(first_version);
+      return 2;
+    } catch (const error& failure) {
+      return failure.code() == errc::invalid_argument ? 0 : 3;
+    }
+  });
+  EXPECT_EQ(other.wait(), 0);
+}
+
 TEST_P(Attached, each_process_has_the_store_at_an_address_of_its_own) {
   const shared<signals> log;
   store s(path_, first());

@@ -87,6 +87,10 @@ class Errors : public ::testing::Test {
     expect_line("a tag name that is taken", [&] { s.tag("one"); });
     expect_line("a tag that is not there", [&] { (void)s.at("two"); });
     expect_line("a version that is still open", [&] { (void)s.at(s.clock()); });
+    version_ranges lost;
+    lost.add({1, 2});
+    s.lose(lost);  // as recovery says it
+    expect_line("a version that a power cut took", [&] { (void)s.at(1); });
     s.close();
     expect_line("a store that was closed", [&] { s.insert("a", "2"); });
     store reader(path_, reading());
@@ -152,7 +156,7 @@ TEST_F(Errors, are_those_that_the_page_tells) {
   expect_open_fails("a later format");
   change_roots([](format::root& root) { root.version_major = 1; });
   expect_open_fails("an earlier format");
-  change_roots([](format::root& root) { root.version_minor = 1; });
+  change_roots([](format::root& root) { root.version_minor = format::version_minor + 1; });
   expect_open_fails("a later minor format, opened for writing");
   change_roots([](format::root& root) { root.byte_order = 0x04030201; });
   expect_open_fails("a machine of other byte order");

@@ -245,6 +245,49 @@ TEST_F(Limits, versions_that_no_tag_has_closed_cannot_be_read) {
   expect_error(errc::version_not_closed, "", [&] { store_.find_many(keys, open_version, answers); });
 }
 
+TEST_F(Limits, closed_versions_alone_can_be_lost_and_stay_so) {
+  store_.insert("a", "1");
+  store_.tag();
+  store_.insert("a", "2");
+  store_.tag("two");
+  const auto lose = [&](version first, version end) {
+    version_ranges some;
+    some.add({first, end});
+    store_.lose(some);
+  };
+  expect_error(errc::invalid_argument, "version 3 cannot be lost: it is not closed", [&] { lose(2, 4); });
+  expect_error(errc::invalid_argument, "version 0 cannot be lost: it is the empty store", [&] { lose(0, 2); });
+  EXPECT_TRUE(store_.lost_versions().empty());
+  lose(2, 3);
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_EQ(store_.find("a", 1), "1");
+    expect_error(errc::version_lost, "version 2 is lost", [&] { static_cast<void>(store_.find("a", 2)); });
+    expect_error(errc::version_lost, "version 2 is lost", [&] { static_cast<void>(store_.at("two")); });
+    expect_error(errc::version_lost, "version 2 is lost",
+                 [&] { static_cast<void>(store_.at(std::chrono::system_clock::now())); });
+    EXPECT_EQ(store_.latest().find("a"), "2");
+    EXPECT_EQ(store_.history("a").newest_first().size(), 2U) << "records are there, whatever versions are lost";
+    reopen();
+  }
+  // the older root page, which stands in for a damaged newest one, says so too
+  lose(1, 2);
+  std::string image = read_file(store_.path());
+  const auto path = store_.path();
+  store_.close();
+  const auto sequence_of = [&](std::uint64_t page) {
+    std::uint64_t sequence = 0;
+    std::memcpy(&sequence, image.data() + page + offsetof(format::root, sequence), sizeof sequence);
+    return sequence;
+  };
+  const bool a_is_newest = sequence_of(format::root_a_offset) > sequence_of(format::root_b_offset);
+  image[(a_is_newest ? format::root_a_offset : format::root_b_offset) + 100] ^= 1;
+  write_file(path, image);
+  options opening;
+  opening.accept_copy = true;
+  store_ = store(path, opening);
+  expect_error(errc::version_lost, "version 1 is lost", [&] { static_cast<void>(store_.find("a", 1)); });
+}
+
 TEST_F(Limits, finds_of_many_want_spans_of_one_size) {
   const std::vector<std::string_view> keys(3, "a");
   std::vector<std::optional<std::string_view>> answers(2);

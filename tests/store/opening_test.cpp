@@ -248,6 +248,24 @@ TEST_F(Opening, a_store_that_this_library_cannot_have_made_is_refused) {
     root.clock = 1;
     root.clock_limit = version_max + 1;
   });
+  // ranges of lost versions ascend, touch not, and are of closed versions
+  const auto with_lost = [](std::vector<format::lost_versions> ranges) {
+    return [ranges = std::move(ranges)](auto& root) {
+      root.clock = 9;
+      std::ranges::copy(ranges, root.lost);
+    };
+  };
+  for (const std::vector<format::lost_versions>& wrong : {std::vector<format::lost_versions>{{5, 5}},
+                                                          {{5, 4}},
+                                                          {{0, 4}},
+                                                          {{5, 10}},
+                                                          {{2, 4}, {4, 5}},
+                                                          {{5, 6}, {2, 3}},
+                                                          {{0, 0}, {2, 3}}}) {
+    expect_root_refused(errc::damaged, "lists lost versions in a way that no store does", with_lost(wrong));
+  }
+  write_file(path_, with_roots_changed(sound, with_lost({{2, 4}, {5, 9}})));
+  EXPECT_EQ(store(path_, reading()).lost_versions().ranges().size(), 2U);
   // of a store of one file no other is named, and none of a file that there is not
   expect_root_refused(errc::unsupported_format, "file 1 of 1", [](auto& root) { root.files.path_size[1] = 5; });
   expect_root_refused(errc::unsupported_format, "file 1 of 17", [](auto& root) { root.pool_count = 17; });

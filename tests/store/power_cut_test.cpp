@@ -3,9 +3,12 @@
 // power.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "base/checksum.hpp"
 #include "icecore/store.hpp"
@@ -82,6 +85,11 @@ class PowerCut : public ::testing::TestWithParam<setting> {
     return s.tag("durable");
   }
 
+  static version make_durable_unnamed(store& s, durability mode) {
+    if (mode == durability::none) return make_durable(s, mode);
+    return s.tag();
+  }
+
  private:
   scratch folder_;
 };
@@ -151,6 +159,148 @@ TEST_P(PowerCut, goes_back_to_the_last_durable_point_whichever_sectors_were_writ
   }
 }
 
+/// Every way to read a version.
+void expect_lost(const store& s, version v) {
+  const std::vector<std::string_view> keys = {"a"};
+  std::vector<std::optional<std::string_view>> answers(1);
+  const std::string part = "version " + std::to_string(v) + " is lost";
+  expect_error(errc::version_lost, part, [&] { static_cast<void>(s.find("a", v)); });
+  expect_error(errc::version_lost, part, [&] { static_cast<void>(s.at(v)); });
+  expect_error(errc::version_lost, part, [&] { s.find_many(keys, v, answers); });
+  expect_error(errc::version_lost, part, [&] { s.find_many(keys, std::vector<version>{v}, answers); });
+  expect_error(errc::version_lost, part, [&] { static_cast<void>(s.diff(0, v)); });
+  expect_error(errc::version_lost, part, [&] { static_cast<void>(s.diff(v, 0)); });
+}
+
+TEST_P(PowerCut, takes_versions_that_were_not_durable_and_reading_one_is_an_error_for_ever) {
+  std::string image;
+  version durable = 0;
+  version lost = 0;
+  {
+    store s = open();
+    s.insert("a", "1");
+    durable = make_durable(s, GetParam().durability);
+    image = read_file(path());  // all that comes to the medium, but of operations
+    s.insert("a", "2");
+    if (GetParam().durability == durability::tag) {
+      lost = s.clock();  // a tag would be durable
+    } else {
+      lost = s.tag();
+    }
+    if (keeps_each_write()) image = read_file(path());
+  }
+  change_boot(image);
+  write_file(path(), image);
+  for (const access how : {access::read_only, access::read_write, access::read_write, access::read_only}) {
+    SCOPED_TRACE(static_cast<int>(how));
+    options opening = GetParam().options();
+    opening.access = how;
+    store s(path(), opening);
+    EXPECT_EQ(s.find("a", durable), "1");
+    if (keeps_each_write()) {
+      EXPECT_TRUE(s.lost_versions().empty());
+      EXPECT_EQ(s.find("a", lost), "2");
+      EXPECT_EQ(s.find("a", s.clock() - 1), "2");
+      continue;
+    }
+    ASSERT_EQ(s.lost_versions().ranges().size(), 1U);
+    const version_range taken = s.lost_versions().ranges().front();
+    EXPECT_EQ(taken.first, durable + 1);
+    EXPECT_LE(taken.end, s.clock());
+    for (const version v : {durable + 1, lost, taken.end - 1}) expect_lost(s, v);
+    EXPECT_EQ(s.find("a"), "1");
+    EXPECT_EQ(s.latest().find("a"), "1");
+    EXPECT_EQ(s.latest().find("a"), "1");
+    const checkpoint copied = s.checkpoint();
+    copied.write(path().native() + ".copy");
+    if (how == access::read_write) {
+      // what comes after them is as ever
+      const std::string value = "after " + std::to_string(s.clock());
+      s.insert("a", value);
+      EXPECT_EQ(s.find("a", s.tag()), value);
+      s.insert("a", "1");
+    }
+    options of_copy = opening;
+    of_copy.access = access::read_write;
+    const store copy(path().native() + ".copy", of_copy);
+    expect_lost(copy, lost);
+    EXPECT_FALSE(copy.lost_versions().contains(copied.version()));
+    EXPECT_EQ(copy.find("a"), "1");
+    EXPECT_EQ(copy.find("a", durable), "1");
+    std::filesystem::remove(copy.path());
+  }
+  if (keeps_each_write()) return;
+  static_cast<void>(repair({.from = path(), .to = path().native() + ".repaired"}));
+  const store repaired(path().native() + ".repaired", GetParam().options());
+  expect_lost(repaired, lost);
+  EXPECT_EQ(repaired.find("a", durable), "1");
+  EXPECT_EQ(repaired.find("a"), "1");
+}
+
+using LossyPowerCut = PowerCut;
+
+// A recovery that was killed, or whose machine stopped, has either noted what is lost or left what tells it.
+TEST_P(LossyPowerCut, takes_versions_and_a_second_one_amid_the_recovery_finds_them_lost_all_the_same) {
+  std::string image;
+  version lost = 0;
+  {
+    store s = open();
+    s.insert("a", "1");
+    make_durable(s, GetParam().durability);
+    image = read_file(path());
+    lost = s.clock();
+  }
+  change_boot(image);
+  write_file(path(), image);
+  std::string reopened;
+  {
+    const store s = open();
+    reopened = read_file(path());
+  }
+  // each root that the recovery wrote, and the older one that a damaged page goes back to
+  for (const std::uint64_t damaged : {format::root_a_offset, format::root_b_offset}) {
+    std::string left = reopened;
+    change_boot(left);
+    left[damaged + 100] = static_cast<char>(left[damaged + 100] + 1);
+    write_file(path(), left);
+    const store s = open();
+    expect_lost(s, lost);
+    EXPECT_EQ(s.find("a"), "1");
+  }
+}
+
+TEST_P(LossyPowerCut, many_of_them_take_more_ranges_than_a_root_has_room_for_and_none_is_forgotten) {
+  std::vector<version> lost;
+  std::vector<std::pair<version, std::string>> kept;
+  for (int cut = 0; cut < 60; ++cut) {
+    std::string image;
+    {
+      store s = open();
+      // of each session some versions are durable, more and more of them
+      for (int i = 0; i < cut % 7 + 1; ++i) {
+        const std::string value = std::to_string(cut) + "/" + std::to_string(i);
+        s.insert("a", value);
+        kept.emplace_back(make_durable_unnamed(s, GetParam().durability), value);
+      }
+      image = read_file(path());
+      lost.push_back(s.clock());
+    }
+    change_boot(image);
+    write_file(path(), image);
+  }
+  const store s = open();
+  EXPECT_LE(s.lost_versions().ranges().size(), version_ranges::count_max);
+  for (const version v : lost) expect_lost(s, v);
+  std::size_t readable = 0;
+  for (const auto& [v, value] : kept) {
+    if (s.lost_versions().contains(v)) continue;
+    ++readable;
+    ASSERT_EQ(s.find("a", v), value);
+  }
+  // the ranges that became one have the fewest versions between them
+  EXPECT_GE(readable, kept.size() - 10);
+}
+
 TEST_P(PowerCut, skips_no_more_versions_after_many_openings) {
   version clock = 0;
   for (int i = 0; i < 20; ++i) {
@@ -208,6 +358,16 @@ TEST_P(PowerCut, while_a_store_is_made_is_not_seen_in_a_file_of_somebody_else) {
   EXPECT_NO_THROW(static_cast<void>(open())) << "of a store of two files";
 }
 
+/// Those under which not all that was acknowledged survives.
+std::vector<setting> lossy_settings() {
+  std::vector<setting> lossy;
+  std::ranges::copy_if(all_settings(), std::back_inserter(lossy),
+                       [](const setting& s) { return s.durability != durability::operation; });
+  return lossy;
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryDurability, LossyPowerCut, ::testing::ValuesIn(lossy_settings()),
+                         [](const auto& instance) { return instance.param.name(); });
 INSTANTIATE_TEST_SUITE_P(EveryDurability, PowerCut, ::testing::ValuesIn(all_settings()),
                          [](const auto& instance) { return instance.param.name(); });
 

@@ -43,6 +43,7 @@ from .errors import (
     UnknownTagError,
     UnsupportedFormatError,
     ValueTooLargeError,
+    VersionLostError,
     VersionNotClosedError,
 )
 from .history import Diff, History
@@ -114,6 +115,7 @@ __all__ = [
     "ValueTooLargeError",
     "ValuesView",
     "VerifyReport",
+    "VersionLostError",
     "VersionNotClosedError",
     "open",
     "repair",

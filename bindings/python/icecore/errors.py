@@ -42,6 +42,7 @@ class Errc(IntEnum):
     PROTECTION = 25
     MPI = 26
     MISSING_FILE = 27
+    VERSION_LOST = 28
 
 
 class Error(Exception):
@@ -211,6 +212,13 @@ class MissingFileError(StorageError, FileNotFoundError):
     _errno = _errno.ENOENT
 
 
+class VersionLostError(StorageError):
+    """A closed version was read that a power cut took: it was not durable."""
+
+    code = Errc.VERSION_LOST
+    _errno = _errno.ENODATA
+
+
 class NoSuchStoreError(StorageError, FileNotFoundError):
     """Nothing is at this path and creating was not asked for."""
 
@@ -275,5 +283,6 @@ __all__ = [
     "UnknownTagError",
     "UnsupportedFormatError",
     "ValueTooLargeError",
+    "VersionLostError",
     "VersionNotClosedError",
 ]

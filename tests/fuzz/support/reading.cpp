@@ -116,6 +116,7 @@ void read_in_all_ways(const store& opened) {
   }
   std::optional<version> before;
   for (const version at : versions_of(shown)) {
+    if (opened.lost_versions().contains(at)) continue;  // its root may say so
     read_version(opened.at(at), shown);
     if (before) read_differences(opened, shown, *before, at);
     before = at;
