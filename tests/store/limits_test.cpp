@@ -84,7 +84,7 @@ TEST(Limit, a_tag_that_the_last_version_refuses_leaves_the_store_whole) {
       store s(path, opening);
       s.insert("a", "1");
       s.skip_to(version_clock::last_open);
-      for (const std::size_t note_size : {200, 5000}) {
+      for (const std::size_t note_size : {std::size_t{200}, std::size_t{5000}}) {
         expect_error(errc::invalid_argument, "used up", [&] { s.tag("a name", std::string(note_size, 'n')); });
       }
       EXPECT_EQ(s.insert("b", "behind it"), version_clock::last_open);
