@@ -191,9 +191,7 @@ link salvage::lost_newest(link entry, link newest, updates_of_entry updates) con
     const bool all_seen = std::ranges::all_of(ranges_, [](const range& g) { return g.what.harmless; });
     const bool uncounted = all_seen && found_->missing_records() > 0 && head % 8 == 0 && pool_->contains(head, 1) &&
                            !found_->is_whole_record(head);
-    // whole, and it would count, but that what was before it in its segment is missing
-    const bool behind_a_gap = found_->is_left_out(head);
-    if (!in_the_middle && (in_damage || uncounted || behind_a_gap)) return head;
+    if (!in_the_middle && (in_damage || uncounted)) return head;
   }
   const auto [first, last] = owners_.equal_range(entry);
   for (auto i = first; i != last; ++i) {

@@ -522,14 +522,6 @@ bool survey::begins(link l) const noexcept {
   return offset % 8 == 0 && offset < o.size && (o.begins[offset / bits_unit] >> (offset / 8 % 64) & 1) != 0;
 }
 
-bool survey::is_left_out(link l) const noexcept {
-  const auto* place = place_containing(l);
-  if (place == nullptr || begins(l) || !whole_record(place->in, l)) return false;
-  const version v = version_of(l).value_or(0);
-  const link fill = pool_->fill_of(place->in).value_or(place->in.first_record());
-  return v != 0 && (l < fill || v <= root_.durable_version || keep_all_);
-}
-
 survey::bits survey::bits_of(std::uint64_t size) {
   bits all(static_cast<std::uint64_t*>(std::calloc(size / bits_unit + 1, sizeof(std::uint64_t))));
   if (all == nullptr) throw std::bad_alloc();

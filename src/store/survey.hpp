@@ -108,9 +108,6 @@ class survey {
   [[nodiscard]] bool begins(link l) const noexcept;
   /// Whether a record with a right checksum starts at `l`, whether it counts or not.
   [[nodiscard]] bool is_whole_record(link l) const noexcept;
-  /// Whether a whole record at `l` that happened, and is certified or of a session all of which counts, is not among
-  /// those that count: something is missing before it. Once all is read.
-  [[nodiscard]] bool is_left_out(link l) const noexcept;
   /// The version of the whole record at this place; 0 if it has not happened (unstamped, or of a batch that never was);
   /// empty if its stamp is damaged.
   [[nodiscard]] std::optional<version> version_of(link at) const noexcept;
