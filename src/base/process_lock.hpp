@@ -6,13 +6,16 @@
 //
 // Threads: all functions from any thread of any process that maps it, unless they say otherwise.
 // Errors: a lock that outlives no kill throws errc::poisoned from lock() once a process was killed while it held it:
-// what it guards may be half changed. A flag beside the lock can be raised then, for those who do not need the lock.
-// Invariants:
+// what it guards may be half changed. A flag beside the lock can be raised then, for those who do not need the lock,
+// and who waits for it gives up then. Waiting: a holder that lives is waited for. What a killed one leaves reaches all
+// who wait within some milliseconds: the C library's robust mutex wakes one of them, and glibc forgets the others
+// (2.36), so each looks again by itself. Invariants:
 //   K1. Once a killed holder's lock is taken, left_half_done() is true until somebody has mended what the lock guards,
 //       whoever is killed meanwhile. So mending must be such that it can be done again from wherever it was left.
 #pragma once
 
 #include <pthread.h>
+#include <time.h>
 
 #include <atomic>
 #include <cerrno>
@@ -21,6 +24,11 @@
 #include <new>
 
 #include "base/raise.hpp"
+#include "base/sanitizer.hpp"
+
+#if defined(ICECORE_UNDER_THREAD_SANITIZER)
+#include <sanitizer/tsan_interface.h>
+#endif
 
 namespace icecore {
 
@@ -46,7 +54,14 @@ class process_lock {
   /// else is there.
   void outlives_kills() noexcept { outlives_kills_ = true; }
 
-  void lock() { locked(pthread_mutex_lock(&mutex_)); }
+  void lock() {
+    int result = wait_a_while();
+    for (; result == ETIMEDOUT; result = wait_a_while()) {
+      // relaxed: a flag that no data goes with
+      if (!outlives_kills_ && flag() != nullptr && flag()->load(std::memory_order_relaxed)) raise_poisoned();
+    }
+    locked(result);
+  }
   /// False if somebody holds it who lives.
   [[nodiscard]] bool try_lock() {
     const int result = pthread_mutex_trylock(&mutex_);
@@ -62,6 +77,32 @@ class process_lock {
   void mended() noexcept { half_done_ = false; }
 
  private:
+  /// The lock, or ETIMEDOUT after some milliseconds.
+  [[nodiscard]] int wait_a_while() noexcept {
+    constexpr long slice_ns = 10'000'000;
+    constexpr long second_ns = 1'000'000'000;
+    timespec until{};
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += slice_ns;
+    until.tv_sec += until.tv_nsec / second_ns;
+    until.tv_nsec %= second_ns;
+#if defined(ICECORE_UNDER_THREAD_SANITIZER)
+    // which does not see this one call by itself
+    __tsan_mutex_pre_lock(&mutex_, __tsan_mutex_try_lock);
+    const int result = pthread_mutex_clocklock(&mutex_, CLOCK_MONOTONIC, &until);
+    const bool has_it = result == 0 || result == EOWNERDEAD;
+    __tsan_mutex_post_lock(&mutex_, __tsan_mutex_try_lock | (has_it ? 0U : __tsan_mutex_try_lock_failed), 0);
+    return result;
+#else
+    return pthread_mutex_clocklock(&mutex_, CLOCK_MONOTONIC, &until);
+#endif
+  }
+
+  [[nodiscard]] std::atomic<bool>* flag() noexcept {
+    if (to_flag_ == 0) return nullptr;
+    return reinterpret_cast<std::atomic<bool>*>(reinterpret_cast<std::byte*>(this) + to_flag_);
+  }
+
   void locked(int result) {
     if (result == 0) [[likely]]
       return;
@@ -70,12 +111,14 @@ class process_lock {
       pthread_mutex_consistent(&mutex_);
       return;
     }
-    if (to_flag_ != 0) {
-      auto* const flag = reinterpret_cast<std::atomic<bool>*>(reinterpret_cast<std::byte*>(this) + to_flag_);
-      flag->store(true, std::memory_order_relaxed);  // relaxed: it only ever rises, no data goes with it
-    }
+    // relaxed: it only ever rises, no data goes with it
+    if (flag() != nullptr) flag()->store(true, std::memory_order_relaxed);
     // unlocked without having been made consistent, it can never be locked again
     if (result == EOWNERDEAD) pthread_mutex_unlock(&mutex_);
+    raise_poisoned();
+  }
+
+  [[noreturn]] static void raise_poisoned() {
     raise(errc::poisoned,
           "a process that shared the store was killed while it changed what all share; close the store everywhere and "
           "open it again to recover");

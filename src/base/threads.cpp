@@ -31,6 +31,9 @@ class number_pool {
     const std::scoped_lock lock(mutex_);
     if (number < words * 64) taken_[number / 64] &= ~(std::uint64_t{1} << number % 64);
   }
+  /// Around a fork: a child is not to inherit the mutex from a thread that it does not have.
+  void before_fork() noexcept { mutex_.lock(); }
+  void after_fork() noexcept { mutex_.unlock(); }
 
  private:
   static constexpr unsigned words = 256;
@@ -52,8 +55,11 @@ struct number_key {
 };
 
 // relaxed: the child's only thread runs the handler before anything else
-const int fork_handler_installed =
-    pthread_atfork(nullptr, nullptr, [] { detail::forks.fetch_add(1, std::memory_order_relaxed); });
+const int fork_handlers_installed = pthread_atfork([] { numbers.before_fork(); }, [] { numbers.after_fork(); },
+                                                   [] {
+                                                     numbers.after_fork();
+                                                     detail::forks.fetch_add(1, std::memory_order_relaxed);
+                                                   });
 
 }  // namespace
 

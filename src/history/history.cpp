@@ -115,9 +115,9 @@ bool histories::settle(link entry, link l) const {
     // another writer's batch is between its first link and its stamp: a matter of microseconds. Batches link their keys
     // in ascending order, so two of them never wait for each other
     if (persist_->poisoned()) persist_->raise_poisoned();
-    if (heads_last() && rounds % rounds_between_looks == 0) {
-      checks_->finish_killed();
-      if (newest(entry) != l) return false;
+    if (look_after_killed_ && rounds % rounds_between_looks == 0) {
+      look_after_killed_();
+      if (heads_last() && newest(entry) != l) return false;
     }
     wait.pause();
   }

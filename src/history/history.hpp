@@ -42,8 +42,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/process_lock.hpp"
@@ -82,8 +84,6 @@ class record_checks {
   [[nodiscard]] virtual bool is_whole(link l) const noexcept = 0;
   /// errc::damaged: something at `l` is not what it was.
   [[noreturn]] virtual void raise_damaged(link l, const char* what) const = 0;
-  /// What processes that were killed have left unfinished is finished, or undone, when it returns: somebody waits long.
-  virtual void finish_killed() const = 0;
   /// Held by whoever sets a head back (H8), of all processes that share the store.
   [[nodiscard]] virtual mended_lock hold_heads() const = 0;
 
@@ -108,6 +108,9 @@ class histories {
     sound_below_ = sound_below;
   }
   [[nodiscard]] bool heads_last() const noexcept { return checks_ != nullptr; }
+  /// `look` is called by who waits long for another's write: what processes that were killed have left unfinished is
+  /// finished, or undone, when it returns, or it throws errc::poisoned. Before any other thread is there.
+  void let_waits_look(std::function<void()> look) noexcept { look_after_killed_ = std::move(look); }
 
   [[nodiscard]] record at(link l) const noexcept { return space_.record_at(l); }
   [[nodiscard]] const address_space& space() const noexcept { return space_; }
@@ -411,6 +414,7 @@ class histories {
   bool persist_on_read_;
   const record_checks* checks_ = nullptr;  // where heads last
   link sound_below_ = null_link;
+  std::function<void()> look_after_killed_;
   version believed_after_ = version_max;
   std::vector<durable_range> durable_;  // ascending
   std::unique_ptr<version_samples> samples_;

@@ -45,6 +45,7 @@ arena::arena(const arena_options& options) {
   if (options.file >= 0) {
     file_ = fcntl(options.file, F_DUPFD_CLOEXEC, 0);
     if (file_ < 0) throw std::bad_alloc();
+    locks_.emplace([&] { return fcntl(options.locks, F_DUPFD_CLOEXEC, 0); });
   }
   try {
     if (options.attach) {
@@ -141,7 +142,7 @@ void arena::hold(unsigned number) const {
   l.l_whence = SEEK_SET;
   l.l_start = number;
   l.l_len = 1;
-  if (fcntl(file_, F_OFD_SETLK, &l) != 0) throw std::bad_alloc();
+  if (fcntl(locks_->get(), F_OFD_SETLK, &l) != 0) throw std::bad_alloc();
   own_.store(number, std::memory_order_relaxed);  // relaxed: before any other thread is there
 }
 
@@ -153,7 +154,7 @@ bool arena::is_held(unsigned number) const noexcept {
   l.l_whence = SEEK_SET;
   l.l_start = number;
   l.l_len = 1;
-  return fcntl(file_, F_OFD_GETLK, &l) != 0 || l.l_type != F_UNLCK;
+  return fcntl(locks_->get(), F_OFD_GETLK, &l) != 0 || l.l_type != F_UNLCK;
 }
 
 arena_ref arena::allocate(std::uint64_t bytes) {

@@ -5,7 +5,7 @@
 //   const arena_ref r = a.allocate(sizeof(leaf));       // zeroed, 64-byte aligned, never moved, freed with the arena
 //   auto* n = new (a.at(r)) leaf;
 //
-//   arena shared({.file = descriptor});                 // a new, empty file in memory
+//   arena shared({.file = descriptor, .locks = other});  // a new, empty file in memory
 //   shared.set_root(0, r);                              // where others begin to read
 //   arena same({.file = descriptor, .attach = true});   // in another process, at another address
 //
@@ -21,6 +21,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+
+#include "base/lock_descriptor.hpp"
 
 namespace icecore::index {
 
@@ -36,8 +39,10 @@ struct arena_options {
   /// Beyond this allocate() throws std::bad_alloc. What a 32-bit reference reaches is the most there can be.
   std::uint64_t size_max_bytes = std::uint64_t{256} << 30;
   /// A file on a memory file system that holds the arena, for other processes to attach to; -1: memory of this process.
-  /// Its descriptor may be closed once the arena is there.
+  /// This descriptor and the next may be closed once the arena is there.
   int file = -1;
+  /// A descriptor of the same file, opened by itself and never mapped: for locks that tell who is alive.
+  int locks = -1;
   /// The file holds an arena already, made by another process.
   bool attach = false;
 };
@@ -84,6 +89,11 @@ class arena {
 
   /// Of a shared arena: says that this process, as `number`, is alive, until it ends or the arena goes.
   void hold(unsigned number) const;
+  /// The number that this process holds; 0 of an arena of its own.
+  [[nodiscard]] unsigned process() const noexcept {
+    const std::uint32_t own = own_.load(std::memory_order_relaxed);  // relaxed: set before any other thread is there
+    return own == nobody ? 0 : own;
+  }
   /// Whether the process that holds `number` is still there.
   [[nodiscard]] bool is_held(unsigned number) const noexcept;
 
@@ -112,6 +122,7 @@ class arena {
   std::byte* mapping_ = nullptr;  ///< what mmap returned
   std::uint64_t mapping_bytes_ = 0;
   int file_ = -1;                                   ///< a descriptor of its own
+  std::optional<lock_descriptor> locks_;            ///< of the same file
   mutable std::atomic<std::uint32_t> own_{nobody};  ///< the number this process holds
   static constexpr std::uint32_t nobody = ~std::uint32_t{0};
 };

@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/raise.hpp"
 #include "pool/link.hpp"
 
 namespace icecore::index {
@@ -36,6 +37,11 @@ class key_source {
   /// An index that lies on media says that a key, read by key_of(), was not the one that its head let expect: it may be
   /// damaged. Throws errc::damaged if so.
   virtual void distrust(link /*entry*/) const {}
+  /// An index says that another process was killed inside a lock of it that nobody can take over: nobody is to wait for
+  /// that. Throws errc::poisoned, and sees to it that all who share the index are told so.
+  [[noreturn]] virtual void raise_killed() const {
+    raise(errc::poisoned, "another process was killed while it changed the index");
+  }
 
  protected:
   ~key_source() = default;

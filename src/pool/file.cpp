@@ -14,7 +14,6 @@
 #include <cstring>
 
 #include "base/raise.hpp"
-#include "base/threads.hpp"
 #include "pool/format.hpp"
 
 namespace icecore {
@@ -67,8 +66,7 @@ unsigned long filesystem_magic(int descriptor) noexcept {
 
 }  // namespace
 
-pool_file::pool_file(const std::filesystem::path& path, access how, creation create)
-    : path_(path), process_(fork_generation()) {
+pool_file::pool_file(const std::filesystem::path& path, access how, creation create) : path_(path) {
   // O_NONBLOCK: opening a FIFO must not wait for its other end; it changes nothing for regular files
   const int flags = O_CLOEXEC | O_NONBLOCK | (how == access::read_only ? O_RDONLY : O_RDWR);
   const bool may_create = how == access::read_write && create != creation::open_existing;
@@ -96,21 +94,33 @@ pool_file::pool_file(const std::filesystem::path& path, access how, creation cre
   }
   try {
     check_kind();
+    open_for_locks(flags);
     lock(how);
   } catch (...) {
     ::close(descriptor_);
+    locks_.reset();
     throw;
   }
 }
 
+/// By its path once more, since only that gives another description; so it may be another file by now.
+void pool_file::open_for_locks(int flags) {
+  locks_.emplace([&] { return ::open(path_.c_str(), flags); });
+  if (locks_->get() < 0) raise_errno(errno, "open", path_.native());
+  struct stat one {};
+  struct stat other {};
+  if (fstat(descriptor_, &one) != 0 || fstat(locks_->get(), &other) != 0) raise_errno(errno, "fstat", path_.native());
+  if (one.st_dev == other.st_dev && one.st_ino == other.st_ino) return;
+  raise(errc::io, "{}: another file took its place while it was opened; open it again", path_.native());
+}
+
 pool_file::~pool_file() {
-  // a forked child may hold the descriptor too, and with it the lock: release it by name. In that child it is not ours
-  if (process_ == fork_generation()) {
-    struct flock l {};
-    l.l_type = F_UNLCK;
-    l.l_whence = SEEK_SET;
-    fcntl(descriptor_, F_OFD_SETLK, &l);
-  }
+  // a child just forked may hold the descriptor for a moment, and with it the lock: release it by name. In that child
+  // there is nothing to release
+  struct flock l {};
+  l.l_type = F_UNLCK;
+  l.l_whence = SEEK_SET;
+  fcntl(locks_->get(), F_OFD_SETLK, &l);
   ::close(descriptor_);
 }
 
@@ -133,7 +143,7 @@ void pool_file::lock(access how) const {
   struct flock l {};
   l.l_type = static_cast<short>(how == access::read_only ? F_RDLCK : F_WRLCK);
   l.l_whence = SEEK_SET;
-  if (fcntl(descriptor_, F_OFD_SETLK, &l) == 0) return;
+  if (fcntl(locks_->get(), F_OFD_SETLK, &l) == 0) return;
   if (errno == EAGAIN || errno == EACCES) raise_locked(how);
   const int number = errno;
   raise(errc::io, "{}: the file system gives no lock ({}); put the store on one that does", path_.native(),
@@ -145,7 +155,7 @@ void pool_file::admit_attached() const {
   l.l_type = F_UNLCK;
   l.l_whence = SEEK_SET;
   l.l_start = attached_from;
-  if (fcntl(descriptor_, F_OFD_SETLK, &l) != 0) raise_errno(errno, "fcntl", path_.native());
+  if (fcntl(locks_->get(), F_OFD_SETLK, &l) != 0) raise_errno(errno, "fcntl", path_.native());
 }
 
 /// A byte of its own behind all that a file can have, where the process that shares it leaves room: whoever opens the
@@ -158,7 +168,7 @@ void pool_file::lock_attached() const {
   l.l_len = 1;
   for (off_t i = 0; i < processes_max; ++i) {
     l.l_start = attached_from + i;
-    if (fcntl(descriptor_, F_OFD_SETLK, &l) == 0) return;
+    if (fcntl(locks_->get(), F_OFD_SETLK, &l) == 0) return;
     if (errno != EAGAIN && errno != EACCES) raise_errno(errno, "fcntl", path_.native());
     refuse_if_not_shared(l.l_start);
   }
@@ -173,7 +183,7 @@ void pool_file::refuse_if_not_shared(std::int64_t at) const {
   holder.l_whence = SEEK_SET;
   holder.l_start = at;
   holder.l_len = 1;
-  if (fcntl(descriptor_, F_OFD_GETLK, &holder) != 0 || holder.l_type == F_UNLCK) return;  // it has gone meanwhile
+  if (fcntl(locks_->get(), F_OFD_GETLK, &holder) != 0 || holder.l_type == F_UNLCK) return;  // it has gone meanwhile
   if (holder.l_type == F_WRLCK && holder.l_start >= attached_from) return;
   raise(
       errc::locked,
@@ -185,7 +195,7 @@ void pool_file::raise_locked(access how) const {
   struct flock holder {};
   holder.l_type = static_cast<short>(how == access::read_only ? F_RDLCK : F_WRLCK);
   holder.l_whence = SEEK_SET;
-  const bool told = fcntl(descriptor_, F_OFD_GETLK, &holder) == 0;
+  const bool told = fcntl(locks_->get(), F_OFD_GETLK, &holder) == 0;
   if (told && holder.l_type == F_WRLCK && holder.l_start >= attached_from) {
     raise(errc::locked,
           "{}: the process that shared it is gone, but others that attached to it still use it; end these first",

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "base/lock_descriptor.hpp"
 #include "icecore/options.hpp"
 #include "pool/space.hpp"
 
@@ -67,6 +68,7 @@ class pool_file {
   /// Locks of attached processes lie from here on: behind all that a file can have.
   static constexpr std::int64_t attached_from = std::int64_t{1} << 62;
 
+  void open_for_locks(int flags);
   void lock(access how) const;
   void lock_attached() const;
   void refuse_if_not_shared(std::int64_t at) const;
@@ -75,8 +77,8 @@ class pool_file {
   void allocate_huge_pages(std::uint64_t from, std::uint64_t to) const noexcept;
 
   std::filesystem::path path_;
-  std::uint64_t process_;  // fork generation that took the lock
   int descriptor_ = -1;
+  std::optional<lock_descriptor> locks_;
   bool created_ = false;
 };
 

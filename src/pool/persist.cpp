@@ -131,12 +131,25 @@ void persistence::sync_pages() {
     running_ = true;
     const std::uint64_t mine = ++started_;
     lock.unlock();
-    const std::string failure = sync_all();
-    if (!failure.empty()) poison(failure);
+    const bool ended_well = ends_well([this] { return sync_all(); });
     lock.lock();
     running_ = false;
-    if (failure.empty()) completed_ = mine;
+    if (ended_well) completed_ = mine;
     synced_.notify_all();
+  }
+}
+
+/// Whether a sync ended well; else all are poisoned, without memory for the reason too: the kernel has told of the
+/// failure and will not do so again.
+template <typename Sync>
+bool persistence::ends_well(Sync sync) noexcept {
+  try {
+    const std::string failure = sync();
+    if (!failure.empty()) poison(failure);
+    return failure.empty();
+  } catch (const std::bad_alloc&) {
+    poisoned_->store(true, std::memory_order_relaxed);  // relaxed: as in poison()
+    return false;
   }
 }
 
@@ -156,29 +169,27 @@ std::string persistence::sync_all() const {
 void persistence::sync_file(unsigned file) {
   if (file_count_ == 0) return;
   // it may report, and so use up, an error of writing data back: a later sync would then succeed
-  const std::string failure = failure_of(fsync(files_[file].descriptor), "fsync", files_[file]);
-  if (failure.empty()) return;
-  poison(failure);
-  raise_poisoned();
+  if (!ends_well([&] { return failure_of(fsync(files_[file].descriptor), "fsync", files_[file]); })) raise_poisoned();
 }
 
 /// What is wrong after a sync that returned `result`; empty if nothing is.
 std::string persistence::failure_of(int result, const char* call, const synced_file& of) const {
-  const std::string which = file_count_ > 1 ? fmt::format(" ({})", of.path) : std::string();
-  if (result != 0) return fmt::format("{} failed: {}{}", call, std::strerror(errno), which);
+  const int number = errno;
+  const auto which = [&] { return file_count_ > 1 ? fmt::format(" ({})", of.path) : std::string(); };
+  if (result != 0) return fmt::format("{} failed: {}{}", call, std::strerror(number), which());
   // acquire, and before the file is asked: it may be growing meanwhile
   const std::uint64_t expected = of.size.load(std::memory_order_acquire);
   struct stat s {};
-  if (fstat(of.descriptor, &s) != 0) return fmt::format("fstat failed: {}{}", std::strerror(errno), which);
+  if (fstat(of.descriptor, &s) != 0) return fmt::format("fstat failed: {}{}", std::strerror(errno), which());
   if (static_cast<std::uint64_t>(s.st_size) >= expected) return {};
-  return fmt::format("another program has truncated the file from {} to {} bytes{}", expected, s.st_size, which);
+  return fmt::format("another program has truncated the file from {} to {} bytes{}", expected, s.st_size, which());
 }
 
 void persistence::poison(const std::string& reason) {
   const std::scoped_lock lock(mutex_);
   if (poisoned()) return;
-  poison_reason_ = reason;
   poisoned_->store(true, std::memory_order_relaxed);  // relaxed: the reason is read under the mutex
+  poison_reason_ = reason;                            // behind it: there may be no memory for a reason
 }
 
 void persistence::raise_poisoned() const {

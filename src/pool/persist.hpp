@@ -99,6 +99,8 @@ class persistence {
   };
 
   void sync_pages();
+  template <typename Sync>
+  [[nodiscard]] bool ends_well(Sync sync) noexcept;
   [[nodiscard]] std::string sync_all() const;
   [[nodiscard]] std::string failure_of(int result, const char* call, const synced_file& of) const;
 

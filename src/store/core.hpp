@@ -47,7 +47,7 @@ class survey;
 /// Keys for the index, read from the entries.
 class entry_keys final : public index::key_source {
  public:
-  explicit entry_keys(address_space space) noexcept : space_(space) {}
+  entry_keys(address_space space, persistence& persist) noexcept : space_(space), persist_(&persist) {}
   [[nodiscard]] std::string_view key_of(link entry) const noexcept override { return space_.record_at(entry).key(); }
   [[nodiscard]] bool is_readable(link entry) const noexcept override {
     if (media_ == nullptr) return true;
@@ -65,6 +65,10 @@ class entry_keys final : public index::key_source {
     if (!media_->is_whole(entry)) media_->raise_damaged(entry, "the entry fails its checksum");
     known.store(entry, std::memory_order_relaxed);
   }
+  [[noreturn]] void raise_killed() const override {
+    persist_->poison("another process that shared it was killed while it changed the index");
+    persist_->raise_poisoned();
+  }
   /// Whether the entry is this key's.
   [[nodiscard]] bool is_of(link entry, std::string_view key) const noexcept {
     // its header tells where the key is, which is in the next line as often as in this one
@@ -81,6 +85,7 @@ class entry_keys final : public index::key_source {
   static constexpr unsigned sound_bits = 12;
 
   address_space space_;
+  persistence* persist_;
   const lasting_media* media_ = nullptr;
   /// Entries that were found sound lately. Those that lead to many keys are asked for with each search.
   std::unique_ptr<std::atomic<link>[]> sound_;

@@ -44,8 +44,6 @@ void lasting_media::undo_killed(const std::function<bool(std::string_view key, l
   writers_->undo_killed(never_shown);
 }
 
-void lasting_media::finish_killed() const { writers_->finish_killed(); }
-
 void lasting_media::raise_damaged(link l, const char* what) const {
   raise(errc::damaged,
         "{}: damaged at byte {}: {}; icecore verify lists everything, icecore reindex makes the index anew, icecore "

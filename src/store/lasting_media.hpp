@@ -45,7 +45,6 @@ class lasting_media final : public index::space_owner, public record_checks {
 
   // What histories ask. Cost: one look at the segment's header, one CRC.
   [[nodiscard]] bool is_whole(link l) const noexcept override;
-  void finish_killed() const override;
   [[nodiscard]] mended_lock hold_heads() const override {
     return {shared_->heads, [] {}};
   }

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
+#include "base/lock_descriptor.hpp"
 #include "base/raise.hpp"
 #include "base/threads.hpp"
 #include "index/make_index.hpp"
@@ -28,23 +30,29 @@ namespace {
 class memory_file {
  public:
   memory_file(const std::filesystem::path& path, int flags) : path_(path) {
-    descriptor_ = ::open(path.c_str(), flags | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (descriptor_ >= 0) return;
-    if (errno == EEXIST) {
-      raise(
-          errc::locked,
-          "{}: something is there already; a store is shared as a file that is not there yet (remove it if the process "
-          "that made it is dead)",
-          path.native());
+    constexpr int always = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
+    descriptor_ = ::open(path.c_str(), flags | always, 0600);
+    if (descriptor_ < 0) raise_not_opened(flags);
+    locks_.emplace([&] { return ::open(path.c_str(), always); });
+    if (locks_->get() < 0) {
+      const int number = errno;
+      ::close(descriptor_);
+      if (flags != 0) ::unlink(path.c_str());  // made here: else the next try would find something there
+      raise_errno(number, "open", path.native());
     }
-    if (errno == ENOENT && flags == 0)
-      raise(errc::no_such_store, "{}: no process shares a store as this file", path.native());
-    raise_errno(errno, "open", path.native());
+    struct stat one {};
+    struct stat other {};
+    if (fstat(descriptor_, &one) == 0 && fstat(locks_->get(), &other) == 0 && one.st_dev == other.st_dev &&
+        one.st_ino == other.st_ino)
+      return;
+    ::close(descriptor_);
+    raise(errc::io, "{}: another file took its place while it was opened", path.native());
   }
   ~memory_file() { ::close(descriptor_); }
   memory_file(const memory_file&) = delete;
   memory_file& operator=(const memory_file&) = delete;
 
+  [[nodiscard]] int locks() const noexcept { return locks_->get(); }
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
   /// What it holds is followed without a check of every word. So nobody may have written it but this user's processes.
   void require_own() const {
@@ -72,8 +80,22 @@ class memory_file {
   }
 
  private:
+  [[noreturn]] void raise_not_opened(int flags) const {
+    if (errno == EEXIST) {
+      raise(
+          errc::locked,
+          "{}: something is there already; a store is shared as a file that is not there yet (remove it if the process "
+          "that made it is dead)",
+          path_.native());
+    }
+    if (errno == ENOENT && flags == 0)
+      raise(errc::no_such_store, "{}: no process shares a store as this file", path_.native());
+    raise_errno(errno, "open", path_.native());
+  }
+
   std::filesystem::path path_;
   int descriptor_ = -1;
+  std::optional<lock_descriptor> locks_;
 };
 
 /// An entry takes at least half as much of the pool as of the index: no more addresses are needed than that.
@@ -99,6 +121,7 @@ void store_core::open(const std::filesystem::path& path, const options& opening)
   file.require_memory();
   try {
     memory.file = file.descriptor();
+    memory.locks = file.locks();
     auto common = std::make_shared<index::arena>(memory);
     shared_ = &shared_state::make_in(*common);
     assemble(std::move(common), opening);
@@ -177,8 +200,8 @@ void store_core::attach(const std::filesystem::path& path, const options& openin
   file.require_own();
   std::shared_ptr<index::arena> common;
   try {
-    common = std::make_shared<index::arena>(
-        index::arena_options{.huge_pages = opening.huge_pages, .file = file.descriptor(), .attach = true});
+    common = std::make_shared<index::arena>(index::arena_options{
+        .huge_pages = opening.huge_pages, .file = file.descriptor(), .locks = file.locks(), .attach = true});
   } catch (const std::bad_alloc&) {
     raise(errc::no_space, "{}: what is shared as this file cannot be mapped: too few addresses",
           opening.shared_as.native());
@@ -221,8 +244,9 @@ void store_core::assemble(std::shared_ptr<index::arena> memory, const options& o
   const address_space space(pool_->bases());
   histories_ = std::make_unique<histories>(space, *clock_, pool_->codec(), pool_->persist(),
                                            pool_->shared() && pool_->durability().mode == durability::operation);
-  keys_ = std::make_unique<entry_keys>(space);
+  keys_ = std::make_unique<entry_keys>(space, pool_->persist());
   writers_ = std::make_unique<writer_set>(*pool_, *memory, shared_->writers);
+  histories_->let_waits_look([this] { writers_->finish_killed(); });
   index_kind_ = opening.change_index ? opening.index : static_cast<index_kind>(root.index);
   memory_ = std::move(memory);
   // One that lasts comes when its place is known; where that cannot be written, another takes its place.

@@ -110,7 +110,11 @@ void writer_set::gate::wait_for(const writer_slot& slot) {
 
 void writer_set::look_after(unsigned process) {
   if (memory_->is_held(process)) return;
-  if (finisher_ != nullptr) return finish_killed();
+  if (finisher_ == nullptr) raise_killed();
+  finish_killed();
+}
+
+void writer_set::raise_killed() {
   pool_->persist().poison("another process that shared it was killed amid a write or a tag");
   pool_->persist().raise_poisoned();
 }
@@ -120,7 +124,8 @@ void writer_set::finish_killed() {
   const auto of_killed = [&](const writer_slot& slot) {
     return is_of_killed(slot.sequence.load(std::memory_order_acquire));
   };
-  if (finisher_ == nullptr || std::ranges::none_of(shared_->slots, of_killed)) return;
+  if (std::ranges::none_of(shared_->slots, of_killed)) return;
+  if (finisher_ == nullptr) raise_killed();
   const mended_lock one_at_a_time(shared_->finishing, [] {});  // what a killed one has begun is begun anew
   for (unsigned i = 0; i < writers_max; ++i) {
     writer_slot& slot = shared_->slots[i];
@@ -158,11 +163,8 @@ void writer_lease::lease_any(writer_set& set, unsigned own, bool through_gate) {
   backoff wait;
   for (unsigned rounds = 1;; ++rounds) {
     if (rounds % writer_set::rounds_between_looks == 0) {
-      set.look_after(writer_set::first_process);
-      if (set.finisher_ != nullptr) {
-        set.finish_killed();  // all writers may be those of killed processes
-        if (!through_gate) set.open_gate_of_killed();
-      }
+      set.finish_killed();  // all writers may be those of killed processes
+      if (!through_gate) set.open_gate_of_killed();
     }
     for (unsigned i = 0; i < writer_set::writers_max; ++i) {
       if (try_lease(set, (own + i) % writer_set::writers_max, through_gate)) return;

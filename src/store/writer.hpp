@@ -151,8 +151,8 @@ class writer_set {
     lasting_ = &lasting;
     finisher_ = &finisher;
   }
-  /// Finishes all writers whose processes were killed (W4). Cost: a look at each writer, a system call for each that is
-  /// leased.
+  /// Finishes all writers whose processes were killed (W4); errc::poisoned, for all, if there are any and the index
+  /// does not last. Cost: a look at each writer, a system call for each that is leased.
   void finish_killed();
   /// Of all writers whose processes were killed. By who holds the lock of the leaf that `never_shown` asks about.
   void undo_killed(const std::function<bool(std::string_view key, link entry)>& never_shown);
@@ -211,7 +211,8 @@ class writer_set {
   /// For who waits long for a writer that `process` has, or for the gate, which the first one closes: whether it was
   /// killed. errc::poisoned, for all, if nothing can be done about it.
   void look_after(unsigned process);
-  /// The gate of a process that was killed under it.
+  [[noreturn]] void raise_killed();
+  /// The gate of a process that was killed under it. errc::poisoned, for all, if the index does not last.
   void open_gate_of_killed();
   [[nodiscard]] bool is_of_killed(std::uint64_t sequence) const noexcept {
     return writer_slot::leased(sequence) && !memory_->is_held(writer_slot::process(sequence));

@@ -1,14 +1,17 @@
 #include "base/process_lock.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <mutex>
 #include <new>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 namespace icecore {
 namespace {
@@ -68,6 +71,57 @@ TEST_F(process_locks, whose_holder_died_are_never_had_again_and_say_so) {
     }
     EXPECT_TRUE(both_->flag);
   }
+}
+
+/// Children are forked before any of them waits, and killed if they wait for ever.
+TEST_F(process_locks, whose_holder_is_killed_let_go_all_who_wait_for_them) {
+  constexpr int waiting = 8;
+  const pid_t holder = fork();
+  if (holder == 0) {
+    both_->lock.lock();
+    both_->count = 1;
+    for (;;) pause();
+  }
+  while (both_->count < 1) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  std::vector<pid_t> others;
+  for (int i = 0; i < waiting; ++i) {
+    others.push_back(fork());
+    if (others.back() != 0) continue;
+    ++both_->count;
+    try {
+      both_->lock.lock();
+    } catch (const error& failure) {
+      _exit(failure.code() == errc::poisoned ? 0 : 2);
+    }
+    _exit(1);
+  }
+  while (both_->count < 1 + waiting) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // most of them wait by now
+  ASSERT_EQ(kill(holder, SIGKILL), 0);
+  ASSERT_EQ(waitpid(holder, nullptr, 0), holder);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  for (const pid_t other : others) {
+    int status = -1;
+    while (waitpid(other, &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > end) kill(other, SIGKILL);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(status, 0) << "it waits for ever, or was let in";
+  }
+}
+
+TEST_F(process_locks, let_go_whoever_waits_once_the_flag_is_raised) {
+  both_->lock.lock();
+  both_->flag = true;
+  std::thread([this] {
+    try {
+      both_->lock.lock();
+      ADD_FAILURE() << "the lock was given";
+    } catch (const error& failure) {
+      EXPECT_EQ(failure.code(), errc::poisoned);
+    }
+  }).join();
+  both_->lock.unlock();
 }
 
 /// A process that takes the lock as `hold` does and ends with it.

@@ -1,9 +1,13 @@
 #include "base/threads.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -30,6 +34,32 @@ TEST(threads, living_ones_have_different_numbers_and_finished_ones_give_theirs_b
   const auto first = numbers_of_a_round();
   EXPECT_EQ(first.size(), count);
   EXPECT_EQ(numbers_of_a_round(), first);
+}
+
+TEST(threads, of_a_child_forked_while_others_begin_and_end_get_numbers) {
+  std::atomic<bool> over{false};
+  std::vector<std::jthread> makers;
+  for (int i = 0; i < 4; ++i) {
+    makers.emplace_back([&] {
+      while (!over) std::jthread([] { static_cast<void>(thread_number()); }).join();
+    });
+  }
+  for (int i = 0; i < 400; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      // no thread: of those that were beginning the child may have inherited locks of the C library
+      detail::own_thread_number = detail::no_number;
+      _exit(thread_number() == detail::no_number ? 1 : 0);
+    }
+    int status = -1;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (waitpid(child, &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > end) kill(child, SIGKILL);
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    ASSERT_EQ(status, 0) << "the child waits for a lock that no thread of it holds";
+  }
+  over = true;
 }
 
 TEST(threads, run_on_threads_runs_each_number_once_and_waits_for_all) {

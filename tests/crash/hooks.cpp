@@ -55,6 +55,8 @@ extern "C" {
 void __tsan_init() {}
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
+void __tsan_mutex_pre_lock(void*, unsigned) {}
+void __tsan_mutex_post_lock(void*, unsigned, int) {}
 
 #define ICECORE_ACCESS(size)                                             \
   void __tsan_read##size(void*) { plain_load(); }                        \

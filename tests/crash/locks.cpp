@@ -18,6 +18,13 @@ int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   return 0;
 }
 
+/// Time stands still for fibers: whoever waits is let in, or the schedule has no next step.
+int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const timespec* until) noexcept {
+  using function = int (*)(pthread_mutex_t*, clockid_t, const timespec*);
+  static const auto lock = reinterpret_cast<function>(dlsym(RTLD_NEXT, "pthread_mutex_clocklock"));
+  return fibers::active() ? pthread_mutex_lock(mutex) : lock(mutex, clock, until);
+}
+
 int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
   using function = int (*)(pthread_mutex_t*);
   static const auto try_lock = reinterpret_cast<function>(dlsym(RTLD_NEXT, "pthread_mutex_trylock"));

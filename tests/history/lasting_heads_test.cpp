@@ -74,7 +74,6 @@ class lasting_heads_test : public testing::Test, private record_checks {
     return past_.at(l).layout().plausible() && past_.at(l).intact(seed_of(l));
   }
   [[noreturn]] void raise_damaged(link, const char* what) const override { throw std::runtime_error(what); }
-  void finish_killed() const override {}
   [[nodiscard]] mended_lock hold_heads() const override {
     ++asked_for_lock_;
     return {lock_, [] {}};

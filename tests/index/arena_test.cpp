@@ -84,17 +84,24 @@ TEST(arena, threads_get_memory_of_their_own) {
 
 class shared_arena : public ::testing::Test {
  protected:
-  shared_arena() : file_(memfd_create("arena", MFD_CLOEXEC)) {}
-  ~shared_arena() override { close(file_); }
+  shared_arena() : file_(memfd_create("arena", MFD_CLOEXEC)), locks_(opened_again()) {}
+  ~shared_arena() override {
+    close(file_);
+    close(locks_);
+  }
+  [[nodiscard]] int opened_again() const {
+    return open(("/proc/self/fd/" + std::to_string(file_)).c_str(), O_RDWR | O_CLOEXEC);
+  }
   int file_;
+  int locks_;
 };
 
 TEST_F(shared_arena, is_the_same_wherever_it_is_mapped) {
-  arena one({.size_max_bytes = 10'000'000, .file = file_});
+  arena one({.size_max_bytes = 10'000'000, .file = file_, .locks = locks_});
   const arena_ref first = one.allocate(100);
   std::memset(one.at(first), 1, 100);
   one.set_root(1, first);
-  arena two({.file = file_, .attach = true});
+  arena two({.file = file_, .locks = locks_, .attach = true});
   ASSERT_NE(one.at(first), two.at(first));
   ASSERT_EQ(two.root(1), first);
   EXPECT_EQ(two.root(0), 0U);
@@ -115,12 +122,12 @@ TEST_F(shared_arena, is_the_same_wherever_it_is_mapped) {
 }
 
 TEST_F(shared_arena, cannot_be_attached_to_before_it_is_there) {
-  EXPECT_THROW(arena({.file = file_, .attach = true}), std::bad_alloc);
+  EXPECT_THROW(arena({.file = file_, .locks = locks_, .attach = true}), std::bad_alloc);
   EXPECT_THROW(arena({.file = -1, .attach = true}), std::bad_alloc);
 }
 
 TEST_F(shared_arena, tells_which_process_has_ended) {
-  arena one({.file = file_});
+  arena one({.file = file_, .locks = locks_});
   one.hold(0);
   EXPECT_TRUE(one.is_held(0));  // by this process itself, whose threads wait for each other too
   EXPECT_FALSE(one.is_held(7));
@@ -128,8 +135,7 @@ TEST_F(shared_arena, tells_which_process_has_ended) {
   ASSERT_EQ(pipe(told), 0);
   const pid_t other = fork();
   if (other == 0) {
-    const std::string path = "/proc/self/fd/" + std::to_string(file_);
-    const arena mine({.file = open(path.c_str(), O_RDWR), .attach = true});
+    const arena mine({.file = file_, .locks = opened_again(), .attach = true});
     mine.hold(7);
     const char done = 1;
     (void)!write(told[1], &done, 1);

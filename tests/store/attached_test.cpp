@@ -1,6 +1,7 @@
 // Several processes with one store open: the first shares it, the others attach.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -25,6 +26,8 @@ struct signals {
   std::atomic<int> step;
   std::atomic<std::uint64_t> count;
 };
+
+signals* resting = nullptr;  ///< in a process that comes to rest at its first flush
 
 class Attached : public SharedStore {
  protected:
@@ -322,6 +325,50 @@ TEST_P(Attached, a_process_killed_amid_a_write_poisons_the_store_and_makes_nobod
   EXPECT_TRUE(poisoned) << "no attempt met a writer amid a write";
   std::filesystem::remove(common_);
   EXPECT_TRUE(verify_file(path_).ok());
+}
+
+TEST_P(Attached, a_forked_child_keeps_its_killed_parent_neither_alive_nor_attached) {
+  if (GetParam().durability != durability::operation || GetParam().where != place::tmpfs) {
+    GTEST_SKIP() << "what is shared lies in memory, whatever the mode";
+  }
+  const shared<signals> log;
+  child other([&] {
+    wait_for(log, 1);
+    store s(path_, beside());
+    child forked([&] {
+      while (log->step < 3) std::this_thread::sleep_for(1ms);
+      return 0;
+    });
+    s.insert("another", "value");  // has a segment from now on: taking one flushes, too
+    resting = &*log;
+    s.core().the_pool().persist().replace_line_functions(
+        [](const void*, std::size_t) {
+          resting->step = 2;
+          for (;;) pause();
+        },
+        [] {});
+    s.insert("key", "new");
+    return 0;
+  });
+  {
+    store s(path_, first());
+    s.insert("key", "old");
+    log->step = 1;
+    wait_for(log, 2);
+    other.kill(SIGKILL);
+    EXPECT_EQ(other.wait(), -SIGKILL);
+    const deadline soon("a survivor", 50s);
+    try {
+      EXPECT_EQ(s.stats().records, 3U);
+      s.close();
+    } catch (const error& failure) {
+      EXPECT_EQ(failure.code(), errc::poisoned);
+      EXPECT_NE(GetParam().index, index_kind::persistent);
+    }
+  }
+  std::filesystem::remove(common_);
+  EXPECT_EQ(store(path_, GetParam().options()).find("key"), "new");
+  log->step = 3;
 }
 
 TEST_P(Attached, mistakes_are_told) {

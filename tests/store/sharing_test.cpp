@@ -179,6 +179,36 @@ TEST_F(Sharing, a_forked_child_keeps_no_lock_when_its_parent_has_closed) {
   EXPECT_EQ(forked.wait(), 0);
 }
 
+TEST_F(Sharing, a_forked_child_keeps_no_lock_when_its_parent_is_killed_and_can_read_what_it_had_found) {
+  make_store();
+  struct forked {
+    std::atomic<int> step;
+    std::atomic<pid_t> child;
+  };
+  const shared<forked> log;
+  child parent([&] {
+    store opened(path_);
+    const auto found = opened.find("a");
+    const pid_t forked_child = fork();
+    if (forked_child == 0) {
+      while (log->step != 2) std::this_thread::sleep_for(1ms);
+      log->step = found == "1" ? 3 : 4;
+      _exit(0);
+    }
+    log->child = forked_child;
+    log->step = 1;
+    for (;;) std::this_thread::sleep_for(1s);
+    return 0;
+  });
+  while (log->step != 1) std::this_thread::sleep_for(1ms);
+  parent.kill(SIGKILL);
+  EXPECT_EQ(parent.wait(), -SIGKILL);
+  EXPECT_EQ(store(path_).find("a"), "1");
+  log->step = 2;
+  while (log->step == 2) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(log->step, 3);
+}
+
 TEST_F(Sharing, a_copy_made_under_a_live_writer_is_refused_unless_it_is_accepted) {
   make_store();
   const auto copy = folder_ / "copy.ice";

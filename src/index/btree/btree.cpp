@@ -25,7 +25,22 @@ btree::btree(const key_source& source, std::shared_ptr<arena> memory)
   arena_.set_root(index_root, place);
 }
 
-link btree::find(std::string_view key) const noexcept {
+// The holder's number stands in the word, and its process is asked for only where the wait is long. A process that
+// lives releases what it holds before it is gone: so if it is gone and the word is the same still, it was killed
+// inside.
+std::uint64_t btree::wait_for(const node& n) const {
+  constexpr unsigned rounds_between_looks = 4096;
+  backoff wait;
+  for (unsigned rounds = 1;; ++rounds) {
+    const std::uint64_t word = n.lock.peek();
+    if (!optimistic_lock::is_locked(word)) return word;
+    const bool look = rounds % rounds_between_looks == 0;
+    if (look && !arena_.is_held(optimistic_lock::holder(word)) && n.lock.peek() == word) source_.raise_killed();
+    wait();
+  }
+}
+
+link btree::find(std::string_view key) const {
   for (backoff wait;; wait()) {
     path where;
     if (!try_descend<side::right, stop::leaf>(key, where)) continue;
@@ -62,7 +77,7 @@ link btree::try_insert(std::string_view key, entry_maker& maker, link& made) {
   if (full) {
     if (!split_leaf(where, found.slot, key, made)) return null_link;
   } else {
-    const write_guard guard(n.lock, where.node.seen);
+    const write_guard guard(n.lock, where.node.seen, arena_.process());
     if (!guard.holds()) return null_link;
     fence_after_rmw();  // finds that read the lock's word from here on wait for the unlock
     maker.publishing();

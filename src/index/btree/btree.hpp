@@ -7,7 +7,9 @@
 // way down, so a split never needs more than two locks, the parent's first; both are only tried, never waited for, so
 // there is no deadlock. Nodes are never freed or merged. Why it is as it is: docs/design/0002-btree.md.
 //
-// Threads: as ordered_index says. Failures: std::bad_alloc from insert() and build(), and then the tree is as before.
+// Threads: as ordered_index says. Failures: std::bad_alloc from insert() and build(), and then the tree is as before;
+// errc::poisoned from all but build() and check() where another process was killed inside a node's lock: what is half
+// changed there nobody can mend.
 // Files: node.hpp (layout, invariants N1 to N7, search), btree.cpp (descent, find, insert), split.cpp, prefix.cpp,
 // find_many.cpp, walk.cpp (blocks), build.cpp, check.cpp.
 #pragma once
@@ -34,18 +36,18 @@ class btree final : public ordered_index {
   /// The tree that the arena holds, or a new one if it holds none. `source` must outlive it. Throws std::bad_alloc.
   btree(const key_source& source, std::shared_ptr<arena> memory);
 
-  [[nodiscard]] link find(std::string_view key) const noexcept override;
-  void find_many(std::span<const std::string_view> keys, std::span<link> out) const noexcept override;
+  [[nodiscard]] link find(std::string_view key) const override;
+  void find_many(std::span<const std::string_view> keys, std::span<link> out) const override;
   using ordered_index::insert;
   link insert(std::string_view key, entry_maker& maker) override;
 
   /// As ordered_index says, and more: the first link of `out` is the lower bound itself; `out` is empty only if there
   /// is none.
-  void seek(std::string_view key, block& out) const noexcept override;
-  void seek_first(block& out) const noexcept override;
-  void seek_last(block& out) const noexcept override;
-  bool next_block(block& b) const noexcept override;
-  bool block_before(std::string_view key, block& out) const noexcept override;
+  void seek(std::string_view key, block& out) const override;
+  void seek_first(block& out) const override;
+  void seek_last(block& out) const override;
+  bool next_block(block& b) const override;
+  bool block_before(std::string_view key, block& out) const override;
   [[nodiscard]] std::vector<link> split_points(std::size_t count) const override;
 
   void build(std::span<const link> sorted, unsigned threads) override;
@@ -75,9 +77,15 @@ class btree final : public ordered_index {
   [[nodiscard]] arena_ref ref_of(const node* n) const noexcept {
     return arena_.ref_of(reinterpret_cast<const std::byte*>(n));
   }
-  [[nodiscard]] view root() const noexcept;
+  /// The word of a node that is free; waits while a writer is inside. errc::poisoned if its process was killed there.
+  [[nodiscard]] std::uint64_t free_word(const node& n) const {
+    const std::uint64_t word = n.lock.peek();
+    return optimistic_lock::is_locked(word) ? wait_for(n) : word;
+  }
+  [[nodiscard]] std::uint64_t wait_for(const node& n) const;
+  [[nodiscard]] view root() const;
   template <side equal, stop until>
-  [[nodiscard]] bool try_descend(std::string_view key, path& out) const noexcept;
+  [[nodiscard]] bool try_descend(std::string_view key, path& out) const;
 
   [[nodiscard]] link try_insert(std::string_view key, entry_maker& maker, link& made);
   void insert_in_leaf(node& leaf, unsigned slot, std::string_view key, link entry) noexcept;
@@ -100,14 +108,14 @@ class btree final : public ordered_index {
 
   // find_many.cpp
   struct lookup;
-  void find_group(std::span<const std::string_view> keys, std::span<link> out) const noexcept;
+  void find_group(std::span<const std::string_view> keys, std::span<link> out) const;
   [[nodiscard]] bool step_down(lookup& l, std::string_view key) const noexcept;
   [[nodiscard]] bool search_leaf(lookup& l, std::string_view key) const noexcept;
   [[nodiscard]] bool take_candidate(lookup& l) const noexcept;
 
   // walk.cpp
   [[nodiscard]] bool read_leaf(const view& leaf, unsigned first, unsigned end, block& out) const noexcept;
-  void read_from(std::string_view key, bool at_key, block& out) const noexcept;
+  void read_from(std::string_view key, bool at_key, block& out) const;
   void collect(arena_ref ref, unsigned level, std::vector<link>& out) const;
 
   // build.cpp

@@ -9,12 +9,12 @@
 
 namespace icecore::index {
 
-inline btree::view btree::root() const noexcept {
+inline btree::view btree::root() const {
   for (;;) {
     // Acquire: see the node whole.
     const arena_ref ref = shared_->root.load(std::memory_order_acquire);
     node* n = at(ref);
-    const std::uint64_t seen = n->lock.read();
+    const std::uint64_t seen = free_word(*n);
     // A root is split under its lock and the root stored before the unlock: if this is still the root now that its word
     // has been read, its word is the root's. Relaxed: reading the word acquired what was stored before the unlock.
     if (shared_->root.load(std::memory_order_relaxed) == ref) return {n, seen};
@@ -24,7 +24,7 @@ inline btree::view btree::root() const noexcept {
 /// From the root to the leaf that spans `key` (with side::left, the keys just below it). False if a writer came
 /// between: start again.
 template <btree::side equal, btree::stop until>
-bool btree::try_descend(std::string_view key, path& out) const noexcept {
+bool btree::try_descend(std::string_view key, path& out) const {
   view parent;
   view here = root();
   unsigned child_slot = 0;
@@ -41,7 +41,7 @@ bool btree::try_descend(std::string_view key, path& out) const noexcept {
     const arena_ref ref = static_cast<const inner_node&>(n).children[slot].load();
     if (ref == 0) return false;  // torn
     prefetch_for_search(arena_.at(ref), form.level - 1U);
-    const view child{at(ref), at(ref)->lock.read()};
+    const view child{at(ref), free_word(*at(ref))};
     if (!here.validate()) return false;
     parent = here;
     here = child;

@@ -33,7 +33,7 @@ struct btree::lookup {
   }
 };
 
-void btree::find_many(std::span<const std::string_view> keys, std::span<link> out) const noexcept {
+void btree::find_many(std::span<const std::string_view> keys, std::span<link> out) const {
   assert(keys.size() <= out.size());
   for (std::size_t first = 0; first < keys.size(); first += group_size) {
     const std::size_t size = std::min(group_size, keys.size() - first);
@@ -41,7 +41,7 @@ void btree::find_many(std::span<const std::string_view> keys, std::span<link> ou
   }
 }
 
-void btree::find_group(std::span<const std::string_view> keys, std::span<link> out) const noexcept {
+void btree::find_group(std::span<const std::string_view> keys, std::span<link> out) const {
   std::array<lookup, group_size> lookups;
   const std::span group(lookups.data(), keys.size());
   const view top = root();

@@ -1,17 +1,22 @@
 // A lock that readers do not take: they look, and afterwards make sure that nobody wrote meanwhile.
 //
-//   const std::uint64_t seen = n.lock.read();      // waits while a writer is inside
+//   const std::uint64_t seen = n.lock.peek();      // is_locked(seen): a writer is inside
 //   const auto value = n.field.load();             // field is a guarded<T>; may be half of a change
 //   if (!n.lock.validate(seen)) start_again();     // true: value was n's state at one instant
 //
-//   if (!n.lock.try_upgrade(seen)) start_again();  // a writer: what was read still holds, and now nobody else writes
+//   if (!n.lock.try_upgrade(seen, process)) start_again();  // a writer: what was read still holds, and now nobody
+//                                                           // else writes
 //   n.field.store(changed);
 //   n.lock.unlock();
 //
 // After V. Leis, F. Scheibner, A. Kemper, T. Neumann: The ART of Practical Synchronization, DaMoN 2016; lock coupling
 // as there: read the child's word, then validate the parent, and the child was the right one when its word was read.
 //
-// Memory model. The word is even when free, odd while a writer is inside, and grows by one at each step. What a reader
+// The word is even when free, odd while a writer is inside, and grows by one at each step. While a writer is inside,
+// its upper bits tell whose process that is, in the same word: there is no instant at which a kill leaves it unknown,
+// so whoever waits can ask whether the writer still lives.
+//
+// Memory model. What a reader
 // must never do is validate successfully after it saw a writer's store. H.-J. Boehm (Can seqlocks get along with
 // programming language memory models?, MSPC 2012) gets that from fences; here it comes from the data itself, which
 // every sanitizer understands and which costs nothing on x86: stores of guarded fields release and loads acquire. If a
@@ -65,42 +70,38 @@ class guarded {
 
 class optimistic_lock {
  public:
-  /// The word of the free lock; waits while a writer is inside.
-  [[nodiscard]] std::uint64_t read() const noexcept {
-    const std::uint64_t word = peek();
-    return is_locked(word) ? wait() : word;
-  }
-
-  /// The word as it is, perhaps locked: for those who would rather not wait.
+  /// The word as it is, perhaps locked.
   // Acquire: all that the last writer stored is seen by the loads that follow.
   [[nodiscard]] std::uint64_t peek() const noexcept { return word_.load(std::memory_order_acquire); }
   [[nodiscard]] static constexpr bool is_locked(std::uint64_t word) noexcept { return (word & 1U) != 0; }
 
-  /// Whether nobody has been inside since read() returned `seen`.
+  /// The number of the process that is inside, of a locked word.
+  [[nodiscard]] static constexpr unsigned holder(std::uint64_t word) noexcept {
+    return static_cast<unsigned>(word >> holder_shift);
+  }
+
+  /// Whether nobody has been inside since peek() returned `seen`, which is free.
   // Relaxed: the guarded loads before it acquire, so it cannot be older than they are.
   [[nodiscard]] bool validate(std::uint64_t seen) const noexcept {
     return word_.load(std::memory_order_relaxed) == seen;
   }
 
-  /// Locks, if nobody has been inside since read() returned `seen`.
-  [[nodiscard]] bool try_upgrade(std::uint64_t seen) noexcept {
+  /// Locks for a process, if nobody has been inside since peek() returned `seen`, which is free.
+  [[nodiscard]] bool try_upgrade(std::uint64_t seen, unsigned process) noexcept {
+    const std::uint64_t mine = (seen + 1) | std::uint64_t{process} << holder_shift;
     // Acquire: what the last writer stored is seen inside. The stores inside release, so they stay behind this one.
     // seq_cst: together with fence_after_rmw() a full fence, for those who need one.
-    return word_.compare_exchange_strong(seen, seen + 1, std::memory_order_seq_cst, std::memory_order_relaxed);
+    return word_.compare_exchange_strong(seen, mine, std::memory_order_seq_cst, std::memory_order_relaxed);
   }
 
   void unlock() noexcept {
     // Relaxed load: this thread wrote the word last. Release: whoever reads the new word sees what was stored inside.
-    word_.store(word_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    word_.store((word_.load(std::memory_order_relaxed) & changes_mask) + 1, std::memory_order_release);
   }
 
  private:
-  [[gnu::noinline]] std::uint64_t wait() const noexcept {
-    for (backoff pause;; pause()) {
-      const std::uint64_t word = peek();
-      if (!is_locked(word)) return word;
-    }
-  }
+  static constexpr unsigned holder_shift = 48;
+  static constexpr std::uint64_t changes_mask = (std::uint64_t{1} << holder_shift) - 1;
 
   std::atomic<std::uint64_t> word_{0};
 };
@@ -109,15 +110,17 @@ class optimistic_lock {
 class write_guard {
  public:
   write_guard() noexcept = default;  ///< holds nothing
-  write_guard(optimistic_lock& lock, std::uint64_t seen) noexcept { (void)try_upgrade(lock, seen); }
+  write_guard(optimistic_lock& lock, std::uint64_t seen, unsigned process) noexcept {
+    (void)try_upgrade(lock, seen, process);
+  }
   ~write_guard() {
     if (lock_ != nullptr) lock_->unlock();
   }
   write_guard(const write_guard&) = delete;
   write_guard& operator=(const write_guard&) = delete;
 
-  [[nodiscard]] bool try_upgrade(optimistic_lock& lock, std::uint64_t seen) noexcept {
-    if (lock.try_upgrade(seen)) lock_ = &lock;
+  [[nodiscard]] bool try_upgrade(optimistic_lock& lock, std::uint64_t seen, unsigned process) noexcept {
+    if (lock.try_upgrade(seen, process)) lock_ = &lock;
     return holds();
   }
   [[nodiscard]] bool holds() const noexcept { return lock_ != nullptr; }

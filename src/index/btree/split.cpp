@@ -90,8 +90,10 @@ bool btree::split(const path& where, const cut& c) {
 
   // Parent first, then child; neither is waited for, and both hold until the parent knows its new child (N5).
   write_guard parent_guard;
-  if (where.parent.at != nullptr && !parent_guard.try_upgrade(where.parent.at->lock, where.parent.seen)) return false;
-  const write_guard guard(left.lock, where.node.seen);
+  const unsigned process = arena_.process();
+  if (where.parent.at != nullptr && !parent_guard.try_upgrade(where.parent.at->lock, where.parent.seen, process))
+    return false;
+  const write_guard guard(left.lock, where.node.seen, process);
   if (!guard.holds()) return false;
 
   const node_form form = left.form.load();

@@ -42,7 +42,7 @@ bool btree::read_leaf(const view& leaf, unsigned first, unsigned end, block& out
 }
 
 /// Makes `out` the block from the first link behind `key` (or at it, if `at_key`) to the end of its leaf.
-void btree::read_from(std::string_view key, bool at_key, block& out) const noexcept {
+void btree::read_from(std::string_view key, bool at_key, block& out) const {
   for (backoff wait;; wait()) {
     path where;
     if (!try_descend<side::right, stop::leaf>(key, where)) continue;
@@ -53,15 +53,15 @@ void btree::read_from(std::string_view key, bool at_key, block& out) const noexc
   if (out.size == 0) next_block(out);
 }
 
-void btree::seek(std::string_view key, block& out) const noexcept { read_from(key, true, out); }
+void btree::seek(std::string_view key, block& out) const { read_from(key, true, out); }
 
-void btree::seek_first(block& out) const noexcept {
+void btree::seek_first(block& out) const {
   node* first = at(shared_->first_leaf);
-  for (backoff wait; !read_leaf({first, first->lock.read()}, 0, slot_count, out); wait()) {
+  for (backoff wait; !read_leaf({first, free_word(*first)}, 0, slot_count, out); wait()) {
   }
 }
 
-void btree::seek_last(block& out) const noexcept {
+void btree::seek_last(block& out) const {
   for (backoff wait;; wait()) {
     view here = root();
     for (;;) {
@@ -69,7 +69,7 @@ void btree::seek_last(block& out) const noexcept {
       if (form.level == 0) break;
       const arena_ref ref = static_cast<const inner_node&>(*here.at).children[form.count].load();
       if (ref == 0) break;  // torn
-      const view child{at(ref), at(ref)->lock.read()};
+      const view child{at(ref), free_word(*at(ref))};
       if (!here.validate()) break;
       here = child;
     }
@@ -77,7 +77,7 @@ void btree::seek_last(block& out) const noexcept {
   }
 }
 
-bool btree::next_block(block& b) const noexcept {
+bool btree::next_block(block& b) const {
   if (b.next == 0) {
     b.size = 0;
     return false;
@@ -87,7 +87,7 @@ bool btree::next_block(block& b) const noexcept {
     return b.size != 0;
   }
   node* n = at(leaf_of(b.next));
-  for (backoff wait; !read_leaf({n, n->lock.read()}, 0, slot_count, b); wait()) {
+  for (backoff wait; !read_leaf({n, free_word(*n)}, 0, slot_count, b); wait()) {
   }
   // The leaf after the next, too: the next one's header came with an earlier prefetch. Only a hint, so not validated.
   const arena_ref after = b.next != 0 ? at(leaf_of(b.next))->next.load() : 0;
@@ -95,7 +95,7 @@ bool btree::next_block(block& b) const noexcept {
   return true;
 }
 
-bool btree::block_before(std::string_view key, block& out) const noexcept {
+bool btree::block_before(std::string_view key, block& out) const {
   for (backoff wait;; wait()) {
     path where;
     if (!try_descend<side::left, stop::leaf>(key, where)) continue;
@@ -114,7 +114,7 @@ void btree::collect(arena_ref ref, unsigned level, std::vector<link>& out) const
   std::array<arena_ref, slot_count> children;
   node_form form;
   for (backoff wait;; wait()) {
-    const std::uint64_t seen = n.lock.read();
+    const std::uint64_t seen = free_word(n);
     form = n.form.load();
     for (unsigned i = 0; i < form.count; ++i) links[i] = n.links[i].load();
     if (form.level > level) {

@@ -1,0 +1,135 @@
+// A process that shares a store with the B+-tree or the skip list is killed amid a write: whoever waits for it, for
+// what it held or for what it was to finish, is told so (errc::poisoned), and nobody waits for ever.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <barrier>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "icecore/icecore.hpp"
+#include "store/core.hpp"
+#include "support/expect.hpp"
+#include "support/model.hpp"
+#include "support/process.hpp"
+#include "support/scratch.hpp"
+#include "support/shared_store.hpp"
+
+namespace icecore::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct progress {
+  std::atomic<int> step;
+  std::atomic<unsigned> held;  ///< threads that have come to their first flush
+};
+progress* noted = nullptr;
+
+/// The killed process comes to rest at its first flush, in each thread.
+void rest_at_flush(const void*, std::size_t) {
+  ++noted->held;
+  for (;;) pause();
+}
+void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+class KilledSharer : public SharedStore {
+ protected:
+  /// Another process attaches, and is killed when `threads` of it, which do this, have come to a flush.
+  void kill_amid(unsigned threads, const std::function<void(store&, unsigned)>& write) {
+    child other([&] {
+      while (log_->step < 1) std::this_thread::sleep_for(100us);
+      store s(path_, beside());
+      noted = &*log_;
+      // Each has a segment before: taking one flushes, too.
+      std::barrier ready(
+          threads, [&]() noexcept { s.core().the_pool().persist().replace_line_functions(rest_at_flush, fence); });
+      in_threads(threads, [&](unsigned i) {
+        s.insert("key " + std::to_string(i), "old");
+        ready.arrive_and_wait();
+        write(s, i);
+      });
+      return 0;
+    });
+    store_.emplace(path_, first());
+    for (unsigned i = 0; i < 1'000; ++i) store_->insert("key " + std::to_string(i), "old");
+    log_->step = 1;
+    while (log_->held < threads) std::this_thread::sleep_for(100us);
+    other.kill(SIGKILL);
+    ASSERT_EQ(other.wait(), -SIGKILL);
+  }
+  void expect_poisoned(const std::function<void()>& call) {
+    expect_error(errc::poisoned, "killed", call);
+    expect_error(errc::poisoned, "close it and open it again", [&] { store_->insert("a", "b"); });
+    expect_error(errc::poisoned, "close it and open it again", [&] { static_cast<void>(store_->find("a")); });
+  }
+
+  const deadline soon_{"waiting for a killed process", 50s};
+  const shared<progress> log_;
+  std::optional<store> store_;
+};
+
+TEST_P(KilledSharer, makes_no_reader_wait_for_the_node_that_it_was_changing) {
+  if (GetParam().index != index_kind::btree) GTEST_SKIP() << "the skip list has no locks";
+  for (int i = 0; i < 7; ++i) {
+    std::filesystem::remove(path_);
+    log_->step = 0;
+    log_->held = 0;
+    kill_amid(1, [](store& s, unsigned) { s.insert("key 500 and a half", "new"); });
+    const version closed = store_->tag();
+    const std::vector<std::string_view> some{"key 500 and a half"};
+    std::vector<std::optional<std::string_view>> found(1);
+    const std::function<void()> reads[] = {
+        [&] { static_cast<void>(store_->find("key 500 and a half")); },
+        [&] { static_cast<void>(store_->find("key 500 and a half", closed)); },
+        [&] { store_->find_many(some, closed, found); },
+        [&] { store_->insert("key 500 and a quarter", "new"); },
+        [&] { static_cast<void>(store_->keys({})); },
+        [&] { static_cast<void>(store_->at(closed).size()); },
+        [&] {
+          for (const auto& [key, value] : store_->at(closed).range()) static_cast<void>(key.size() + value.size());
+        },
+    };
+    expect_poisoned(reads[i]);
+    store_.reset();
+    std::filesystem::remove(common_);
+  }
+}
+
+TEST_P(KilledSharer, makes_no_writer_wait_for_the_batch_that_it_was_linking) {
+  kill_amid(1, [](store& s, unsigned) {
+    batch some;
+    some.insert("key 1", "new");
+    some.insert("key 2", "new");
+    s.apply(some);
+  });
+  EXPECT_EQ(store_->find("key 1"), "old") << "readers need not wait";
+  expect_poisoned([&] { store_->insert("key 1", "newer"); });
+}
+
+TEST_P(KilledSharer, makes_nobody_wait_for_the_writers_that_it_had) {
+  kill_amid(format::writers_max, [](store& s, unsigned i) { s.insert("key " + std::to_string(i), "new"); });
+  expect_poisoned([&] { store_->insert("another", "value"); });
+}
+
+TEST_P(KilledSharer, makes_no_gate_wait_for_its_write) {
+  kill_amid(1, [](store& s, unsigned) { s.insert("key 1", "new"); });
+  expect_poisoned([&] { static_cast<void>(store_->stats()); });
+}
+
+TEST_P(KilledSharer, is_told_of_to_whoever_attaches) {
+  kill_amid(1, [](store& s, unsigned) { s.insert("key 1", "new"); });
+  expect_error(errc::poisoned, "killed", [&] { const store late(path_, beside()); });
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryIndexInMemory, KilledSharer,
+                         ::testing::Values(setting{place::tmpfs, durability::operation},
+                                           setting{place::tmpfs, durability::operation, index_kind::skip_list}),
+                         [](const auto& tried) { return tried.param.name(); });
+
+}  // namespace
+}  // namespace icecore::testing
