@@ -191,6 +191,7 @@ class pool {
 
   /// The least that the file grows by, unless the device refuses it.
   static constexpr std::uint64_t growth_min = std::uint64_t{1} << 20;
+  static constexpr std::uint64_t growth_step_max = std::uint64_t{1} << 30;
   /// After a refusal: until the file is so long it grows by what is needed, and nobody asks for more at each segment.
   std::atomic<std::uint64_t> size_refused_{0};
   std::uint64_t wait_when_refused_ = growth_min;  // by the one who grows it
