@@ -38,9 +38,10 @@ exit_code exit_code_of(errc code) noexcept {
       return exit_code::unknown_version;
     case errc::closed:
     case errc::forked:
-    case errc::other_cluster:  // these three come from clusters, which no verb opens
+    case errc::other_cluster:  // these four come from clusters, which no verb opens
     case errc::protection:
     case errc::mpi:
+    case errc::rank_failed:
       return exit_code::internal;
   }
   return exit_code::internal;

@@ -141,6 +141,8 @@ const char* icecore_strerror(int code) {
       return "a file of the store is missing, or another is in its place";
     case ICECORE_VERSION_LOST:
       return "a power cut took this version before it was durable";
+    case ICECORE_RANK_FAILED:
+      return "a rank of the cluster failed";
     case ICECORE_NO_MEMORY:
       return "out of memory";
     case ICECORE_SYSTEM:

@@ -86,6 +86,7 @@ enum icecore_code {
   ICECORE_MPI = 26,                /* MPI is not running, a call of it failed, or ranks called different functions */
   ICECORE_MISSING_FILE = 27,       /* a file of a store of several is not there, or another store's or an old copy is */
   ICECORE_VERSION_LOST = 28,       /* a closed version was read that a power cut took: it was not durable */
+  ICECORE_RANK_FAILED = 29,        /* a rank of the cluster failed: nobody can use the cluster any more */
 
   ICECORE_NO_MEMORY = -1, /* the process is out of memory; a batch it hit half-way poisons the store */
   ICECORE_SYSTEM = -2,    /* the system denied something else, a thread for example; the message names it */

@@ -67,6 +67,8 @@ class category_type final : public std::error_category {
         return "a file of the store is missing";
       case errc::version_lost:
         return "version lost in a power cut";
+      case errc::rank_failed:
+        return "a rank failed";
     }
     return "unknown icecore error " + std::to_string(code);
   }

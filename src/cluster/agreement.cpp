@@ -2,42 +2,54 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstring>
-#include <new>
+#include <atomic>
 #include <string>
+#include <thread>
+
+#include "cluster/communicator.hpp"
 
 namespace icecore::mpi {
 namespace {
 
-/// What a failed rank tells the others.
-struct failure_notice {
-  std::int32_t code;
-  char text[2044];
-};
-constexpr std::int32_t out_of_memory = 0;  // no errc has this number
+bool may_have_threads() {
+  int level = MPI_THREAD_SINGLE;
+  check(MPI_Query_thread(&level), "MPI_Query_thread");
+  return level != MPI_THREAD_SINGLE;
+}
 
-failure_notice notice_of(const std::exception_ptr& failure) {
-  failure_notice notice{};
-  const auto say = [&notice](std::int32_t code, std::string_view text) {
-    notice.code = code;
-    text.copy(notice.text, sizeof notice.text - 1);
-  };
-  try {
-    std::rethrow_exception(failure);
-  } catch (const error& e) {
-    say(e.code().value(), e.message());
-  } catch (const std::bad_alloc&) {
-    say(out_of_memory, "");
-  } catch (const std::exception& e) {
-    say(static_cast<std::int32_t>(errc::io), e.what());
-  } catch (...) {  // of a function of the caller's
-    say(static_cast<std::int32_t>(errc::io), "something was thrown that is no std::exception");
-  }
-  return notice;
+/// Does the work in another thread while this one answers other ranks.
+void work_beside(progress& running, const std::function<void()>& work) {
+  std::exception_ptr failure;
+  std::atomic<bool> done{false};
+  std::thread worker([&] {
+    failure = attempt(work);
+    done.store(true, std::memory_order_release);  // release: the failure and the work's results come before
+  });
+  // acquire: pairs with the release above
+  const auto waited = attempt([&] { running.wait([&done] { return done.load(std::memory_order_acquire); }); });
+  worker.join();
+  if (failure) std::rethrow_exception(failure);
+  if (waited) std::rethrow_exception(waited);
 }
 
 }  // namespace
+
+ranks::waiting waiting_in(progress& running) {
+  return {.until =
+              [&running](const std::function<bool()>& done) {
+                running.step_now_and_then();
+                running.wait(done);
+              },
+          .beside =
+              [&running](const std::function<void()>& work) {
+                if (running.has_thread() || !may_have_threads()) {
+                  work();
+                } else {
+                  work_beside(running, work);
+                }
+              },
+          .failed = [&running](const std::exception_ptr& why) { running.fail(why); }};
+}
 
 std::string_view call_of(std::int64_t number) noexcept {
   const auto at = static_cast<step>(number);
@@ -51,60 +63,43 @@ std::string_view call_of(std::int64_t number) noexcept {
   return "close";
 }
 
-agreement::agreement(MPI_Comm comm, progress& running) : comm_(comm), running_(running) {
-  check(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
-  check(MPI_Comm_size(comm, &ranks_), "MPI_Comm_size");
-}
-
-void agreement::finish(MPI_Request& request) {
-  running_.wait([&request] {
-    int done = 0;
-    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    return done != 0;
-  });
-}
+agreement::agreement(MPI_Comm comm, progress& running) : running_(running), ranks_(comm, waiting_in(running)) {}
 
 agreed agreement::on(step here, const std::exception_ptr& failure, std::int64_t number) {
-  running_.throw_if_broken();
   const auto at = static_cast<std::int64_t>(here);
-  // the greatest of something is the least of its negative, so one reduction does for all
-  mine_ = {at, -at, failure ? rank_ : ranks_, number, -number};
-  MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Iallreduce(mine_.data(), least_.data(), static_cast<int>(mine_.size()), MPI_INT64_T, MPI_MIN, comm_,
-                       &request),
-        "MPI_Iallreduce");
-  finish(request);
-  if (least_[0] != -least_[1]) {
-    const std::string why = fmt::format(
-        "some ranks called {} while others called {}; collective functions are called by "
-        "all ranks in the same order",
-        call_of(least_[0]), call_of(-least_[1]));
-    running_.fail(why);
-    throw error(errc::mpi, why);
+  by_all_ = false;
+  if (running_.broken()) {  // A3
+    static_cast<void>(attempt([&] {
+      const std::optional<int> failed = running_.failed_rank();
+      if (failed && mpi_runs()) say_last_words(ranks_, {.broken_by = failed, .step = at, .number = number});
+    }));
+    running_.throw_if_broken();
   }
-  if (least_[2] < ranks_) throw_failure(static_cast<int>(least_[2]), failure);
-  return {least_[3], -least_[4]};
+  const ranks::heard all = say(ranks_, {.failed = failure != nullptr, .step = at, .number = number});
+  if (all.broken_by < ranks_.size()) {
+    running_.step();  // its notice, which says why, is likely here
+    running_.told_of(all.broken_by, {});
+    running_.throw_if_broken();
+  }
+  if (all.step.least != all.step.greatest) throw_other_calls(all.step);
+  if (all.first_failed == ranks_.size()) return all.number;
+  const ranks::failure told = failure_of(ranks_, all.first_failed, failure);
+  by_all_ = true;
+  told.raise(all.first_failed);
 }
 
-void agreement::throw_failure(int failed, const std::exception_ptr& mine) {
-  failure_notice notice{};
-  if (failed == rank_) notice = notice_of(mine);
-  broadcast(&notice, sizeof notice, failed);
-  if (notice.code == out_of_memory) throw std::bad_alloc();
-  notice.text[sizeof notice.text - 1] = '\0';
-  throw error(static_cast<errc>(notice.code), fmt::format("rank {}: {}", failed, notice.text));
+void agreement::refuse(errc code, const std::string& why) {
+  by_all_ = true;
+  throw error(code, why);
 }
 
-void agreement::broadcast(void* bytes, int size, int from) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Ibcast(bytes, size, MPI_BYTE, from, comm_, &request), "MPI_Ibcast");
-  finish(request);
-}
-
-void agreement::gather(const void* mine, int size, void* all) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Iallgather(mine, size, MPI_BYTE, all, size, MPI_BYTE, comm_, &request), "MPI_Iallgather");
-  finish(request);
+void agreement::throw_other_calls(const agreed& steps) {
+  const std::string why = fmt::format(
+      "some ranks called {} while others called {}; collective functions are called by "
+      "all ranks in the same order",
+      call_of(steps.least), call_of(steps.greatest));
+  running_.fail_everywhere({errc::mpi, why});  // all ranks are here
+  refuse(errc::mpi, why);
 }
 
 void publish_manifest(agreement& agree, int rank, const std::filesystem::path& folder, const manifest& content) {

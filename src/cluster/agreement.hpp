@@ -8,18 +8,21 @@
 //   A1 Every rank takes part in every step of a collective call, whatever happened to it before.
 //   A2 A step tells which call and place it belongs to. Ranks at different steps all get errc::mpi, and the cluster is
 //      broken (P3 of progress.hpp): nobody waits for a rank that went another way.
+//   A3 A rank whose cluster is broken says so in the step, and does not wait: others get errc::rank_failed.
+//   A4 An exception that leaves a collective call is thrown by all ranks, or it breaks the cluster: all().
 // Threads: one thread of a rank at a time.
-// Cost: one reduction of five numbers; a broadcast more if a rank failed.
+// Cost: that of gather/agreement.hpp. It takes no memory, so a rank that has none left can tell.
 #pragma once
 
 #include <mpi.h>
 
-#include <array>
 #include <cstdint>
 #include <exception>
 #include <string_view>
 #include <utility>
 
+#include "cluster/gather/agreement.hpp"
+#include "cluster/gather/team.hpp"
 #include "cluster/manifest.hpp"
 #include "cluster/progress.hpp"
 #include "icecore/error.hpp"
@@ -73,22 +76,9 @@ enum class step : std::int64_t {
 /// The call that a step belongs to.
 [[nodiscard]] std::string_view call_of(std::int64_t step) noexcept;
 
-/// What the ranks' numbers were between.
-struct agreed {
-  std::int64_t least;
-  std::int64_t greatest;
-};
-
-/// Runs `work` and returns what it threw.
-template <typename Work>
-[[nodiscard]] std::exception_ptr attempt(Work&& work) {
-  try {
-    std::forward<Work>(work)();
-  } catch (...) {
-    return std::current_exception();
-  }
-  return nullptr;
-}
+using ranks::agreed;
+using ranks::attempt;
+using ranks::failure;
 
 class agreement {
  public:
@@ -96,24 +86,38 @@ class agreement {
 
   /// Waits for all ranks to come to this step. If some failed, throws the error of the first of them.
   agreed on(step here, const std::exception_ptr& failure, std::int64_t number = 0);
+  /// Throws the same error on all ranks, each of which knows by an agreement that all do.
+  [[noreturn]] void refuse(errc code, const std::string& why);
+  /// Runs a collective call. What it throws on this rank alone breaks the cluster: the others wait for this rank (A4).
+  template <typename Call>
+  auto all(Call&& call) {
+    by_all_ = false;
+    try {
+      return std::forward<Call>(call)();
+    } catch (...) {
+      if (!by_all_) running_.fail(std::current_exception());
+      throw;
+    }
+  }
+  /// The exception under way is thrown by all ranks, who agreed on it in another way.
+  void thrown_by_all() noexcept { by_all_ = true; }
 
+  [[nodiscard]] const ranks::team& ranks() const noexcept { return ranks_; }
   /// Rank `from` gives `size` bytes to all.
-  void broadcast(void* bytes, int size, int from);
+  void broadcast(void* bytes, int size, int from) { ranks_.bcast(bytes, size, from); }
   /// Every rank gives `size` bytes; `all` has room for those of all ranks.
-  void gather(const void* mine, int size, void* all);
+  void gather(const void* mine, int size, void* all) { ranks_.allgather(mine, size, MPI_BYTE, all); }
 
  private:
-  [[noreturn]] void throw_failure(int failed, const std::exception_ptr& mine);
-  void finish(MPI_Request& request);
+  [[noreturn]] void throw_other_calls(const agreed& steps);
 
-  MPI_Comm comm_;
   progress& running_;
-  // members, so that a reduction that nobody waits for any more writes to nothing else
-  std::array<std::int64_t, 5> mine_{};
-  std::array<std::int64_t, 5> least_{};
-  int rank_ = 0;
-  int ranks_ = 0;
+  ranks::team ranks_;
+  bool by_all_ = false;
 };
+
+/// How a team of a cluster waits: answering others.
+[[nodiscard]] ranks::waiting waiting_in(progress& running);
 
 /// Writes a cluster's manifest into the folder of every rank, which may be one or several (collective).
 void publish_manifest(agreement& agree, int rank, const std::filesystem::path& folder, const manifest& content);

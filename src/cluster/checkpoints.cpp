@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "cluster/agreement.hpp"
@@ -15,23 +14,6 @@
 
 namespace icecore::mpi {
 namespace {
-
-constexpr std::int32_t out_of_memory = -1;  // no errc has this number
-
-ending ending_of(const std::exception_ptr& failure) {
-  if (!failure) return {};
-  try {
-    std::rethrow_exception(failure);
-  } catch (const error& e) {
-    return {e.code().value(), e.message()};
-  } catch (const std::bad_alloc&) {
-    return {out_of_memory, {}};
-  } catch (const std::exception& e) {
-    return {static_cast<std::int32_t>(errc::io), e.what()};
-  } catch (...) {
-    return {static_cast<std::int32_t>(errc::io), "something was thrown that is no std::exception"};
-  }
-}
 
 /// Threads that are in the cluster's progress on behalf of an event: the cluster waits for them before it goes.
 class counted_waiting {
@@ -64,6 +46,9 @@ running_checkpoint::running_checkpoint(mpi::progress& running, std::filesystem::
       folder_(std::move(folder)),
       content_(std::move(content)),
       rank_(rank),
+      abandoned_(errc::closed,
+                 fmt::format("{}: the cluster was closed before it was known that its checkpoint is complete",
+                             folder_.native())),
       parts_left_(content_.ranks) {}
 
 running_checkpoint::~running_checkpoint() {
@@ -83,41 +68,41 @@ void running_checkpoint::start(const icecore::checkpoint& cut) noexcept {
     });
   });
   if (!failure) return;
-  ending mine = ending_of(failure);
-  mine.undo = true;
-  rank_ == 0 ? conclude(std::move(mine)) : end_part(std::move(mine));
+  const ending mine{.failed = ranks::failure::of(failure), .undo = true};
+  rank_ == 0 ? conclude(mine) : end_part(mine);
 }
 
 void running_checkpoint::end_part(ending how) {
   const std::scoped_lock lock(mutex_);
-  own_ = std::move(how);
+  own_ = how;
 }
 
 void running_checkpoint::conclude(ending how) {
   const std::scoped_lock lock(mutex_);
-  conclusion_ = std::move(how);
+  conclusion_ = how;
 }
 
 void running_checkpoint::write(std::optional<icecore::checkpoint> cut) {
-  ending mine = ending_of(attempt([&] {
-    cut->write(part(), [this](const icecore::progress& p) {
-      bytes_done_.store(p.done, std::memory_order_relaxed);
-      if (cancelled_.load(std::memory_order_relaxed)) throw error(errc::closed, "the cluster was closed");
-    });
-  }));
+  const ending mine{.failed = ranks::failure::of(attempt([&] {
+                      cut->write(part(), [this](const icecore::progress& p) {
+                        bytes_done_.store(p.done, std::memory_order_relaxed);
+                        if (cancelled_.load(std::memory_order_relaxed))
+                          throw error(errc::closed, "the cluster was closed");
+                      });
+                    }))};
   cut.reset();
-  if (rank_ != 0) return end_part(std::move(mine));
-  part_ended(rank_, std::move(mine));
+  if (rank_ != 0) return end_part(mine);
+  part_ended(rank_, mine);
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return parts_left_ == 0 || cancelled_.load(std::memory_order_relaxed); });
     if (parts_left_ > 0) return;
   }
   ending all = parts_;  // nobody changes it any more
-  all.undo = all.code != 0;
-  if (all.code == 0) all = ending_of(attempt([&] { complete_checkpoint(folder_, content_); }));
-  const bool complete = all.code == 0;
-  conclude(std::move(all));
+  all.undo = all.failed.happened();
+  if (!all.undo) all.failed = ranks::failure::of(attempt([&] { complete_checkpoint(folder_, content_); }));
+  const bool complete = !all.failed.happened();
+  conclude(all);
   if (!complete) return;
   lock_->remove_other_parts(content_.id);
   lock_.reset();
@@ -126,9 +111,7 @@ void running_checkpoint::write(std::optional<icecore::checkpoint> cut) {
 
 void running_checkpoint::part_ended(int from, ending how) {
   const std::scoped_lock lock(mutex_);
-  if (how.code != 0 && parts_.code == 0) {
-    parts_ = {how.code, how.message.empty() ? "" : fmt::format("rank {}: {}", from, how.message)};
-  }
+  if (how.failed.happened() && !parts_.failed.happened()) parts_.failed = how.failed.of_rank(from);
   --parts_left_;
   changed_.notify_all();
 }
@@ -147,20 +130,20 @@ bool running_checkpoint::tell_conclusion(const std::function<void(const ending&)
   send(*conclusion_);
   ending how = *std::exchange(conclusion_, std::nullopt);
   lock.unlock();
-  end(std::move(how));
+  end(how);
   return true;
 }
 
 void running_checkpoint::end(ending how) {
   const std::scoped_lock once(ending_);
   if (has_ended()) return;
-  if (how.code != 0) {  // nobody needs what the thread may still be writing
+  if (how.failed.happened()) {  // nobody needs what the thread may still be writing
     cancelled_.store(true, std::memory_order_relaxed);
     const std::scoped_lock lock(mutex_);
     changed_.notify_all();
   }
   // K2: a complete one's thread on rank 0 still removes the files of the one before
-  const bool clearing = rank_ == 0 && how.code == 0;
+  const bool clearing = rank_ == 0 && !how.failed.happened();
   if (!clearing && thread_.joinable()) thread_.join();
   {
     const std::scoped_lock lock(mutex_);
@@ -168,7 +151,7 @@ void running_checkpoint::end(ending how) {
   }
   std::error_code ignored;
   if (how.undo) std::filesystem::remove(part(), ignored);
-  how_ = std::move(how);
+  how_ = how;
   if (!clearing) {
     lock_.reset();
     cleared_.store(true, std::memory_order_release);  // see has_settled()
@@ -176,11 +159,7 @@ void running_checkpoint::end(ending how) {
   ended_.store(true, std::memory_order_seq_cst);  // see has_ended() and counted_waiting
 }
 
-void running_checkpoint::abandon() {
-  end({static_cast<std::int32_t>(errc::closed),
-       fmt::format("{}: the cluster was closed before it was known that its checkpoint is complete",
-                   folder_.native())});
-}
+void running_checkpoint::abandon() { end({.failed = abandoned_}); }
 
 void running_checkpoint::await_waiting() const noexcept {
   backoff pause;
@@ -208,8 +187,7 @@ void running_checkpoint::throw_untold() {
 }
 
 void running_checkpoint::throw_failure() {
-  if (how_.code == out_of_memory) throw std::bad_alloc();
-  if (how_.code != 0) throw error(static_cast<errc>(how_.code), how_.message);
+  if (how_.failed.happened()) how_.failed.raise();
 }
 
 icecore::progress running_checkpoint::progress() const noexcept {
@@ -266,15 +244,14 @@ bool checkpoints::tell(running_checkpoint& one) {
 void checkpoints::send(int to, kind what, std::string_view id, const ending& how) {
   packer out(what);
   out.text(id);
-  out.number(how.code);
-  out.text(how.message);
+  pack(out, how.failed);
   out.number(static_cast<std::uint8_t>(how.undo));
   calls_.emplace_back(running_, to, out.take());
 }
 
-void checkpoints::part_ended(std::string_view id, int from, ending how) { find(id)->part_ended(from, std::move(how)); }
+void checkpoints::part_ended(std::string_view id, int from, ending how) { find(id)->part_ended(from, how); }
 
-void checkpoints::ended(std::string_view id, ending how) { find(id)->end(std::move(how)); }
+void checkpoints::ended(std::string_view id, ending how) { find(id)->end(how); }
 
 void checkpoints::finish() {
   try {

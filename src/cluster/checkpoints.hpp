@@ -35,10 +35,9 @@
 
 namespace icecore::mpi {
 
-/// How a part of the work ended: code 0, or an errc and why.
+/// How a part of the work ended.
 struct ending {
-  std::int32_t code = 0;
-  std::string message{};
+  ranks::failure failed{};
   /// The manifest was not touched and will not be: the files of this checkpoint are rubbish. Else they stay (K2): it
   /// may name them.
   bool undo = false;
@@ -84,7 +83,7 @@ class running_checkpoint {
   void await_waiting() const noexcept;
   /// Whether it failed and nobody was told.
   [[nodiscard]] bool failed_untold() const noexcept {
-    return how_.code != 0 && !program_was_told_.load(std::memory_order_relaxed);
+    return how_.failed.happened() && !program_was_told_.load(std::memory_order_relaxed);
   }
   /// Nobody is to be told how it ended.
   void forget() noexcept { program_was_told_.store(true, std::memory_order_relaxed); }
@@ -102,6 +101,7 @@ class running_checkpoint {
   const std::filesystem::path folder_;
   const manifest content_;
   const int rank_;
+  const ranks::failure abandoned_;            // made before there may be no memory for it
   std::atomic<std::uint64_t> bytes_done_{0};  // relaxed everywhere: a number to be shown
   std::uint64_t bytes_total_ = 0;
   std::atomic<bool> cancelled_{false};  // relaxed everywhere: nothing goes with it

@@ -114,14 +114,14 @@ version cluster_core::insert_many(std::span<const item> items) {
       answers.emplace_back(to, of(to).write_many(mine));
     }
   }
-  std::optional<error> refused;
+  ranks::failure refused;
   for (auto& [from, each] : answers) {
     const written result = each.take();
-    if (result.failed == 0 || refused) continue;
-    refused.emplace(static_cast<errc>(result.code), fmt::format("rank {} refused {} of the inserts; the first: {}",
-                                                                from, result.failed, result.message));
+    if (result.failed == 0 || refused.happened()) continue;
+    refused = {result.first.code(), fmt::format("rank {} refused {} of the inserts; the first: {}", from, result.failed,
+                                                result.first.text())};
   }
-  if (refused) throw error(*refused);
+  if (refused.happened()) refused.raise();
   return clock();
 }
 
@@ -263,15 +263,14 @@ void cluster_core::fence_all() {
 }
 
 void cluster_core::throw_refused() const {
-  std::optional<error> first;
+  ranks::failure first;
   for (int from = 0; from < ranks_; ++from) {
     const written result = of(from).take_refused();
-    if (result.failed == 0 || first) continue;
-    first.emplace(static_cast<errc>(result.code),
-                  fmt::format("rank {} refused {} of the writes that rank {} staged; the first: {}", from,
-                              result.failed, rank_, result.message));
+    if (result.failed == 0 || first.happened()) continue;
+    first = {result.first.code(), fmt::format("rank {} refused {} of the writes that rank {} staged; the first: {}",
+                                              from, result.failed, rank_, result.first.text())};
   }
-  if (first) throw error(*first);
+  if (first.happened()) first.raise();
 }
 
 void cluster_core::signal_notify(int signum, std::span<const int> ranks) {

@@ -47,7 +47,7 @@ struct restored_part {
 class cluster_core {
  public:
   cluster_core(MPI_Comm comm, std::filesystem::path path, const cluster_options& opening,
-               const restored_part* part = nullptr);
+               const restored_part* restored = nullptr);
   ~cluster_core();
   cluster_core(const cluster_core&) = delete;
   cluster_core& operator=(const cluster_core&) = delete;
@@ -120,10 +120,19 @@ class cluster_core {
   void attach(const options& opening);
   void connect(const cluster_options& opening);
   void agree_on_lost_versions();
+  [[nodiscard]] partition* reach(int rank, std::size_t staging_bytes);
 
   // ---- Collective calls (collective.cpp) ----
   /// Makes all clocks the greatest of them. No write is under way anywhere.
-  void align_clocks(step compared, step aligned);
+  void align_clocks(step compared, step aligned, const std::exception_ptr& failure = nullptr);
+  /// The same while what all ranks throw is under way; nothing if the cluster is broken.
+  void align_after_failure(step compared, step aligned);
+  void begin_collective() const;
+  void barrier_of_all(barrier_level level);
+  version tag_of_all(const tag_options& label);
+  [[nodiscard]] checkpoint_event checkpoint_of_all(const std::filesystem::path& folder);
+  /// The last use of MPI.
+  void part() noexcept;
   void check_label(const tag_options& label) const;
   template <typename Apply>
   void change(std::int64_t wanted, Apply&& apply);
@@ -131,6 +140,8 @@ class cluster_core {
   // ---- Extraction (extraction.cpp) ----
   /// Agrees that all ranks ask for the same. Afterwards there is a channel_.
   void enter_extraction(const std::function<void()>& check_arguments, std::int64_t digest) const;
+  template <typename Move>
+  auto with_all(Move&& move) const;
 
   [[nodiscard]] auto waiting() const {
     return [this](auto&& done) { running_.wait(done); };

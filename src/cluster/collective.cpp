@@ -7,22 +7,37 @@
 
 namespace icecore::mpi {
 
-void cluster_core::align_clocks(step compared, step aligned) {
+void cluster_core::align_clocks(step compared, step aligned, const std::exception_ptr& failure) {
   const version greatest =
-      static_cast<version>(agree_.on(compared, nullptr, static_cast<std::int64_t>(store_->clock())).greatest);
-  const auto failure = attempt([&] {
+      static_cast<version>(agree_.on(compared, failure, static_cast<std::int64_t>(store_->clock())).greatest);
+  const auto skipped = attempt([&] {
     if (!store_->read_only()) store_->skip_to(greatest);
   });
   clock_.store(greatest, std::memory_order_release);  // see clock()
-  agree_.on(aligned, failure);
+  agree_.on(aligned, skipped);
+}
+
+void cluster_core::align_after_failure(step compared, step aligned) {
+  if (running_.broken()) return;
+  align_clocks(compared, aligned);
+  agree_.thrown_by_all();
+}
+
+void cluster_core::begin_collective() const {
+  if (closed_) throw error(errc::closed, "the cluster is closed");
+  running_.step_now_and_then();  // if the cluster is broken, the first step says so to all
 }
 
 void cluster_core::barrier(barrier_level level) {
-  begin_call();
+  begin_collective();
+  agree_.all([&] { barrier_of_all(level); });
+}
+
+void cluster_core::barrier_of_all(barrier_level level) {
   const agreed levels =
       agree_.on(step::barrier_fenced, attempt([&] { fence_all(); }), static_cast<std::int64_t>(level));
   if (levels.least != levels.greatest) {
-    throw error(errc::invalid_argument, "some ranks called barrier at memory level and some at storage level");
+    agree_.refuse(errc::invalid_argument, "some ranks called barrier at memory level and some at storage level");
   }
   if (level == barrier_level::memory) return;
 
@@ -35,7 +50,7 @@ void cluster_core::barrier(barrier_level level) {
   try {
     agree_.on(step::barrier_synced, failure);
   } catch (...) {
-    if (!running_.broken()) align_clocks(step::barrier_clock, step::barrier_aligned);
+    align_after_failure(step::barrier_clock, step::barrier_aligned);
     throw;
   }
   align_clocks(step::barrier_clock, step::barrier_aligned);
@@ -52,7 +67,11 @@ void cluster_core::check_label(const tag_options& label) const {
 }
 
 version cluster_core::tag(const tag_options& label) {
-  begin_call();
+  begin_collective();
+  return agree_.all([&] { return tag_of_all(label); });
+}
+
+version cluster_core::tag_of_all(const tag_options& label) {
   agree_.on(step::tag_entered, attempt([&] {
               if (rank_ == 0) check_label(label);
             }));
@@ -76,7 +95,7 @@ version cluster_core::tag(const tag_options& label) {
                 if (rank_ == 0) close_version(labelled ? &label : nullptr);
               }));
   } catch (...) {  // some clocks may be ahead of others now
-    if (!running_.broken()) align_clocks(step::tag_clock, step::tag_aligned);
+    align_after_failure(step::tag_clock, step::tag_aligned);
     throw;
   }
   return closed;
@@ -84,15 +103,17 @@ version cluster_core::tag(const tag_options& label) {
 
 template <typename Apply>
 void cluster_core::change(std::int64_t wanted, Apply&& apply) {
-  begin_call();
-  const write_gate::hold held = hold_writes();
-  const agreed same = agree_.on(step::change_held, attempt([&] { fence_all(); }), wanted);
-  if (same.least != same.greatest) {
-    throw error(errc::invalid_argument, "the ranks do not all ask for the same consistency or protection");
-  }
-  apply();
-  // a rank that goes on may write: by then nobody still reads from a cache
-  agree_.on(step::change_made, nullptr);
+  begin_collective();
+  agree_.all([&] {
+    const write_gate::hold held = hold_writes();
+    const agreed same = agree_.on(step::change_held, attempt([&] { fence_all(); }), wanted);
+    if (same.least != same.greatest) {
+      agree_.refuse(errc::invalid_argument, "the ranks do not all ask for the same consistency or protection");
+    }
+    apply();
+    // a rank that goes on may write: by then nobody still reads from a cache
+    agree_.on(step::change_made, nullptr);
+  });
 }
 
 void cluster_core::change(icecore::consistency mode) {
@@ -111,7 +132,11 @@ void cluster_core::change(icecore::protection allowed) {
 }
 
 checkpoint_event cluster_core::checkpoint(const std::filesystem::path& folder) {
-  begin_call();
+  begin_collective();
+  return agree_.all([&] { return checkpoint_of_all(folder); });
+}
+
+checkpoint_event cluster_core::checkpoint_of_all(const std::filesystem::path& folder) {
   std::filesystem::path target;
   manifest content;
   const auto prepared = attempt([&] {
@@ -129,27 +154,35 @@ checkpoint_event cluster_core::checkpoint(const std::filesystem::path& folder) {
   const auto where = static_cast<std::int64_t>(std::hash<std::string>{}(target.native()) >> 1);
   const agreed same = agree_.on(step::checkpoint_asked, prepared, where);
   if (same.least != same.greatest) {
-    throw error(errc::invalid_argument, "the ranks name different folders for one checkpoint");
+    agree_.refuse(errc::invalid_argument, "the ranks name different folders for one checkpoint");
   }
   agree_.broadcast(content.id.data(), static_cast<int>(content.id.size()), 0);
   checkpoints_->wait_for(target);
 
   const write_gate::hold held = hold_writes();
-  std::unique_ptr<folder_lock> lock;
-  agree_.on(step::checkpoint_held, attempt([&] {
-              fence_all();
-              if (rank_ == 0) lock = std::make_unique<folder_lock>(target);
-            }));
-  const auto begun = checkpoints_->add(target, content);
-  begun->hold(std::move(lock));
+  std::shared_ptr<running_checkpoint> begun;
+  const auto never_mind = [&] {
+    if (!begun) return;
+    begun->abandon();
+    begun->forget();  // this call tells
+  };
+  try {
+    agree_.on(step::checkpoint_held, attempt([&] {
+                fence_all();
+                begun = checkpoints_->add(target, content);
+                if (rank_ == 0) begun->hold(std::make_unique<folder_lock>(target));
+              }));
+  } catch (...) {
+    never_mind();
+    throw;
+  }
   std::optional<icecore::checkpoint> cut;
   const auto failure = attempt([&] { cut = store_->checkpoint(); });
   try {
     agree_.on(step::checkpoint_cut, failure);
   } catch (...) {
-    begun->abandon();
-    begun->forget();  // this call tells
-    if (!running_.broken()) align_clocks(step::checkpoint_clock, step::checkpoint_aligned);
+    never_mind();
+    align_after_failure(step::checkpoint_clock, step::checkpoint_aligned);
     throw;
   }
   begun->start(*cut);
@@ -159,30 +192,35 @@ checkpoint_event cluster_core::checkpoint(const std::filesystem::path& folder) {
 
 void cluster_core::close() {
   if (std::exchange(closed_, true) || !store_) return;
-  if (!mpi_runs()) running_.fail("MPI was finalised");
+  if (!mpi_runs()) running_.fail_everywhere({errc::mpi, "MPI was finalised"});
   std::exception_ptr failure;
   if (!running_.broken()) failure = attempt([&] { fence_all(); });
   if (const auto unfinished = attempt([&] { checkpoints_->finish(); }); unfinished && !failure) failure = unfinished;
-  const auto parted = attempt([&] { agree_.on(step::close_fenced, nullptr); });
+  auto parted = attempt([&] { agree_.on(step::close_fenced, nullptr); });
   running_.stop_thread();  // no request can come any more: nobody has one open, and all are here
   for (const auto& each : remote_) each->detach();
-  if (!parted) agree_.on(step::close_detached, nullptr);  // until then others may have this rank's store attached
+  // until then others may have this rank's store attached
+  if (!parted) parted = attempt([&] { agree_.on(step::close_detached, nullptr); });
   if (const auto closing = attempt([&] { store_->close(); }); closing && !failure) failure = closing;
-  if (parted) {
-    comm_.abandon();
-    if (channel_) channel_->abandon();
-    std::rethrow_exception(parted);
+  if (!parted) {
+    failure = attempt([&] {
+      running_.wait([&] { return messages_.finish_sends(); });
+      agree_.on(step::close_done, failure);
+    });
   }
-  failure = attempt([&] {
-    running_.wait([&] { return messages_.finish_sends(); });
-    agree_.on(step::close_done, failure);
-  });
-  if (running_.broken()) {
-    comm_.abandon();
-    if (channel_) channel_->abandon();
-  }
+  part();
   hook_.reset();
+  if (parted) std::rethrow_exception(parted);
   if (failure) std::rethrow_exception(failure);
+}
+
+void cluster_core::part() noexcept {
+  if (running_.broken()) {
+    running_.finish_telling();
+    comm_.abandon();
+    if (channel_) channel_->abandon();
+  }
+  messages_.stop();
 }
 
 }  // namespace icecore::mpi

@@ -1,5 +1,6 @@
 #include "cluster/communicator.hpp"
 
+#include <new>
 #include <utility>
 
 #include "cluster/messenger.hpp"
@@ -22,7 +23,18 @@ bool has_full_threads() {
   return level == MPI_THREAD_MULTIPLE;
 }
 
-communicator::communicator(MPI_Comm original) {
+namespace {
+
+/// Where there is no cluster yet: answers for others of the process, who may be waited for before all come here.
+void wait_for_all(const std::function<bool()>& done) {
+  for (backoff pause; !done(); pause.pause()) progress::step_all_of_one_thread();
+}
+
+}  // namespace
+
+communicator::communicator(MPI_Comm original) : communicator(original, wait_for_all) {}
+
+communicator::communicator(MPI_Comm original, const std::function<void(const std::function<bool()>& done)>& wait) {
   if (!mpi_runs()) {
     throw error(errc::mpi,
                 "MPI is not running: call MPI_Init_thread before a cluster is opened, MPI_Finalize after it is "
@@ -32,13 +44,21 @@ communicator::communicator(MPI_Comm original) {
   int two_groups = 0;
   check(MPI_Comm_test_inter(original, &two_groups), "MPI_Comm_test_inter");
   if (two_groups != 0) throw error(errc::invalid_argument, "a cluster cannot be opened on an intercommunicator");
+  ranks::request_memory memory(sizeof(MPI_Comm));
+  auto* const made = new (memory.data()) MPI_Comm(MPI_COMM_NULL);
   MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Comm_idup(original, &comm_, &request), "MPI_Comm_idup");
-  backoff pause;
-  for (int done = 0; done == 0; pause.pause()) {
-    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    progress::step_all_of_one_thread();  // other ranks may not come here before they are answered
+  check(MPI_Comm_idup(original, made, &request), "MPI_Comm_idup");
+  try {
+    wait([&request] {
+      int done = 0;
+      check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+      return done != 0;
+    });
+  } catch (...) {  // MPI may make it later all the same
+    memory.abandon();
+    throw;
   }
+  comm_ = *made;
   MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
 }
 

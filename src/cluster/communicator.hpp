@@ -13,6 +13,8 @@ class communicator {
  public:
   /// Collective. errc::mpi if MPI is not running, errc::invalid_argument if `original` is no communicator of one group.
   explicit communicator(MPI_Comm original);
+  /// The same, waiting in this way.
+  communicator(MPI_Comm original, const std::function<void(const std::function<bool()>& done)>& wait);
   /// Collective, unless it was abandoned or MPI has ended.
   ~communicator();
   communicator(const communicator&) = delete;

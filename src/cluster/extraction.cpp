@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -138,12 +140,33 @@ extracted_pairs shown(ranks::pairs&& pairs) {
 }  // namespace
 
 void cluster_core::enter_extraction(const std::function<void()>& check_arguments, std::int64_t digest) const {
-  begin_call();
   const agreed asked = agree_.on(step::extract_entered, attempt(check_arguments), digest);
   if (asked.least != asked.greatest) {
-    throw error(errc::invalid_argument, "the ranks do not all ask for the same extraction");
+    agree_.refuse(errc::invalid_argument, "the ranks do not all ask for the same extraction");
   }
-  if (!channel_) channel_ = std::make_unique<extraction_channel>(comm_.get(), running_);
+  if (channel_) return;
+  try {
+    channel_ = std::make_unique<extraction_channel>(comm_.get(), running_);
+  } catch (...) {
+    agree_.ranks().gave_up();  // the duplication of this communicator
+    throw;
+  }
+}
+
+/// Moves the pairs. What that ends with is thrown by all ranks (gather/gather.hpp), unless MPI failed, which has broken
+/// the cluster, or memory that no agreement covers ran out here.
+template <typename Move>
+auto cluster_core::with_all(Move&& move) const {
+  const ranks::team& all = channel_->ranks();
+  try {
+    return std::forward<Move>(move)(all);
+  } catch (const std::bad_alloc&) {
+    if (all.failed_together()) agree_.thrown_by_all();
+    throw;
+  } catch (...) {
+    agree_.thrown_by_all();
+    throw;
+  }
 }
 
 extracted_pairs cluster_core::extract(version at, extraction_method method, const extraction_options& how) const {
@@ -157,21 +180,30 @@ extracted_pairs cluster_core::extract(version at, extraction_method method, cons
                   "merges any");
     }
   };
-  enter_extraction(check_arguments, digest_of(fmt::format("extract {}", static_cast<int>(method)), at, how));
-  const ranks::team& all = channel_->ranks();
-  columns own;
-  const auto read = [&] {
-    check_memory(own_->at(at), how);
-    own = own_->at(at).extract(how.threads, how.bounds);
-    if (how.check) check_pairs(own, how.check);
-  };
-  agree_.on(step::extract_read, attempt([&] { all.work(read); }));
   ranks::gather_options gathering;
   gathering.root = how.root;
   gathering.threads = how.threads;
   gathering.heads = how.linear_scan ? ranks::heads::linear_scan : ranks::heads::tournament;
   gathering.memory_bytes_max = how.memory_bytes_max;
-  return shown(run(method, all, narrowed(ranks::view_of(own)), gathering));
+  begin_collective();
+  return agree_.all([&] {
+    enter_extraction(check_arguments, digest_of(fmt::format("extract {}", static_cast<int>(method)), at, how));
+    std::unique_ptr<columns> own;
+    const auto read = [&] {
+      check_memory(own_->at(at), how);
+      own = std::make_unique<columns>(own_->at(at).extract(how.threads, how.bounds));
+      if (how.check) check_pairs(*own, how.check);
+    };
+    agree_.on(step::extract_read, attempt([&] { channel_->ranks().work(read); }));
+    return with_all([&](const ranks::team& all) {
+      try {
+        return shown(run(method, all, narrowed(ranks::view_of(*own)), gathering));
+      } catch (...) {
+        if (running_.broken()) static_cast<void>(own.release());  // MPI may still be sending from it
+        throw;
+      }
+    });
+  });
 }
 
 void cluster_core::stream(version at, const extraction_sink& sink, const extraction_options& how) const {
@@ -182,26 +214,34 @@ void cluster_core::stream(version at, const extraction_sink& sink, const extract
     check_bounds(how.bounds);
     gathering.block_bytes = stream_block(how, ranks_);
   };
-  enter_extraction(check_arguments, digest_of("stream", at, how));
   std::vector<item> items;
   const auto hand_on = [&](const ranks::pairs_view& some) {
     items.clear();
     for (std::size_t i = 0; i < some.count; ++i) items.push_back({some.keys[i], some.values[i]});
     sink(items);
   };
-  std::optional<block_reader> own;
-  agree_.on(step::extract_read, attempt([&] { own.emplace(own_->at(at), how.bounds, gathering.block_bytes); }));
-  ranks::stream(
-      channel_->ranks(), [&own] { return own->next(); }, hand_on, gathering);
+  begin_collective();
+  agree_.all([&] {
+    enter_extraction(check_arguments, digest_of("stream", at, how));
+    std::optional<block_reader> own;
+    agree_.on(step::extract_read, attempt([&] { own.emplace(own_->at(at), how.bounds, gathering.block_bytes); }));
+    with_all([&](const ranks::team& all) {
+      ranks::stream(
+          all, [&own] { return own->next(); }, hand_on, gathering);
+    });
+  });
 }
 
 std::optional<std::string> cluster_core::find_by_broadcast(std::string_view key, version at, int root) const {
   const auto check_arguments = [&] { static_cast<void>(group_of(root)); };  // throws if there is no such rank
   extraction_options how;
   how.root = root;
-  enter_extraction(check_arguments, digest_of("find", at, how));
   const auto look = [this](std::string_view asked, version shown) { return own_->view(asked, shown); };
-  return ranks::broadcast_find(channel_->ranks(), {key, at}, look, root);
+  begin_collective();
+  return agree_.all([&] {
+    enter_extraction(check_arguments, digest_of("find", at, how));
+    return with_all([&](const ranks::team& all) { return ranks::broadcast_find(all, {key, at}, look, root); });
+  });
 }
 
 }  // namespace icecore::mpi

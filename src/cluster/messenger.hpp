@@ -8,12 +8,17 @@
 //   M1 No call waits for another rank. What is not sent or received yet is looked at again by later calls.
 //   M2 A message that was probed is received by the thread that probed it (matched probes).
 //   M3 Nothing relies on the order of two messages: each waits for its answer before the next that depends on it.
+//   M4 What MPI sends from or receives into stays in memory until it is done, or if nobody waits for that any more,
+//   until
+//      the process ends.
+//   M5 A rank that fails tells all others without taking memory: the notices' memory was taken before.
 // Threads: any number where MPI was started with MPI_THREAD_MULTIPLE, else one.
 // Errors: errc::mpi if an MPI call fails, errc::value_too_large for messages of more than 2 GiB - 1 bytes.
 #pragma once
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -22,30 +27,41 @@
 #include <string_view>
 #include <vector>
 
+#include "cluster/gather/failure.hpp"
+#include "cluster/gather/request_memory.hpp"
+#include "cluster/gather/team.hpp"
+
 namespace icecore::mpi {
 
-/// Requests have this tag; answers the one that the request named, which is greater.
+/// Requests have the first of these tags, notices of failure the second; answers the one that the request named, which
+/// is greater.
 inline constexpr int request_tag = 1;
+inline constexpr int failure_tag = 2;
+inline constexpr int reply_tag_min = 3;
+inline constexpr int reply_tag_max = 32'767;  // what every MPI allows
 
 /// Throws errc::mpi unless `result` is MPI_SUCCESS.
-void check(int result, const char* call);
+inline void check(int result, const char* call) { ranks::check_mpi(result, call); }
 
 /// Bytes received: memory that nobody wrote to before.
 class received_bytes {
  public:
-  explicit received_bytes(std::size_t size) : bytes_(std::make_unique_for_overwrite<char[]>(size)), size_(size) {}
-  [[nodiscard]] char* data() noexcept { return bytes_.get(); }
-  [[nodiscard]] std::string_view view() const noexcept { return {bytes_.get(), size_}; }
+  explicit received_bytes(std::size_t size) : memory_(size) {}
+  [[nodiscard]] char* data() noexcept { return memory_.data(); }
+  [[nodiscard]] std::string_view view() const noexcept { return {memory_.data(), memory_.size()}; }
+  void abandon() noexcept { memory_.abandon(); }
 
  private:
-  std::unique_ptr<char[]> bytes_;
-  std::size_t size_;
+  ranks::request_memory memory_;
 };
 
 /// A message that was matched and whose bytes may still be on their way.
 class arriving {
  public:
   arriving(MPI_Message& matched, const MPI_Status& status);
+  ~arriving();
+  arriving(arriving&& from) noexcept;
+  arriving& operator=(arriving&& from) noexcept;
 
   /// Whether all of it is here.
   [[nodiscard]] bool arrived();
@@ -64,11 +80,21 @@ struct message {
   received_bytes bytes;
 };
 
+/// What a rank that fails tells all others.
+struct notice {
+  std::int32_t rank = 0;
+  ranks::failure why{};
+};
+
 class messenger {
  public:
   explicit messenger(MPI_Comm comm);
+  ~messenger();
+  messenger(const messenger&) = delete;
+  messenger& operator=(const messenger&) = delete;
 
-  /// Begins to send; the bytes live until they are sent.
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  /// Begins to send; the bytes live until they are sent. If it throws, nothing is sent.
   void send(int to, int tag, std::shared_ptr<const std::string> bytes);
   /// Looks after what is being sent. Returns whether nothing is any more.
   bool finish_sends();
@@ -77,6 +103,15 @@ class messenger {
   [[nodiscard]] std::optional<message> receive_request();
   /// The answer with this tag, once it begins to arrive.
   [[nodiscard]] std::optional<arriving> match(int from, int tag) const;
+
+  /// Tells all other ranks, once (M5). Those it does not reach now, resend_notices() tries again.
+  void tell_failure(const ranks::failure& why) noexcept;
+  /// Returns whether all are sent.
+  bool resend_notices() noexcept;
+  /// What another rank told of its failure, if any did.
+  [[nodiscard]] std::optional<notice> receive_notice();
+  /// Notices are received no more. Before MPI ends.
+  void stop() noexcept;
 
   /// A tag that no other answer to this rank has at the moment.
   [[nodiscard]] int lease_tag();
@@ -87,15 +122,30 @@ class messenger {
     MPI_Request request;
     std::shared_ptr<const std::string> bytes;
   };
+  struct notifying {
+    int to;
+    bool begun = false;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+  void expect_notice();
+  /// Keeps until the process ends what may still be on its way (M4).
+  static void abandon(std::list<sending>& all) noexcept;
 
   MPI_Comm comm_;
+  int rank_ = 0;
   std::mutex sends_mutex_;
   std::list<sending> sends_;
   std::mutex receives_mutex_;
   std::list<arriving> receives_;  // requests that are longer than what MPI sends at once
+  ranks::request_memory notice_;
+  MPI_Request noticing_ = MPI_REQUEST_NULL;
+  std::mutex notices_mutex_;
+  ranks::request_memory own_notice_;
+  std::vector<notifying> notices_;  // to all other ranks
+  bool told_ = false;
   std::mutex tags_mutex_;
   std::vector<int> free_tags_;
-  int next_tag_ = request_tag + 1;
+  int next_tag_ = reply_tag_min;
 };
 
 }  // namespace icecore::mpi

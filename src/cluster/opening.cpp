@@ -98,7 +98,7 @@ class new_pool {
 }  // namespace
 
 cluster_core::cluster_core(MPI_Comm comm, std::filesystem::path path, const cluster_options& opening,
-                           const restored_part* part)
+                           const restored_part* restored)
     : comm_(comm),
       path_(std::move(path)),
       ownership_(opening.ownership),
@@ -112,14 +112,17 @@ cluster_core::cluster_core(MPI_Comm comm, std::filesystem::path path, const clus
   check(MPI_Comm_rank(comm_.get(), &rank_), "MPI_Comm_rank");
   check(MPI_Comm_size(comm_.get(), &ranks_), "MPI_Comm_size");
   try {
-    agree_on_arguments(opening);
-    find_groups(group_size_of(opening));
-    check_folder();
-    open_store(opening.store, agree_on_manifest(opening.store, part != nullptr), part);
-    attach(opening.store);
-    connect(opening);
+    agree_.all([&] {
+      agree_on_arguments(opening);
+      find_groups(group_size_of(opening));
+      check_folder();
+      open_store(opening.store, agree_on_manifest(opening.store, restored != nullptr), restored);
+      attach(opening.store);
+      connect(opening);
+    });
   } catch (...) {
-    if (running_.broken()) comm_.abandon();
+    running_.stop_thread();
+    part();
     throw;
   }
 }
@@ -145,8 +148,8 @@ void cluster_core::agree_on_arguments(const cluster_options& opening) {
   });
   const agreed options = agree_.on(step::open_arguments, failure, failure ? 0 : digest_of(opening));
   if (options.least != options.greatest) {
-    throw error(errc::invalid_argument,
-                fmt::format("{}: the ranks open the cluster with different options", path_.native()));
+    agree_.refuse(errc::invalid_argument,
+                  fmt::format("{}: the ranks open the cluster with different options", path_.native()));
   }
 }
 
@@ -154,7 +157,10 @@ void cluster_core::find_groups(int group_size) {
   MPI_Comm node = MPI_COMM_NULL;
   check(MPI_Comm_split_type(comm_.get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
   int first = rank_;
-  check(MPI_Bcast(&first, 1, MPI_INT, 0, node), "MPI_Bcast");
+  {
+    const ranks::team here(node, waiting_in(running_));
+    here.bcast(&first, sizeof first, 0);
+  }
   MPI_Comm_free(&node);
   nodes_.resize(static_cast<std::size_t>(ranks_));
   agree_.gather(&first, sizeof first, nodes_.data());
@@ -230,9 +236,10 @@ cluster_core::found_manifest cluster_core::agree_on_manifest(const options& open
   found.anywhere = there.greatest == 1;
   const bool may_make = opening.access == access::read_write && opening.creation != creation::open_existing;
   if (!found.anywhere && !may_make) {
-    throw error(errc::no_such_store, fmt::format("{}: no cluster there; to make one, open it for writing with creation "
-                                                 "allowed",
-                                                 path_.native()));
+    agree_.refuse(errc::no_such_store,
+                  fmt::format("{}: no cluster there; to make one, open it for writing with creation "
+                              "allowed",
+                              path_.native()));
   }
   return found;
 }
@@ -286,8 +293,8 @@ void cluster_core::agree_on_pools(const found_manifest& found) {
   const agreed ids = agree_.on(step::open_pools, failure, id);
   if (found.everywhere) {
     if (ids.least == ids.greatest) return;
-    throw error(errc::other_cluster,
-                fmt::format("{}: the ranks' folders belong to different clusters", path_.native()));
+    agree_.refuse(errc::other_cluster,
+                  fmt::format("{}: the ranks' folders belong to different clusters", path_.native()));
   }
   std::string all(static_cast<std::size_t>(id_size * ranks_), '\0');
   agree_.gather(mine.data(), id_size, all.data());
@@ -326,32 +333,33 @@ void cluster_core::attach(const options& opening) {
 }
 
 void cluster_core::connect(const cluster_options& opening) {
-  own_ = std::make_unique<store_partition>(*store_, allowed_, [this](int signum) { signals_.notified(rank_, signum); });
-  checkpoints_ = std::make_unique<checkpoints>(running_, rank_, ranks_);
-  server_ = std::make_unique<server>(messages_, *own_, signals_, *checkpoints_);
-  for (int r = 0; r < ranks_; ++r) {
-    if (r == rank_) {
-      partitions_.push_back(own_.get());
-      continue;
-    }
-    auto messages = std::make_unique<remote_partition>(running_, r, opening.staging_bytes);
-    if (auto& attached = attached_[static_cast<std::size_t>(r)]) {
-      remote_.push_back(std::make_unique<attached_partition>(std::move(attached), allowed_, std::move(messages)));
-    } else {
-      remote_.push_back(std::move(messages));
-    }
-    partitions_.push_back(remote_.back().get());
-  }
-  align_clocks(step::open_clock, step::open_aligned);
-  agree_on_lost_versions();
-  hook_ = std::make_unique<finalize_hook>([this] {
-    running_.stop_thread();  // first: inside MPI_Finalize MPICH no longer keeps threads apart
-    try {
-      close();
-    } catch (...) {  // nobody is left to be told
-    }
+  const auto failure = attempt([&] {
+    own_ =
+        std::make_unique<store_partition>(*store_, allowed_, [this](int signum) { signals_.notified(rank_, signum); });
+    checkpoints_ = std::make_unique<checkpoints>(running_, rank_, ranks_);
+    server_ = std::make_unique<server>(messages_, *own_, signals_, *checkpoints_);
+    for (int r = 0; r < ranks_; ++r) partitions_.push_back(r == rank_ ? own_.get() : reach(r, opening.staging_bytes));
+    hook_ = std::make_unique<finalize_hook>([this] {
+      running_.stop_thread();  // first: inside MPI_Finalize MPICH no longer keeps threads apart
+      try {
+        close();
+      } catch (...) {  // nobody is left to be told
+      }
+    });
+    if (opening.progress_thread && has_full_threads()) running_.start_thread();
   });
-  if (opening.progress_thread && has_full_threads()) running_.start_thread();
+  align_clocks(step::open_clock, step::open_aligned, failure);
+  agree_on_lost_versions();
+}
+
+partition* cluster_core::reach(int rank, std::size_t staging_bytes) {
+  auto messages = std::make_unique<remote_partition>(running_, rank, staging_bytes);
+  if (auto& attached = attached_[static_cast<std::size_t>(rank)]) {
+    remote_.push_back(std::make_unique<attached_partition>(std::move(attached), allowed_, std::move(messages)));
+  } else {
+    remote_.push_back(std::move(messages));
+  }
+  return remote_.back().get();
 }
 
 /// Each rank's store knows them all from then on: so they stay lost in its checkpoints, too. The clocks are aligned, so

@@ -60,8 +60,12 @@ inline constexpr std::size_t block_bytes = 256 * 1024;
 struct written {
   version at = 0;            ///< the open version
   std::uint64_t failed = 0;  ///< how many were refused
-  std::int32_t code = 0;     ///< of the first refused
-  std::string message{};     ///< of the first refused
+  ranks::failure first{};    ///< of them
+
+  void refuse(const ranks::failure& why, std::uint64_t count = 1) noexcept {
+    if (failed == 0) first = why;
+    failed += count;
+  }
 };
 
 class partition {

@@ -1,5 +1,8 @@
 #include "cluster/progress.hpp"
 
+#include <fmt/format.h>
+
+#include <string_view>
 #include <utility>
 
 #include "cluster/quiet_thread.hpp"
@@ -48,19 +51,32 @@ void progress::run() noexcept {
       } else {
         pause.pause();
       }
-    } catch (const std::exception& e) {
-      fail(e.what());
-      return;
+    } catch (...) {  // broken: it goes on for the sake of what the others have to be told
+      pause.pause();
     }
   }
 }
 
 bool progress::step() {
-  messages_.finish_sends();
-  bool found = background_();
-  while (auto request = messages_.receive_request()) {
-    answer_(std::move(*request));
-    found = true;
+  if (broken()) {
+    messages_.resend_notices();
+    return false;
+  }
+  bool found = false;
+  try {
+    messages_.finish_sends();
+    if (const auto told = messages_.receive_notice()) {
+      told_of(told->rank, told->why);
+      return true;
+    }
+    found = background_();
+    while (auto request = messages_.receive_request()) {
+      answer_(std::move(*request));
+      found = true;
+    }
+  } catch (...) {
+    fail(std::current_exception());
+    throw;
   }
   return found;
 }
@@ -74,16 +90,44 @@ void progress::step_if_due() {
   step();
 }
 
-void progress::fail(const std::string& why) noexcept {
+bool progress::break_with(int rank, const ranks::failure& why) noexcept {
   const std::scoped_lock lock(failure_mutex_);
-  if (broken()) return;
+  if (broken()) return false;
+  failed_rank_ = rank;
   failure_ = why;
-  broken_.store(true, std::memory_order_release);  // release: why is written before
+  broken_.store(true, std::memory_order_release);  // release: who and why are written before
+  return true;
+}
+
+void progress::fail(const std::exception_ptr& why) noexcept {
+  const auto mine = ranks::failure::of(why);
+  if (break_with(messages_.rank(), mine)) messages_.tell_failure(mine);
+}
+
+void progress::told_of(int rank, const ranks::failure& why) noexcept { break_with(rank, why); }
+
+void progress::fail_everywhere(const ranks::failure& why) noexcept { break_with(all_ranks, why); }
+
+std::optional<int> progress::failed_rank() const {
+  const std::scoped_lock lock(failure_mutex_);
+  return failed_rank_ == all_ranks ? std::nullopt : std::optional(failed_rank_);
+}
+
+void progress::finish_telling() noexcept {
+  constexpr std::chrono::seconds at_most{1};  // a rank that looks at no message any more cannot be told
+  const auto begun = std::chrono::steady_clock::now();
+  backoff pause;
+  while (!messages_.resend_notices() && std::chrono::steady_clock::now() - begun < at_most) pause.pause();
 }
 
 void progress::throw_broken() const {
   const std::scoped_lock lock(failure_mutex_);
-  throw error(errc::mpi, "the cluster cannot be used any more: " + failure_);
+  const std::string_view why = failure_.text();
+  if (failed_rank_ == all_ranks) {
+    throw error(static_cast<errc>(failure_.code()), fmt::format("the cluster cannot be used any more: {}", why));
+  }
+  throw error(errc::rank_failed, fmt::format("the cluster cannot be used any more: rank {} failed{}{}", failed_rank_,
+                                             why.empty() ? "" : ": ", why));
 }
 
 }  // namespace icecore::mpi

@@ -7,7 +7,9 @@
 // Invariants:
 //   P1 Whoever waits answers, so two ranks that wait for each other both go on.
 //   P2 Answering never waits for another rank, so it can be done inside any wait.
-//   P3 After a failure nothing waits any more: every wait throws it.
+//   P3 After a failure nothing waits any more, on any rank: the rank that fails tells all others (messenger.hpp, M5),
+//      whose steps see it, and every wait throws it. What fails in a step is a failure: a request that could not be
+//      received or answered is one that somebody waits for.
 //   P4 Where MPI allows one thread only, a wait of one cluster also answers for the process's other clusters: else two
 //      ranks that wait in different ones would wait for ever. For this they are in a list of the process.
 // Threads: as messenger.
@@ -18,7 +20,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
-#include <string>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -41,7 +43,7 @@ class progress {
   void stop_thread() noexcept;
   [[nodiscard]] bool has_thread() const noexcept { return thread_.joinable(); }
 
-  /// Answers what has arrived. Returns whether there was anything.
+  /// Answers what has arrived. Returns whether there was anything. What it throws has broken the cluster.
   bool step();
   /// Answers for all clusters of a process whose MPI allows one thread only (P4).
   static bool step_all_of_one_thread();
@@ -66,10 +68,18 @@ class progress {
     }
   }
 
-  /// From now on every wait fails with this message.
-  void fail(const std::string& why) noexcept;
+  /// This rank failed: from now on every wait fails, here and on all other ranks.
+  void fail(const std::exception_ptr& why) noexcept;
+  /// Another rank failed.
+  void told_of(int rank, const ranks::failure& why) noexcept;
+  /// From now on every wait fails with this error. The other ranks need not be told.
+  void fail_everywhere(const ranks::failure& why) noexcept;
+  /// Sends what the others are to be told of this rank's failure, for a while at most.
+  void finish_telling() noexcept;
   // acquire: whoever sees it also sees why
   [[nodiscard]] bool broken() const noexcept { return broken_.load(std::memory_order_acquire); }
+  /// Which rank failed; empty if none did, or all know better.
+  [[nodiscard]] std::optional<int> failed_rank() const;
   void throw_if_broken() const {
     if (broken()) throw_broken();
   }
@@ -82,6 +92,8 @@ class progress {
 
   void run() noexcept;
   void step_if_due();
+  /// Whether it was not broken before. `rank`: of whom, or all_ranks.
+  bool break_with(int rank, const ranks::failure& why) noexcept;
   [[noreturn]] void throw_broken() const;
 
   messenger& messages_;
@@ -92,7 +104,9 @@ class progress {
   std::atomic<std::chrono::steady_clock::rep> last_step_{0};  // relaxed everywhere: one step too many does no harm
 
   mutable std::mutex failure_mutex_;
-  std::string failure_;
+  static constexpr int all_ranks = -1;
+  int failed_rank_ = all_ranks;
+  ranks::failure failure_;
   std::atomic<bool> broken_{false};
 };
 

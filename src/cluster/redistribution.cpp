@@ -15,6 +15,7 @@
 
 #include "base/checksum.hpp"
 #include "base/raise.hpp"
+#include "cluster/gather/pairs.hpp"
 #include "cluster/lost_versions.hpp"
 #include "cluster/messenger.hpp"
 #include "cluster/wire.hpp"
@@ -266,10 +267,9 @@ class value_reader {
 /// Every rank gives each other rank some bytes.
 class exchange {
  public:
-  exchange(MPI_Comm comm, int ranks, agreement& agree)
-      : comm_(comm),
-        agree_(agree),
-        coming_(static_cast<std::size_t>(ranks)),
+  explicit exchange(agreement& agree)
+      : agree_(agree),
+        coming_(static_cast<std::size_t>(agree.ranks().size())),
         sent_(coming_),
         buffers_(coming_.size()),
         from_(coming_.size()) {}
@@ -279,7 +279,8 @@ class exchange {
   [[nodiscard]] std::span<const std::string_view> operator()(const std::vector<packer>& to,
                                                              const std::exception_ptr& failure) {
     for (std::size_t r = 0; r < sent_.size(); ++r) sent_[r] = to[r].size();
-    check(MPI_Alltoall(sent_.data(), 1, MPI_UINT64_T, coming_.data(), 1, MPI_UINT64_T, comm_), "MPI_Alltoall");
+    const ranks::team& all = agree_.ranks();
+    all.alltoall(sent_.data(), 1, MPI_UINT64_T, coming_.data());
     const auto unready = attempt([&] {
       std::size_t messages = 0;
       for (std::size_t r = 0; r < coming_.size(); ++r) {
@@ -292,39 +293,39 @@ class exchange {
     agree_.on(step::restore_ready, failure ? failure : unready);  // from here on nothing fails but MPI
     for (std::size_t r = 0; r < from_.size(); ++r) {
       in_pieces(coming_[r], [&](std::uint64_t at, int size) {
-        check(
-            MPI_Irecv(buffers_[r].data() + at, size, MPI_BYTE, static_cast<int>(r), tag, comm_, &open_.emplace_back()),
-            "MPI_Irecv");
+        all.check(MPI_Irecv(buffers_[r].data() + at, size, MPI_BYTE, static_cast<int>(r), tag, all.comm(),
+                            &open_.emplace_back(MPI_REQUEST_NULL)),
+                  "MPI_Irecv");
       });
     }
     for (std::size_t r = 0; r < to.size(); ++r) {
       in_pieces(sent_[r], [&](std::uint64_t at, int size) {
-        check(MPI_Isend(to[r].bytes().data() + at, size, MPI_BYTE, static_cast<int>(r), tag, comm_,
-                        &open_.emplace_back()),
-              "MPI_Isend");
+        all.check(MPI_Isend(to[r].bytes().data() + at, size, MPI_BYTE, static_cast<int>(r), tag, all.comm(),
+                            &open_.emplace_back(MPI_REQUEST_NULL)),
+                  "MPI_Isend");
       });
     }
-    check(MPI_Waitall(static_cast<int>(open_.size()), open_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+    all.wait(open_);
     return from_;
   }
 
  private:
-  static constexpr int tag = 2;  // 1 is that of requests
+  static constexpr int tag = reply_tag_min;  // nobody answers here
 
   /// Keeps its memory from round to round: memory that is new is slow.
   class buffer {
    public:
     [[nodiscard]] std::string_view of(std::uint64_t size) {
       if (size > capacity_) {
-        bytes_ = std::make_unique_for_overwrite<char[]>(size);
+        bytes_ = ranks::buffer<char>(size);
         capacity_ = size;
       }
-      return {bytes_.get(), size};
+      return {bytes_.data(), size};
     }
-    [[nodiscard]] char* data() noexcept { return bytes_.get(); }
+    [[nodiscard]] char* data() noexcept { return bytes_.data(); }
 
    private:
-    std::unique_ptr<char[]> bytes_;
+    ranks::buffer<char> bytes_;
     std::uint64_t capacity_ = 0;
   };
 
@@ -338,7 +339,6 @@ class exchange {
     }
   }
 
-  MPI_Comm comm_;
   agreement& agree_;
   std::vector<std::uint64_t> coming_;
   std::vector<std::uint64_t> sent_;
@@ -469,7 +469,7 @@ std::string redistribute(const redistribution& what, agreement& agree) {
              from.emplace(what);
              to.emplace(what.pool, of_new_store(what, *from));
            }));
-  exchange give_and_take(what.comm, what.ranks, agree);
+  exchange give_and_take(agree);
   sender mine(what, *from);
   writer writing(*to, what);
   std::exception_ptr unwritten;  // a rank tells at the next step, and takes part until then

@@ -11,14 +11,12 @@
 //   R2 Records of one key come from one file, in their order, by one way: those of one version in that of their depth.
 //   R3 A tag travels as the first thing of the version after its own: when it is made, all records of its version are
 //      there, and none of the next.
-// Threads: one, which waits inside MPI: nobody asks anything of a rank that is here.
+// Threads: one.
 // Cost: 24 bytes of memory for each record of a rank's files, 32 while they are read, besides the rounds and the
 // largest
 //   value; each record is read once and sent once.
 // Source: PapyrusKV, SC 2017, section 4.2 (restart with redistribution).
 #pragma once
-
-#include <mpi.h>
 
 #include <filesystem>
 #include <string>
@@ -30,7 +28,6 @@
 namespace icecore::mpi {
 
 struct redistribution {
-  MPI_Comm comm;
   int rank;
   int ranks;
   std::filesystem::path folder;  ///< of the checkpoint

@@ -1,31 +1,16 @@
 #include "cluster/remote_call.hpp"
 
-#include <fmt/format.h>
-
 #include <cstring>
-#include <new>
-
-#include "icecore/error.hpp"
+#include <exception>
 
 namespace icecore::mpi {
-namespace {
 
-constexpr int out_of_memory = 0;  // no errc has this number
-
-std::string with_reply_tag(std::string request, std::int32_t tag) {
-  std::memcpy(request.data() + reply_tag_offset, &tag, sizeof tag);
-  return request;
-}
-
-}  // namespace
-
-remote_call::remote_call(progress& running, int owner, std::string request)
-    : running_(running),
-      owner_(owner),
-      tag_(running.messages().lease_tag()),
-      request_(std::make_shared<const std::string>(with_reply_tag(std::move(request), tag_))) {
+remote_call::remote_call(progress& running, int owner, std::shared_ptr<std::string> request)
+    : running_(running), owner_(owner), tag_(running.messages().lease_tag()), request_(request) {
   try {
     running_.throw_if_broken();
+    const std::int32_t tag = tag_;
+    std::memcpy(request->data() + reply_tag_offset, &tag, sizeof tag);
     running_.messages().send(owner_, request_tag, request_);
   } catch (...) {
     running_.messages().return_tag(tag_);
@@ -41,6 +26,15 @@ remote_call::~remote_call() {
 }
 
 bool remote_call::answered() {
+  try {
+    return look();
+  } catch (...) {  // an answer that could not be received is lost, and its sender waits for its reception
+    running_.fail(std::current_exception());
+    throw;
+  }
+}
+
+bool remote_call::look() {
   if (answer_) return true;
   if (!arriving_) arriving_ = running_.messages().match(owner_, tag_);
   if (!arriving_ || !arriving_->arrived()) return false;
@@ -53,28 +47,13 @@ unpacker remote_call::answer() {
   running_.wait([this] { return answered(); });
   unpacker in(answer_->view());
   if (in.number<outcome>() == outcome::done) return in;
-  const int code = in.number<std::int32_t>();
-  if (code == out_of_memory) throw std::bad_alloc();
-  throw error(static_cast<errc>(code), fmt::format("rank {}: {}", owner_, in.text()));
+  unpack_failure(in).raise(owner_);
 }
 
 std::string pack_current_exception() {
   packer out;
   out.number(outcome::failed);
-  try {
-    throw;
-  } catch (const error& e) {
-    out.number(static_cast<std::int32_t>(e.code().value()));
-    out.text(e.message());
-  } catch (const std::bad_alloc&) {
-    out.number(std::int32_t{out_of_memory});
-  } catch (const std::exception& e) {
-    out.number(static_cast<std::int32_t>(errc::io));
-    out.text(e.what());
-  } catch (...) {  // of a function of the caller's
-    out.number(static_cast<std::int32_t>(errc::io));
-    out.text("something was thrown that is no std::exception");
-  }
+  pack(out, ranks::failure::of(std::current_exception()));
   return out.take();
 }
 

@@ -17,8 +17,10 @@ namespace icecore::mpi {
 
 class remote_call {
  public:
-  /// Sends `request` (which a packer made for a kind).
-  remote_call(progress& running, int owner, std::string request);
+  /// Sends `request` (which a packer made for a kind). If that fails, nothing has changed but the request's reply tag.
+  remote_call(progress& running, int owner, std::shared_ptr<std::string> request);
+  remote_call(progress& running, int owner, std::string request)
+      : remote_call(running, owner, std::make_shared<std::string>(std::move(request))) {}
   /// Waits for the answer if nobody has: an answer that comes later would be taken for another one's.
   ~remote_call();
   remote_call(const remote_call&) = delete;
@@ -32,6 +34,8 @@ class remote_call {
   [[nodiscard]] const std::string& request() const noexcept { return *request_; }
 
  private:
+  bool look();
+
   progress& running_;
   int owner_;
   int tag_;

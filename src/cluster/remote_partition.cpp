@@ -29,16 +29,14 @@ written unpack_written(unpacker& in) {
   written result;
   result.at = in.number<version>();
   result.failed = in.number<std::uint64_t>();
-  result.code = in.number<std::int32_t>();
-  result.message = in.text();
+  result.first = unpack_failure(in);
   return result;
 }
 
 void pack_written(packer& out, const written& result) {
   out.number(result.at);
   out.number(result.failed);
-  out.number(result.code);
-  out.text(result.message);
+  pack(out, result.first);
 }
 
 std::shared_ptr<remote_call> remote_partition::call(std::string request) {
@@ -193,9 +191,7 @@ std::vector<tag_info> remote_partition::tags(std::optional<std::string_view> nam
 
 version remote_partition::write(const write_view& one) {
   written result = write_many({&one, 1}).take();
-  if (result.failed != 0) {
-    throw error(static_cast<errc>(result.code), fmt::format("rank {}: {}", owner_, result.message));
-  }
+  if (result.failed != 0) result.first.raise(owner_);
   return result.at;
 }
 
@@ -218,11 +214,7 @@ answer<written> remote_partition::write_many(std::span<const write_view> many) {
     for (const auto& each : calls) {
       unpacker in = each->answer();
       const written part = unpack_written(in);
-      if (total.failed == 0) {
-        total.code = part.code;
-        total.message = part.message;
-      }
-      total.failed += part.failed;
+      if (part.failed != 0) total.refuse(part.first, part.failed);
       total.at = part.at;
     }
     return total;
@@ -285,17 +277,9 @@ void remote_partition::collect() {
   try {
     unpacker in = under_way_->call->answer();
     const written result = unpack_written(in);
-    if (refused_.failed == 0) {
-      refused_.code = result.code;
-      refused_.message = result.message;
-    }
-    refused_.failed += result.failed;
-  } catch (const std::exception& failure) {  // the owner could not even begin
-    if (refused_.failed++ == 0) {
-      const auto* ours = dynamic_cast<const error*>(&failure);
-      refused_.code = ours != nullptr ? ours->code().value() : static_cast<std::int32_t>(errc::io);
-      refused_.message = failure.what();
-    }
+    if (result.failed != 0) refused_.refuse(result.first, result.failed);
+  } catch (...) {  // the owner could not even begin
+    refused_.refuse(ranks::failure::of(std::current_exception()));
   }
   const std::uint64_t end = under_way_->end;
   under_way_.reset();
@@ -304,9 +288,16 @@ void remote_partition::collect() {
 
 void remote_partition::send_staged() {
   if (under_way_ || staged_.empty()) return;
+  const auto request = std::make_shared<std::string>();
   staged_index index = staged_.take_index();
-  under_way_ = batch_under_way{std::make_unique<remote_call>(running_, owner_, staged_.take_request()),
-                               std::move(index), staged_count_.load(std::memory_order_relaxed)};  // under mutex_
+  *request = staged_.take_request();
+  try {
+    under_way_ = batch_under_way{std::make_unique<remote_call>(running_, owner_, request), std::move(index),
+                                 staged_count_.load(std::memory_order_relaxed)};  // under mutex_
+  } catch (...) {                                                                 // not sent: it stays staged
+    staged_.put_back(std::move(*request), std::move(index));
+    throw;
+  }
 }
 
 std::uint64_t remote_partition::begin_fence() {

@@ -30,7 +30,20 @@ class restorer {
     check(MPI_Comm_size(comm_.get(), &ranks_), "MPI_Comm_size");
   }
 
+  ~restorer() {
+    if (!waiting_.broken()) return;
+    waiting_.finish_telling();
+    comm_.abandon();
+  }
+  restorer(const restorer&) = delete;
+  restorer& operator=(const restorer&) = delete;
+
   [[nodiscard]] std::unique_ptr<cluster_core> run(MPI_Comm comm) {
+    return agree_.all([&] { return run_with_all(comm); });
+  }
+
+ private:
+  [[nodiscard]] std::unique_ptr<cluster_core> run_with_all(MPI_Comm comm) {
     read_checkpoint();
     clear_folder();
     try {
@@ -44,7 +57,6 @@ class restorer {
     }
   }
 
- private:
   /// Removes what was made.
   void undo() const {
     std::error_code ignored;
@@ -80,8 +92,8 @@ class restorer {
     const std::int64_t id = failure ? 0 : static_cast<std::int64_t>(std::hash<std::string>{}(content_.id) >> 1);
     const agreed same = agree_.on(step::restore_read, failure, id);
     if (same.least != same.greatest) {
-      throw error(errc::other_cluster,
-                  fmt::format("{}: the ranks see different checkpoints there", from_.folder.native()));
+      agree_.refuse(errc::other_cluster,
+                    fmt::format("{}: the ranks see different checkpoints there", from_.folder.native()));
     }
   }
 
@@ -127,16 +139,26 @@ class restorer {
     if (fits()) {
       const restored_part part{checkpoint_part(from_.folder, content_.id, rank_),
                                content_.pools[static_cast<std::size_t>(rank_)]};
-      return std::make_unique<cluster_core>(comm, path_, opening_, &part);
+      return opened(comm, opening_, &part);
     }
     manifest made{random_id(), ranks_, opening_.ownership.description(), {}};
-    made.pools =
-        gathered(redistribute({comm_.get(), rank_, ranks_, from_.folder, content_, own_pool(), &opening_}, agree_));
+    made.pools = gathered(redistribute({rank_, ranks_, from_.folder, content_, own_pool(), &opening_}, agree_));
     agree_.broadcast(made.id.data(), static_cast<int>(made.id.size()), 0);
     publish_manifest(agree_, rank_, path_, made);
     cluster_options found = opening_;
     found.store.creation = creation::open_existing;
-    return std::make_unique<cluster_core>(comm, path_, found);
+    return opened(comm, found, nullptr);
+  }
+
+  /// A cluster tells by itself, on a communicator of its own, that it cannot be opened.
+  [[nodiscard]] std::unique_ptr<cluster_core> opened(MPI_Comm comm, const cluster_options& how,
+                                                     const restored_part* part) {
+    try {
+      return std::make_unique<cluster_core>(comm, path_, how, part);
+    } catch (...) {
+      agree_.thrown_by_all();
+      throw;
+    }
   }
 
   /// Whether the checkpoint's files can be the ranks' pools as they are.

@@ -1,5 +1,7 @@
 #include "cluster/server.hpp"
 
+#include <fmt/format.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,18 +19,26 @@ read_at unpack_read_at(unpacker& in) {
 
 ending unpack_ending(unpacker& in) {
   ending how;
-  how.code = in.number<std::int32_t>();
-  how.message = in.text();
+  how.failed = unpack_failure(in);
   how.undo = in.number<std::uint8_t>() != 0;
   return how;
+}
+
+/// Nobody can be told but all: without a tag there is no answer.
+[[noreturn]] void throw_no_request(const message& received) {
+  throw error(errc::bad_input,
+              fmt::format("rank {} sent {} bytes that are no request; all ranks must run the same icecore",
+                          received.source, received.bytes.view().size()));
 }
 
 }  // namespace
 
 void server::answer(const message& request) {
   unpacker in(request.bytes.view());
+  if (in.left() < request_header_size) throw_no_request(request);
   const auto asked = in.number<kind>();
   const int reply_tag = in.number<std::int32_t>();
+  if (reply_tag < reply_tag_min || reply_tag > reply_tag_max) throw_no_request(request);
   std::string reply;
   try {
     reply = reply_to(asked, request.source, in);

@@ -46,8 +46,18 @@ std::optional<write_view> staged_index::find(std::string_view bytes, std::string
 
 void staged_writes::append(const write_view& one) {
   const auto offset = static_cast<std::uint32_t>(packed_.size());
-  pack(packed_, one);
-  index_.add(packed_.bytes(), offset);
+  try {
+    pack(packed_, one);
+    index_.add(packed_.bytes(), offset);
+  } catch (...) {
+    packed_.shorten(offset);
+    throw;
+  }
+}
+
+void staged_writes::put_back(std::string request, staged_index index) noexcept {
+  packed_ = packer(std::move(request));
+  index_ = std::move(index);
 }
 
 std::string staged_writes::take_request() { return std::exchange(packed_, packer(kind::write)).take(); }

@@ -41,6 +41,7 @@ class staged_writes {
  public:
   staged_writes() : packed_(kind::write) {}
 
+  /// If it throws, nothing is appended.
   void append(const write_view& one);
   [[nodiscard]] std::optional<write_view> find(std::string_view key) const { return index_.find(packed_.bytes(), key); }
   [[nodiscard]] std::size_t bytes() const noexcept { return packed_.size(); }
@@ -48,6 +49,8 @@ class staged_writes {
 
   /// The request that makes these writes. What is left is empty.
   [[nodiscard]] std::string take_request();
+  /// Both as they were before they were taken.
+  void put_back(std::string request, staged_index index) noexcept;
   /// The index of the request that is taken next.
   [[nodiscard]] staged_index take_index() { return std::exchange(index_, staged_index{}); }
 

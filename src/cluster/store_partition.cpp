@@ -1,7 +1,7 @@
 #include "cluster/store_partition.hpp"
 
 #include <algorithm>
-#include <new>
+#include <exception>
 
 namespace icecore::mpi {
 
@@ -104,11 +104,8 @@ version store_partition::write(const write_view& one) {
 void store_partition::write_into(const write_view& one, written& total) {
   try {
     total.at = write(one);
-  } catch (const error& refused) {
-    if (total.failed++ == 0) {
-      total.code = refused.code().value();
-      total.message = refused.message();
-    }
+  } catch (...) {
+    total.refuse(ranks::failure::of(std::current_exception()));
   }
 }
 

@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "cluster/gather/failure.hpp"
 #include "icecore/error.hpp"
 
 namespace icecore::mpi {
@@ -52,6 +53,9 @@ class packer {
     number(std::int32_t{0});
   }
 
+  /// Goes on from what was packed before.
+  explicit packer(std::string bytes) noexcept : bytes_(std::move(bytes)) {}
+
   template <typename T>
     requires std::is_integral_v<T> || std::is_enum_v<T>
   void number(T value) {
@@ -70,6 +74,8 @@ class packer {
 
   void append(const packer& other) { bytes_.append(other.bytes_); }
   void reserve(std::size_t bytes) { bytes_.reserve(bytes); }
+  /// Drops what was packed behind this size.
+  void shorten(std::size_t size) noexcept { bytes_.erase(size); }
   /// Its memory is kept.
   void clear() noexcept { bytes_.clear(); }
   [[nodiscard]] std::size_t size() const noexcept { return bytes_.size(); }
@@ -110,6 +116,15 @@ class unpacker {
 
   std::string_view rest_;
 };
+
+inline void pack(packer& out, const ranks::failure& what) {
+  out.number(what.code());
+  out.text(what.text());
+}
+[[nodiscard]] inline ranks::failure unpack_failure(unpacker& in) {
+  const auto code = in.number<std::int32_t>();
+  return {code, in.text()};
+}
 
 /// One insert or remove, as views.
 struct write_view {

@@ -43,6 +43,7 @@ class Errc(IntEnum):
     MPI = 26
     MISSING_FILE = 27
     VERSION_LOST = 28
+    RANK_FAILED = 29
 
 
 class Error(Exception):
@@ -124,6 +125,12 @@ class MPIError(Error, RuntimeError):
     """MPI is not running, an MPI call failed, or ranks called different collective functions."""
 
     code = Errc.MPI
+
+
+class RankFailedError(Error, RuntimeError):
+    """A rank of the cluster failed, which the message names: nobody can use the cluster any more."""
+
+    code = Errc.RANK_FAILED
 
 
 class StorageError(Error, OSError):
@@ -275,6 +282,7 @@ __all__ = [
     "PermissionDeniedError",
     "PoisonedError",
     "ProtectionError",
+    "RankFailedError",
     "ReadOnlyError",
     "StorageError",
     "StoreExistsError",

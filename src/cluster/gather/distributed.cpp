@@ -35,7 +35,7 @@ class all_samples {
     const int own_size = static_cast<int>(own_.size());
     all.ranks().allgather(&own_size, 1, MPI_INT, sizes_.data());
     together(all.ranks(), [&] { make_room(); });
-    all.ranks().allgatherv(own_.data(), own_size, MPI_BYTE, bytes_.data(), sizes_.data(), begins_.data());
+    all.ranks().allgatherv(own_.data(), own_size, MPI_BYTE, bytes_.data(), sizes_, begins_);
     together(all.ranks(), [&] { read_all(); });
   }
 

@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "base/raise.hpp"
+#include "cluster/gather/agreement.hpp"
 #include "cluster/gather/messages.hpp"
 #include "cluster/gather/parts.hpp"
 
@@ -58,7 +59,7 @@ struct own_answer {
 
 own_answer answer_of(int rank, const local_lookup& look, std::string_view key, version at) {
   own_answer own;
-  own.failure = caught([&] { own.value = look(key, at); });
+  own.failure = attempt([&] { own.value = look(key, at); });
   if (own.failure) own.sent.failed = 1;
   if (own.failure || !own.value) return own;
   own.sent.found = 1;
@@ -87,12 +88,6 @@ void send_long_value(const team& ranks, std::string_view value, int to_rank) {
   m.send(value.data(), value.size(), to_rank, answer_bytes_tag);
   m.wait();
 }
-
-/// A failed lookup as it travels to the rank that asked.
-struct sent_failure {
-  int code;
-  int bytes;
-};
 
 /// Answers one question of another rank.
 class service {
@@ -128,21 +123,9 @@ class service {
     return key_;
   }
 
-  void send_failure(const std::exception_ptr& failure, int to_rank) const {
-    std::string text = "unknown exception";
-    int code = static_cast<int>(errc::io);
-    try {
-      std::rethrow_exception(failure);
-    } catch (const error& e) {
-      code = e.code().value();
-      text = e.message();
-    } catch (const std::exception& e) {
-      text = e.what();
-    } catch (...) {
-    }
-    const sent_failure sent{code, static_cast<int>(text.size())};
-    check_mpi(MPI_Send(&sent, 2, MPI_INT, to_rank, answer_tag, comm_), "MPI_Send");
-    check_mpi(MPI_Send(text.data(), sent.bytes, MPI_BYTE, to_rank, answer_tag, comm_), "MPI_Send");
+  void send_failure(const std::exception_ptr& caught, int to_rank) const {
+    const failure sent = failure::of(caught);
+    check_mpi(MPI_Send(&sent, sizeof sent, MPI_BYTE, to_rank, answer_tag, comm_), "MPI_Send");
   }
 
   MPI_Comm comm_;
@@ -152,11 +135,9 @@ class service {
 };
 
 [[noreturn]] void throw_failure(MPI_Comm comm, int owner) {
-  sent_failure sent{};
-  check_mpi(MPI_Recv(&sent, 2, MPI_INT, owner, answer_tag, comm, MPI_STATUS_IGNORE), "MPI_Recv");
-  std::string text(static_cast<std::size_t>(sent.bytes), '\0');
-  check_mpi(MPI_Recv(text.data(), sent.bytes, MPI_BYTE, owner, answer_tag, comm, MPI_STATUS_IGNORE), "MPI_Recv");
-  throw error(static_cast<errc>(sent.code), text);
+  failure sent;
+  check_mpi(MPI_Recv(&sent, sizeof sent, MPI_BYTE, owner, answer_tag, comm, MPI_STATUS_IGNORE), "MPI_Recv");
+  sent.raise(owner);
 }
 
 }  // namespace
@@ -166,7 +147,7 @@ std::optional<std::string> broadcast_find(const team& ranks, const question& ask
   const int rank = ranks.rank();
   sent_question sent{};
   std::exception_ptr refused;
-  if (rank == root) refused = caught([&] { sent = packed_question(asked); });
+  if (rank == root) refused = attempt([&] { sent = packed_question(asked); });
   ranks.bcast(&sent, sizeof sent, root);
   if (sent.kind != find_kind) {
     agree(ranks, refused);

@@ -245,7 +245,7 @@ class opt_merging {
 
   /// A failure must not keep the others waiting for what this rank is to send: it is told at the end.
   void merge(const pairs_view& a, const pairs_view& b, pairs& out, std::size_t to) noexcept {
-    const std::exception_ptr now = caught([&] {
+    const std::exception_ptr now = attempt([&] {
       all_->ranks().work([&] {
         auto twice = merge_two(a, b, out, thread_count(how_->threads), to);
         if (twice) common_key_ = std::move(twice);

@@ -1,11 +1,9 @@
-// Messages of any size between ranks, and errors that all ranks agree about.
+// Messages of any size between ranks.
 //
 //   messages m(all, message_bytes_max);                   // `all` is a team
 //   m.receive(to, bytes, other, tag);
 //   m.send(from, bytes, other, tag);
 //   m.wait();
-//
-//   together(all, [&] { room = pairs(size); });           // throws on all ranks if it throws on one
 //
 // Threads: by one thread of a rank at a time.
 // Errors: those of team.hpp.
@@ -15,8 +13,6 @@
 #include <mpi.h>
 
 #include <cstddef>
-#include <exception>
-#include <functional>
 #include <vector>
 
 #include "cluster/gather/team.hpp"
@@ -43,16 +39,5 @@ class messages {
   std::size_t message_bytes_max_;
   std::vector<MPI_Request> requests_;
 };
-
-/// Collective. Throws on all ranks if `own` is an exception on any: a rank that has one throws its own, the others
-/// throw that of the lowest such rank, as an icecore::error with the same code and the rank in front of the message;
-/// std::bad_alloc stays what it is.
-void agree(const team& all, std::exception_ptr own);
-
-/// Collective. Does local work, that is without messages, and throws on all ranks if it throws on any.
-void together(const team& all, const std::function<void()>& local_work);
-
-/// What `work` throws, instead of throwing it.
-[[nodiscard]] std::exception_ptr caught(const std::function<void()>& work) noexcept;
 
 }  // namespace icecore::ranks

@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -10,6 +12,9 @@ namespace {
 
 constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 constexpr std::size_t cache_line_bytes = 64;
+
+// relaxed everywhere: buffers are freed by the thread that gave their requests up, or by one that it handed them to
+std::atomic<bool> kept_for_mpi{false};
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) noexcept { return (bytes + unit - 1) / unit * unit; }
 
@@ -52,6 +57,12 @@ void* detail::allocate(std::size_t bytes) {
   if (large) madvise(memory, size, MADV_HUGEPAGE);  // refused: small pages do as well, only slower
   return memory;
 }
+
+void detail::release::operator()(void* memory) const noexcept {
+  if (!kept_for_mpi.load(std::memory_order_relaxed)) std::free(memory);
+}
+
+void keep_all_buffers() noexcept { kept_for_mpi.store(true, std::memory_order_relaxed); }
 
 std::size_t pairs_view::lower_bound(std::string_view key) const noexcept {
   std::size_t from = 0;

@@ -16,7 +16,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string_view>
 #include <type_traits>
@@ -29,9 +28,12 @@ namespace detail {
 /// Memory that nobody has written yet, in huge pages where it is large. std::bad_alloc if there is none.
 [[nodiscard]] void* allocate(std::size_t bytes);
 struct release {
-  void operator()(void* memory) const noexcept { std::free(memory); }
+  void operator()(void* memory) const noexcept;
 };
 }  // namespace detail
+
+/// From now on no buffer's memory is given back: requests of MPI were given up that may use it still.
+void keep_all_buffers() noexcept;
 
 /// A fixed number of elements that nobody has written yet.
 template <class T>

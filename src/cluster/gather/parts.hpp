@@ -4,7 +4,7 @@
 //   all.of(3).count; all.total().key_bytes; all.own().keys[0];
 //
 // Threads: by one thread of a rank at a time. Collective functions must be called by all ranks of the communicator.
-// Errors: as the functions of messages.hpp, on all ranks alike.
+// Errors: as the functions of agreement.hpp, on all ranks alike.
 #pragma once
 
 #include <mpi.h>
@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cluster/gather/agreement.hpp"
 #include "cluster/gather/messages.hpp"
 #include "cluster/gather/pairs.hpp"
 

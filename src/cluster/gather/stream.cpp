@@ -150,7 +150,7 @@ class sender {
 
   void run() {
     while (now_.size().count > 0) {
-      const std::exception_ptr failure = caught([this] { take(next_); });
+      const std::exception_ptr failure = attempt([this] { take(next_); });
       extent following = next_.size();
       if (failure) following.count = failed_count;
       now_.send(messages_, following, root_);
@@ -244,7 +244,7 @@ class source {
  private:
   /// For the next block. Without room for it, the rank, which waits for a credit (W3), is let go.
   void ask() {
-    const std::exception_ptr failure = caught([this] {
+    const std::exception_ptr failure = attempt([this] {
       make_room();
       receive();
     });
@@ -418,7 +418,7 @@ std::optional<std::string> stream_blocks(const team& ranks, const next_block& ow
   });
   if (root) receiving->begin();
   std::optional<std::string> twice;
-  agree(ranks, caught([&] {
+  agree(ranks, attempt([&] {
           if (root) {
             twice = receiving->run(*to, layout.key_width == word_bytes);
           } else {

@@ -1,0 +1,42 @@
+// Memory that a request of MPI reads or writes. Who waits for the request may have to give up before it is done; MPI
+// may use the memory later all the same, so then it is never freed.
+//
+//   request_memory memory(size);
+//   MPI_Iallreduce(..., memory.data(), ...);
+//   ...                                       // done: nothing to do; given up:
+//   memory.abandon();
+//
+// Threads: one object by one at a time.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace icecore::ranks {
+
+class request_memory {
+ public:
+  request_memory() noexcept = default;
+  /// Memory that nobody wrote to before.
+  explicit request_memory(std::size_t size);
+
+  [[nodiscard]] char* data() noexcept { return block_ ? block_->bytes() : nullptr; }
+  [[nodiscard]] const char* data() const noexcept { return block_ ? block_->bytes() : nullptr; }
+  [[nodiscard]] std::size_t size() const noexcept { return block_ ? block_->size : 0; }
+  /// Keeps the memory until the process ends, and has none any more.
+  void abandon() noexcept;
+
+ private:
+  struct alignas(std::max_align_t) block {
+    block* next;  // of the abandoned ones: kept in a list, so that leak checkers find them
+    std::size_t size;
+    [[nodiscard]] char* bytes() noexcept { return reinterpret_cast<char*>(this + 1); }
+  };
+  struct free_block {
+    void operator()(block* freed) const noexcept { ::operator delete(freed); }
+  };
+
+  std::unique_ptr<block, free_block> block_;
+};
+
+}  // namespace icecore::ranks

@@ -1,0 +1,31 @@
+// Failures of memory and of MPI, one at a time, where a test wants them: this program's own operator new, and its own
+// MPI_Isend and the like in front of MPI's (the profiling interface of the standard).
+//
+//   faults::arm(fault::send, 3);              // the fourth from now on fails, once, in whichever thread
+//   ...
+//   if (faults::disarm()) ...                 // it did
+//
+// Threads: any number while armed; arm and disarm by one.
+#pragma once
+
+namespace icecore::testing {
+
+enum class fault {
+  allocation,
+  send,     ///< of a message, or the beginning of a collective call
+  receive,  ///< of a message
+  look,     ///< for a message, or whether something is done
+  request,  ///< not an error here: a request loses its end on its way
+};
+[[nodiscard]] const char* name_of(fault kind);
+
+class faults {
+ public:
+  static void arm(fault kind, long number);
+  /// Arms it when this rank begins its next reduction: what comes before, other ranks cannot be told of.
+  static void arm_at_reduction(fault kind, long number);
+  /// Returns whether it has happened.
+  static bool disarm();
+};
+
+}  // namespace icecore::testing
