@@ -123,12 +123,12 @@ void writers_against_tags(const std::filesystem::path& path, consistency mode) {
 }
 
 TEST_F(Tag, never_shows_a_write_without_the_one_before_it_sequential) {
-  if (std::getenv("ICECORE_TEST_SINGLE") != nullptr) return;
+  if (std::getenv("ICECORE_TEST_SINGLE") != nullptr) GTEST_SKIP() << "MPI allows one thread";
   writers_against_tags(path(), consistency::sequential);
 }
 
 TEST_F(Tag, never_shows_a_write_without_the_one_before_it_relaxed) {
-  if (std::getenv("ICECORE_TEST_SINGLE") != nullptr) return;
+  if (std::getenv("ICECORE_TEST_SINGLE") != nullptr) GTEST_SKIP() << "MPI allows one thread";
   writers_against_tags(path(), consistency::relaxed);
 }
 
