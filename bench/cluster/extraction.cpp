@@ -107,6 +107,7 @@ class run {
         {"stream", 1, [this] { stream(); }},
         {"cursor", 1, [this] { walk(); }},
         {"find", how_.finds, [this] { find_routed(); }},
+        {"seek_and_one_item", how_.finds, [this] { seek(); }},
         {"find_by_broadcast", how_.finds, [this] { find_by_broadcast(); }},
     };
   }
@@ -144,6 +145,20 @@ class run {
         const std::uint64_t key = asked(i);
         const auto found = cluster_.at(shown_).find(bytes_of(key));
         require(found && number_of(*found) == value_of(key), "a find gave no or another value");
+      }
+    }
+    cluster_.barrier();
+  }
+
+  void seek() {
+    if (cluster_.rank() == 0) {
+      const cluster_snapshot then = cluster_.at(shown_);
+      for (std::size_t i = 0; i < how_.finds; ++i) {
+        const std::uint64_t key = asked(i);
+        cluster_cursor at = then.cursor();
+        at.seek(bytes_of(key));
+        require(at.valid() && number_of(at->key) == key && number_of(at->value) == value_of(key),
+                "a seek led to no or another pair");
       }
     }
     cluster_.barrier();

@@ -9,8 +9,9 @@
 // Collective: extract, stream and find_by_broadcast; every rank calls them, one thread of each. All else is called by
 //   any rank alone.
 // Lifetime: valid while the cluster is open. What a cursor shows is valid until it moves.
-// Cost: a cursor fetches blocks from the owners and merges them: O(log ranks) an item and one message to an owner for
-//   256 KiB of its items. Of owners that hold ranges it asks one after the other.
+// Cost: a cursor merges what the owners have: O(log ranks) an item. Of the own store and those of the storage group it
+//   reads them where they are mapped. Of others it fetches blocks: one of 512 bytes first, each next one twice as long, up to
+//   256 KiB, asked for while the one before is read. Of owners that hold ranges it asks one after the other.
 // Source: IPDPS 2022, section IV-A: each rank's pairs in order, merged.
 #pragma once
 

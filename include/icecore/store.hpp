@@ -174,6 +174,8 @@ class store {
   /// The tag of this name, or of this version; empty if none.
   [[nodiscard]] std::optional<tag_info> find_tag(std::string_view name) const;
   [[nodiscard]] std::optional<tag_info> find_tag(version tagged) const;
+  /// The first tag of this version or a later one; empty if none. For reading them one by one.
+  [[nodiscard]] std::optional<tag_info> find_tag_from(version least) const;
   /// The tag with the greatest time that is not after `time_ns` (the greater version of equals); empty if none.
   [[nodiscard]] std::optional<tag_info> find_tag_at_time(std::int64_t time_ns) const;
 

@@ -193,6 +193,7 @@ checkpoint_event cluster_core::checkpoint_of_all(const std::filesystem::path& fo
 void cluster_core::close() {
   if (std::exchange(closed_, true) || !store_) return;
   if (!mpi_runs()) running_.fail_everywhere({errc::mpi, "MPI was finalised"});
+  for (const auto& each : remote_) each->finish_ahead();
   std::exception_ptr failure;
   if (!running_.broken()) failure = attempt([&] { fence_all(); });
   if (const auto unfinished = attempt([&] { checkpoints_->finish(); }); unfinished && !failure) failure = unfinished;

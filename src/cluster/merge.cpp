@@ -13,17 +13,6 @@ scan_request merge::everything() const {
   return all;
 }
 
-scan_request merge::request_after(std::string_view last) const {
-  scan_request rest = everything();
-  if (backward_) {
-    rest.to = last;
-  } else {
-    rest.from = last;
-    rest.after = true;
-  }
-  return rest;
-}
-
 void merge::seek(std::string_view key, bool after) {
   backward_ = false;
   scan_request wanted = everything();
@@ -64,33 +53,22 @@ void merge::begin(std::vector<int> owners, const scan_request& wanted) {
 }
 
 void merge::open(std::span<const int> owners, const scan_request& wanted) {
-  std::vector<std::pair<partition*, answer<scan_block>>> answers;  // the other ranks work while this one reads its own
-  for (const int owner : owners) answers.emplace_back(&core_.of(owner), core_.of(owner).scan(wanted));
-  for (auto& [owner, first] : answers) {
-    auto opened = std::make_unique<stream>(stream{owner, first.take()});
-    if (opened->block.items.empty()) continue;
-    heads_.push_back(std::move(opened));
+  std::vector<std::unique_ptr<item_stream>> all;  // the other ranks work while this one reads its own
+  for (const int owner : owners) all.push_back(core_.of(owner).scan(wanted));
+  for (auto& each : all) {
+    if (!each->valid()) continue;
+    const item first = each->current();
+    heads_.push_back({std::move(each), first});
     std::push_heap(heads_.begin(), heads_.end(), later());
   }
 }
 
-item merge::current() const {
-  const auto& [key, value] = heads_.front()->block.items[heads_.front()->position];
-  return {key, value};
-}
-
-bool merge::refill(stream& ended) const {
-  if (ended.block.last) return false;
-  const std::string last = std::move(ended.block.items.back().first);
-  ended.block = ended.from->scan(request_after(last)).take();
-  ended.position = 0;
-  return !ended.block.items.empty();
-}
-
 void merge::next() {
   std::pop_heap(heads_.begin(), heads_.end(), later());
-  stream& stepped = *heads_.back();
-  if (++stepped.position < stepped.block.items.size() || refill(stepped)) {
+  head& stepped = heads_.back();
+  stepped.items->next();
+  if (stepped.items->valid()) {
+    stepped.now = stepped.items->current();
     std::push_heap(heads_.begin(), heads_.end(), later());
     return;
   }

@@ -1,14 +1,14 @@
-// The items of all owners in one order: a merge of streams that are fetched in blocks.
+// The items of all owners in one order: a merge of their streams.
 //
 //   merge m(core, at, bounds);
 //   m.seek(from);
 //   while (m.valid()) { use(m.current()); m.next(); }
 //
 // Threads: one.
-// Cost: O(log owners) an item, one message a block and owner. Owners that hold ranges are read one after the other.
+// Cost: O(log owners) an item, besides what the streams cost (fetched_stream.hpp, mapped_stream.hpp). Owners that hold
+//   ranges are read one after the other.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -27,31 +27,25 @@ class merge {
   void seek_before(std::optional<std::string_view> key);
   [[nodiscard]] bool valid() const noexcept { return !heads_.empty(); }
   /// Views that are valid until the next step. Precondition: valid().
-  [[nodiscard]] item current() const;
+  [[nodiscard]] item current() const { return heads_.front().now; }
   void next();
   [[nodiscard]] bool backward() const noexcept { return backward_; }
 
  private:
-  /// One owner's items from somewhere on.
-  struct stream {
-    partition* from;
-    scan_block block;
-    std::size_t position = 0;
-    [[nodiscard]] std::string_view key() const { return block.items[position].first; }
+  /// One owner's items from somewhere on, and the first of them.
+  struct head {
+    std::unique_ptr<item_stream> items;
+    item now;
   };
 
-  /// What is between the bounds and behind the last item of a block, or of all that this seek asked for.
-  [[nodiscard]] scan_request request_after(std::string_view last) const;
   /// Whether b comes before a.
   [[nodiscard]] auto later() const {
-    return [this](const auto& a, const auto& b) { return backward_ ? a->key() < b->key() : a->key() > b->key(); };
+    return [this](const head& a, const head& b) { return backward_ ? a.now.key < b.now.key : a.now.key > b.now.key; };
   }
   /// Begins anew with these owners, in the order of their ranges where they hold some.
   void begin(std::vector<int> owners, const scan_request& wanted);
   /// Adds the streams of these owners that have what is wanted.
   void open(std::span<const int> owners, const scan_request& wanted);
-  /// Fetches until the stream has an item; false if it has ended.
-  [[nodiscard]] bool refill(stream& ended) const;
   void open_next_range(const scan_request& wanted);
   /// All that is between the bounds.
   [[nodiscard]] scan_request everything() const;
@@ -60,8 +54,8 @@ class merge {
   const version at_;
   const key_bounds bounds_;
   bool backward_ = false;
-  std::vector<std::unique_ptr<stream>> heads_;  // a heap: the one with the least key is first, going down the greatest
-  std::vector<int> waiting_;                    // owners of later ranges, the next last
+  std::vector<head> heads_;   // a heap: the one with the least key is first, going down the greatest
+  std::vector<int> waiting_;  // owners of later ranges, the next last
 };
 
 }  // namespace icecore::mpi

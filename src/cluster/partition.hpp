@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "cluster/item_stream.hpp"
 #include "cluster/wire.hpp"
 #include "icecore/cluster_snapshot.hpp"
 #include "icecore/store.hpp"
@@ -41,21 +43,6 @@ using read_at = std::optional<version>;
 /// How a message says "the newest": no version is so great.
 inline constexpr version newest = ~version{0};
 
-/// A part of the items of a version between bounds, in key order.
-struct scan_request {
-  version at;
-  std::string_view from;
-  bool after;  ///< begin behind `from`, not at it
-  std::optional<std::string_view> to;
-  bool backward = false;  ///< begin with the last item before `to`, and go down to `from`
-};
-struct scan_block {
-  std::vector<std::pair<std::string, std::string>> items;
-  bool last = false;  ///< nothing follows
-};
-/// A block ends with the item that makes it this long.
-inline constexpr std::size_t block_bytes = 256 * 1024;
-
 /// What came of writes that are each for itself.
 struct written {
   version at = 0;            ///< the open version
@@ -81,7 +68,8 @@ class partition {
   [[nodiscard]] virtual bool contains(std::string_view key, read_at at) = 0;
   [[nodiscard]] virtual answer<found_values> find_many(std::vector<std::string_view> keys, read_at at) = 0;
   [[nodiscard]] virtual std::vector<past_value> history(std::string_view key) = 0;
-  [[nodiscard]] virtual answer<scan_block> scan(const scan_request& wanted) = 0;
+  /// Items in order. What is to be fetched has been asked for when it returns.
+  [[nodiscard]] virtual std::unique_ptr<item_stream> scan(const scan_request& wanted) = 0;
   [[nodiscard]] virtual answer<std::uint64_t> count(version at) = 0;
   /// The tag of this name, or all.
   [[nodiscard]] virtual std::vector<tag_info> tags(std::optional<std::string_view> name) = 0;
@@ -112,6 +100,8 @@ class partition {
   [[nodiscard]] virtual written take_refused() { return {}; }
   /// Sends what has waited long enough. Returns whether there was something to do.
   virtual bool background() { return false; }
+  /// Returns when nothing that was asked for ahead is under way.
+  virtual void finish_ahead() noexcept {}
 };
 
 }  // namespace icecore::mpi

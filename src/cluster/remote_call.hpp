@@ -31,6 +31,8 @@ class remote_call {
   /// Waits for the answer. Views into it live as long as this object. Throws the error that the owner answered with.
   [[nodiscard]] unpacker answer();
 
+  /// The whole answer. Precondition: answer() has returned. This object has none any more.
+  [[nodiscard]] received_bytes take() noexcept { return std::move(*answer_); }
   [[nodiscard]] const std::string& request() const noexcept { return *request_; }
 
  private:

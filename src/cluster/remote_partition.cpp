@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "cluster/fetched_stream.hpp"
+#include "cluster/pieces.hpp"
+
 namespace icecore::mpi {
 namespace {
 
@@ -134,35 +137,19 @@ answer<found_values> remote_partition::find_many(std::vector<std::string_view> k
 
 std::vector<past_value> remote_partition::history(std::string_view key) {
   settle();
-  packer out(kind::history);
-  out.text(key);
-  remote_call asked(running_, owner_, out.take());
-  unpacker in = asked.answer();
-  std::vector<past_value> past;
-  while (!in.at_end()) {
-    const auto at = in.number<version>();
-    past.push_back({at, std::optional<std::string>(in.optional_text())});
+  history_reader past;
+  while (!past.complete()) {
+    packer out(kind::history);
+    out.text(key);
+    pack(out, past.next());
+    remote_call asked(running_, owner_, out.take());
+    past.read(asked.answer());
   }
-  return past;
+  return past.take();
 }
 
-answer<scan_block> remote_partition::scan(const scan_request& wanted) {
-  packer out(kind::scan);
-  out.number(wanted.at);
-  out.text(wanted.from);
-  out.number(static_cast<std::uint8_t>(wanted.after));
-  out.optional_text(wanted.to);
-  out.number(static_cast<std::uint8_t>(wanted.backward));
-  return answer<scan_block>([asked = call(out.take())] {
-    unpacker in = asked->answer();
-    scan_block block;
-    block.last = in.number<std::uint8_t>() != 0;
-    while (!in.at_end()) {
-      const std::string_view key = in.text();
-      block.items.emplace_back(key, in.text());
-    }
-    return block;
-  });
+std::unique_ptr<item_stream> remote_partition::scan(const scan_request& wanted) {
+  return std::make_unique<fetched_stream>(running_, ahead_, owner_, wanted);
 }
 
 answer<std::uint64_t> remote_partition::count(version at) {
@@ -172,17 +159,22 @@ answer<std::uint64_t> remote_partition::count(version at) {
 }
 
 std::vector<tag_info> remote_partition::tags(std::optional<std::string_view> name) {
-  packer out(kind::tags);
-  out.optional_text(name);
-  remote_call asked(running_, owner_, out.take());
-  unpacker in = asked.answer();
   std::vector<tag_info> found;
-  while (!in.at_end()) {
-    tag_info& tag = found.emplace_back();
-    tag.version = in.number<version>();
-    tag.time_ns = in.number<std::int64_t>();
-    tag.name = in.text();
-    tag.note = in.text();
+  for (bool last = false; !last;) {
+    packer out(kind::tags);
+    out.optional_text(name);
+    out.number(found.empty() ? version{0} : found.back().version + 1);
+    remote_call asked(running_, owner_, out.take());
+    unpacker in = asked.answer();
+    last = in.number<std::uint8_t>() != 0;
+    if (!last && in.at_end()) throw error(errc::bad_input, fmt::format("rank {} answered with no tags", owner_));
+    while (!in.at_end()) {
+      tag_info& tag = found.emplace_back();
+      tag.version = in.number<version>();
+      tag.time_ns = in.number<std::int64_t>();
+      tag.name = in.text();
+      tag.note = in.text();
+    }
   }
   return found;
 }

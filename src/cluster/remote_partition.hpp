@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 
+#include "cluster/fetched_stream.hpp"
 #include "cluster/partition.hpp"
 #include "cluster/remote_call.hpp"
 #include "cluster/staging.hpp"
@@ -28,7 +29,7 @@ class remote_partition final : public partition {
   bool contains(std::string_view key, read_at at) override;
   answer<found_values> find_many(std::vector<std::string_view> keys, read_at at) override;
   std::vector<past_value> history(std::string_view key) override;
-  answer<scan_block> scan(const scan_request& wanted) override;
+  std::unique_ptr<item_stream> scan(const scan_request& wanted) override;
   answer<std::uint64_t> count(version at) override;
   std::vector<tag_info> tags(std::optional<std::string_view> name) override;
 
@@ -44,6 +45,7 @@ class remote_partition final : public partition {
   bool fenced(std::uint64_t mark) override;
   written take_refused() override;
   bool background() override;
+  void finish_ahead() noexcept override { ahead_.finish(); }
 
  private:
   /// So that a batch fits in a message.
@@ -78,6 +80,8 @@ class remote_partition final : public partition {
   std::chrono::steady_clock::time_point staged_since_{};
   std::optional<batch_under_way> under_way_;
   written refused_;
+
+  requests_ahead ahead_;
 };
 
 /// Reads what `pack_written` packed.

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "cluster/fetched_stream.hpp"
+#include "cluster/pieces.hpp"
 #include "cluster/remote_call.hpp"
 #include "cluster/remote_partition.hpp"
 
@@ -151,10 +154,8 @@ void server::apply(unpacker& in, packer& out) {
 }
 
 void server::history(unpacker& in, packer& out) {
-  for (const change& record : own_.records(in.text())) {
-    out.number(record.version);
-    out.optional_text(record.value);
-  }
+  const std::string_view key = in.text();
+  pack_history(own_.records(key), unpack_history_place(in), out);
 }
 
 void server::scan(unpacker& in, packer& out) {
@@ -164,22 +165,38 @@ void server::scan(unpacker& in, packer& out) {
   wanted.after = in.number<std::uint8_t>() != 0;
   wanted.to = in.optional_text();
   wanted.backward = in.number<std::uint8_t>() != 0;
-  packer items;
-  const bool last = own_.visit_block(wanted, [&items](const item& one) {
-    items.text(one.key);
-    items.text(one.value);
-  });
-  out.number(static_cast<std::uint8_t>(last));
-  out.append(items);
+  const std::uint32_t bytes = std::min(in.number<std::uint32_t>(), block_bytes_max);
+  packer packed;
+  std::string_view last_key;
+  const auto items = own_.scan(wanted);
+  for (; items->valid() && packed.size() < bytes; items->next()) {
+    last_key = items->current().key;
+    packed.text(last_key);
+    packed.text(items->current().value);
+  }
+  out.number(static_cast<std::uint8_t>(!items->valid()));
+  out.text(last_key);
+  out.append(packed);
 }
 
 void server::tags(unpacker& in, packer& out) {
-  for (const tag_info& tag : own_.tags(in.optional_text())) {
-    out.number(tag.version);
-    out.number(tag.time_ns);
-    out.text(tag.name);
-    out.text(tag.note);
+  packer packed;
+  const auto pack = [&packed](const tag_info& tag) {
+    packed.number(tag.version);
+    packed.number(tag.time_ns);
+    packed.text(tag.name);
+    packed.text(tag.note);
+  };
+  bool last = true;
+  if (const auto name = in.optional_text()) {
+    for (const tag_info& tag : own_.tags(name)) pack(tag);
+  } else {
+    auto tag = own_.tag_from(in.number<version>());
+    for (; tag && packed.size() < piece_bytes; tag = own_.tag_from(tag->version + 1)) pack(*tag);
+    last = !tag;
   }
+  out.number(static_cast<std::uint8_t>(last));
+  out.append(packed);
 }
 
 }  // namespace icecore::mpi

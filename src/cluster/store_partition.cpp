@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <exception>
 
+#include "cluster/mapped_stream.hpp"
+
 namespace icecore::mpi {
 
 // A store that is read only may have been closed by a crash below the version that the others reached.
@@ -49,30 +51,8 @@ std::vector<past_value> store_partition::history(std::string_view key) {
   return past;
 }
 
-bool store_partition::visit_block(const scan_request& wanted, const std::function<void(const item&)>& visit) const {
-  cursor at = this->at(wanted.at).cursor();
-  if (wanted.backward) {
-    wanted.to ? at.seek_before(*wanted.to) : at.seek_last();
-    for (std::size_t bytes = 0; at.valid() && at->key >= wanted.from; at.previous()) {
-      if (bytes >= block_bytes) return false;
-      bytes += at->key.size() + at->value.size();
-      visit(*at);
-    }
-    return true;
-  }
-  wanted.after ? at.seek_after(wanted.from) : at.seek(wanted.from);
-  for (std::size_t bytes = 0; at.valid() && !(wanted.to && at->key >= *wanted.to); at.next()) {
-    if (bytes >= block_bytes) return false;
-    bytes += at->key.size() + at->value.size();
-    visit(*at);
-  }
-  return true;
-}
-
-answer<scan_block> store_partition::scan(const scan_request& wanted) {
-  scan_block block;
-  block.last = visit_block(wanted, [&](const item& one) { block.items.emplace_back(one.key, one.value); });
-  return answer<scan_block>([block = std::move(block)]() mutable { return std::move(block); });
+std::unique_ptr<item_stream> store_partition::scan(const scan_request& wanted) {
+  return std::make_unique<mapped_stream>(at(wanted.at), wanted);
 }
 
 answer<std::uint64_t> store_partition::count(version at) {

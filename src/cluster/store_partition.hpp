@@ -21,7 +21,7 @@ class store_partition : public partition {
   bool contains(std::string_view key, read_at at) override;
   answer<found_values> find_many(std::vector<std::string_view> keys, read_at at) override;
   std::vector<past_value> history(std::string_view key) override;
-  answer<scan_block> scan(const scan_request& wanted) override;
+  std::unique_ptr<item_stream> scan(const scan_request& wanted) override;
   answer<std::uint64_t> count(version at) override;
   std::vector<tag_info> tags(std::optional<std::string_view> name) override;
 
@@ -35,14 +35,13 @@ class store_partition : public partition {
 
   /// errc::invalid_argument if the number has a function already.
   void define_update(int number, update_function change) { updates_.define(number, std::move(change)); }
+  [[nodiscard]] std::optional<tag_info> tag_from(version least) const { return store_.find_tag_from(least); }
   [[nodiscard]] snapshot at(version closed) const { return store_.at(readable(closed)); }
 
   // ---- For answering others without a copy ------------------------------------------------------------------------
 
   [[nodiscard]] std::optional<std::string_view> view(std::string_view key, read_at at) const;
   void views(std::span<const std::string_view> keys, read_at at, std::span<std::optional<std::string_view>> out) const;
-  /// Calls `visit` for the items of one block; returns whether nothing follows.
-  bool visit_block(const scan_request& wanted, const std::function<void(const item&)>& visit) const;
   [[nodiscard]] key_history records(std::string_view key) const { return store_.history(key); }
   /// Applies one write; adds to `total` what came of it.
   void write_into(const write_view& one, written& total);

@@ -127,6 +127,7 @@ const version_ranges& store::lost_versions() const { return core().lost(); }
 std::vector<tag_info> store::tags() const { return core().tags().all(); }
 std::optional<tag_info> store::find_tag(std::string_view name) const { return core().tags().find(name); }
 std::optional<tag_info> store::find_tag(version tagged) const { return core().tags().find(tagged); }
+std::optional<tag_info> store::find_tag_from(version least) const { return core().tags().find_from(least); }
 std::optional<tag_info> store::find_tag_at_time(std::int64_t time_ns) const {
   return core().tags().find_at_time(time_ns);
 }

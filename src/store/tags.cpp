@@ -54,6 +54,13 @@ std::optional<tag_info> tag_index::find(version tagged) const {
   return found->second;
 }
 
+std::optional<tag_info> tag_index::find_from(version least) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = by_version_.lower_bound(least);
+  if (found == by_version_.end()) return std::nullopt;
+  return found->second;
+}
+
 std::optional<tag_info> tag_index::find_at_time(std::int64_t time_ns) const {
   const std::scoped_lock lock(mutex_);
   const auto after = by_time_.upper_bound({time_ns, std::numeric_limits<version>::max()});

@@ -42,6 +42,7 @@ class tag_index {
 
   [[nodiscard]] std::optional<tag_info> find(std::string_view name) const;
   [[nodiscard]] std::optional<tag_info> find(version tagged) const;
+  [[nodiscard]] std::optional<tag_info> find_from(version least) const;
   [[nodiscard]] std::optional<tag_info> find_at_time(std::int64_t time_ns) const;
   [[nodiscard]] std::vector<tag_info> all() const;
   [[nodiscard]] std::size_t size() const;

@@ -16,6 +16,13 @@ std::atomic<fault> armed_kind{fault::allocation};
 std::atomic<long> left{never};
 std::atomic<long> left_at_reduction{never};
 std::atomic<bool> happened{false};
+std::atomic<std::size_t> longest{0};
+
+void remember(std::size_t bytes) {
+  std::size_t before = longest.load();
+  while (before < bytes && !longest.compare_exchange_weak(before, bytes)) {
+  }
+}
 
 /// Whether this event is the one that fails.
 bool fails(fault kind) {
@@ -78,6 +85,9 @@ bool faults::disarm() {
   return happened.exchange(false);
 }
 
+std::size_t faults::longest_send() { return longest.load(); }
+void faults::forget_sends() { longest.store(0); }
+
 }  // namespace icecore::testing
 
 using icecore::testing::fails;
@@ -104,6 +114,7 @@ int MPI_Isend(const void* bytes, int count, MPI_Datatype type, int to, int tag, 
   constexpr int shortened = 2;
   if (fails(fault::send)) return MPI_ERR_OTHER;
   if (tag == request_tag && fails(fault::request)) count = shortened;
+  icecore::testing::remember(static_cast<std::size_t>(count));
   return PMPI_Isend(bytes, count, type, to, tag, comm, request);
 }
 

@@ -8,6 +8,8 @@
 // Threads: any number while armed; arm and disarm by one.
 #pragma once
 
+#include <cstddef>
+
 namespace icecore::testing {
 
 enum class fault {
@@ -26,6 +28,10 @@ class faults {
   static void arm_at_reduction(fault kind, long number);
   /// Returns whether it has happened.
   static bool disarm();
+
+  /// Of the messages that this rank began to send since forget_sends(), the longest one's bytes.
+  static std::size_t longest_send();
+  static void forget_sends();
 };
 
 }  // namespace icecore::testing

@@ -1,0 +1,39 @@
+// The items of one owner between bounds, in key order or against it, wherever they come from.
+//
+//   const auto items = of(owner).scan(wanted);          // begun: nobody has waited for anything yet
+//   for (; items->valid(); items->next()) use(items->current());
+//
+// Threads: for use by one at a time.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "icecore/snapshot.hpp"
+
+namespace icecore::mpi {
+
+/// Which items of a version.
+struct scan_request {
+  version at;
+  std::string_view from;
+  bool after;  ///< begin behind `from`, not at it
+  std::optional<std::string_view> to;
+  bool backward = false;  ///< begin with the last item before `to`, and go down to `from`
+};
+
+class item_stream {
+ public:
+  item_stream() = default;
+  virtual ~item_stream() = default;
+  item_stream(const item_stream&) = delete;
+  item_stream& operator=(const item_stream&) = delete;
+
+  /// Whether there is an item. Waits for it.
+  [[nodiscard]] virtual bool valid() = 0;
+  /// Views that are valid until the next step. Precondition: valid().
+  [[nodiscard]] virtual item current() const = 0;
+  virtual void next() = 0;
+};
+
+}  // namespace icecore::mpi
