@@ -8,9 +8,8 @@
 //   M1 No call waits for another rank. What is not sent or received yet is looked at again by later calls.
 //   M2 A message that was probed is received by the thread that probed it (matched probes).
 //   M3 Nothing relies on the order of two messages: each waits for its answer before the next that depends on it.
-//   M4 What MPI sends from or receives into stays in memory until it is done, or if nobody waits for that any more,
-//   until
-//      the process ends.
+//   M4 What MPI sends from or receives into stays in memory until it is done. If nobody waits for that any more, it
+//      stays until the process ends.
 //   M5 A rank that fails tells all others without taking memory: the notices' memory was taken before.
 // Threads: any number where MPI was started with MPI_THREAD_MULTIPLE, else one.
 // Errors: errc::mpi if an MPI call fails, errc::value_too_large for messages of more than 2 GiB - 1 bytes.

@@ -8,8 +8,7 @@
 // Cost: an owner reads past what it has sent already: a piece costs O(records before it) steps, without their values.
 //
 // Invariants:
-//   H1 A place in a history names a record by its version and by how many records of that version are not newer than
-//   it.
+//   H1 A place in a history names a record by its version and by how many records of that version are not newer.
 //      Records are only ever added at the newest end, so a place stays one record, whatever is written meanwhile.
 //   H2 A value that is longer than a piece is sent in several: `offset` tells how much of the place's record was sent.
 #pragma once

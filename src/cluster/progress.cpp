@@ -74,9 +74,9 @@ bool progress::step() {
       answer_(std::move(*request));
       found = true;
     }
-  } catch (...) {
+  } catch (...) {  // of another rank's request or of MPI, not of what this call is for
     fail(std::current_exception());
-    throw;
+    throw_broken();
   }
   return found;
 }

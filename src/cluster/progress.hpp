@@ -9,7 +9,9 @@
 //   P2 Answering never waits for another rank, so it can be done inside any wait.
 //   P3 After a failure nothing waits any more, on any rank: the rank that fails tells all others (messenger.hpp, M5),
 //      whose steps see it, and every wait throws it. What fails in a step is a failure: a request that could not be
-//      received or answered is one that somebody waits for.
+//      received or answered is one that somebody waits for. The first failure that a rank learns of stays. One that
+//      fails after it was told of another's tells nobody: whoever told it tells all. Two that fail at once both tell,
+//      and each rank keeps what comes first.
 //   P4 Where MPI allows one thread only, a wait of one cluster also answers for the process's other clusters: else two
 //      ranks that wait in different ones would wait for ever. For this they are in a list of the process.
 // Threads: as messenger.
@@ -43,7 +45,7 @@ class progress {
   void stop_thread() noexcept;
   [[nodiscard]] bool has_thread() const noexcept { return thread_.joinable(); }
 
-  /// Answers what has arrived. Returns whether there was anything. What it throws has broken the cluster.
+  /// Answers what has arrived. Returns whether there was anything. Throws errc::rank_failed if that broke the cluster.
   bool step();
   /// Answers for all clusters of a process whose MPI allows one thread only (P4).
   static bool step_all_of_one_thread();

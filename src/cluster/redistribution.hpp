@@ -13,8 +13,7 @@
 //      there, and none of the next.
 // Threads: one.
 // Cost: 24 bytes of memory for each record of a rank's files, 32 while they are read, besides the rounds and the
-// largest
-//   value; each record is read once and sent once.
+//   largest value; each record is read once and sent once.
 // Source: PapyrusKV, SC 2017, section 4.2 (restart with redistribution).
 #pragma once
 

@@ -160,6 +160,10 @@ std::vector<named_call> calls() {
 
 class Failure : public testing::ClusterTest {
  protected:
+  void SetUp() override {
+    ClusterTest::SetUp();
+    if (ranks() == 1) GTEST_SKIP() << "one rank has nobody to tell";
+  }
   /// A cluster with a closed version 1 that has keys of all ranks.
   std::unique_ptr<cluster> opened() {
     auto c = std::make_unique<cluster>(MPI_COMM_WORLD, path(), by_messages());
@@ -286,8 +290,31 @@ TEST_F(Failure, of_a_rank_ends_the_waiting_of_those_in_a_tag) {
   EXPECT_TRUE(ending_of([&] { c.close(); }).threw);
 }
 
-TEST_F(Failure, of_a_request_that_is_none_reaches_every_rank) {
+// Each breaks its own cluster before it is told of the other: neither overwrites what was told already.
+TEST_F(Failure, of_two_ranks_at_once_reaches_every_rank) {
+  {
+    cluster c(MPI_COMM_WORLD, path(), by_messages());
+    MPI_Barrier(MPI_COMM_WORLD);
+    const bool fails = rank() < 2;
+    if (fails) faults::arm(fault::look, 0);
+    const ended first = ending_of([&] { c.tag(); });
+    EXPECT_EQ(fails, faults::disarm());
+    EXPECT_TRUE(fails ? first.threw : first.rank_failed) << first.text;
+    const ended second = ending_of([&] { c.tag(); });
+    EXPECT_TRUE(second.rank_failed) << second.text;
+    EXPECT_THAT(second.text, ::testing::AnyOf(HasSubstr("rank 0 failed"), HasSubstr("rank 1 failed")));
+    EXPECT_TRUE(ending_of([&] { c.close(); }).threw);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
   cluster c(MPI_COMM_WORLD, path(), by_messages());
+  c.tag();
+  c.close();
+}
+
+TEST_F(Failure, of_a_request_that_is_none_reaches_every_rank) {
+  cluster_options o = by_messages();
+  o.progress_thread = false;  // so that it is met in the tag of the rank that is asked
+  cluster c(MPI_COMM_WORLD, path(), o);
   const int asked = ranks() - 1;
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank() == 0) faults::arm(fault::request, 0);

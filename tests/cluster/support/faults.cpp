@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <thread>
 
 namespace icecore::testing {
 namespace {
@@ -24,10 +25,34 @@ void remember(std::size_t bytes) {
   }
 }
 
+/// A thread in which something has failed. It has seen to that when it calls MPI again, or ends.
+class failing_thread {
+ public:
+  ~failing_thread() { settle(); }
+  void begin() {
+    fails_ = true;
+    unsettled.fetch_add(1);
+  }
+  void settle() {
+    if (fails_) unsettled.fetch_sub(1);
+    fails_ = false;
+  }
+  static void wait_for_others() {
+    while (unsettled.load() != 0) std::this_thread::yield();
+  }
+
+ private:
+  static inline std::atomic<int> unsettled{0};
+  bool fails_ = false;
+};
+thread_local failing_thread this_thread;
+
 /// Whether this event is the one that fails.
 bool fails(fault kind) {
+  if (kind != fault::allocation) this_thread.settle();
   if (left.load() == never || armed_kind.load() != kind) return false;
   if (left.fetch_sub(1) != 0) return false;
+  this_thread.begin();
   happened.store(true);
   return true;
 }
@@ -82,6 +107,8 @@ void faults::arm_at_reduction(fault kind, long number) {
 bool faults::disarm() {
   left.store(never);
   left_at_reduction.store(never);
+  this_thread.settle();  // the call that failed here has ended
+  failing_thread::wait_for_others();
   return happened.exchange(false);
 }
 

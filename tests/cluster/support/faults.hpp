@@ -26,7 +26,8 @@ class faults {
   static void arm(fault kind, long number);
   /// Arms it when this rank begins its next reduction: what comes before, other ranks cannot be told of.
   static void arm_at_reduction(fault kind, long number);
-  /// Returns whether it has happened.
+  /// Returns whether it has happened, when the thread in which it did has seen to it. A thread of a cluster has then
+  /// called MPI again, of which it must have other ranks.
   static bool disarm();
 
   /// Of the messages that this rank began to send since forget_sends(), the longest one's bytes.
