@@ -1,6 +1,8 @@
 // Opening and closing: what is found again, what is refused on all ranks, and that nothing ever hangs.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -114,6 +116,19 @@ TEST_F(Opening, a_bad_path_on_one_rank_is_thrown_on_all) {
   const thrown told = error_of([&] { cluster c(MPI_COMM_WORLD, mine, cluster_options()); });
   EXPECT_EQ(told.code, errc::io);
   EXPECT_THAT(told.message, HasSubstr("rank " + std::to_string(last()) + ": "));
+}
+
+TEST_F(Opening, a_full_device_of_one_rank_is_thrown_on_all) {
+  static_cast<void>(signal(SIGXFSZ, SIG_IGN));
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit full{4096, before.rlim_max};
+  if (rank() == last()) setrlimit(RLIMIT_FSIZE, &full);
+  const thrown told = opened();
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(told.code, errc::no_space) << told.message;
+  EXPECT_THAT(told.message, HasSubstr("rank " + std::to_string(last()) + ": "));
+  make();
 }
 
 TEST_F(Opening, different_options_are_refused) {
