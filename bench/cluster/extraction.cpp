@@ -1,4 +1,5 @@
-// Extraction and find over the real ranks of a cluster: NaiveMerge beside OptMerge, routed finds beside broadcast ones.
+// Extraction and find over the real ranks of a cluster: NaiveMerge beside OptMerge, routed finds beside broadcast ones
+// and beside cursors that seek a key and read one item.
 //
 //   mpirun -np 4 icecore_cluster_extraction --pairs 1000000 --json extraction-4.json
 //
@@ -218,6 +219,11 @@ class run {
   extracted_pairs extracted_;
 };
 
+double milliseconds_of(const nlohmann::json& rows, std::string_view name) {
+  const auto row = std::find_if(rows.begin(), rows.end(), [name](const auto& each) { return each["name"] == name; });
+  return (*row)["milliseconds"].template get<double>();
+}
+
 void print(const nlohmann::json& rows) {
   std::printf("%-24s %12s %12s %12s %14s\n", "", "median ms", "least", "greatest", "a second");
   for (const auto& row : rows) {
@@ -225,6 +231,8 @@ void print(const nlohmann::json& rows) {
                 row["milliseconds"].get<double>(), row["least"].get<double>(), row["greatest"].get<double>(),
                 row["operations_per_second"].get<double>());
   }
+  std::printf("a seek and one item cost %.1f finds\n",
+              milliseconds_of(rows, "seek_and_one_item") / milliseconds_of(rows, "find"));
 }
 
 void measure(const settings& how) {
