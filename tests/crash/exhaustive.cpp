@@ -12,24 +12,6 @@ std::uint64_t word_of(const step& s) noexcept { return reinterpret_cast<std::uin
 
 }  // namespace
 
-bool exhaustive_schedule::waiting::repeats(const step& s) noexcept {
-  if (s.at == nullptr && s.writes) return true;
-  if (s.writes || s.at == nullptr) {
-    count_ = 0;
-    return false;
-  }
-  last_[count_++ % length] = s.at;
-  if (count_ < length) return false;
-  for (const unsigned period : {1U, 2U, 3U}) {
-    bool same = true;
-    for (unsigned i = 0; i + period < length && same; ++i) {
-      same = last_[(count_ + i) % length] == last_[(count_ + i + period) % length];
-    }
-    if (same) return true;
-  }
-  return false;
-}
-
 void exhaustive_schedule::begin_run() {
   begun_ = true;
   at_ = 0;

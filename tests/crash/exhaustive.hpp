@@ -9,8 +9,8 @@
 // is run the other way round later. Steps are atomic operations, locks, flushes, fences and syncs; between them the
 // store has no races (ThreadSanitizer's part), so nothing is lost by not changing writers there.
 //
-// A writer that reads the same few words again and again without anybody storing is waiting, and waits until the other
-// one has stored.
+// A writer that reads the same few words again and again without anybody storing is waiting (spinning.hpp), and waits
+// until the other one has stored.
 #pragma once
 
 #include <array>
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "fibers.hpp"
+#include "spinning.hpp"
 
 namespace icecore::crash {
 
@@ -53,18 +54,6 @@ class exhaustive_schedule final : public schedule {
     std::array<std::size_t, writers> wrote_at{};  // the node
     std::array<std::size_t, writers> read_at{};
   };
-  class waiting {  // whether one writer waits
-   public:
-    void reset() noexcept { count_ = 0; }
-    /// Takes in a step; whether the writer has been reading the same few words for a while.
-    bool repeats(const step& s) noexcept;
-
-   private:
-    static constexpr unsigned length = 12;
-    std::array<const volatile void*, length> last_{};
-    unsigned count_ = 0;
-  };
-
   void begin_run();
   void made(unsigned writer, const step& s, std::size_t node_index);
 
@@ -77,7 +66,7 @@ class exhaustive_schedule final : public schedule {
   std::unordered_map<std::uint64_t, touched> words_;
   std::array<std::uint32_t, writers> made_{};   // steps made
   std::array<std::uint32_t, writers> knows_{};  // of the other one, steps that are ordered before this one's next
-  std::array<waiting, writers> waits_;
+  std::array<spinning, writers> waits_;
   std::array<bool, writers> waiting_{};
 };
 

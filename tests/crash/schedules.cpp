@@ -1,7 +1,8 @@
 // icecore_schedules: interleavings of writers of one store, each judged by whether an order explains it.
 //
-// Scenarios of two writers with two operations each are run in all interleavings (exhaustive.hpp), larger ones at
-// random from a seed. After each, the answers and the end must have an order (orders.hpp), and the store must verify.
+// Scenarios of two writers with two operations each are run in all interleavings (exhaustive.hpp), or, where these are
+// too many, in some and in others with few changes of writers (priorities.hpp); larger ones at random from a seed.
+// After each, the answers and the end must have an order (orders.hpp), and the store must verify.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include "machine.hpp"
 #include "orders.hpp"
 #include "pool/format.hpp"
+#include "priorities.hpp"
 
 namespace icecore::crash {
 namespace {
@@ -280,7 +282,8 @@ scenario random_scenario(std::uint64_t seed) {
 }
 
 struct arguments {
-  std::uint64_t runs_max = 20'000;
+  std::uint64_t runs_max = 5'000;
+  std::uint64_t priorities = 15'000;
   std::uint64_t random = 20'000;
   std::uint64_t seed = 1;
   std::uint64_t seconds = 0;
@@ -296,60 +299,118 @@ void run_once(const scenario& s, const beginning& with, schedule& how) {
   r.go(with.there, how);
 }
 
-int explore(const arguments& a) {
-  const auto begin = std::chrono::steady_clock::now();
-  const auto over = [&] {
-    return a.seconds != 0 && std::chrono::steady_clock::now() - begin > std::chrono::seconds(a.seconds);
-  };
-  std::uint64_t total = 0;
-  std::uint64_t complete = 0;
+/// What was run.
+struct explored {
   std::uint64_t scenarios = 0;
-  if (!a.replay) {
-    for (const scenario& s : all_scenarios()) {
-      if (s.name.find(a.only) == std::string::npos || over()) continue;
-      const beginning with = prepared(s);
-      exhaustive_schedule all;
-      bool more = true;
-      try {
-        while (more && all.runs() <= a.runs_max && !over()) {
-          run_once(s, with, all);
-          more = all.next();
-        }
-      } catch (const std::exception& wrong) {
-        std::printf("FAILED: %s, run %llu of %zu steps: %s\n  replay: icecore_schedules --only '%s' --runs %llu\n",
-                    s.name.c_str(), static_cast<unsigned long long>(all.runs()), all.steps(), wrong.what(),
-                    s.name.c_str(), static_cast<unsigned long long>(all.runs()));
-        return 1;
+  std::uint64_t complete = 0;       ///< of them, in all their interleavings
+  std::uint64_t in_order = 0;       ///< interleavings, depth first
+  std::uint64_t by_priorities = 0;  ///< likewise, of scenarios that have more
+  std::uint64_t drawn = 0;          ///< of random scenarios
+};
+
+class explorer {
+ public:
+  explicit explorer(const arguments& a) : a_(a), begin_(std::chrono::steady_clock::now()) {}
+
+  /// False at the first violation, which it tells.
+  bool run() {
+    if (!a_.replay) {
+      for (const scenario& s : all_scenarios()) {
+        if (s.name.find(a_.only) == std::string::npos || over()) continue;
+        if (!explore(s)) return false;
       }
-      ++scenarios;
-      complete += more ? 0 : 1;
-      total += all.runs();
-      std::printf("%-50s %8llu interleavings of %zu steps%s\n", s.name.c_str(),
-                  static_cast<unsigned long long>(all.runs()), all.steps(), more ? ", not all" : "");
-      std::fflush(stdout);
+    }
+    const std::uint64_t first = a_.replay.value_or(a_.seed);
+    const std::uint64_t count = !a_.only.empty() ? 0 : a_.replay ? 1 : a_.random;
+    for (std::uint64_t seed = first; seed < first + count && !over(); ++seed) {
+      if (!explore_random(seed)) return false;
+    }
+    return true;
+  }
+
+  [[nodiscard]] const explored& done() const noexcept { return done_; }
+
+ private:
+  [[nodiscard]] bool over() const {
+    return a_.seconds != 0 && std::chrono::steady_clock::now() - begin_ > std::chrono::seconds(a_.seconds);
+  }
+
+  /// Runs it once; tells what was wrong, and how to see it again.
+  static bool tried(const scenario& s, const beginning& with, schedule& how, const std::string& replay) {
+    try {
+      run_once(s, with, how);
+      return true;
+    } catch (const std::exception& wrong) {
+      std::printf("FAILED: %s: %s\n  replay: icecore_schedules %s\n", s.name.c_str(), wrong.what(), replay.c_str());
+      return false;
     }
   }
-  std::uint64_t drawn = 0;
-  const std::uint64_t first = a.replay.value_or(a.seed);
-  for (std::uint64_t seed = first; a.only.empty() && seed < first + (a.replay ? 1 : a.random) && !over(); ++seed) {
+
+  bool explore(const scenario& s) {
+    const beginning with = prepared(s);
+    const std::string only = "--only '" + s.name + "' ";
+    exhaustive_schedule all;
+    bool more = true;
+    std::size_t steps = 0;  // of the first run: so a replay draws the same
+    while (more && all.runs() <= a_.runs_max && !over()) {
+      if (!tried(s, with, all, only + "--priorities 0 --runs " + std::to_string(all.runs()))) return false;
+      if (steps == 0) steps = all.steps();
+      more = all.next();
+    }
+    std::uint64_t drawn = 0;
+    for (; more && a_.runs_max != 0 && drawn < a_.priorities && !over(); ++drawn) {
+      const std::uint64_t seed = a_.seed + drawn;
+      priority_schedule how(seed, steps);
+      if (!tried(s, with, how, only + "--runs 1 --priorities 1 --seed " + std::to_string(seed))) return false;
+    }
+    const std::uint64_t in_order = all.runs() - (more ? 1 : 0);  // next() has counted one that was not run
+    ++done_.scenarios;
+    done_.complete += more ? 0 : 1;
+    done_.in_order += in_order;
+    done_.by_priorities += drawn;
+    std::printf("%-50s %8llu interleavings of %zu steps%s\n", s.name.c_str(),
+                static_cast<unsigned long long>(in_order + drawn), steps, more ? ", not all" : "");
+    std::fflush(stdout);
+    return true;
+  }
+
+  /// Half of its schedules change writers again and again, half of them seldom.
+  bool explore_random(std::uint64_t seed) {
     const scenario s = random_scenario(seed);
     const beginning with = prepared(s);
+    const std::string replay = "--story " + std::to_string(seed);
     constexpr std::uint64_t schedules = 8;
-    for (std::uint64_t i = 0; i < schedules; ++i) {
-      random_schedule how(seed * schedules + i);
-      try {
-        run_once(s, with, how);
-      } catch (const std::exception& wrong) {
-        std::printf("FAILED: seed %llu: %s\n  replay: icecore_schedules --story %llu\n",
-                    static_cast<unsigned long long>(seed), wrong.what(), static_cast<unsigned long long>(seed));
-        return 1;
+    std::size_t steps = 1'000;
+    for (std::uint64_t i = seed * schedules; i < (seed + 1) * schedules; ++i, ++done_.drawn) {
+      if (i % 2 == 0) {
+        priority_schedule how(i, steps);
+        if (!tried(s, with, how, replay)) return false;
+        steps = how.steps();
+      } else {
+        random_schedule how(i);
+        if (!tried(s, with, how, replay)) return false;
       }
-      ++drawn;
     }
+    return true;
   }
-  std::printf("%llu interleavings of %llu scenarios, %llu of them in all; %llu of random ones; no violation\n",
-              static_cast<unsigned long long>(total), static_cast<unsigned long long>(scenarios),
-              static_cast<unsigned long long>(complete), static_cast<unsigned long long>(drawn));
+
+  const arguments& a_;
+  std::chrono::steady_clock::time_point begin_;
+  explored done_;
+};
+
+int explore(const arguments& a) {
+  explorer e(a);
+  if (!e.run()) return 1;
+  const explored& done = e.done();
+  std::printf(
+      "%llu interleavings of %llu scenarios, %llu of them in all, %llu by priorities from seed %llu; %llu of random "
+      "ones; "
+      "no violation\n",
+      static_cast<unsigned long long>(done.in_order + done.by_priorities),
+      static_cast<unsigned long long>(done.scenarios), static_cast<unsigned long long>(done.complete),
+      static_cast<unsigned long long>(done.by_priorities), static_cast<unsigned long long>(a.seed),
+      static_cast<unsigned long long>(done.drawn));
   return 0;
 }
 
@@ -358,9 +419,15 @@ int main_of(int argc, char** argv) {
   arguments a;
   CLI::App app(
       "Explores interleavings of writers of one store: small scenarios in all of them, larger ones at random.");
-  app.add_option("--runs", a.runs_max, "interleavings of one scenario at most")->capture_default_str();
+  app.add_option("--runs", a.runs_max,
+                 "interleavings of one scenario, depth first, at most; 0: no scenarios but random ones")
+      ->capture_default_str();
+  app.add_option("--priorities", a.priorities,
+                 "of a scenario that has more: so many with few changes of writers, each at a random step")
+      ->capture_default_str();
   app.add_option("--random", a.random, "scenarios drawn at random, 8 schedules each")->capture_default_str();
-  app.add_option("--seed", a.seed, "of the first random one")->capture_default_str();
+  app.add_option("--seed", a.seed, "of the first random scenario, and of the first of --priorities")
+      ->capture_default_str();
   app.add_option("--seconds", a.seconds, "stop after so long; 0: never")->capture_default_str();
   app.add_option("--only", a.only, "scenarios whose name has this in it; no random ones");
   app.add_option("--story", a.replay, "the random scenario of this seed alone");
