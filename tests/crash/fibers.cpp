@@ -76,11 +76,23 @@ unsigned random_schedule::choose(unsigned current, const std::vector<step>& next
   }
 }
 
+bool fibers::is_own_stack(const volatile void* at) noexcept {
+  const auto base = reinterpret_cast<std::uintptr_t>(world.stacks[current_]->base);
+  return reinterpret_cast<std::uintptr_t>(at) - base < stack_bytes;
+}
+
+unsigned fibers::chosen_after(unsigned last) {
+  active_ = false;  // what a schedule does is no writer's
+  const unsigned chosen = world.how->choose(last, world.next, world.ready);
+  active_ = true;
+  return chosen;
+}
+
 void fibers::change(const volatile void* at, bool writes) {
   const unsigned me = current_;
   world.next[me] = {at, writes};
   update_ready();
-  const unsigned chosen = world.how->choose(me, world.next, world.ready);
+  const unsigned chosen = chosen_after(me);
   if (chosen != me) go_to(chosen, &world.all[me].context, current_);
 }
 
@@ -95,7 +107,7 @@ void fibers::block(const volatile void* at) {
     std::abort();
   }
   world.next[me] = {at, true};
-  const unsigned chosen = world.how->choose(me, world.next, world.ready);
+  const unsigned chosen = chosen_after(me);
   if (chosen != me) go_to(chosen, &world.all[me].context, current_);
 }
 
@@ -150,7 +162,7 @@ void fibers::run(const std::vector<std::function<void()>>& bodies, schedule& how
       std::fprintf(stderr, "deadlock: every writer left waits for a lock\n");
       std::abort();
     }
-    last = world.how->choose(last, world.next, world.ready);
+    last = chosen_after(last);
     go_to(last, &world.outside, current_);
     last = current_;
   }

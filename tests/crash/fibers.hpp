@@ -53,6 +53,8 @@ class fibers {
     if (active_) change(at, writes);
   }
   [[nodiscard]] static bool active() noexcept { return active_; }
+  /// Whether it lies on the stack of the fiber that runs.
+  [[nodiscard]] static bool is_own_stack(const volatile void* at) noexcept;
   /// Lets the others go on until wake(at) is called.
   static void block(const volatile void* at);
   static void wake(const volatile void* at) noexcept;
@@ -62,6 +64,7 @@ class fibers {
 
  private:
   static void change(const volatile void* at, bool writes);
+  static unsigned chosen_after(unsigned last);
 
   static bool active_;
   static std::uint8_t current_;

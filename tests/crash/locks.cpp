@@ -3,8 +3,10 @@
 #include <pthread.h>
 
 #include "fibers.hpp"
+#include "memory_orders.hpp"
 
 using icecore::crash::fibers;
+namespace memory_orders = icecore::crash::memory_orders;
 
 extern "C" {
 
@@ -15,6 +17,7 @@ int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   if (!fibers::active()) return lock(mutex);
   fibers::point(mutex, true);
   while (try_lock(mutex) != 0) fibers::block(mutex);
+  memory_orders::locked(mutex);
   return 0;
 }
 
@@ -29,12 +32,15 @@ int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
   using function = int (*)(pthread_mutex_t*);
   static const auto try_lock = reinterpret_cast<function>(dlsym(RTLD_NEXT, "pthread_mutex_trylock"));
   if (fibers::active()) fibers::point(mutex, true);
-  return try_lock(mutex);
+  const int result = try_lock(mutex);
+  if (result == 0) memory_orders::locked(mutex);
+  return result;
 }
 
 int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
   using function = int (*)(pthread_mutex_t*);
   static const auto unlock = reinterpret_cast<function>(dlsym(RTLD_NEXT, "pthread_mutex_unlock"));
+  memory_orders::unlocked(mutex);
   const int result = unlock(mutex);
   if (fibers::active()) fibers::wake(mutex);
   return result;

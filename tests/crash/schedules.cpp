@@ -15,6 +15,7 @@
 #include "content.hpp"
 #include "exhaustive.hpp"
 #include "machine.hpp"
+#include "memory_orders.hpp"
 #include "orders.hpp"
 #include "pool/format.hpp"
 #include "priorities.hpp"
@@ -70,7 +71,8 @@ class run {
   explicit run(const scenario& s)
       : scenario_(s), store_(machine::path(machine::checked), opening_options(s.how, machine::checked)) {}
 
-  void go(const all_histories& before, schedule& how) {
+  /// `loads`: a seed, if they may show older values.
+  void go(const all_histories& before, schedule& how, std::optional<std::uint64_t> loads) {
     const version clock = store_.clock();
     std::size_t count = 0;
     for (const auto& w : scenario_.writers) count += w.size();
@@ -83,7 +85,13 @@ class run {
       });
       first += plan.size();
     }
+    memory_orders::begin(static_cast<unsigned>(bodies.size()), loads);
     fibers::run(bodies, how);
+    memory_orders::end();
+    // Where a crash has cut off a write, a reader looks at a place that a writer makes anew, and then at the head again
+    // (H8): the only race there is.
+    if (!scenario_.cut_off && !memory_orders::race().empty())
+      throw std::runtime_error(memory_orders::race() + "\n" + told());
     if (!has_order(before, clock, operations_, histories())) throw std::runtime_error("no order explains\n" + told());
     const auto report = store_.verify();
     if (!report.ok()) throw std::runtime_error("verify: " + report.damages.front().what + "\n" + told());
@@ -94,6 +102,7 @@ class run {
     a.what = p.what;
     a.writes = p.writes;
     a.called = ++moment_;
+    memory_orders::called();
     switch (p.what) {
       case kind::insert:
         a.belongs_to = store_.insert(p.writes[0].key, *p.writes[0].value);
@@ -112,11 +121,13 @@ class run {
         break;
       case kind::tag:
         a.belongs_to = store_.tag();
+        memory_orders::returned();
         a.returned = ++moment_;  // what it closed may be read later, and must still be the same
         a.shown.emplace();
         for (const auto& [key, value] : store_.at(a.belongs_to).range()) a.shown->emplace(key, value);
         return;
     }
+    memory_orders::returned();
     a.returned = ++moment_;
   }
 
@@ -291,12 +302,12 @@ struct arguments {
   std::optional<std::uint64_t> replay;
 };
 
-void run_once(const scenario& s, const beginning& with, schedule& how) {
+void run_once(const scenario& s, const beginning& with, schedule& how, std::optional<std::uint64_t> loads) {
   machine& m = machine::get();
   m.set_device(s.how.on);
   m.file(machine::checked).assign(with.file);
   run r(s);
-  r.go(with.there, how);
+  r.go(with.there, how, loads);
 }
 
 /// What was run.
@@ -336,9 +347,10 @@ class explorer {
   }
 
   /// Runs it once; tells what was wrong, and how to see it again.
-  static bool tried(const scenario& s, const beginning& with, schedule& how, const std::string& replay) {
+  static bool tried(const scenario& s, const beginning& with, schedule& how, std::optional<std::uint64_t> loads,
+                    const std::string& replay) {
     try {
-      run_once(s, with, how);
+      run_once(s, with, how, loads);
       return true;
     } catch (const std::exception& wrong) {
       std::printf("FAILED: %s: %s\n  replay: icecore_schedules %s\n", s.name.c_str(), wrong.what(), replay.c_str());
@@ -353,7 +365,8 @@ class explorer {
     bool more = true;
     std::size_t steps = 0;  // of the first run: so a replay draws the same
     while (more && all.runs() <= a_.runs_max && !over()) {
-      if (!tried(s, with, all, only + "--priorities 0 --runs " + std::to_string(all.runs()))) return false;
+      if (!tried(s, with, all, std::nullopt, only + "--priorities 0 --runs " + std::to_string(all.runs())))
+        return false;
       if (steps == 0) steps = all.steps();
       more = all.next();
     }
@@ -361,7 +374,7 @@ class explorer {
     for (; more && a_.runs_max != 0 && drawn < a_.priorities && !over(); ++drawn) {
       const std::uint64_t seed = a_.seed + drawn;
       priority_schedule how(seed, steps);
-      if (!tried(s, with, how, only + "--runs 1 --priorities 1 --seed " + std::to_string(seed))) return false;
+      if (!tried(s, with, how, seed, only + "--runs 1 --priorities 1 --seed " + std::to_string(seed))) return false;
     }
     const std::uint64_t in_order = all.runs() - (more ? 1 : 0);  // next() has counted one that was not run
     ++done_.scenarios;
@@ -384,11 +397,11 @@ class explorer {
     for (std::uint64_t i = seed * schedules; i < (seed + 1) * schedules; ++i, ++done_.drawn) {
       if (i % 2 == 0) {
         priority_schedule how(i, steps);
-        if (!tried(s, with, how, replay)) return false;
+        if (!tried(s, with, how, i, replay)) return false;
         steps = how.steps();
       } else {
         random_schedule how(i);
-        if (!tried(s, with, how, replay)) return false;
+        if (!tried(s, with, how, i, replay)) return false;
       }
     }
     return true;
