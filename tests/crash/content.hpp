@@ -20,9 +20,11 @@ struct story_options {
   device on = device::persistent_memory;
   unsigned writers = 1;
   unsigned files = 1;
-  bool full_nodes = false;    ///< those of the persistent index are about to split, not only in a third of its stories
-  bool changes_mode = false;  ///< each recovery opens the store with a durability of its own
-  bool reads_all = false;     ///< at each opening but those that judge what a crash left
+  bool full_nodes = false;     ///< those of the persistent index are about to split, not only in a third of its stories
+  bool full_tags = false;      ///< the newest block of its list of tags likewise, not only in a sixteenth
+  bool full_segments = false;  ///< the writer's segment likewise, others have room; not only in a twenty-fourth
+  bool changes_mode = false;   ///< each recovery opens the store with a durability of its own
+  bool reads_all = false;      ///< at each opening but those that judge what a crash left
 };
 
 /// Options with which a store of a story is opened: the machine's store of this number.

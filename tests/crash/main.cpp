@@ -36,6 +36,8 @@ struct arguments {
   unsigned writers = 0;
   unsigned files = 0;
   bool full_nodes = false;
+  bool full_tags = false;
+  bool full_segments = false;
   std::optional<std::uint64_t> story;
   std::optional<std::uint64_t> image;
   std::string save;
@@ -88,6 +90,8 @@ story_options options_of(const arguments& a, std::uint64_t seed) {
   how.files = a.files != 0 ? a.files : several ? files_max : 1;
   how.reads_all = one_of(8) == 0;
   how.full_nodes = a.full_nodes;
+  how.full_tags = a.full_tags;
+  how.full_segments = a.full_segments;
   how.changes_mode = one_of(4) == 0;
   return how;
 }
@@ -101,6 +105,8 @@ std::string replay(const arguments& a, std::uint64_t seed, std::optional<std::ui
   if (a.writers != 0) command += " --writers " + std::to_string(a.writers);
   if (a.files != 0) command += " --files " + std::to_string(a.files);
   if (a.full_nodes) command += " --full-nodes";
+  if (a.full_tags) command += " --full-tags";
+  if (a.full_segments) command += " --full-segments";
   return command;
 }
 
@@ -252,6 +258,8 @@ int main_of(int argc, char** argv) {
       ->check(CLI::Range(0U, files_max));
   app.add_flag("--full-nodes", a.full_nodes,
                "nodes of the persistent index are about to split in all its stories, not only in a third");
+  app.add_flag("--full-tags", a.full_tags, "likewise the newest block of the persistent index's list of tags");
+  app.add_flag("--full-segments", a.full_segments, "likewise a writer's segment, while others have room");
   app.add_option("--story", a.story, "this story only");
   app.add_option("--image", a.image, "of this story this image only, judged deeply")->needs("--story");
   app.add_option("--save", a.save, "write the image that failed to this file");

@@ -36,16 +36,19 @@ class planner {
   planner(const story_options& how, std::uint64_t seed, unsigned depth)
       : how_(how), random_(seed), mark_(mark_of(depth)) {
     large_ = one_in(6);
-    growing_ = one_in(24);
+    growing_ = one_in(24) || how.full_segments;
     keys_ = how.writers == 1 ? 2 + draw(8) : 1 + draw(3);  // several writers are to meet
     if (how.index == index_kind::persistent && (one_in(3) || how.full_nodes)) {
       crowd_ = one_in(6) ? two_levels + draw(14) : one_in(2) ? three_leaves + draw(3) : one_leaf + draw(6);
     }
+    if (how.index == index_kind::persistent && (one_in(16) || how.full_tags)) tags_ = block_of_tags - draw(4);
   }
 
   [[nodiscard]] std::uint64_t draw(std::uint64_t below) { return random_() % below; }
   [[nodiscard]] bool one_in(std::uint64_t n) { return draw(n) == 0; }
   [[nodiscard]] bool growing() const noexcept { return growing_; }
+  /// Tags that nearly fill a block of their list: new ones begin another one.
+  [[nodiscard]] std::uint64_t tags() const noexcept { return tags_; }
   /// Keys that nearly fill a node of the persistent index, or one of its second level: new ones come among them.
   [[nodiscard]] std::uint64_t crowd() const noexcept { return crowd_; }
   /// Keys of one leaf have more in common than those of all of them, if they came in ascending order.
@@ -63,7 +66,8 @@ class planner {
 
   planned next(unsigned number, unsigned writer) {
     planned p{};
-    const std::uint64_t dice = draw(100);
+    constexpr std::uint64_t of_label = 80;
+    const std::uint64_t dice = tags_ != 0 && one_in(2) ? of_label : draw(100);
     if (dice < 45) {
       p.what = planned::kind::insert;
       p.writes.push_back({key(writer, true), value(number)});
@@ -100,7 +104,8 @@ class planner {
   [[nodiscard]] std::string value(unsigned number) {
     std::string v = mark_ + std::to_string(number).append(":");
     const std::uint64_t dice = draw(20);
-    if (growing_ && dice < 6) return v.append(20'000 + draw(60'000), 'G');
+    if (growing_ && dice < 4) return v.append(20'000 + draw(60'000), 'G');
+    if (growing_ && dice < 7) return v.append(1'000 + draw(9'000), 'g');
     if (large_ && dice < 5) return v.append(4'090 + draw(400), static_cast<char>('A' + number % 26));
     return v.append(dice < 14 ? draw(24) : draw(300), static_cast<char>('a' + number % 26));
   }
@@ -124,9 +129,11 @@ class planner {
   static constexpr std::uint64_t one_leaf = 22;
   static constexpr std::uint64_t three_leaves = 78;
   static constexpr std::uint64_t two_levels = 390;
+  static constexpr std::uint64_t block_of_tags = 55;
 
   std::uint64_t keys_;
   std::uint64_t crowd_ = 0;
+  std::uint64_t tags_ = 0;
   bool large_;
   bool growing_;
 };
@@ -290,7 +297,10 @@ void prepare(story& s, planner& plan) {
         first.insert("shared-" + std::to_string(plan.draw(4)), "old" + std::string(plan.draw(50), 'o'));
         if (plan.one_in(4)) first.tag({.name = "old-" + std::to_string(i), .time_ns = 1});
       }
-      // a segment that is nearly full: the next records begin another one
+      for (std::uint64_t i = 0; i < plan.tags(); ++i) first.tag({.name = "full-" + std::to_string(i), .time_ns = 1});
+      // a segment with room that is nobody's, if both fillers are here, and one that is nearly full: the next records
+      // begin another one
+      if (plan.growing() && plan.one_in(2)) first.insert("filler", std::string(30'000 + plan.draw(25'000), 'f'));
       if (plan.growing()) first.insert("filler", std::string(60'000 + plan.draw(3'000), 'f'));
     }
     const store again(machine::path(machine::recorded), opening_options(s.how, machine::recorded));
