@@ -22,9 +22,13 @@ std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
         // acquire: as the load. The line is not flushed: after a crash somebody checks the node again
         if (n.lock.compare_exchange_strong(word, checked, std::memory_order_acq_rel, std::memory_order_relaxed))
           return checked;
-      } else if (n.lock.load(std::memory_order_acquire) == word) {  // else somebody changes it meanwhile
-        space_.owner().raise_damaged(
-            ref, intact ? "a node of the index leads out of the store" : "a node of the index fails its checksum");
+      } else {
+        // Before its word is loaded again: a writer stores with release, so with any of its stores its lock is seen.
+        std::atomic_thread_fence(std::memory_order_acquire);
+        // relaxed: behind the fence. Else somebody changes it meanwhile
+        if (n.lock.load(std::memory_order_relaxed) == word)
+          space_.owner().raise_damaged(
+              ref, intact ? "a node of the index leads out of the store" : "a node of the index fails its checksum");
       }
       continue;
     }
