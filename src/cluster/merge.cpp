@@ -16,14 +16,15 @@ scan_request merge::everything() const {
 void merge::seek(std::string_view key, bool after) {
   backward_ = false;
   scan_request wanted = everything();
-  if (key >= wanted.from) {
+  const bool within = key >= wanted.from;
+  if (within) {
     wanted.from = key;
     wanted.after = after;
   }
   std::vector<int> owners;
   const int last = core_.ordered() && bounds_.to ? core_.owner_of(*bounds_.to) : core_.ranks() - 1;
   for (int owner = core_.ordered() ? core_.owner_of(wanted.from) : 0; owner <= last; ++owner) owners.push_back(owner);
-  begin(std::move(owners), wanted);
+  begin(std::move(owners), wanted, within && !after && !key.empty());
 }
 
 void merge::seek_before(std::optional<std::string_view> key) {
@@ -36,15 +37,25 @@ void merge::seek_before(std::optional<std::string_view> key) {
        --owner) {
     owners.push_back(owner);
   }
-  begin(std::move(owners), wanted);
+  begin(std::move(owners), wanted, false);
 }
 
-void merge::begin(std::vector<int> owners, const scan_request& wanted) {
+void merge::begin(std::vector<int> owners, const scan_request& wanted, bool sought) {
   heads_.clear();
   waiting_.clear();
+  spared_.clear();
   if (!core_.ordered()) {
     const auto own = std::find(owners.begin(), owners.end(), core_.rank());
     std::rotate(own, own + 1, owners.end());  // last, see open()
+    if (sought) {                             // N1
+      const int owner = core_.owner_of(wanted.from);
+      open({&owner, 1}, wanted);
+      std::erase(owners, owner);
+      if (valid() && current().key == wanted.from) {
+        spared_ = std::move(owners);
+        return;
+      }
+    }
     open(owners, wanted);
     return;
   }
@@ -63,7 +74,15 @@ void merge::open(std::span<const int> owners, const scan_request& wanted) {
   }
 }
 
+void merge::ask_the_others() {
+  scan_request behind = everything();
+  behind.from = current().key;
+  behind.after = true;
+  open(std::exchange(spared_, {}), behind);
+}
+
 void merge::next() {
+  if (!spared_.empty()) ask_the_others();
   std::pop_heap(heads_.begin(), heads_.end(), later());
   head& stepped = heads_.back();
   stepped.items->next();

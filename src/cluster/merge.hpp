@@ -4,6 +4,9 @@
 //   m.seek(from);
 //   while (m.valid()) { use(m.current()); m.next(); }
 //
+// Invariants:
+//   N1 Whoever seeks a key asks its owner first. If the key is there, no other owner has an item before it, so they are
+//      asked only when the reader goes on; else all of them are asked at once.
 // Threads: one.
 // Cost: O(log owners) an item, besides what the streams cost (fetched_stream.hpp, mapped_stream.hpp). Owners that hold
 //   ranges are read one after the other.
@@ -43,10 +46,13 @@ class merge {
     return [this](const head& a, const head& b) { return backward_ ? a.now.key < b.now.key : a.now.key > b.now.key; };
   }
   /// Begins anew with these owners, in the order of their ranges where they hold some.
-  void begin(std::vector<int> owners, const scan_request& wanted);
+  /// `sought`: somebody asked for the key wanted.from.
+  void begin(std::vector<int> owners, const scan_request& wanted, bool sought);
   /// Adds the streams of these owners that have what is wanted.
   void open(std::span<const int> owners, const scan_request& wanted);
   void open_next_range(const scan_request& wanted);
+  /// Asks the owners that N1 has spared so far for what lies behind the current item.
+  void ask_the_others();
   /// All that is between the bounds.
   [[nodiscard]] scan_request everything() const;
 
@@ -56,6 +62,7 @@ class merge {
   bool backward_ = false;
   std::vector<head> heads_;   // a heap: the one with the least key is first, going down the greatest
   std::vector<int> waiting_;  // owners of later ranges, the next last
+  std::vector<int> spared_;   // owners that were not asked (N1)
 };
 
 }  // namespace icecore::mpi

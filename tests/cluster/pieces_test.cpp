@@ -1,6 +1,7 @@
 // Answers longer than a message should be: they come in pieces, whole and in order, and the owner's memory is bounded.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <string>
@@ -141,6 +142,35 @@ TEST_F(Pieces, of_a_cursor_grow_from_a_small_one) {
   c.barrier();
   EXPECT_GE(ranks() == 1 ? 200'000U : faults::longest_send(), 200'000U) << "for who wants all";
   EXPECT_LE(faults::longest_send(), 300'000U);
+  c.close();
+}
+
+TEST_F(Pieces, of_a_cursor_that_seeks_a_key_come_from_its_owner_alone_until_it_goes_on) {
+  cluster c(MPI_COMM_WORLD, path(), by_messages());
+  constexpr int count = 50;
+  for (int i = 0; i < count; ++i) c.insert(key_of(c, rank(), i), "value");
+  const cluster_snapshot then = c.at(c.tag());
+  const int owner = ranks() - 1;
+  const std::string sought = key_of(c, owner, 7);
+  cluster_cursor at = then.cursor();
+  faults::forget_sends();
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank() == 0) at.seek(sought);
+  MPI_Barrier(MPI_COMM_WORLD);
+  const bool talks = ranks() > 1 && (rank() == 0 || rank() == owner);
+  EXPECT_EQ(faults::longest_send() > 0, talks);
+  if (rank() == 0) {
+    std::vector<std::string> shown;
+    for (; at.valid(); at.next()) shown.emplace_back(at->key);
+    std::vector<std::string> expected;
+    for (int i = 0; i < count * ranks(); ++i) {
+      std::string key = key_of(c, i / count, i % count);
+      if (key >= sought) expected.push_back(std::move(key));
+    }
+    std::sort(expected.begin(), expected.end());
+    EXPECT_EQ(shown, expected);
+  }
+  c.barrier();
   c.close();
 }
 
