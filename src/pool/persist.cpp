@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/raise.hpp"
+#include "pool/cache_lines.hpp"
 #include "pool/format.hpp"
 
 #if defined(__x86_64__)
@@ -22,22 +23,15 @@ namespace {
 // Our own flush of cache lines, for memory file systems only: libpmem2 takes these for page media and would msync.
 // On real persistent memory libpmem2's functions are used.
 #if defined(__x86_64__)
-template <typename Flush>
-void for_each_line(const void* data, std::size_t size, Flush flush_line) noexcept {
-  const auto first = reinterpret_cast<std::uintptr_t>(data) & ~(format::cache_line_size - 1);
-  const auto end = reinterpret_cast<std::uintptr_t>(data) + size;
-  for (auto line = first; line < end; line += format::cache_line_size) flush_line(reinterpret_cast<char*>(line));
-}
-
 // the instructions as assembly: an intrinsic would need its whole call chain compiled for a newer processor
 void flush_clwb(const void* data, std::size_t size) {
-  for_each_line(data, size, [](char* line) { asm volatile("clwb %0" : "+m"(*line)); });
+  for_each_cache_line(data, size, [](char* line) { asm volatile("clwb %0" : "+m"(*line)); });
 }
 void flush_clflushopt(const void* data, std::size_t size) {
-  for_each_line(data, size, [](char* line) { asm volatile("clflushopt %0" : "+m"(*line)); });
+  for_each_cache_line(data, size, [](char* line) { asm volatile("clflushopt %0" : "+m"(*line)); });
 }
 void flush_clflush(const void* data, std::size_t size) {
-  for_each_line(data, size, [](char* line) { _mm_clflush(line); });
+  for_each_cache_line(data, size, [](char* line) { _mm_clflush(line); });
 }
 void drain_sfence() { _mm_sfence(); }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "icecore/error.hpp"
+#include "pool/cache_lines.hpp"
 
 namespace icecore {
 namespace {
@@ -22,6 +23,22 @@ errc code_of(const std::function<void()>& call) {
     return static_cast<errc>(e.code().value());
   }
   return errc{};
+}
+
+TEST(cache_lines, each_line_that_has_a_byte_of_a_range_is_visited_once) {
+  alignas(format::cache_line_size) char bytes[4 * format::cache_line_size];
+  const auto visited = [&](std::size_t begin, std::size_t size) {
+    std::vector<std::ptrdiff_t> lines;
+    for_each_cache_line(bytes + begin, size, [&](const char* line) { lines.push_back(line - bytes); });
+    return lines;
+  };
+  using offsets = std::vector<std::ptrdiff_t>;
+  EXPECT_EQ(visited(0, 64), (offsets{0}));
+  EXPECT_EQ(visited(0, 65), (offsets{0, 64}));
+  EXPECT_EQ(visited(63, 1), (offsets{0}));
+  EXPECT_EQ(visited(63, 2), (offsets{0, 64}));
+  EXPECT_EQ(visited(70, 150), (offsets{64, 128, 192}));
+  EXPECT_EQ(visited(128, 0), (offsets{}));
 }
 
 TEST(persist, a_failed_sync_poisons_for_ever) {
