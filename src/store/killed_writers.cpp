@@ -25,7 +25,7 @@ void killed_writers::finish(unsigned writer, writer_slot& slot) {
     newest = std::max(newest, happened.newest);
     make_durable(happened.last);
     if (undo_batch(s, happened.position)) {
-      persist.fence();  // no head leads there when the segment is nobody's
+      // no head leads there when the segment is nobody's: write_log() fences first
       segments.abandon(writer, {s, happened.position}, totals, newest);
     } else {
       tails_.clear_behind(s, happened.position);

@@ -99,7 +99,8 @@ void lasting_segments::write_log(unsigned writer, const log& l) {
     pool_->persist().flush(&to, sizeof to);
   };
   // What counts is durable before the other copy is torn: a process that was killed may have left it in the caches
-  // alone. Then the new one is, before the copy that counted so far becomes the same.
+  // alone. With it all is that the caller has flushed, as what a segment held is before the log leads to another one.
+  // Then the new one is durable, before the copy that counted so far becomes the same.
   pool_->persist().flush(&counts, sizeof counts);
   pool_->persist().fence();
   write(other);
@@ -138,9 +139,7 @@ void lasting_segments::abandon(unsigned writer, const place& rest, const record_
   header.left_at =
       pool_->codec().encode(rest.position - rest.in.offset, rest.in.offset + offsetof(format::segment_header, left_at));
   set_next(rest.in, null_link);
-  pool_->persist().fence();
   write_log(writer, {{}, null_link, std::max(newest, shared_->newest_before), totals});
-  pool_->persist().fence();
 }
 
 lasting_segments::place lasting_segments::place_left(link at) const {
@@ -173,9 +172,7 @@ lasting_segments::place lasting_segments::change(unsigned writer, const place& r
   totals.add(since_opening);
   const auto name_it = [&](const segment& s, link from) {
     if (rest.in.size != 0) add_rest(rest);
-    pool_->persist().fence();
     write_log(writer, {s, from, std::max(newest, shared_->newest_before), totals});
-    pool_->persist().fence();
   };
   // In the list of its own size class the first may be too small; in those of greater ones any will do.
   for (unsigned list = list_of(std::max(bytes, room_min)); list < format::rest_lists; ++list) {

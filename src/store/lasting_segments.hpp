@@ -72,7 +72,7 @@ class lasting_segments {
   [[nodiscard]] std::optional<log> settled_log(unsigned writer) const;
   /// Gives log.open its generation. errc::damaged if there is no such segment.
   void require_open(log& l) const;
-  /// Durable after a fence.
+  /// What was flushed before is durable before the log is, and the log when it returns: its second copy after a fence.
   void write_log(unsigned writer, const log& l);
   /// What was there when the store was opened.
   void note_before(unsigned writer, const log& l) noexcept {
