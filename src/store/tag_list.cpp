@@ -66,6 +66,7 @@ void tag_list::append(link tag) {
 }
 
 void tag_list::list(link tag) {
+  space_.flush(&space_.anchor().tags, sizeof(std::uint64_t));
   unsigned seen = 0;
   for (link block = newest(); block != null_link && seen < under_way_max; block = older(block)) {
     for (std::size_t i = std::size(at(block).tags); i-- > 0;) {
@@ -74,12 +75,10 @@ void tag_list::list(link tag) {
       ++seen;
       if (listed != tag) continue;
       space_.flush(&at(block).tags[i], sizeof(std::uint64_t));
-      space_.flush(&space_.anchor().tags, sizeof(std::uint64_t));
       return;
     }
   }
   append(tag);
-  space_.flush(&space_.anchor().tags, sizeof(std::uint64_t));
 }
 
 // A place that is given to nothing leads to its own block, as a mark does.
