@@ -297,19 +297,36 @@ std::vector<std::string> lasting_segments::check() const {
       }
     }
   }
+  std::uint64_t index_segments = 0;
+  for_each_segment([&](link at, bool records) {
+    index_segments += records ? 0 : 1;
+    if (!records || std::ranges::find(seen, at) != seen.end()) return;
+    if (pool_->header_of(at).left_at == 0 || place_left(at).room() >= room_min)
+      wrong.push_back(fmt::format("the segment at {} is in no list, and no writer's", at));
+  });
+  std::uint64_t taken = 1;  // the anchor's
+  for (const auto& source : anchor_->nodes) taken += source.segments.load(std::memory_order_relaxed);
+  if (index_segments > taken)
+    wrong.push_back(fmt::format("{} segments are the index's, which has taken {}", index_segments, taken));
   return wrong;
 }
 
-void lasting_segments::for_each_left(const std::function<void(const place&)>& visit) const {
+void lasting_segments::for_each_segment(const std::function<void(link at, bool records)>& visit) const {
   for (const pool* p : pool_->files()) {
     const link end = make_link(p->number(), p->used_end());
     for (link at = make_link(p->number(), format::first_segment_offset); at < end;) {
       const bool records = p->valid_header(at);
-      if (records && p->header_of(at).left_at != 0) visit(place_left(at));
       const bool known = records || p->valid_header(at, format::index_segment_magic);
+      if (known) visit(at, records);
       at += known ? p->segment_at(at).size : format::granule_size;
     }
   }
+}
+
+void lasting_segments::for_each_left(const std::function<void(const place&)>& visit) const {
+  for_each_segment([&](link at, bool records) {
+    if (records && pool_->header_of(at).left_at != 0) visit(place_left(at));
+  });
 }
 
 }  // namespace icecore

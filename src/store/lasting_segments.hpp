@@ -93,8 +93,9 @@ class lasting_segments {
   /// Whoever was killed while it took a segment: it has it, or never took it, when this returns.
   void settle_killed() const { static_cast<void>(hold()); }
 
-  /// Segments that two would fill: one that two logs or lists lead to. While nobody writes. Cost: O(segments with
-  /// room).
+  /// Segments that two would fill, one that two logs or lists lead to; and those that nobody will, though they have
+  /// room (none is left so by a crash, nor by a killed process while no batch of it was under way). While nobody
+  /// writes. Cost: O(segments).
   [[nodiscard]] std::vector<std::string> check() const;
 
   /// Visits each segment with records, and where it is filled to if no writer has it. O(segments).
@@ -129,6 +130,8 @@ class lasting_segments {
   }
   [[nodiscard]] link next_of(const segment& s) const;
   void set_next(const segment& s, link next) const noexcept;
+  /// Those with records, and those of the index.
+  void for_each_segment(const std::function<void(link at, bool records)>& visit) const;
   [[nodiscard]] place place_left(link at) const;
   void require_unused(const place& taken) const;
   void give_header(link at, std::uint64_t size, std::uint32_t magic) const;

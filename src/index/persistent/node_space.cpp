@@ -135,11 +135,13 @@ void taken_node::take(const node_finder& finder) {
       taken_node* of = nullptr;
       void told(link begin, link end) noexcept override {
         format::node_source& s = *of->source_;
-        // In this order: an end in another segment than the position says that the position is yet to come.
+        // In this order: what is taken is counted before; and an end in another segment than the position says that the
+        // position is yet to come.
+        s.segments.store(s.segments.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        std::atomic_signal_fence(std::memory_order_seq_cst);  // as below
         s.end.store(of->space_.encode(end, of->space_.place_of(s.end)), std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst);  // as below
         s.position.store(of->space_.encode(begin, of->space_.place_of(s.position)), std::memory_order_relaxed);
-        s.segments.store(s.segments.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         of->space_.flush(&s, sizeof s);
         of->space_.fence();
       }
