@@ -30,6 +30,7 @@ namespace {
 using lines = std::map<std::uintptr_t, std::string>;
 lines on_their_way;
 lines durable;
+int file_syncs = 0;
 
 constexpr std::uintptr_t line_size = icecore::format::cache_line_size;
 
@@ -52,6 +53,10 @@ int fstatfs(int descriptor, struct statfs* about) noexcept {
   const auto result = static_cast<int>(syscall(SYS_fstatfs, descriptor, about));
   if (result == 0) about->f_type = EXT4_SUPER_MAGIC;  // with DAX
   return result;
+}
+int fdatasync(int descriptor) {
+  ++file_syncs;
+  return static_cast<int>(syscall(SYS_fdatasync, descriptor));
 }
 pmem2_granularity pmem2_map_get_store_granularity(pmem2_map*) { return PMEM2_GRANULARITY_CACHE_LINE; }
 pmem2_flush_fn pmem2_get_flush_fn(pmem2_map*) { return take_flush; }
@@ -90,6 +95,16 @@ class RecoveryFlush : public ::testing::TestWithParam<index_kind> {
   scratch folder_;
   std::filesystem::path path_ = folder_ / "killed.ice";
 };
+
+TEST_P(RecoveryFlush, a_reader_syncs_what_a_killed_process_left_before_it_shows_it) {
+  write_and_be_killed(durability::operation);
+  options reading = opening();
+  reading.access = access::read_only;
+  file_syncs = 0;
+  const store s(path_, reading);
+  EXPECT_GE(file_syncs, 1);
+  EXPECT_EQ(s.find("key 1"), "1");
+}
 
 TEST_P(RecoveryFlush, all_that_counts_is_durable_when_the_store_is_open) {
   for (const durability mode : {durability::none, durability::operation}) {
