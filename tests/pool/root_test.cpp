@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
+#include <string>
 #include <vector>
 
 namespace icecore {
@@ -104,6 +106,93 @@ TEST_F(root_test, a_lost_root_never_comes_back_while_the_next_one_is_written_ove
     }
     EXPECT_EQ(came_back, !settles);
   }
+}
+
+// ---- On persistent memory ----
+
+/// Lines of memory as they were flushed; durable once a fence came behind.
+struct flushed_lines {
+  using lines = std::map<std::uintptr_t, std::string>;
+  static inline lines on_their_way;
+  static inline lines durable;
+
+  static void flush(const void* data, std::size_t size) {
+    constexpr std::uintptr_t line = format::cache_line_size;
+    const auto first = reinterpret_cast<std::uintptr_t>(data);
+    for (std::uintptr_t at = first / line * line; at < first + size; at += line)
+      on_their_way[at] = std::string(reinterpret_cast<const char*>(at), line);
+  }
+  static void fence() {
+    for (auto& [at, bytes] : on_their_way) durable[at] = std::move(bytes);
+    on_their_way.clear();
+  }
+};
+
+class root_in_persistent_memory : public testing::Test {
+ protected:
+  root_in_persistent_memory() {
+    flushed_lines::on_their_way.clear();
+    flushed_lines::durable.clear();
+  }
+
+  [[nodiscard]] std::byte* page(std::uint64_t offset) noexcept { return pages_ + offset; }
+
+  /// Whether all of a range is durable as it is in memory.
+  static bool is_durable(const std::byte* begin, std::size_t size) {
+    for (std::size_t i = 0; i < size; ++i) {
+      const auto at = reinterpret_cast<std::uintptr_t>(begin + i);
+      const auto line = flushed_lines::durable.find(at / format::cache_line_size * format::cache_line_size);
+      if (line == flushed_lines::durable.end()) return false;
+      if (line->second[at % format::cache_line_size] != static_cast<char>(begin[i])) return false;
+    }
+    return true;
+  }
+  static format::root first() {
+    format::root r{};
+    r.magic = format::magic;
+    r.byte_order = format::byte_order_mark;
+    return r;
+  }
+
+  alignas(format::page_size) std::byte pages_[format::root_b_offset + format::page_size] = {};
+  persistence persist_{
+      -1,   "memory", medium::persistent_memory, durability::operation, flushed_lines::flush, flushed_lines::fence,
+      false};
+};
+
+TEST_F(root_in_persistent_memory, what_a_killed_process_left_of_a_root_is_durable_when_it_is_settled) {
+  std::byte* const torn = page(format::root_b_offset);
+  {
+    root_pages roots(pages_, first(), persist_);
+    roots.update([](format::root& r) { r.clock = 1; });
+    roots.update([](format::root& r) { r.clock = 2; });
+  }
+  torn[offsetof(format::root, clock)] ^= std::byte{1};
+  flushed_lines::durable.clear();
+  root_pages opened(pages_, newest_root(pages_).value(), persist_);
+  ASSERT_EQ(opened.read().clock, 2U);
+  opened.settle();
+  EXPECT_TRUE(is_durable(page(format::root_a_offset), sizeof(format::root)));
+  const std::byte* const crc = torn + offsetof(format::root, crc);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(crc), 4), std::string(4, '\0'));
+  EXPECT_TRUE(is_durable(crc, 4));
+}
+
+TEST_F(root_in_persistent_memory, a_root_is_hidden_and_shown_durably) {
+  root_pages roots(pages_, first(), persist_);
+  roots.update([](format::root& r) { r.clock = 1; });
+  roots.update([](format::root& r) { r.clock = 2; });
+  flushed_lines::durable.clear();
+  roots.hide();
+  EXPECT_FALSE(newest_root(pages_));
+  for (const std::uint64_t offset : {format::root_a_offset, format::root_b_offset})
+    EXPECT_TRUE(is_durable(page(offset), format::page_size));
+  flushed_lines::durable.clear();
+  roots.show([](format::root& r) { r.clock = 3; });
+  const auto shown = newest_root(pages_);
+  ASSERT_TRUE(shown);
+  EXPECT_EQ(shown->clock, 3U);
+  EXPECT_TRUE(is_durable(page(root_offset(*shown)), sizeof(format::root)));
 }
 
 }  // namespace
