@@ -117,6 +117,10 @@ class Mutated:
             self.differs = self.differs or code_of(target) != code_of(self.build.folder / output)
         return self.objects[output]
 
+    def readers(self) -> set[str]:
+        """The objects whose compilation reads what is mutated."""
+        return self.build.readers(PROJECT / self.mutant.file)
+
     def concerns(self, command: str, readers: set[str]) -> bool:
         if output_of(command) not in readers or " -c " not in command:
             return False
@@ -126,7 +130,7 @@ class Mutated:
 
     def program(self, target: str) -> Path:
         """Builds a program of the mutant; what is not changed stays where it is."""
-        readers = self.build.readers(PROJECT / self.mutant.file)
+        readers = self.readers()
         archives, libraries, made = {}, {}, None
         for command in self.build.commands(target):
             output = output_of(command)
@@ -141,7 +145,7 @@ class Mutated:
                 else:
                     made = None
         if made is None:
-            raise CannotBeMade(f"nothing of {target} reads {self.mutant.file}")
+            raise CannotBeMade(f"nothing of {target} reads what is mutated")
         if not self.differs:
             raise SameCode(f"{target} has the same code as without it")
         return made

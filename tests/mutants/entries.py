@@ -55,6 +55,7 @@ class Mutant:
     new: str
     runs: tuple[Run, ...]
     sources: tuple[str, ...] = ()
+    number: int = 0  # of its place, if it is made from the sources
 
     def text(self) -> str:
         """The file with the mutation in it."""

@@ -4,7 +4,7 @@ A call that makes something durable or orders it, standing as a statement of its
 operation stronger than relaxed is made relaxed. A place is known by its file, the text of its line and of the one above,
 and which one of such places it is: so it is known again while lines move, and judged anew when they change.
 
-caught.toml says what catches each place, kept.toml why nothing can catch it:
+caught.toml says what catches each place, kept.toml why nothing can catch it, or does:
 
     [[place]]
     file = "src/store/tag_list.cpp"
@@ -27,7 +27,7 @@ LAYERS = ("base", "pool", "index", "history", "store")
 FENCES = ("fence", "fence_after_rmw", "fence_after_index_publish", "atomic_thread_fence", "atomic_signal_fence", "drain_")
 SYNCS = ("sync", "sync_pages", "sync_file", "sync_with_directory", "persist", "fdatasync", "fsync", "await_flushed",
          "persist_record", "persist_before_return", "persist_before_linking")
-FLUSHES = ("flush", "flush_", "flush_fresh", "flush_head", "flush_leaf_of", "flush_line")
+FLUSHES = ("flush", "flush_", "flush_fresh", "flush_head", "flush_leaf_of", "for_each_cache_line")
 KIND_OF = {**dict.fromkeys(FENCES, "fence"), **dict.fromkeys(SYNCS, "sync"), **dict.fromkeys(FLUSHES, "flush")}
 CALL = re.compile(r"(?<![\w.>:])((?:[\w\[\]]+(?:\([^()]*\))?(?:\.|->|::))*)(" + "|".join(KIND_OF) + r")\(")
 ORDER = re.compile(r"\bmemory_order_(release|acquire|acq_rel|seq_cst)\b")
@@ -53,9 +53,9 @@ class Place:
     def name(self) -> str:
         return f"{self.file.removeprefix('src/').replace('/', '.')}.{self.number}.{self.nth}"
 
-    def mutant(self, caught_by, sources=()) -> Mutant:
+    def mutant(self, caught_by, number: int) -> Mutant:
         return Mutant(self.name, self.takes_away, self.file, self.start, self.end, self.new,
-                      tuple(map(run_of, caught_by)), tuple(sources))
+                      tuple(map(run_of, caught_by)), number=number)
 
 
 def without_comments(text: str) -> str:
@@ -126,12 +126,18 @@ def read_verdicts(name: str, what: str, folder: Path = FOLDER) -> dict:
     return verdicts
 
 
-# What may catch a place, the likely and quick first.
+# What may catch a place, the likely and quick first. What is nested deeply, or large, takes longer for each image.
 LINE = "icecore_crash --mode line "
 PAGE = "icecore_crash --mode page "
-CRASHES = (LINE + "--durability operation --index persistent", LINE + "--durability operation --index volatile",
-           PAGE + "--durability tag", LINE + "--durability operation --index persistent --writers 3 --per-point 16 --recoveries 4096",
-           LINE + "--recoveries 8", PAGE + "--recoveries 8", LINE + "--files 2", PAGE + "--files 2")
+LASTING = LINE + "--durability operation --index persistent "
+CRASHES = (LASTING + "--images 40000", LINE + "--durability operation --index volatile --images 30000",
+           LASTING + "--full-tags --images 20000", PAGE + "--durability tag --images 30000",
+           LASTING + "--writers 3 --per-point 16 --recoveries 4096 --images 30000", LINE + "--files 2 --images 20000",
+           PAGE + "--files 2 --images 15000", LINE + "--recoveries 8 --images 8000", PAGE + "--recoveries 8 --images 8000",
+           LASTING + "--recoveries 4 --images 15000", LASTING + "--full-tags --recoveries 8 --images 6000",
+           PAGE + "--durability operation --index persistent --images 15000",
+           LINE + "--durability operation --recoveries 8 --index volatile --images 8000",
+           LASTING + "--full-nodes --recoveries 16 --images 2500", LASTING + "--full-segments --recoveries 32 --images 1500")
 UNITS = {
     "src/pool/": ("test_pool", "test_pool_file", "test_store_power_cut", "test_store_several_files_power_cut"),
     "src/index/": ("test_index_persistent_recovery",),
@@ -139,24 +145,25 @@ UNITS = {
     "src/store/": ("test_store_recovery_flush", "test_store_writer", "test_store_killed_writer", "test_store_power_cut",
                    "test_store_checkpoint"),
 }
-ORDERS = ("icecore_schedules --runs 1000 --random 3000",)
+INTERLEAVINGS = "icecore_schedules --runs 1 "
+ORDERS = {"src/index/btree/": "--only btree --priorities 25", "src/index/persistent/": "--only persistent --priorities 25",
+          "src/index/skip_list/": "--only 'skip list' --priorities 25", "src/": "--priorities 12 --random 60"}
 
 
 def candidates(place: Place) -> tuple[str, ...]:
     if place.takes_away == "ordering" or "atomic_" in place.line or "fence_after" in place.line:
-        return ORDERS
-    units = next((runs for folder, runs in UNITS.items() if place.file.startswith(folder)), ())
-    return CRASHES + units
+        return (INTERLEAVINGS + next(how for folder, how in ORDERS.items() if place.file.startswith(folder)),)
+    return CRASHES + next((runs for folder, runs in UNITS.items() if place.file.startswith(folder)), ())
 
 
 def mutants(unjudged_only: bool) -> list[Mutant]:
     """A mutant of each place that is not kept."""
     caught, kept = read_verdicts("caught.toml", "caught_by"), read_verdicts("kept.toml", "reason")
     made = []
-    for place in all_places():
+    for number, place in enumerate(all_places(), 1):
         if place.key in kept or (unjudged_only and place.key in caught):
             continue
-        made.append(place.mutant(caught.get(place.key) or candidates(place)))
+        made.append(place.mutant(caught.get(place.key) or candidates(place), number))
     return made
 
 
@@ -172,18 +179,24 @@ def record(mutant: Mutant, line: str) -> None:
 
 
 def print_table() -> int:
-    """Counts the places of each file: caught, kept with a reason, not known. The exit code tells whether all are known."""
+    """Counts the places of each file: caught, kept with a reason, not known; and tells of what is kept, and of what is
+    not known. The exit code tells whether all are known."""
     caught, kept = read_verdicts("caught.toml", "caught_by"), read_verdicts("kept.toml", "reason")
     places = all_places()
-    rows, total = {}, [0, 0, 0]
+    rows, all_of = {}, [0, 0, 0]
     for place in places:
         column = 0 if place.key in caught else 1 if place.key in kept else 2
         rows.setdefault(place.file, [0, 0, 0])[column] += 1
-        total[column] += 1
-    print(f"{'':40} {'caught':>7} {'kept':>7} {'unknown':>8}")
-    for file, row in sorted(rows.items()) + [("all", total)]:
-        print(f"{file:40} {row[0]:7} {row[1]:7} {row[2]:8}")
+        all_of[column] += 1
+    print(f"{'':40} {'caught':>7} {'kept':>7} {'unknown':>8} {'caught, of all':>15}")
+    for file, row in sorted(rows.items()) + [("all", all_of)]:
+        print(f"{file:40} {row[0]:7} {row[1]:7} {row[2]:8} {100 * row[0] // sum(row):13} %")
+    for what, chosen in (("Kept", kept), ("Unknown", None)):
+        print(f"\n{what}:")
+        for place in places:
+            if place.key in kept if chosen else place.key not in kept and place.key not in caught:
+                print(f"  {place.file}:{place.number}: {place.takes_away}: {chosen[place.key] if chosen else place.line}")
     stale = [key for key in [*caught, *kept] if key not in {p.key for p in places}]
     for key in stale:
         print(f"not there any more: {key[0]}: {key[2]}")
-    return 1 if total[2] or stale else 0
+    return 1 if all_of[2] or stale else 0

@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import entries
 import generate
+import schemata
 
 ENTRY = """
 [[mutant]]
@@ -79,6 +80,14 @@ class Places(unittest.TestCase):
     def test_equal_places_are_told_apart(self):
         places = self.places("{\n  a();\n  fence();\n  b();\n  fence();\n  a();\n  fence();\n}\n")
         self.assertEqual([(p.above, p.nth) for p in places], [("a();", 1), ("b();", 1), ("a();", 2)])
+
+    def test_each_place_asks_whether_it_is_taken_out(self):
+        text = "if (a) s->sync();\nx.store(1, std::memory_order_release);\n"
+        numbered = list(enumerate(self.places(text), 1))
+        self.assertEqual(
+            schemata.rewritten(text, numbered),
+            "if (a) (::icecore_mutants::out(1) ? static_cast<void>(0) : static_cast<void>(s->sync()));\n"
+            "x.store(1, ::icecore_mutants::order(2, std::memory_order_release));\n")
 
 
 if __name__ == "__main__":
