@@ -47,13 +47,16 @@ std::uint32_t seed_of_header(const crc_reversal& undo, const format::segment_hea
 
 }  // namespace
 
-std::optional<format::root> root_from_segments(const std::byte* base, std::uint64_t size) {
+std::optional<format::root> root_from_segments(const pool_file& file, std::uint64_t size) {
   const crc_reversal undo;
   std::map<std::uint32_t, std::uint64_t> votes;
   for (std::uint64_t at = format::first_segment_offset; at + sizeof(format::segment_header) <= size;
        at += format::granule_size) {
+    const auto data = file.next_data(at);  // a file may be long and have nothing in it
+    if (!data) break;
+    at = std::max(at, *data / format::granule_size * format::granule_size);
     format::segment_header h;
-    std::memcpy(&h, base + at, sizeof h);
+    if (!file.read(&h, sizeof h, at)) break;
     if (h.magic == format::segment_magic) ++votes[seed_of_header(undo, h, at)];
   }
   if (votes.empty()) return std::nullopt;

@@ -20,7 +20,9 @@ namespace icecore {
 namespace {
 
 constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
-constexpr std::uint64_t initial_file_size = mebibyte;
+/// No segment yet. A store that ever held a record is longer: a file of zeros of this size is a creation that was cut
+/// off, a longer one has been somebody's.
+constexpr std::uint64_t initial_file_size = format::first_segment_offset;
 constexpr std::uint64_t capacity_min = 1024 * mebibyte;
 constexpr std::uint64_t capacity_max = std::uint64_t{addresses_are_scarce ? 8 : 16 * 1024} << 30;
 /// Of a pool that processes share: each of them has addresses for the pools of many.
@@ -169,7 +171,6 @@ pool::pool(const std::filesystem::path& path, const options& opening, const part
   base_ = mapping_->base();
   auto newest = newest_root(base_);
   if (!newest && opening.accept_damage) {
-    map(whole_pages);
     newest = lost_root(whole_pages);
   } else if (!newest) {
     // a crash before the first root was written leaves zeros: a valid empty object. That root goes to page B, and the
@@ -311,7 +312,7 @@ std::vector<damage> pool::damages() const {
 format::root pool::lost_root(std::uint64_t size) {
   root_lost_ = true;
   if (first_ == nullptr) {
-    const auto told = root_from_segments(base_, size);
+    const auto told = root_from_segments(file_, size);
     if (!told) raise_no_root();
     return *told;
   }

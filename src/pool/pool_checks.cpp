@@ -36,6 +36,12 @@ void pool::raise_no_root() const {
   const auto& a = *reinterpret_cast<const format::root*>(base_);
   const bool swapped = a.magic == __builtin_bswap64(format::magic) ||
                        (a.magic == format::magic && a.byte_order == __builtin_bswap32(format::byte_order_mark));
+  if (all_zero(base_, 2 * format::page_size)) {
+    raise(errc::not_a_store,
+          "{}: has {} bytes, with zeros where a store's roots are: it is none, or was overwritten; remove it to make a "
+          "new store here",
+          path, file_.size());
+  }
   if (!swapped && a.magic != format::magic) {
     raise(errc::not_a_store, "{}: is not an icecore store (no magic at its start)", path);
   }

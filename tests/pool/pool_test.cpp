@@ -97,7 +97,8 @@ TEST_F(Pool, believes_no_fill_that_no_segment_can_have) {
 TEST_F(Pool, a_nearly_full_device_gives_just_what_is_needed) {
   pool space(path_, of(durability::none));
   const failing_call full("posix_fallocate", ENOSPC, {.times = 1});  // growing by more than is needed
-  const segment last = space.allocate(filling(16));
+  const segment last = space.allocate(filling(20));
+  space.grow_ahead();
   EXPECT_EQ(space.size(), last.end());
 }
 
@@ -105,6 +106,7 @@ TEST_F(Pool, a_full_device_gives_the_last_of_its_space_and_then_says_so) {
   pool space(path_, of(durability::none));
   const failing_call full("posix_fallocate", ENOSPC);
   while (space.used_end() != space.size()) {
+  space.grow_ahead();
     (void)space.allocate(filling(1));
     space.grow_ahead();  // in vain, and says nothing
   }
@@ -125,6 +127,7 @@ TEST_F(Pool, a_device_without_room_to_grow_ahead_is_asked_again_when_the_file_ha
   pool space(path_, of(durability::none));
   std::uint64_t refused = space.size();
   {
+  space.grow_ahead();
     const failing_call full("posix_fallocate", ENOSPC, {.times = 1});
     (void)space.allocate(space.size() - space.used_end() - sizeof(format::segment_header));
     refused += 16 * granule;  // the least it grows by

@@ -136,8 +136,13 @@ TEST_F(Errors, are_those_that_the_page_tells) {
   expect_open_fails("a foreign file");
   write_file(path_, "ICECORE");
   expect_open_fails("a file of a few bytes");
+  write_file(path_, std::string(131'072, '\0'));
+  expect_open_fails("a file of zeros");
   write_file(path_, "");
   expect_open_fails("an empty file, opened for reading", reading());
+  options existing;
+  existing.creation = creation::open_existing;
+  expect_open_fails("an empty file, where creating was not asked for", existing);
   make_store();
   std::filesystem::resize_file(path_, std::filesystem::file_size(path_) - 1);
   expect_open_fails("a file that lost its end");

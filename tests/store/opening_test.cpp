@@ -33,6 +33,10 @@ class Opening : public ::testing::Test {
     made.insert("a", "2");
     made.close();
   }
+  void make_store_anew() const {
+    std::filesystem::remove(path_);
+    make_store();
+  }
   static options reading() {
     options opening;
     opening.access = access::read_only;
@@ -189,6 +193,28 @@ TEST_F(Opening, an_empty_file_and_a_file_of_zeros_are_no_stores_to_read) {
     expect_error(errc::not_a_store, path_.native(), [&] { const store opened(path_, reading()); });
     EXPECT_EQ(read_file(path_).size(), size);
   }
+}
+
+TEST_F(Opening, a_store_that_was_overwritten_with_zeros_does_not_come_back_as_a_new_one) {
+  make_store();
+  const std::size_t size = read_file(path_).size();
+  for (const std::size_t zeros : {size, std::size_t{1} << 20, std::size_t{3} << 20}) {
+    write_file(path_, std::string(zeros, '\0'));
+    expect_refused(errc::not_a_store, "zeros where a store's roots are");
+  }
+  std::string without_roots = (make_store_anew(), read_file(path_));
+  without_roots.replace(0, format::live_page_offset, format::live_page_offset, '\0');
+  write_file(path_, without_roots);
+  expect_refused(errc::not_a_store, "zeros where a store's roots are");
+}
+
+TEST_F(Opening, a_long_file_with_nothing_in_it_is_no_store) {
+  write_file(path_, "");
+  std::filesystem::resize_file(path_, std::uintmax_t{8} << 40);
+  for (const options& opening : {options{}, reading(), existing()}) {
+    expect_error(errc::not_a_store, path_.native(), [&] { const store opened(path_, opening); });
+  }
+  expect_error(errc::not_a_store, path_.native(), [&] { static_cast<void>(verify_file(path_)); });
 }
 
 TEST_F(Opening, a_truncated_store_says_so_whatever_its_length) {

@@ -52,7 +52,7 @@ std::string first_root(const std::string& closed_store) {
   format::root r;
   std::memcpy(&r, closed_store.data() + format::root_a_offset, sizeof r);
   r.sequence = 1;
-  r.file_size = std::size_t{1} << 20;
+  r.file_size = format::first_segment_offset;
   r.clock = 1;
   r.clock_limit = std::uint64_t{1} << 20;
   r.durable_version = r.certified_records = r.certified_sum = r.epoch = r.anchor = 0;
@@ -328,7 +328,7 @@ TEST_P(PowerCut, while_the_store_is_made_leaves_a_file_that_can_be_opened) {
     for (unsigned seed = 0; seed < 60; ++seed) {
       SCOPED_TRACE("units of " + std::to_string(unit) + ", seed " + std::to_string(seed));
       std::mt19937_64 random(seed);
-      std::string image(std::size_t{1} << 20, '\0');
+      std::string image(format::first_segment_offset, '\0');
       for (std::size_t at = 0; at < first.size(); at += unit) {
         if (random() % 2 == 0) image.replace(format::root_b_offset + at, unit, first, at, unit);
       }
@@ -341,12 +341,12 @@ TEST_P(PowerCut, while_the_store_is_made_leaves_a_file_that_can_be_opened) {
 }
 
 TEST_P(PowerCut, while_a_store_is_made_is_not_seen_in_a_file_of_somebody_else) {
-  std::string theirs(std::size_t{1} << 20, '\0');
+  std::string theirs(format::first_segment_offset, '\0');
   theirs.replace(5000, 6, "theirs");  // where a torn root would be
   expect_untouched(theirs);
   // nearly a torn first root: the file's number, how many there are, and the size of granules, in one word
   const auto with_numbers = [](std::uint16_t number, std::uint16_t count, std::uint32_t granule) {
-    std::string bytes(std::size_t{1} << 20, '\0');
+    std::string bytes(format::first_segment_offset, '\0');
     const std::uint64_t word = number | std::uint64_t{count} << 16 | std::uint64_t{granule} << 32;
     std::memcpy(bytes.data() + format::root_b_offset + offsetof(format::root, pool_number), &word, sizeof word);
     return bytes;

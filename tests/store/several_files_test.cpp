@@ -251,6 +251,16 @@ TEST_P(SeveralFiles, one_of_another_store_is_named) {
   expect_error(errc::missing_file, "further-1.ice: file 2", [&] { const store s = open(); });
 }
 
+TEST_P(SeveralFiles, one_without_anything_in_it_is_named_and_nothing_is_made_of_it) {
+  make().close();
+  const std::size_t size = read_file(files_.path(1)).size();
+  for (const std::size_t zeros : {std::size_t{0}, std::size_t{65'536}, size, std::size_t{3} << 20}) {
+    write_file(files_.path(1), std::string(zeros, '\0'));
+    expect_error(errc::missing_file, "further-1.ice: file 2", [&] { const store s = open(); });
+    EXPECT_TRUE(read_file(files_.path(1)) == std::string(zeros, '\0'));
+  }
+}
+
 TEST_P(SeveralFiles, an_older_copy_of_one_is_named_whichever_it_is) {
   make().close();
   const auto older = files_.contents();
