@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,8 @@
 #include <limits>
 #include <new>
 
+#include "base/address_space.hpp"
+
 namespace icecore::index {
 namespace {
 
@@ -21,13 +22,6 @@ constexpr std::uint64_t reach_bytes = (std::uint64_t{std::numeric_limits<arena_r
 
 constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) noexcept {
   return (bytes + unit - 1) / unit * unit;
-}
-
-/// Where the address space is limited, one arena must not take all of it: a quarter.
-std::uint64_t address_space_share() noexcept {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return reach_bytes;
-  return limit.rlim_cur / 4;
 }
 
 /// What the arena in a file reserved, and so whoever attaches must.

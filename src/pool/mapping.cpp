@@ -22,7 +22,10 @@ mapping::mapping(int descriptor, std::string path, std::uint64_t capacity, bool 
     capacity_ = format::round_up(capacity_ / 2, std::uint64_t{2} << 20);
     if (capacity_ < (std::uint64_t{64} << 20)) {
       pmem2_source_delete(&source_);
-      raise(errc::io, "{}: cannot reserve {} bytes of address space: {}", path_, capacity_, pmem2_errormsg());
+      raise(errc::io,
+            "{}: cannot reserve addresses for the store, neither {} bytes nor, halved again and again, {}: {}; allow "
+            "the process more address space (ulimit -v)",
+            path_, capacity, capacity_, pmem2_errormsg());
     }
   }
   base_ = static_cast<std::byte*>(pmem2_vm_reservation_get_address(reservation_));

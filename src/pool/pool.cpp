@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include "base/address_space.hpp"
 #include <cstring>
 
 #include "base/bytes.hpp"
@@ -24,6 +25,7 @@ constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
 /// off, a longer one has been somebody's.
 constexpr std::uint64_t initial_file_size = format::first_segment_offset;
 constexpr std::uint64_t capacity_min = 1024 * mebibyte;
+constexpr std::uint64_t capacity_least = 64 * mebibyte;  // where addresses are limited
 constexpr std::uint64_t capacity_max = std::uint64_t{addresses_are_scarce ? 8 : 16 * 1024} << 30;
 /// Of a pool that processes share: each of them has addresses for the pools of many.
 constexpr std::uint64_t capacity_max_shared = std::uint64_t{1024} << 30;
@@ -152,8 +154,9 @@ pool::pool(const std::filesystem::path& path, const options& opening, const part
       huge_pages_(opening.huge_pages) {
   const std::uint64_t size = file_.size();
   const std::uint64_t most = opening.shared_as.empty() ? capacity_max : std::min(capacity_max, capacity_max_shared);
-  const std::uint64_t capacity = std::clamp(std::max(file_.device_capacity(), size) + growth_step_max, capacity_min,
-                                            std::max(most, size + growth_step_max));
+  const std::uint64_t wanted = std::clamp(std::max(file_.device_capacity(), size) + growth_step_max, capacity_min,
+                                          std::max(most, size + growth_step_max));
+  const std::uint64_t capacity = std::min(wanted, std::max({address_space_share(), capacity_least, 2 * size}));
   mapping_ = std::make_unique<mapping>(file_.descriptor(), path.native(), capacity, shared_);
   if (size == 0) {
     create(opening);

@@ -1,14 +1,21 @@
 // Every limit of keys, values, tags and versions, and the sizes around the format's own boundaries.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <fstream>
 #include <numeric>
+#include <vector>
 
+#include "base/sanitizer.hpp"
 #include "history/clock.hpp"
 #include "icecore/icecore.hpp"
 #include "pool/format.hpp"
 #include "support/expect.hpp"
 #include "support/file.hpp"
+#include "support/process.hpp"
 #include "support/scratch.hpp"
 
 namespace icecore::testing {
@@ -53,6 +60,32 @@ TEST_F(Limits, the_longest_key_is_kept_and_a_longer_one_is_refused) {
   reopen();
   EXPECT_EQ(store_.find(longest), "value");
 }
+
+#if !defined(ICECORE_UNDER_THREAD_SANITIZER) && !defined(ICECORE_UNDER_ADDRESS_SANITIZER)  // they take terabytes
+TEST(LittleAddressSpace, has_room_for_several_stores) {
+  const scratch folder;
+  child limited([&] {
+    constexpr rlim_t gibibyte = rlim_t{1} << 30;
+    rlim_t pages = 0;  // that this process has, whatever ran in it before
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t most = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + gibibyte;
+    const rlimit limit{most, most};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) return 1;
+    try {
+      std::vector<store> all;
+      for (int i = 0; i < 3; ++i) all.emplace_back(folder / ("limited-" + std::to_string(i)));
+      for (store& s : all) {
+        for (int i = 0; i < 1000; ++i) s.insert(std::to_string(i), pattern(1000, 7));
+      }
+      return std::ranges::all_of(all, [](const store& s) { return s.stats().keys == 1000; }) ? 0 : 2;
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "%s\n", e.what());
+      return 3;
+    }
+  });
+  EXPECT_EQ(limited.wait(), 0);
+}
+#endif
 
 TEST_F(Limits, versions_are_skipped_at_once_up_to_the_last) {
   store_.insert("a", "1");
