@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/lock_descriptor.hpp"
 #include "base/raise.hpp"
 #include "icecore/unfinished.hpp"
 #include "pool/range_copier.hpp"
@@ -86,31 +87,27 @@ namespace {
 class output_file {
  public:
   explicit output_file(const std::filesystem::path& path)
-      : path_(path), descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
-    if (descriptor_ < 0) raise_errno(errno, "open", path_.native());
+      : path_(path), descriptor_([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }) {
+    if (descriptor_.get() < 0) raise_errno(errno, "open", path_.native());
     // as a store that is open for writing: whoever finds the file leaves it alone (unfinished.cpp)
     struct flock l {};
     l.l_type = F_WRLCK;
     l.l_whence = SEEK_SET;
-    static_cast<void>(::fcntl(descriptor_, F_OFD_SETLK, &l));  // without locks there, the look at the end must do
+    static_cast<void>(::fcntl(descriptor_.get(), F_OFD_SETLK, &l));  // without locks there, the look at the end must do
   }
-  ~output_file() { ::close(descriptor_); }
-  output_file(const output_file&) = delete;
-  output_file& operator=(const output_file&) = delete;
-
   void resize(std::uint64_t size) const {
-    if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0) raise_errno(errno, "ftruncate", path_.native());
+    if (::ftruncate(descriptor_.get(), static_cast<off_t>(size)) != 0) raise_errno(errno, "ftruncate", path_.native());
   }
   [[nodiscard]] std::uint64_t inode() const {
     struct stat about {};
-    if (::fstat(descriptor_, &about) != 0) raise_errno(errno, "fstat", path_.native());
+    if (::fstat(descriptor_.get(), &about) != 0) raise_errno(errno, "fstat", path_.native());
     return about.st_ino;
   }
   void write(const void* bytes, std::uint64_t size, std::uint64_t offset) const {
     write_at(as_target(), bytes, size, offset);
   }
   void sync() const {
-    if (::fsync(descriptor_) != 0) raise_errno(errno, "fsync", path_.native());
+    if (::fsync(descriptor_.get()) != 0) raise_errno(errno, "fsync", path_.native());
   }
   /// Throws unless the name still leads to this file.
   void require_name() const {
@@ -118,11 +115,11 @@ class output_file {
     if (::stat(path_.c_str(), &named) == 0 && named.st_ino == inode()) return;
     raise(errc::locked, "{}: another one is writing a checkpoint under this name", path_.native());
   }
-  [[nodiscard]] range_copier::file as_target() const noexcept { return {descriptor_, &path_}; }
+  [[nodiscard]] range_copier::file as_target() const noexcept { return {descriptor_.get(), &path_}; }
 
  private:
   std::filesystem::path path_;
-  int descriptor_;
+  lock_descriptor descriptor_;  // a forked child keeps none: it would keep the name from whoever comes next
 };
 
 /// Writes one file after the other.

@@ -209,6 +209,32 @@ TEST_F(Sharing, a_forked_child_keeps_no_lock_when_its_parent_is_killed_and_can_r
   EXPECT_EQ(log->step, 3);
 }
 
+TEST_F(Sharing, a_forked_child_keeps_no_checkpoint_in_which_its_parent_was_killed) {
+  make_store();
+  const auto to = folder_ / "checkpoint.ice";
+  const shared<signals> log;
+  child parent([&] {
+    const store opened(path_);
+    opened.checkpoint().write(to, [&](const progress&) {
+      if (fork() == 0) {
+        while (log->step != 2) std::this_thread::sleep_for(1ms);
+        log->step = 3;
+        _exit(0);
+      }
+      log->step = 1;
+      for (;;) std::this_thread::sleep_for(1s);
+    });
+    return 0;
+  });
+  wait_for_step(log, 1);
+  parent.kill(SIGKILL);
+  EXPECT_EQ(parent.wait(), -SIGKILL);
+  EXPECT_NO_THROW(store(path_).checkpoint().write(to));
+  EXPECT_EQ(store(to, reading()).find("a"), "1");
+  log->step = 2;
+  wait_for_step(log, 3);
+}
+
 TEST_F(Sharing, a_copy_made_under_a_live_writer_is_refused_unless_it_is_accepted) {
   make_store();
   const auto copy = folder_ / "copy.ice";
