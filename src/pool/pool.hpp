@@ -100,7 +100,7 @@ class pool {
   void finish_copy(const std::function<void(format::root&)>& change);
   /// The file that a damage lies in.
   [[nodiscard]] const std::string& origin() const noexcept {
-    return copy_ ? copy_->from().native() : file_.path().native();
+    return copy_ ? copy_->from().path().native() : file_.path().native();
   }
   /// Root pages that are damaged, in use or not; a file that is too short; bytes behind the end of a closed store.
   [[nodiscard]] std::vector<damage> damages() const;

@@ -145,12 +145,13 @@ void pool::check_size(const format::root& r, const options& opening) const {
 /// that was cut off leaves holes there, which full memory cannot show.
 std::optional<std::uint64_t> pool::segment_behind_end(const format::root& r) const {
   const std::uint32_t seed = pool_seed_of(r);
+  const pool_file& file = copy_ ? copy_->from() : file_;  // what is to be copied, not yet the copy
   for (std::uint64_t at = format::round_up(r.file_size, format::granule_size);; at += format::granule_size) {
-    const auto data = file_.next_data(at);
+    const auto data = file.next_data(at);
     if (!data) return std::nullopt;
     at = std::max(at, *data / format::granule_size * format::granule_size);
     format::segment_header h;
-    if (!file_.read(&h, sizeof h, at)) return std::nullopt;
+    if (!file.read(&h, sizeof h, at)) return std::nullopt;
     const bool known = h.magic == format::segment_magic || h.magic == format::index_segment_magic;
     if (known && h.granules != 0 && h.crc == header_crc(h, seed, make_link(number_, at))) return at;
   }
@@ -160,7 +161,7 @@ std::optional<std::uint64_t> pool::segment_behind_end(const format::root& r) con
 /// So where there is something the newest roots are lost, and with them the clock's limit and the certificate: a store
 /// that goes on from this root would cut off what it does not know of.
 void pool::check_behind_end(format::root& r, std::uint64_t whole_pages, const options& opening) {
-  if (root_lost_ || copy_ || whole_pages <= r.file_size) return;
+  if (root_lost_ || whole_pages <= r.file_size) return;
   const auto at = segment_behind_end(r);
   if (!at) return;
   outdated_ = fmt::format(

@@ -22,7 +22,7 @@ class pool_copy {
   pool_copy(const pool_copy&) = delete;
   pool_copy& operator=(const pool_copy&) = delete;
 
-  [[nodiscard]] const std::filesystem::path& from() const noexcept { return from_.path(); }
+  [[nodiscard]] const pool_file& from() const noexcept { return from_; }
 
   /// Copies what lies from `offset` to `filled`, as far as the file has it, and lets the device begin to write it. From
   /// there to `end` the copy has zeros, whatever is in the other file.

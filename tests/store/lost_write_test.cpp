@@ -153,6 +153,12 @@ TEST_P(LostRoot, a_file_that_is_longer_than_its_root_tells_is_not_cut_off) {
     expect_error(errc::damaged, "the newest root is lost", [&] { const store s(path_, o); });
     EXPECT_TRUE(read_file(path_) == stale);
   }
+  options copying = how();
+  copying.copy_of = path_;
+  copying.accept_copy = true;
+  copying.placements.clear();
+  expect_error(errc::damaged, "the newest root is lost", [&] { const store s(folder_ / "copy.ice", copying); });
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "copy.ice"));
   EXPECT_FALSE(verify_file(path_).ok());
   options accepting = reading();
   accepting.accept_damage = true;
