@@ -7,6 +7,7 @@
 #include "base/raise.hpp"
 #include "base/threads.hpp"
 #include "icecore/error.hpp"
+#include "index/btree/optimistic_lock.hpp"
 
 namespace icecore {
 
@@ -54,7 +55,8 @@ writer_set::writer_set(pool_set& from, index::arena& memory, state& shared)
       process_(shared.processes.fetch_add(1, std::memory_order_relaxed)) {  // relaxed: a number of its own is all
   constexpr unsigned apart = 16;                                            // threads that most processes have at most
   first_ = process_ * apart % writers_max;
-  constexpr unsigned processes_max = 1 << (64 - writer_slot::process_shift);  // locks of the index say as many
+  constexpr unsigned processes_max = 1 << (64 - writer_slot::process_shift);
+  static_assert(processes_max <= index::optimistic_lock::holders_max, "locks of the index tell as many apart");
   if (process_ >= processes_max) {
     raise(errc::locked,
           "{}: {} processes have shared the store since it was opened, which is the most; close it everywhere and open "

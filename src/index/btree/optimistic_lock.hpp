@@ -16,11 +16,10 @@
 // its upper bits tell whose process that is, in the same word: there is no instant at which a kill leaves it unknown,
 // so whoever waits can ask whether the writer still lives.
 //
-// Memory model. What a reader
-// must never do is validate successfully after it saw a writer's store. H.-J. Boehm (Can seqlocks get along with
-// programming language memory models?, MSPC 2012) gets that from fences; here it comes from the data itself, which
-// every sanitizer understands and which costs nothing on x86: stores of guarded fields release and loads acquire. If a
-// load reads from a store made inside the lock, the writer's locking happens before everything after that load, so
+// Memory model. A reader must never validate successfully after it saw a writer's store. H.-J. Boehm (Can seqlocks get
+// along with programming language memory models?, MSPC 2012) gets that from fences; here it comes from the data itself,
+// which every sanitizer understands and which costs nothing on x86: stores of guarded fields release and loads acquire.
+// If a load reads from a store made inside the lock, the writer's locking happens before everything after that load, so
 // validate() reads a word at least as new as the writer's and fails.
 //
 // Reads may be torn until they are validated. So whatever is done with them before that must be harmless: indices are
@@ -70,6 +69,9 @@ class guarded {
 
 class optimistic_lock {
  public:
+  /// Processes that a locked word can tell apart.
+  static constexpr std::uint64_t holders_max = std::uint64_t{1} << 16;
+
   /// The word as it is, perhaps locked.
   // Acquire: all that the last writer stored is seen by the loads that follow.
   [[nodiscard]] std::uint64_t peek() const noexcept { return word_.load(std::memory_order_acquire); }
@@ -101,6 +103,7 @@ class optimistic_lock {
 
  private:
   static constexpr unsigned holder_shift = 48;
+  static_assert(holders_max - 1 == ~std::uint64_t{0} >> holder_shift, "a process's number has the upper bits alone");
   static constexpr std::uint64_t changes_mask = (std::uint64_t{1} << holder_shift) - 1;
 
   std::atomic<std::uint64_t> word_{0};
