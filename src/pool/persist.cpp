@@ -66,6 +66,11 @@ struct emulation {
 emulation best_line_flush() noexcept { return {flush_nothing, "none"}; }
 #endif
 
+/// The file's name for a message, where there are several.
+std::string named_among(unsigned files, const std::string& path) {
+  return files > 1 ? fmt::format(" ({})", path) : std::string();
+}
+
 }  // namespace
 
 persistence::persistence(int descriptor, std::string path, medium on, durability mode, pmem2_flush_fn flush_function,
@@ -166,13 +171,29 @@ void persistence::sync_file(unsigned file) {
   if (!ends_well([&] { return failure_of(fsync(files_[file].descriptor), "fsync", files_[file]); })) raise_poisoned();
 }
 
+void persistence::require_whole_files() {
+  const auto look = [this] {
+    std::string wrong;
+    for (unsigned i = 0; i < file_count_ && wrong.empty(); ++i) wrong = truncation_of(files_[i]);
+    return wrong;
+  };
+  if (!ends_well(look)) raise_poisoned();
+}
+
 /// What is wrong after a sync that returned `result`; empty if nothing is.
 std::string persistence::failure_of(int result, const char* call, const synced_file& of) const {
   const int number = errno;
-  const auto which = [&] { return file_count_ > 1 ? fmt::format(" ({})", of.path) : std::string(); };
-  if (result != 0) return fmt::format("{} failed: {}{}", call, std::strerror(number), which());
+  if (result != 0)
+    return fmt::format("{} failed: {}{}", call, std::strerror(number), named_among(file_count_, of.path));
+  return truncation_of(of);
+}
+
+/// What is wrong if a file is shorter than it was; empty if it is not.
+std::string persistence::truncation_of(const synced_file& of) const {
+  const auto which = [&] { return named_among(file_count_, of.path); };
   // acquire, and before the file is asked: it may be growing meanwhile
   const std::uint64_t expected = of.size.load(std::memory_order_acquire);
+  if (expected == 0) return {};
   struct stat s {};
   if (fstat(of.descriptor, &s) != 0) return fmt::format("fstat failed: {}{}", std::strerror(errno), which());
   if (static_cast<std::uint64_t>(s.st_size) >= expected) return {};

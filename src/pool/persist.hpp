@@ -62,6 +62,11 @@ class persistence {
     files_[file].size.store(size, std::memory_order_release);  // release: it has that size already
   }
 
+  /// Throws errc::poisoned if another program has truncated a file. What is stored behind its end then ends the process
+  /// (SIGBUS), and if the file grew again there would be zeros where something was: so before a call takes new space,
+  /// grows a file or certifies what was written. Costs a system call for each file.
+  void require_whole_files();
+
   /// Takes other functions in place of the medium's, where it is flushed by cache lines: for tests that count what is
   /// flushed. Before any other thread uses this.
   void replace_line_functions(pmem2_flush_fn flush_function, pmem2_drain_fn drain_function) noexcept {
@@ -103,6 +108,7 @@ class persistence {
   [[nodiscard]] bool ends_well(Sync sync) noexcept;
   [[nodiscard]] std::string sync_all() const;
   [[nodiscard]] std::string failure_of(int result, const char* call, const synced_file& of) const;
+  [[nodiscard]] std::string truncation_of(const synced_file& of) const;
 
   std::array<synced_file, format::files_max> files_;
   unsigned file_count_ = 0;

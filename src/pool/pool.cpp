@@ -393,6 +393,7 @@ void pool::choose_durability(const options& opening, const format::root& r) {
     if (durability_.medium != first_->durability().medium) {
       raise(errc::invalid_argument, "{}: lies on {}, but the store's first file, {}, on {}: all must be of one kind",
             file_.path().native(), name_of(durability_.medium), first_->file().path().native(),
+  persist_->require_whole_files();
             name_of(first_->durability().medium));
     }
     durability_ = first_->durability();

@@ -65,6 +65,7 @@ void pool::settle_growth() {
 
 void pool::extend_file(std::uint64_t size, bool huge_pages) {
   mapping_->require(size);  // first: nothing has changed then
+  persist_->require_whole_files();
   const bool durable = persist_->by_pages() || durability_.medium == medium::persistent_memory;
   prefer_node(file_, this->size(), size, node_);
   file_.grow(size, huge_pages);

@@ -142,6 +142,7 @@ void root_pages::update_both(const std::function<void(format::root&)>& change) {
 
 /// Durable when it returns. Under both locks.
 void root_pages::write_next(format::root next) {
+  persist_->require_whole_files();
   next.sequence = current_.sequence + 1;
   seal_root(next);
   std::byte* page = page_of(next);  // not the one that holds the newest root

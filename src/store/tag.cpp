@@ -68,6 +68,7 @@ version store_core::tag_quickly(const tag_options& label, std::int64_t time_ns) 
 
 version store_core::close_with_record(const writer& w, const tag_options* label, std::int64_t time_ns) {
   if (label == nullptr) return clock_->tick();
+  pool_->persist().require_whole_files();
   const auto layout = record_layout::of_tag(label->name.size(), label->note.size());
   std::unique_lock<std::mutex> one_at_a_time;
   if (tag_list_ != nullptr) {
@@ -168,6 +169,7 @@ version store_core::close_version() {
 void store_core::sync() {
   check_writable();
   check_first();
+  pool_->persist().require_whole_files();
   if (pool_->durability().mode == durability::operation) {
     pool_->persist().sync();  // every returned write is durable already; this is for the device's own queue
     return;
@@ -193,6 +195,7 @@ void store_core::close() {
   if (attached_ || read_only() || fork_generation_ != fork_generation()) return;
   if (!shared_as_.empty()) ::unlink(shared_as_.c_str());
   if (pool_->persist().poisoned()) pool_->persist().raise_poisoned();
+  pool_->persist().require_whole_files();
   const writer_set::gate stopped(*writers_);
   // relaxed: a writer sees it at the latest when the gate opens
   shared_->is.store(shared_state::phase::closed, std::memory_order_relaxed);

@@ -11,7 +11,9 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
+#include <string>
 
 #include "base/checksum.hpp"
 #include "failing_calls.hpp"
@@ -96,17 +98,17 @@ TEST_F(Pool, believes_no_fill_that_no_segment_can_have) {
 
 TEST_F(Pool, a_nearly_full_device_gives_just_what_is_needed) {
   pool space(path_, of(durability::none));
+  space.grow_ahead();
   const failing_call full("posix_fallocate", ENOSPC, {.times = 1});  // growing by more than is needed
   const segment last = space.allocate(filling(20));
-  space.grow_ahead();
   EXPECT_EQ(space.size(), last.end());
 }
 
 TEST_F(Pool, a_full_device_gives_the_last_of_its_space_and_then_says_so) {
   pool space(path_, of(durability::none));
+  space.grow_ahead();
   const failing_call full("posix_fallocate", ENOSPC);
   while (space.used_end() != space.size()) {
-  space.grow_ahead();
     (void)space.allocate(filling(1));
     space.grow_ahead();  // in vain, and says nothing
   }
@@ -125,9 +127,9 @@ TEST_F(Pool, grows_while_there_still_is_room) {
 
 TEST_F(Pool, a_device_without_room_to_grow_ahead_is_asked_again_when_the_file_has_grown_by_as_much) {
   pool space(path_, of(durability::none));
+  space.grow_ahead();
   std::uint64_t refused = space.size();
   {
-  space.grow_ahead();
     const failing_call full("posix_fallocate", ENOSPC, {.times = 1});
     (void)space.allocate(space.size() - space.used_end() - sizeof(format::segment_header));
     refused += 16 * granule;  // the least it grows by
@@ -250,6 +252,24 @@ TEST_F(PoolOnPersistentMemory, tags_are_durable_by_syncs_where_that_was_asked_fo
   const pool space(path_, of(durability::tag));
   EXPECT_EQ(space.durability().medium, medium::persistent_memory);
   EXPECT_TRUE(space.persist().by_pages());
+}
+
+TEST_F(Pool, truncated_by_another_program_is_not_grown) {
+  pool space(folder_ / "pool", of(durability::none));
+  const std::uintmax_t cut = std::filesystem::file_size(folder_ / "pool") - format::page_size;
+  std::filesystem::resize_file(folder_ / "pool", cut);
+  space.grow_ahead();
+  EXPECT_EQ(std::filesystem::file_size(folder_ / "pool"), cut);
+  EXPECT_TRUE(space.persist().poisoned());
+}
+
+TEST_F(Pool, truncated_by_another_program_gets_no_other_root) {
+  pool space(folder_ / "pool", of(durability::tag));
+  const std::uintmax_t cut = std::filesystem::file_size(folder_ / "pool") - format::page_size;
+  std::filesystem::resize_file(folder_ / "pool", cut);
+  const std::string before(reinterpret_cast<const char*>(space.base()), 2 * format::page_size);
+  expect_failure(errc::poisoned, "truncated", [&] { space.roots().update([](format::root& r) { ++r.clock; }); });
+  EXPECT_TRUE(before == std::string_view(reinterpret_cast<const char*>(space.base()), before.size()));
 }
 
 TEST_F(PoolOnPersistentMemory, a_growth_whose_size_cannot_be_synced_poisons) {

@@ -266,6 +266,28 @@ TEST_P(Faults, a_file_truncated_by_another_program_is_noticed_at_the_next_sync) 
   expect_error(errc::poisoned, "truncated", [&] { s.sync(); });
 }
 
+TEST_P(Faults, a_file_truncated_by_another_program_is_noticed_before_more_is_stored_in_it) {
+  const std::string large(100'000, 'v');  // takes a segment of its own
+  using call = void (*)(store&, const std::string&);
+  const std::pair<const char*, call> calls[] = {
+      {"insert", [](store& s, const std::string& value) { s.insert("large", value); }},
+      {"tag", [](store& s, const std::string&) { s.tag("named"); }},
+      {"sync", [](store& s, const std::string&) { s.sync(); }},
+      {"close", [](store& s, const std::string&) { s.close(); }}};
+  for (const auto& [name, make] : calls) {
+    SCOPED_TRACE(name);
+    {
+      store s(path_, GetParam().options());
+      s.insert("key", "value");
+      const std::uintmax_t cut = std::filesystem::file_size(path_) - 4096;  // free space
+      std::filesystem::resize_file(path_, cut);
+      expect_error(errc::poisoned, "truncated the file", [&] { make(s, large); });
+      EXPECT_EQ(std::filesystem::file_size(path_), cut) << "there are zeros now where something was";
+    }
+    std::filesystem::remove(path_);
+  }
+}
+
 TEST(FaultsOfReading, what_was_durable_at_opening_is_not_synced_again_when_it_is_read) {
   if (!root_of(place::disk)) GTEST_SKIP() << "this machine has no place on a disk";
   const scratch folder(place::disk);
