@@ -31,12 +31,14 @@ struct bounds_arguments {
 struct read_arguments {
   bool accept_copy = false;
   bool accept_damage = false;
+  icecore::crash_kind crash = icecore::crash_kind::unknown;
   std::vector<std::string> placements{};  ///< PATH or PATH@NODE: where files of the store have been moved to
 };
 
 struct write_arguments {
   icecore::durability durability = icecore::durability::best_available;
   bool emulate = false;
+  icecore::crash_kind crash = icecore::crash_kind::unknown;
   icecore::index_kind index = icecore::index_kind::btree;
   bool change_index = false;              ///< `index` is for an existing store, too
   std::vector<std::string> placements{};  ///< of a new store: its further files

@@ -20,12 +20,14 @@ namespace {
 struct checkpoint_arguments {
   std::string store;
   std::string file;
+  crash_kind crash = crash_kind::unknown;
   std::vector<std::string> placements;
   cli::format format = cli::format::table;
 };
 
 exit_code write_checkpoint(const checkpoint_arguments& a) {
   read_arguments read;
+  read.crash = a.crash;
   read.placements = a.placements;
   const store s = open_to_read(a.store, read);
   const checkpoint now = s.checkpoint();
@@ -53,6 +55,7 @@ void add_checkpoint_verb(command_line& line) {
                     "The copy has its name only when it is whole and on its device. Of a damaged store, see repair.");
   verb.add_store(a->store);
   verb.add_option("NEW", a->file, "The copy's file; nothing may be there").required().type_name("");
+  verb.add_crash(a->crash);
   verb.add_moved(a->placements);
   verb.add_format(a->format);
   verb.runs([a] { return write_checkpoint(*a); });

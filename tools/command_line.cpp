@@ -98,7 +98,18 @@ void verb::add_reading(read_arguments& read) {
   of_->add_flag("--accept-copy", read.accept_copy,
                 "Read a file that was copied before its writer closed it (the writer was dead by then)");
   of_->add_flag("--accept-damage", read.accept_damage, "Read what is intact of a damaged store; the rest fails");
+  add_crash(read.crash);
   add_moved(read.placements);
+}
+
+void verb::add_crash(crash_kind& ended) {
+  static const std::map<std::string, crash_kind> names{{"process", crash_kind::process},
+                                                       {"machine", crash_kind::machine}};
+  of_->add_option("--crash", ended,
+                  "What ended a session that did not close the store, where nothing tells it: process (all that was "
+                  "written counts) or machine (back to the durable point)")
+      ->transform(CLI::CheckedTransformer(names).description(""))
+      ->type_name("WHAT");
 }
 
 void verb::add_moved(std::vector<std::string>& placements) {
@@ -107,11 +118,13 @@ void verb::add_moved(std::vector<std::string>& placements) {
 
 void verb::add_changing(write_arguments& write) {
   add_durability(write);
+  add_crash(write.crash);
   add_moved(write.placements);
 }
 
 void verb::add_writing(write_arguments& write) {
   add_durability(write);
+  add_crash(write.crash);
   add_index(write, "The index of a new store: btree, skip_list (lock-free, slower) or persistent (opens at once)");
   add_placements(write.placements,
                  "A further file of a new store, for threads of a NUMA node (may be repeated); where a file has been "

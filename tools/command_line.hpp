@@ -65,6 +65,8 @@ class verb {
   void add_list(const std::string& name, std::vector<std::string>& values, const std::string& help,
                 const std::string& type);
   void add_placements(std::vector<std::string>& placements, const std::string& help);
+  /// What ended a session that did not close the store.
+  void add_crash(icecore::crash_kind& ended);
   /// Files of a store that is there.
   void add_moved(std::vector<std::string>& placements);
   /// How a store is opened to be read.

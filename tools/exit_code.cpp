@@ -20,6 +20,7 @@ exit_code exit_code_of(errc code) noexcept {
     case errc::truncated:
     case errc::copied:
     case errc::missing_file:
+    case errc::crash_unknown:
       return exit_code::damaged;
     case errc::no_space:
       return exit_code::no_space;

@@ -51,6 +51,7 @@ store open_to_read(const std::string& path, const read_arguments& read) {
   options opening;
   opening.accept_copy = read.accept_copy;
   opening.accept_damage = read.accept_damage;
+  opening.crash = read.crash;
   opening.placements = placements_of(read.placements);
   opening.access = access::read_only;
   opening.creation = creation::open_existing;
@@ -62,6 +63,7 @@ store open_to_write(const std::string& path, const write_arguments& write, creat
   opening.creation = creation;
   opening.durability = write.durability;
   opening.emulate_durability = write.emulate;
+  opening.crash = write.crash;
   opening.index = write.index;
   opening.change_index = write.change_index;
   opening.placements = placements_of(write.placements);

@@ -19,6 +19,7 @@ struct repair_arguments {
   std::string repaired;
   std::vector<std::string> placements;
   std::vector<std::string> moved;
+  crash_kind crash = crash_kind::unknown;
   cli::format format = cli::format::table;
 };
 
@@ -63,7 +64,8 @@ exit_code repair(const repair_arguments& a) {
                                                       bar.update(p.done);
                                                     },
                                                 .placements = placements_of(a.placements),
-                                                .moved = placements_of(a.moved)});
+                                                .moved = placements_of(a.moved),
+                                                .crash = a.crash});
   bar.finish();
   if (a.format == cli::format::json) {
     print_json(report);
@@ -85,6 +87,7 @@ void add_repair_verb(command_line& line) {
   verb.add_option("NEW", a->repaired, "The new store's file; nothing may be there").required().type_name("");
   verb.add_placements(a->placements, "A further file of the new store, for threads of a NUMA node (may be repeated)");
   verb.add_list("--moved", a->moved, "Where a further file of the damaged store is (may be repeated)", "PATH");
+  verb.add_crash(a->crash);
   verb.add_format(a->format);
   verb.runs([a] { return repair(*a); });
 }

@@ -21,6 +21,7 @@ options options_of(const icecore_options* given, const char* function) {
       enumerator(set.durability, durability::best_available, durability::operation, function, "durability");
   opening.emulate_durability = set.emulate_durability != 0;
   opening.accept_copy = set.accept_copy != 0;
+  opening.crash = enumerator(set.crash, crash_kind::unknown, crash_kind::machine, function, "crash");
   opening.accept_damage = set.accept_damage != 0;
   opening.huge_pages = set.huge_pages != 0;
   opening.index = enumerator(set.index, index_kind::btree, index_kind::persistent, function, "index");

@@ -143,6 +143,8 @@ const char* icecore_strerror(int code) {
       return "a power cut took this version before it was durable";
     case ICECORE_RANK_FAILED:
       return "a rank of the cluster failed";
+    case ICECORE_CRASH_UNKNOWN:
+      return "whether the process or its machine crashed is not known";
     case ICECORE_NO_MEMORY:
       return "out of memory";
     case ICECORE_SYSTEM:

@@ -87,6 +87,7 @@ enum icecore_code {
   ICECORE_MISSING_FILE = 27,       /* a file of a store of several is not there, or another store's or an old copy is */
   ICECORE_VERSION_LOST = 28,       /* a closed version was read that a power cut took: it was not durable */
   ICECORE_RANK_FAILED = 29,        /* a rank of the cluster failed: nobody can use the cluster any more */
+  ICECORE_CRASH_UNKNOWN = 30,      /* nothing tells whether writes not yet durable survived a crash; say it: `crash` */
 
   ICECORE_NO_MEMORY = -1, /* the process is out of memory; a batch it hit half-way poisons the store */
   ICECORE_SYSTEM = -2,    /* the system denied something else, a thread for example; the message names it */
@@ -130,6 +131,14 @@ enum icecore_index_kind {
   ICECORE_INDEX_PERSISTENT = 3 /* lies in the store's file: opens at once */
 };
 
+/* What ended the last session of a store that was not closed, where nothing else tells it: whether writes that were not
+ * durable yet count. */
+enum icecore_crash_kind {
+  ICECORE_CRASH_FIND_OUT = 0, /* ICECORE_CRASH_UNKNOWN where it cannot be */
+  ICECORE_CRASH_PROCESS = 1,  /* the process alone: all that it wrote is in the file, and counts */
+  ICECORE_CRASH_MACHINE = 2   /* the machine stopped: the store goes back to its durable point */
+};
+
 /* Told at most some ten times a second while something long runs. `total` is 0 where it is not known. The texts are
  * valid during the call. */
 typedef void (*icecore_progress_function)(void* context, const char* what, uint64_t done, uint64_t total,
@@ -165,6 +174,7 @@ typedef struct icecore_options {
    * ICECORE_ACCESS_ATTACHED: as what it is shared. What attached processes may do, and what a kill of one leaves:
    * icecore::options::shared_as. NULL: nobody else. */
   const char* shared_as;
+  int crash; /* enum icecore_crash_kind */
 } icecore_options;
 
 /* Fills in the defaults. struct_size: sizeof(icecore_options). */
@@ -521,7 +531,7 @@ typedef struct icecore_repair_report {
 
 /* Writes all that is intact of the store file `damaged`, which is not changed, to a new store at `repaired`, where
  * nothing may be (ICECORE_STORE_EXISTS). What was lost is in the report, not in the code. on_progress may be NULL.
- * Given back by icecore_repair_report_free(). */
+ * Given back by icecore_repair_report_free(). ICECORE_CRASH_UNKNOWN where opening would ask: icecore repair --crash. */
 int icecore_repair(const char* damaged, const char* repaired, icecore_progress_function on_progress,
                    void* progress_context, icecore_repair_report** report);
 /* The same; `moved`: further files of the damaged store that are not where it knows them; what is in files that are not

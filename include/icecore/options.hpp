@@ -69,6 +69,15 @@ struct placement {
   int node = -1;  ///< -1: any
 };
 
+/// What ended the last session of a store that was not closed. It matters for writes that its mode had not made durable
+/// yet: those of a process that died are in the file, and all count; of a machine that stopped any part of them is
+/// lost, and none counts.
+enum class crash_kind : std::uint8_t {
+  unknown = 0,  ///< found out where it can be (docs/guarantees.md), else asked for: errc::crash_unknown
+  process = 1,  ///< the process alone: its machine ran on, or the file system had all that it wrote
+  machine = 2,  ///< the machine stopped or lost its power
+};
+
 struct options {
   icecore::access access = icecore::access::read_write;
   icecore::creation creation = icecore::creation::open_or_create;
@@ -81,6 +90,10 @@ struct options {
   /// Open a file whose last writer did not close it although the file has been copied or moved to another inode
   /// since. Right only if that writer was dead when the copy was made.
   bool accept_copy = false;
+
+  /// What is taken for true where nothing tells it: on another machine than the writer's, or where the kernel hides
+  /// which boot of the machine this is. Where both boots are known and are one, it was the process, whatever this says.
+  icecore::crash_kind crash = crash_kind::unknown;
 
   /// Check large values (4096 bytes and more) at opening too, not when they are first read: for a copy that came from
   /// elsewhere. Reads all of the store.

@@ -214,6 +214,8 @@ struct repair_options {
   /// Where further files of the damaged store are, if they are not where it knows them, or its first file's root is
   /// lost. What is in files that are not there is lost.
   std::vector<placement> moved{};
+  /// What ended the last session of the damaged store, where nothing tells it, as in options.
+  crash_kind crash = crash_kind::unknown;
 };
 
 /// Writes all that is intact of a store to a new one: every version of every key, tags with names, notes and times, the

@@ -69,6 +69,8 @@ class category_type final : public std::error_category {
         return "version lost in a power cut";
       case errc::rank_failed:
         return "a rank failed";
+      case errc::crash_unknown:
+        return "process or machine crashed";
     }
     return "unknown icecore error " + std::to_string(code);
   }

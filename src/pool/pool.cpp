@@ -1,18 +1,17 @@
 #include "pool/pool.hpp"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include "base/address_space.hpp"
 #include <cstring>
 
+#include "base/address_space.hpp"
 #include "base/bytes.hpp"
 #include "base/raise.hpp"
 #include "base/sanitizer.hpp"
+#include "pool/boot.hpp"
 #include "pool/lost_root.hpp"
 #include "pool/numa.hpp"
 #include "pool/placements.hpp"
@@ -31,12 +30,6 @@ constexpr std::uint64_t capacity_max = std::uint64_t{addresses_are_scarce ? 8 : 
 constexpr std::uint64_t capacity_max_shared = std::uint64_t{1024} << 30;
 /// Versions a crash may skip: the clock may run this far before the root must be written again.
 constexpr std::uint64_t first_clock_limit = std::uint64_t{1} << 20;
-
-int hex_digit(char c) noexcept {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
-}
 
 /// What all first roots have in common.
 format::root first_root() noexcept {
@@ -84,30 +77,6 @@ bool maybe_torn_first_root(const std::byte* page) noexcept {
 
 std::uint32_t header_crc(const format::segment_header& h, std::uint32_t pool_seed, link at) noexcept {
   return crc32c(crc32c(pool_seed, at), &h, offsetof(format::segment_header, crc));
-}
-
-void read_boot_id(std::uint8_t (&id)[16]) noexcept {
-  std::memset(id, 0, sizeof id);
-  // no stream: it would allocate, and this must not fail
-  const int file = ::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return;
-  char text[64];
-  const ssize_t length = ::read(file, text, sizeof text);
-  ::close(file);
-  std::size_t digits = 0;
-  for (ssize_t i = 0; i < length && digits < 32; ++i) {
-    const int d = hex_digit(text[i]);
-    if (d < 0) continue;
-    id[digits / 2] = static_cast<std::uint8_t>((id[digits / 2] << 4) | d);
-    ++digits;
-  }
-}
-
-bool written_this_boot(const format::root& r) noexcept {
-  std::uint8_t boot[16];
-  read_boot_id(boot);
-  const bool known = std::any_of(std::begin(boot), std::end(boot), [](std::uint8_t b) { return b != 0; });
-  return known && std::memcmp(boot, r.boot_id, sizeof boot) == 0;
 }
 
 namespace {
@@ -393,7 +362,6 @@ void pool::choose_durability(const options& opening, const format::root& r) {
     if (durability_.medium != first_->durability().medium) {
       raise(errc::invalid_argument, "{}: lies on {}, but the store's first file, {}, on {}: all must be of one kind",
             file_.path().native(), name_of(durability_.medium), first_->file().path().native(),
-  persist_->require_whole_files();
             name_of(first_->durability().medium));
     }
     durability_ = first_->durability();
@@ -425,6 +393,7 @@ void pool::choose_durability(const options& opening, const format::root& r) {
 // header, to which whoever it is claimed for gives both when the store is opened.
 segment pool::allocate(std::uint64_t bytes, std::uint32_t magic, const std::function<void(const segment&)>& claim) {
   const std::uint64_t size = format::round_up(bytes + sizeof(format::segment_header), format::granule_size);
+  persist_->require_whole_files();
   link offset = null_link;
   {
     // Whoever was killed with it left all it guards as it was, or done: each step below is one store. Whose the space

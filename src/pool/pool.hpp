@@ -205,9 +205,5 @@ class pool {
 
 /// The checksum of a segment's header at `at`.
 [[nodiscard]] std::uint32_t header_crc(const format::segment_header& h, std::uint32_t pool_seed, link at) noexcept;
-/// This boot of this machine, from the kernel; zeros if it does not tell.
-void read_boot_id(std::uint8_t (&id)[16]) noexcept;
-/// Whether the machine has not been started anew since the root was written.
-[[nodiscard]] bool written_this_boot(const format::root& r) noexcept;
 
 }  // namespace icecore

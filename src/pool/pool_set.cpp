@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "base/raise.hpp"
+#include "pool/boot.hpp"
 #include "pool/numa.hpp"
 
 namespace icecore {

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/raise.hpp"
+#include "pool/boot.hpp"
 #include "store/core.hpp"
 
 namespace icecore::detail {
@@ -40,7 +41,7 @@ void opening_at_once::run() {
   found.same_boot = written_this_boot(root);
   // Before anything is locked in it: a lock of an epoch that is used again would be taken for a living thread's.
   if (writes) {
-    name_writer(p);
+    forget_writer(p);
     p.roots().update_both([](format::root& r) { ++r.epoch; });  // P6
   }
   core_.lost_ = lost_versions_of(root);  // and no more: whatever was acknowledged is there

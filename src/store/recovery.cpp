@@ -23,11 +23,13 @@ found_store what_is_there(const survey& found) {
 
 void recovery::run() {
   const auto begin = std::chrono::steady_clock::now();
-  if (!core_.read_only()) name_writer(*core_.pool_);
   const unsigned threads = core_.pool_->size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening_.recovery_threads);
   survey found(*core_.pool_, {.threads = threads,
                               .large_values = opening_.check_values || core_.pool_->copying(),
+                              .crash = opening_.crash,
                               .on_progress = opening_.on_progress});
+  found.refuse_unknown_crash();
+  if (!core_.read_only()) forget_writer(*core_.pool_);
   if (opening_.accept_damage) {
     accept_damaged(found);
   } else {

@@ -164,6 +164,7 @@ repair_report repair(const repair_options& how) {
   reading.accept_copy = true;
   reading.accept_damage = true;
   reading.placements = how.moved;
+  reading.crash = how.crash;
   reading.on_progress = how.on_progress;
   const store_core from(how.from, reading);
   repair_report report;

@@ -3,19 +3,55 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "history/clock.hpp"
+#include "pool/boot.hpp"
 
 namespace icecore::detail {
 
+namespace {
+
+using host_name = std::array<char, sizeof format::live_page::writer_host>;
+
+/// All zero if the machine does not tell.
+host_name this_host() noexcept {
+  host_name host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host = {};
+  return host;
+}
+
+bool is_of_host(const format::live_page& live, const host_name& host) noexcept {
+  return std::memcmp(live.writer_host, host.data(), host.size()) == 0;
+}
+
+/// For the error of others who want to write; and whoever finds the store left open knows on which machine that was.
+/// Before the root says that a session has begun: the sync of that root makes it durable. Only sessions that sync are
+/// asked about; those that flush by lines are of operation durability (what_crashed()).
 void name_writer(const pool_set& pools) {
+  const host_name host = this_host();
   for (const pool* p : pools.files()) {
     auto& live = p->live();
     live.writer_pid = static_cast<std::uint64_t>(getpid());
-    std::memset(live.writer_host, 0, sizeof live.writer_host);
-    static_cast<void>(gethostname(live.writer_host, sizeof live.writer_host - 1));
+    // only where it is another one: a power cut must not tear what was right
+    if (!is_of_host(live, host)) std::memcpy(live.writer_host, host.data(), host.size());
   }
+}
+
+}  // namespace
+
+void forget_writer(const pool_set& pools) noexcept {
+  for (const pool* p : pools.files()) p->live().writer_pid = 0;
+}
+
+crash_kind what_crashed(const pool_set& p, crash_kind said) {
+  const format::root root = p.roots().read();
+  if (written_this_boot(root)) return crash_kind::process;
+  if (said != crash_kind::unknown) return said;
+  const host_name host = this_host();
+  const bool same_host = host[0] != '\0' && is_of_host(p.live(), host);
+  return same_host && written_in_another_boot(root) ? crash_kind::machine : crash_kind::unknown;
 }
 
 version clock_after(const pool_set& p, const found_store& found) {
@@ -42,6 +78,7 @@ void start_session(pool_set& p, const found_store& found, version certified,
                    const std::function<void(format::root&)>& more) {
   const version clock = p.live().clock.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
   const std::uint64_t inode = p.file().inode();
+  name_writer(p);
   p.start_session([&](format::root& r) {
     r.state = format::root_state::open;
     r.durability = static_cast<std::uint8_t>(p.durability().mode);

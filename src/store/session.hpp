@@ -16,8 +16,14 @@ struct found_store {
   record_totals totals;
 };
 
-/// For the error of others who want to write.
-void name_writer(const pool_set& pools);
+/// The last writer is dead, so others who want to write are not told of it. What it says of its machine stays, until
+/// a session begins.
+void forget_writer(const pool_set& pools) noexcept;
+
+/// What ended the last session of a store that was not closed (docs/design/0012-crashes-of-unknown-kind.md). One boot:
+/// the process alone. Else what the user says it was. Else, in another boot of the same host: the machine. Nothing is
+/// known of other hosts, which may run on, and may have written to this file over a network.
+[[nodiscard]] crash_kind what_crashed(const pool_set& p, crash_kind said);
 
 /// C2 and G5: no version is used twice. The live page's clock counts only if this boot wrote it.
 [[nodiscard]] version clock_after(const pool_set& p, const found_store& found);

@@ -12,6 +12,8 @@
 #include "base/bytes.hpp"
 #include "base/raise.hpp"
 #include "base/threads.hpp"
+#include "pool/boot.hpp"
+#include "store/session.hpp"
 
 namespace icecore::detail {
 namespace {
@@ -48,11 +50,11 @@ struct survey::reading {
 survey::survey(const pool_set& in, const survey_options& how)
     : pool_(&in), how_(how), root_(in.roots().read()), parts_(std::max(1U, how.threads)) {
   same_boot_ = written_this_boot(root_);
-  keep_all_ = how_.filled != nullptr || root_.state == format::root_state::clean || same_boot_ ||
-              root_.durability == static_cast<std::uint8_t>(durability::operation);
+  if (crashed()) ended_by_ = what_crashed(in, how_.crash);
+  const bool nothing_lost = ended_by_ == crash_kind::process;
+  keep_all_ = nothing_lost || root_.durability == static_cast<std::uint8_t>(durability::operation);
   // a power cut on page media leaves pages of one operation in any order
-  ordered_ = keep_all_ && (how_.filled != nullptr || root_.state == format::root_state::clean || same_boot_ ||
-                           in.durability().medium != medium::block_device);
+  ordered_ = keep_all_ && (nothing_lost || in.durability().medium != medium::block_device);
   std::uint64_t total = 0;
   for (const pool* p : in.files()) {
     of_pool& o = of_pools_[p->number()];
@@ -276,6 +278,7 @@ void survey::read_segment(std::size_t index, survey_part& into) {
   }
   while (read_record(r)) {
   }
+  if (ended_by_ == crash_kind::unknown && has_undecided(r)) ++into.undecided;
   place.position = r.position;
   into.bytes += r.position - s.offset;
 }
@@ -317,8 +320,9 @@ bool survey::counts(const reading& r, link start, version v) const noexcept {
   return start < r.fill || v <= root_.durable_version || (keep_all_ && !r.certified_only);
 }
 
-/// The next place at or behind `from` where a record lies that counts; empty if none does.
-std::optional<link> survey::next_counted(const reading& r, link from) const noexcept {
+/// The next place at or behind `from` where a whole record lies whose version is wanted; empty if none does.
+template <typename Wanted>
+std::optional<link> survey::next_record(const reading& r, link from, Wanted wanted) const noexcept {
   for (link at = from; at + sizeof(format::record_header) <= r.end; at += 8) {
     if (word_at(pool_->at(at)) == 0) {  // most of what is searched is empty
       at += leading_zeros(pool_->at(at), r.end - at) / 8 * 8;
@@ -326,9 +330,20 @@ std::optional<link> survey::next_counted(const reading& r, link from) const noex
     }
     if (!whole_record(r.in, at)) continue;
     const auto v = version_of(at);
-    if (v && counts(r, at, *v)) return at;
+    if (v && wanted(at, *v)) return at;
   }
   return std::nullopt;
+}
+
+/// The next place at or behind `from` where a record lies that counts; empty if none does.
+std::optional<link> survey::next_counted(const reading& r, link from) const noexcept {
+  return next_record(r, from, [&](link at, version v) { return counts(r, at, v); });
+}
+
+/// Whether a record lies behind what counts for certain that has happened, and counts if the process alone died. Behind
+/// zeros or torn bytes, too: what they mean is asked then.
+bool survey::has_undecided(const reading& r) const noexcept {
+  return !keep_all_ && next_record(r, r.position, [](link, version v) { return v != 0; }).has_value();
 }
 
 /// Takes in the record behind r.position; false when the segment is done.
@@ -548,6 +563,18 @@ void survey::refuse_damaged() const {
   raise(errc::damaged, "{}: damaged at byte {} ({}): {}{}; icecore verify lists everything",
         pool_->origin(first.offset), link_offset(first.offset), first.structure, first.what,
         all.size() > 1 ? fmt::format(" and {} more", all.size() - 1) : "");
+}
+
+void survey::refuse_unknown_crash() const {
+  if (std::ranges::none_of(parts_, [](const survey_part& part) { return part.undecided != 0; })) return;
+  const auto& host = pool_->live().writer_host;
+  const std::string_view name(host, strnlen(host, sizeof host));
+  const bool legible = !name.empty() && std::ranges::all_of(name, [](char c) { return c > ' ' && c < '\x7f'; });
+  raise(errc::crash_unknown,
+        "{}: was left open by a process on {}, and nothing tells here whether that machine has stopped since; there is "
+        "more behind the durable point: say 'process' to keep it if all that was written has reached the file, or "
+        "'machine' to go back to that point (options::crash, --crash)",
+        pool_->origin(), legible ? name : "an unknown host");
 }
 
 record_totals survey::totals() const {

@@ -9,8 +9,9 @@
 // stamped <= the root's durable version. All certified records must be there and sum up to the certificate. Beyond them
 // a session may have left more:
 //   - closed cleanly: nothing;
-//   - its memory survived (same boot), or it persisted each operation: all intact, stamped records count;
-//   - else (a power cut under tag durability or none): nothing counts, the store goes back to its durable point.
+//   - its memory survived (the process alone died), or it persisted each operation: all intact, stamped records count;
+//   - the machine stopped under tag durability or none: nothing counts, the store goes back to its durable point;
+//   - nobody knows which of the two it was: nothing counts, and opening asks if anything would (refuse_unknown_crash).
 // In each segment what counts is a prefix (W2): the survey reads on until zeros, an unstamped record, one that does not
 // count, or bytes that are no record. Such bytes are an interrupted write if nothing counted lies behind them, damage
 // otherwise. Behind damage it reads on at the next record that counts, and in a segment whose header is damaged with
@@ -38,6 +39,8 @@ struct survey_options {
   unsigned threads = 1;
   /// Check large certified values too (verify); else they are checked when first read.
   bool large_values = false;
+  /// What ended the last session, where nothing tells it (options::crash).
+  icecore::crash_kind crash = crash_kind::unknown;
   /// An open store is looked at: where each segment is filled to; beyond that a writer may be at work.
   const std::vector<partial_segments::place>* filled = nullptr;
   progress_function on_progress;
@@ -66,9 +69,10 @@ struct survey_part {
   std::vector<lost_range> lost;
   record_totals totals;  ///< of all that counts
   record_totals certified;
-  version newest = 0;       ///< the greatest stamp
-  version newest_tag = 0;   ///< that of a tag
-  std::uint64_t bytes = 0;  ///< that were checksummed
+  version newest = 0;           ///< the greatest stamp
+  version newest_tag = 0;       ///< that of a tag
+  std::uint64_t bytes = 0;      ///< that were checksummed
+  std::uint64_t undecided = 0;  ///< segments with a record that counts or not by what ended the last session
 };
 
 class survey {
@@ -90,6 +94,9 @@ class survey {
   [[nodiscard]] std::vector<damage> damages() const;
   /// errc::damaged with the first of them, if there are any.
   void refuse_damaged() const;
+  /// errc::crash_unknown if there are records that count or not by what the last session ended with, and that is not
+  /// known.
+  void refuse_unknown_crash() const;
   [[nodiscard]] record_totals totals() const;
   [[nodiscard]] version newest() const;
   /// Records that the root certifies and that are not there. Negative: there are more than it certifies.
@@ -140,6 +147,9 @@ class survey {
   void take(reading& r, link start, version v) const;
   [[nodiscard]] bool counts(const reading& r, link start, version v) const noexcept;
   [[nodiscard]] std::optional<link> next_counted(const reading& r, link from) const noexcept;
+  [[nodiscard]] bool has_undecided(const reading& r) const noexcept;
+  template <typename Wanted>
+  [[nodiscard]] std::optional<link> next_record(const reading& r, link from, Wanted wanted) const noexcept;
   [[nodiscard]] bool whole_record(const segment& s, link at) const noexcept;
   [[nodiscard]] const partial_segments::place* place_containing(link at) const noexcept;
   void check_certificate();
@@ -176,6 +186,7 @@ class survey {
   survey_options how_;
   format::root root_;
   bool same_boot_ = false;
+  crash_kind ended_by_ = crash_kind::process;  // the last session, if it was not closed
   bool keep_all_ = false;
   bool ordered_ = false;  // a segment's header is on media before its records (P3)
   std::vector<partial_segments::place> segments_;

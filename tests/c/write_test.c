@@ -181,6 +181,10 @@ void structures_may_be_older_or_newer_than_the_library(void) {
   icecore_options_init(&older, sizeof older);
   older.access = -1;
   FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &older, &store));
+  icecore_options_init(&older, sizeof older);
+  CHECK(older.crash == ICECORE_CRASH_FIND_OUT);
+  older.crash = ICECORE_CRASH_MACHINE + 1;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &older, &store));
 }
 
 void writes_are_found_and_tell_their_version(void) {

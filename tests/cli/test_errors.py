@@ -144,6 +144,16 @@ def test_7_is_a_file_that_may_not_grow(store):
     assert run("get", store, "small").stdout == b"value"
 
 
+def test_what_ended_a_session_is_said_of_any_store(store):
+    filled(store, {b"key": b"value"})
+    for crash in ("process", "machine"):
+        assert run("get", store, "key", "--crash", crash).stdout == b"value"
+        run("put", store, "other", "value", "--crash", crash)
+        run("checkpoint", store, f"{store}.{crash}", "--crash", crash)
+        run("repair", store, f"{store}.{crash}-repaired", "--crash", crash)
+    assert "--crash" in message("get", store, "key", "--crash", "unknown", code=2)
+
+
 def test_8_is_a_durability_that_the_device_cannot_give(tmp_path):
     if (
         subprocess.run(["stat", "-f", "-c", "%T", "/dev/shm"], capture_output=True, check=False).stdout.strip()

@@ -133,15 +133,29 @@ std::string use(const std::string& path, const options& opening, store&& opened,
   return verified(again);
 }
 
+/// Opens it; on another host it may be asked what the crash was, and is told.
+store opened(const std::string& path, options& opening, judged_by& by) {
+  if (!by.elsewhere) return store(path, opening);
+  try {
+    store s(path, opening);
+    for (closed_version& then : by.closed) then.may_be_lost = true;  // nothing is behind them
+    return s;
+  } catch (const error& e) {
+    if (e.code() != errc::crash_unknown) throw;
+  }
+  opening.crash = *by.elsewhere;
+  return store(path, opening);
+}
+
 }  // namespace
 
-std::string judge(const story_options& how, const left_files& left, const judged_by& by, bool deeply) {
+std::string judge(const story_options& how, const left_files& left, judged_by by, bool deeply) {
   machine::get().assign(machine::checked, left);
   const std::string path = machine::path(machine::checked);
   options opening = opening_options(how, machine::checked);
   opening.check_values = false;  // who comes after one that read all may not
   try {
-    store s(path, opening);
+    store s = opened(path, opening, by);
     const std::uint64_t sum = content_sum(s);
     if (std::ranges::find(by.allowed, sum) == by.allowed.end()) {
       return "the content is none of the " + std::to_string(by.allowed.size()) + " that it may be:\n" +

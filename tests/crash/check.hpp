@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,9 +28,11 @@ struct judged_by {
   std::vector<std::uint64_t> allowed;  ///< sums of contents
   std::vector<closed_version> closed;
   version clock_min = 0;
+  /// The store is opened on another host, which may ask what the crash was: what it was.
+  std::optional<icecore::crash_kind> elsewhere{};
 };
 
 /// Opens these files as the machine's store `checked`. What is wrong; empty if nothing is.
-[[nodiscard]] std::string judge(const story_options& how, const left_files& left, const judged_by& by, bool deeply);
+[[nodiscard]] std::string judge(const story_options& how, const left_files& left, judged_by by, bool deeply);
 
 }  // namespace icecore::crash

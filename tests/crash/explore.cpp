@@ -2,11 +2,26 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
+#include <utility>
+
+#include "pool/root.hpp"
 
 namespace icecore::crash {
 namespace {
 
 constexpr std::uint64_t large_bytes = 300'000;  // opening larger stores takes several times as long: fewer of them
+
+/// The boot in which the session began that left the store open; 0 if none did. A recovery that was killed before its
+/// session began leaves the one before.
+std::uint64_t boot_of_session(const left_files& left) {
+  if (!left[0].there || left[0].bytes.size() < 2 * format::page_size) return 0;
+  const auto root = newest_root(left[0].bytes.data());
+  if (!root) return 0;
+  std::uint64_t boot = 0;
+  for (const std::uint8_t byte : std::span(root->boot_id).last(sizeof boot)) boot = boot << 8 | byte;
+  return boot;
+}
 
 }  // namespace
 
@@ -70,10 +85,19 @@ void explorer::judge_one(const story& s, crash_kind how, const left_files& left,
     if (s.depth > 0) ++into_->nested;
     const bool deeply = how_.only || mine % how_.deep_one_in == 0;
     if (deeply) ++into_->deep;
-    machine::get().set_boot(how == crash_kind::kill ? s.boot : s.boot + 1'000);
-    const std::string wrong = judge(s.how, left, by, deeply);
+    const bool killed = how == crash_kind::kill;
+    const bool elsewhere = mine % how_.elsewhere_one_in == 0;
+    machine::get().set_boot(killed && !elsewhere ? s.boot : s.boot + 1'000);
+    machine::get().set_elsewhere(elsewhere);
+    judged_by judging = by;
+    if (elsewhere) {
+      const bool by_kill = killed && boot_of_session(left) == s.boot;
+      judging.elsewhere = by_kill ? icecore::crash_kind::process : icecore::crash_kind::machine;
+    }
+    const std::string wrong = judge(s.how, left, std::move(judging), deeply);
+    machine::get().set_elsewhere(false);
     if (!wrong.empty()) {
-      std::string what;
+      std::string what = elsewhere ? "opened on another host:\n" : "";
       for (const auto& before : crashes_) what += before + "\n";
       failed_ = {seed_, mine, what + described(s, how, index, e) + "\n" + wrong, kept_files(left)};
       return;

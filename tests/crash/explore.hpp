@@ -24,6 +24,7 @@ struct explorer_options {
   std::uint64_t per_point = 4096;        ///< images of one moment, at most about; most stories take fewer, and are many
   std::uint64_t kill_one_in = 8;         ///< stores after which a kill is judged; a quarter of that in recoveries
   std::uint64_t deep_one_in = 16;        ///< images judged deeply
+  std::uint64_t elsewhere_one_in = 7;    ///< images opened on another host
   std::uint64_t nest_one_in = 1024;      ///< images whose recovery is crashed again
   std::uint64_t nest_kill_one_in = 128;  ///< likewise, where the process was killed
   unsigned depth_max = 2;

@@ -92,6 +92,9 @@ class machine {
   void reboot() noexcept { ++boot_; }
   [[nodiscard]] std::uint64_t boot() const noexcept { return boot_; }
   void set_boot(std::uint64_t boot) noexcept { boot_ = boot; }
+  /// Another host of the same device, as over a shared file system.
+  void set_elsewhere(bool elsewhere) noexcept { elsewhere_ = elsewhere; }
+  [[nodiscard]] bool elsewhere() const noexcept { return elsewhere_; }
   /// What random numbers the store gets, and in which order the words of one memcpy reach the caches.
   void seed(std::uint64_t s) { random_.seed(s); }
   [[nodiscard]] std::uint64_t random() { return random_(); }
@@ -116,6 +119,7 @@ class machine {
   std::deque<simulated_file> files_;  // side by side in memory
   device device_ = device::disk;
   std::uint64_t boot_ = 1;
+  bool elsewhere_ = false;
   std::mt19937_64 random_;
   bool recording_ = false;
   trace events_;

@@ -276,7 +276,8 @@ int __wrap_madvise(void* at, std::size_t size, int advice) {
 }
 
 int __wrap_gethostname(char* name, std::size_t size) {
-  const int result = __real_gethostname(name, size);
+  const int result =
+      machine::get().elsewhere() ? (std::snprintf(name, size, "elsewhere"), 0) : __real_gethostname(name, size);
   machine::get().stored_by_system(name, size);
   return result;
 }

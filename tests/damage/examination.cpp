@@ -185,7 +185,8 @@ answers examine_rest(const store& s, const truth& t, const std::set<std::string>
 bool tells_of_damage(const error& failure) {
   const auto code = static_cast<errc>(failure.code().value());
   return code == errc::damaged || code == errc::not_a_store || code == errc::truncated ||
-         code == errc::unsupported_format || code == errc::copied || code == errc::missing_file;
+         code == errc::unsupported_format || code == errc::copied || code == errc::missing_file ||
+         code == errc::crash_unknown;
 }
 
 }  // namespace icecore::damaging

@@ -47,6 +47,7 @@ class execution {
     opening.access = access::read_only;
     opening.accept_copy = (image_.flags & image_flag::accept_copy) != 0;
     opening.huge_pages = false;
+    opening.crash = crash_kind::machine;  // where it would be asked
     return opening;
   }
   [[nodiscard]] options writing() const {

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstring>
+#include <string>
 
 namespace {
 
@@ -24,6 +25,16 @@ struct {
 
 unsigned long filesystem_magic = 0;
 bool is_dax = false;
+std::string boot_memory;  // empty: the kernel tells the boot
+
+/// Where a path leads while the boot is hidden.
+std::string led(const char* path) {
+  constexpr std::string_view own = "/dev/shm/icecore-boot-";
+  const std::string_view asked(path);
+  if (boot_memory.empty()) return path;
+  if (asked == "/proc/sys/kernel/random/boot_id") return boot_memory + "/there is none";
+  return asked.starts_with(own) ? boot_memory + std::string(asked.substr(std::strlen("/dev/shm"))) : path;
+}
 
 /// The error with which this call is to fail; 0: it is to be made.
 int failure_of(std::string_view name) {
@@ -55,7 +66,15 @@ int open(const char* path, int flags, ...) {
   va_start(more, flags);
   const unsigned mode = (flags & O_CREAT) != 0 ? va_arg(more, unsigned) : 0;
   va_end(more);
-  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, led(path).c_str(), flags, mode));
+}
+
+int link(const char* from, const char* to) noexcept {
+  return static_cast<int>(syscall(SYS_linkat, AT_FDCWD, led(from).c_str(), AT_FDCWD, led(to).c_str(), 0));
+}
+
+int unlink(const char* path) noexcept {
+  return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, led(path).c_str(), 0));
 }
 
 int fcntl(int descriptor, int command, ...) {
@@ -140,5 +159,8 @@ told_filesystem::~told_filesystem() { filesystem_magic = 0; }
 
 told_dax::told_dax() { is_dax = true; }
 told_dax::~told_dax() { is_dax = false; }
+
+hidden_boot::hidden_boot(const std::filesystem::path& memory) { boot_memory = memory; }
+hidden_boot::~hidden_boot() { boot_memory.clear(); }
 
 }  // namespace icecore::testing

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 
@@ -44,6 +45,16 @@ class told_dax {
   ~told_dax();
   told_dax(const told_dax&) = delete;
   told_dax& operator=(const told_dax&) = delete;
+};
+
+/// While it lives, the kernel does not tell which boot this is, and `memory` stands for /dev/shm where a number of our
+/// own is kept.
+class hidden_boot {
+ public:
+  explicit hidden_boot(const std::filesystem::path& memory);
+  ~hidden_boot();
+  hidden_boot(const hidden_boot&) = delete;
+  hidden_boot& operator=(const hidden_boot&) = delete;
 };
 
 }  // namespace icecore::testing

@@ -232,3 +232,54 @@ def test_ctrl_c_ends_a_long_put_many(path, run):
         """,
         path,
     )
+
+
+def crc32c(data):
+    """As roots have it: the plain register, without inversions."""
+    register = 0
+    for byte in data:
+        register ^= byte
+        for _ in range(8):
+            register = register >> 1 ^ (0x82F63B78 if register & 1 else 0)
+    return register
+
+
+def left_by_another_machine(image):
+    """The image of a store that was left open, as a machine of another name and boot would have left it."""
+    image = bytearray(image)
+    for page in (0, 4096):
+        if image[page : page + 7] != b"ICECORE":
+            continue
+        image[page + 104] ^= 1  # the boot's number
+        image[page + 4092 : page + 4096] = crc32c(image[page : page + 4092]).to_bytes(4, "little")
+    image[8192 + 72 : 8192 + 136] = b"node-7".ljust(64, b"\0")
+    return bytes(image)
+
+
+def test_what_another_machine_left_open_is_asked_about(path, tmp_path):
+    with icecore.open(path, durability="tag", emulate_durability=True) as store:
+        store[b"k"] = b"durable"
+        store.tag("durable")
+        store[b"k"] = b"not yet"
+        with open(path, "rb") as file:
+            image = left_by_another_machine(file.read())
+
+    def left():
+        with open(path, "wb") as file:
+            file.write(image)
+
+    left()
+    for mode in ("r", "a"):
+        with pytest.raises(icecore.CrashUnknownError, match="node-7"):
+            open_store(path, mode)
+    repaired = tmp_path / "repaired.ice"
+    with pytest.raises(icecore.CrashUnknownError):
+        icecore.repair(path, repaired)
+    assert icecore.repair(path, repaired, crash="process").complete
+    with open_store(path, crash="process") as store:
+        assert store[b"k"] == b"not yet"
+    left()
+    with open_store(path, "r", crash="machine") as store:
+        assert store[b"k"] == b"durable"
+    with pytest.raises(icecore.InvalidArgumentError, match="power cut"):
+        open_store(path, crash="power cut")

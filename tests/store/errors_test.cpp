@@ -16,6 +16,7 @@
 #include "icecore/icecore.hpp"
 #include "pool/format.hpp"
 #include "support/file.hpp"
+#include "support/roots.hpp"
 #include "support/scratch.hpp"
 
 namespace icecore::testing {
@@ -101,6 +102,26 @@ class Errors : public ::testing::Test {
     store writer(path_);
     std::filesystem::copy_file(path_, copy);
     expect_line("a copy made under a live writer", [&] { const store copied(copy); });
+    writer.close();
+    expect_unknown_crash();
+  }
+
+  /// Written on, but not tagged, on a machine that may still run.
+  void expect_unknown_crash() {
+    std::string image;
+    {
+      options how;
+      how.durability = durability::tag;
+      how.emulate_durability = true;
+      store writer(path_, how);
+      writer.insert("a", "2");
+      image = read_file(path_);
+    }
+    image = with_roots_changed(image, [](format::root& r) { r.boot_id[0] ^= 1; });
+    const std::uint64_t host = format::live_page_offset + offsetof(format::live_page, writer_host);
+    image.replace(host, sizeof "node-7", "node-7", sizeof "node-7");
+    write_file(path_, image);
+    expect_open_fails("a store that another machine's process left open, with writes not yet durable");
   }
 
   scratch folder_;

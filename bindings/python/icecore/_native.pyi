@@ -24,6 +24,7 @@ def repair_dict(
     on_progress: _Progress | None,
     placements: list[tuple[bytes, int]],
     moved: list[tuple[bytes, int]],
+    crash: int,
 ) -> dict[str, Any]: ...
 
 class ValueView:
@@ -64,6 +65,7 @@ class Store:
         emulate_durability: bool,
         accept_copy: bool,
         accept_damage: bool,
+        crash: int,
         huge_pages: bool,
         index: int,
         change_index: bool,

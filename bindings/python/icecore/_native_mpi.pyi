@@ -30,6 +30,7 @@ class Cluster:
         durability: int,
         emulate_durability: bool,
         accept_copy: bool,
+        crash: int,
         huge_pages: bool,
         index: int,
         recovery_threads: int,

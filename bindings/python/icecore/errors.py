@@ -44,6 +44,7 @@ class Errc(IntEnum):
     MISSING_FILE = 27
     VERSION_LOST = 28
     RANK_FAILED = 29
+    CRASH_UNKNOWN = 30
 
 
 class Error(Exception):
@@ -226,6 +227,13 @@ class VersionLostError(StorageError):
     _errno = _errno.ENODATA
 
 
+class CrashUnknownError(StorageError):
+    """Nothing tells whether writes that were not durable yet survived a crash: say it (``crash``)."""
+
+    code = Errc.CRASH_UNKNOWN
+    _errno = _errno.ESTALE
+
+
 class NoSuchStoreError(StorageError, FileNotFoundError):
     """Nothing is at this path and creating was not asked for."""
 
@@ -265,6 +273,7 @@ __all__ = [
     "BadInputError",
     "ClosedError",
     "CopiedError",
+    "CrashUnknownError",
     "DamagedError",
     "Error",
     "ForkedError",

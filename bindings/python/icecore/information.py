@@ -15,6 +15,7 @@ DURABILITY_MODES = ("best_available", "none", "tag", "operation")
 
 _MEDIA = ("", "persistent_memory", "block_device", "memory")
 INDEXES = ("", "btree", "skip_list", "persistent")
+CRASH_KINDS = ("unknown", "process", "machine")
 
 
 def nanoseconds(time: datetime | int) -> int:

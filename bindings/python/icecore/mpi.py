@@ -34,7 +34,7 @@ from . import _native_mpi, columns
 from ._types import Change
 from .batch import Batch
 from .errors import Error, InvalidArgumentError, UnknownTagError
-from .information import DURABILITY_MODES, INDEXES, Tag, Tags, nanoseconds
+from .information import CRASH_KINDS, DURABILITY_MODES, INDEXES, Tag, Tags, nanoseconds
 from .mapping import OrderedMapping
 from .store import checked_version, mode_numbers, path_bytes
 
@@ -243,6 +243,7 @@ class Cluster(_native_mpi.Cluster):
         durability: str = "best_available",
         emulate_durability: bool = False,
         accept_copy: bool = False,
+        crash: str = "unknown",
         huge_pages: bool = True,
         index: str = "btree",
         recovery_threads: int = 0,
@@ -264,6 +265,7 @@ class Cluster(_native_mpi.Cluster):
             _number(durability, DURABILITY_MODES, "durability"),
             emulate_durability,
             accept_copy,
+            _number(crash, CRASH_KINDS, "crash"),
             huge_pages,
             _number(index, INDEXES, "index"),
             recovery_threads,

@@ -17,6 +17,7 @@ from .batch import Batch
 from .errors import InvalidArgumentError, LockedError, UnknownTagError
 from .history import Diff, History
 from .information import (
+    CRASH_KINDS,
     DURABILITY_MODES,
     INDEXES,
     DurabilityInfo,
@@ -75,6 +76,7 @@ class Store(_native.Store, _Base):
         emulate_durability: bool = False,
         accept_copy: bool = False,
         accept_damage: bool = False,
+        crash: str = "unknown",
         huge_pages: bool = True,
         index: str = "btree",
         change_index: bool = False,
@@ -100,6 +102,7 @@ class Store(_native.Store, _Base):
                 emulate_durability,
                 accept_copy,
                 accept_damage,
+                crash_number(crash),
                 huge_pages,
                 INDEXES.index(index),
                 change_index,
@@ -332,6 +335,7 @@ def open(  # icecore.open is what people expect
     emulate_durability: bool = False,
     accept_copy: bool = False,
     accept_damage: bool = False,
+    crash: str = "unknown",
     huge_pages: bool = True,
     index: str = "btree",
     change_index: bool = False,
@@ -363,6 +367,10 @@ def open(  # icecore.open is what people expect
     ``accept_copy`` opens a copy of a file whose writer had not closed it. ``accept_damage`` (with ``'r'``) opens a
     damaged one: reads of what is lost raise ``DamagedError`` wherever it can be told whose it was.
 
+    ``crash``: what ended the last session of a store that was not closed, where nothing else tells it (another machine
+    wrote it, or the kernel hides its boot): ``'process'`` alone, so that all it wrote counts; ``'machine'``, and the
+    store goes back to its durable point; ``'unknown'``: ``CrashUnknownError`` where it matters.
+
     ``placements``: the further files of a new store that is to have several, each a path, or a path and the NUMA node
     whose threads write there; of a store that is there, where its files have been moved to.
 
@@ -380,6 +388,7 @@ def open(  # icecore.open is what people expect
         emulate_durability=emulate_durability,
         accept_copy=accept_copy,
         accept_damage=accept_damage,
+        crash=crash,
         huge_pages=huge_pages,
         index=index,
         change_index=change_index,
@@ -406,17 +415,29 @@ def repair(
     *,
     placements: Placements = (),
     moved: Placements = (),
+    crash: str = "unknown",
 ) -> RepairReport:
     """Writes all that is intact of the store's file ``damaged``, which is not changed, to a new store ``repaired``.
 
     What a lost record showed is not there in the new store, never an older value in its place; the report tells which
     versions of which keys that are. ``StoreExistsError`` if something is at ``repaired``. ``placements`` are further
-    files of the new store, ``moved`` those of the damaged one that are not where it knows them.
+    files of the new store, ``moved`` those of the damaged one that are not where it knows them. ``crash`` as in `open`.
     """
     told = _native.repair_dict(
-        path_bytes(damaged), path_bytes(repaired), on_progress, placement_list(placements), placement_list(moved)
+        path_bytes(damaged),
+        path_bytes(repaired),
+        on_progress,
+        placement_list(placements),
+        placement_list(moved),
+        crash_number(crash),
     )
     return RepairReport._of(told)
+
+
+def crash_number(crash: str) -> int:
+    if crash not in CRASH_KINDS:
+        raise InvalidArgumentError(f"crash {crash!r} is none of {', '.join(CRASH_KINDS)}")
+    return CRASH_KINDS.index(crash)
 
 
 def mode_numbers(mode: str, modes: Mapping[str, tuple[int, int]] = _MODES) -> tuple[int, int]:

@@ -44,6 +44,7 @@ struct asked_opening {
   int durability;
   bool emulate_durability;
   bool accept_copy;
+  int crash;
   bool huge_pages;
   int index;
   unsigned recovery_threads;
@@ -61,6 +62,7 @@ struct asked_opening {
   o.store.durability = static_cast<icecore::durability>(asked.durability);
   o.store.emulate_durability = asked.emulate_durability;
   o.store.accept_copy = asked.accept_copy;
+  o.store.crash = static_cast<icecore::crash_kind>(asked.crash);
   o.store.huge_pages = asked.huge_pages;
   o.store.index = static_cast<icecore::index_kind>(asked.index);
   o.store.recovery_threads = asked.recovery_threads;
@@ -89,13 +91,13 @@ void bind_opening(cluster_class& cluster) {
   cluster.def(
       "__init__",
       [](cluster_object* self, std::uintptr_t communicator, const nb::bytes& path, int access, int creation,
-         int durability, bool emulate_durability, bool accept_copy, bool huge_pages, int index,
+         int durability, bool emulate_durability, bool accept_copy, int crash, bool huge_pages, int index,
          unsigned recovery_threads, int consistency, int group_size, std::size_t staging_bytes, std::size_t cache_bytes,
          bool progress_thread, const std::optional<std::string>& owner_name, nb::handle owner,
          const std::optional<std::vector<nb::bytes>>& splits, const std::optional<nb::bytes>& restored_from,
          bool redistribute) {
         cluster_options o =
-            options_of({access, creation, durability, emulate_durability, accept_copy, huge_pages, index,
+            options_of({access, creation, durability, emulate_durability, accept_copy, crash, huge_pages, index,
                         recovery_threads, consistency, group_size, staging_bytes, cache_bytes, progress_thread});
         o.ownership = ownership_of(owner_name, owner, splits);
         const std::filesystem::path folder(std::string(path.c_str(), path.size()));
@@ -111,7 +113,7 @@ void bind_opening(cluster_class& cluster) {
         new (self) cluster_object{std::move(made)};
       },
       nb::arg("communicator"), nb::arg("path"), nb::arg("access"), nb::arg("creation"), nb::arg("durability"),
-      nb::arg("emulate_durability"), nb::arg("accept_copy"), nb::arg("huge_pages"), nb::arg("index"),
+      nb::arg("emulate_durability"), nb::arg("accept_copy"), nb::arg("crash"), nb::arg("huge_pages"), nb::arg("index"),
       nb::arg("recovery_threads"), nb::arg("consistency"), nb::arg("group_size"), nb::arg("staging_bytes"),
       nb::arg("cache_bytes"), nb::arg("progress_thread"), nb::arg("owner_name").none(), nb::arg("owner").none(),
       nb::arg("splits").none(), nb::arg("restored_from").none(), nb::arg("redistribute"));

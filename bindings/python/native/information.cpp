@@ -129,13 +129,14 @@ nb::dict verify_path(const nb::bytes& path, nb::handle on_progress, const nb::li
 }
 
 nb::dict repair_path(const nb::bytes& damaged, const nb::bytes& repaired, nb::handle on_progress,
-                     const nb::list& placements, const nb::list& moved) {
+                     const nb::list& placements, const nb::list& moved, int crash) {
   progress_adapter progress(on_progress);
   const repair_options how{.from = std::string(damaged.c_str(), damaged.size()),
                            .to = std::string(repaired.c_str(), repaired.size()),
                            .on_progress = progress.function(),
                            .placements = placements_of(placements),
-                           .moved = placements_of(moved)};
+                           .moved = placements_of(moved),
+                           .crash = static_cast<crash_kind>(crash)};
   repair_report report;
   {
     const nb::gil_scoped_release released;
@@ -203,7 +204,7 @@ void bind_information(store_class& c, nb::module_& m) {
       .def("_verify_dict", &verify_store, nb::arg("on_progress").none());
   m.def("verify_file_dict", &verify_path, nb::arg("path"), nb::arg("on_progress").none(), nb::arg("moved"));
   m.def("repair_dict", &repair_path, nb::arg("damaged"), nb::arg("repaired"), nb::arg("on_progress").none(),
-        nb::arg("placements"), nb::arg("moved"));
+        nb::arg("placements"), nb::arg("moved"), nb::arg("crash"));
 }
 
 }  // namespace icecore::python

@@ -86,6 +86,7 @@ struct opening {
   bool emulate_durability;
   bool accept_copy;
   bool accept_damage;
+  int crash;
   bool huge_pages;
   int index;
   bool change_index;
@@ -103,6 +104,7 @@ store_object open_store(const opening& asked, nb::handle on_progress) {
   o.emulate_durability = asked.emulate_durability;
   o.accept_copy = asked.accept_copy;
   o.accept_damage = asked.accept_damage;
+  o.crash = static_cast<icecore::crash_kind>(asked.crash);
   o.huge_pages = asked.huge_pages;
   o.index = static_cast<icecore::index_kind>(asked.index);
   o.change_index = asked.change_index;
@@ -254,7 +256,7 @@ store_class bind_store(nb::module_& m) {
   c.def(
       "__init__",
       [](store_object* self, const nb::bytes& path, int access, int creation, int durability, bool emulate_durability,
-         bool accept_copy, bool accept_damage, bool huge_pages, int index, bool change_index,
+         bool accept_copy, bool accept_damage, int crash, bool huge_pages, int index, bool change_index,
          std::uint64_t lookup_cache_bytes, unsigned recovery_threads, const nb::list& placements,
          const nb::bytes& shared_as, nb::handle on_progress) {
         new (self) store_object(open_store(opening{{path.c_str(), path.size()},
@@ -264,6 +266,7 @@ store_class bind_store(nb::module_& m) {
                                                    emulate_durability,
                                                    accept_copy,
                                                    accept_damage,
+                                                   crash,
                                                    huge_pages,
                                                    index,
                                                    change_index,
@@ -274,7 +277,7 @@ store_class bind_store(nb::module_& m) {
                                            on_progress));
       },
       nb::arg("path"), nb::arg("access"), nb::arg("creation"), nb::arg("durability"), nb::arg("emulate_durability"),
-      nb::arg("accept_copy"), nb::arg("accept_damage"), nb::arg("huge_pages"), nb::arg("index"),
+      nb::arg("accept_copy"), nb::arg("accept_damage"), nb::arg("crash"), nb::arg("huge_pages"), nb::arg("index"),
       nb::arg("change_index"), nb::arg("lookup_cache_bytes"), nb::arg("recovery_threads"), nb::arg("placements"),
       nb::arg("shared_as"), nb::arg("on_progress").none());
   c.def("close", [](store_object& self) { std::shared_ptr(self.owner)->close(); });

@@ -5,6 +5,7 @@
 
 #include "base/checksum.hpp"
 #include "history/record.hpp"
+#include "pool/boot.hpp"
 #include "pool/checked_word.hpp"
 #include "pool/pool.hpp"
 
