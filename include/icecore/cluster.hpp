@@ -13,7 +13,8 @@
 //   collective functions all get errc::mpi, and the cluster is of no use any more. Everything else is called by any
 //   rank alone.
 // Failures: a rank that fails where others wait for it (no memory for a request, a failed MPI call, an exception on it
-//   alone) tells all: every wait and every later call ends with errc::rank_failed, which names it. Only close() is left.
+//   alone) tells all: every wait and every later call ends with errc::rank_failed, which names it. Only close() is
+//   left.
 // Threads: with MPI_THREAD_MULTIPLE any number at once, and a thread of the cluster answers other ranks. With less, one
 //   thread at a time, and other ranks are answered only while this one is inside a call of the cluster.
 // Consistency: sequential: a write has been made at its owner when it returns. Relaxed: writes to other ranks are

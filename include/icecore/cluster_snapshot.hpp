@@ -10,9 +10,9 @@
 //   any rank alone.
 // Lifetime: valid while the cluster is open. What a cursor shows is valid until it moves.
 // Cost: a cursor merges what the owners have: O(log ranks) an item. Of the own store and those of the storage group it
-//   reads them where they are mapped. Of others it fetches blocks: one of 512 bytes first, each next one twice as long, up to
-//   256 KiB, asked for while the one before is read. Of owners that hold ranges it asks one after the other.
-//   A seek of a key that is there asks its owner alone, until the cursor goes on.
+//   reads them where they are mapped. Of others it fetches blocks: one of 512 bytes first, each next one twice as long,
+//   up to 256 KiB, asked for while the one before is read. Of owners that hold ranges it asks one after the other. A
+//   seek of a key that is there asks its owner alone, until the cursor goes on (not with ownership by a function).
 // Source: IPDPS 2022, section IV-A: each rank's pairs in order, merged.
 #pragma once
 

@@ -86,6 +86,8 @@ class cluster_core {
   [[nodiscard]] int ranks() const noexcept { return ranks_; }
   [[nodiscard]] int owner_of(std::string_view key) const { return ownership_.owner_of(key, ranks_); }
   [[nodiscard]] bool ordered() const noexcept { return ownership_.ordered(); }
+  /// Whether owner_of() is for whole keys alone: it is a function of the caller's.
+  [[nodiscard]] bool owns_whole_keys() const noexcept { return ownership_.custom(); }
   [[nodiscard]] int group_of(int rank) const;
   [[nodiscard]] bool reaches_directly(int rank) const;
   // acquire: who learned of a version from a rank that returned from tag() finds it closed

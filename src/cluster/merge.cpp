@@ -24,7 +24,7 @@ void merge::seek(std::string_view key, bool after) {
   std::vector<int> owners;
   const int last = core_.ordered() && bounds_.to ? core_.owner_of(*bounds_.to) : core_.ranks() - 1;
   for (int owner = core_.ordered() ? core_.owner_of(wanted.from) : 0; owner <= last; ++owner) owners.push_back(owner);
-  begin(std::move(owners), wanted, within && !after && !key.empty());
+  begin(std::move(owners), wanted, within && !after && !key.empty() && !core_.owns_whole_keys());
 }
 
 void merge::seek_before(std::optional<std::string_view> key) {

@@ -6,7 +6,8 @@
 //
 // Invariants:
 //   N1 Whoever seeks a key asks its owner first. If the key is there, no other owner has an item before it, so they are
-//      asked only when the reader goes on; else all of them are asked at once.
+//      asked only when the reader goes on; else all of them are asked at once. An ownership by a function is not asked
+//      whose the sought bytes are: they may be no whole key.
 // Threads: one.
 // Cost: O(log owners) an item, besides what the streams cost (fetched_stream.hpp, mapped_stream.hpp). Owners that hold
 //   ranges are read one after the other.

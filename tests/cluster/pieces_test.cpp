@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -170,6 +171,30 @@ TEST_F(Pieces, of_a_cursor_that_seeks_a_key_come_from_its_owner_alone_until_it_g
     std::sort(expected.begin(), expected.end());
     EXPECT_EQ(shown, expected);
   }
+  c.barrier();
+  c.close();
+}
+
+// A function of the caller's knows whole keys; what is sought may be the beginning of one.
+TEST_F(Pieces, of_a_cursor_never_make_it_ask_a_function_whose_bytes_are_that_are_no_key) {
+  cluster_options o = by_messages();
+  constexpr std::size_t key_size = 5;
+  o.ownership = ownership::by_function("whole-keys", [](std::string_view key, int ranks) {
+    if (key.size() != key_size) throw std::invalid_argument("no key");
+    return key.back() % ranks;
+  });
+  cluster c(MPI_COMM_WORLD, path(), o);
+  if (rank() == 0) {
+    for (const char last : {'0', '1', '2', '3'}) c.insert(std::string("key-") + last, "value");
+  }
+  const cluster_snapshot then = c.at(c.tag());
+  cluster_cursor at = then.cursor();
+  std::string shown;
+  for (at.seek("key-"); at.valid(); at.next()) shown += at->key.back();
+  EXPECT_EQ(shown, "0123");
+  at.seek("key-2");
+  ASSERT_TRUE(at.valid());
+  EXPECT_EQ(at->key, "key-2");
   c.barrier();
   c.close();
 }
