@@ -195,7 +195,6 @@ void store_core::close() {
   if (attached_ || read_only() || fork_generation_ != fork_generation()) return;
   if (!shared_as_.empty()) ::unlink(shared_as_.c_str());
   if (pool_->persist().poisoned()) pool_->persist().raise_poisoned();
-  pool_->persist().require_whole_files();
   const writer_set::gate stopped(*writers_);
   // relaxed: a writer sees it at the latest when the gate opens
   shared_->is.store(shared_state::phase::closed, std::memory_order_relaxed);
