@@ -158,11 +158,11 @@ lasting_segments::place lasting_segments::place_left(link at) const {
 }
 
 /// E: as far as the next record may begin. Whoever took the segment before has put one there.
-void lasting_segments::require_unused(const place& taken) const {
+void lasting_segments::require_unused(const place& taken, const char* told_by) const {
   const std::uint64_t looked_at = std::min(taken.room(), format::record_padding_max + sizeof(std::uint64_t));
   if (all_zero(pool_->at(taken.position), looked_at)) return;
-  raise(errc::damaged, "{}: damaged at byte {} (segment): a list of segments with room leads to one that is in use",
-        pool_->origin(taken.position), link_offset(taken.position));
+  raise(errc::damaged, "{}: damaged at byte {} (segment): {} leads to what is in use", pool_->origin(taken.position),
+        link_offset(taken.position), told_by);
 }
 
 lasting_segments::place lasting_segments::change(unsigned writer, const place& rest, const record_totals& since_opening,
@@ -181,7 +181,7 @@ lasting_segments::place lasting_segments::change(unsigned writer, const place& r
     if (at == null_link) continue;
     const place taken = place_left(at);
     if (taken.room() < bytes) continue;
-    require_unused(taken);
+    require_unused(taken, "a list of segments with room");
     const link next = next_of(taken.in);
     name_it(taken.in, taken.position);
     if (const link now = load(first); now == at) {

@@ -72,6 +72,11 @@ class lasting_segments {
   [[nodiscard]] std::optional<log> settled_log(unsigned writer) const;
   /// Gives log.open its generation. errc::damaged if there is no such segment.
   void require_open(log& l) const;
+  /// errc::damaged if something lies behind what a log of a closed store has counted: it, and the root, are of an earlier
+  /// time.
+  void require_unused(const log& l) const {
+    if (l.open.size != 0) require_unused(place{l.open, l.from}, "a writer's log");
+  }
   /// What was flushed before is durable before the log is, and the log when it returns: its second copy after a fence.
   void write_log(unsigned writer, const log& l);
   /// What was there when the store was opened.
@@ -133,7 +138,7 @@ class lasting_segments {
   /// Those with records, and those of the index.
   void for_each_segment(const std::function<void(link at, bool records)>& visit) const;
   [[nodiscard]] place place_left(link at) const;
-  void require_unused(const place& taken) const;
+  void require_unused(const place& taken, const char* told_by) const;
   void give_header(link at, std::uint64_t size, std::uint32_t magic) const;
   void settle_end(std::uint16_t number, std::uint64_t end) const;
   void take_off_lists(const std::vector<link>& owned) const;

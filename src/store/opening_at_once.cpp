@@ -97,6 +97,7 @@ void opening_at_once::take_over_writers(found_store& found) {
       last_.insert(last_.end(), t.last.begin(), t.last.end());
       changed_logs_.emplace_back(w, *log);
     }
+    if (!found.crashed) segments.require_unused(*log);
     segments.note_before(w, *log);
     if (log->open.size != 0) core_.writers_->set_place(w, {log->open, log->from});
     found.totals.add(log->totals);

@@ -180,6 +180,17 @@ bool salvage::is_linked(link update, link below) const noexcept {
   return of_same_entry && depth_of(jump) < depth_of(at(update));
 }
 
+/// Whether the entry's head led to a whole record when the store was left. Where memory survived, a record was there
+/// before its head led to it; but where heads last, one that an earlier crash left leading to nothing stays so, and the
+/// settled word tells (H7).
+bool salvage::was_whole(link entry, link newest) const {
+  if (found_->crashed() && !found_->same_boot()) return false;
+  if (static_cast<index_kind>(pool_->roots().read().index) != index_kind::persistent) return true;
+  // relaxed: nobody writes what is being salvaged
+  const std::uint64_t settled = at(entry).as_entry().second_version.load(std::memory_order_relaxed);
+  return histories::newest_of(entry, settled) != newest;
+}
+
 /// Where the newest record of an entry was, if it is lost: `newest` is the newest of those that are not.
 link salvage::lost_newest(link entry, link newest, updates_of_entry updates) const {
   // relaxed: nobody writes what is being salvaged
@@ -189,9 +200,9 @@ link salvage::lost_newest(link entry, link newest, updates_of_entry updates) con
     const bool in_the_middle = std::ranges::any_of(updates, [&](link l) { return at(l).as_update().older == head; });
     const bool in_damage = range_of(head) != nullptr;
     const bool all_seen = std::ranges::all_of(ranges_, [](const range& g) { return g.what.harmless; });
-    const bool uncounted = all_seen && found_->missing_records() > 0 && head % 8 == 0 && pool_->contains(head, 1) &&
-                           !found_->is_whole_record(head);
-    if (!in_the_middle && (in_damage || uncounted)) return head;
+    const bool dangling = head % 8 == 0 && pool_->contains(head, 1) && !found_->is_whole_record(head);
+    const bool uncounted = all_seen && found_->missing_records() > 0;
+    if (!in_the_middle && (in_damage || (dangling && (uncounted || was_whole(entry, newest))))) return head;
   }
   const auto [first, last] = owners_.equal_range(entry);
   for (auto i = first; i != last; ++i) {

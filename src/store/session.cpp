@@ -56,7 +56,12 @@ crash_kind what_crashed(const pool_set& p, crash_kind said) {
 
 version clock_after(const pool_set& p, const found_store& found) {
   const format::root root = p.roots().read();
-  if (root.state == format::root_state::clean) return root.clock;
+  const bool closed = root.state == format::root_state::clean;
+  // Who accepts damage may find both root pages of an earlier time: as if they were lost.
+  const version last = closed ? root.clock : root.clock_limit;
+  if (!p.root_in_doubt() && (found.newest > last || found.newest_tag >= last))
+    return std::min(found.newest + 2 * version_clock::step, version_max);
+  if (closed) return root.clock;
   const version lived = p.live().clock.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
   // where the newest root is lost the limit is not known, but how far it is moved
   if (p.root_in_doubt()) {

@@ -45,6 +45,11 @@ struct survey::reading {
   bool end_unknown;     // header or fill is damaged: zeros need not be the end
   survey_part& into;
   version last = 0;  // of the record before position
+  struct {
+    link at = null_link;
+    std::uint32_t missing = 0;  // of its records, which lie behind it
+    std::size_t lost_before = 0;
+  } batch{};  // that was read last
 };
 
 survey::survey(const pool_set& in, const survey_options& how)
@@ -81,6 +86,7 @@ survey::survey(const pool_set& in, const survey_options& how)
   });
   if (unbrought_) std::rethrow_exception(unbrought_);
   drop_leftovers();
+  read_behind_fills();
   check_tags();
   if (how_.filled == nullptr) check_certificate();
   for (survey_part& part : parts_) name_damages(part);
@@ -206,9 +212,10 @@ void survey::find_headerless(link from, link end) {
         headerless_.push_back(at);
         return;
       }
-      if (ordered_) {
-        parts_.front().lost.push_back(
-            {at, at + size, at, "the segment's header is damaged and no record in it is intact"});
+      if (ordered_ || pool_->root_in_doubt()) {
+        lost_range all{at, at + size, at, "the segment's header is damaged and no record in it is intact"};
+        all.maybe_empty = !ordered_;
+        parts_.front().lost.push_back(std::move(all));
       }
     }
     holes_.push_back({at, size, 0});
@@ -276,11 +283,37 @@ void survey::read_segment(std::size_t index, survey_part& into) {
     if (!headerless) report(into, s.offset, "segment", "the fill word in the segment's header is damaged");
     r.end_unknown = true;
   }
-  while (read_record(r)) {
-  }
+  read_records(r);
   if (ended_by_ == crash_kind::unknown && has_undecided(r)) ++into.undecided;
   place.position = r.position;
   into.bytes += r.position - s.offset;
+}
+
+void survey::read_records(reading& r) const {
+  while (read_record(r)) {
+  }
+  // A batch is stamped when all its records are there. What was lost of it at the end would else look like a write that
+  // the crash interrupted.
+  if (r.batch.missing == 0 || r.into.lost.size() != r.batch.lost_before || r.position >= r.end) return;
+  r.into.lost.push_back(
+      {r.position, r.end, r.position, "records of a batch are missing here", false, false, false, r.last, version_max});
+  r.position = r.end;
+}
+
+/// Where a closed store has fewer records than were certified, a segment's header may be of an earlier time: what lies
+/// behind its fill was lost sight of.
+void survey::read_behind_fills() {
+  const bool certified = root_.state == format::root_state::clean && how_.filled == nullptr && !pool_->root_in_doubt();
+  if (!certified || totals().records >= root_.certified_records) return;
+  fills_doubted_ = true;
+  for (partial_segments::place& place : segments_) {
+    const segment s = place.in;
+    bring(s.offset, s.end(), s.end());
+    if (failed()) std::rethrow_exception(unbrought_);
+    reading r{s, place.position, place.position, s.end(), false, false, false, parts_.front()};
+    read_records(r);
+    place.position = r.position;
+  }
 }
 
 // ---- Records ----
@@ -346,8 +379,16 @@ bool survey::has_undecided(const reading& r) const noexcept {
   return !keep_all_ && next_record(r, r.position, [](link, version v) { return v != 0; }).has_value();
 }
 
+/// The first whole record from here on to `counted`: where the record of its batch is lost it does not count by itself.
+link survey::first_whole(const reading& r, link from, link counted) const noexcept {
+  for (link at = from; at < counted; at += 8) {
+    if (word_at(pool_->at(at)) != 0 && whole_record(r.in, at)) return at;
+  }
+  return counted;
+}
+
 /// Takes in the record behind r.position; false when the segment is done.
-bool survey::read_record(reading& r) {
+bool survey::read_record(reading& r) const {
   link start = r.position;
   while (start < r.end && start - r.position <= format::record_padding_max && word_at(pool_->at(start)) == 0)
     start += 8;
@@ -359,8 +400,8 @@ bool survey::read_record(reading& r) {
     }
     if (r.end_unknown) return pass_zeros(r);
     // A crash leaves no zeros before a record that counts: whoever wrote that one had all before it in the same memory,
-    // or durable (W2). A closed store has nothing behind its fills.
-    return crashed() &&
+    // or durable (W2). A closed store has nothing behind its fills, if they are those that it was closed with.
+    return (crashed() || fills_doubted_) &&
            pass_damage(r, {r.position, 0, r.position, "records are missing here: zeros before one that counts"});
   }
   if (!whole_record(r.in, start))
@@ -417,6 +458,8 @@ void survey::take(reading& r, link start, version v) const {
   if (start < r.fill || v <= root_.durable_version) r.into.certified.add(layout, rec.is_removal(), digest);
   r.into.newest = std::max(r.into.newest, v);
   if (layout.kind == record_kind::tag) r.into.newest_tag = std::max(r.into.newest_tag, v);
+  if (layout.kind == record_kind::batch) r.batch = {start, rec.header().depth, r.into.lost.size()};
+  if (rec.batched() && rec.batch() == r.batch.at && r.batch.missing > 0) --r.batch.missing;
   r.last = v;
   r.position = start + layout.size();
 }
@@ -424,13 +467,25 @@ void survey::take(reading& r, link start, version v) const {
 /// Notes what cannot be read at range.from, up to range.to if that is known, and goes on behind it; false, and nothing
 /// noted, if it is where an interrupted write left the segment.
 bool survey::pass_damage(reading& r, lost_range range) const {
-  const auto next = next_counted(r, range.to != 0 ? range.to : range.record + 8);
-  if (range.from >= r.fill && !next) return false;
+  const link behind = range.to != 0 ? range.to : range.record + 8;
+  auto next = next_counted(r, behind);
+  // In a closed store all that is whole counts, or would, were it not for the record of its batch.
+  const bool closed = !crashed() && how_.filled == nullptr;
+  if (closed && !next) {
+    const link whole = first_whole(r, behind, r.end);
+    if (whole != r.end) next = whole;
+  }
+  if (range.from >= r.fill && !next && !r.end_unknown && !(closed && range.versionless)) return false;
   if (!r.headerless) {
     range.least = r.last;
-    if (next) range.greatest = version_of(*next).value_or(version_max);
+    if (const version v = next ? version_of(*next).value_or(0) : 0; v != 0) range.greatest = v;
   }
-  const link end = range.to != 0 ? range.to : next.value_or(std::max(r.fill, range.record + 8));
+  // Where nothing that counts lies behind it, all that a crash may have left there is lost.
+  const bool to_end = r.end_unknown || (crashed() && keep_all_);
+  const link end = range.to != 0 ? range.to
+                   : next        ? first_whole(r, behind, *next)
+                   : to_end      ? r.end
+                                 : std::max(r.fill, behind);
   range.to = end;
   r.into.lost.push_back(std::move(range));
   r.position = end;

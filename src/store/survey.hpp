@@ -141,7 +141,9 @@ class survey {
   // relaxed: see failed_
   [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
   void read_segment(std::size_t index, survey_part& into);
-  bool read_record(reading& r);
+  void read_records(reading& r) const;
+  void read_behind_fills();
+  bool read_record(reading& r) const;
   bool pass_damage(reading& r, lost_range range) const;
   bool pass_zeros(reading& r) const;
   void take(reading& r, link start, version v) const;
@@ -150,6 +152,7 @@ class survey {
   [[nodiscard]] bool has_undecided(const reading& r) const noexcept;
   template <typename Wanted>
   [[nodiscard]] std::optional<link> next_record(const reading& r, link from, Wanted wanted) const noexcept;
+  [[nodiscard]] link first_whole(const reading& r, link from, link counted) const noexcept;
   [[nodiscard]] bool whole_record(const segment& s, link at) const noexcept;
   [[nodiscard]] const partial_segments::place* place_containing(link at) const noexcept;
   void check_certificate();
@@ -193,6 +196,7 @@ class survey {
   std::vector<link> headerless_;  // places of those whose header is damaged
   std::vector<segment> holes_;
   std::vector<segment> index_segments_;
+  bool fills_doubted_ = false;  // fewer records were found than a clean close has certified
   std::int64_t missing_records_ = 0;
   std::vector<survey_part> parts_;
   mutable std::unique_ptr<std::once_flag[]> brought_;  // by segment, where there is anything to bring

@@ -46,6 +46,7 @@ writer_tail::content writer_tail::read(const segment& s, link from) const {
   content t;
   t.position = from;
   link batch = null_link;
+  std::uint32_t missing = 0;  // of the records of `batch`
   bool key_before = false;
   for (;;) {
     std::uint64_t at = t.position;
@@ -62,6 +63,8 @@ writer_tail::content writer_tail::read(const segment& s, link from) const {
     const bool in_row = layout.is_key_alone() ? key_before : of_batch != null_link && of_batch == batch;
     if (!in_row) t.last.clear();
     key_before = layout.is_key_alone();
+    if (r.kind() == format::record_kind::batch) missing = r.header().depth;
+    if (r.batched() && of_batch == batch && missing > 0) --missing;
     batch = of_batch;
     t.last.push_back(l);
     t.totals.add(layout, r.is_removal(), record_digest(at, r.header().crc, v));
@@ -69,7 +72,13 @@ writer_tail::content writer_tail::read(const segment& s, link from) const {
     if (layout.kind == format::record_kind::tag) t.newest_tag = std::max(t.newest_tag, v);
     t.position = at + layout.size();
   }
-  return t;
+  if (missing == 0) return t;
+  // It was stamped when all of them were there.
+  raise(
+      errc::damaged,
+      "{}: damaged at byte {} (record): records of a batch are missing here; icecore verify lists everything, icecore "
+      "repair makes a new store of what is intact",
+      pool_->origin(t.position), link_offset(t.position));
 }
 
 std::optional<link> writer_tail::first_whole(const segment& s, link from) const noexcept {

@@ -260,5 +260,106 @@ std::vector<hole> holes() {
 
 INSTANTIATE_TEST_SUITE_P(EverySize, Hole, ::testing::ValuesIn(holes()));
 
+// ---- The end of what a killed writer left ----
+
+class LostEnd : public ::testing::TestWithParam<index_kind> {
+ protected:
+  [[nodiscard]] options how() const {
+    options o;
+    o.durability = durability::operation;
+    o.emulate_durability = true;
+    o.index = GetParam();
+    return o;
+  }
+  /// What a writer leaves that is killed behind `write`.
+  template <class Write>
+  [[nodiscard]] std::string killed_after(const Write& write) const {
+    child writer([&] {
+      store s(path_, how());
+      write(s);
+      return raise(SIGKILL);
+    });
+    EXPECT_EQ(writer.wait(), -SIGKILL);
+    return read_file(path_);
+  }
+  /// No older value than the newest one is shown by whoever accepts damage.
+  void expect_newest_or_nothing(int keys) const {
+    options accepting = reading();
+    accepting.accept_damage = true;
+    const store s(path_, accepting);
+    for (int i = 0; i < keys; ++i) {
+      try {
+        const auto found = s.find(key(i));
+        EXPECT_TRUE(!found || *found == newest_value(i)) << key(i) << " is " << *found;
+      } catch (const error& e) {
+        EXPECT_EQ(e.code(), errc::damaged) << e.message();
+      }
+    }
+  }
+
+  const scratch folder_;
+  const std::filesystem::path path_ = folder_ / "store.ice";
+};
+
+TEST_P(LostEnd, with_some_records_of_a_batch_is_damage_and_no_part_of_the_batch_is_shown) {
+  constexpr int keys = 8;
+  std::string image = killed_after([](store& s) {
+    for (int i = 0; i < keys; ++i) s.insert(key(i), "older");
+    batch together;
+    for (int i = 0; i < keys; ++i) together.insert(key(i), newest_value(i));
+    s.apply(together);
+  });
+  // of the last record one line, and all behind it
+  const std::size_t from = image.find(newest_value(keys - 1)) / format::cache_line_size * format::cache_line_size;
+  const std::size_t end = (from / format::granule_size + 1) * format::granule_size;
+  image.replace(from, end - from, end - from, '\0');
+  write_file(path_, image);
+  EXPECT_FALSE(verify_file(path_).ok());
+  expect_error(errc::damaged, "of a batch are missing", [&] { const store s(path_, reading()); });
+  expect_error(errc::damaged, "of a batch are missing", [&] { const store s(path_, how()); });
+  expect_newest_or_nothing(keys);
+}
+
+TEST_P(LostEnd, shows_nothing_older_where_certified_records_before_it_are_lost_too) {
+  constexpr int keys = 40;
+  {
+    store s(path_, how());
+    for (int i = 0; i < keys; ++i) s.insert(key(i), "older");
+    for (int i = 0; i < keys; ++i) s.insert("of the first session " + key(i), "x");
+  }
+  std::string image = killed_after([](store& s) {
+    for (int i = 0; i < keys; ++i) s.insert(key(i), newest_value(i));
+  });
+  const std::size_t from = image.find("of the first session " + key(keys - 1));
+  const std::size_t end = (from / format::granule_size + 1) * format::granule_size;
+  image.replace(from, end - from, end - from, '\0');
+  // and of another boot of the machine: under operation durability all that was acknowledged counts, too
+  const std::string after_a_power_cut =
+      with_roots_changed(image, [](format::root& r) { std::memset(r.boot_id, 7, sizeof r.boot_id); });
+  for (const std::string& file : {image, after_a_power_cut}) {
+    write_file(path_, file);
+    expect_error(errc::damaged, "", [&] { const store s(path_, reading()); });
+    expect_newest_or_nothing(keys);
+  }
+}
+
+TEST_P(LostEnd, shows_nothing_older_to_whoever_accepts_damage_where_memory_survived) {
+  constexpr int keys = 40;
+  std::string image = killed_after([](store& s) {
+    for (int i = 0; i < keys; ++i) s.insert(key(i), "older");
+    for (int i = 0; i < keys; ++i) s.insert(key(i), newest_value(i));
+    s.insert("one more", "x");  // with the persistent index a writer notes with its next write that a head is settled
+  });
+  const std::size_t from = image.find(newest_value(keys / 2)) / format::cache_line_size * format::cache_line_size;
+  const std::size_t end = (from / format::granule_size + 1) * format::granule_size;
+  image.replace(from, end - from, end - from, '\0');
+  image[image.find(newest_value(0))] ^= 1;  // by itself the lost end looks like writes that the kill cut off
+  write_file(path_, image);
+  expect_newest_or_nothing(keys);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryKind, LostEnd,
+                         ::testing::Values(index_kind::btree, index_kind::skip_list, index_kind::persistent));
+
 }  // namespace
 }  // namespace icecore::testing
