@@ -24,11 +24,18 @@ bool last_jumps_are_equal(std::uint32_t depth) noexcept {
 }  // namespace
 
 // Where heads last, what was there at opening is stamped, or takes its batch's version: zeros where a stamp should be
-// are damage then, and must not become a version of today, which would be believed (believe_after()).
+// are damage then, and must not become a version of today, which would be believed (believe_after()). They are told by
+// the record on top, which was linked on a stamped one (H2).
 version histories::stamp(link l) const {
-  if (heads_last() && !checks_->is_whole(l)) [[unlikely]]
-    checks_->raise_damaged(l, "the record fails its checksum");
-  return stamp_sealed(l);
+  if (!heads_last()) return stamp_sealed(l);
+  if (!checks_->is_whole(l)) checks_->raise_damaged(l, "the record fails its checksum, or has lost its stamp");
+  if (!is_followed(l)) return stamp_sealed(l);
+  // acquire: as any stamp. It is looked at again: the record was stamped before it was followed
+  if (const std::uint64_t word = at(l).header().stamp.load(std::memory_order_acquire); word != 0)
+    return word & format::stamp_version_mask;
+  const version v = at(l).batched() ? stamp_sealed(l) : 0;
+  if (v == 0) checks_->raise_damaged(l, "the record's stamp is missing");
+  return v;
 }
 
 version histories::stamp_sealed(link l) const noexcept {
@@ -133,7 +140,7 @@ void histories::require_room_above(link entry, link top) const {
         format::depth_max);
 }
 
-void histories::set_links(record fresh, link entry, link older) const noexcept {
+void histories::set_links(record fresh, link entry, link older) const {
   auto& u = fresh.as_update();
   const std::uint32_t depth = at(older).header().depth;
   u.entry = entry;
@@ -156,6 +163,7 @@ bool histories::link_on_top(link entry, link fresh, std::uint32_t seed, bool unl
     if (!settle(entry, top)) continue;           // H1, H2
     if (heads_last()) settle_head(entry, seen);  // H7
     if (unless_removed && at(top).is_removal()) return false;
+    require_whole(top);
     require_room_above(entry, top);
     set_links(r, entry, top);
     r.seal(seed);

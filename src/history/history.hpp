@@ -152,8 +152,8 @@ class histories {
     const std::uint64_t head = e.head.load(std::memory_order_seq_cst);  // seq_cst: H3, the reader's side
     const version first = stamp_of(entry);
     if (first > v) return null_link;  // all others are newer (H1)
-    if (head == null_link) return entry;
     if (heads_last()) return newest(entry);
+    if (head == null_link) return entry;
     // acquire: whoever sees it may rely on the record's being stamped and durable (H6)
     const version second = e.second_version.load(std::memory_order_acquire);
     if (second != 0) {
@@ -355,8 +355,12 @@ class histories {
     if (heads_last()) {
       // acquire: what it links to is durable (H7)
       if (head != e.second_version.load(std::memory_order_acquire)) return doubted_newest(entry);
+      if (head == null_link) return {entry, head};
       if (head >= sound_below_ || head % 8 != 0) [[unlikely]]
         require_bounded(entry, head);
+      const record r = at(head);
+      if (!r.is_update() || r.as_update().entry != entry) [[unlikely]]
+        checks_->raise_damaged(entry, "the entry's links lead to no record of its key");
     }
     return {newest_of(entry, head), head};
   }
@@ -378,10 +382,12 @@ class histories {
     stamp.store(stamp.load(std::memory_order_relaxed) | format::stamp_persisted, std::memory_order_release);
   }
   [[nodiscard]] bool was_durable_at_opening(link l) const noexcept;
-  void set_links(record fresh, link entry, link older) const noexcept;
-  [[nodiscard]] link jump_of(link l) const noexcept {
+  void set_links(record fresh, link entry, link older) const;
+  [[nodiscard]] link jump_of(link l) const {
     const record r = at(l);
-    return r.is_entry() ? l : r.as_update().jump;
+    if (r.is_entry()) return l;
+    require_whole(l);
+    return followed(l, r.as_update().jump);
   }
 
   // lasting_heads.cpp
@@ -389,6 +395,8 @@ class histories {
   void set_head_back(link entry) const;
   void require_bounded(link entry, link head) const;
   [[nodiscard]] version doubted_stamp(link l, std::uint64_t word) const;
+  [[nodiscard]] bool is_followed(link l) const;
+  [[nodiscard]] bool is_whole_update_of(link l, link entry) const noexcept;
   [[nodiscard]] bool is_on_top_of(link l, link entry, std::uint64_t settled) const noexcept;
   [[nodiscard]] link followed(link from, link to) const {
     if (heads_last()) require_older(from, to);

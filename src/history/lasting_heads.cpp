@@ -39,14 +39,21 @@ bool histories::is_on_top_of(link l, link entry, std::uint64_t settled) const no
   return ((stamp & format::stamp_persisted) != 0 && codec_.valid(stamp, l + stamp_offset)) || checks_->is_whole(l);
 }
 
+bool histories::is_whole_update_of(link l, link entry) const noexcept {
+  return checks_->leads_into_pool(l, sizeof(format::update_header)) && at(l).is_update() &&
+         at(l).as_update().entry == entry && checks_->is_whole(l);
+}
+
 histories::newest_told histories::doubted_newest(link entry) const {
   auto& e = at(entry).as_entry();
   for (;;) {
     const std::uint64_t head = e.head.load(std::memory_order_seq_cst);  // seq_cst: H3, the reader's side
     // acquire: what it links to is durable (H7)
     const std::uint64_t settled = e.second_version.load(std::memory_order_acquire);
-    if (head == settled || head == null_link) return {newest_of(entry, head), head};
+    if (head == settled) return newest_and_head(entry);
     const bool whole = is_on_top_of(head, entry, settled);
+    // A record of this entry on top of another one than the settled word says was never linked there (H7).
+    const bool misplaced = !whole && is_whole_update_of(head, entry) && head_of_older(at(head)) != settled;
     // A head that has changed meanwhile was looked at in vain: what it led to may be a record that its writer is making
     // where a crash has left it leading to. The bytes were loaded before the head is again: no more than the compiler
     // needs to be told on x86, so no test can miss it there.
@@ -61,7 +68,8 @@ histories::newest_told histories::doubted_newest(link entry) const {
     }
     const bool plausible = settled == null_link || (checks_->leads_into_pool(settled, sizeof(format::update_header)) &&
                                                     at(settled).is_update() && at(settled).as_update().entry == entry);
-    if (!plausible) checks_->raise_damaged(entry, "the entry's links to its newest record are damaged");
+    if (!plausible || head == null_link || misplaced)
+      checks_->raise_damaged(entry, "the entry's links to its newest record are damaged");
     return {newest_of(entry, settled), head};
   }
 }
@@ -85,6 +93,12 @@ void histories::set_head_back(link entry) const {
 version histories::doubted_stamp(link l, std::uint64_t word) const {
   if (word != format::stamp_ready) checks_->raise_damaged(l, "the record's stamp is damaged");
   return 0;
+}
+
+/// Whether another record was linked on top of `l`.
+bool histories::is_followed(link l) const {
+  const record r = at(l);
+  return newest(r.is_update() ? r.as_update().entry : l) != l;
 }
 
 /// Every link leads to an older record of the same entry, so no walk leaves its history or goes in a circle.

@@ -70,6 +70,10 @@ bool lasting_media::is_whole(link l) const noexcept {
   if (!in || in->end() - l < sizeof(format::record_header)) return false;
   const record r(pool_->at(l));
   const record_layout layout = r.layout();
+  if (!r.batched() && r.header().stamp.load(std::memory_order_relaxed) == 0) {  // relaxed: zero for long, or not at all
+    const auto fill = pool_->fill_of(*in);
+    if (fill && l < *fill) return false;  // it was closed with a stamp
+  }
   return layout.plausible() && layout.size() <= in->end() - l &&
          r.intact(pool_->codec().record_seed(in->generation, l));
 }

@@ -143,5 +143,41 @@ TEST_F(lasting_heads_test, links_out_of_the_store_are_damage_although_head_and_s
   }
 }
 
+TEST_F(lasting_heads_test, a_head_that_was_lost_beside_a_settled_record_is_damage) {
+  past_.at(entry).as_entry().head = null_link;
+  EXPECT_THROW(static_cast<void>(past_.newest(entry)), std::runtime_error);
+  EXPECT_THROW(static_cast<void>(past_.start_of(entry, version_max)), std::runtime_error);
+}
+
+TEST_F(lasting_heads_test, a_settled_word_that_was_lost_beside_a_later_record_is_damage) {
+  write(elsewhere, "three");
+  past_.at(entry).as_entry().second_version = null_link;
+  EXPECT_THROW(static_cast<void>(past_.newest(entry)), std::runtime_error);
+}
+
+TEST_F(lasting_heads_test, links_to_a_record_of_another_key_are_damage_although_they_agree) {
+  constexpr link other = 1024;
+  past_.at(other).fill(record_layout::of_entry(5, 3, false), null_link, "other", "its");
+  for (const std::uint64_t word : {std::uint64_t{settled}, std::uint64_t{other}}) {
+    past_.at(other).as_entry().head = word;
+    past_.at(other).as_entry().second_version = word;
+    EXPECT_THROW(static_cast<void>(past_.newest(other)), std::runtime_error) << word;
+  }
+}
+
+TEST_F(lasting_heads_test, a_stamp_that_was_lost_below_another_record_is_damage) {
+  past_.at(entry).header().stamp = 0;
+  EXPECT_THROW(static_cast<void>(past_.stamp_of(entry)), std::runtime_error);
+  EXPECT_EQ(past_.at(entry).header().stamp, 0U) << "a version of today";
+  past_.at(settled).header().stamp = 0;
+  EXPECT_NE(past_.stamp_of(settled), 0U) << "the newest one may be of a writer that was killed before it stamped it";
+}
+
+TEST_F(lasting_heads_test, nothing_is_written_on_top_of_a_damaged_record) {
+  past_.at(settled).as_update().jump = elsewhere;
+  EXPECT_THROW(write(elsewhere, "three"), std::runtime_error);
+  EXPECT_NE(past_.at(entry).as_entry().head, elsewhere);
+}
+
 }  // namespace
 }  // namespace icecore

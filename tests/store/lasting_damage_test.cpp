@@ -12,6 +12,7 @@
 
 #include "icecore/icecore.hpp"
 #include "pool/format.hpp"
+#include "support/expect.hpp"
 #include "support/file.hpp"
 #include "support/process.hpp"
 #include "support/scratch.hpp"
@@ -132,6 +133,26 @@ TEST_F(LastingDamage, segments_that_changed_places_are_told_after_a_kill) {
       EXPECT_GT(complaints_of(swapped), 0U);
     }
   }
+}
+
+TEST_F(LastingDamage, a_newest_record_that_lost_its_stamp_is_not_of_today) {
+  version tagged = 0;
+  {
+    store s(path_, opening());
+    s.insert("one key", "its value");
+    tagged = s.tag("a tag");
+    s.insert("other key", "its value");
+  }
+  std::string file = read_file(path_);
+  const std::size_t entry = file.find("one key") - sizeof(format::entry_header);
+  file.replace(entry + offsetof(format::record_header, stamp), 8, 8, '\0');
+  write_file(path_, file);
+  store s(path_, opening());
+  EXPECT_TRUE(s.stats().opened_at_once);
+  expect_error(errc::damaged, "stamp", [&] { static_cast<void>(s.find("one key")); });
+  expect_error(errc::damaged, "stamp", [&] { static_cast<void>(s.find("one key", tagged)); });
+  expect_error(errc::damaged, "stamp", [&] { static_cast<void>(s.history("one key").newest_first()); });
+  expect_error(errc::damaged, "stamp", [&] { s.insert("one key", "another value"); });
 }
 
 // ---- A line of the anchor that is of an earlier time: a write that the device lost ----

@@ -67,6 +67,11 @@ void persistent_index::check_level(link first, unsigned level, audit& a) const {
         any = false;
         continue;
       }
+      if (!source_.is_readable(least)) {  // of a node that nobody has looked at yet
+        a.note(ref, "pair {} leads to a node whose low leads out of the store (N2)", i);
+        any = false;
+        continue;
+      }
       const std::string_view key = source_.key_of(least);
       if (head_at(n, order, i) != head_of(key, order.prefix_length())) a.note(ref, "head {} is not its key's (N4)", i);
       if (any && key <= last) a.note(ref, "key {} is not above the one before (N4)", i);
