@@ -19,8 +19,7 @@ found in(const items& all, const std::string& key) {
 
 class examination {
  public:
-  examination(const store& s, const truth& t, const std::set<std::string>* in_doubt)
-      : store_(s), truth_(t), in_doubt_(in_doubt) {}
+  examination(const store& s, const truth& t, const allowance& allowed) : store_(s), truth_(t), allowed_(allowed) {}
 
   answers run() {
     std::vector<version> versions;
@@ -33,20 +32,25 @@ class examination {
     for (const auto& [name, v] : truth_.tags) {
       ask("find_tag", [&] {
         const auto tag = store_.find_tag(name);
-        return (rest() && !tag) || (tag && tag->version == v) ? std::string() : fmt::format("tag {}", name);
+        return (allowed_.missing && !tag) || (tag && tag->version == v) ? std::string() : fmt::format("tag {}", name);
       });
     }
     ask("keys", [&] { return keys(); });
     ask("clock", [&] {
-      return store_.clock() >= truth_.clock ? ""
-                                            : std::to_string(store_.clock()) + " was " + std::to_string(truth_.clock);
+      if (allowed_.clock_behind || store_.clock() >= truth_.clock) return std::string();
+      return fmt::format("{} was {}", store_.clock(), truth_.clock);
     });
     return all_;
   }
 
  private:
-  [[nodiscard]] bool rest() const noexcept { return in_doubt_ != nullptr; }
-  [[nodiscard]] bool doubted(const std::string& key) const { return rest() && in_doubt_->contains(key); }
+  [[nodiscard]] bool doubted(const std::string& key) const { return allowed_.any_value.contains(key); }
+  [[nodiscard]] bool is_exact() const noexcept { return !allowed_.missing && allowed_.any_value.empty(); }
+  [[nodiscard]] bool ever_had(const std::string& key, const found& value) const {
+    const auto had = truth_.histories.find(key);
+    return had != truth_.histories.end() &&
+           std::ranges::any_of(had->second, [&](const auto& c) { return found(c.second) == value; });
+  }
 
   template <class Question>
   void ask(const char* what, const Question& question) {
@@ -58,18 +62,18 @@ class examination {
         all_.wrong = std::string(what) + ": " + wrong;
       }
     } catch (const error& failure) {
+      if (allowed_.clock_behind && failure.code() == errc::version_not_closed) return;
       ++all_.errors;
       if (all_.first_error.empty()) all_.first_error = failure.what();
-      // who accepts that a root is lost may find the clock behind
-      const bool behind = rest() && failure.code() == errc::version_not_closed;
-      if (!tells_of_damage(failure) && !behind && all_.wrong.empty())
+      if (!tells_of_damage(failure) && all_.wrong.empty())
         all_.wrong = std::string(what) + ": an error that tells of no damage: " + failure.what();
     }
   }
 
   /// One answer for a key in one version.
   [[nodiscard]] std::string compared(const std::string& key, const found& got, const found& wanted) const {
-    if (got == wanted || (rest() && !got) || doubted(key)) return {};
+    if (got == wanted || (!got && (allowed_.missing || doubted(key)))) return {};
+    if (doubted(key) && ever_had(key, got)) return {};
     return key + " is " + shown(got) + ", not " + shown(wanted);
   }
 
@@ -91,14 +95,15 @@ class examination {
     std::size_t next = 0;
     for (const change& c : store_.history(key).oldest_first()) {
       const auto is_same = [&](const auto& w) { return w.first == c.version && found(w.second) == found(c.value); };
-      if (rest()) {
+      if (allowed_.missing || doubted(key)) {
         if (c.value && std::ranges::none_of(wanted, is_same)) return key + " has what never was";
         continue;
       }
       if (next == wanted.size() || !is_same(wanted[next])) return key + " differs in record " + std::to_string(next);
       ++next;
     }
-    return rest() || next == wanted.size() ? "" : key + " has " + std::to_string(next) + " records";
+    const bool all = next == wanted.size() || allowed_.missing || doubted(key);
+    return all ? "" : key + " has " + std::to_string(next) + " records";
   }
 
   void version_is_right(version v) {
@@ -106,15 +111,18 @@ class examination {
     const auto told = [v](const std::string& what) { return fmt::format("version {}: {}", v, what); };
     ask("scan", [&] {
       auto next = wanted.begin();
+      const auto may_be_passed = [&] { return allowed_.missing || doubted(next->first); };
       for (const auto& [key, value] : store_.at(v).range()) {
-        if (doubted(std::string(key))) continue;
-        while (rest() && next != wanted.end() && next->first < key) ++next;
-        if (next == wanted.end() || key != next->first || value != next->second) return told(std::string(key));
-        ++next;
+        while (next != wanted.end() && next->first < key && may_be_passed()) ++next;
+        const bool is_next = next != wanted.end() && next->first == key;
+        if (doubted(std::string(key)) ? !ever_had(std::string(key), value) : !is_next || value != next->second)
+          return told(std::string(key));
+        if (is_next) ++next;
       }
-      return rest() || next == wanted.end() ? "" : told(next->first + " is missing");
+      while (next != wanted.end() && may_be_passed()) ++next;
+      return next == wanted.end() ? "" : told(next->first + " is missing");
     });
-    if (rest()) return;
+    if (!is_exact()) return;
     ask("reversed scan", [&] {
       auto next = wanted.rbegin();
       for (const auto& [key, value] : store_.at(v).range().reversed()) {
@@ -133,24 +141,24 @@ class examination {
     for (const difference& d : store_.diff(before, after)) {
       const std::string key(d.key);
       if (doubted(key)) continue;
-      const bool right =
-          (d.before == in(a, key) || (rest() && !d.before)) && (d.after == in(b, key) || (rest() && !d.after));
+      const bool right = (d.before == in(a, key) || (allowed_.missing && !d.before)) &&
+                         (d.after == in(b, key) || (allowed_.missing && !d.after));
       if (!right) return key + ": " + shown(d.before) + " to " + shown(d.after);
       if (d.before != d.after) ++count;
     }
     std::size_t wanted = 0;
     for (const auto& [key, history] : truth_.histories) wanted += in(a, key) != in(b, key) ? 1 : 0;
-    return rest() || count == wanted ? "" : std::to_string(count) + " keys, not " + std::to_string(wanted);
+    return !is_exact() || count == wanted ? "" : std::to_string(count) + " keys, not " + std::to_string(wanted);
   }
 
   std::string tags() const {
     const auto got = store_.tags();
-    if (!rest() && got.size() != truth_.tags.size()) {
+    if (!allowed_.missing && got.size() != truth_.tags.size()) {
       return std::to_string(got.size()) + ", not " + std::to_string(truth_.tags.size());
     }
     std::size_t next = 0;
     for (const tag_info& tag : got) {
-      while (rest() && next < truth_.tags.size() && truth_.tags[next].second < tag.version) ++next;
+      while (allowed_.missing && next < truth_.tags.size() && truth_.tags[next].second < tag.version) ++next;
       if (next == truth_.tags.size() || tag.name != truth_.tags[next].first ||
           tag.version != truth_.tags[next].second || tag.note != "note")
         return fmt::format("tag {}", tag.name);
@@ -163,30 +171,26 @@ class examination {
     const auto got = store_.keys();
     const std::set<std::string_view> there(got.begin(), got.end());
     for (const auto& [key, history] : truth_.histories) {
-      if (!rest() && !there.contains(key)) return key + " is missing";
+      if (!allowed_.missing && !there.contains(key)) return key + " is missing";
     }
     return {};
   }
 
   const store& store_;
   const truth& truth_;
-  const std::set<std::string>* in_doubt_;
+  const allowance& allowed_;
   answers all_;
 };
 
 }  // namespace
 
-answers examine(const store& s, const truth& t) { return examination(s, t, nullptr).run(); }
-
-answers examine_rest(const store& s, const truth& t, const std::set<std::string>& in_doubt) {
-  return examination(s, t, &in_doubt).run();
-}
+answers examine(const store& s, const truth& t, const allowance& allowed) { return examination(s, t, allowed).run(); }
 
 bool tells_of_damage(const error& failure) {
   const auto code = static_cast<errc>(failure.code().value());
   return code == errc::damaged || code == errc::not_a_store || code == errc::truncated ||
          code == errc::unsupported_format || code == errc::copied || code == errc::missing_file ||
-         code == errc::crash_unknown;
+         code == errc::crash_unknown || code == errc::no_such_store;  // of a file cut to nothing
 }
 
 }  // namespace icecore::damaging

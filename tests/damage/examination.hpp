@@ -16,12 +16,14 @@ struct answers {
   std::string wrong;  ///< the first wrong one
 };
 
-/// Of whoever does not accept damage, and of a repaired store that has lost nothing.
-[[nodiscard]] answers examine(const store& s, const truth& t);
+/// What may differ from the truth.
+struct allowance {
+  bool missing = false;               ///< keys, records and tags may not be there; nothing is there that never was
+  bool clock_behind = false;          ///< versions that were closed may be open
+  std::set<std::string> any_value{};  ///< keys that may show any value that they ever had
+};
 
-/// Of whoever accepts it, and of a repaired store: what is lost may be missing, but nothing older is in its place and
-/// nothing is there that never was. Of the keys in doubt an older value may be shown.
-[[nodiscard]] answers examine_rest(const store& s, const truth& t, const std::set<std::string>& in_doubt);
+[[nodiscard]] answers examine(const store& s, const truth& t, const allowance& allowed = {});
 
 /// Whether an error is one that says that the files are not what they should be.
 [[nodiscard]] bool tells_of_damage(const error& failure);

@@ -254,6 +254,16 @@ bool changed_bytes::touch(const place& p) const {
   return std::memcmp(a.data() + p.offset, b.data() + p.offset, p.size) != 0;
 }
 
+bool changed_bytes::restore(const place& p, const crash::left_files& earlier) const {
+  if (!touch(p)) return false;
+  const auto& now = after_[p.file].bytes;
+  const auto& then = earlier[p.file].bytes;
+  for (std::uint64_t at = p.offset; at < p.offset + p.size; ++at) {
+    if (at >= now.size() || now[at] != (at < then.size() ? then[at] : std::byte{0})) return false;
+  }
+  return true;
+}
+
 namespace {
 
 /// Of one writer of a killed store: for each number of its last operations that may be missing together, which.
@@ -312,18 +322,57 @@ std::vector<truth> allowed_truths(const subject& s, const changed_bytes& changed
   return all;
 }
 
-std::set<std::string> keys_in_doubt(const subject& s, const changed_bytes& changed) {
+allowance allowed_to_accept(const subject& s, const changed_bytes& changed) {
   std::map<std::string, const place*> newest;
   for (const operation& o : s.done) {
     for (const place& p : o.records) {
       if (!p.key.empty()) newest[p.key] = &p;
     }
   }
-  std::set<std::string> keys;
+  allowance allowed{.missing = true};
   for (const auto& [key, record] : newest) {
-    if (changed.touch(s.entries.at(key)) && changed.touch(*record)) keys.insert(key);
+    if (changed.touch(s.entries.at(key)) && changed.touch(*record)) allowed.any_value.insert(key);
   }
-  return keys;
+  const auto root = [](std::uint64_t offset) { return place{0, offset, format::page_size, 0, {}, false}; };
+  allowed.clock_behind = changed.touch(root(format::root_a_offset)) && changed.touch(root(format::root_b_offset));
+  return allowed;
+}
+
+namespace {
+
+/// What is looked at at once where it is in an index: nodes and blocks of tags.
+std::vector<place> lines_of_index(const subject& s) {
+  std::vector<place> all;
+  const auto view = s.files.view();
+  for (unsigned n = 0; n < s.kind.files; ++n) {
+    for (std::uint64_t at = format::first_segment_offset; at + format::granule_size <= view[n].bytes.size();
+         at += format::granule_size) {
+      const auto& h = *reinterpret_cast<const format::segment_header*>(view[n].bytes.data() + at);
+      if (h.magic != format::index_segment_magic) continue;
+      for (std::uint64_t line = at; line < at + format::granule_size; line += sizeof(std::uint64_t))
+        all.push_back({n, line, sizeof(std::uint64_t), at, {}, false});
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::optional<allowance> allowed_at_once(const subject& s, const changed_bytes& changed) {
+  if (s.kind.index != index_kind::persistent) return std::nullopt;
+  std::vector<crash::left_files> earlier;
+  for (const auto& files : s.older) earlier.push_back(files.view());
+  earlier.emplace_back();  // before anything was there
+  const auto is_earlier = [&](const place& p) {
+    return std::ranges::any_of(earlier, [&](const auto& files) { return changed.restore(p, files); });
+  };
+  allowance allowed;
+  for (const auto& [key, head] : s.entries) {
+    if (is_earlier(head)) allowed.any_value.insert(key);
+  }
+  allowed.missing = std::ranges::any_of(lines_of_index(s), is_earlier);
+  if (!allowed.missing && allowed.any_value.empty()) return std::nullopt;
+  return allowed;
 }
 
 }  // namespace icecore::damaging

@@ -6,10 +6,11 @@
 // All lies on the simulated machine (tests/crash/machine.hpp), as the store machine::checked.
 #pragma once
 
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "examination.hpp"
 #include "files.hpp"
 #include "machine.hpp"
 #include "truth.hpp"
@@ -52,6 +53,9 @@ class changed_bytes {
   changed_bytes(const crash::left_files& before, const crash::left_files& after) : before_(before), after_(after) {}
   [[nodiscard]] bool none() const;
   [[nodiscard]] bool touch(const place& p) const;
+  /// Whether some of these bytes were changed and now all are as in `earlier`, where what the file did not have is
+  /// zero.
+  [[nodiscard]] bool restore(const place& p, const crash::left_files& earlier) const;
 
  private:
   crash::left_files before_;
@@ -63,8 +67,12 @@ class changed_bytes {
 /// last may be missing where nothing intact lies behind it.
 [[nodiscard]] std::vector<truth> allowed_truths(const subject& s, const changed_bytes& changed);
 
-/// Keys of which an older value may be shown by whoever accepts damage: their head and their newest record are both
-/// changed ("Damage", "Not found").
-[[nodiscard]] std::set<std::string> keys_in_doubt(const subject& s, const changed_bytes& changed);
+/// What may differ for whoever accepts damage ("Damage"): what is lost is missing. Of keys whose head and newest record
+/// are both changed an older value may be shown, and where both root pages are, the clock may be behind ("Not found").
+[[nodiscard]] allowance allowed_to_accept(const subject& s, const changed_bytes& changed);
+
+/// What may differ where a store is opened at once ("Opening at once", "A write that the device lost"): the links of a
+/// key, nodes of the index and blocks of tags that are as they were earlier. Nothing may where that is not the damage.
+[[nodiscard]] std::optional<allowance> allowed_at_once(const subject& s, const changed_bytes& changed);
 
 }  // namespace icecore::damaging
