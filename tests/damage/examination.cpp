@@ -95,7 +95,11 @@ class examination {
     std::size_t next = 0;
     for (const change& c : store_.history(key).oldest_first()) {
       const auto is_same = [&](const auto& w) { return w.first == c.version && found(w.second) == found(c.value); };
-      if (allowed_.missing || doubted(key)) {
+      if (doubted(key)) {
+        if (!ever_had(key, found(c.value))) return key + " has a value that it never had";
+        continue;
+      }
+      if (allowed_.missing) {
         if (c.value && std::ranges::none_of(wanted, is_same)) return key + " has what never was";
         continue;
       }

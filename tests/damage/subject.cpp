@@ -370,6 +370,14 @@ std::optional<allowance> allowed_at_once(const subject& s, const changed_bytes& 
   for (const auto& [key, head] : s.entries) {
     if (is_earlier(head)) allowed.any_value.insert(key);
   }
+  // Of what a crash left, a stamp that is as it was before the record was stamped.
+  for (const operation& o : s.done) {
+    for (const place& p : o.records) {
+      const place stamp{p.file, p.offset + offsetof(format::record_header, stamp), sizeof(std::uint64_t), 0, {}, false};
+      const bool of_last = s.kind.how == ended::killed && o.session == s.done.back().session && !p.key.empty();
+      if (of_last && changed.restore(stamp, {})) allowed.any_value.insert(p.key);
+    }
+  }
   allowed.missing = std::ranges::any_of(lines_of_index(s), is_earlier);
   if (!allowed.missing && allowed.any_value.empty()) return std::nullopt;
   return allowed;
