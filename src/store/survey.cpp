@@ -475,13 +475,20 @@ bool survey::pass_damage(reading& r, lost_range range) const {
     const link whole = first_whole(r, behind, r.end);
     if (whole != r.end) next = whole;
   }
-  if (range.from >= r.fill && !next && !r.end_unknown && !(closed && range.versionless)) return false;
+  if (range.from >= r.fill && !next && r.end_unknown) {  // perhaps lost, perhaps what a crash left of nothing
+    if (!r.headerless) range.least = r.last;
+    range.to = r.end;
+    range.maybe_empty = true;
+    r.into.lost.push_back(std::move(range));
+    return false;
+  }
+  if (range.from >= r.fill && !next && !(closed && range.versionless)) return false;
   if (!r.headerless) {
     range.least = r.last;
     if (const version v = next ? version_of(*next).value_or(0) : 0; v != 0) range.greatest = v;
   }
   // Where nothing that counts lies behind it, all that a crash may have left there is lost.
-  const bool to_end = r.end_unknown || (crashed() && keep_all_);
+  const bool to_end = crashed() && keep_all_;
   const link end = range.to != 0 ? range.to
                    : next        ? first_whole(r, behind, *next)
                    : to_end      ? r.end
