@@ -66,6 +66,8 @@ histories::newest_told histories::doubted_newest(link entry) const {
       if ((stamp & format::stamp_persisted) != 0) note_settled(entry, settled, head);
       return {head, head};
     }
+    // The settled word alone may be damaged, which costs nothing; else it was the head that was lost.
+    if (head == null_link && !is_whole_update_of(settled, entry)) return {entry, head};
     const bool plausible = settled == null_link || (checks_->leads_into_pool(settled, sizeof(format::update_header)) &&
                                                     at(settled).is_update() && at(settled).as_update().entry == entry);
     if (!plausible || head == null_link || misplaced)
