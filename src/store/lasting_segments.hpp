@@ -72,8 +72,8 @@ class lasting_segments {
   [[nodiscard]] std::optional<log> settled_log(unsigned writer) const;
   /// Gives log.open its generation. errc::damaged if there is no such segment.
   void require_open(log& l) const;
-  /// errc::damaged if something lies behind what a log of a closed store has counted: it, and the root, are of an earlier
-  /// time.
+  /// errc::damaged if something lies behind what a log of a closed store has counted: it, and the root, are of an
+  /// earlier time.
   void require_unused(const log& l) const {
     if (l.open.size != 0) require_unused(place{l.open, l.from}, "a writer's log");
   }
