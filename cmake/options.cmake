@@ -2,6 +2,7 @@
 option(ICECORE_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 option(ICECORE_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(ICECORE_BUILD_BENCHMARKS "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(ICECORE_UNITY "Compile up to eight files of the library and of the tools as one" ON)
 option(BUILD_SHARED_LIBS "Link and install the shared libraries, too; the static ones alone if off" OFF)
 set(ICECORE_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
 option(ICECORE_FUZZERS "Build the fuzzers (clang only; target fuzzers)" OFF)

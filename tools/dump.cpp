@@ -9,6 +9,7 @@
 
 #include "command_line.hpp"
 #include "dump_writer.hpp"
+#include "file_error.hpp"
 #include "opening.hpp"
 #include "output.hpp"
 
@@ -21,15 +22,6 @@ struct dump_arguments {
   std::string file;
   std::uint64_t records_in_memory = 8'000'000;
 };
-
-[[noreturn]] void fail_on_file(const std::string& path, std::string_view call) {
-  const int number = errno;
-  const bool denied = number == EACCES || number == EPERM || number == EROFS;
-  throw error(denied             ? errc::permission
-              : number == ENOSPC ? errc::no_space
-                                 : errc::io,
-              fmt::format("{}: {} failed: {}", path, call, std::strerror(number)));
-}
 
 exit_code dump(const dump_arguments& a) {
   const store s = open_to_read(a.store, a.read);

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dump_format.hpp"
+#include "file_error.hpp"
 #include "icecore/error.hpp"
 #include "text.hpp"
 
@@ -47,7 +48,7 @@ bool dump_reader::fill() {
   do {
     count = ::read(descriptor_, buffer_.data() + filled, read_bytes);
   } while (count < 0 && errno == EINTR);
-  if (count < 0) throw error(errc::io, fmt::format("{}: reading failed: {}", name_, std::strerror(errno)));
+  if (count < 0) fail_on_file(name_, "reading");
   buffer_.resize(filled + static_cast<std::size_t>(count));
   bytes_read_ += static_cast<std::uint64_t>(count);
   return count > 0;

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "command_line.hpp"
+#include "file_error.hpp"
 #include "json.hpp"
 #include "opening.hpp"
 #include "output.hpp"
@@ -41,9 +42,7 @@ std::string read_all(int descriptor, const std::string& name) {
     if (bytes.capacity() - filled < step) bytes.reserve(bytes.capacity() * 2 + step);
     bytes.resize(filled + step);
     const ssize_t count = ::read(descriptor, bytes.data() + filled, step);
-    if (count < 0 && errno != EINTR) {
-      throw error(errc::io, fmt::format("{}: reading failed: {}", name, std::strerror(errno)));
-    }
+    if (count < 0 && errno != EINTR) fail_on_file(name, "reading");
     bytes.resize(filled + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
     if (count == 0) return bytes;
   }
@@ -51,11 +50,7 @@ std::string read_all(int descriptor, const std::string& name) {
 
 std::string read_file(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) {
-    const bool denied = errno == EACCES || errno == EPERM;
-    throw error(denied ? errc::permission : errc::io,
-                fmt::format("{}: opening the value's file failed: {}", path, std::strerror(errno)));
-  }
+  if (descriptor < 0) fail_on_file(path, "opening the value's file");
   struct closer {
     int descriptor;
     ~closer() { ::close(descriptor); }

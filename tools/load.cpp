@@ -13,6 +13,7 @@
 #include "command_line.hpp"
 #include "dump_loader.hpp"
 #include "dump_reader.hpp"
+#include "file_error.hpp"
 #include "git_load.hpp"
 #include "icecore/unfinished.hpp"
 #include "json.hpp"
@@ -36,13 +37,6 @@ struct descriptor {
     if (number > STDERR_FILENO) ::close(number);
   }
 };
-
-[[noreturn]] void fail_on_file(const std::string& path, std::string_view call) {
-  const int number = errno;
-  const bool denied = number == EACCES || number == EPERM || number == EROFS;
-  throw error(denied ? errc::permission : errc::io,
-              fmt::format("{}: {} failed: {}", path, call, std::strerror(number)));
-}
 
 /// A dump goes into a new store, or in the place of one that was never written.
 void check_place(const std::string& path) {

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "file_error.hpp"
 #include "icecore/error.hpp"
 #include "text.hpp"
 
@@ -46,8 +47,7 @@ void output::write_all(std::string_view bytes) {
     if (written < 0) {
       if (errno == EINTR) continue;
       if (errno == EPIPE) throw closed_pipe{};
-      const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-      throw error(full ? errc::no_space : errc::io, fmt::format("{}: writing failed: {}", name_, std::strerror(errno)));
+      fail_on_file(name_, "writing");
     }
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }

@@ -4,14 +4,11 @@
 
 #include "support.hpp"
 
-namespace {
-
 using namespace icecore::c;
 
-/// The cursor's handle: the C++ cursor, kept between bounds.
-class bounded_cursor {
- public:
-  bounded_cursor(const icecore::snapshot& snapshot, icecore::key_bounds bounds)
+/// The C++ cursor, kept between bounds.
+struct icecore_cursor {
+  icecore_cursor(const icecore::snapshot& snapshot, icecore::key_bounds bounds)
       : cursor_(snapshot.cursor()), bounds_(std::move(bounds)) {}
 
   [[nodiscard]] bool valid() const noexcept { return valid_; }
@@ -50,6 +47,8 @@ class bounded_cursor {
   int status_ = ICECORE_OK;
 };
 
+namespace {
+
 [[noreturn]] void throw_nowhere(const char* function) {
   throw icecore::error(icecore::errc::invalid_argument,
                        std::string(function) + ": the cursor is nowhere; seek it to an item first");
@@ -60,10 +59,6 @@ int null_cursor(const char* function) noexcept {
 }
 
 }  // namespace
-
-struct icecore_cursor : bounded_cursor {
-  using bounded_cursor::bounded_cursor;
-};
 
 struct icecore_history {
   // Newest first walks the store; oldest first has been collected.

@@ -23,7 +23,7 @@ struct lock_descriptor_list {
 
 namespace {
 
-const int fork_handlers_installed =
+const int closed_in_children =
     pthread_atfork([] { lock_descriptor_list::mutex.lock(); }, [] { lock_descriptor_list::mutex.unlock(); },
                    [] { lock_descriptor_list::close_inherited(); });
 

@@ -55,11 +55,11 @@ struct number_key {
 };
 
 // relaxed: the child's only thread runs the handler before anything else
-const int fork_handlers_installed = pthread_atfork([] { numbers.before_fork(); }, [] { numbers.after_fork(); },
-                                                   [] {
-                                                     numbers.after_fork();
-                                                     detail::forks.fetch_add(1, std::memory_order_relaxed);
-                                                   });
+const int numbers_survive_forks = pthread_atfork([] { numbers.before_fork(); }, [] { numbers.after_fork(); },
+                                                 [] {
+                                                   numbers.after_fork();
+                                                   detail::forks.fetch_add(1, std::memory_order_relaxed);
+                                                 });
 
 }  // namespace
 

@@ -32,7 +32,7 @@ std::uint64_t round_bytes(int ranks) {
   return std::clamp(received / static_cast<std::uint64_t>(ranks), at_least, at_most);
 }
 /// MPI counts bytes in an int.
-constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t message_bytes_max = std::uint64_t{1} << 30;
 
 /// A record, or a tag, on its way. Views are into the file that it comes from or into a message.
 struct moved : logged {
@@ -330,12 +330,12 @@ class exchange {
   };
 
   [[nodiscard]] static std::size_t pieces(std::uint64_t size) noexcept {
-    return static_cast<std::size_t>((size + piece_bytes - 1) / piece_bytes);
+    return static_cast<std::size_t>((size + message_bytes_max - 1) / message_bytes_max);
   }
   template <typename Each>
   static void in_pieces(std::uint64_t size, Each&& each) {
-    for (std::uint64_t at = 0; at < size; at += piece_bytes) {
-      each(at, static_cast<int>(std::min(piece_bytes, size - at)));
+    for (std::uint64_t at = 0; at < size; at += message_bytes_max) {
+      each(at, static_cast<int>(std::min(message_bytes_max, size - at)));
     }
   }
 

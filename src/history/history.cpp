@@ -48,7 +48,7 @@ version histories::stamp_sealed(link l) const noexcept {
     v = clock_->now();
   }
   std::uint64_t expected = 0;
-  const std::uint64_t word = codec_.encode(v, l + stamp_offset);
+  const std::uint64_t word = codec_.encode(v, l + format::stamp_offset);
   // release: publishes nothing new (linking did) but keeps the record before its stamp on media lines;
   // acquire on failure: the other's stamp is as good as ours
   if (r.header().stamp.compare_exchange_strong(expected, word, std::memory_order_acq_rel, std::memory_order_acquire)) {
@@ -58,7 +58,7 @@ version histories::stamp_sealed(link l) const noexcept {
 }
 
 void histories::stamp_unseen(link fresh) const noexcept {
-  const std::uint64_t word = codec_.encode(clock_->now(), fresh + stamp_offset);
+  const std::uint64_t word = codec_.encode(clock_->now(), fresh + format::stamp_offset);
   // release: as in stamp(); nobody can be stamping it besides
   at(fresh).header().stamp.store(word, std::memory_order_release);
 }
@@ -72,7 +72,7 @@ version histories::stamp_batch(link batch) const noexcept {
     // the clock is read after stamp_ready was seen: a reader of closed v that met the batch unready skipped it, and
     // the clock was beyond v already, so this stamp is too (H3)
     const version v = clock_->now();
-    const std::uint64_t mine = codec_.encode(v, batch + stamp_offset);
+    const std::uint64_t mine = codec_.encode(v, batch + format::stamp_offset);
     if (stamp.compare_exchange_strong(word, mine, std::memory_order_acq_rel, std::memory_order_acquire)) return v;
   }
   return word & format::stamp_version_mask;

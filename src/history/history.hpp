@@ -133,7 +133,7 @@ class histories {
   [[nodiscard]] version stamp_of(link l) const {
     // acquire: whoever sees the stamp sees the record; pairs with the CAS that set it
     const std::uint64_t word = at(l).header().stamp.load(std::memory_order_acquire);
-    if (heads_last() && word != 0 && !codec_.valid(word, l + stamp_offset)) [[unlikely]]
+    if (heads_last() && word != 0 && !codec_.valid(word, l + format::stamp_offset)) [[unlikely]]
       return doubted_stamp(l, word);
     return word != 0 ? word & format::stamp_version_mask : stamp(l);
   }
@@ -315,7 +315,8 @@ class histories {
   void require_whole(link l) const {
     if (!heads_last()) return;
     const std::uint64_t word = at(l).header().stamp.load(std::memory_order_relaxed);  // relaxed: it was read before
-    if ((word & format::stamp_version_mask) > believed_after_ && codec_.valid(word, l + stamp_offset)) [[likely]]
+    if ((word & format::stamp_version_mask) > believed_after_ && codec_.valid(word, l + format::stamp_offset))
+        [[likely]]
       return;
     if (!checks_->is_whole(l)) [[unlikely]]
       checks_->raise_damaged(l, "the record fails its checksum");
@@ -346,8 +347,6 @@ class histories {
     link newest;
     std::uint64_t head;
   };
-
-  static constexpr std::uint64_t stamp_offset = offsetof(format::record_header, stamp);
 
   [[nodiscard]] newest_told newest_and_head(link entry) const {
     const auto& e = at(entry).as_entry();

@@ -36,7 +36,8 @@ bool histories::is_on_top_of(link l, link entry, std::uint64_t settled) const no
   if (!r.is_update() || r.as_update().entry != entry || head_of_older(r) != settled) return false;
   // What was marked as durable was whole (H5), and is looked at like any other record: its checksum is not computed.
   const std::uint64_t stamp = r.header().stamp.load(std::memory_order_acquire);  // acquire: H5
-  return ((stamp & format::stamp_persisted) != 0 && codec_.valid(stamp, l + stamp_offset)) || checks_->is_whole(l);
+  return ((stamp & format::stamp_persisted) != 0 && codec_.valid(stamp, l + format::stamp_offset)) ||
+         checks_->is_whole(l);
 }
 
 bool histories::is_whole_update_of(link l, link entry) const noexcept {

@@ -13,11 +13,11 @@
 #include <new>
 
 #include "base/address_space.hpp"
+#include "base/bytes.hpp"
 
 namespace icecore::index {
 namespace {
 
-constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20;
 constexpr std::uint64_t reach_bytes = (std::uint64_t{std::numeric_limits<arena_ref>::max()} + 1) * arena::unit_bytes;
 
 constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) noexcept {

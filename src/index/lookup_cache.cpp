@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/bytes.hpp"
+
 namespace icecore::index {
 namespace {
 
-constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20;
 /// It grows when as many of its words were lost as this part of them, by so much at a time: most of what is in it then
 /// is no longer found, so not too often.
 constexpr std::uint64_t driven_out_one_in = 8;

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/bytes.hpp"
 #include "base/raise.hpp"
 #include "pool/format.hpp"
 

@@ -22,8 +22,6 @@ namespace icecore {
 /// A file descriptor with its path, locked from construction to destruction.
 class pool_file {
  public:
-  static constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20;
-
   pool_file(const std::filesystem::path& path, access how, creation create);
   ~pool_file();
   pool_file(const pool_file&) = delete;

@@ -178,7 +178,8 @@ struct record_header {
   std::uint32_t value_size;          // 16  4  insert, entry: value bytes; tag: note bytes; else 0
   std::uint32_t depth;               // 20  4  place in the history, 1 for the first; batch: records in it; tag: 0
 };
-static_assert(sizeof(record_header) == 24 && offsetof(record_header, stamp) == 8);
+inline constexpr std::uint64_t stamp_offset = offsetof(record_header, stamp);
+static_assert(sizeof(record_header) == 24 && stamp_offset == 8);
 
 /// In an entry's head: the newest record is the second and a removal. Pool numbers of links stay below this bit.
 inline constexpr std::uint64_t head_is_second_removal = std::uint64_t{1} << 63;

@@ -1,6 +1,7 @@
 // How a pool's file grows: for whoever needs room, and ahead of need.
 #include <algorithm>
 
+#include "base/bytes.hpp"
 #include "pool/numa.hpp"
 #include "pool/pool.hpp"
 
@@ -18,7 +19,7 @@ std::uint64_t pool::size_ahead(std::uint64_t needed) const {
       format::round_up(std::clamp(now / one_in, growth_min, growth_step_max), format::granule_size);
   const std::uint64_t ahead =
       std::max(needed, std::min(now + step, capacity() / format::granule_size * format::granule_size));
-  return huge_pages_ && in_memory ? format::round_up(ahead, pool_file::huge_page_bytes) : ahead;
+  return huge_pages_ && in_memory ? format::round_up(ahead, huge_page_bytes) : ahead;
 }
 
 void pool::grow_to(std::uint64_t needed) {

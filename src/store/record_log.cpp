@@ -12,14 +12,6 @@
 namespace icecore {
 namespace {
 
-/// Of one key an older record has a smaller depth (L1), a tag has none (L2). By place then: files are read forwards.
-struct place {
-  version at;
-  std::uint32_t depth;
-  link from;
-  friend auto operator<=>(const place&, const place&) = default;
-};
-
 options reading_of(const options& opening) {
   options reading = opening;
   reading.access = access::read_only;
@@ -31,6 +23,14 @@ options reading_of(const options& opening) {
 }  // namespace
 
 struct record_log::content {
+  /// Of one key an older record has a smaller depth (L1), a tag has none (L2). By place then: files are read forwards.
+  struct place {
+    version at;
+    std::uint32_t depth;
+    link from;
+    friend auto operator<=>(const place&, const place&) = default;
+  };
+
   content(const std::filesystem::path& path, const options& opening) : from(path, reading_of(opening)) {
     if (from.count() > 1) {
       raise(errc::unsupported_format, "{}: is a store of {} files; only one of a single file can be read as a log",
@@ -81,7 +81,7 @@ const version_ranges& record_log::lost_versions() const noexcept { return conten
 const std::string& record_log::pool_id() const noexcept { return content_->pool_id; }
 
 logged record_log::at(std::size_t position) const {
-  const place& p = content_->places[position];
+  const content::place& p = content_->places[position];
   const record r(content_->from.at(p.from));
   if (p.depth == 0) return {p.at, logged::kind::tag, r.as_tag().time_ns, r.key(), r.value()};
   const record entry = r.is_entry() ? r : record(content_->from.at(r.as_update().entry));

@@ -10,8 +10,6 @@ namespace {
 
 using format::record_kind;
 
-constexpr std::uint64_t stamp_offset = offsetof(format::record_header, stamp);
-
 std::uint64_t stamp_word(record r) noexcept {
   // relaxed: nobody writes what is being salvaged
   return r.header().stamp.load(std::memory_order_relaxed) & ~format::stamp_persisted;
@@ -94,7 +92,7 @@ std::optional<version> salvage::told_by_stamp(link l, version least, version gre
   if (l % 8 != 0 || !pool_->contains(l, sizeof(format::record_header))) return std::nullopt;
   const std::uint64_t word = stamp_word(at(l));
   const version v = word & format::stamp_version_mask;
-  if (v == 0 || v < least || v > greatest || !pool_->codec().valid(word, l + stamp_offset)) return std::nullopt;
+  if (v == 0 || v < least || v > greatest || !pool_->codec().valid(word, l + format::stamp_offset)) return std::nullopt;
   return v;
 }
 
@@ -268,7 +266,7 @@ void salvage::add_hole(link entry, link above, link below, link newest) {
 
 void salvage::mend_records() {
   for (const auto& [l, v] : told_) {
-    at(l).header().stamp.store(pool_->codec().encode(v, l + stamp_offset), std::memory_order_relaxed);
+    at(l).header().stamp.store(pool_->codec().encode(v, l + format::stamp_offset), std::memory_order_relaxed);
   }
   for (const link l : lost_entries_) at(l).header().flags |= format::flag_lost;
 }

@@ -20,14 +20,6 @@ namespace {
 
 using format::record_kind;
 
-constexpr std::uint64_t stamp_offset = offsetof(format::record_header, stamp);
-
-std::uint64_t word_at(const std::byte* p) noexcept {
-  std::uint64_t word;
-  std::memcpy(&word, p, sizeof word);
-  return word;
-}
-
 std::uint64_t load_stamp(record r) noexcept {
   // acquire: verify reads beside writers; what is stamped is whole
   return r.header().stamp.load(std::memory_order_acquire);
@@ -331,7 +323,7 @@ std::optional<version> survey::version_of(link at) const noexcept {
   const record r(pool_->at(at));
   const std::uint64_t own = load_stamp(r);
   const std::uint64_t unmarked = own & ~format::stamp_persisted;
-  if (unmarked != 0 && !pool_->codec().valid(own, at + stamp_offset)) return std::nullopt;
+  if (unmarked != 0 && !pool_->codec().valid(own, at + format::stamp_offset)) return std::nullopt;
   if (!r.batched()) return unmarked & format::stamp_version_mask;
   const link batch = r.batch();
   const auto* place = place_containing(batch);
@@ -341,7 +333,7 @@ std::optional<version> survey::version_of(link at) const noexcept {
   const record b(pool_->at(batch));
   const std::uint64_t stamp = load_stamp(b) & ~format::stamp_persisted;
   if (b.kind() != record_kind::batch) return std::nullopt;
-  if (stamp != 0 && !pool_->codec().valid(stamp, batch + stamp_offset)) return std::nullopt;
+  if (stamp != 0 && !pool_->codec().valid(stamp, batch + format::stamp_offset)) return std::nullopt;
   const version v = stamp & format::stamp_version_mask;
   if (unmarked != 0 && (unmarked & format::stamp_version_mask) != v) return std::nullopt;
   return v;

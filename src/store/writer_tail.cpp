@@ -7,17 +7,7 @@
 #include "base/raise.hpp"
 
 namespace icecore::detail {
-namespace {
-
-constexpr std::uint64_t stamp_offset = offsetof(format::record_header, stamp);
-
-std::uint64_t word_at(const std::byte* p) noexcept {
-  std::uint64_t word;
-  std::memcpy(&word, p, sizeof word);
-  return word;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 bool writer_tail::whole(const segment& s, link at) const noexcept {
   if (s.end() - at < sizeof(format::record_header)) return false;
@@ -39,7 +29,7 @@ version writer_tail::version_of(const segment& s, link at) const noexcept {
   // relaxed: a number
   const std::uint64_t word =
       record(pool_->at(decides)).header().stamp.load(std::memory_order_relaxed) & ~format::stamp_persisted;
-  return word != 0 && codec.valid(word, decides + stamp_offset) ? word & format::stamp_version_mask : 0;
+  return word != 0 && codec.valid(word, decides + format::stamp_offset) ? word & format::stamp_version_mask : 0;
 }
 
 writer_tail::content writer_tail::read(const segment& s, link from) const {

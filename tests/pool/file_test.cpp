@@ -18,6 +18,7 @@
 #include <string>
 #include <utility>
 
+#include "base/bytes.hpp"
 #include "failing_calls.hpp"
 #include "pool/format.hpp"
 #include "scratch_folder.hpp"
@@ -25,7 +26,7 @@
 namespace icecore {
 namespace {
 
-constexpr std::uint64_t huge = pool_file::huge_page_bytes;
+constexpr std::uint64_t huge = huge_page_bytes;
 
 /// A pool file on a memory file system, removed afterwards.
 class pool_file_in_memory : public ::testing::Test {

@@ -36,12 +36,12 @@ std::uint64_t btree::wait_for(const node& n) const {
     if (!optimistic_lock::is_locked(word)) return word;
     const bool look = rounds % rounds_between_looks == 0;
     if (look && !arena_.is_held(optimistic_lock::holder(word)) && n.lock.peek() == word) source_.raise_killed();
-    wait();
+    wait.pause();
   }
 }
 
 link btree::find(std::string_view key) const {
-  for (backoff wait;; wait()) {
+  for (backoff wait;; wait.pause()) {
     path where;
     if (!try_descend<side::right, stop::leaf>(key, where)) continue;
     const place found = lower_bound(*where.node.at, key, source_);
@@ -51,7 +51,7 @@ link btree::find(std::string_view key) const {
 
 link btree::insert(std::string_view key, entry_maker& maker) {
   link made = null_link;
-  for (backoff wait;; wait()) {
+  for (backoff wait;; wait.pause()) {
     const link there = try_insert(key, maker, made);
     if (there != null_link) return there;
   }

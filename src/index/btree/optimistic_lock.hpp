@@ -28,28 +28,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <thread>
+
+#include "base/threads.hpp"
 
 namespace icecore::index {
-
-/// Waits a little longer each time it is called: first the processor's pause, then the scheduler's.
-class backoff {
- public:
-  void operator()() noexcept {
-    if (++turns_ < 32) {
-#if defined(__x86_64__)
-      __builtin_ia32_pause();
-#elif defined(__aarch64__)
-      asm volatile("yield");
-#endif
-    } else {
-      std::this_thread::yield();  // the writer may have lost its processor: threads can outnumber cores
-    }
-  }
-
- private:
-  unsigned turns_ = 0;
-};
 
 /// A field that is read without the lock and written only inside it (or before its node is published).
 template <class T>

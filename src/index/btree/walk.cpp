@@ -11,17 +11,15 @@
 #include <utility>
 
 #include "index/btree/descent.hpp"
+#include "index/cut_block.hpp"
 #include "index/evenly_chosen.hpp"
 
 namespace icecore::index {
 namespace {
 
-// What block::next holds: 0 at the end; twice the reference of the leaf that comes next; or, for a block that ends
-// inside its leaf, its last link and one (links are even, L2): go on behind that link's key.
+// What block::next holds: 0 at the end; twice the reference of the leaf that comes next; or what index/cut_block.hpp
+// says.
 constexpr std::uint64_t leaf_next(arena_ref leaf) noexcept { return std::uint64_t{leaf} << 1; }
-constexpr std::uint64_t behind_next(link last) noexcept { return last | 1; }
-constexpr bool is_behind(std::uint64_t next) noexcept { return (next & 1) != 0; }
-constexpr link link_before(std::uint64_t next) noexcept { return next & ~std::uint64_t{1}; }
 constexpr arena_ref leaf_of(std::uint64_t next) noexcept { return static_cast<arena_ref>(next >> 1); }
 
 }  // namespace
@@ -43,7 +41,7 @@ bool btree::read_leaf(const view& leaf, unsigned first, unsigned end, block& out
 
 /// Makes `out` the block from the first link behind `key` (or at it, if `at_key`) to the end of its leaf.
 void btree::read_from(std::string_view key, bool at_key, block& out) const {
-  for (backoff wait;; wait()) {
+  for (backoff wait;; wait.pause()) {
     path where;
     if (!try_descend<side::right, stop::leaf>(key, where)) continue;
     const place found = lower_bound(*where.node.at, key, source_);
@@ -57,12 +55,12 @@ void btree::seek(std::string_view key, block& out) const { read_from(key, true, 
 
 void btree::seek_first(block& out) const {
   node* first = at(shared_->first_leaf);
-  for (backoff wait; !read_leaf({first, free_word(*first)}, 0, slot_count, out); wait()) {
+  for (backoff wait; !read_leaf({first, free_word(*first)}, 0, slot_count, out); wait.pause()) {
   }
 }
 
 void btree::seek_last(block& out) const {
-  for (backoff wait;; wait()) {
+  for (backoff wait;; wait.pause()) {
     view here = root();
     for (;;) {
       const node_form form = here.at->form.load();
@@ -87,7 +85,7 @@ bool btree::next_block(block& b) const {
     return b.size != 0;
   }
   node* n = at(leaf_of(b.next));
-  for (backoff wait; !read_leaf({n, free_word(*n)}, 0, slot_count, b); wait()) {
+  for (backoff wait; !read_leaf({n, free_word(*n)}, 0, slot_count, b); wait.pause()) {
   }
   // The leaf after the next, too: the next one's header came with an earlier prefetch. Only a hint, so not validated.
   const arena_ref after = b.next != 0 ? at(leaf_of(b.next))->next.load() : 0;
@@ -96,7 +94,7 @@ bool btree::next_block(block& b) const {
 }
 
 bool btree::block_before(std::string_view key, block& out) const {
-  for (backoff wait;; wait()) {
+  for (backoff wait;; wait.pause()) {
     path where;
     if (!try_descend<side::left, stop::leaf>(key, where)) continue;
     const unsigned end = lower_bound(*where.node.at, key, source_).slot;
@@ -113,7 +111,7 @@ void btree::collect(arena_ref ref, unsigned level, std::vector<link>& out) const
   std::array<link, slot_count> links;
   std::array<arena_ref, slot_count> children;
   node_form form;
-  for (backoff wait;; wait()) {
+  for (backoff wait;; wait.pause()) {
     const std::uint64_t seen = free_word(n);
     form = n.form.load();
     for (unsigned i = 0; i < form.count; ++i) links[i] = n.links[i].load();

@@ -3,19 +3,13 @@
 // changes, and a split hands its upper part to a leaf that its own next then leads to.
 #include <array>
 
+#include "index/cut_block.hpp"
 #include "index/evenly_chosen.hpp"
 #include "index/persistent/descent.hpp"
 
 namespace icecore::index {
-namespace {
 
-// What block::next holds: 0 at the end; the leaf that comes next; or, for a block that ends inside its leaf, its last
-// link and one (links are even, L2): go on behind that link's key.
-constexpr std::uint64_t behind_next(link last) noexcept { return last | 1; }
-constexpr bool is_behind(std::uint64_t next) noexcept { return (next & 1) != 0; }
-constexpr link link_before(std::uint64_t next) noexcept { return next & ~std::uint64_t{1}; }
-
-}  // namespace
+// block::next is 0 at the end, the leaf that comes next, or what index/cut_block.hpp says.
 
 /// Copies the links [first, end) of a leaf. False if a writer came between.
 bool persistent_index::read_leaf(const view& leaf, unsigned first, unsigned end, block& out) const {
