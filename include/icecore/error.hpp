@@ -41,8 +41,8 @@ enum class errc : int {
   mpi = 26,                 ///< MPI is not running, an MPI call failed, or ranks called different collective functions
   missing_file = 27,        ///< a file of a store of several is not there, or another store's or an old copy is
   version_lost = 28,        ///< a closed version was read that a power cut took: it was not durable
-  rank_failed = 29,         ///< a rank of the cluster failed, which the message names: nobody can use the cluster any more
-  crash_unknown = 30,       ///< nothing tells whether writes not yet durable survived a crash; say it (options::crash)
+  rank_failed = 29,    ///< a rank of the cluster failed, which the message names: nobody can use the cluster any more
+  crash_unknown = 30,  ///< nothing tells whether writes not yet durable survived a crash; say it (options::crash)
 };
 
 /// The category of every icecore error code; its name is "icecore". Thread-safe, never fails.
