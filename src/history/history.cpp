@@ -25,7 +25,8 @@ bool last_jumps_are_equal(std::uint32_t depth) noexcept {
 
 // Where heads last, what was there at opening is stamped, or takes its batch's version: zeros where a stamp should be
 // are damage then, and must not become a version of today, which would be believed (believe_after()). They are told by
-// the record on top, which was linked on a stamped one (H2).
+// the record on top, which was linked on a stamped one (H2). Under no record lies one of a batch that never happened:
+// it was taken out (unlink()), and whoever had read the head before meets it unstamped.
 version histories::stamp(link l) const {
   if (!heads_last()) return stamp_sealed(l);
   if (!checks_->is_whole(l)) checks_->raise_damaged(l, "the record fails its checksum, or has lost its stamp");

@@ -98,10 +98,13 @@ version histories::doubted_stamp(link l, std::uint64_t word) const {
   return 0;
 }
 
-/// Whether another record was linked on top of `l`.
+/// Whether another record was linked on top of `l`. Cost: the records since.
 bool histories::is_followed(link l) const {
   const record r = at(l);
-  return newest(r.is_update() ? r.as_update().entry : l) != l;
+  link top = newest(r.is_update() ? r.as_update().entry : l);
+  if (top == l) return false;
+  while (at(top).header().depth > r.header().depth) top = followed(top, at(top).older());
+  return top == l;
 }
 
 /// Every link leads to an older record of the same entry, so no walk leaves its history or goes in a circle.
