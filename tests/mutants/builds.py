@@ -81,6 +81,15 @@ class Build:
         return found[1] if found else ""
 
 
+def source_of(command: str) -> str:
+    return re.search(r" -c (\S+)", command)[1]
+
+
+def compiled_as_one(source: str) -> str | None:
+    """If the build compiles several files as one: the text that includes them."""
+    return Path(source).read_text(encoding="utf-8") if re.search(r"/Unity/unity_\d+_c\w+[.]c\w+$", source) else None
+
+
 class Mutated:
     """A mutant in a build folder: its objects, each compiled once, and its programs."""
 
@@ -103,7 +112,7 @@ class Mutated:
         if output not in self.objects:
             target = self.folder / output
             target.parent.mkdir(parents=True, exist_ok=True)
-            command = re.sub(rf" -c {re.escape(str(PROJECT / self.mutant.file))}(?=\s|$)", f" -c {self.file}", command)
+            command = self.with_sources(command, target, str(PROJECT / self.mutant.file), str(self.file))
             command = command.replace(f" -o {output} ", f" -o {target} ")
             command = re.sub(r" -MD -MT \S+ -MF \S+", "", command)
             # behind the compiler, before which ccache may stand
@@ -117,6 +126,17 @@ class Mutated:
             self.differs = self.differs or code_of(target) != code_of(self.build.folder / output)
         return self.objects[output]
 
+    @staticmethod
+    def with_sources(command: str, target: Path, old: str, new: str) -> str:
+        """A compilation that reads the sources beginning with `new` in place of those with `old`."""
+        source = source_of(command)
+        text = compiled_as_one(source)
+        if text is None:
+            return command.replace(f" -c {old}", f" -c {new}")
+        together = target.with_suffix(".cxx")
+        together.write_text(text.replace(f'"{old}', f'"{new}'), encoding="utf-8")
+        return command.replace(f" -c {source}", f" -c {together}")
+
     def readers(self) -> set[str]:
         """The objects whose compilation reads what is mutated."""
         return self.build.readers(PROJECT / self.mutant.file)
@@ -124,9 +144,10 @@ class Mutated:
     def concerns(self, command: str, readers: set[str]) -> bool:
         if output_of(command) not in readers or " -c " not in command:
             return False
-        source = re.search(r" -c (\S+)", command)[1]
-        sources = self.mutant.sources
-        return not sources or source in {str(PROJECT / s) for s in sources}
+        wanted = [str(PROJECT / s) for s in self.mutant.sources]
+        source = source_of(command)
+        text = compiled_as_one(source)
+        return not wanted or (source in wanted if text is None else any(f'"{one}"' in text for one in wanted))
 
     def program(self, target: str) -> Path:
         """Builds a program of the mutant; what is not changed stays where it is."""

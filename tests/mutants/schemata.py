@@ -64,7 +64,7 @@ class Schemata(Mutated):
         if output not in self.objects:
             target = self.folder / output
             target.parent.mkdir(parents=True, exist_ok=True)
-            command = command.replace(f" -c {PROJECT}/src/", f" -c {self.folder}/src/")
+            command = self.with_sources(command, target, f"{PROJECT}/src/", f"{self.folder}/src/")
             command = command.replace(f" -o {output} ", f" -include {FOLDER / 'schemata.hpp'} -o {target} ")
             command = re.sub(r" -MD -MT \S+ -MF \S+", "", command)
             command = re.sub(r"^((?:\S*ccache )?\S+)", rf"\1 -w -I{self.folder / 'src'}", command, count=1)
