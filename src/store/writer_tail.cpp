@@ -7,7 +7,6 @@
 #include "base/raise.hpp"
 
 namespace icecore::detail {
-namespace {}  // namespace
 
 bool writer_tail::whole(const segment& s, link at) const noexcept {
   if (s.end() - at < sizeof(format::record_header)) return false;

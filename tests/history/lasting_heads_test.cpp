@@ -46,6 +46,11 @@ class lasting_heads_test : public testing::Test, private record_checks {
     past_.flush_fresh(place, layout.size());
     past_.await_flushed(done);
   }
+  /// Linked, in a batch whose writer was killed before it was ready.
+  void link_batched(link place, link batch) {
+    past_.at(place).fill(record_layout::of_insert(4, true), batch, {}, "lost");
+    ASSERT_TRUE(past_.link_on_top(entry, place, seed_of(place), false));
+  }
   [[nodiscard]] std::string newest_value() const { return std::string(past_.at(past_.find_latest(entry)).value()); }
   [[nodiscard]] std::vector<std::string> values() const {
     std::vector<std::string> all;
@@ -171,6 +176,20 @@ TEST_F(lasting_heads_test, a_stamp_that_was_lost_below_another_record_is_damage)
   EXPECT_EQ(past_.at(entry).header().stamp, 0U) << "a version of today";
   past_.at(settled).header().stamp = 0;
   EXPECT_NE(past_.stamp_of(settled), 0U) << "the newest one may be of a writer that was killed before it stamped it";
+}
+
+// Who had read the head before still comes to it, though another record has its depth now.
+TEST_F(lasting_heads_test, a_record_of_a_batch_that_never_happened_is_passed_over_and_is_no_damage) {
+  constexpr link batch = 1024;
+  constexpr link later = 1280;
+  past_.at(batch).fill(record_layout::of_batch(), null_link, {}, {});
+  ASSERT_NO_FATAL_FAILURE(link_batched(elsewhere, batch));
+  past_.unlink(elsewhere);
+  EXPECT_EQ(past_.stamp_of(elsewhere), 0U);
+  write(later, "three");
+  ASSERT_EQ(past_.at(later).header().depth, past_.at(elsewhere).header().depth);
+  EXPECT_EQ(past_.stamp_of(elsewhere), 0U);
+  EXPECT_EQ(values(), (std::vector<std::string>{"three", "two", "one"}));
 }
 
 TEST_F(lasting_heads_test, nothing_is_written_on_top_of_a_damaged_record) {

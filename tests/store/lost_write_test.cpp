@@ -32,6 +32,18 @@ std::uint64_t root_page(const std::string& file, bool newest) {
   return a_is_newer == newest ? format::root_a_offset : format::root_b_offset;
 }
 
+/// What a writer of the store leaves that is killed behind `write`.
+template <class Write>
+std::string image_of_killed(const std::filesystem::path& path, const options& how, const Write& write) {
+  child writer([&] {
+    store s(path, how);
+    write(s);
+    return raise(SIGKILL);
+  });
+  EXPECT_EQ(writer.wait(), -SIGKILL);
+  return read_file(path);
+}
+
 options reading() {
   options o;
   o.access = access::read_only;
@@ -63,13 +75,7 @@ class LostRoot : public ::testing::TestWithParam<lost_root> {
   template <class Write>
   [[nodiscard]] std::string killed_after(const Write& write) const {
     store(path_, how()).insert("first", "1");
-    child writer([&] {
-      store s(path_, how());
-      write(s);
-      return raise(SIGKILL);
-    });
-    EXPECT_EQ(writer.wait(), -SIGKILL);
-    return read_file(path_);
+    return image_of_killed(path_, how(), write);
   }
 
   void expect_all(const store& s) const {
@@ -206,13 +212,9 @@ TEST_P(Hole, of_zeros_among_records_of_a_killed_writer_is_damage) {
     for (int i = 0; i < keys; i += 2) s.insert(key(i), "older");
     s.tag("older");
   }
-  child writer([&] {
-    store s(path, how);
+  std::string image = image_of_killed(path, how, [](store& s) {
     for (int i = 0; i < keys; ++i) s.insert(key(i), newest_value(i));
-    return raise(SIGKILL);
   });
-  ASSERT_EQ(writer.wait(), -SIGKILL);
-  std::string image = read_file(path);
   const std::size_t hit = image.find(newest_value(keys / 3)) / GetParam().size * GetParam().size;
   image.replace(hit, GetParam().size, GetParam().size, '\0');
   write_file(path, image);
@@ -274,27 +276,14 @@ class LostEnd : public ::testing::TestWithParam<index_kind> {
   /// What a writer leaves that is killed behind `write`.
   template <class Write>
   [[nodiscard]] std::string killed_after(const Write& write) const {
-    child writer([&] {
-      store s(path_, how());
-      write(s);
-      return raise(SIGKILL);
-    });
-    EXPECT_EQ(writer.wait(), -SIGKILL);
-    return read_file(path_);
+    return image_of_killed(path_, how(), write);
   }
   /// No older value than the newest one is shown by whoever accepts damage.
   void expect_newest_or_nothing(int keys) const {
     options accepting = reading();
     accepting.accept_damage = true;
     const store s(path_, accepting);
-    for (int i = 0; i < keys; ++i) {
-      try {
-        const auto found = s.find(key(i));
-        EXPECT_TRUE(!found || *found == newest_value(i)) << key(i) << " is " << *found;
-      } catch (const error& e) {
-        EXPECT_EQ(e.code(), errc::damaged) << e.message();
-      }
-    }
+    for (int i = 0; i < keys; ++i) testing::expect_newest_or_nothing(s, key(i), newest_value(i));
   }
 
   const scratch folder_;

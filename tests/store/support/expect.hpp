@@ -31,4 +31,16 @@ void expect_error(errc code, const std::string& part, const Call& call) {
   ADD_FAILURE() << "no error instead of " << static_cast<int>(code);
 }
 
+/// Expects what somebody who accepts damage may be told of a key: its newest value, nothing, or errc::damaged. Nothing
+/// older.
+template <class Store>
+void expect_newest_or_nothing(const Store& from, const std::string& key, const std::string& newest_value) {
+  try {
+    const auto found = from.find(key);
+    EXPECT_TRUE(!found || *found == newest_value) << key << " is " << *found;
+  } catch (const error& failure) {
+    EXPECT_EQ(failure.code(), errc::damaged) << failure.message();
+  }
+}
+
 }  // namespace icecore::testing
