@@ -179,10 +179,12 @@ bool salvage::is_linked(link update, link below) const noexcept {
 }
 
 /// Whether the entry's head led to a whole record when the store was left. Where memory survived, a record was there
-/// before its head led to it; but where heads last, one that an earlier crash left leading to nothing stays so, and the
-/// settled word tells (H7).
-bool salvage::was_whole(link entry, link newest) const {
-  if (found_->crashed() && !found_->same_boot()) return false;
+/// before its head led to it. Where it did not, but each operation was made durable, the head of one that was
+/// interrupted may lead to nothing; something else is lost too, so that is not believed. But where heads last, one that
+/// an earlier crash left leading to nothing stays so, and the settled word tells (H7).
+bool salvage::was_whole(link entry, link head, link newest) const {
+  if (!found_->memory_survived() && !found_->keeps_all()) return false;
+  if (found_->is_whole_record(head)) return true;  // but for its large value
   if (static_cast<index_kind>(pool_->roots().read().index) != index_kind::persistent) return true;
   // relaxed: nobody writes what is being salvaged
   const std::uint64_t settled = at(entry).as_entry().second_version.load(std::memory_order_relaxed);
@@ -198,9 +200,10 @@ link salvage::lost_newest(link entry, link newest, updates_of_entry updates) con
     const bool in_the_middle = std::ranges::any_of(updates, [&](link l) { return at(l).as_update().older == head; });
     const bool in_damage = range_of(head) != nullptr;
     const bool all_seen = std::ranges::all_of(ranges_, [](const range& g) { return g.what.harmless; });
-    const bool dangling = head % 8 == 0 && pool_->contains(head, 1) && !found_->is_whole_record(head);
+    const auto is_whole = [&](link l) { return found_->is_whole_record(l) && at(l).value_intact(); };
+    const bool dangling = head % 8 == 0 && pool_->contains(head, 1) && !is_whole(head);
     const bool uncounted = all_seen && found_->missing_records() > 0;
-    if (!in_the_middle && (in_damage || (dangling && (uncounted || was_whole(entry, newest))))) return head;
+    if (!in_the_middle && (in_damage || (dangling && (uncounted || was_whole(entry, head, newest))))) return head;
   }
   const auto [first, last] = owners_.equal_range(entry);
   for (auto i = first; i != last; ++i) {
@@ -245,9 +248,12 @@ void salvage::add_hole(link entry, link above, link below, link newest) {
     --missing;
     greatest = told.value_or(greatest);
     const bool readable = place % 8 == 0 && pool_->contains(place, sizeof(format::update_header));
+    // Where no record above tells how many are missing, the stamp does at least tell that it is this place's: other
+    // bytes that came here may be of the same key.
     const auto agrees = [&](record r) {
-      return r.is_update() && r.as_update().entry == entry &&
-             (above == null_link || depth_of(r) == depth_of(at(below)) + missing + 1);
+      if (!r.is_update() || r.as_update().entry != entry) return false;
+      const std::uint32_t depth = depth_of(r) - depth_of(at(below));
+      return above != null_link ? depth == missing + 1 : told && (depth == 1) == (r.as_update().older == below);
     };
     const link older = readable && agrees(at(place)) ? at(place).as_update().older : null_link;
     if (missing == 0 || older == below) {

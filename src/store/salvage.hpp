@@ -82,7 +82,7 @@ class salvage {
   void read_history(link entry, updates_of_entry updates);
   void name_orphans(link entry, updates_of_entry updates);
   void find_owners();
-  [[nodiscard]] bool was_whole(link entry, link newest) const;
+  [[nodiscard]] bool was_whole(link entry, link head, link newest) const;
   [[nodiscard]] link lost_newest(link entry, link newest, updates_of_entry updates) const;
   void add_hole(link entry, link above, link below, link lost_newest);
   [[nodiscard]] bool is_linked(link update, link below) const noexcept;

@@ -45,10 +45,9 @@ survey::survey(const pool_set& in, const survey_options& how)
     : pool_(&in), how_(how), root_(in.roots().read()), parts_(std::max(1U, how.threads)) {
   same_boot_ = written_this_boot(root_);
   if (crashed()) ended_by_ = what_crashed(in, how_.crash);
-  const bool nothing_lost = ended_by_ == crash_kind::process;
-  keep_all_ = nothing_lost || root_.durability == static_cast<std::uint8_t>(durability::operation);
+  keep_all_ = memory_survived() || root_.durability == static_cast<std::uint8_t>(durability::operation);
   // a power cut on page media leaves pages of one operation in any order
-  ordered_ = keep_all_ && (nothing_lost || in.durability().medium != medium::block_device);
+  ordered_ = keep_all_ && (memory_survived() || in.durability().medium != medium::block_device);
   std::uint64_t total = 0;
   for (const pool* p : in.files()) {
     of_pool& o = of_pools_[p->number()];
@@ -336,6 +335,12 @@ std::optional<version> survey::version_of(link at) const noexcept {
   return v;
 }
 
+/// The version that a record's own stamp tells; 0 if it tells none.
+version survey::own_version(link at) const noexcept {
+  const std::uint64_t own = load_stamp(record(pool_->at(at))) & ~format::stamp_persisted;
+  return pool_->codec().valid(own, at + format::stamp_offset) ? own & format::stamp_version_mask : 0;
+}
+
 /// Whether a record of version `v` at `start` counts.
 bool survey::counts(const reading& r, link start, version v) const noexcept {
   if (v == 0) return false;
@@ -351,8 +356,9 @@ std::optional<link> survey::next_record(const reading& r, link from, Wanted want
       if (at + sizeof(format::record_header) > r.end) break;
     }
     if (!whole_record(r.in, at)) continue;
+    // Where the record of its batch is lost its own stamp still tells that the batch has happened (H4).
     const auto v = version_of(at);
-    if (v && wanted(at, *v)) return at;
+    if (wanted(at, v ? *v : own_version(at))) return at;
   }
   return std::nullopt;
 }
@@ -409,10 +415,11 @@ bool survey::read_record(reading& r) const {
   // a tag's note is read at opening, other values later
   const bool check_now = start >= r.fill || how_.large_values || layout.kind == record_kind::tag;
   if ((layout.flags & format::flag_large_value) != 0 && check_now) {
-    const bool certified = start < r.fill || *v <= root_.durable_version;
+    // where memory survived, what is stamped was written whole
+    const bool interruptible = !memory_survived() && start >= r.fill && *v > root_.durable_version;
     if (rec.value_intact()) {
       r.into.checked_values.push_back(start);
-    } else if (!certified && !next_counted(r, start + layout.size())) {
+    } else if (interruptible && !next_counted(r, start + layout.size())) {
       return false;  // an interrupted write of a large value
     } else {
       report(r.into, start, rec.is_entry() ? "entry" : "record", "the value fails its checksum");
@@ -471,7 +478,9 @@ bool survey::pass_damage(reading& r, lost_range range) const {
     r.into.lost.push_back(std::move(range));
     return false;
   }
-  if (range.from >= r.fill && !next && !(closed && range.versionless)) return false;
+  // A whole record with a stamp has happened, though that of its batch is lost.
+  const bool happened = range.versionless && (closed || counts(r, range.record, own_version(range.record)));
+  if (range.from >= r.fill && !next && !happened) return false;
   if (!r.headerless) {
     range.least = r.last;
     if (const version v = next ? version_of(*next).value_or(0) : 0; v != 0) range.greatest = v;

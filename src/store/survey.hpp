@@ -108,8 +108,10 @@ class survey {
   }
   /// All that was acknowledged counts, durable by the last root or not.
   [[nodiscard]] bool keeps_all() const noexcept { return keep_all_; }
-  /// Its memory survived it: this is still the same boot of the machine.
+  /// This is still the same boot of the machine: the clock in memory counts.
   [[nodiscard]] bool same_boot() const noexcept { return same_boot_; }
+  /// The process alone died, by what the boot or the user tells, or the session was closed: all that it wrote is there.
+  [[nodiscard]] bool memory_survived() const noexcept { return ended_by_ == crash_kind::process; }
 
   /// Whether a record that counts begins at `l`: links read from media are not to be trusted. Once all is read.
   [[nodiscard]] bool begins(link l) const noexcept;
@@ -147,6 +149,7 @@ class survey {
   bool pass_damage(reading& r, lost_range range) const;
   bool pass_zeros(reading& r) const;
   void take(reading& r, link start, version v) const;
+  [[nodiscard]] version own_version(link at) const noexcept;
   [[nodiscard]] bool counts(const reading& r, link start, version v) const noexcept;
   [[nodiscard]] std::optional<link> next_counted(const reading& r, link from) const noexcept;
   [[nodiscard]] bool has_undecided(const reading& r) const noexcept;

@@ -42,7 +42,8 @@ void survey::check_end(const pool& p) {
   link from = make_link(p.number(), p.size());
   const auto behind = std::ranges::upper_bound(segments_, from, {}, [](const auto& s) { return s.in.offset; });
   if (behind != segments_.begin() && std::prev(behind)->in.end() == from) from = std::prev(behind)->position;
-  const bool closed = root_.state == format::root_state::clean || !p.damages().empty();
+  const bool root_spoilt = std::ranges::any_of(p.damages(), [](const damage& d) { return d.structure == "root"; });
+  const bool closed = root_.state == format::root_state::clean || root_spoilt;
   lost_range end{from, make_link(p.number(), was), from,
                  fmt::format("the file is {} bytes long but was {}: its end is missing", p.file().size(), was)};
   end.maybe_empty = missing_records_ == 0 && closed;

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -30,6 +31,7 @@ struct arguments {
   std::uint64_t failures = 1;
   unsigned jobs = 0;
   std::string kind;
+  std::string keep;
   std::optional<std::uint64_t> store;
   std::optional<std::uint64_t> corruption;
 };
@@ -72,6 +74,19 @@ std::uint64_t mixed(std::uint64_t x) noexcept {
   x ^= x >> 27;
   x *= 0x94d049bb133111ebU;
   return x ^ (x >> 31);
+}
+
+/// The store before and after it was damaged, as files that the command line reads: of a failure.
+void keep_files(const std::string& folder, const char* name, const crash::left_files& files) {
+  for (unsigned n = 0; n < crash::files_max; ++n) {
+    if (!files[n].there) continue;
+    const std::string path = folder + "/" + name + "." + std::to_string(n) + ".ice";
+    std::FILE* const out = std::fopen(path.c_str(), "wb");  // no call of the simulated machine's
+    const std::size_t size = files[n].bytes.size();
+    const bool whole = out != nullptr && std::fwrite(files[n].bytes.data(), 1, size, out) == size;
+    if (out != nullptr) std::fclose(out);
+    if (!whole) std::fprintf(stderr, "cannot keep %s: %s\n", path.c_str(), std::strerror(errno));
+  }
 }
 
 class runner {
@@ -129,6 +144,10 @@ class runner {
         ++all_.failures;
         std::fprintf(stderr, "FAILED: %s, %s: %s\n  replay: %s\n", s.kind.name().c_str(), c.detail.c_str(),
                      done.wrong.c_str(), replay(item, number).c_str());
+        if (!arguments_.keep.empty()) {
+          keep_files(arguments_.keep, "before", s.files.view());
+          keep_files(arguments_.keep, "damaged", c.files.view());
+        }
       }
     }
     of_kind += now;
@@ -279,6 +298,7 @@ int main_of(int argc, char** argv) {
   app.add_option("--kind", a.kind,
                  "stores whose kind has this in its name: btree, skip_list or persistent,closed or "
                  "killed,1 or 2 files");
+  app.add_option("--keep", a.keep, "a folder for the files of the last failure, before and after the damage");
   app.add_option("--store", a.store, "the store of this number alone")->needs("--kind");
   app.add_option("--corruption", a.corruption, "of this store this corruption alone")->needs("--store");
   CLI11_PARSE(app, argc, argv);

@@ -278,6 +278,10 @@ class LostEnd : public ::testing::TestWithParam<index_kind> {
   [[nodiscard]] std::string killed_after(const Write& write) const {
     return image_of_killed(path_, how(), write);
   }
+  /// The same after a power cut: under operation durability all that was acknowledged counts, too.
+  [[nodiscard]] static std::string in_another_boot(std::string image) {
+    return with_roots_changed(image, [](format::root& r) { std::memset(r.boot_id, 7, sizeof r.boot_id); });
+  }
   /// No older value than the newest one is shown by whoever accepts damage.
   void expect_newest_or_nothing(int keys) const {
     options accepting = reading();
@@ -322,17 +326,14 @@ TEST_P(LostEnd, shows_nothing_older_where_certified_records_before_it_are_lost_t
   const std::size_t from = image.find("of the first session " + key(keys - 1));
   const std::size_t end = (from / format::granule_size + 1) * format::granule_size;
   image.replace(from, end - from, end - from, '\0');
-  // and of another boot of the machine: under operation durability all that was acknowledged counts, too
-  const std::string after_a_power_cut =
-      with_roots_changed(image, [](format::root& r) { std::memset(r.boot_id, 7, sizeof r.boot_id); });
-  for (const std::string& file : {image, after_a_power_cut}) {
+  for (const std::string& file : {image, in_another_boot(image)}) {
     write_file(path_, file);
     expect_error(errc::damaged, "", [&] { const store s(path_, reading()); });
     expect_newest_or_nothing(keys);
   }
 }
 
-TEST_P(LostEnd, shows_nothing_older_to_whoever_accepts_damage_where_memory_survived) {
+TEST_P(LostEnd, shows_nothing_older_to_whoever_accepts_damage) {
   constexpr int keys = 40;
   std::string image = killed_after([](store& s) {
     for (int i = 0; i < keys; ++i) s.insert(key(i), "older");
@@ -342,9 +343,75 @@ TEST_P(LostEnd, shows_nothing_older_to_whoever_accepts_damage_where_memory_survi
   const std::size_t from = image.find(newest_value(keys / 2)) / format::cache_line_size * format::cache_line_size;
   const std::size_t end = (from / format::granule_size + 1) * format::granule_size;
   image.replace(from, end - from, end - from, '\0');
-  image[image.find(newest_value(0))] ^= 1;  // by itself the lost end looks like writes that the kill cut off
+  image[image.find(newest_value(0))] ^= 1;  // by itself the lost end looks like writes that the crash cut off
+  for (const std::string& file : {image, in_another_boot(image)}) {
+    write_file(path_, file);
+    expect_newest_or_nothing(keys);
+  }
+}
+
+TEST_P(LostEnd, with_a_large_value_is_damage_where_memory_survived) {
+  const std::string large(format::large_value_size, 'v');
+  std::string image = killed_after([&](store& s) {
+    s.insert(key(0), "older");
+    s.insert(key(0), large);
+  });
+  image[image.find(large) + large.size() / 2] ^= 1;
   write_file(path_, image);
+  EXPECT_FALSE(verify_file(path_).ok());
+  expect_error(errc::damaged, "", [&] { EXPECT_EQ(store(path_, reading()).find(key(0)), large); });
+  options accepting = reading();
+  accepting.accept_damage = true;
+  const store s(path_, accepting);
+  testing::expect_newest_or_nothing(s, key(0), large);
+}
+
+TEST_P(LostEnd, with_a_large_value_shows_nothing_older_where_more_is_lost) {
+  const std::string large(format::large_value_size, 'v');
+  std::string image = killed_after([&](store& s) {
+    s.insert(key(0), "older");
+    s.insert(key(1), "before it");
+    s.insert(key(0), large);
+  });
+  image[image.find(large) + large.size() / 2] ^= 1;
+  image[image.find("before it")] ^= 1;
+  for (const std::string& file : {image, in_another_boot(image)}) {
+    write_file(path_, file);
+    options accepting = reading();
+    accepting.accept_damage = true;
+    const store s(path_, accepting);
+    testing::expect_newest_or_nothing(s, key(0), large);
+  }
+}
+
+TEST_P(LostEnd, with_the_record_of_a_batch_is_damage_where_a_reader_stamped_its_last_record) {
+  constexpr int keys = 2;
+  std::string image = killed_after([](store& s) {
+    for (int i = 0; i < keys; ++i) s.insert(key(i), "older");
+    batch together;
+    for (int i = 0; i < keys; ++i) together.insert(key(i), newest_value(i));
+    s.apply(together);
+    for (int i = 0; i < keys; ++i) static_cast<void>(s.find(key(i)));
+  });
+  const std::size_t first = image.find(newest_value(0)) - sizeof(format::update_header);
+  image[first / format::cache_line_size * format::cache_line_size - sizeof(format::batch_header)] ^= 1;
+  write_file(path_, image);
+  EXPECT_FALSE(verify_file(path_).ok());
   expect_newest_or_nothing(keys);
+}
+
+TEST_P(LostEnd, with_part_of_a_page_is_a_loss_that_repair_tells) {
+  std::string image = killed_after([](store& s) {
+    for (int i = 0; i < 100; ++i) s.insert(key(i), newest_value(i));
+  });
+  image.resize(image.find(newest_value(99)) / format::page_size * format::page_size + format::page_size - 1);
+  write_file(path_, image);
+  repair_options o;
+  o.from = path_;
+  o.to = folder_ / "repaired.ice";
+  const repair_report report = repair(o);
+  const store repaired(o.to, reading());
+  for (int i = 0; i < 100 && report.complete(); ++i) EXPECT_EQ(repaired.find(key(i)), newest_value(i));
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryKind, LostEnd,

@@ -102,6 +102,44 @@ TEST_P(StalePage, with_a_lost_header_and_a_spoilt_end_of_a_segment_shows_nothing
   expect_newest_or_nothing([](int) { return true; });
 }
 
+TEST_P(StalePage, with_a_lost_header_and_a_spoilt_large_value_shows_nothing_older) {
+  const std::string large(format::large_value_size, 'v');
+  {
+    store s(path_, how());
+    s.insert(key(0), large);
+  }
+  std::string file = read_file(path_);
+  const std::size_t segment = file.find(key(0)) / format::granule_size * format::granule_size;
+  file.replace(segment, sizeof(format::segment_header), sizeof(format::segment_header), 'x');
+  file[file.find(large) + large.size() / 2] ^= 1;
+  write_file(path_, file);
+  const store s(path_, accepting());
+  testing::expect_newest_or_nothing(s, key(0), large);
+}
+
+TEST_P(StalePage, that_two_records_of_a_key_have_changed_places_shows_nothing_older_in_between) {
+  {
+    store s(path_, how());
+    s.insert(key(0), "in between");
+    s.tag("in between");
+    s.insert(key(0), newest_value(0));
+  }
+  std::string file = read_file(path_);
+  const auto line_of = [&](const std::string& value) {
+    return file.find(value) / format::cache_line_size * format::cache_line_size;
+  };
+  const std::size_t one = line_of("in between");
+  const std::size_t other = line_of(newest_value(0));
+  ASSERT_NE(one, other);
+  const std::string kept = file.substr(one, format::cache_line_size);
+  file.replace(one, kept.size(), file, other, kept.size());
+  file.replace(other, kept.size(), kept);
+  write_file(path_, file);
+  const store s(path_, accepting());
+  testing::expect_newest_or_nothing(s, key(0), newest_value(0));
+  testing::expect_newest_or_nothing(s.at("in between"), key(0), "in between");
+}
+
 TEST_P(StalePage, of_both_roots_does_not_set_the_clock_back) {
   version clock = 0;
   {
