@@ -181,26 +181,20 @@ TEST_F(Sharing, a_forked_child_keeps_no_lock_when_its_parent_has_closed) {
 
 TEST_F(Sharing, a_forked_child_keeps_no_lock_when_its_parent_is_killed_and_can_read_what_it_had_found) {
   make_store();
-  struct forked {
-    std::atomic<int> step;
-    std::atomic<pid_t> child;
-  };
-  const shared<forked> log;
+  const shared<signals> log;
   child parent([&] {
     store opened(path_);
     const auto found = opened.find("a");
-    const pid_t forked_child = fork();
-    if (forked_child == 0) {
+    if (fork() == 0) {
+      log->step = 1;  // here, and not in its parent: what it inherited is closed by now
       while (log->step != 2) std::this_thread::sleep_for(1ms);
       log->step = found == "1" ? 3 : 4;
       _exit(0);
     }
-    log->child = forked_child;
-    log->step = 1;
     for (;;) std::this_thread::sleep_for(1s);
     return 0;
   });
-  while (log->step != 1) std::this_thread::sleep_for(1ms);
+  wait_for_step(log, 1);
   parent.kill(SIGKILL);
   EXPECT_EQ(parent.wait(), -SIGKILL);
   EXPECT_EQ(store(path_).find("a"), "1");
@@ -217,11 +211,11 @@ TEST_F(Sharing, a_forked_child_keeps_no_checkpoint_in_which_its_parent_was_kille
     const store opened(path_);
     opened.checkpoint().write(to, [&](const progress&) {
       if (fork() == 0) {
+        log->step = 1;  // here, and not in its parent: what it inherited is closed by now
         while (log->step != 2) std::this_thread::sleep_for(1ms);
         log->step = 3;
         _exit(0);
       }
-      log->step = 1;
       for (;;) std::this_thread::sleep_for(1s);
     });
     return 0;

@@ -51,8 +51,11 @@ thread_local failing_thread this_thread;
 bool fails(fault kind) {
   if (kind != fault::allocation) this_thread.settle();
   if (left.load() == never || armed_kind.load() != kind) return false;
-  if (left.fetch_sub(1) != 0) return false;
-  this_thread.begin();
+  this_thread.begin();  // before anybody can see that it has happened: disarm() waits
+  if (left.fetch_sub(1) != 0) {
+    this_thread.settle();
+    return false;
+  }
   happened.store(true);
   return true;
 }
