@@ -54,6 +54,8 @@ class key_table final : public key_source {
     changed = static_cast<char>(changed ^ (1 << bit));
     damaged_ = entry;
   }
+  /// Another key's entry lies at the link from here on, whole.
+  void displace(link entry, std::string key) { keys_[entry / 8 - 1] = std::move(key); }
   void forget_damage() { damaged_ = null_link; }
 
  private:

@@ -206,6 +206,61 @@ TEST_F(DamagedKey, is_given_to_no_node_as_its_bound) {
   EXPECT_EQ(separators(), before);
 }
 
+// ---- A key whose entry was lost, and another key's written in its place ----
+
+class DisplacedKey : public PersistentRecovery {
+ protected:
+  void SetUp() override {
+    persistent_index one = open();
+    insert(one, 0, 800, 2);
+    leaf_ = &memory_.node_at(memory_.node_at(first_of(0)).next.load());
+  }
+  /// The key of a pair of the leaf, in whose place another one's lies from here on.
+  std::string displace(link entry) {
+    std::string key(table_.key_of(entry));
+    table_.displace(entry, big_endian(100'000));
+    return key;
+  }
+  [[nodiscard]] link entry(unsigned i) const { return to_at(*leaf_, node_order(*leaf_), i); }
+
+  index_node* leaf_ = nullptr;
+};
+
+TEST_F(DisplacedKey, is_told_to_who_looks_for_it) {
+  const std::string beside(table_.key_of(entry(4)));
+  const std::string key = displace(entry(3));
+  persistent_index other = open();
+  EXPECT_NE(other.find(beside), null_link);
+  EXPECT_THROW(static_cast<void>(other.find(key)), std::runtime_error);
+  EXPECT_THROW(static_cast<void>(other.insert(key, table_.add(key))), std::runtime_error);
+}
+
+TEST_F(DisplacedKey, ends_no_node) {
+  const std::string last(table_.key_of(entry(node_order(*leaf_).count() - 1)));
+  displace(leaf_->high.load());
+  persistent_index other = open();
+  EXPECT_THROW(static_cast<void>(other.find(last)), std::runtime_error);
+}
+
+TEST_F(DisplacedKey, is_given_to_no_node_as_its_bound) {
+  persistent_index other = open();
+  leaf_ = &memory_.node_at(first_of(0));
+  const link high = leaf_->high.load();
+  const unsigned free = index_pairs_max - node_order(*leaf_).count();
+  displace(entry(index_pairs_max / 2));  // where the leaf will be cut, since all that come are greater
+  unsigned refused = 0;
+  for (unsigned i = 0; i < free + 3; ++i) {
+    const std::string key = big_endian(2 * (index_pairs_max / 2 + 3 + i) + 1);
+    try {
+      static_cast<void>(other.insert(key, table_.add(key)));
+    } catch (const std::runtime_error&) {
+      ++refused;
+    }
+  }
+  EXPECT_EQ(refused, 3U);
+  EXPECT_EQ(leaf_->high.load(), high) << "the leaf was cut";
+}
+
 TEST_F(DamagedKey, in_a_node_to_be_mended_leaves_it_as_it_is) {
   index_node& leaf = memory_.node_at(memory_.node_at(first_of(0)).next.load());
   lock(leaf);

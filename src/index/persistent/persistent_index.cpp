@@ -108,7 +108,12 @@ persistent_index::place persistent_index::lower_bound(const view& in, const node
   // The key is not there, unless one of these was it and is damaged. Of a node that has changed since, they may be
   // entries of a process that was killed, which are nobody's: the caller's validation fails.
   if (compared != 0 && !in.validate()) return {first, null_link};
-  for (unsigned i = 0; i < compared; ++i) source_.distrust(others[i]);
+  for (unsigned i = 0; i < compared; ++i) {
+    source_.distrust(others[i]);
+    // Where a lost write took an entry, another key's may have come into its place: its pair still has the head (N4).
+    if (head_of(source_.key_of(others[i]), order.prefix_length()) != head)
+      space_.owner().raise_damaged(others[i], "the index leads to the entry of another key");
+  }
   return {first, null_link};
 }
 

@@ -4,6 +4,16 @@
 #include "index/persistent/descent.hpp"
 
 namespace icecore::index {
+namespace {
+
+/// Whether a node's bound is of this key. A key that came into the place of a lost entry is another one, and keys of
+/// the node behind it would seem not to be there.
+bool ends_before(const index_node& n, std::string_view key) noexcept {
+  // acquire: see node_lock.hpp
+  return n.high_head.load(std::memory_order_acquire) == head_of(key, node_order(n).prefix_length());
+}
+
+}  // namespace
 
 /// The word of the node once it is free and checked in this epoch. errc::damaged if it fails its check.
 std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
@@ -14,11 +24,17 @@ std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
     const bool of_this_epoch = node_word::epoch(word) == space_.epoch();
     if (!node_word::locked(word)) {
       if (of_this_epoch) return word;
-      const bool intact = node_word::check(word) == check_of(n, space_.seed_of(ref));
-      const std::uint64_t checked = node_word::in_epoch(word, space_.epoch());
-      if (intact && is_bounded(n)) {
-        const link high = n.high.load(std::memory_order_acquire);
-        if (high != null_link) source_.distrust(high);  // once: is_beyond() compares keys with it time and again
+      const char* wrong = nullptr;
+      if (node_word::check(word) != check_of(n, space_.seed_of(ref))) {
+        wrong = "a node of the index fails its checksum";
+      } else if (!is_bounded(n)) {
+        wrong = "a node of the index leads out of the store";
+      } else if (const link high = n.high.load(std::memory_order_acquire); high != null_link) {
+        source_.distrust(high);  // once: is_beyond() compares keys with it time and again
+        if (!ends_before(n, source_.key_of(high))) wrong = "a node of the index ends before the entry of another key";
+      }
+      if (wrong == nullptr) {
+        const std::uint64_t checked = node_word::in_epoch(word, space_.epoch());
         // acquire: as the load. The line is not flushed: after a crash somebody checks the node again
         if (n.lock.compare_exchange_strong(word, checked, std::memory_order_acq_rel, std::memory_order_relaxed))
           return checked;
@@ -26,9 +42,7 @@ std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
         // Before its word is loaded again: a writer stores with release, so with any of its stores its lock is seen.
         std::atomic_thread_fence(std::memory_order_acquire);
         // relaxed: behind the fence. Else somebody changes it meanwhile
-        if (n.lock.load(std::memory_order_relaxed) == word)
-          space_.owner().raise_damaged(
-              ref, intact ? "a node of the index leads out of the store" : "a node of the index fails its checksum");
+        if (n.lock.load(std::memory_order_relaxed) == word) space_.owner().raise_damaged(ref, wrong);
       }
       continue;
     }

@@ -70,19 +70,31 @@ unsigned persistent_index::prefix_between(link low, link high, std::uint64_t at_
 /// Of a node that is to be cut: the keys that become bounds, and where these change its heads all others, from which
 /// the heads are computed. What was read while somebody changed it is not used, but it was of the index once.
 void persistent_index::distrust_bounds(const index_node& n, unsigned cut) const {
+  const std::uint64_t word = n.lock.load(std::memory_order_acquire);  // acquire: see node_lock.hpp
   const node_order order(n);
+  const unsigned prefix = order.prefix_length();
+  const auto distrust_pair = [&](unsigned i) {
+    const link low = low_of(to_at(n, order, i), order.level());
+    if (low == null_link) return;
+    source_.distrust(low);
+    if (head_at(n, order, i) == head_of(source_.key_of(low), prefix)) return;
+    // It came into the place of a lost entry; or somebody changes the node, whose lock is seen with any of the changes.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    // relaxed: behind the fence
+    if (!node_word::locked(word) && n.lock.load(std::memory_order_relaxed) == word)
+      space_.owner().raise_damaged(low, "the index leads to the entry of another key");
+  };
+  distrust_pair(0);
+  distrust_pair(cut);
   const link before = n.low.load(std::memory_order_acquire);  // acquire: as low_of()
   const link low = low_of(to_at(n, order, cut), order.level());
   const link behind = n.high.load(std::memory_order_acquire);  // acquire: see node_lock.hpp
-  for (const link bound : {before, low, behind}) {
+  for (const link bound : {before, behind}) {
     if (bound != null_link) source_.distrust(bound);
   }
-  const unsigned prefix = order.prefix_length();
   const bool heads_change =
       prefix_between(before, low, prefix) != prefix || prefix_between(low, behind, prefix) != prefix;
-  for (unsigned i = 0; heads_change && i < order.count(); ++i) {
-    if (const link key = low_of(to_at(n, order, i), order.level()); key != null_link) source_.distrust(key);
-  }
+  for (unsigned i = 0; heads_change && i < order.count(); ++i) distrust_pair(i);
 }
 
 /// Computes the heads of all pairs anew.
