@@ -45,7 +45,13 @@ class examination {
 
  private:
   [[nodiscard]] bool doubted(const std::string& key) const { return allowed_.any_value.contains(key); }
-  [[nodiscard]] bool is_exact() const noexcept { return !allowed_.missing && allowed_.any_value.empty(); }
+  [[nodiscard]] bool is_exact() const noexcept {
+    return !allowed_.missing && allowed_.any_value.empty() && allowed_.unlisted.empty();
+  }
+  /// Whether another key may be listed in the place of one.
+  [[nodiscard]] bool may_be_displaced(const items& wanted, std::string_view key, std::string_view value) const {
+    return !allowed_.unlisted.empty() && in(wanted, std::string(key)) == found(value);
+  }
   [[nodiscard]] bool ever_had(const std::string& key, const found& value) const {
     const auto had = truth_.histories.find(key);
     return had != truth_.histories.end() &&
@@ -115,10 +121,13 @@ class examination {
     const auto told = [v](const std::string& what) { return fmt::format("version {}: {}", v, what); };
     ask("scan", [&] {
       auto next = wanted.begin();
-      const auto may_be_passed = [&] { return allowed_.missing || doubted(next->first); };
+      const auto may_be_passed = [&] {
+        return allowed_.missing || doubted(next->first) || allowed_.unlisted.contains(next->first);
+      };
       for (const auto& [key, value] : store_.at(v).range()) {
         while (next != wanted.end() && next->first < key && may_be_passed()) ++next;
         const bool is_next = next != wanted.end() && next->first == key;
+        if (!is_next && may_be_displaced(wanted, key, value)) continue;
         if (doubted(std::string(key)) ? !ever_had(std::string(key), value) : !is_next || value != next->second)
           return told(std::string(key));
         if (is_next) ++next;
@@ -175,7 +184,8 @@ class examination {
     const auto got = store_.keys();
     const std::set<std::string_view> there(got.begin(), got.end());
     for (const auto& [key, history] : truth_.histories) {
-      if (!allowed_.missing && !there.contains(key)) return key + " is missing";
+      const bool may_be = allowed_.missing || allowed_.unlisted.contains(key);
+      if (!may_be && !there.contains(key)) return key + " is missing";
     }
     return {};
   }

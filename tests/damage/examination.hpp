@@ -21,6 +21,7 @@ struct allowance {
   bool missing = false;               ///< keys, records and tags may not be there; nothing is there that never was
   bool clock_behind = false;          ///< versions that were closed may be open
   std::set<std::string> any_value{};  ///< keys that may show any value that they ever had
+  std::set<std::string> unlisted{};   ///< keys in whose place whatever lists keys may list others once more
 };
 
 [[nodiscard]] answers examine(const store& s, const truth& t, const allowance& allowed = {});

@@ -383,4 +383,18 @@ std::optional<allowance> allowed_at_once(const subject& s, const changed_bytes& 
   return allowed;
 }
 
+std::set<std::string> lost_last(const subject& s, const changed_bytes& changed) {
+  std::set<std::string> keys;
+  if (s.kind.index != index_kind::persistent || s.kind.how != ended::killed) return keys;
+  std::set<std::uint64_t> ended;  // segments in which a record is as it was, and so are all before it
+  for (auto o = s.done.rbegin(); o != s.done.rend() && o->session == s.done.back().session; ++o) {
+    for (auto p = o->records.rbegin(); p != o->records.rend(); ++p) {
+      if (!changed.touch(*p)) ended.insert(make_link(static_cast<std::uint16_t>(p->file), p->segment));
+      const bool lost = !ended.contains(make_link(static_cast<std::uint16_t>(p->file), p->segment));
+      if (lost && !p->is_update && !p->key.empty()) keys.insert(p->key);
+    }
+  }
+  return keys;
+}
+
 }  // namespace icecore::damaging

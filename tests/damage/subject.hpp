@@ -75,4 +75,8 @@ class changed_bytes {
 /// key, nodes of the index and blocks of tags that are as they were earlier. Nothing may where that is not the damage.
 [[nodiscard]] std::optional<allowance> allowed_at_once(const subject& s, const changed_bytes& changed);
 
+/// Keys whose entries were among what a killed writer wrote last, all of which is changed from there on: what is
+/// written next comes into their places ("Opening at once").
+[[nodiscard]] std::set<std::string> lost_last(const subject& s, const changed_bytes& changed);
+
 }  // namespace icecore::damaging
