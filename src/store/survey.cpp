@@ -374,14 +374,6 @@ bool survey::has_undecided(const reading& r) const noexcept {
   return !keep_all_ && next_record(r, r.position, [](link, version v) { return v != 0; }).has_value();
 }
 
-/// The first whole record from here on to `counted`: where the record of its batch is lost it does not count by itself.
-link survey::first_whole(const reading& r, link from, link counted) const noexcept {
-  for (link at = from; at < counted; at += 8) {
-    if (word_at(pool_->at(at)) != 0 && whole_record(r.in, at)) return at;
-  }
-  return counted;
-}
-
 /// Takes in the record behind r.position; false when the segment is done.
 bool survey::read_record(reading& r) const {
   link start = r.position;
@@ -464,13 +456,7 @@ void survey::take(reading& r, link start, version v) const {
 /// noted, if it is where an interrupted write left the segment.
 bool survey::pass_damage(reading& r, lost_range range) const {
   const link behind = range.to != 0 ? range.to : range.record + 8;
-  auto next = next_counted(r, behind);
-  // In a closed store all that is whole counts, or would, were it not for the record of its batch.
-  const bool closed = !crashed() && how_.filled == nullptr;
-  if (closed && !next) {
-    const link whole = first_whole(r, behind, r.end);
-    if (whole != r.end) next = whole;
-  }
+  const auto next = next_counted(r, behind);
   if (range.from >= r.fill && !next && r.end_unknown) {  // perhaps lost, perhaps what a crash left of nothing
     if (!r.headerless) range.least = r.last;
     range.to = r.end;
@@ -478,7 +464,8 @@ bool survey::pass_damage(reading& r, lost_range range) const {
     r.into.lost.push_back(std::move(range));
     return false;
   }
-  // A whole record with a stamp has happened, though that of its batch is lost.
+  // A whole record with a stamp has happened, though that of its batch is lost; in a closed store each has.
+  const bool closed = !crashed() && how_.filled == nullptr;
   const bool happened = range.versionless && (closed || counts(r, range.record, own_version(range.record)));
   if (range.from >= r.fill && !next && !happened) return false;
   if (!r.headerless) {
@@ -487,10 +474,7 @@ bool survey::pass_damage(reading& r, lost_range range) const {
   }
   // Where nothing that counts lies behind it, all that a crash may have left there is lost.
   const bool to_end = crashed() && keep_all_;
-  const link end = range.to != 0 ? range.to
-                   : next        ? first_whole(r, behind, *next)
-                   : to_end      ? r.end
-                                 : std::max(r.fill, behind);
+  const link end = range.to != 0 ? range.to : next ? *next : to_end ? r.end : std::max(r.fill, behind);
   range.to = end;
   r.into.lost.push_back(std::move(range));
   r.position = end;

@@ -155,7 +155,6 @@ class survey {
   [[nodiscard]] bool has_undecided(const reading& r) const noexcept;
   template <typename Wanted>
   [[nodiscard]] std::optional<link> next_record(const reading& r, link from, Wanted wanted) const noexcept;
-  [[nodiscard]] link first_whole(const reading& r, link from, link counted) const noexcept;
   [[nodiscard]] bool whole_record(const segment& s, link at) const noexcept;
   [[nodiscard]] const partial_segments::place* place_containing(link at) const noexcept;
   void check_certificate();

@@ -350,6 +350,20 @@ TEST_P(LostEnd, shows_nothing_older_to_whoever_accepts_damage) {
   }
 }
 
+TEST_P(LostEnd, with_a_lost_header_shows_nothing_older_to_whoever_accepts_damage) {
+  constexpr int keys = 40;
+  std::string image = killed_after([](store& s) {
+    for (int i = 0; i < keys; ++i) s.insert(key(i), "older");
+    for (int i = 0; i < keys; ++i) s.insert(key(i), newest_value(i));
+  });
+  const std::size_t segment = image.find(key(0)) / format::granule_size * format::granule_size;
+  image.replace(segment, sizeof(format::segment_header), sizeof(format::segment_header), 'x');
+  const std::size_t from = image.find(newest_value(keys / 2)) / format::cache_line_size * format::cache_line_size;
+  image.replace(from, format::page_size, format::page_size, 'x');
+  write_file(path_, image);
+  expect_newest_or_nothing(keys);
+}
+
 TEST_P(LostEnd, with_a_large_value_is_damage_where_memory_survived) {
   const std::string large(format::large_value_size, 'v');
   std::string image = killed_after([&](store& s) {
@@ -393,8 +407,9 @@ TEST_P(LostEnd, with_the_record_of_a_batch_is_damage_where_a_reader_stamped_its_
     s.apply(together);
     for (int i = 0; i < keys; ++i) static_cast<void>(s.find(key(i)));
   });
-  const std::size_t first = image.find(newest_value(0)) - sizeof(format::update_header);
-  image[first / format::cache_line_size * format::cache_line_size - sizeof(format::batch_header)] ^= 1;
+  std::size_t at = image.find(newest_value(0)) / format::cache_line_size * format::cache_line_size;
+  while (image[at] != static_cast<char>(format::record_kind::batch)) at -= sizeof(link);
+  image[at + format::stamp_offset] ^= 1;
   write_file(path_, image);
   EXPECT_FALSE(verify_file(path_).ok());
   expect_newest_or_nothing(keys);

@@ -122,6 +122,7 @@ TEST_P(StalePage, that_two_records_of_a_key_have_changed_places_shows_nothing_ol
     store s(path_, how());
     s.insert(key(0), "in between");
     s.tag("in between");
+    s.tag("one more");
     s.insert(key(0), newest_value(0));
   }
   std::string file = read_file(path_);
