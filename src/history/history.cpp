@@ -3,6 +3,7 @@
 #include <bit>
 #include <cassert>
 
+#include "base/looks.hpp"
 #include "base/raise.hpp"
 #include "base/threads.hpp"
 
@@ -117,7 +118,6 @@ link histories::find_latest_from(link newest) const {
 /// Returns when the entry's newest record is stamped, and as durable as the mode wants it; false if it is the newest no
 /// more: it was of a batch whose process was killed.
 bool histories::settle(link entry, link l) const {
-  constexpr unsigned rounds_between_looks = 4096;
   backoff wait;
   for (unsigned rounds = 1; stamp_of(l) == 0; ++rounds) {
     // another writer's batch is between its first link and its stamp: a matter of microseconds. Batches link their keys

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/looks.hpp"
 #include "base/raise.hpp"
 #include "base/threads.hpp"
 #include "icecore/error.hpp"
@@ -164,7 +165,7 @@ writer_set::gate::~gate() {
 void writer_lease::lease_any(writer_set& set, unsigned own, bool through_gate) {
   backoff wait;
   for (unsigned rounds = 1;; ++rounds) {
-    if (rounds % writer_set::rounds_between_looks == 0) {
+    if (rounds % rounds_between_looks == 0) {
       set.finish_killed();  // all writers may be those of killed processes
       if (!through_gate) set.open_gate_of_killed();
     }

@@ -206,8 +206,6 @@ class writer_set {
  private:
   friend class writer_lease;
 
-  static constexpr unsigned rounds_between_looks = 4096;  ///< while waiting, for whether the other is alive
-
   /// For who waits long for a writer that `process` has, or for the gate, which the first one closes: whether it was
   /// killed. errc::poisoned, for all, if nothing can be done about it.
   void look_after(unsigned process);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/fence.hpp"
+#include "base/looks.hpp"
 #include "index/btree/descent.hpp"
 
 namespace icecore::index {
@@ -29,7 +30,6 @@ btree::btree(const key_source& source, std::shared_ptr<arena> memory)
 // lives releases what it holds before it is gone: so if it is gone and the word is the same still, it was killed
 // inside.
 std::uint64_t btree::wait_for(const node& n) const {
-  constexpr unsigned rounds_between_looks = 4096;
   backoff wait;
   for (unsigned rounds = 1;; ++rounds) {
     const std::uint64_t word = n.lock.peek();

@@ -1,6 +1,7 @@
 #include "index/persistent/node_space.hpp"
 
 #include "base/bytes.hpp"
+#include "base/looks.hpp"
 #include "base/threads.hpp"
 
 namespace icecore::index {
@@ -60,7 +61,6 @@ taken_node::~taken_node() {
 
 void taken_node::lease() {
   const unsigned own = thread_number() % node_space::sources;
-  constexpr unsigned rounds_between_looks = 1024;
   backoff wait;
   for (unsigned rounds = 1;; ++rounds) {
     for (unsigned i = 0; i < node_space::sources; ++i) {

@@ -1,5 +1,6 @@
 // What whoever meets a node does before it reads it: wait for a writer; check a node that nobody has looked at since
 // the store was opened; mend one whose writer is no more.
+#include "base/looks.hpp"
 #include "base/threads.hpp"
 #include "index/persistent/descent.hpp"
 
@@ -17,7 +18,6 @@ bool ends_before(const index_node& n, std::string_view key) noexcept {
 
 /// The word of the node once it is free and checked in this epoch. errc::damaged if it fails its check.
 std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
-  constexpr unsigned rounds_between_looks = 4096;
   backoff wait;
   for (unsigned rounds = 1;; ++rounds) {
     std::uint64_t word = n.lock.load(std::memory_order_acquire);  // acquire: see node_lock.hpp
