@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -13,6 +14,7 @@
 
 #include "checker.hpp"
 #include "killed_store.hpp"
+#include "stacks.hpp"
 
 namespace icecore::testing {
 namespace {
@@ -21,6 +23,8 @@ namespace {
 constexpr std::uint64_t kills_that_hit = 8;
 /// And within so many stores, of which processes that share one kill many times.
 constexpr std::uint64_t stores_that_hit = 16;
+/// A life takes less than a second, and more where machines are slow and sanitizers look on.
+constexpr unsigned life_seconds_max = 300;
 
 /// What was done so far, in this run and those it goes on from.
 struct progress_so_far {
@@ -56,6 +60,8 @@ void for_each_number(Progress& p, Visit visit) {
   visit("reopenings", p.counts.reopenings);
   visit("crashes_seen", p.counts.crashes_seen);
   visit("read_only", p.counts.read_only);
+  visit("lives", p.counts.lives);
+  visit("poisoned", p.counts.poisoned);
   for (std::size_t i = 1; i < kill_points; ++i) {
     visit("at_" + std::string(name_of(static_cast<kill_point>(i))), p.counts.at_point[i]);
   }
@@ -116,10 +122,11 @@ void save_state(const loop_options& how, const progress_so_far& p) {
   for (std::size_t i = 1; i < kill_points; ++i) {
     if (p.counts.at_point[i] != 0) out << ", " << p.counts.at_point[i] << " at " << name_of(static_cast<kill_point>(i));
   }
-  out << "; " << p.counts.opening << " while opening) and " << p.counts.recovery_kills << " in recoveries of "
-      << p.stores << " stores, " << p.counts.crashes_seen << " crashes recovered, " << p.operations
-      << " operations checked, " << p.writes << " of them writes, " << p.in_flight << " more in flight, of which "
-      << p.in_flight_kept << " had taken effect, in " << p.milliseconds / 1000 << " s";
+  out << "; " << p.counts.opening << " while opening) and " << p.counts.recovery_kills << " in recoveries, in "
+      << p.counts.lives << " lives of " << p.stores << " stores, of which " << p.counts.poisoned << " ended poisoned, "
+      << p.counts.crashes_seen << " crashes recovered, " << p.operations << " operations checked, " << p.writes
+      << " of them writes, " << p.in_flight << " more in flight, of which " << p.in_flight_kept
+      << " had taken effect, in " << p.milliseconds / 1000 << " s";
   return out.str();
 }
 
@@ -141,23 +148,28 @@ void report(const loop_options& how, const setting& with, std::uint64_t seed, co
             << " --seed " << seed << " --kills " << failed.counts().kills << '\n';
 }
 
-/// What to say if the store under inspection brings this whole process down. Written by its signal handler, which can
-/// do no more than write.
+/// What to say if the store under inspection brings this whole process down, or never answers. Written by its signal
+/// handler, which can do no more than write.
 std::array<char, 1000> last_words{};
 
 void say_last_words(int signal) {
+  constexpr std::string_view late = "A life did not end in time.\n";
+  if (signal == SIGALRM) static_cast<void>(write(STDERR_FILENO, late.data(), late.size()));
   static_cast<void>(write(STDERR_FILENO, last_words.data(), std::strlen(last_words.data())));
+  tell_stack();
   ::signal(signal, SIG_DFL);
   raise(signal);
 }
 
-void prepare_last_words(const setting& with, std::uint64_t seed, std::uint64_t lives, const std::filesystem::path& at) {
-  const std::string text = "The store crashed the process that inspected it.\n  it is left at " + at.string() +
-                           "\n  run the same plan again: kill_loop --setting " + with.name() + " --seed " +
-                           std::to_string(seed) + " --kills " + std::to_string(lives) + "\n";
+void prepare_last_words(const loop_options& how, const setting& with, std::uint64_t seed, std::uint64_t lives,
+                        const std::filesystem::path& at) {
+  const std::string text = "The process that starts the others and inspects the store ends.\n  it is left at " +
+                           at.string() + "\n  run the same plan again: kill_loop --setting " + with.name() +
+                           " --processes " + std::to_string(how.processes) + " --seed " + std::to_string(seed) +
+                           " --kills " + std::to_string(lives) + "\n";
   last_words.fill('\0');
   text.copy(last_words.data(), last_words.size() - 1);
-  for (const int fatal : {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE}) signal(fatal, say_last_words);
+  for (const int fatal : {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGALRM}) signal(fatal, say_last_words);
 }
 
 /// All lives of one store. False if a promise was broken.
@@ -165,11 +177,12 @@ void prepare_last_words(const setting& with, std::uint64_t seed, std::uint64_t l
                              progress_so_far& p) {
   const scratch folder(with.where);
   const auto path = folder / "killed.ice";
-  prepare_last_words(with, seed, lives, path);
+  prepare_last_words(how, with, seed, lives, path);
   killed_store s(path, with, seed);
   std::string broken;
   try {
     for (std::uint64_t i = 0; i < lives; ++i) {
+      alarm(life_seconds_max);
       if (how.processes > 1) {
         s.live_shared(how.processes);
       } else {
@@ -179,6 +192,7 @@ void prepare_last_words(const setting& with, std::uint64_t seed, std::uint64_t l
   } catch (const std::exception& failure) {
     broken = failure.what();
   }
+  alarm(0);
   const verdict v = check(s.recorded());
   if (v.violation) broken.append(broken.empty() ? "" : "; moreover ").append(*v.violation);
   p.add(s.counts());
@@ -196,8 +210,12 @@ void prepare_last_words(const setting& with, std::uint64_t seed, std::uint64_t l
 }
 
 /// Whether each kind of thing that a kill can leave has been met.
-bool has_hit(const progress_so_far& p) {
-  return p.counts.crashes_seen != 0 && p.in_flight != 0 && p.counts.read_only != 0;
+bool has_hit(const loop_options& how, const progress_so_far& p) {
+  const bool may_be_poisoned = how.processes > 1 && std::ranges::any_of(how.settings, [](const setting& s) {
+                                 return s.index != index_kind::persistent;
+                               });
+  return p.counts.crashes_seen != 0 && p.in_flight != 0 && p.counts.read_only != 0 &&
+         (p.counts.poisoned != 0 || !may_be_poisoned);
 }
 
 }  // namespace
@@ -222,6 +240,7 @@ const std::vector<setting>& loop_settings() {
 }
 
 bool run_loop(const loop_options& how) {
+  let_stacks_be_told();
   progress_so_far p = load_state(how);
   const std::uint64_t before_ms = p.milliseconds;
   const auto begin = std::chrono::steady_clock::now();
@@ -232,8 +251,8 @@ bool run_loop(const loop_options& how) {
   std::uint64_t told_ms = 0;
   // Stores that processes share are few in a short run, and any of them may end without a crash to recover.
   const auto is_enough = [&] {
-    return p.counts.kills >= how.kills && p.operations >= how.operations &&
-           (has_hit(p) || p.stores >= stores_that_hit || p.counts.kills < kills_that_hit);
+    return p.counts.kills >= how.kills && p.operations >= how.operations && p.counts.lives >= how.lives &&
+           (has_hit(how, p) || p.stores >= stores_that_hit || p.counts.kills < kills_that_hit);
   };
   while (!is_enough()) {
     if (how.seconds_max != 0 && elapsed_ms() / 1000 >= how.seconds_max) {
@@ -250,7 +269,7 @@ bool run_loop(const loop_options& how) {
       std::cout << told(p) << std::endl;
     }
   }
-  if (!has_hit(p) && p.counts.kills >= kills_that_hit) {
+  if (!has_hit(how, p) && p.counts.kills >= kills_that_hit) {
     std::cerr << told(p) << ": the kills hit nothing.\n";
     return false;
   }

@@ -24,6 +24,7 @@ struct loop_options {
   std::uint32_t processes = 1;  ///< that share a store; with one, several threads of it write
   std::uint64_t kills = 200;
   std::uint64_t operations = 0;  ///< at least so many
+  std::uint64_t lives = 0;       ///< of stores, each with an end and inspections; at least so many
   std::uint64_t seed = 1;
   std::uint64_t seconds_max = 0;  ///< 0: no limit
   std::filesystem::path state;    ///< empty: none

@@ -195,6 +195,7 @@ void killed_store::kill_a_recovery() {
 }
 
 void killed_store::inspect_all() {
+  ++counts_.lives;
   const std::uint64_t chance = random(4);
   // a creation that was cut off leaves nothing to read
   if (chance != 0 && created_) inspect(access::read_only);

@@ -36,6 +36,8 @@ struct kill_counts {
   std::uint64_t reopenings = 0;      ///< after a clean close, in one life
   std::uint64_t crashes_seen = 0;    ///< inspections that found a store which was not closed
   std::uint64_t read_only = 0;       ///< inspections that opened it for reading only
+  std::uint64_t lives = 0;
+  std::uint64_t poisoned = 0;  ///< lives of shared stores that ended so
   std::array<std::uint64_t, kill_points> at_point{};
 };
 
@@ -49,7 +51,8 @@ class killed_store {
   /// One more life, its end, and what was found then.
   void live();
   /// The same of several processes that share the store: one opens it, the others attach, and are killed and replaced
-  /// while the rest goes on. Only with an index that outlives that.
+  /// while the rest goes on, or until all have been told that a kill has poisoned the store. Throws broken_promise,
+  /// too, if one waits for ever: then all have told their stacks, if let_stacks_be_told() was called.
   void live_shared(std::uint32_t processes);
 
   [[nodiscard]] const history& recorded() const noexcept { return history_; }
@@ -58,6 +61,7 @@ class killed_store {
  private:
   struct shared_life;
   struct shared_session;
+  class sharing_processes;
 
   [[nodiscard]] std::uint64_t random();
   [[nodiscard]] std::uint64_t random(std::uint64_t below) { return random() % below; }
@@ -65,9 +69,6 @@ class killed_store {
   [[nodiscard]] options draw_options();
   [[nodiscard]] bool kill_child(child& victim, const kill_plan& plan, shared_life& notes, std::uint64_t after_us);
   void write(const kill_plan& plan, shared_life& notes, std::uint64_t seed);
-  [[nodiscard]] std::unique_ptr<child> start(shared_session& notes, std::uint32_t number, std::uint32_t seat);
-  void write_shared(shared_session& notes, std::uint32_t number, std::uint32_t seat, const kill_plan& plan);
-  void note_end(shared_session& notes, std::uint32_t number, child& ended, bool may_have_ended_well);
   void kill_a_recovery();
   void inspect_all();
   void inspect(access how);

@@ -2,6 +2,7 @@
 //
 //   kill_loop --kills 200                              every mode and index, on the memory file system
 //   kill_loop --setting tag_on_disk --seed 77 --kills 12
+//   kill_loop --processes 8 --lives 2000               stores that processes share
 //   kill_loop --kills 20000 --operations 100000000 --state loop.state --seconds 3600
 //   kill_loop --check failed.history                   check a saved history again
 #include <CLI/CLI.hpp>
@@ -34,12 +35,12 @@ int run(int count, char** arguments) {
   for (const setting& s : loop_settings()) known.push_back(s.name());
   app.add_option("--setting", names, "durability, place and index; several take turns (default: each on tmpfs)")
       ->check(CLI::IsMember(known));
-  app.add_option("--processes", how.processes,
-                 "that share each store, with the persistent index alone; 1: none shares it")
+  app.add_option("--processes", how.processes, "that share each store; 1: none shares it")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
   app.add_option("--kills", how.kills, "kills of writing processes")->capture_default_str();
   app.add_option("--operations", how.operations, "go on until so many operations were checked, too");
+  app.add_option("--lives", how.lives, "go on until stores have been opened, killed and inspected so often, too");
   app.add_option("--seed", how.seed, "of the first store; each further one has the next")->capture_default_str();
   app.add_option("--seconds", how.seconds_max, "stop after this time; 0: never");
   app.add_option("--state", how.state, "keeps how far it is in this file, and goes on from there");
@@ -51,7 +52,6 @@ int run(int count, char** arguments) {
   if (!saved.empty()) return check_saved(saved);
   for (const setting& s : loop_settings()) {
     const auto named = [&](const std::string& name) { return std::ranges::find(names, name) != names.end(); };
-    if (how.processes > 1 && s.index != index_kind::persistent) continue;
     const bool wanted = names.empty() ? s.where == place::tmpfs : named(s.name()) || named("all");
     if (wanted) how.settings.push_back(s);
   }
