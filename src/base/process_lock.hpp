@@ -5,11 +5,11 @@
 //   const mended_lock held(lock, [&] { ... });            // makes whole what a killed holder left half changed
 //
 // Threads: all functions from any thread of any process that maps it, unless they say otherwise.
-// Errors: a lock that outlives no kill throws errc::poisoned from lock() once a process was killed while it held it:
-// what it guards may be half changed. A flag beside the lock can be raised then, for those who do not need the lock,
-// and who waits for it gives up then. Waiting: a holder that lives is waited for. What a killed one leaves reaches all
-// who wait within some milliseconds: the C library's robust mutex wakes one of them, and glibc forgets the others
-// (2.36), so each looks again by itself. Invariants:
+// Errors: a lock that outlives no kill throws errc::poisoned from lock() and try_lock() once a process was killed
+// while it held it: what it guards may be half changed. A flag beside the lock can be raised then, for those who do
+// not need the lock, and who waits for it or tries it gives up then. Waiting: a holder that lives is waited for. What
+// a killed one leaves reaches all who wait within some milliseconds: the C library's robust mutex wakes one of them,
+// and glibc forgets the others (2.36), so each looks again by itself. Invariants:
 //   K1. Once a killed holder's lock is taken, left_half_done() is true until somebody has mended what the lock guards,
 //       whoever is killed meanwhile. So mending must be such that it can be done again from wherever it was left.
 #pragma once
@@ -56,16 +56,17 @@ class process_lock {
 
   void lock() {
     int result = wait_a_while();
-    for (; result == ETIMEDOUT; result = wait_a_while()) {
-      // relaxed: a flag that no data goes with
-      if (!outlives_kills_ && flag() != nullptr && flag()->load(std::memory_order_relaxed)) raise_poisoned();
-    }
+    for (; result == ETIMEDOUT; result = wait_a_while()) raise_if_flagged();
     locked(result);
   }
   /// False if somebody holds it who lives.
   [[nodiscard]] bool try_lock() {
     const int result = pthread_mutex_trylock(&mutex_);
-    if (result == EBUSY) return false;
+    if (result == EBUSY) {
+      // glibc (2.36) leaves a lock that nobody can have any more as taken by the first one who was told so by a try
+      raise_if_flagged();
+      return false;
+    }
     locked(result);
     return true;
   }
@@ -101,6 +102,11 @@ class process_lock {
   [[nodiscard]] std::atomic<bool>* flag() noexcept {
     if (to_flag_ == 0) return nullptr;
     return reinterpret_cast<std::atomic<bool>*>(reinterpret_cast<std::byte*>(this) + to_flag_);
+  }
+
+  void raise_if_flagged() {
+    // relaxed: a flag that no data goes with
+    if (!outlives_kills_ && flag() != nullptr && flag()->load(std::memory_order_relaxed)) raise_poisoned();
   }
 
   void locked(int result) {

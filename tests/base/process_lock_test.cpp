@@ -110,6 +110,23 @@ TEST_F(process_locks, whose_holder_is_killed_let_go_all_who_wait_for_them) {
   }
 }
 
+TEST_F(process_locks, whose_holder_died_say_so_to_all_who_only_try) {
+  const pid_t other = fork();
+  if (other == 0) {
+    both_->lock.lock();
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(other, nullptr, 0), other);
+  for (int i = 0; i < 4; ++i) {
+    try {
+      EXPECT_FALSE(both_->lock.try_lock());
+      ADD_FAILURE() << "try " << i << " finds it held by somebody who lives";
+    } catch (const error& failure) {
+      EXPECT_EQ(failure.code(), errc::poisoned);
+    }
+  }
+}
+
 TEST_F(process_locks, let_go_whoever_waits_once_the_flag_is_raised) {
   both_->lock.lock();
   both_->flag = true;
