@@ -112,7 +112,9 @@ std::string cut(const file_state& file, std::mt19937_64& random) {
   for (std::size_t at = 0; at < image.size(); at += sector) {
     const std::string& from = random() % 8 < new_in_eight ? file.working : file.durable;
     const std::size_t size = std::min(sector, image.size() - at);
-    for (std::size_t i = 0; i < size; ++i) image[at + i] = at + i < from.size() ? from[at + i] : '\0';
+    const std::size_t there = at < from.size() ? std::min(size, from.size() - at) : 0;
+    image.replace(at, there, from, at < from.size() ? at : 0, there);
+    image.replace(at + there, size - there, size - there, '\0');
   }
   change_boot(image);
   return image;
