@@ -130,7 +130,7 @@ class histories {
   }
 
   /// The version a record belongs to, stamping it if nobody has. 0: it is of a batch that has not happened yet.
-  [[nodiscard]] version stamp_of(link l) const {
+  [[nodiscard, gnu::always_inline]] version stamp_of(link l) const {
     // acquire: whoever sees the stamp sees the record; pairs with the CAS that set it
     const std::uint64_t word = at(l).header().stamp.load(std::memory_order_acquire);
     if (heads_last() && word != 0 && !codec_.valid(word, l + format::stamp_offset)) [[unlikely]]
@@ -147,7 +147,7 @@ class histories {
   /// Where to look for what `entry` shows in closed version `v`, as its own cache line tells: null_link if no value is
   /// visible; otherwise a record to pass to find_from(), the entry itself if it is the one shown. With version_max: as
   /// of some moment during the call, at which, if null_link comes back, the newest record was a removal or none was.
-  [[nodiscard]] link start_of(link entry, version v) const {
+  [[nodiscard, gnu::always_inline]] link start_of(link entry, version v) const {
     const auto& e = at(entry).as_entry();
     const std::uint64_t head = e.head.load(std::memory_order_seq_cst);  // seq_cst: H3, the reader's side
     const version first = stamp_of(entry);
@@ -348,20 +348,10 @@ class histories {
     std::uint64_t head;
   };
 
-  [[nodiscard]] newest_told newest_and_head(link entry) const {
+  [[nodiscard, gnu::always_inline]] newest_told newest_and_head(link entry) const {
     const auto& e = at(entry).as_entry();
     const std::uint64_t head = e.head.load(std::memory_order_seq_cst);  // seq_cst: H3, the reader's side
-    if (heads_last()) {
-      // acquire: what it links to is durable (H7)
-      if (head != e.second_version.load(std::memory_order_acquire)) return doubted_newest(entry);
-      if (head == null_link) return {entry, head};
-      if (head >= sound_below_ || head % 8 != 0) [[unlikely]]
-        require_bounded(entry, head);
-      const record r = at(head);
-      if (!r.is_update() || r.as_update().entry != entry) [[unlikely]]
-        checks_->raise_damaged(entry, "the entry's links lead to no record of its key");
-    }
-    return {newest_of(entry, head), head};
+    return heads_last() ? checked_newest(entry, head) : newest_told{newest_of(entry, head), head};
   }
   version stamp(link l) const;
   version stamp_sealed(link l) const noexcept;
@@ -389,10 +379,10 @@ class histories {
     return followed(l, r.as_update().jump);
   }
 
-  // lasting_heads.cpp
+  // lasting_heads.cpp: out of line, so that finds of other stores are small enough to be inlined
+  [[nodiscard]] newest_told checked_newest(link entry, std::uint64_t head) const;
   [[nodiscard]] newest_told doubted_newest(link entry) const;
   void set_head_back(link entry) const;
-  void require_bounded(link entry, link head) const;
   [[nodiscard]] version doubted_stamp(link l, std::uint64_t word) const;
   [[nodiscard]] bool is_followed(link l) const;
   [[nodiscard]] bool is_whole_update_of(link l, link entry) const noexcept;

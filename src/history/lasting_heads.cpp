@@ -73,14 +73,25 @@ histories::newest_told histories::doubted_newest(link entry) const {
                                                     at(settled).is_update() && at(settled).as_update().entry == entry);
     if (!plausible || head == null_link || misplaced)
       checks_->raise_damaged(entry, "the entry's links to its newest record are damaged");
+    // What was spoilt may be the whole entry, not its head: then nothing of it is to be believed.
+    if (settled == null_link && !checks_->is_whole(entry)) checks_->raise_damaged(entry, "the entry fails its checksum");
     return {newest_of(entry, settled), head};
   }
 }
 
-/// A head and a settled word that say the same may both be damaged: what follows them finds out, inside the pool.
-void histories::require_bounded(link entry, link head) const {
-  if (!checks_->leads_into_pool(head, sizeof(format::update_header)))
-    checks_->raise_damaged(entry, "the entry's links to its newest record are damaged");
+histories::newest_told histories::checked_newest(link entry, std::uint64_t head) const {
+  // acquire: what it links to is durable (H7)
+  if (head != at(entry).as_entry().second_version.load(std::memory_order_acquire)) return doubted_newest(entry);
+  if (head == null_link) return {entry, head};
+  // A head and a settled word that say the same may both be damaged: what follows them finds out, inside the pool.
+  if (head >= sound_below_ || head % 8 != 0) [[unlikely]] {
+    if (!checks_->leads_into_pool(head, sizeof(format::update_header)))
+      checks_->raise_damaged(entry, "the entry's links to its newest record are damaged");
+  }
+  const record r = at(head);
+  if (!r.is_update() || r.as_update().entry != entry) [[unlikely]]
+    checks_->raise_damaged(entry, "the entry's links lead to no record of its key");
+  return {head, head};
 }
 
 /// Of an entry that this thread writes to: the head leads to a record, or to none, the first one being the newest.

@@ -145,12 +145,12 @@ class record {
   }
   [[nodiscard]] link batch() const noexcept;
   /// An entry's key, a tag's name.
-  [[nodiscard]] std::string_view key() const noexcept {
+  [[nodiscard, gnu::always_inline]] std::string_view key() const noexcept {
     const auto l = layout();
     return {reinterpret_cast<const char*>(at_ + l.key_offset()), l.key_size};
   }
   /// Unchecked if large: see value_intact().
-  [[nodiscard]] std::string_view value() const noexcept {
+  [[nodiscard, gnu::always_inline]] std::string_view value() const noexcept {
     const auto l = layout();
     return {reinterpret_cast<const char*>(at_ + l.value_offset()), l.value_size};
   }

@@ -145,7 +145,7 @@ class store_core {
     return entry == null_link ? null_link : entry_visible_at(entry, v);
   }
   /// The key's entry; null_link if it never had one.
-  [[nodiscard]] link entry_of(std::string_view key) const {
+  [[nodiscard, gnu::always_inline]] link entry_of(std::string_view key) const {
     const std::uint64_t hash = index::lookup_cache::hash_of(key);
     if (const link known = known_entry_of(key, hash); known != null_link) return known;
     const link found = index_->find(key);

@@ -160,6 +160,13 @@ TEST_F(lasting_heads_test, a_settled_word_that_was_lost_beside_a_later_record_is
   EXPECT_THROW(static_cast<void>(past_.newest(entry)), std::runtime_error);
 }
 
+TEST_F(lasting_heads_test, a_spoilt_entry_whose_head_leads_to_no_record_has_no_newest_one) {
+  past_.at(entry).as_entry().second_version = null_link;
+  EXPECT_EQ(past_.newest(entry), entry) << "before it was spoilt";
+  *reinterpret_cast<char*>(past_.at(entry).address() + past_.at(entry).layout().key_offset()) ^= 1;
+  EXPECT_THROW(static_cast<void>(past_.newest(entry)), std::runtime_error);
+}
+
 TEST_F(lasting_heads_test, links_to_a_record_of_another_key_are_damage_although_they_agree) {
   constexpr link other = 1024;
   past_.at(other).fill(record_layout::of_entry(5, 3, false), null_link, "other", "its");
