@@ -117,6 +117,11 @@ answered tagged(version v, std::optional<std::string> shown, std::uint64_t calle
   if (shown) a.shown->emplace("k", *shown);
   return a;
 }
+answered looked(version v, std::optional<std::string> shown, std::uint64_t called, std::uint64_t returned) {
+  answered a = tagged(v, std::move(shown), called, returned);
+  a.what = answered::kind::look;
+  return a;
+}
 
 TEST(Orders, are_found_where_there_are_some) {
   EXPECT_TRUE(has_order({}, 1, {inserted("a", 1, 1, 4), inserted("b", 1, 2, 3)}, {{"k", {{1, "a"}, {1, "b"}}}}));
@@ -124,6 +129,9 @@ TEST(Orders, are_found_where_there_are_some) {
   EXPECT_TRUE(has_order({}, 1, {inserted("a", 1, 1, 2), tagged(1, "a", 3, 4), inserted("b", 2, 5, 6)},
                         {{"k", {{1, "a"}, {2, "b"}}}}));
   EXPECT_TRUE(has_order({}, 1, {removed(0, 1, 4), inserted("a", 1, 2, 3), found("a", 5, 6)}, {{"k", {{1, "a"}}}}));
+  // a snapshot closes a version, or finds nothing written since the last one was closed
+  EXPECT_TRUE(
+      has_order({}, 1, {inserted("a", 1, 1, 2), looked(1, "a", 3, 4), looked(1, "a", 5, 6)}, {{"k", {{1, "a"}}}}));
 }
 
 TEST(Orders, are_not_found_where_there_are_none) {
@@ -139,6 +147,8 @@ TEST(Orders, are_not_found_where_there_are_none) {
   // a write in another version than its tag says
   EXPECT_FALSE(has_order({}, 1, {tagged(1, std::nullopt, 1, 2), inserted("a", 1, 3, 4)}, {{"k", {{1, "a"}}}}));
   EXPECT_FALSE(has_order({}, 1, {inserted("a", 1, 1, 2), tagged(1, std::nullopt, 3, 4)}, {{"k", {{1, "a"}}}}));
+  // a snapshot without what had been written
+  EXPECT_FALSE(has_order({}, 2, {inserted("a", 2, 1, 2), looked(1, std::nullopt, 3, 4)}, {{"k", {{2, "a"}}}}));
   // a version given to two tags, a remove that found what was not there, two removes of one insert
   EXPECT_FALSE(has_order({}, 1, {tagged(1, std::nullopt, 1, 4), tagged(1, std::nullopt, 2, 3)}, {}));
   EXPECT_FALSE(has_order({}, 1, {removed(1, 1, 2)}, {{"k", {{1, std::nullopt}}}}));

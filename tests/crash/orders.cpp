@@ -35,6 +35,14 @@ class search {
     return found == in.end() || found->second.empty() ? std::nullopt : found->second.back().second;
   }
 
+  static answered::items newest_of_all(const all_histories& in) {
+    answered::items items;
+    for (const auto& [key, history] : in) {
+      if (const auto value = newest(in, key)) items.emplace(key, *value);
+    }
+    return items;
+  }
+
   /// Does the operation to the model; false if it would have answered otherwise.
   static bool explains(const answered& o, all_histories& now, version& clock) {
     switch (o.what) {
@@ -50,13 +58,11 @@ class search {
         return o.belongs_to == clock;
       case answered::kind::find:
         return newest(now, o.writes[0].key) == o.found;
-      case answered::kind::tag: {
-        answered::items items;
-        for (const auto& [key, history] : now) {
-          if (const auto value = newest(now, key)) items.emplace(key, *value);
-        }
-        return o.belongs_to == clock++ && (!o.shown || *o.shown == items);
-      }
+      case answered::kind::tag:
+        return o.belongs_to == clock++ && (!o.shown || *o.shown == newest_of_all(now));
+      case answered::kind::look:  // of the newest closed version, if nothing was written since
+        if (o.belongs_to == clock) ++clock;
+        return o.belongs_to == clock - 1 && *o.shown == newest_of_all(now);
     }
     return false;
   }

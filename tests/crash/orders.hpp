@@ -17,7 +17,7 @@ namespace icecore::crash {
 
 /// One operation as it was called and answered.
 struct answered {
-  enum class kind { insert, remove, batch, find, tag };
+  enum class kind { insert, remove, batch, find, tag, look };
   struct write {
     std::string key;
     std::optional<std::string> value;  // empty: remove
@@ -30,7 +30,7 @@ struct answered {
   std::uint64_t returned = 0;
   version belongs_to = 0;            // remove: 0 if the key was not there
   std::optional<std::string> found;  // find
-  std::optional<items> shown;        // tag: what the version it closed showed to whoever closed it
+  std::optional<items> shown;        // tag: what the version it closed showed to whoever closed it; look: a snapshot
 };
 
 /// What each key's history was in the end, oldest first.

@@ -49,6 +49,7 @@ planned insert(const std::string& key, const std::string& value) { return {kind:
 planned remove(const std::string& key) { return {kind::remove, {{key, std::nullopt}}}; }
 planned find(const std::string& key) { return {kind::find, {{key, std::nullopt}}}; }
 planned tag() { return {kind::tag}; }
+planned look() { return {kind::look}; }
 planned both(const std::string& a, const std::string& b, const std::string& value) {
   return {kind::batch, {{a, value}, {b, value}}};
 }
@@ -126,6 +127,15 @@ class run {
         a.shown.emplace();
         for (const auto& [key, value] : store_.at(a.belongs_to).range()) a.shown->emplace(key, value);
         return;
+      case kind::look: {
+        const snapshot now = store_.latest();
+        memory_orders::returned();
+        a.returned = ++moment_;  // as of a tag
+        a.belongs_to = now.version();
+        a.shown.emplace();
+        for (const auto& [key, value] : now.range()) a.shown->emplace(key, value);
+        return;
+      }
     }
     memory_orders::returned();
     a.returned = ++moment_;
@@ -136,7 +146,7 @@ class run {
   [[nodiscard]] std::string told() const {
     std::string text;
     for (const answered& o : operations_) {
-      static constexpr const char* names[] = {"insert", "remove", "batch", "find", "tag"};
+      static constexpr const char* names[] = {"insert", "remove", "batch", "find", "tag", "look"};
       text += "  " + std::string(names[static_cast<int>(o.what)]);
       for (const auto& w : o.writes) text += " " + w.key + (w.value ? "=" + *w.value : "");
       text += ": called " + std::to_string(o.called) + ", returned " + std::to_string(o.returned) + ", version " +
@@ -186,10 +196,13 @@ beginning prepared(const scenario& s) {
   return all;
 }
 
-/// Keys that a leaf has room for: the next one splits it.
+/// Keys that one leaf has at opening.
 unsigned leaf_keys(index_kind index) noexcept {
-  return index == index_kind::persistent ? format::index_pairs_max : 64;  // of the skip list none
+  return index == index_kind::persistent ? format::index_pairs_max : 57;  // of the skip list none
 }
+
+/// Keys that there is room for in a leaf then: an index in memory is built anew, with room in its leaves.
+unsigned leaf_room(index_kind index) noexcept { return index == index_kind::btree ? 64 - leaf_keys(index) : 0; }
 
 const char* name_of(index_kind index) noexcept {
   return index == index_kind::btree ? "btree" : index == index_kind::skip_list ? "skip list" : "persistent";
@@ -201,6 +214,13 @@ std::vector<scenario> scenarios_of(index_kind index) {
   const std::string there = leaf[leaf.size() * 2 / 3];
   const std::string left = leaf[leaf.size() / 3] + "5";
   const std::string right = there + "5";
+  // What splits the leaf: so many more keys fill it.
+  std::vector<planned> splitting;
+  for (unsigned i = 0; i < leaf_room(index); ++i) splitting.push_back(insert(leaf[5 * i] + "3", "f"));
+  splitting.push_back(insert(left, "a1"));
+  std::vector<planned> splitting_and_find = splitting;
+  splitting.push_back(insert(right, "a2"));
+  splitting_and_find.push_back(find(right));
   const auto of = [](std::string name, std::vector<std::string> before, std::vector<planned> a,
                      std::vector<planned> b) {
     return scenario{std::move(name), {}, std::move(before), {std::move(a), std::move(b)}};
@@ -215,10 +235,13 @@ std::vector<scenario> scenarios_of(index_kind index) {
       of("updater and tagger", {"k"}, {insert("k", "a1"), remove("k")}, {tag(), find("k")}),
       of("two taggers", {"k"}, {insert("k", "a1"), tag()}, {insert("k", "b1"), tag()}),
       of("batch and writer", {"k"}, {both("k", "l", "a1"), find("l")}, {insert("k", "b1"), find("k")}),
+      of("batch and reader", {"k"}, {both("k", "l", "a1"), both("k", "m", "a2")},
+         {find("k"), find("l"), find("k"), find("m")}),
+      of("writer and looker", {"k"}, {insert("k", "a1"), insert("l", "a2")}, {find("k"), look(), find("l"), look()}),
       of("batch and tagger", {"k"}, {both("k", "l", "a1"), tag()}, {tag(), find("k")}),
       of("two batches", {"k", "l"}, {both("k", "l", "a1"), find("k")}, {both("l", "k", "b1"), find("l")}),
-      of("a split and a reader", leaf, {insert(left, "a1"), insert(right, "a2")}, {find(there), find(left)}),
-      of("a split and a maker", leaf, {insert(left, "a1"), find(right)}, {insert(right, "b1"), find(left)}),
+      of("a split and a reader", leaf, splitting, {find(there), find(left)}),
+      of("a split and a maker", leaf, splitting_and_find, {insert(right, "b1"), find(left)}),
   };
   std::vector<scenario> all;
   if (index == index_kind::persistent) {
@@ -232,6 +255,16 @@ std::vector<scenario> scenarios_of(index_kind index) {
     cut_off("a place used again and a reader", {insert("k", "a1")}, {find("k"), find("k")});
     cut_off("a place used again and a writer", {insert("k", "a1")}, {insert("k", "b1"), find("k")});
     cut_off("a place used again and a remover", {insert("k", "a1")}, {remove("k"), find("k")});
+  }
+  if (index == index_kind::btree) {
+    std::vector<std::string> leaves = leaf;
+    for (unsigned i = 0; i < 7; ++i) leaves.push_back("leaf-" + std::to_string(900 + i));
+    all.push_back(of("a split of one of two leaves and a maker", leaves, splitting_and_find,
+                     {insert(right, "b1"), insert(left + "7", "b2"), find(left)}));
+    // Deep enough for samples of its versions (history/version_samples.hpp): each of the first two makes one.
+    const std::vector<std::string> deep(63, "k");
+    const auto a = insert("k", "a");
+    all.push_back(of("a deep history", deep, {insert("k", "b1"), tag(), tag()}, {a, a, a, a, a, a, a, a, tag()}));
   }
   for (const durability mode : {durability::none, durability::operation, durability::tag}) {
     for (scenario s : shapes) {
