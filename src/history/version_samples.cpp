@@ -91,10 +91,11 @@ void version_samples::add(link entry, std::uint32_t depth, version stamped, link
     if (fresh == nullptr) return;
     fresh->entry = entry;
     auto& bucket = bucket_of(entry);
-    fresh->next = bucket.load(std::memory_order_acquire);
-    // release: the history is whole before it is found. Two threads may push one entry's history: the one pushed later
-    // is found first, and what was sampled in the other is missing, as samples may be
-    while (!bucket.compare_exchange_weak(fresh->next, fresh, std::memory_order_acq_rel, std::memory_order_acquire)) {
+    fresh->next = bucket.load(std::memory_order_relaxed);  // relaxed, and where the exchange fails: it acquires
+    // acquire: what `next` leads to is whole. release: the history is whole before it is found. Two threads may push
+    // one entry's history: the one pushed later is found first, and what was sampled in the other is missing, as
+    // samples may be
+    while (!bucket.compare_exchange_weak(fresh->next, fresh, std::memory_order_acq_rel, std::memory_order_relaxed)) {
     }
     h = fresh;
   }

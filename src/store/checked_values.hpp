@@ -25,15 +25,15 @@ class checked_values {
   checked_values& operator=(const checked_values&) = delete;
 
   void mark(link l) noexcept {
-    // release: whoever sees the bit may skip the check that came before it
-    word_of(l).fetch_or(mask_of(l), std::memory_order_release);
+    // relaxed: the bit hands nothing on. The bytes were there before anybody had the record's link
+    word_of(l).fetch_or(mask_of(l), std::memory_order_relaxed);
   }
 
   /// Returns if the record's large value is intact; errc::damaged with key, version and place if it is not, or if the
   /// record stands for lost ones.
   void require_intact(const pool_set& in, const histories& past, link l) {
     if (past.at(l).is_lost()) raise_lost(in, past, l);
-    if ((word_of(l).load(std::memory_order_acquire) & mask_of(l)) != 0) return;  // acquire: see mark()
+    if ((word_of(l).load(std::memory_order_relaxed) & mask_of(l)) != 0) return;  // relaxed: see mark()
     check(in, past, l);
   }
 

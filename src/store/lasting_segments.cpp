@@ -229,8 +229,7 @@ void lasting_segments::settle_end(std::uint16_t number, std::uint64_t end) const
   const std::uint64_t said = pool_->codec().encode(p.used_end(), place_of(&word));
   // relaxed, both: under the lock, or while nobody writes
   if (word.load(std::memory_order_relaxed) == said) return;
-  word.store(said, std::memory_order_relaxed);
-  pool_->persist().flush(&word, sizeof word);
+  word.store(said, std::memory_order_relaxed);  // flushed by settle(), with all of the anchor
 }
 
 void lasting_segments::settle() const {

@@ -152,8 +152,8 @@ void opening_at_once::finish_last_operations() {
     }
     past.restore(l);
   }
-  // Only now: behind what a log has counted nobody looks for an operation to finish.
-  core_.pool_->persist().sync();
+  // Only now, and all that was flushed is durable before the first of them changes (write_log()): behind what a log has
+  // counted nobody looks for an operation to finish.
   for (const auto& [writer, log] : changed_logs_) core_.media_->segments().write_log(writer, log);
 }
 

@@ -96,8 +96,8 @@ version store_core::close_with_record(const writer& w, const tag_options* label,
 
 /// Where opening has not read them.
 void store_core::load_tags() const {
-  // acquire: the tags are there
-  if (!opened_at_once_ || tags_loaded_.load(std::memory_order_acquire)) return;
+  // relaxed: the tags have a mutex of their own
+  if (!opened_at_once_ || tags_loaded_.load(std::memory_order_relaxed)) return;
   const std::scoped_lock one_at_a_time(tag_list_mutex_);
   if (tags_loaded_.load(std::memory_order_relaxed)) return;  // relaxed: under the mutex
   tag_list_->for_each([&](link l) {
@@ -108,7 +108,7 @@ void store_core::load_tags() const {
     tags_.add({histories_->stamp_of(l), r.as_tag().time_ns, std::string(r.key()), std::string(r.value())});
     return true;
   });
-  tags_loaded_.store(true, std::memory_order_release);
+  tags_loaded_.store(true, std::memory_order_relaxed);
 }
 
 version store_core::tag_durably(const tag_options* label, std::int64_t time_ns) {

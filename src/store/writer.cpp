@@ -80,9 +80,10 @@ record_totals writer_set::totals() const noexcept {
 bool writer_set::none_since(version open) const noexcept {
   for (const writer_slot& slot : shared_->slots) {
     // acquire, and in this order: whoever knows of a write has seen what came after its writer was leased. So the
-    // sequence is odd here, or so new that the write's count() is seen, too
+    // sequence is odd here, or so new that the write's count() is seen, too: the end of the lease releases it.
+    // relaxed, therefore: the version
     if (writer_slot::leased(slot.sequence.load(std::memory_order_acquire))) return false;
-    if (slot.last_version.load(std::memory_order_acquire) >= open) return false;
+    if (slot.last_version.load(std::memory_order_relaxed) >= open) return false;
   }
   return true;
 }

@@ -105,8 +105,8 @@ class writer {
   /// Counts a record that is linked, stamped and sealed.
   void count(const record_layout& layout, bool removal, link at, std::uint32_t crc, version stamped) const noexcept {
     slot_->totals.add(layout, removal, record_digest(at, crc, stamped));
-    // release: pairs with none_since(), whose caller must find this write in the version it then reads
-    slot_->last_version.store(stamped, std::memory_order_release);
+    // relaxed: the end of the lease releases it, for none_since()
+    slot_->last_version.store(stamped, std::memory_order_relaxed);
   }
   /// What this writer's last write left to its next one; no entry if nothing.
   [[nodiscard]] const histories::written& unsettled() const noexcept { return slot_->unsettled; }

@@ -4,7 +4,6 @@
 #include <new>
 #include <utility>
 
-#include "base/fence.hpp"
 #include "base/looks.hpp"
 #include "index/btree/descent.hpp"
 
@@ -79,8 +78,7 @@ link btree::try_insert(std::string_view key, entry_maker& maker, link& made) {
   } else {
     const write_guard guard(n.lock, where.node.seen, arena_.process());
     if (!guard.holds()) return null_link;
-    fence_after_rmw();  // finds that read the lock's word from here on wait for the unlock
-    maker.publishing();
+    maker.publishing();  // finds that read the lock's word from here on wait for the unlock
     insert_in_leaf(n, found.slot, key, made);
   }
   shared_->size.add(1);

@@ -74,7 +74,9 @@ class optimistic_lock {
   [[nodiscard]] bool try_upgrade(std::uint64_t seen, unsigned process) noexcept {
     const std::uint64_t mine = (seen + 1) | std::uint64_t{process} << holder_shift;
     // Acquire: what the last writer stored is seen inside. The stores inside release, so they stay behind this one.
-    // seq_cst: together with fence_after_rmw() a full fence, for those who need one.
+    // seq_cst: for who reads the clock inside, seq_cst too. A reader whose tick, or that of whoever told it of a
+    // version, came behind that load has a fence behind the tick, and so finds the word locked (history/history.hpp,
+    // H3).
     return word_.compare_exchange_strong(seen, mine, std::memory_order_seq_cst, std::memory_order_relaxed);
   }
 

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cassert>
 
-#include "base/fence.hpp"
 #include "base/threads.hpp"
 #include "index/persistent/descent.hpp"
 
@@ -60,9 +59,10 @@ link persistent_index::insert(std::string_view key, entry_maker& maker) {
       wait.pause();
       continue;
     }
-    fence_after_rmw();     // finds that read the lock's word from here on wait for the unlock
     shared_->size.add(1);  // before it is so: a process killed in between leaves a bound that is too great by one
-    maker.publishing();    // nothing atomic between its flush and that of the pair, which would wait for the first
+    // Finds that read the lock's word from here on wait for the unlock. Nothing atomic comes between its flush and that
+    // of the pair, which would wait for the first.
+    maker.publishing();
     add_pair(n, here.ref, order, found.index, head_of(key, order.prefix_length()), made);
     return made;
   }
