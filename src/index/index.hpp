@@ -37,6 +37,10 @@ class key_source {
   /// An index that lies on media says that a key, read by key_of(), was not the one that its head let expect: it may be
   /// damaged. Throws errc::damaged if so.
   virtual void distrust(link /*entry*/) const {}
+  /// What changes in an entry, as a number: an index that lies on media notes it, and looks whether it is so still.
+  [[nodiscard]] virtual std::uint64_t state_of(link /*entry*/) const noexcept { return 0; }
+  /// Sends what state_of() reads on its way to the media.
+  virtual void flush_state(link /*entry*/) const noexcept {}
   /// An index says that another process was killed inside a lock of it that nobody can take over: nobody is to wait for
   /// that. Throws errc::poisoned, and sees to it that all who share the index are told so.
   [[noreturn]] virtual void raise_killed() const {

@@ -24,7 +24,9 @@ namespace icecore::format {
 inline constexpr std::uint64_t magic = 0x0045524f43454349U;  // "ICECORE\0"
 inline constexpr std::uint32_t byte_order_mark = 0x01020304U;
 inline constexpr std::uint16_t version_major = 2;  // a reader refuses another major version
-inline constexpr std::uint16_t version_minor = 1;  // a writer refuses a greater minor version
+inline constexpr std::uint16_t version_minor = 2;  // a writer refuses a greater minor version
+inline constexpr std::uint16_t minor_with_lost_versions = 1;
+inline constexpr std::uint16_t minor_with_evidence = 2;
 
 inline constexpr std::uint64_t page_size = 4096;
 inline constexpr std::uint64_t granule_size = 64 * 1024;
@@ -101,14 +103,14 @@ struct root {
   link anchor;                      //  152    8  of the persistent index; null: there is none that can be trusted
   lost_versions lost[lost_max];     //  160  864  ascending, none touches another; zero behind the last
   root_files files;                 // 1024 3064
-  std::uint8_t zero_3[4];           // 4088    4
-  std::uint32_t crc;                // 4092    4  CRC32C of bytes 0-4091
+  std::uint32_t evidence_from;  // 4088    4  the low half of the first epoch whose closing left evidence that counts
+  std::uint32_t crc;            // 4092    4  CRC32C of bytes 0-4091
 };
 static_assert(sizeof(root) == page_size);
 static_assert(offsetof(root, pool_id) == 24 && offsetof(root, file_size) == 48 && offsetof(root, state) == 96);
 static_assert(offsetof(root, boot_id) == 104 && offsetof(root, used_end) == 136 && offsetof(root, crc) == 4092);
 static_assert(offsetof(root, epoch) == 144 && offsetof(root, anchor) == 152);
-static_assert(offsetof(root, lost) == 160 && offsetof(root, files) == 1024);
+static_assert(offsetof(root, lost) == 160 && offsetof(root, files) == 1024 && offsetof(root, evidence_from) == 4088);
 static_assert(std::is_trivially_copyable_v<root>);
 
 // ---- Live page ----
@@ -241,10 +243,18 @@ struct index_node {
                                                         //          level, prefix length (2), 0
   index_pair pairs[index_pairs_max];                    //  64 432
   std::atomic<link> low;                                // 496   8  entry with the least key; null in the first node
-  std::uint64_t zero;                                   // 504   8
+  std::atomic<std::uint64_t> evidence;                  // 504   8  of the node at this place in the other granule
 };
 static_assert(sizeof(index_node) == 512 && offsetof(index_node, order) == 32 && offsetof(index_node, pairs) == 64);
-static_assert(offsetof(index_node, low) == 496);
+static_assert(offsetof(index_node, low) == 496 && offsetof(index_node, evidence) == 504);
+
+/// A segment of nodes, or of blocks of tags, has two granules. In each they lie at the same places: from the size of a
+/// segment's header on. One less than there is room for, so that where a segment's last node ends tells it from those
+/// of format 2.1, which have one granule with 127 nodes.
+inline constexpr std::uint64_t node_segment_size = 2 * granule_size;
+inline constexpr std::uint64_t nodes_of_granule = 126;
+inline constexpr std::uint64_t nodes_end = sizeof(segment_header) + nodes_of_granule * sizeof(index_node);
+static_assert(nodes_end + sizeof(index_node) <= granule_size);
 
 /// Where nodes are taken from, by one thread at a time. A line.
 struct node_source {
@@ -281,12 +291,14 @@ struct index_anchor {
   std::atomic<std::uint64_t> top;                           //     0    8  the first node of the uppermost level
   std::atomic<std::uint64_t> first_leaf;                    //     8    8
   std::atomic<std::uint64_t> tags;                          //    16    8  the newest block of links to tags
-  std::uint64_t zero[5];                                    //    24   40
+  std::atomic<std::uint64_t> tags_evidence;                 //    24    8  of all links to tags
+  std::uint64_t zero[4];                                    //    32   32
   std::atomic<std::uint64_t> used_end[files_max];           //    64  128  by file: the end of its last segment
   std::atomic<std::uint64_t> rests[files_max][rest_lists];  //   192 2048  by file: segments with room, by its size
   node_source nodes[writers_max];                           //  2240 8192
   writer_log writers[writers_max][2];                       // 10432 32768
 };
+static_assert(offsetof(index_anchor, tags_evidence) == 24 && offsetof(index_anchor, used_end) == 64);
 static_assert(offsetof(index_anchor, nodes) == 2240 && offsetof(index_anchor, writers) == 10432);
 static_assert(sizeof(index_anchor) == 43200 && sizeof(segment_header) + sizeof(index_anchor) <= granule_size);
 // All links and ends in the anchor, in node sources and in blocks of tags are in words that check themselves.

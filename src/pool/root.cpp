@@ -58,7 +58,7 @@ void set_lost_versions(format::root& r, const version_ranges& lost) noexcept {
     return format::lost_versions{each.first, each.end};
   });
   // an icecore that does not know of them would show what they were not
-  if (!lost.empty()) r.version_minor = std::max(r.version_minor, format::version_minor);
+  if (!lost.empty()) r.version_minor = std::max(r.version_minor, format::minor_with_lost_versions);
 }
 
 format::root root_pages::read() const {

@@ -65,6 +65,15 @@ class entry_keys final : public index::key_source {
     if (!media_->is_whole(entry)) media_->raise_damaged(entry, "the entry fails its checksum");
     known.store(entry, std::memory_order_relaxed);
   }
+  [[nodiscard]] std::uint64_t state_of(link entry) const noexcept override {
+    const auto& e = space_.record_at(entry).as_entry();
+    // acquire, both: whoever changed them had met the leaf before (index/persistent/evidence.cpp)
+    const std::uint64_t head = e.head.load(std::memory_order_acquire);
+    return mix64(mix64(entry + mix64(head)) + e.second_version.load(std::memory_order_acquire));
+  }
+  void flush_state(link entry) const noexcept override {
+    persist_->flush(&space_.record_at(entry).as_entry().head, 2 * sizeof(std::uint64_t));
+  }
   [[noreturn]] void raise_killed() const override {
     persist_->poison("another process that shared it was killed while it changed the index");
     persist_->raise_poisoned();
@@ -223,7 +232,7 @@ class store_core {
   void assemble(std::shared_ptr<index::arena> memory, const options& opening);
   void recover(const options& opening);
   void share(const options& opening);
-  void use_lasting_index(link anchor, std::uint64_t epoch, bool is_new);
+  void use_lasting_index(const format::root& root, std::uint64_t epoch, bool is_new);
   [[noreturn]] void raise_attached() const;
 
   [[noreturn]] void raise_unusable() const;
@@ -278,6 +287,7 @@ class store_core {
 
   // tag.cpp
   void load_tags() const;
+  [[nodiscard]] bool leave_evidence() const;
   version tag_quickly(const tag_options& label, std::int64_t time_ns);
   version tag_durably(const tag_options* label, std::int64_t time_ns);
   version close_with_record(const writer& w, const tag_options* label, std::int64_t time_ns);

@@ -1,6 +1,7 @@
 #include "store/lasting_media.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/raise.hpp"
 #include "base/threads.hpp"
@@ -17,7 +18,8 @@ lasting_media::lasting_media(pool_set& in, const index::arena& processes, writer
       shared_(&shared),
       segments_(in, *anchor_, shared.segments) {}
 
-index::node_space::parts lasting_media::index_parts(std::uint64_t epoch, unsigned process, bool attached) noexcept {
+index::node_space::parts lasting_media::index_parts(std::uint64_t epoch, std::uint32_t evidence_from, unsigned process,
+                                                    bool attached) noexcept {
   index::node_space::parts parts;
   std::ranges::copy(pool_->bases(), parts.bases.begin());
   parts.anchor = anchor_;
@@ -26,6 +28,7 @@ index::node_space::parts lasting_media::index_parts(std::uint64_t epoch, unsigne
   parts.shared = &shared_->index.space;
   parts.codec = pool_->codec();
   parts.epoch = epoch;
+  parts.epochs_believed = static_cast<std::uint32_t>(epoch) - evidence_from;
   parts.process = static_cast<std::uint16_t>(process);
   parts.searches_link = !attached;
   return parts;
@@ -34,10 +37,41 @@ index::node_space::parts lasting_media::index_parts(std::uint64_t epoch, unsigne
 void lasting_media::take_segment(claim& by) {
   // where the thread runs that will fill them
   const segment taken = segments_.take_for_nodes(pool_->number_for(thread_number()), [&](const segment& s) {
-    const std::uint64_t nodes = (s.size - sizeof(format::segment_header)) / sizeof(format::index_node);
-    by.told(s.first_record(), s.first_record() + nodes * sizeof(format::index_node));
+    by.told(s.first_record(), s.offset + format::granule_size + format::nodes_end);
   });
   pool_->grow_ahead(taken.offset);
+}
+
+link lasting_media::partner_of(link node) const noexcept {
+  const link granule = node / format::granule_size * format::granule_size;
+  const auto has_two = [&](link at) {
+    return link_offset(at) >= format::first_segment_offset && pool_->valid_header(at, format::index_segment_magic) &&
+           pool_->segment_at(at).size == format::node_segment_size;
+  };
+  if (has_two(granule)) return node + format::granule_size;
+  return has_two(granule - format::granule_size) ? node - format::granule_size : null_link;
+}
+
+void lasting_media::note_met(link node) noexcept {
+  const std::uint64_t granule = link_offset(node) / format::granule_size;
+  auto& word = shared_->met[granule / 64 % shared_->met.size()];
+  const std::uint64_t bit = std::uint64_t{1} << granule % 64;
+  // relaxed, both: stored before the node's word is of this epoch, and only ever set
+  if ((word.load(std::memory_order_relaxed) & bit) == 0) word.fetch_or(bit, std::memory_order_relaxed);
+}
+
+void lasting_media::for_each_met(const std::function<void(link granule)>& visit) const {
+  for (const pool* p : pool_->files()) {
+    const std::uint64_t end = p->used_end() / format::granule_size;
+    for (std::uint64_t first = 0; first < end; first += 64) {
+      std::uint64_t bits =
+          shared_->met[first / 64 % shared_->met.size()].load(std::memory_order_relaxed);  // relaxed: alone
+      for (; bits != 0; bits &= bits - 1) {
+        const std::uint64_t granule = first + static_cast<unsigned>(std::countr_zero(bits));
+        if (granule < end) visit(make_link(p->number(), granule * format::granule_size));
+      }
+    }
+  }
 }
 
 void lasting_media::undo_killed(const std::function<bool(std::string_view key, link entry)>& never_shown) {

@@ -9,6 +9,7 @@
 
 #include "base/bytes.hpp"
 #include "base/raise.hpp"
+#include "index/persistent/node_space.hpp"
 
 namespace icecore {
 namespace {
@@ -244,12 +245,12 @@ void lasting_segments::settle() const {
   for (auto& source : anchor_->nodes) {
     const link last = load(source.end);
     if (last == null_link) continue;
-    const link segment_at = (last - 1) / format::granule_size * format::granule_size;
-    give_header(segment_at, format::granule_size, format::index_segment_magic);
-    settle_end(link_pool(segment_at), link_offset(segment_at) + format::granule_size);
+    const index::node_segment taken(last);
+    give_header(taken.begin, taken.size, format::index_segment_magic);
+    settle_end(link_pool(taken.begin), link_offset(taken.begin) + taken.size);
     const link position = load(source.position);
-    if (position < segment_at || position > last)  // it is of the segment before, which is full
-      store(source.position, segment_at + sizeof(format::segment_header));
+    if (position < taken.begin || position > last)  // it is of the segment before, which is full
+      store(source.position, taken.first());
   }
   take_off_lists(owned);
   // A process that was killed may have left any word of these whole in the caches alone, where nothing above changes it
@@ -296,17 +297,17 @@ std::vector<std::string> lasting_segments::check() const {
       }
     }
   }
-  std::uint64_t index_segments = 0;
+  std::uint64_t granules = 0;  // of the index
   for_each_segment([&](link at, bool records) {
-    index_segments += records ? 0 : 1;
+    granules += records ? 0 : pool_->segment_at(at).size / format::granule_size;
     if (!records || std::ranges::find(seen, at) != seen.end()) return;
     if (pool_->header_of(at).left_at == 0 || place_left(at).room() >= room_min)
       wrong.push_back(fmt::format("the segment at {} is in no list, and no writer's", at));
   });
   std::uint64_t taken = 1;  // the anchor's
   for (const auto& source : anchor_->nodes) taken += source.segments.load(std::memory_order_relaxed);
-  if (index_segments > taken)
-    wrong.push_back(fmt::format("{} segments are the index's, which has taken {}", index_segments, taken));
+  if (granules > taken)
+    wrong.push_back(fmt::format("{} granules are the index's, which has taken {}", granules, taken));
   return wrong;
 }
 

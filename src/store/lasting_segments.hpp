@@ -62,7 +62,7 @@ class lasting_segments {
   /// A segment for nodes of the index, in this file if there is room.
   segment take_for_nodes(std::uint16_t in, const std::function<void(const segment&)>& claim) {
     const mended_lock lock = hold();
-    return pool_->allocate(format::granule_size - sizeof(format::segment_header), in, format::index_segment_magic,
+    return pool_->allocate(format::node_segment_size - sizeof(format::segment_header), in, format::index_segment_magic,
                            claim);
   }
 

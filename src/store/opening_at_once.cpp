@@ -35,17 +35,23 @@ void opening_at_once::run() {
   const auto begin = std::chrono::steady_clock::now();
   pool_set& p = *core_.pool_;
   const bool writes = !core_.read_only();
-  const format::root root = p.roots().read();
+  format::root root = p.roots().read();
   found_store found;
   found.crashed = root.state == format::root_state::open;
   found.same_boot = written_this_boot(root);
   // Before anything is locked in it: a lock of an epoch that is used again would be taken for a living thread's.
   if (writes) {
     forget_writer(p);
-    p.roots().update_both([](format::root& r) { ++r.epoch; });  // P6
+    p.roots().update_both([&](format::root& r) {  // P6
+      begin_epoch(r, found.crashed);
+      r.version_minor = std::max(r.version_minor, format::minor_with_evidence);
+    });
+    root = p.roots().read();
+  } else {
+    ++root.epoch;
   }
   core_.lost_ = lost_versions_of(root);  // and no more: whatever was acknowledged is there
-  core_.use_lasting_index(root.anchor, root.epoch + 1, false);
+  core_.use_lasting_index(root, root.epoch, false);
   take_over_writers(found);
   // After a crash fills do not stand for all there is, the newest version does, so nothing more may come into it.
   version clock = clock_after(p, found);

@@ -198,7 +198,7 @@ void recovery::drop_uncounted(const survey& found) const {
 void recovery::begin_session(const survey& found) const {
   // S3: the fills stand for all there is
   start_session(*core_.pool_, what_is_there(found), 0, [&](format::root& r) {
-    ++r.epoch;
+    begin_epoch(r, true);
     r.anchor = null_link;
     // One that lasts is named once it is there: if there is no room for it the store keeps the index it has.
     if (core_.index_kind_ != index_kind::persistent) r.index = static_cast<std::uint8_t>(core_.index_kind_);
@@ -216,7 +216,7 @@ void recovery::begin_changes(const survey& found) const {
   pool_set& p = *core_.pool_;
   if (p.copying() || (!found.crashed() && p.roots().read().anchor == null_link)) return;
   p.roots().update_both([](format::root& r) {  // P6
-    ++r.epoch;
+    begin_epoch(r, true);
     r.anchor = null_link;
   });
 }
@@ -247,7 +247,9 @@ void recovery::build_lasting_index(const survey& found, const std::vector<link>&
   pool_set& p = *core_.pool_;
   const segment first =
       p.first().allocate(format::granule_size - sizeof(format::segment_header), format::index_segment_magic, {});
-  core_.use_lasting_index(first.first_record(), p.roots().read().epoch, true);
+  format::root root = p.roots().read();
+  root.anchor = first.first_record();
+  core_.use_lasting_index(root, root.epoch, true);
   settle_heads(found);
   core_.index_->build(sorted, static_cast<unsigned>(found.parts().size()));
   list_tags(found);
@@ -265,6 +267,7 @@ void recovery::build_lasting_index(const survey& found, const std::vector<link>&
   segments.note_before(0, all);
   p.persist().sync();
   p.roots().update([&](format::root& r) {
+    r.version_minor = std::max(r.version_minor, format::minor_with_evidence);
     r.index = static_cast<std::uint8_t>(index_kind::persistent);
     r.anchor = first.first_record();
   });

@@ -41,6 +41,11 @@ void name_writer(const pool_set& pools) {
 
 }  // namespace
 
+void begin_epoch(format::root& r, bool crashed) noexcept {
+  ++r.epoch;
+  if (crashed) r.evidence_from = static_cast<std::uint32_t>(r.epoch);
+}
+
 void forget_writer(const pool_set& pools) noexcept {
   for (const pool* p : pools.files()) p->live().writer_pid = 0;
 }

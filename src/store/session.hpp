@@ -16,6 +16,10 @@ struct found_store {
   record_totals totals;
 };
 
+/// What a root says before an opening for writing changes anything. After a crash no evidence of before counts
+/// (index/persistent/evidence.cpp, E3).
+void begin_epoch(format::root& r, bool crashed) noexcept;
+
 /// The last writer is dead, so others who want to write are not told of it. What it says of its machine stays, until
 /// a session begins.
 void forget_writer(const pool_set& pools) noexcept;

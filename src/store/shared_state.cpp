@@ -71,6 +71,8 @@ std::uint64_t shared_state::arrangement_of_this() noexcept {
       sizeof(lasting_of),
       offsetof(lasting_of, index),
       offsetof(lasting_of, segments),
+      offsetof(lasting_of, heads),
+      offsetof(lasting_of, met),
       offsetof(index::persistent_index::state, top),
       offsetof(index::persistent_index::state, size),
       offsetof(index::persistent_index::state, holders),

@@ -143,7 +143,8 @@ void store_core::recover(const options& opening) {
 }
 
 /// From now on the index is the one that the anchor leads to, or that is built there, and heads last.
-void store_core::use_lasting_index(link anchor, std::uint64_t epoch, bool is_new) {
+void store_core::use_lasting_index(const format::root& root, std::uint64_t epoch, bool is_new) {
+  const link anchor = root.anchor;
   media_ = std::make_unique<lasting_media>(*pool_, *memory_, *writers_, anchor, shared_->lasting);
   if (!attached_) shared_->outlive_kills();
   for (pool* p : pool_->files()) {
@@ -158,10 +159,10 @@ void store_core::use_lasting_index(link anchor, std::uint64_t epoch, bool is_new
     } else if (!attached_) {
       // What lies behind a wrong end would be given out again, and cut off at closing. The first root is closed last:
       // while it says that the store is open, another one may be of before its last segment was taken.
-      const format::root root = p->roots().read();
+      const format::root own = p->roots().read();
       const auto clean = format::root_state::clean;
-      const bool closed = root.state == clean && pool_->roots().read().state == clean;
-      const bool as_closed = !closed || end == root.used_end;
+      const bool closed = own.state == clean && pool_->roots().read().state == clean;
+      const bool as_closed = !closed || end == own.used_end;
       if (said != pool_->codec().encode(end, place) || end < format::first_segment_offset || end > p->size() ||
           end % format::granule_size != 0 || !as_closed)
         media_->raise_damaged(place, "the index's anchor does not tell where the store ends");
@@ -173,8 +174,8 @@ void store_core::use_lasting_index(link anchor, std::uint64_t epoch, bool is_new
   writers_->use(media_->segments(), *killed_writers_);
   histories_->let_heads_last(*media_, pool_->first().size());
   keys_->check_with(*media_);
-  auto index = index::make_persistent_index(*keys_, media_->index_parts(epoch, writers_->process(), attached_),
-                                            shared_->lasting.index);
+  auto index = index::make_persistent_index(
+      *keys_, media_->index_parts(epoch, root.evidence_from, writers_->process(), attached_), shared_->lasting.index);
   tag_list_ = std::make_unique<tag_list>(index->space());
   index_ = std::move(index);
 }
@@ -231,7 +232,7 @@ void store_core::attach(const std::filesystem::path& path, const options& openin
   lost_ = lost_versions_of(root);
   pool_->persist().share(shared_->poisoned);
   assemble(std::move(common), opening);
-  if (index_ == nullptr) use_lasting_index(root.anchor, root.epoch, false);
+  if (index_ == nullptr) use_lasting_index(root, root.epoch, false);
   histories_->believe_after(shared_->newest_recovered);
   writers_->finish_killed();  // else only who waits for one looks, and its place would lie idle
   recovered_from_crash_ = false;

@@ -100,6 +100,7 @@ void store_core::load_tags() const {
   if (!opened_at_once_ || tags_loaded_.load(std::memory_order_relaxed)) return;
   const std::scoped_lock one_at_a_time(tag_list_mutex_);
   if (tags_loaded_.load(std::memory_order_relaxed)) return;  // relaxed: under the mutex
+  tag_list_->require_as_closed();
   tag_list_->for_each([&](link l) {
     const record r = histories_->at(l);
     const bool is_tag = media_->is_whole(l) && r.kind() == format::record_kind::tag &&
@@ -186,6 +187,16 @@ void store_core::sync() {
   certify(v, certified);
 }
 
+/// Whether evidence of this epoch and before counts from now on: not if another process may still be in a call.
+bool store_core::leave_evidence() const {
+  if (!writers_->is_alone()) return false;
+  const auto& index = static_cast<const index::persistent_index&>(*index_);
+  media_->for_each_met([&](link granule) { index.leave_evidence(granule); });
+  // relaxed: nobody else is there. Who has not read the tags of an earlier session has added none
+  if (!opened_at_once_ || tags_loaded_.load(std::memory_order_relaxed)) tag_list_->leave_evidence();
+  return true;
+}
+
 // Closing: 1. all data durable and certified, the open version too (nothing is written any more), so that a crash from
 // here on keeps everything; 2. the fills, which from the next opening on stand for all that was there; 3. the clean
 // root. A crash between two of them leaves a root that is still right.
@@ -213,8 +224,10 @@ void store_core::close() {
           segments.write_log(w, log);
         });
   }
+  const bool evidence_counts = media_ == nullptr || leave_evidence();
   pool_->persist().sync();
   pool_->end_session([&](format::root& r) {
+    if (!evidence_counts) r.evidence_from = static_cast<std::uint32_t>(r.epoch + 1);
     r.state = format::root_state::clean;
     r.clock = open;
     r.durable_version = 0;

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "base/checksum.hpp"
+
 namespace icecore::detail {
 
 // relaxed, all of it: one thread at a time
@@ -120,6 +122,28 @@ void tag_list::for_each(const std::function<bool(link)>& visit) const {
     }
     is_end = false;
   }
+}
+
+std::uint64_t tag_list::digest() const {
+  std::uint64_t of_all = 0;
+  for_each([&](link tag) {
+    of_all = mix64(of_all + tag);
+    return true;
+  });
+  return of_all;
+}
+
+void tag_list::leave_evidence() const {
+  auto& evidence = space_.anchor().tags_evidence;
+  evidence.store(space_.evidence_of(digest()), std::memory_order_relaxed);
+  space_.flush(&evidence, sizeof evidence);
+}
+
+void tag_list::require_as_closed() const {
+  const auto& evidence = space_.anchor().tags_evidence;
+  const std::uint64_t left = evidence.load(std::memory_order_relaxed);
+  if (space_.believes(left) && !space_.agrees(left, digest()))
+    space_.owner().raise_damaged(space_.place_of(evidence), "the list of tags is of an earlier time");
 }
 
 bool tag_list::is_linked(link block) const {

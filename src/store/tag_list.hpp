@@ -25,6 +25,12 @@ class tag_list final : private index::node_finder {
   /// is given to nothing. Only what may have been under way is looked at. Durable after the next fence, or sync, as is
   /// the link to the newest block, which a killed process may have left in the caches.
   void settle(const std::function<bool(link)>& was_cut_off);
+  /// Leaves evidence of all links (index/persistent/evidence.cpp), durable after the next fence, or sync. While nobody
+  /// else is there.
+  void leave_evidence() const;
+  /// Before anything was appended in this epoch: errc::damaged if the links are not those that closing left evidence
+  /// of.
+  void require_as_closed() const;
   /// From the newest to the oldest, until `visit` returns false. errc::damaged if a link is missing among others.
   void for_each(const std::function<bool(link)>& visit) const;
 
@@ -33,6 +39,7 @@ class tag_list final : private index::node_finder {
     return *reinterpret_cast<format::tag_block*>(space_.bytes(block));
   }
   [[nodiscard]] link newest() const;
+  [[nodiscard]] std::uint64_t digest() const;
   [[nodiscard]] link bounded(link block, link told_by) const;
   [[nodiscard]] std::size_t first_free(link block) const noexcept;
   [[nodiscard]] link older(link block) const;

@@ -71,6 +71,15 @@ void writer_set::settle_last(const histories& past) noexcept {
   for (writer_slot& slot : shared_->slots) past.settle_durably(std::exchange(slot.unsettled, {}));
 }
 
+bool writer_set::is_alone() const noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // who is not counted yet finds the store closed
+  const unsigned processes = shared_->processes.load(std::memory_order_relaxed);  // relaxed: behind the fence
+  for (unsigned p = 0; p < processes; ++p) {
+    if (p != process_ && memory_->is_held(p)) return false;
+  }
+  return true;
+}
+
 record_totals writer_set::totals() const noexcept {
   record_totals sum;
   for (const writer_slot& slot : shared_->slots) sum.add(slot.totals);

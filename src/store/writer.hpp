@@ -146,6 +146,9 @@ class writer_set {
   [[nodiscard]] partial_segments& partials() noexcept { return partials_; }
   /// The number of this process among those that ever shared the store.
   [[nodiscard]] unsigned process() const noexcept { return process_; }
+  /// Whether no other process that shares the store is there. Asked when it is closed: who attaches from now on finds
+  /// it so.
+  [[nodiscard]] bool is_alone() const noexcept;
   /// Takes them in the place of partials(), and of poisoning the store after a kill. Before the first write.
   void use(lasting_segments& lasting, writer_finisher& finisher) noexcept {
     lasting_ = &lasting;

@@ -349,7 +349,8 @@ std::vector<place> lines_of_index(const subject& s) {
          at += format::granule_size) {
       const auto& h = *reinterpret_cast<const format::segment_header*>(view[n].bytes.data() + at);
       if (h.magic != format::index_segment_magic) continue;
-      for (std::uint64_t line = at; line < at + format::granule_size; line += sizeof(std::uint64_t))
+      const std::uint64_t end = std::min<std::uint64_t>(at + h.granules * format::granule_size, view[n].bytes.size());
+      for (std::uint64_t line = at; line < end; line += sizeof(std::uint64_t))
         all.push_back({n, line, sizeof(std::uint64_t), at, {}, false});
     }
   }
@@ -359,7 +360,7 @@ std::vector<place> lines_of_index(const subject& s) {
 }  // namespace
 
 std::optional<allowance> allowed_at_once(const subject& s, const changed_bytes& changed) {
-  if (s.kind.index != index_kind::persistent) return std::nullopt;
+  if (s.kind.index != index_kind::persistent || s.kind.how == ended::closed) return std::nullopt;
   std::vector<crash::left_files> earlier;
   for (const auto& files : s.older) earlier.push_back(files.view());
   earlier.emplace_back();  // before anything was there
@@ -374,7 +375,7 @@ std::optional<allowance> allowed_at_once(const subject& s, const changed_bytes& 
   for (const operation& o : s.done) {
     for (const place& p : o.records) {
       const place stamp{p.file, p.offset + offsetof(format::record_header, stamp), sizeof(std::uint64_t), 0, {}, false};
-      const bool of_last = s.kind.how == ended::killed && o.session == s.done.back().session && !p.key.empty();
+      const bool of_last = o.session == s.done.back().session && !p.key.empty();
       if (of_last && changed.restore(stamp, {})) allowed.any_value.insert(p.key);
     }
   }

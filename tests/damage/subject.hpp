@@ -71,8 +71,9 @@ class changed_bytes {
 /// are both changed an older value may be shown, and where both root pages are, the clock may be behind ("Not found").
 [[nodiscard]] allowance allowed_to_accept(const subject& s, const changed_bytes& changed);
 
-/// What may differ where a store is opened at once ("Opening at once", "A write that the device lost"): the links of a
-/// key, nodes of the index and blocks of tags that are as they were earlier. Nothing may where that is not the damage.
+/// What may differ where a killed store is opened at once ("Opening at once", "A write that the device lost"): the
+/// links of a key, nodes of the index and blocks of tags that are as they were earlier. Nothing may where that is not
+/// the damage, nor where the store was closed.
 [[nodiscard]] std::optional<allowance> allowed_at_once(const subject& s, const changed_bytes& changed);
 
 /// Keys whose entries were among what a killed writer wrote last, all of which is changed from there on: what is

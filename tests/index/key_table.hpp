@@ -17,7 +17,7 @@ namespace icecore::index {
 
 class key_table final : public key_source {
  public:
-  explicit key_table(std::size_t capacity) : keys_(capacity) {}
+  explicit key_table(std::size_t capacity) : keys_(capacity), states_(capacity) {}
 
   /// A link to a new entry with this key. From any thread.
   link add(std::string key) {
@@ -48,6 +48,9 @@ class key_table final : public key_source {
   void distrust(link entry) const override {
     if (entry == damaged_ || !is_readable(entry)) throw std::runtime_error("the entry is damaged");
   }
+  [[nodiscard]] std::uint64_t state_of(link entry) const noexcept override { return states_[entry / 8 - 1]; }
+  /// Changes what is not the entry's key.
+  void set_state(link entry, std::uint64_t state) { states_[entry / 8 - 1] = state; }
   /// From here on the entry has a key that was not given to it, as after a flip on media.
   void damage(link entry, std::size_t byte, unsigned bit) {
     char& changed = keys_[entry / 8 - 1][byte];
@@ -61,6 +64,7 @@ class key_table final : public key_source {
  private:
   link damaged_ = null_link;
   std::vector<std::string> keys_;
+  std::vector<std::uint64_t> states_;
   std::atomic<std::size_t> used_{0};
 };
 

@@ -42,10 +42,11 @@ class persistent_memory final : public space_owner {
     parts.shared = &state_->space;
     parts.codec = word_codec(12345);
     parts.epoch = epoch_;
+    parts.epochs_believed = epochs_believed_;
     return parts;
   }
   [[nodiscard]] persistent_index::state& state() noexcept { return *state_; }
-  [[nodiscard]] std::byte* base() noexcept { return base_; }
+  [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t used() const noexcept { return used_; }
   [[nodiscard]] format::index_anchor& anchor() noexcept {
     return *reinterpret_cast<format::index_anchor*>(base_ + format::first_segment_offset +
@@ -55,9 +56,9 @@ class persistent_memory final : public space_owner {
 
   void take_segment(claim& by) override {
     const std::scoped_lock lock(mutex_);
-    if (used_ + format::granule_size > size_) throw std::bad_alloc();
-    by.told(used_ + sizeof(format::segment_header), used_ + format::granule_size - (format::granule_size - 64) % 512);
-    used_ += format::granule_size;
+    if (used_ + format::node_segment_size > size_) throw std::bad_alloc();
+    by.told(used_ + sizeof(format::segment_header), used_ + format::granule_size + format::nodes_end);
+    used_ += format::node_segment_size;
   }
   void settle_killed() override {}
   void undo_killed(const std::function<bool(std::string_view, link)>&) override {}
@@ -67,14 +68,28 @@ class persistent_memory final : public space_owner {
   }
   [[nodiscard]] bool leads_into_pool(link l, std::uint64_t bytes) const noexcept override { return l + bytes <= size_; }
 
+  /// Segments follow the anchor's granule, which is the second.
+  [[nodiscard]] link partner_of(link node) const noexcept override {
+    return node / format::granule_size % 2 == 0 ? node + format::granule_size : node - format::granule_size;
+  }
+  void note_met(link) noexcept override {}
+  /// As a store that is closed: of all nodes there are.
+  void leave_evidence(const persistent_index& of) const {
+    for (link granule = 2 * format::granule_size; granule < used_; granule += format::granule_size)
+      of.leave_evidence(granule);
+  }
+  /// For the next open(): of so many sessions before it evidence counts.
+  void believe(std::uint32_t epochs) noexcept { epochs_believed_ = epochs; }
+
   static constexpr std::uint16_t dead_process = 77;
-  static constexpr std::uint64_t first_nodes_bytes = format::granule_size;  ///< there even if there is no more
+  static constexpr std::uint64_t first_nodes_bytes = format::node_segment_size;  ///< there even if there is no more
 
  private:
   std::uint64_t size_;
   std::byte* base_ = nullptr;
   std::uint64_t used_ = 0;
   std::uint64_t epoch_ = 0;
+  std::uint32_t epochs_believed_ = 0;
   std::mutex mutex_;
   persistence persist_;
   std::unique_ptr<persistent_index::state> state_;

@@ -87,7 +87,6 @@ void persistent_index::fill(const level_plan& plan, std::size_t i) const noexcep
     order.insert(slot, slot);
   }
   n.low.store(low, std::memory_order_relaxed);
-  n.zero = 0;
   n.next.store(i + 1 < plan.nodes.size() ? plan.nodes[i + 1] : null_link, std::memory_order_relaxed);
   n.high.store(high, std::memory_order_relaxed);
   n.high_head.store(high == null_link ? 0 : head_of(source_.key_of(high), order.prefix_length()),

@@ -101,8 +101,8 @@ std::vector<std::string> persistent_index::lost_nodes() const {
     const link pending = space_.decode(source.pending.load(std::memory_order_relaxed) & ~format::pending_in_use,
                                        space_.place_of(source.pending));
     if (end == null_link || position > end) continue;
-    const link segment_at = (end - 1) / format::granule_size * format::granule_size;
-    for (link at = segment_at + sizeof(format::segment_header); at < position; at += sizeof(index_node)) {
+    const node_segment segment(end);
+    for (link at = segment.first(); at < position; at = segment.behind(at)) {
       if (at != pending && !std::ranges::binary_search(a.nodes, at)) a.note(at, "is of no level, and nobody has it");
     }
   }

@@ -19,10 +19,10 @@ link node_space::decode(std::uint64_t word, link at) const {
 }
 
 std::uint64_t node_space::bytes_taken() const noexcept {
-  std::uint64_t segments = 1;  // the anchor's
+  std::uint64_t granules = 1;  // the anchor's
   // relaxed: a statistic
-  for (const auto& source : anchor().nodes) segments += source.segments.load(std::memory_order_relaxed);
-  return segments * format::granule_size;
+  for (const auto& source : anchor().nodes) granules += source.segments.load(std::memory_order_relaxed);
+  return granules * format::granule_size;
 }
 
 taken_node::taken_node(node_space& space, const node_finder& finder) : space_(space) {
@@ -103,7 +103,8 @@ void taken_node::require_unused(link node, const node_finder& finder) const {
   const auto& owner = space_.owner();
   if (!owner.leads_into_pool(node, sizeof(index_node)))
     owner.raise_damaged(space_.place_of(source_->position), "a source of nodes of the index leads out of the store");
-  if (!all_zero(space_.bytes(node), sizeof(index_node)) && finder.is_linked(node))
+  // but for what is evidence of another node
+  if (!all_zero(space_.bytes(node), offsetof(index_node, evidence)) && finder.is_linked(node))
     owner.raise_damaged(space_.place_of(source_->position), "a source of nodes of the index gives out one in use");
 }
 
@@ -125,8 +126,9 @@ void taken_node::take(const node_finder& finder) {
   link position = get(source_->position);
   if (pending != null_link && shared_->reusable.load(std::memory_order_relaxed)) {
     node_ = pending;
+    if (source_ != &space_.anchor().nodes[node_space::tag_source]) space_.owner().note_met(node_);
     if (position != pending) return;
-    set(source_->position, pending + sizeof(index_node));  // a crash came between the two stores below
+    set(source_->position, node_segment(get(source_->end)).behind(pending));  // a crash came between the two below
     space_.flush(source_, sizeof *source_);
     return;
   }
@@ -135,9 +137,10 @@ void taken_node::take(const node_finder& finder) {
       taken_node* of = nullptr;
       void told(link begin, link end) noexcept override {
         format::node_source& s = *of->source_;
-        // In this order: what is taken is counted before; and an end in another segment than the position says that the
-        // position is yet to come.
-        s.segments.store(s.segments.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        // In this order: granules are counted before they are taken; and an end in another segment than the position
+        // says that the position is yet to come.
+        s.segments.store(s.segments.load(std::memory_order_relaxed) + node_segment(end).size / format::granule_size,
+                         std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst);  // as below
         s.end.store(of->space_.encode(end, of->space_.place_of(s.end)), std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst);  // as below
@@ -154,9 +157,10 @@ void taken_node::take(const node_finder& finder) {
   // In this order: should only the first reach the media, the node is given out once more, after it was found unlinked.
   set(source_->pending, position);
   std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order too; x86 stores in order
-  set(source_->position, position + sizeof(index_node));
+  set(source_->position, node_segment(get(source_->end)).behind(position));
   space_.flush(source_, sizeof *source_);  // fenced with the node, before it is linked
   node_ = position;
+  if (source_ != &space_.anchor().nodes[node_space::tag_source]) space_.owner().note_met(node_);
 }
 
 }  // namespace icecore::index

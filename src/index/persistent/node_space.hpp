@@ -53,6 +53,10 @@ class space_owner {
   [[noreturn]] virtual void raise_damaged(link l, const char* what) const = 0;
   /// Whether `l` can be followed for `bytes`.
   [[nodiscard]] virtual bool leads_into_pool(link l, std::uint64_t bytes) const noexcept = 0;
+  /// The node at the same place in the other granule of its segment; null in a segment that has one granule.
+  [[nodiscard]] virtual link partner_of(link node) const noexcept = 0;
+  /// The node is about to be of this epoch: closing will leave evidence of it (evidence.cpp).
+  virtual void note_met(link node) noexcept = 0;
 
  protected:
   ~space_owner() = default;
@@ -67,12 +71,32 @@ class node_finder {
   ~node_finder() = default;
 };
 
+/// A segment that nodes are given out of, as told by where its last one ends.
+struct node_segment {
+  explicit node_segment(link end) noexcept
+      : size(link_offset(end) % format::granule_size == format::nodes_end ? format::node_segment_size
+                                                                          : format::granule_size),
+        begin(format::round_up(end, format::granule_size) - size) {}
+  [[nodiscard]] link first() const noexcept { return begin + sizeof(format::segment_header); }
+  /// The node behind this one, or where the last one ends.
+  [[nodiscard]] link behind(link node) const noexcept {
+    const link next = node + sizeof(index_node);
+    const bool of_other_granule = size == format::node_segment_size && next == begin + format::nodes_end;
+    return of_other_granule ? begin + format::granule_size + sizeof(format::segment_header) : next;
+  }
+
+  std::uint64_t size;
+  link begin;
+};
+
 class node_space {
  public:
   static constexpr std::size_t pools_max = format::files_max;
   /// The last source is for blocks of links to tags alone.
   static constexpr unsigned sources = format::writers_max - 1;
   static constexpr unsigned tag_source = sources;
+  static constexpr unsigned epoch_bits = 24;  ///< as in node_lock.hpp
+  static constexpr std::uint64_t epoch_mask = (std::uint64_t{1} << epoch_bits) - 1;
 
   /// What all processes know of the sources, in their common arena.
   struct state {
@@ -92,6 +116,7 @@ class node_space {
     state* shared = nullptr;
     word_codec codec{0};
     std::uint64_t epoch = 0;
+    std::uint32_t epochs_believed = 0;  ///< of so many epochs before this one evidence counts
     std::uint16_t process = 0;
     /// Whether a search may link what it finds that is not. Not in a process that is attached: its searches wait for
     /// nobody, and may still run when the store is closed durably.
@@ -105,9 +130,25 @@ class node_space {
   [[nodiscard]] index_node& at(link l) const noexcept { return *reinterpret_cast<index_node*>(bytes(l)); }
   [[nodiscard]] format::index_anchor& anchor() const noexcept { return *parts_.anchor; }
   [[nodiscard]] space_owner& owner() const noexcept { return *parts_.owner; }
-  [[nodiscard]] std::uint64_t epoch() const noexcept { return parts_.epoch & 0xffffff; }
+  [[nodiscard]] std::uint64_t epoch() const noexcept { return parts_.epoch & epoch_mask; }
   [[nodiscard]] std::uint16_t process() const noexcept { return parts_.process; }
   [[nodiscard]] bool searches_link() const noexcept { return parts_.searches_link; }
+  /// How many epochs before this one: of a node's word, or of a word of evidence.
+  [[nodiscard]] std::uint64_t age_of(std::uint64_t epoch_then) const noexcept {
+    return (parts_.epoch - epoch_then) & epoch_mask;
+  }
+  /// A word of evidence: what a closing in this epoch found.
+  [[nodiscard]] std::uint64_t evidence_of(std::uint64_t digest) const noexcept {
+    return digest << epoch_bits | epoch();
+  }
+  [[nodiscard]] bool believes_any() const noexcept { return parts_.epochs_believed != 0; }
+  [[nodiscard]] bool believes(std::uint64_t evidence) const noexcept {
+    const std::uint64_t age = age_of(evidence);
+    return evidence != 0 && age != 0 && age <= parts_.epochs_believed;
+  }
+  [[nodiscard]] bool agrees(std::uint64_t evidence, std::uint64_t digest) const noexcept {
+    return (evidence ^ evidence_of(digest)) >> epoch_bits == 0;
+  }
   /// What seeds a node's checksum.
   [[nodiscard]] std::uint32_t seed_of(link node) const noexcept { return parts_.codec.record_seed(0, node); }
 

@@ -21,7 +21,7 @@
 // Threads: as ordered_index says; of all processes that share the store. Failures: errc::no_space from insert() and
 // build(), errc::damaged where a node fails its check; then the index is as before.
 // Files: node_lock.hpp, node.hpp (layout, invariants N1 to N6), node_space.hpp (memory), persistent_index.cpp (descent,
-// find, insert), split.cpp, repair.cpp, walk.cpp, build.cpp, check.cpp.
+// find, insert), split.cpp, repair.cpp, evidence.cpp, walk.cpp, build.cpp, check.cpp.
 #pragma once
 
 #include <memory>
@@ -81,6 +81,8 @@ class persistent_index final : public ordered_index, public node_finder {
   [[nodiscard]] bool is_linked(link node) const override;
   /// The pair of a key that is there is durable after a fence, whoever was killed before its own.
   void flush_leaf_of(std::string_view key) const;
+  /// Leaves evidence of all nodes of a granule that were met in this epoch. While nobody else is there.
+  void leave_evidence(link granule) const noexcept;
   /// Where other blocks of a node's size can be taken from.
   [[nodiscard]] node_space& space() noexcept { return space_; }
 
@@ -142,6 +144,10 @@ class persistent_index final : public ordered_index, public node_finder {
   void distrust_low(link low, link ref) const;
   void undo_killed(const index_node& n) const;
   void mend(index_node& n, link ref) const;
+
+  // evidence.cpp
+  [[nodiscard]] std::uint64_t digest_of(const index_node& n, std::uint64_t word) const noexcept;
+  [[nodiscard]] bool is_outdated(const index_node& n, link ref, std::uint64_t word) const noexcept;
 
   // walk.cpp
   [[nodiscard]] bool read_leaf(const view& leaf, unsigned first, unsigned end, block& out) const;

@@ -29,12 +29,15 @@ std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
         wrong = "a node of the index fails its checksum";
       } else if (!is_bounded(n)) {
         wrong = "a node of the index leads out of the store";
+      } else if (is_outdated(n, ref, word)) {
+        wrong = "a node of the index, or a key that it leads to, is of an earlier time";
       } else if (const link high = n.high.load(std::memory_order_acquire); high != null_link) {
         source_.distrust(high);  // once: is_beyond() compares keys with it time and again
         if (!ends_before(n, source_.key_of(high))) wrong = "a node of the index ends before the entry of another key";
       }
       if (wrong == nullptr) {
         const std::uint64_t checked = node_word::in_epoch(word, space_.epoch());
+        space_.owner().note_met(ref);
         // acquire: as the load. The line is not flushed: after a crash somebody checks the node again
         if (n.lock.compare_exchange_strong(word, checked, std::memory_order_acq_rel, std::memory_order_relaxed))
           return checked;
@@ -48,6 +51,12 @@ std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
     }
     const bool look = rounds % rounds_between_looks == 0;
     if (!of_this_epoch || (look && !space_.owner().is_alive(node_word::process(word)))) {
+      if (!of_this_epoch && is_outdated(n, ref, word)) {
+        std::atomic_thread_fence(std::memory_order_acquire);
+        if (n.lock.load(std::memory_order_relaxed) != word) continue;  // relaxed: as above
+        space_.owner().raise_damaged(ref, "a node of the index is of an earlier time");
+      }
+      space_.owner().note_met(ref);
       shared_->holders.enter();
       const std::uint64_t mine = node_word::lock(word, space_.epoch(), space_.process());
       // With the same number of changes: readers who saw the node before wait for the unlock. If the dead one's number

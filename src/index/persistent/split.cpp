@@ -129,7 +129,6 @@ void persistent_index::split(view v, unsigned index) const {
     moved.insert(slot, slot);
   }
   right.low.store(low, std::memory_order_relaxed);
-  right.zero = 0;
   right.next.store(left.next.load(std::memory_order_relaxed), std::memory_order_relaxed);
   right.high.store(high, std::memory_order_relaxed);
   right.high_head.store(high == null_link ? 0 : head_of(source_.key_of(high), moved.prefix_length()),
@@ -227,7 +226,6 @@ void persistent_index::raise_top(unsigned above) const {
   order.insert(0, 0);
   for (auto* field : {&n.next, &n.high_head, &n.high, &n.low}) field->store(0, std::memory_order_relaxed);
   for (unsigned i = 0; i < node_order::words; ++i) n.order[i].store(~std::uint64_t{0}, std::memory_order_relaxed);
-  n.zero = 0;
   order.store_in(n);
   n.lock.store(node_word::make(space_.epoch(), 0, false, check_of(n, space_.seed_of(fresh.where()))),
                std::memory_order_relaxed);
