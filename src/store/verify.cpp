@@ -122,8 +122,13 @@ void detail::store_core::check_index(const survey& found, verify_report& report)
       });
     }
   }
+  // Of no entry: in the file that the message begins with, or the first.
   const auto note_whole = [&](const char* structure, std::string what) {
-    report.damages.push_back({0, structure, std::move(what), std::nullopt, std::nullopt});
+    const auto& files = pool_->files();
+    const auto named =
+        std::ranges::find_if(files, [&](const pool* file) { return what.starts_with(file->origin() + ": "); });
+    const link in = named != files.end() ? make_link((*named)->number(), 0) : null_link;
+    report.damages.push_back({in, structure, std::move(what), std::nullopt, std::nullopt});
   };
   if (read_only()) {
     const auto met = damage_met([&] {
