@@ -118,13 +118,16 @@ bool histories::is_followed(link l) const {
   return top == l;
 }
 
-/// Every link leads to an older record of the same entry, so no walk leaves its history or goes in a circle.
+/// Every link leads to an older record of the same entry, so no walk leaves its history or goes in a circle; and the
+/// one to the record before passes none. The checksum is looked at where a record is shown, not where it is passed.
 void histories::require_older(link from, link to) const {
   const record r = at(from);
   const link entry = r.is_update() ? r.as_update().entry : from;
   const bool inside = checks_->leads_into_pool(to, sizeof(format::update_header));
   const bool of_entry = inside && (to == entry || (at(to).is_update() && at(to).as_update().entry == entry));
-  if (!of_entry || at(to).header().depth >= r.header().depth)
+  const bool is_before = r.is_update() && to == r.as_update().older;
+  const std::uint32_t depth = of_entry ? at(to).header().depth : 0;
+  if (!of_entry || depth >= r.header().depth || (is_before && depth + 1 != r.header().depth))
     checks_->raise_damaged(from, "the record's links do not lead to older records of its key");
 }
 

@@ -228,5 +228,29 @@ TEST_F(LastingAnchor, of_an_earlier_time_gives_nothing_out_again_and_keeps_nobod
   }
 }
 
+TEST_F(LastingDamage, a_link_that_passes_a_record_of_its_key_is_told) {
+  {
+    store s(path_, opening());
+    for (const char* value : {"first", "second", "third", "fourth"}) {
+      s.insert("key", value);
+      s.tag();
+    }
+  }
+  std::string file = read_file(path_);
+  const std::size_t third = file.find("third") - sizeof(format::update_header);
+  format::update_header update;
+  std::memcpy(static_cast<void*>(&update), file.data() + third, sizeof update);
+  ASSERT_NE(update.older, update.entry);
+  std::memcpy(file.data() + third + offsetof(format::update_header, older), &update.entry, sizeof update.entry);
+  write_file(path_, file);
+  options reading = opening();
+  reading.access = access::read_only;
+  const store s(path_, reading);
+  ASSERT_TRUE(s.stats().opened_at_once);
+  EXPECT_EQ(s.find("key"), "fourth");
+  EXPECT_EQ(s.find("key", 1), "first");
+  expect_error(errc::damaged, "do not lead to older records", [&] { static_cast<void>(s.find("key", 2)); });
+}
+
 }  // namespace
 }  // namespace icecore::testing
