@@ -7,8 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "icecore/cluster.hpp"
+#pragma GCC visibility push(default)  // these functions are seen from outside
 #include "icecore/icecore_mpi.h"
+#pragma GCC visibility pop
+
+#include "icecore/cluster.hpp"
 #include "support.hpp"
 
 struct icecore_cluster {

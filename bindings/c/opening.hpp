@@ -11,7 +11,7 @@ namespace icecore::c {
 [[nodiscard]] icecore_options default_options() noexcept;
 
 /// What the structure asks for; the defaults if it is NULL. errc::invalid_argument, naming `function` and the field.
-[[nodiscard]] options options_of(const icecore_options* given, const char* function);
+[[nodiscard, gnu::visibility("default")]] options options_of(const icecore_options* given, const char* function);
 
 /// `count` of them. errc::invalid_argument, naming `function`, if they or a path of them is NULL.
 [[nodiscard]] std::vector<placement> placements_of(const icecore_placement* given, std::size_t count,

@@ -14,8 +14,11 @@
 #include <string>
 #include <string_view>
 
-#include "icecore/error.hpp"
+#pragma GCC visibility push(default)  // these functions are seen from outside
 #include "icecore/icecore.h"
+#pragma GCC visibility pop
+
+#include "icecore/error.hpp"
 #include "icecore/snapshot.hpp"
 #include "icecore/store.hpp"
 #include "icecore/version.hpp"
@@ -33,6 +36,8 @@ struct icecore_batch {
   icecore::batch operations;
 };
 
+// What follows is hidden but the functions marked as visible: those the C interface of clusters calls, in
+// libicecore_mpi.
 namespace icecore::c {
 
 /// What icecore_columns_free() takes back: the structure that C sees, with the memory it points to.
@@ -41,7 +46,7 @@ struct owned_columns : icecore_columns {
 };
 
 /// To be called inside a catch block: notes the exception's message for this thread and returns its code (C1).
-[[nodiscard]] int code_of_current_exception() noexcept;
+[[nodiscard, gnu::visibility("default")]] int code_of_current_exception() noexcept;
 
 /// Runs `body` and turns what it throws into a code.
 template <class Body>
@@ -55,7 +60,7 @@ int guarded(Body&& body) noexcept {
 }
 
 /// Throws errc::invalid_argument, naming function and argument.
-[[noreturn]] void throw_null(const char* function, const char* argument);
+[[noreturn, gnu::visibility("default")]] void throw_null(const char* function, const char* argument);
 
 inline void require(const void* pointer, const char* function, const char* argument) {
   if (pointer == nullptr) throw_null(function, argument);
@@ -77,12 +82,13 @@ inline void require(const void* pointer, const char* function, const char* argum
 }
 
 /// from <= key < to, where NULL is no bound.
-[[nodiscard]] key_bounds bounds(const void* from, std::size_t from_size, const void* to, std::size_t to_size,
-                                const char* function);
+[[nodiscard, gnu::visibility("default")]] key_bounds bounds(const void* from, std::size_t from_size, const void* to,
+                                                            std::size_t to_size, const char* function);
 
 /// Throws errc::invalid_argument unless a structure of `size` bytes can be one of ours, and unless the part of it that
 /// only a newer library knows, if any, is all zero: what cannot be honoured must not be ignored.
-void check_structure(const void* structure, std::size_t size, std::size_t known_size, const char* function);
+[[gnu::visibility("default")]] void check_structure(const void* structure, std::size_t size, std::size_t known_size,
+                                                    const char* function);
 
 /// The caller's structure, whose size may be another than ours: what it lacks keeps the value it has in `defaults`.
 template <class Structure>

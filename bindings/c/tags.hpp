@@ -24,13 +24,14 @@ struct owned_tag : icecore_tag {
 };
 
 /// Hands out what icecore_tag_free() takes back; *tag stays as it is if nothing was found.
-void hand_out(std::optional<tag_info> found, icecore_tag** tag);
+[[gnu::visibility("default")]] void hand_out(std::optional<tag_info> found, icecore_tag** tag);
 
 /// What icecore_tags_close() takes back.
-[[nodiscard]] icecore_tags* list_of(std::vector<tag_info> found);
+[[nodiscard, gnu::visibility("default")]] icecore_tags* list_of(std::vector<tag_info> found);
 
 /// What the structure says of a tag; its texts are views of the caller's. errc::invalid_argument, naming `function`.
-[[nodiscard]] tag_options label_of(const icecore_tag_options* options, const char* function);
+[[nodiscard, gnu::visibility("default")]] tag_options label_of(const icecore_tag_options* options,
+                                                               const char* function);
 
 }  // namespace icecore::c
 

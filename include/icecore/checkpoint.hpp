@@ -20,7 +20,7 @@
 
 #include "icecore/options.hpp"
 
-namespace icecore {
+namespace [[gnu::visibility("default")]] icecore {
 
 namespace detail {
 struct checkpoint_cut;

@@ -48,7 +48,7 @@
 #include "icecore/options.hpp"
 #include "icecore/store.hpp"
 
-namespace icecore {
+namespace [[gnu::visibility("default")]] icecore {
 
 /// When other ranks see a write.
 enum class consistency : std::uint8_t {

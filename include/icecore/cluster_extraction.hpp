@@ -25,7 +25,7 @@
 #include "icecore/options.hpp"
 #include "icecore/snapshot.hpp"
 
-namespace icecore {
+namespace [[gnu::visibility("default")]] icecore {
 
 /// How the pairs of all ranks come together.
 enum class extraction_method : std::uint8_t {

@@ -31,7 +31,7 @@
 #include "icecore/options.hpp"
 #include "icecore/snapshot.hpp"
 
-namespace icecore {
+namespace [[gnu::visibility("default")]] icecore {
 
 namespace mpi {
 class cluster_core;

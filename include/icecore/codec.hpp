@@ -30,7 +30,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace icecore {
+namespace [[gnu::visibility("default")]] icecore {
 
 /// The customisation point for keys. A specialisation has either the members `size`, `encode` and `decode` of the
 /// fixed-size example above, or, for keys of any size, `argument` (what finds take), `view` (what comes back),

@@ -9,7 +9,7 @@
 #include <string>
 #include <system_error>
 
-namespace icecore {
+namespace [[gnu::visibility("default")]] icecore {
 
 /// What went wrong. The numbers are part of the C interface and of the wire protocol: never renumber, only append.
 enum class errc : int {

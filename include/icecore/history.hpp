@@ -18,7 +18,7 @@
 
 #include "icecore/snapshot.hpp"
 
-namespace icecore {
+namespace [[gnu::visibility("default")]] icecore {
 
 class key_history : public std::ranges::view_interface<key_history> {
  public:

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace icecore {
+namespace [[gnu::visibility("default")]] icecore {
 
 /// Names one state of the store. Versions are 48-bit, start at 1 and grow by one with each tag; version 0 is the
 /// empty store before its first write. No number is ever used twice, not even across a crash.

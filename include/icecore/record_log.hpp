@@ -22,7 +22,7 @@
 #include "icecore/options.hpp"
 #include "icecore/version_ranges.hpp"
 
-namespace icecore {
+namespace [[gnu::visibility("default")]] icecore {
 
 /// A record, or a tag. Views are valid as long as the log.
 struct logged {

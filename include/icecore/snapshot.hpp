@@ -25,7 +25,7 @@
 
 #include "icecore/options.hpp"
 
-namespace icecore {
+namespace [[gnu::visibility("default")]] icecore {
 
 namespace detail {
 class store_core;

@@ -37,7 +37,7 @@
 #include "icecore/snapshot.hpp"
 #include "icecore/version_ranges.hpp"
 
-namespace icecore {
+namespace [[gnu::visibility("default")]] icecore {
 
 /// Inserts and removes that take effect at one instant: no reader and no crash ever sees a part of them.
 /// Later operations on the same key win. Not for use by two threads at once; copies its keys and values.

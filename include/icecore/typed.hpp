@@ -39,7 +39,7 @@
 #include "icecore/snapshot.hpp"
 #include "icecore/store.hpp"
 
-namespace icecore {
+namespace [[gnu::visibility("default")]] icecore {
 
 namespace detail {
 

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <string_view>
 
-namespace icecore {
+namespace [[gnu::visibility("default")]] icecore {
 
 /// Whether a file that has the name already may be replaced.
 enum class replacing : std::uint8_t { refused, allowed };

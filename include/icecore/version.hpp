@@ -5,7 +5,7 @@
 #define ICECORE_VERSION_MINOR 1
 #define ICECORE_VERSION_PATCH 0
 
-namespace icecore {
+namespace [[gnu::visibility("default")]] icecore {
 
 /// The version of the library that is linked, as "0.1.0". Static storage.
 [[nodiscard]] const char* library_version() noexcept;

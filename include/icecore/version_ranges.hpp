@@ -15,7 +15,7 @@
 
 #include "icecore/options.hpp"
 
-namespace icecore {
+namespace [[gnu::visibility("default")]] icecore {
 
 /// The versions from `first` to before `end`.
 struct version_range {

@@ -44,7 +44,7 @@ struct ending {
 };
 
 /// One checkpoint on this rank.
-class running_checkpoint {
+class [[gnu::visibility("hidden")]] running_checkpoint {
  public:
   running_checkpoint(mpi::progress& running, std::filesystem::path folder, manifest content, int rank);
   /// The end of the last of cluster and events.

@@ -44,7 +44,7 @@ struct restored_part {
   std::string pool_id;
 };
 
-class cluster_core {
+class [[gnu::visibility("hidden")]] cluster_core {
  public:
   cluster_core(MPI_Comm comm, std::filesystem::path path, const cluster_options& opening,
                const restored_part* restored = nullptr);

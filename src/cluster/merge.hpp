@@ -21,7 +21,7 @@
 
 namespace icecore::mpi {
 
-class merge {
+class [[gnu::visibility("hidden")]] merge {
  public:
   merge(const cluster_core& core, version at, const key_bounds& bounds) : core_(core), at_(at), bounds_(bounds) {}
 

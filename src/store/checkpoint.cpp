@@ -35,7 +35,7 @@ namespace icecore {
 
 namespace detail {
 
-struct checkpoint_cut {
+struct [[gnu::visibility("hidden")]] checkpoint_cut {
   const store_core* from;
   std::vector<partial_segments::place> places;  ///< by offset
   record_totals totals;

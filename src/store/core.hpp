@@ -100,7 +100,7 @@ class entry_keys final : public index::key_source {
   std::unique_ptr<std::atomic<link>[]> sound_;
 };
 
-class store_core {
+class [[gnu::visibility("hidden")]] store_core {
  public:
   store_core(const std::filesystem::path& path, const options& opening);
   ~store_core();

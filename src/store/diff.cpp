@@ -7,7 +7,7 @@
 
 namespace icecore {
 
-struct diff_range::walk {
+struct [[gnu::visibility("hidden")]] diff_range::walk {
   const detail::store_core* core;
   version before;
   version after;

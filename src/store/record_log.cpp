@@ -22,7 +22,7 @@ options reading_of(const options& opening) {
 
 }  // namespace
 
-struct record_log::content {
+struct [[gnu::visibility("hidden")]] record_log::content {
   /// Of one key an older record has a smaller depth (L1), a tag has none (L2). By place then: files are read forwards.
   struct place {
     version at;

@@ -24,7 +24,7 @@ key_bounds key_bounds::of_prefix(std::string_view prefix) {
 
 /// Loads index blocks into a cursor. The block's first entry is kept even if it shows nothing: the walk back goes on
 /// from it.
-struct cursor::access {
+struct [[gnu::visibility("hidden")]] cursor::access {
   static void take(cursor& c, const index::block& b) {
     c.visible_.resize(index::block::capacity);
     const auto entries = std::span(b.entries).first(b.size);
