@@ -188,8 +188,9 @@ class runner {
         break;
       case planned::kind::sync:
         done.what = "sync";
+        done.belongs_to = s.clock();
         s.sync();
-        done.belongs_to = s.clock() - 1;
+        done.leaves_open = s.clock() == done.belongs_to;  // nothing was written in it
         done.durable_point = into_.how.durability != durability::operation;
         break;
       case planned::kind::find:
