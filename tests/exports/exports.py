@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 # What a header declares at its outer level, as clang-format lays it out.
-WITHIN = re.compile(r"^namespace (\w+) \{(?:.*?^\}  // namespace \1$|(?:\n(?:class|struct) \w+;)+\n\}$)", re.MULTILINE | re.DOTALL)
+WITHIN = re.compile(r"^namespace (?!icecore )(\w+) \{(?:.*?^\}  // namespace \1$|(?:\n(?:class|struct) \w+;)+\n\}$)", re.MULTILINE | re.DOTALL)
 CLASS = re.compile(r"^(?:class|struct) (\w+)[^;{]*\{(.*?)^\}", re.MULTILINE | re.DOTALL)
 NAMED_ONLY = re.compile(r"^  (?:class|struct) (\w+);", re.MULTILINE)
 THROWN = re.compile(r"^class (\w+) : public std::system_error", re.MULTILINE)

@@ -70,6 +70,14 @@ class Exports(unittest.TestCase):
         for name in PUBLIC:
             self.assertEqual(self.found(PUBLIC - {name}, archived=PUBLIC), [name])
 
+    def test_header_that_does_not_say_that_it_is_seen(self):
+        forgotten = HEADER.replace('[[gnu::visibility("default")]] ', "")
+        self.assertNotEqual(forgotten, HEADER)
+        interface = Interface([])
+        interface.add(".hpp", forgotten)
+        interface.add(".h", C_HEADER)
+        self.assertTrue(all(map(interface.has, PUBLIC)))
+
     def test_inline_parts_of_the_library_below(self):
         below = ["class error : public std::system_error {\n};\n"]
         self.assertEqual(self.found(PUBLIC, weak={"vtable for icecore::error"}, below=below), [])
