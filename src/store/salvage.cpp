@@ -5,6 +5,8 @@
 #include <optional>
 #include <tuple>
 
+#include "base/bytes.hpp"
+
 namespace icecore::detail {
 namespace {
 
@@ -49,8 +51,9 @@ void salvage::tell_versions() {
       range* batch = range_of(r.batch());
       if (found_->is_whole_record(r.batch())) v = told_by_stamp(r.batch(), g.what.least, g.what.greatest);
       if (!v) v = told_by_stamp(l, g.what.least, g.what.greatest);
-      if (batch != nullptr && !batch->explained && v) {
-        batch->explained = true;
+      if (batch != nullptr && !batch->names_batch && !batch->explained && v) {
+        batch->names_batch = true;
+        batch->explained = holds_batch_alone(*batch, r.batch());
         ++named_records_;
         add_finding(batch->what.record, "batch", batch->what.what + "; its records tell its version", false);
       }
@@ -68,6 +71,16 @@ void salvage::tell_versions() {
     }
     name_versionless(g);
   }
+}
+
+/// Whether nothing but the record of this batch can have been lost there: no other one would have fitted in, or what is
+/// left of this one is followed by zeros.
+bool salvage::holds_batch_alone(const range& g, link batch) const noexcept {
+  const link end = batch + record_layout::of_batch().size();
+  if (g.what.record != batch || end > g.what.to) return false;
+  const std::uint64_t rest = g.what.to - end;
+  return rest < sizeof(format::record_header) ||
+         (at(batch).kind() == record_kind::batch && all_zero(pool_->at(end), rest));
 }
 
 /// Lets an intact record count whose version has been told.

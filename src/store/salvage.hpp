@@ -71,12 +71,14 @@ class salvage {
   };
   struct range {
     lost_range what;
-    bool explained = false;  // something that lay in it is named
+    bool explained = false;    // something that lay in it is named
+    bool names_batch = false;  // the record of a batch lay in it, which its records tell
   };
   using updates_of_entry = std::span<const link>;
 
   // salvage.cpp: from the survey to holes
   void tell_versions();
+  [[nodiscard]] bool holds_batch_alone(const range& g, link batch) const noexcept;
   void take_back(const range& from, version v);
   void read_histories();
   void read_history(link entry, updates_of_entry updates);

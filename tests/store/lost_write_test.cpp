@@ -415,6 +415,27 @@ TEST_P(LostEnd, with_the_record_of_a_batch_is_damage_where_a_reader_stamped_its_
   expect_newest_or_nothing(keys);
 }
 
+TEST_P(LostEnd, hides_no_other_record_that_was_lost_with_that_of_a_batch) {
+  constexpr int keys = 3;
+  std::string image = killed_after([](store& s) {
+    for (int i = 0; i < keys; ++i) s.insert(key(i), "older");
+    s.insert("one more", "x");
+    batch together;
+    for (int i = 0; i < keys; ++i) together.insert(key(i), newest_value(i));
+    s.apply(together);
+    s.insert("behind it", "x");
+  });
+  const std::size_t from = image.find("one more") / format::cache_line_size * format::cache_line_size;
+  const std::size_t to = image.find(newest_value(0)) / format::cache_line_size * format::cache_line_size;
+  image.replace(from, to - from, to - from, '\0');
+  write_file(path_, image);
+  repair_options o;
+  o.from = path_;
+  o.to = folder_ / "repaired.ice";
+  EXPECT_FALSE(repair(o).complete());
+  expect_newest_or_nothing(keys);
+}
+
 TEST_P(LostEnd, with_part_of_a_page_is_a_loss_that_repair_tells) {
   std::string image = killed_after([](store& s) {
     for (int i = 0; i < 100; ++i) s.insert(key(i), newest_value(i));
