@@ -74,7 +74,8 @@ histories::newest_told histories::doubted_newest(link entry) const {
     if (!plausible || head == null_link || misplaced)
       checks_->raise_damaged(entry, "the entry's links to its newest record are damaged");
     // What was spoilt may be the whole entry, not its head: then nothing of it is to be believed.
-    if (settled == null_link && !checks_->is_whole(entry)) checks_->raise_damaged(entry, "the entry fails its checksum");
+    if (settled == null_link && !checks_->is_whole(entry))
+      checks_->raise_damaged(entry, "the entry fails its checksum");
     return {newest_of(entry, settled), head};
   }
 }
