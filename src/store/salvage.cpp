@@ -206,9 +206,14 @@ bool salvage::was_whole(link entry, link head, link newest) const {
 
 /// Where the newest record of an entry was, if it is lost: `newest` is the newest of those that are not.
 link salvage::lost_newest(link entry, link newest, updates_of_entry updates) const {
-  // relaxed: nobody writes what is being salvaged
-  const link head = histories::newest_of(entry, at(entry).as_entry().head.load(std::memory_order_relaxed));
-  if (head != newest && head != entry) {
+  const auto& e = at(entry).as_entry();
+  const bool settles = static_cast<index_kind>(pool_->roots().read().index) == index_kind::persistent;
+  // relaxed: nobody writes what is being salvaged. The settled word (H7) tells where the head is spoilt.
+  const std::uint64_t head_word = e.head.load(std::memory_order_relaxed);
+  const std::uint64_t settled = settles ? e.second_version.load(std::memory_order_relaxed) : head_word;
+  for (const std::uint64_t word : {head_word, settled}) {
+    const link head = histories::newest_of(entry, word);
+    if (head == newest || head == entry) continue;
     // a head that a crash left behind may lead to a record in the middle, whose loss the one after it tells
     const bool in_the_middle = std::ranges::any_of(updates, [&](link l) { return at(l).as_update().older == head; });
     const bool in_damage = range_of(head) != nullptr;

@@ -252,5 +252,24 @@ TEST_F(LastingDamage, a_link_that_passes_a_record_of_its_key_is_told) {
   expect_error(errc::damaged, "do not lead to older records", [&] { static_cast<void>(s.find("key", 2)); });
 }
 
+TEST_F(LastingDamage, of_a_head_and_the_newest_record_shows_nothing_older_to_whoever_accepts_it) {
+  {
+    store s(path_, opening());
+    s.insert("key", "older");
+    s.insert("key", "newest");
+  }
+  std::string file = read_file(path_);
+  const std::size_t entry = file.find("older") - sizeof(format::entry_header) - format::round_up(3, 8);
+  std::memset(file.data() + entry + offsetof(format::entry_header, head), 0, sizeof(link));
+  const std::size_t line = file.find("newest") / format::cache_line_size * format::cache_line_size;
+  std::memset(file.data() + line, 0, format::cache_line_size);
+  write_file(path_, file);
+  options accepting = opening();
+  accepting.access = access::read_only;
+  accepting.accept_damage = true;
+  const store s(path_, accepting);
+  expect_newest_or_nothing(s, "key", "newest");
+}
+
 }  // namespace
 }  // namespace icecore::testing

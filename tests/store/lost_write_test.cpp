@@ -426,8 +426,10 @@ TEST_P(LostEnd, hides_no_other_record_that_was_lost_with_that_of_a_batch) {
     s.insert("behind it", "x");
   });
   const std::size_t from = image.find("one more") / format::cache_line_size * format::cache_line_size;
-  const std::size_t to = image.find(newest_value(0)) / format::cache_line_size * format::cache_line_size;
-  image.replace(from, to - from, to - from, '\0');
+  std::size_t batch_at = image.find(newest_value(0)) / sizeof(link) * sizeof(link);
+  while (image[batch_at] != static_cast<char>(format::record_kind::batch)) batch_at -= sizeof(link);
+  const std::size_t size = batch_at + sizeof(format::batch_header) - from;
+  image.replace(from, size, size, '\0');
   write_file(path_, image);
   repair_options o;
   o.from = path_;
