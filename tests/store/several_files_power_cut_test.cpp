@@ -176,7 +176,9 @@ class SeveralFilesPowerCut : public ::testing::TestWithParam<unsigned> {
         opening.accept_copy = true;
         for (int again = 0; again < 2; ++again) {
           store s(first(elsewhere.path()), opening);
-          if (image == 0) EXPECT_EQ(s.stats().files.size(), GetParam());  // it reads what all of the process maps
+          if (image == 0) {
+            EXPECT_EQ(s.stats().files.size(), GetParam());  // it reads what all of the process maps
+          }
           for (int round = 0; round <= run.moments[i].told; ++round) {
             for (unsigned n = 0; n < GetParam(); ++n) {
               const std::string key = "round " + std::to_string(round) + " " + std::to_string(n);
