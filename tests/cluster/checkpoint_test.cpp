@@ -16,6 +16,23 @@ namespace {
 
 using ::testing::HasSubstr;
 
+/// Where it is wanted, files of this process do not grow while it lives.
+class no_larger_files {
+ public:
+  explicit no_larger_files(bool wanted) {
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit none{0, before_.rlim_max};
+    if (wanted) setrlimit(RLIMIT_FSIZE, &none);
+  }
+  ~no_larger_files() { setrlimit(RLIMIT_FSIZE, &before_); }
+  no_larger_files(const no_larger_files&) = delete;
+  no_larger_files& operator=(const no_larger_files&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
 class Checkpoint : public ClusterTest {
  protected:
   [[nodiscard]] std::filesystem::path folder() const { return path().parent_path() / "checkpoint"; }
@@ -103,14 +120,11 @@ class Checkpoint : public ClusterTest {
 
   /// A checkpoint that has failed, because this rank may write no file.
   [[nodiscard]] checkpoint_event fail_on(int failing, cluster& c) const {
-    signal(SIGXFSZ, SIG_IGN);
-    rlimit before{};
-    getrlimit(RLIMIT_FSIZE, &before);
-    const rlimit none{0, before.rlim_max};
-    if (rank() == failing) setrlimit(RLIMIT_FSIZE, &none);
+    c.fence();  // what the others have staged is in the store, which cannot grow then
+    MPI_Barrier(MPI_COMM_WORLD);
+    const no_larger_files while_it_is_written(rank() == failing);
     const checkpoint_event begun = c.checkpoint(folder());
     while (!begun.done()) c.fence();
-    setrlimit(RLIMIT_FSIZE, &before);
     return begun;
   }
 
