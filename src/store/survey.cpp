@@ -457,16 +457,17 @@ void survey::take(reading& r, link start, version v) const {
 bool survey::pass_damage(reading& r, lost_range range) const {
   const link behind = range.to != 0 ? range.to : range.record + 8;
   const auto next = next_counted(r, behind);
-  if (range.from >= r.fill && !next && r.end_unknown) {  // perhaps lost, perhaps what a crash left of nothing
+  // A whole record with a stamp has happened, though that of its batch is lost; in a closed store each has.
+  const bool closed = !crashed() && how_.filled == nullptr;
+  const bool happened = range.versionless && (closed || counts(r, range.record, own_version(range.record)));
+  // Perhaps lost, perhaps what a crash left of nothing.
+  if (range.from >= r.fill && !next && !happened && r.end_unknown) {
     if (!r.headerless) range.least = r.last;
     range.to = r.end;
     range.maybe_empty = true;
     r.into.lost.push_back(std::move(range));
     return false;
   }
-  // A whole record with a stamp has happened, though that of its batch is lost; in a closed store each has.
-  const bool closed = !crashed() && how_.filled == nullptr;
-  const bool happened = range.versionless && (closed || counts(r, range.record, own_version(range.record)));
   if (range.from >= r.fill && !next && !happened) return false;
   if (!r.headerless) {
     range.least = r.last;

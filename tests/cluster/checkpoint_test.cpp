@@ -120,8 +120,7 @@ class Checkpoint : public ClusterTest {
 
   /// A checkpoint that has failed, because this rank may write no file.
   [[nodiscard]] checkpoint_event fail_on(int failing, cluster& c) const {
-    c.fence();  // what the others have staged is in the store, which cannot grow then
-    MPI_Barrier(MPI_COMM_WORLD);
+    c.barrier();  // what the others have staged is in the store, which cannot grow then
     const no_larger_files while_it_is_written(rank() == failing);
     const checkpoint_event begun = c.checkpoint(folder());
     while (!begun.done()) c.fence();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "icecore/icecore.hpp"
 #include "pool/format.hpp"
@@ -139,6 +140,35 @@ TEST_P(StalePage, that_two_records_of_a_key_have_changed_places_shows_nothing_ol
   const store s(path_, accepting());
   testing::expect_newest_or_nothing(s, key(0), newest_value(0));
   testing::expect_newest_or_nothing(s.at("in between"), key(0), "in between");
+}
+
+TEST_P(StalePage, with_a_lost_header_and_record_of_a_batch_shows_nothing_older_in_between) {
+  version between = 0;
+  {
+    store s(path_, how());
+    s.insert(key(0), "in between");
+    between = s.tag();
+    batch one;
+    one.insert(key(0), newest_value(0));
+    s.apply(one);
+  }
+  std::string file = read_file(path_);
+  const std::size_t segment = file.find(key(0)) / format::granule_size * format::granule_size;
+  file.replace(segment, sizeof(format::segment_header), sizeof(format::segment_header), 'x');
+  const std::size_t from = file.find("in between") / format::cache_line_size * format::cache_line_size;
+  std::size_t batch_at = file.find(newest_value(0)) / sizeof(link) * sizeof(link);
+  while (file[batch_at] != static_cast<char>(format::record_kind::batch)) batch_at -= sizeof(link);
+  const std::size_t size = batch_at + sizeof(format::batch_header) - from;
+  file.replace(from, size, size, '\0');
+  write_file(path_, file);
+  std::vector<std::uint64_t> places;
+  for (const damage& d : verify_file(path_).damages) {
+    if (d.what.starts_with("the record's stamp is damaged")) places.push_back(d.offset);
+  }
+  EXPECT_EQ(places.size(), 1U) << "the record behind the lost one of its batch is read once";
+  const store s(path_, accepting());
+  testing::expect_newest_or_nothing(s, key(0), newest_value(0));
+  testing::expect_newest_or_nothing(s.at(between), key(0), "in between");
 }
 
 TEST_P(StalePage, of_both_roots_does_not_set_the_clock_back) {
