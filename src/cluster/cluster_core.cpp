@@ -165,11 +165,14 @@ std::optional<std::string> cluster_core::find(std::string_view key, read_at at) 
   at ? check_closed(*at) : check_finds();
   check_size(key);
   const int from = owner_of(key);
-  if (at || reaches_directly(from) || allowed() != protection::read_only) return of(from).find(key, at);
+  if (at || !is_cached(from)) return of(from).find(key, at);
+  return std::optional<std::string>(hold_cached(key, from).bytes);
+}
 
+held_value cluster_core::hold_cached(std::string_view key, int owner) const {
   read_cache::look look = cache_.find(key);
   if (look.hit) return std::move(look.value);
-  std::optional<std::string> found = of(from).find(key, at);
+  held_value found = of(owner).hold(key);
   cache_.keep(look, key, found);
   return found;
 }
@@ -179,10 +182,9 @@ bool cluster_core::visit(std::string_view key, const value_visitor& use) const {
   check_finds();
   check_size(key);
   const int from = owner_of(key);
-  if (reaches_directly(from) || allowed() != protection::read_only) return of(from).visit(key, use);
-  const std::optional<std::string> found = find(key, std::nullopt);  // by the cache
-  if (found) use(*found);
-  return found.has_value();
+  const held_value found = is_cached(from) ? hold_cached(key, from) : of(from).hold(key);
+  if (found.bytes) use(*found.bytes);
+  return found.bytes.has_value();
 }
 
 bool cluster_core::contains(std::string_view key, read_at at) const {

@@ -150,6 +150,11 @@ class [[gnu::visibility("hidden")]] cluster_core {
   }
   [[nodiscard]] write_gate::hold hold_writes() { return {gate_, waiting()}; }
   [[nodiscard]] partition& owner(std::string_view key) const { return of(owner_of(key)); }
+  /// Whether what this rank finds there is kept: nobody may write, and it came by messages.
+  [[nodiscard]] bool is_cached(int owner) const noexcept {
+    return !reaches_directly(owner) && allowed() == icecore::protection::read_only;
+  }
+  [[nodiscard]] held_value hold_cached(std::string_view key, int owner) const;
   void begin_call() const;
   void check_writes() const;
   void check_finds() const;

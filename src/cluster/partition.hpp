@@ -36,6 +36,13 @@ class answer {
 };
 
 using found_values = std::vector<std::optional<std::string>>;
+
+/// What a find found, and the memory that it lies in: as long as this is held, or, where `memory` is null, as long as
+/// the store is open.
+struct held_value {
+  std::optional<std::string_view> bytes{};
+  std::shared_ptr<const void> memory{};
+};
 using value_visitor = std::function<void(std::string_view)>;
 
 /// The newest value, or the one in a closed version.
@@ -63,8 +70,8 @@ class partition {
   partition& operator=(const partition&) = delete;
 
   [[nodiscard]] virtual std::optional<std::string> find(std::string_view key, read_at at) = 0;
-  /// Calls `use` with the newest value, if there is one, and returns whether there is.
-  virtual bool visit(std::string_view key, const value_visitor& use) = 0;
+  /// The newest value, without a copy if it can be.
+  [[nodiscard]] virtual held_value hold(std::string_view key) = 0;
   [[nodiscard]] virtual bool contains(std::string_view key, read_at at) = 0;
   [[nodiscard]] virtual answer<found_values> find_many(std::vector<std::string_view> keys, read_at at) = 0;
   [[nodiscard]] virtual std::vector<past_value> history(std::string_view key) = 0;

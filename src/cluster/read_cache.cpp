@@ -3,19 +3,20 @@
 namespace icecore::mpi {
 
 std::size_t read_cache::size_of(const entry& one) noexcept {
-  constexpr std::size_t overhead = 160;  // list and hash nodes and two string headers
-  return overhead + one.key.size() + (one.value ? one.value->size() : 0);
+  constexpr std::size_t overhead =
+      240;  // list and hash nodes, a string's header, a message's and what counts its holders
+  return overhead + one.key.size() + (one.value.bytes ? one.value.bytes->size() : 0);
 }
 
 read_cache::look read_cache::find(std::string_view key) {
   const std::scoped_lock lock(mutex_);
   const auto it = by_key_.find(key);
-  if (it == by_key_.end()) return {false, std::nullopt, epoch_};
+  if (it == by_key_.end()) return {false, {}, epoch_};
   entries_.splice(entries_.begin(), entries_, it->second);
   return {true, it->second->value, epoch_};
 }
 
-void read_cache::keep(const look& before, std::string_view key, const std::optional<std::string>& value) {
+void read_cache::keep(const look& before, std::string_view key, const held_value& value) {
   entry one{std::string(key), value};
   const std::size_t size = size_of(one);
   if (size > bytes_max_) return;

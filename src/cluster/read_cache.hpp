@@ -7,10 +7,11 @@
 #include <cstdint>
 #include <list>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+
+#include "cluster/partition.hpp"
 
 namespace icecore::mpi {
 
@@ -21,12 +22,12 @@ class read_cache {
   /// Of one find: the value if the cache has it, and what `keep` needs to know that the cache is still the same.
   struct look {
     bool hit = false;
-    std::optional<std::string> value{};
+    held_value value{};
     std::uint64_t epoch = 0;
   };
   [[nodiscard]] look find(std::string_view key);
-  /// Keeps what the owner answered, unless the cache was cleared since the look.
-  void keep(const look& before, std::string_view key, const std::optional<std::string>& value);
+  /// Keeps what the owner answered, in the memory that it came in, unless the cache was cleared since the look.
+  void keep(const look& before, std::string_view key, const held_value& value);
 
   void clear();
   [[nodiscard]] std::size_t bytes() const;
@@ -34,7 +35,7 @@ class read_cache {
  private:
   struct entry {
     std::string key;
-    std::optional<std::string> value;
+    held_value value;
   };
   [[nodiscard]] static std::size_t size_of(const entry& one) noexcept;
 

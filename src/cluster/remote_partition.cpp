@@ -69,18 +69,19 @@ std::optional<std::string> remote_partition::find(std::string_view key, read_at 
   return found;
 }
 
-bool remote_partition::visit(std::string_view key, const value_visitor& use) {
-  bool there = false;
-  const auto use_staged = [&](const write_view& staged) {
-    there = staged.value.has_value();
-    if (there) use(*staged.value);
+held_value remote_partition::hold(std::string_view key) {
+  held_value found;
+  const auto copy = [&found](const write_view& staged) {  // it may be sent, and be gone, at any time
+    if (!staged.value) return;
+    const auto bytes = std::make_shared<const std::string>(*staged.value);
+    found = {*bytes, bytes};
   };
-  if (with_staged(key, use_staged)) return there;
+  if (with_staged(key, copy)) return found;
   remote_call asked(running_, owner_, read_request(kind::find, key, std::nullopt).take());
   unpacker in = asked.answer();
-  const std::optional<std::string_view> found = in.optional_text();
-  if (found) use(*found);
-  return found.has_value();
+  found.bytes = in.optional_text();
+  if (found.bytes) found.memory = std::make_shared<const received_bytes>(asked.take());
+  return found;
 }
 
 bool remote_partition::contains(std::string_view key, read_at at) {

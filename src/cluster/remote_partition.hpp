@@ -25,7 +25,7 @@ class remote_partition final : public partition {
       : running_(running), owner_(owner), staging_bytes_(std::min(staging_bytes, staging_bytes_max)) {}
 
   std::optional<std::string> find(std::string_view key, read_at at) override;
-  bool visit(std::string_view key, const value_visitor& use) override;
+  held_value hold(std::string_view key) override;
   bool contains(std::string_view key, read_at at) override;
   answer<found_values> find_many(std::vector<std::string_view> keys, read_at at) override;
   std::vector<past_value> history(std::string_view key) override;

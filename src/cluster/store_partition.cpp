@@ -29,12 +29,6 @@ std::optional<std::string> store_partition::find(std::string_view key, read_at a
   return std::string(*found);
 }
 
-bool store_partition::visit(std::string_view key, const value_visitor& use) {
-  const auto found = store_.find(key);
-  if (found) use(*found);
-  return found.has_value();
-}
-
 bool store_partition::contains(std::string_view key, read_at at) { return view(key, at).has_value(); }
 
 answer<found_values> store_partition::find_many(std::vector<std::string_view> keys, read_at at) {

@@ -17,7 +17,7 @@ class store_partition : public partition {
       : store_(held), allowed_(allowed), signalled_(std::move(signalled)) {}
 
   std::optional<std::string> find(std::string_view key, read_at at) override;
-  bool visit(std::string_view key, const value_visitor& use) override;
+  held_value hold(std::string_view key) override { return {store_.find(key), nullptr}; }
   bool contains(std::string_view key, read_at at) override;
   answer<found_values> find_many(std::vector<std::string_view> keys, read_at at) override;
   std::vector<past_value> history(std::string_view key) override;

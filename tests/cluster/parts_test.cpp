@@ -125,28 +125,44 @@ TEST(staging, finds_the_newest_staged_write_of_every_key) {
   }
 }
 
+held_value held(const std::string& value) {
+  const auto memory = std::make_shared<const std::string>(value);
+  return {*memory, memory};
+}
+
 TEST(read_cache, keeps_the_recently_used_within_its_bytes) {
   read_cache cache(20'000);
   for (int i = 0; i < 1000; ++i) {
     const std::string key = std::to_string(i);
     const auto look = cache.find(key);
     ASSERT_FALSE(look.hit);
-    cache.keep(look, key, std::string(100, 'v'));
+    cache.keep(look, key, held(std::string(100, 'v')));
     ASSERT_TRUE(cache.find("0").hit) << "used again and again";
     ASSERT_LE(cache.bytes(), 20'000U);
   }
   EXPECT_TRUE(cache.find("999").hit);
   EXPECT_FALSE(cache.find("1").hit);
-  cache.keep(cache.find("none"), "none", std::nullopt);
+  cache.keep(cache.find("none"), "none", {});
   EXPECT_TRUE(cache.find("none").hit);
-  EXPECT_FALSE(cache.find("none").value.has_value());
+  EXPECT_FALSE(cache.find("none").value.bytes.has_value());
   const auto before = cache.find("late");
   cache.clear();
   EXPECT_FALSE(cache.find("999").hit);
-  cache.keep(before, "late", "from another time");
+  cache.keep(before, "late", held("from another time"));
   EXPECT_FALSE(cache.find("late").hit);
-  cache.keep(cache.find("huge"), "huge", std::string(30'000, 'h'));
+  cache.keep(cache.find("huge"), "huge", held(std::string(30'000, 'h')));
   EXPECT_FALSE(cache.find("huge").hit);
+}
+
+TEST(read_cache, keeps_a_value_where_it_lies_for_whoever_holds_it) {
+  read_cache cache(20'000);
+  const held_value value = held("value");
+  cache.keep(cache.find("key"), "key", value);
+  const read_cache::look look = cache.find("key");
+  ASSERT_TRUE(look.value.bytes.has_value());
+  EXPECT_EQ(look.value.bytes->data(), value.bytes->data()) << "it was copied";
+  cache.clear();
+  EXPECT_EQ(look.value.bytes, "value");
 }
 
 TEST(ownership, of_a_hash_is_even_and_never_changes) {

@@ -36,6 +36,24 @@ TEST_F(Protection, read_only_refuses_writes_and_reads_as_before) {
   c.close();
 }
 
+TEST_F(Protection, read_only_shows_a_value_of_another_rank_twice_where_it_came) {
+  cluster c(MPI_COMM_WORLD, path());
+  const std::string key = key_of(c, next(), rank());
+  const std::string value(200'000, static_cast<char>('a' + rank()));
+  c.insert(key, value);
+  c.protect(protection::read_only);
+  const void* seen[2] = {};
+  for (const void*& at : seen) {
+    EXPECT_TRUE(c.visit(key, [&](std::string_view found) {
+      EXPECT_EQ(found, value);
+      at = found.data();
+    }));
+  }
+  EXPECT_EQ(seen[0], seen[1]) << "what the first find brought is copied, or asked for again";
+  c.protect(protection::read_write);
+  c.close();
+}
+
 TEST_F(Protection, the_cache_is_of_one_read_only_phase) {
   cluster c(MPI_COMM_WORLD, path(), small_buffers());
   for (int phase = 0; phase < 4; ++phase) {
