@@ -415,6 +415,22 @@ TEST_P(LostEnd, with_the_record_of_a_batch_is_damage_where_a_reader_stamped_its_
   expect_newest_or_nothing(keys);
 }
 
+TEST_P(LostEnd, with_the_record_of_a_batch_is_no_damage_after_a_power_cut_though_a_reader_stamped_its_others) {
+  std::string image = killed_after([](store& s) {
+    s.insert(key(0), "older");
+    batch one;
+    one.insert(key(0), newest_value(0));
+    s.apply(one);
+  });
+  std::size_t at = image.find(newest_value(0)) / sizeof(link) * sizeof(link);
+  while (image[at] != static_cast<char>(format::record_kind::batch)) at -= sizeof(link);
+  image.replace(at, sizeof(format::batch_header), sizeof(format::batch_header), '\0');
+  write_file(path_, in_another_boot(image));
+  options opening = how();
+  opening.check_values = true;  // all is read, whatever the index
+  EXPECT_EQ(store(path_, opening).find(key(0)), "older");
+}
+
 TEST_P(LostEnd, hides_no_other_record_that_was_lost_with_that_of_a_batch) {
   constexpr int keys = 3;
   std::string image = killed_after([](store& s) {
