@@ -159,7 +159,7 @@ void salvage::read_history(link entry, updates_of_entry updates) {
   for (std::size_t i = 0; i < updates.size(); ++i) {
     const link l = updates[i];
     const bool has_twin = i + 1 < updates.size() && depth_of(at(updates[i + 1])) == depth_of(at(l));
-    const bool follows = depth_of(at(l)) <= depth_of(at(below)) + 1;  // else one is missing before it
+    const bool follows = forked || depth_of(at(l)) <= depth_of(at(below)) + 1;  // else one is missing before it
     if (has_twin || forked) forked = std::min(forked.value_or(version_max), version_of(follows ? l : below));
     const bool fits = !forked && depth_of(at(l)) > depth_of(at(below)) && version_of(l) >= version_of(below);
     if (!fits) {

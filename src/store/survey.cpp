@@ -336,11 +336,12 @@ std::optional<version> survey::version_of(link at) const noexcept {
 }
 
 /// The version that a record's own stamp tells; 0 if it tells none. A reader may set it before the record of the batch
-/// is durable: so where memory did not survive, it does not tell that the batch has happened.
+/// is durable: so where memory did not survive, one beyond the durable point does not tell that the batch has happened.
 version survey::own_version(link at) const noexcept {
-  if (!memory_survived()) return 0;
   const std::uint64_t own = load_stamp(record(pool_->at(at))) & ~format::stamp_persisted;
-  return pool_->codec().valid(own, at + format::stamp_offset) ? own & format::stamp_version_mask : 0;
+  if (!pool_->codec().valid(own, at + format::stamp_offset)) return 0;
+  const version v = own & format::stamp_version_mask;
+  return !crashed() || memory_survived() || v <= root_.durable_version ? v : 0;
 }
 
 /// Whether a record of version `v` at `start` counts.
