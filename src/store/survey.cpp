@@ -336,12 +336,14 @@ std::optional<version> survey::version_of(link at) const noexcept {
 }
 
 /// The version that a record's own stamp tells; 0 if it tells none. A reader may set it before the record of the batch
-/// is durable: so where memory did not survive, one beyond the durable point does not tell that the batch has happened.
+/// is durable: so where memory did not survive, one beyond the durable point tells that the batch has happened only if
+/// it is marked as persisted (H5).
 version survey::own_version(link at) const noexcept {
-  const std::uint64_t own = load_stamp(record(pool_->at(at))) & ~format::stamp_persisted;
+  const std::uint64_t own = load_stamp(record(pool_->at(at)));
   if (!pool_->codec().valid(own, at + format::stamp_offset)) return 0;
   const version v = own & format::stamp_version_mask;
-  return !crashed() || memory_survived() || v <= root_.durable_version ? v : 0;
+  const bool durable = v <= root_.durable_version || (own & format::stamp_persisted) != 0;
+  return !crashed() || memory_survived() || durable ? v : 0;
 }
 
 /// Whether a record of version `v` at `start` counts.
