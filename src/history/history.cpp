@@ -148,7 +148,7 @@ void histories::set_links(record fresh, link entry, link older) const {
   u.older = older;
   u.record.depth = depth + 1;
   // skew-binary: two jumps of equal length behind the parent become one
-  u.jump = last_jumps_are_equal(depth) ? jump_of(jump_of(older)) : older;
+  u.jump = last_jumps_are_equal(depth) ? told_jump_of(jump_of(older)) : older;
 }
 
 bool histories::link_on_top(link entry, link fresh, std::uint32_t seed, bool unless_removed) const {

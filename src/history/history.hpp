@@ -372,11 +372,14 @@ class histories {
   }
   [[nodiscard]] bool was_durable_at_opening(link l) const noexcept;
   void set_links(record fresh, link entry, link older) const;
-  [[nodiscard]] link jump_of(link l) const {
+  [[nodiscard]] link jump_of(link l) const { return at(l).is_entry() ? l : followed(l, told_jump_of(l)); }
+  /// Where a whole record says that its jump leads; an entry: to itself. Whether an older record lies there is asked by
+  /// who follows the link (jump_of()): until then its line need not be fetched.
+  [[nodiscard]] link told_jump_of(link l) const {
     const record r = at(l);
     if (r.is_entry()) return l;
     require_whole(l);
-    return followed(l, r.as_update().jump);
+    return r.as_update().jump;
   }
 
   // lasting_heads.cpp: out of line, so that finds of other stores are small enough to be inlined

@@ -79,14 +79,16 @@ struct record_layout {
     return value_crc_offset() + ((flags & format::flag_large_value) != 0 ? 8 : 0);
   }
   [[nodiscard]] std::uint64_t value_offset() const noexcept { return key_offset() + format::round_up(key_size, 8); }
-  [[nodiscard]] std::uint64_t size() const noexcept { return format::round_up(value_offset() + value_size, 8); }
+  [[nodiscard, gnu::always_inline]] std::uint64_t size() const noexcept {
+    return format::round_up(value_offset() + value_size, 8);
+  }
 
   /// Whether these sizes can be those of a record at all; to be asked before a record read from media is trusted.
   [[nodiscard]] bool plausible() const noexcept;
 
   /// Where in the pool the record goes when everything before `position` is taken (R3). At most record_padding_max
   /// bytes further.
-  [[nodiscard]] link place(link position) const noexcept {
+  [[nodiscard, gnu::always_inline]] link place(link position) const noexcept {
     constexpr std::uint64_t line = format::cache_line_size;
     if ((flags & format::flag_large_value) != 0) {
       const std::uint64_t before_value = value_offset();

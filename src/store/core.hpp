@@ -213,7 +213,7 @@ class [[gnu::visibility("hidden")]] store_core {
   [[nodiscard]] verify_report verify(const progress_function& on_progress) const;
   /// errc::forked after a fork (the child shares the file's lock and would write beside its parent), errc::poisoned
   /// after a failed sync, errc::closed if the process that shared the store has closed it.
-  void check_usable() const {
+  [[gnu::always_inline]] void check_usable() const {
     // relaxed: flags that no data goes with
     if (fork_generation_ != fork_generation() || pool_->persist().poisoned() ||
         shared_->is.load(std::memory_order_relaxed) == shared_state::phase::closed) [[unlikely]]

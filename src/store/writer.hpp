@@ -78,7 +78,7 @@ class writer_finisher {
 class writer {
  public:
   /// Zeroed memory for a record, at the place its layout wants. errc::no_space leaves everything as it was.
-  [[nodiscard]] link allocate(const record_layout& layout) const {
+  [[nodiscard, gnu::always_inline]] link allocate(const record_layout& layout) const {
     partial_segments::place& place = slot_->place;
     link start = layout.place(place.position);
     if (start + layout.size() > place.in.end()) [[unlikely]] {
