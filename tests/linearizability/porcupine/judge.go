@@ -16,7 +16,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-const timeoutOfKey = 2 * time.Minute
+const timeoutOfPiece = 2 * time.Minute
 
 var atomicRegister = porcupine.NondeterministicModel{
 	Init: func() []interface{} { return []interface{}{uint64(0)} },
@@ -53,11 +53,12 @@ var register = atomicRegister.ToModel()
 func judge(keys registers) (operations int, wrong string, err error) {
 	for _, key := range keys.sortedKeys() {
 		operations += len(keys[key])
-		switch porcupine.CheckOperationsTimeout(register, keys[key], timeoutOfKey) {
+		switch judgeKey(keys[key]) {
 		case porcupine.Illegal:
 			return operations, fmt.Sprintf("key %d:%d", key>>24, key&0xffffff), nil
 		case porcupine.Unknown:
-			return operations, "", fmt.Errorf("no judgement on key %d:%d within %s", key>>24, key&0xffffff, timeoutOfKey)
+			return operations, "", fmt.Errorf("no judgement on a piece of key %d:%d within %s", key>>24, key&0xffffff,
+				timeoutOfPiece)
 		}
 	}
 	return operations, "", nil

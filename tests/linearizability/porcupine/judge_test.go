@@ -178,7 +178,10 @@ func recorded(t *testing.T) []string {
 }
 
 func TestEveryCorruptionIsRejected(t *testing.T) {
-	const wanted = 5 // of each kind, in each history
+	usual := cuts
+	defer func() { cuts = usual }()
+	cuts = []cutting{{1, 0}, {4, 1}, {8, overlapsMax}} // small pieces, cut wherever it is possible
+	const wanted = 5                                   // of each kind, in each history
 	random := rand.New(rand.NewSource(1))
 	rejected := map[string]int{}
 	for _, path := range recorded(t) {
@@ -195,8 +198,14 @@ func TestEveryCorruptionIsRejected(t *testing.T) {
 					continue
 				}
 				found++
-				if porcupine.CheckOperationsTimeout(register, spoiled, timeoutOfKey) != porcupine.Illegal {
+				if porcupine.CheckOperationsTimeout(register, spoiled, timeoutOfPiece) != porcupine.Illegal {
 					t.Errorf("%s: %s on key %d was not rejected", path, c.name, key)
+				}
+				if judgeKey(spoiled) != porcupine.Illegal {
+					t.Errorf("%s: %s on key %d was not rejected piece by piece", path, c.name, key)
+				}
+				if judgeKey(keys[key]) != porcupine.Ok {
+					t.Errorf("%s: key %d was rejected piece by piece", path, key)
 				}
 				rejected[c.name]++
 			}
