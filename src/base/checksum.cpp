@@ -37,6 +37,24 @@ std::uint64_t load_word(const unsigned char* p) noexcept {
   return word;
 }
 
+/// What a checksum was before one bit of zero.
+constexpr std::uint32_t before_bit(std::uint32_t crc) noexcept {
+  return (crc >> 31) != 0 ? ((crc ^ polynomial) << 1) | 1 : crc << 1;
+}
+
+/// Likewise before eight bytes of zeros, for each value of each of its bytes: all of it is linear.
+constexpr auto before_word = [] {
+  std::array<std::array<std::uint32_t, 256>, 4> t{};
+  for (std::size_t bit = 0; bit < 32; ++bit) {
+    std::uint32_t c = std::uint32_t{1} << bit;
+    for (int i = 0; i < 64; ++i) c = before_bit(c);
+    for (std::size_t i = 0; i < 256; ++i) {
+      if ((i >> (bit % 8) & 1) != 0) t[bit / 8][i] ^= c;
+    }
+  }
+  return t;
+}();
+
 #if defined(__x86_64__)
 /// The instruction gives its result after three cycles but can be begun in each: long data is read at three places at
 /// once, so far apart.
@@ -101,6 +119,19 @@ std::uint32_t crc32c(std::uint32_t crc, const void* data, std::size_t size) noex
   if (has_instruction) return hardware(crc, data, size);
 #endif
   return crc32c_portable(crc, data, size);
+}
+
+// A checksum is linear: what a start adds to the one from 0 is that start, continued by zeros.
+std::uint32_t crc32c_before(std::uint32_t after, std::uint32_t after_zero, std::size_t size) noexcept {
+  std::uint32_t start = after ^ after_zero;
+  for (; size >= 8; size -= 8) {
+    start = before_word[0][start & 0xff] ^ before_word[1][(start >> 8) & 0xff] ^ before_word[2][(start >> 16) & 0xff] ^
+            before_word[3][start >> 24];
+  }
+  for (; size > 0; --size) {
+    for (int bit = 0; bit < 8; ++bit) start = before_bit(start);
+  }
+  return start;
 }
 
 std::uint32_t crc32c(std::uint32_t crc, std::uint64_t word) noexcept {

@@ -67,18 +67,27 @@ std::uint32_t record::value_crc() const noexcept {
   return crc;
 }
 
+// An entry's head and second version change; everything else after the common header stays.
+record::covered_part record::covered() const noexcept {
+  const auto l = layout();
+  return {is_entry() ? sizeof(format::entry_header) : sizeof(format::record_header),
+          has_large_value() ? l.value_offset() : l.size()};
+}
+
 std::uint32_t record::compute_crc(std::uint32_t seed) const noexcept {
   const auto& h = header();
-  const auto l = layout();
   const std::uint64_t first = std::uint64_t{static_cast<std::uint8_t>(h.kind)} | (std::uint64_t{h.flags} << 8) |
                               (std::uint64_t{h.key_size} << 16) | (std::uint64_t{h.value_size} << 32);
   std::uint32_t crc = crc32c(seed, first);
   crc = crc32c(crc, std::uint64_t{h.depth});
-  // an entry's head and second version change; everything else after the common header stays
-  const std::uint64_t from =
-      h.kind == record_kind::entry ? sizeof(format::entry_header) : sizeof(format::record_header);
-  const std::uint64_t to = (l.flags & format::flag_large_value) != 0 ? l.value_offset() : l.size();
+  const auto [from, to] = covered();
   return crc32c(crc, at_ + from, to - from);
+}
+
+std::uint32_t record::intact_seed() const noexcept {
+  const auto [from, to] = covered();
+  constexpr std::uint64_t words_before = 2;  // see compute_crc()
+  return crc32c_before(header().crc, compute_crc(0), words_before * sizeof(std::uint64_t) + to - from);
 }
 
 }  // namespace icecore

@@ -169,11 +169,18 @@ class record {
   /// The check of everything the crc covers (R1). Precondition: layout().plausible() and its size is inside the
   /// segment.
   [[nodiscard]] bool intact(std::uint32_t seed) const noexcept { return header().crc == compute_crc(seed); }
+  /// The one seed with which it is intact. Precondition: as intact().
+  [[nodiscard]] std::uint32_t intact_seed() const noexcept;
   /// The check of a large value; true for other records, whose value intact() covers.
   [[nodiscard]] bool value_intact() const noexcept;
 
  private:
   [[nodiscard]] std::uint32_t compute_crc(std::uint32_t seed) const noexcept;
+  /// The part of what the crc covers that lies behind what all records have.
+  struct covered_part {
+    std::uint64_t from, to;
+  };
+  [[nodiscard]] covered_part covered() const noexcept;
 
   std::byte* at_;
 };

@@ -45,6 +45,10 @@ class word_codec {
   [[nodiscard]] std::uint32_t record_seed(std::uint32_t generation, link at) const noexcept {
     return crc32c(pool_seed_ ^ generation, at);
   }
+  /// The generation that gives this seed there.
+  [[nodiscard]] std::uint32_t record_generation(std::uint32_t seed, link at) const noexcept {
+    return pool_seed_ ^ crc32c_before(seed, crc32c(0, at), sizeof at);
+  }
   [[nodiscard]] std::uint32_t pool_seed() const noexcept { return pool_seed_; }
 
  private:

@@ -2,9 +2,8 @@
 //
 //   std::optional<format::root> stand_in = root_from_segments(file, size);
 //
-// A CRC is undone byte by byte (Stigge et al., "Reversing CRC", 2006): from a segment header's checksum and content
-// follows the one seed that makes it right. Whether it is the pool's the other headers tell, and then the records, each
-// by its own checksum.
+// A CRC can be undone: from a segment header's checksum and content follows the one seed that makes it right. Whether
+// it is the pool's the other headers tell, and then the records, each by its own checksum.
 //
 // Threads: all. Cost: a look at each granule that is no hole.
 #pragma once

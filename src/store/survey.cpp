@@ -210,17 +210,16 @@ void survey::find_headerless(link from, link end) {
   }
 }
 
-/// The generation that makes a record at or behind `from` intact. A wrong one does not: it seeds the checksum.
+/// The generation that makes a record at or behind `from` intact: it seeds the checksum. Bytes that are no record ask
+/// for any, seldom for one that there may be.
 std::optional<std::uint32_t> survey::generation_in(link from, link end) const noexcept {
-  constexpr std::uint32_t generations_tried = 64;  // a segment's space is given out again only after crashes
+  constexpr std::uint32_t generations_max = 64;  // a segment's space is given out again only after crashes
   const std::uint32_t named = pool_->header_of(from).generation;
   for (link at = from + sizeof(format::segment_header); at + sizeof(format::record_header) <= end; at += 8) {
     const record r(pool_->at(at));
     if (!r.layout().plausible() || r.layout().size() > end - at) continue;
-    if (r.intact(pool_->codec().record_seed(named, at))) return named;
-    for (std::uint32_t g = 1; g <= generations_tried; ++g) {
-      if (r.intact(pool_->codec().record_seed(g, at))) return g;
-    }
+    const std::uint32_t g = pool_->codec().record_generation(r.intact_seed(), at);
+    if (g == named || (1 <= g && g <= generations_max)) return g;
   }
   return std::nullopt;
 }

@@ -37,6 +37,20 @@ RC_GTEST_PROP(checksum, of_a_word_is_that_of_its_bytes, (std::uint64_t word, std
   RC_ASSERT(crc32c(seed, word) == crc32c(seed, &word, sizeof word));
 }
 
+RC_GTEST_PROP(checksum, can_be_undone, (const std::string& data, std::uint32_t start)) {
+  const std::uint32_t after = crc32c(start, data.data(), data.size());
+  RC_ASSERT(crc32c_before(after, crc32c(0, data.data(), data.size()), data.size()) == start);
+}
+
+TEST(checksum, of_long_data_can_be_undone) {
+  std::string data(200'000, '\0');
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(mix64(i));
+  for (const std::size_t size : {0U, 1U, 255U, 256U, 65'535U, 131'072U, 199'999U}) {
+    const std::uint32_t start = static_cast<std::uint32_t>(mix64(size + 1));
+    EXPECT_EQ(crc32c_before(crc32c(start, data.data(), size), crc32c(0, data.data(), size), size), start) << size;
+  }
+}
+
 RC_GTEST_PROP(checksum, goes_on_where_it_stopped, (const std::string& a, const std::string& b, std::uint32_t seed)) {
   const std::string both = a + b;
   RC_ASSERT(crc32c(crc32c(seed, a.data(), a.size()), b.data(), b.size()) == crc32c(seed, both.data(), both.size()));
