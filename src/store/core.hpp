@@ -67,9 +67,10 @@ class entry_keys final : public index::key_source {
   }
   [[nodiscard]] std::uint64_t state_of(link entry) const noexcept override {
     const auto& e = space_.record_at(entry).as_entry();
-    // acquire, both: whoever changed them had met the leaf before (index/persistent/evidence.cpp)
-    const std::uint64_t head = e.head.load(std::memory_order_acquire);
-    return mix64(mix64(entry + mix64(head)) + e.second_version.load(std::memory_order_acquire));
+    // relaxed, both: whoever finds that they differ has a fence before it looks at the leaf again
+    // (index/persistent/evidence.cpp, E1)
+    const std::uint64_t head = e.head.load(std::memory_order_relaxed);
+    return mix64(mix64(entry + mix64(head)) + e.second_version.load(std::memory_order_relaxed));
   }
   void flush_state(link entry) const noexcept override {
     persist_->flush(&space_.record_at(entry).as_entry().head, 2 * sizeof(std::uint64_t));

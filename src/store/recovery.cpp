@@ -233,8 +233,8 @@ void recovery::free_index(const survey& found) const {
   if (found.index_segments().empty()) return;
   for (const segment& s : found.index_segments()) zero(s.offset + header, s.size - header);
   p.persist().sync();
+  // No sync behind these: the next one, or the next fence, comes before anything in that space counts.
   for (const segment& s : found.index_segments()) zero(s.offset, header);
-  p.persist().sync();
   for (const segment& s : found.index_segments()) {
     if (s.end() <= found.used_end(link_pool(s.offset))) p.add_free(s.offset, s.size);
   }

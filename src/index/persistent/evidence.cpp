@@ -32,10 +32,10 @@ std::uint64_t persistent_index::digest_of(const index_node& n, std::uint64_t wor
   const auto add = [&](std::uint64_t value) { sum += mix64(value + (step += odd)); };
   add(word & node_word::changes_mask);
   add(node_word::check(word));
-  // acquire, all of these: E1
-  for (const auto* field : {&n.next, &n.high_head, &n.high, &n.low}) add(field->load(std::memory_order_acquire));
+  // relaxed, all of these: whoever finds that they differ has a fence before it looks at the word again (E1)
+  for (const auto* field : {&n.next, &n.high_head, &n.high, &n.low}) add(field->load(std::memory_order_relaxed));
   const node_order order(n);
-  for (unsigned i = 0; i < node_order::words; ++i) add(n.order[i].load(std::memory_order_acquire));
+  for (unsigned i = 0; i < node_order::words; ++i) add(n.order[i].load(std::memory_order_relaxed));
   const bool is_leaf = order.level() == 0;
   for (unsigned i = 0; is_leaf && i < order.count(); ++i) source_.prefetch(to_at(n, order, i));
   for (unsigned i = 0; i < order.count(); ++i) {

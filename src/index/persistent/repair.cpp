@@ -10,8 +10,8 @@ namespace {
 /// Whether a node's bound is of this key. A key that came into the place of a lost entry is another one, and keys of
 /// the node behind it would seem not to be there.
 bool ends_before(const index_node& n, std::string_view key) noexcept {
-  // acquire: see node_lock.hpp
-  return n.high_head.load(std::memory_order_acquire) == head_of(key, node_order(n).prefix_length());
+  // relaxed: where it differs the caller has a fence before it looks at the word again
+  return n.high_head.load(std::memory_order_relaxed) == head_of(key, node_order(n).prefix_length());
 }
 
 }  // namespace
