@@ -208,6 +208,43 @@ const char* name_of(index_kind index) noexcept {
   return index == index_kind::btree ? "btree" : index == index_kind::skip_list ? "skip list" : "persistent";
 }
 
+/// Splits of leaves of the persistent index beside readers and makers. `leaf`: the keys that one leaf has.
+std::vector<scenario> splits_of_persistent(const std::vector<std::string>& leaf) {
+  std::vector<scenario> all;
+  const auto add = [&](const char* name, const std::vector<std::string>& before, std::vector<planned> a,
+                       std::vector<planned> b) {
+    const story_options how{durability::none, index_kind::persistent, device::persistent_memory, 2};
+    all.push_back({std::string(name) + ", persistent", how, before, {std::move(a), std::move(b)}});
+  };
+  // Three leaves, each of which has more in common than all: heads change when the one between the others is cut.
+  constexpr unsigned of_a_leaf = format::index_pairs_max - 1;  // so a leaf is cut that keys filled in their order
+  const auto key_of = [](unsigned leaf_number, unsigned i) {
+    return std::string("leaf-") + static_cast<char>('a' + leaf_number) + "-of-three-" + std::to_string(100 + i);
+  };
+  std::vector<std::string> leaves;
+  for (unsigned i = 0; i < 2 * of_a_leaf + 5; ++i) leaves.push_back(key_of(i / of_a_leaf, i % of_a_leaf));
+  const std::string low = key_of(1, 9) + "5";
+  const std::string middle = key_of(1, 12);  // with `low`, the first one of the right half
+  const std::string high = key_of(1, 18);
+  add("a split between two leaves and a reader", leaves, {insert(low, "a1"), insert(high + "5", "a2")},
+      {find(high), find(middle)});
+  add("a split between two leaves and a looker", leaves, {insert(low, "a1"), insert(high + "5", "a2")},
+      {look(), look()});
+  // The slot of the first pair that goes to the right is used again for what is inserted on the left.
+  const std::string left = leaf[leaf.size() / 3] + "5";
+  const std::string moved = leaf[leaf.size() / 2];
+  add("a slot used again and a reader", leaf, {insert(left, "a1"), insert(left + "5", "a2")},
+      {find(moved), find(moved)});
+  add("a split and a looker", leaf, {insert(left, "a1"), insert(left + "5", "a2")}, {look(), look()});
+  // The second one makes a bound of a key that came after the first one.
+  const std::string& last = leaf.back();
+  const std::string& before_last = leaf[leaf.size() - 2];
+  add("two splits of one leaf and a maker", leaf,
+      {insert(last + "1", "a1"), insert(before_last + "1", "a2"), insert(before_last + "2", "a3")},
+      {insert(last + "2", "b1"), find(before_last)});
+  return all;
+}
+
 std::vector<scenario> scenarios_of(index_kind index) {
   std::vector<std::string> leaf;
   for (unsigned i = 0; i < leaf_keys(index); ++i) leaf.push_back("leaf-" + std::to_string(100 + i));
@@ -255,6 +292,9 @@ std::vector<scenario> scenarios_of(index_kind index) {
     cut_off("a place used again and a reader", {insert("k", "a1")}, {find("k"), find("k")});
     cut_off("a place used again and a writer", {insert("k", "a1")}, {insert("k", "b1"), find("k")});
     cut_off("a place used again and a remover", {insert("k", "a1")}, {remove("k"), find("k")});
+  }
+  if (index == index_kind::persistent) {
+    for (scenario& s : splits_of_persistent(leaf)) all.push_back(std::move(s));
   }
   if (index == index_kind::btree) {
     std::vector<std::string> leaves = leaf;

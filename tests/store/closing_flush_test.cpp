@@ -1,0 +1,227 @@
+// What an opening after a kill and a clean close have made durable on persistent memory: all that the next opening
+// relies on, whatever a process that was killed had left in the caches alone. The machine may stop right behind them.
+//
+// This program takes the flushes: it stands in for libpmem2 and says that memory is persistent memory. What the medium
+// has is what was flushed and fenced, and no line more.
+#include <gtest/gtest.h>
+#include <libpmem2.h>
+#include <linux/magic.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "icecore/icecore.hpp"
+#include "index/persistent/persistent_index.hpp"
+#include "pool/format.hpp"
+#include "store/core.hpp"
+#include "support/file.hpp"
+#include "support/scratch.hpp"
+
+namespace {
+
+using lines = std::map<std::uintptr_t, std::string>;
+constexpr std::uintptr_t line_size = icecore::format::cache_line_size;
+
+/// Lines by how they lie: flushed, and what was in them then; durable once a fence came behind.
+lines on_their_way;
+lines durable;
+/// What is left of a process that is killed before it has flushed so often.
+struct left_by_kill {
+  std::uint64_t at_flush = 0;  // 0: none is
+  std::filesystem::path path;
+  std::optional<std::string> caches;
+  lines durable;
+} killed;
+std::uint64_t flushes = 0;
+
+void take_flush(const void* data, std::size_t size) {
+  if (++flushes == killed.at_flush) {
+    killed.caches = icecore::testing::read_file(killed.path);
+    killed.durable = durable;
+  }
+  const auto first = reinterpret_cast<std::uintptr_t>(data) / line_size * line_size;
+  for (std::uintptr_t at = first; at < reinterpret_cast<std::uintptr_t>(data) + size; at += line_size) {
+    on_their_way[at] = std::string(reinterpret_cast<const char*>(at), line_size);
+  }
+}
+void take_fence() {
+  for (auto& [at, bytes] : on_their_way) durable[at] = std::move(bytes);
+  on_their_way.clear();
+}
+
+}  // namespace
+
+extern "C" {
+
+int fstatfs(int descriptor, struct statfs* about) noexcept {
+  const auto result = static_cast<int>(syscall(SYS_fstatfs, descriptor, about));
+  if (result == 0) about->f_type = EXT4_SUPER_MAGIC;  // with DAX
+  return result;
+}
+pmem2_granularity pmem2_map_get_store_granularity(pmem2_map*) { return PMEM2_GRANULARITY_CACHE_LINE; }
+pmem2_flush_fn pmem2_get_flush_fn(pmem2_map*) { return take_flush; }
+pmem2_drain_fn pmem2_get_drain_fn(pmem2_map*) { return take_fence; }
+
+}  // extern "C"
+
+namespace icecore::testing {
+namespace {
+
+class ClosingFlush : public ::testing::Test {
+ protected:
+  void SetUp() override { setenv("PMEM2_FORCE_GRANULARITY", "CACHE_LINE", 1); }
+  void TearDown() override { unsetenv("PMEM2_FORCE_GRANULARITY"); }
+  [[nodiscard]] static options opening() {
+    options o;
+    o.durability = durability::operation;
+    o.index = index_kind::persistent;
+    return o;
+  }
+  /// Opens the store, does something and closes it; what is durable then comes to the medium, and what was durable
+  /// when a process was killed in it, and when the store was open, to other ones.
+  template <class Work>
+  void session(const Work& work) {
+    on_their_way.clear();
+    durable.clear();
+    flushes = 0;
+    const std::byte* base = nullptr;
+    lines when_open;
+    std::size_t size_when_open = 0;
+    {
+      store s(path_, opening());
+      when_open = durable;
+      size_when_open = std::filesystem::file_size(path_);
+      base = s.core().the_pool().at(null_link);
+      work(s);
+      s.close();
+    }
+    medium_when_open_ = medium_;
+    bring(when_open, base, size_when_open, medium_when_open_);
+    if (killed.caches) {
+      medium_at_kill_ = medium_;
+      bring(killed.durable, base, killed.caches->size(), medium_at_kill_);
+    }
+    bring(durable, base, read_file(path_).size(), medium_);
+  }
+  static void bring(const lines& from, const std::byte* base, std::size_t size, std::string& medium) {
+    medium.resize(size);
+    const auto begin = reinterpret_cast<std::uintptr_t>(base);
+    for (const auto& [at, bytes] : from) {
+      if (at >= begin && at + line_size <= begin + size) medium.replace(at - begin, line_size, bytes);
+    }
+  }
+
+  /// Keys that split leaves, and put a level on top; updates, removals, a batch, segments and tags that need more room.
+  static void write(store& s, unsigned round) {
+    const std::string mark = std::to_string(round);
+    for (int i = 0; i < 40; ++i) s.insert("key " + std::to_string(i * 7 % 40 + 100) + mark, mark);
+    for (int i = 0; i < 12; ++i) s.insert("key " + std::to_string(i * 5 + 100), std::string(4000, 'l'));
+    for (int i = 0; i < 12; ++i) s.insert("key " + std::to_string(i * 5 + 100), "update " + mark);
+    for (int i = 0; i < 30; ++i) s.tag("tag " + mark + " " + std::to_string(i));
+    s.remove("key 100");
+    batch together;
+    together.insert("key 105", "of a batch " + mark);
+    together.insert("new " + mark, "of a batch");
+    s.apply(together);
+    // One segment is left with room; another is filled, left, and put on the same list, from which the first is taken.
+    for (const std::size_t size : {50'000, 20'000, 36'000, 12'000, 60'000}) s.insert("large", std::string(size, 'l'));
+  }
+  static std::string content(const store& s) {
+    std::string all;
+    for (const std::string_view key : s.keys()) {
+      all.append(key).append(":");
+      for (const change& c : s.history(key).oldest_first())
+        all.append(" ").append(std::to_string(c.version)).append("=").append(c.value ? c.value->substr(0, 20) : "-");
+      all.append("\n");
+    }
+    for (const tag_info& t : s.tags()) all.append(t.name).append(" ").append(std::to_string(t.version)).append("\n");
+    return all;
+  }
+  static void expect_sound(const store& s) {
+    for (const std::string& wrong : s.core().index().check()) ADD_FAILURE() << wrong;
+    const auto& index = dynamic_cast<const index::persistent_index&>(s.core().index());
+    for (const std::string& wrong : index.lost_nodes()) ADD_FAILURE() << wrong;
+    for (const std::string& wrong : s.core().lasting_space().check()) ADD_FAILURE() << wrong;
+    for (const damage& d : s.verify().damages) ADD_FAILURE() << d.structure << ": " << d.what;
+  }
+  /// What the store has that the machine leaves when it stops with this on the medium.
+  [[nodiscard]] std::string content_of(const std::string& medium) {
+    write_file(path_, medium);
+    const store s(path_, opening());
+    EXPECT_TRUE(s.stats().opened_at_once);
+    expect_sound(s);
+    return content(s);
+  }
+
+  scratch folder_;
+  std::filesystem::path path_ = folder_ / "closed.ice";
+  std::string medium_;
+  std::string medium_at_kill_;
+  std::string medium_when_open_;
+};
+
+TEST_F(ClosingFlush, what_a_session_wrote_or_met_is_durable_when_it_is_closed) {
+  std::string before;
+  session([&](store& s) {
+    write(s, 1);
+    before = content(s);
+  });
+  EXPECT_EQ(content_of(medium_), before);
+  write_file(path_, medium_);
+  session([&](store& s) { EXPECT_EQ(content(s), before); });
+  const std::string closed = read_file(path_);
+  EXPECT_EQ(content_of(medium_), before);
+  write_file(path_, closed);  // the machine goes on: lines that are flushed now bring along what lies in them
+  session([&](store& s) {
+    EXPECT_FALSE(s.tags().empty());
+    write(s, 2);
+    before = content(s);
+  });
+  EXPECT_EQ(content_of(medium_), before);
+}
+
+TEST_F(ClosingFlush,
+       what_a_killed_process_left_in_the_caches_is_durable_when_the_next_one_has_opened_the_store_and_closed_it) {
+  session([](store& s) { write(s, 1); });
+  const std::string closed = read_file(path_);
+  const std::string medium = medium_;
+  killed.path = path_;
+  unsigned kills = 0;
+  for (killed.at_flush = 4;; killed.at_flush += 4) {
+    write_file(path_, closed);
+    medium_ = medium;
+    killed.caches.reset();
+    session([](store& s) { write(s, 2); });
+    if (!killed.caches) break;
+    ++kills;
+    SCOPED_TRACE("killed at flush " + std::to_string(killed.at_flush));
+    const std::string caches = *std::exchange(killed.caches, std::nullopt);
+    const std::uint64_t next = std::exchange(killed.at_flush, 0);
+    std::string wanted;
+    write_file(path_, caches);
+    {
+      const store s(path_, opening());
+      ASSERT_TRUE(s.stats().opened_at_once);
+      wanted = content(s);
+    }
+    write_file(path_, caches);
+    medium_ = medium_at_kill_;
+    session([](store&) {});
+    ASSERT_EQ(content_of(medium_when_open_), wanted);
+    ASSERT_EQ(content_of(medium_), wanted);
+    if (HasFailure()) return;
+    killed.at_flush = next;
+  }
+  EXPECT_GT(kills, 80U);
+}
+
+}  // namespace
+}  // namespace icecore::testing
