@@ -130,7 +130,9 @@ def read_verdicts(name: str, what: str, folder: Path = FOLDER) -> dict:
 LINE = "icecore_crash --mode line "
 PAGE = "icecore_crash --mode page "
 LASTING = LINE + "--durability operation --index persistent "
-CRASHES = (LASTING + "--images 40000", LINE + "--durability operation --index volatile --images 30000",
+CRASHES = (LASTING + "--full-nodes --per-point 8 --recoveries 4096 --images 60000",
+           LASTING + "--full-segments --per-point 8 --recoveries 1 --images 30000", LASTING + "--images 40000",
+           LINE + "--durability operation --index volatile --images 30000",
            LASTING + "--full-tags --images 20000", PAGE + "--durability tag --images 30000",
            LASTING + "--writers 3 --per-point 16 --recoveries 4096 --images 30000", LINE + "--files 2 --images 20000",
            PAGE + "--files 2 --images 15000", LINE + "--recoveries 8 --images 8000", PAGE + "--recoveries 8 --images 8000",
@@ -140,10 +142,10 @@ CRASHES = (LASTING + "--images 40000", LINE + "--durability operation --index vo
            LASTING + "--full-nodes --recoveries 16 --images 2500", LASTING + "--full-segments --recoveries 32 --images 1500")
 UNITS = {
     "src/pool/": ("test_pool", "test_pool_file", "test_store_power_cut", "test_store_several_files_power_cut"),
-    "src/index/": ("test_index_persistent_recovery",),
-    "src/history/": ("test_store_killed_writer",),
-    "src/store/": ("test_store_recovery_flush", "test_store_writer", "test_store_killed_writer", "test_store_power_cut",
-                   "test_store_checkpoint"),
+    "src/index/": ("test_index_persistent_recovery", "test_store_closing_flush"),
+    "src/history/": ("test_store_closing_flush", "test_store_killed_writer"),
+    "src/store/": ("test_store_closing_flush", "test_store_recovery_flush", "test_store_writer", "test_store_killed_writer",
+                   "test_store_power_cut", "test_store_checkpoint"),
 }
 INTERLEAVINGS = "icecore_schedules --runs 1 "
 ORDERS = {"src/index/btree/": "--only btree --priorities 25", "src/index/persistent/": "--only persistent --priorities 25",
