@@ -132,7 +132,8 @@ class ClosingFlush : public ::testing::Test {
     together.insert("new " + mark, "of a batch");
     s.apply(together);
     // One segment is left with room; another is filled, left, and put on the same list, from which the first is taken.
-    for (const std::size_t size : {50'000, 20'000, 36'000, 12'000, 60'000}) s.insert("large", std::string(size, 'l'));
+    for (const std::size_t size : {50'000U, 20'000U, 36'000U, 12'000U, 60'000U})
+      s.insert("large", std::string(size, 'l'));
   }
   static std::string content(const store& s) {
     std::string all;
