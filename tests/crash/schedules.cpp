@@ -228,6 +228,9 @@ std::vector<scenario> splits_of_persistent(const std::vector<std::string>& leaf)
   const std::string high = key_of(1, 18);
   add("a split between two leaves and a reader", leaves, {insert(low, "a1"), insert(high + "5", "a2")},
       {find(high), find(middle)});
+  add("a split between two leaves and a maker", leaves,
+      {insert(low, "a1"), insert(low + "5", "a2"), insert(low + "7", "a3")},
+      {insert(high + "5", "b1"), insert(high + "7", "b2"), find(high)});
   add("a split between two leaves and a looker", leaves, {insert(low, "a1"), insert(high + "5", "a2")},
       {look(), look()});
   // The slot of the first pair that goes to the right is used again for what is inserted on the left.

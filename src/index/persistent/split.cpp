@@ -72,6 +72,8 @@ unsigned persistent_index::prefix_between(link low, link high, std::uint64_t at_
 void persistent_index::distrust_bounds(const index_node& n, unsigned cut) const {
   const std::uint64_t word = n.lock.load(std::memory_order_acquire);  // acquire: see node_lock.hpp
   const node_order order(n);
+  if (order.count() <= cut)
+    return;  // somebody was faster: what is behind the count is of no node, and try_lock() fails
   const unsigned prefix = order.prefix_length();
   const auto distrust_pair = [&](unsigned i) {
     const link low = low_of(to_at(n, order, i), order.level());
