@@ -14,7 +14,7 @@ import (
 // Cuts are made at an operation that is behind so many others since the last cut, if it overlaps at most so many.
 type cutting struct{ behind, overlaps int }
 
-var cuts = []cutting{{256, 0}, {2048, 1}, {4096, 2}, {8192, overlapsMax}}
+var cuts = []cutting{{64, 0}, {256, 1}, {512, 2}, {1024, overlapsMax}}
 
 const overlapsMax = 4
 
