@@ -33,7 +33,8 @@ struct survey::reading {
   bool headerless;      // its header is damaged: it may be several segments, one behind the other
   bool end_unknown;     // header or fill is damaged: zeros need not be the end
   survey_part& into;
-  version last = 0;  // of the record before position
+  version last = 0;          // of the record before position,
+  link last_at = null_link;  // and where it begins
   struct {
     link at = null_link;
     std::uint32_t missing = 0;  // of its records, which lie behind it
@@ -421,8 +422,22 @@ bool survey::read_record(reading& r) const {
       report(r.into, start, rec.is_entry() ? "entry" : "record", "the value fails its checksum");
     }
   }
+  if (hides_a_record(r, start, *v)) {
+    r.into.lost.push_back({r.position, start, r.position, "a record may be missing here: zeros behind a damaged value",
+                           false, true, false, r.last, *v});
+  }
   take(r, start, *v);
   return r.position < r.end;
+}
+
+/// Whether the zeros before `start` may hold the place of a record that no certificate counts. What one write-back lost
+/// takes the end of what lies before it, too: that fails its checksum, or is a large value, which nobody has looked at.
+bool survey::hides_a_record(const reading& r, link start, version v) const noexcept {
+  const bool has_room = start - r.position >= sizeof(format::record_header);
+  const bool certified = !crashed() || r.position < r.fill || v <= root_.durable_version;
+  if (!has_room || certified || r.last_at == null_link) return false;
+  const record before(pool_->at(r.last_at));
+  return before.has_large_value() && !before.value_intact();
 }
 
 void survey::take(reading& r, link start, version v) const {
@@ -453,6 +468,7 @@ void survey::take(reading& r, link start, version v) const {
   if (layout.kind == record_kind::batch) r.batch = {start, rec.header().depth, r.into.lost.size()};
   if (rec.batched() && rec.batch() == r.batch.at && r.batch.missing > 0) --r.batch.missing;
   r.last = v;
+  r.last_at = start;
   r.position = start + layout.size();
 }
 

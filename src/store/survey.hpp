@@ -146,6 +146,7 @@ class survey {
   void read_records(reading& r) const;
   void read_behind_fills();
   bool read_record(reading& r) const;
+  [[nodiscard]] bool hides_a_record(const reading& r, link start, version v) const noexcept;
   bool pass_damage(reading& r, lost_range range) const;
   bool pass_zeros(reading& r) const;
   void take(reading& r, link start, version v) const;

@@ -43,6 +43,7 @@ writer_tail::content writer_tail::read(const segment& s, link from) const {
     if (at >= s.end() || at - t.position > format::record_padding_max || !whole(s, at)) break;
     const version v = version_of(s, at);
     const record r(pool_->at(at));
+    if (r.layout().place(t.position) != at) break;  // one is missing before it
     // A large value is flushed with its record, and may not have come as far. Only the last one's can be so.
     if (v == 0 || !r.value_intact()) break;
     const record_layout layout = r.layout();

@@ -301,6 +301,33 @@ std::vector<std::set<std::size_t>> losses_of(const subject& s, unsigned writer, 
   return all;
 }
 
+/// Operations of the last session whose one record is zeros now that nothing tells from padding: it was the last of its
+/// cache line, what lies before it there is as it was, and the record behind it begins on the next line either way.
+std::set<std::size_t> taken_for_padding(const subject& s, const changed_bytes& changed) {
+  const auto view = s.files.view();
+  const auto begins_there_anyway = [&](const place& p, std::uint64_t line_end) {
+    for (const operation& o : s.done) {
+      for (const place& next : o.records) {
+        if (next.file != p.file || next.offset != line_end) continue;
+        const auto& h = *reinterpret_cast<const format::record_header*>(view[p.file].bytes.data() + line_end);
+        return record_layout{h.kind, h.flags, h.key_size, h.value_size}.place(p.offset) == line_end;
+      }
+    }
+    return false;
+  };
+  std::set<std::size_t> all;
+  for (std::size_t i = s.done.size(); i-- > 0 && s.done[i].session == s.done.back().session;) {
+    if (s.done[i].records.size() != 1) continue;
+    const place& p = s.done[i].records.front();
+    const std::uint64_t line = p.offset / format::cache_line_size * format::cache_line_size;
+    const std::uint64_t line_end = line + format::cache_line_size;
+    const place before{p.file, line, p.offset - line, p.segment, {}, false};
+    if (line == p.offset || p.offset + p.size > line_end || !changed.restore(p, {}) || changed.touch(before)) continue;
+    if (begins_there_anyway(p, line_end)) all.insert(i);
+  }
+  return all;
+}
+
 }  // namespace
 
 std::vector<truth> allowed_truths(const subject& s, const changed_bytes& changed) {
@@ -315,6 +342,14 @@ std::vector<truth> allowed_truths(const subject& s, const changed_bytes& changed
         }
       }
       losses = std::move(together);
+    }
+  }
+  if (s.kind.how == ended::killed) {
+    for (const std::size_t i : taken_for_padding(s, changed)) {
+      for (std::size_t k = losses.size(); k-- > 0;) {
+        losses.push_back(losses[k]);
+        losses.back().insert(i);
+      }
     }
   }
   std::vector<truth> all;

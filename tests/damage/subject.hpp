@@ -64,7 +64,7 @@ class changed_bytes {
 
 /// The truths of which none can be told from the others once these bytes are changed: the first one is that of an
 /// undamaged store. docs/guarantees.md, "What is detected, and what cannot be": of a killed store, what a writer wrote
-/// last may be missing where nothing intact lies behind it.
+/// last may be missing where nothing intact lies behind it, and one short record whose zeros look like padding.
 [[nodiscard]] std::vector<truth> allowed_truths(const subject& s, const changed_bytes& changed);
 
 /// What may differ for whoever accepts damage ("Damage"): what is lost is missing. Of keys whose head and newest record

@@ -380,6 +380,26 @@ TEST_P(LostEnd, with_a_large_value_is_damage_where_memory_survived) {
   testing::expect_newest_or_nothing(s, key(0), large);
 }
 
+TEST_P(LostEnd, of_a_large_value_with_a_record_behind_it_is_damage_though_the_zeros_look_like_padding) {
+  // It ends 8 bytes behind the beginning of a line. The tag fits in the rest of that line, the record behind it does
+  // not: that one begins on the next line whether the tag is there or not.
+  const std::string large(format::large_value_size + 8, 'v');
+  {
+    store s(path_, how());
+    s.insert("large", large);
+  }
+  std::string image = killed_after([&](store& s) {
+    s.tag({.name = "a tag", .note = ""});
+    s.insert("of 64 by", std::string(16, 'x'));
+  });
+  const std::size_t line = image.find(large) + format::large_value_size;
+  ASSERT_LT(image.find("a tag"), line + format::cache_line_size);
+  image.replace(line, format::cache_line_size, format::cache_line_size, '\0');
+  write_file(path_, image);
+  EXPECT_FALSE(verify_file(path_).ok());
+  expect_error(errc::damaged, "may be missing here", [&] { EXPECT_EQ(store(path_, reading()).tags().size(), 1U); });
+}
+
 TEST_P(LostEnd, with_a_large_value_shows_nothing_older_where_more_is_lost) {
   const std::string large(format::large_value_size, 'v');
   std::string image = killed_after([&](store& s) {
