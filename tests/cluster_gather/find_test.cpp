@@ -67,6 +67,22 @@ TEST(find, routed_finds_what_the_owner_has) {
   end_routed_finds(comm);
 }
 
+// The address of nothing may be none: sanitizers tell whether it is read from.
+TEST(find, finds_an_empty_key_and_an_empty_value_that_have_no_address) {
+  const auto look = [](std::string_view key, version) -> std::optional<std::string_view> {
+    if (!key.empty() || own_rank() != all_ranks() - 1) return std::nullopt;
+    return std::string_view();
+  };
+  const question nothing{std::string_view(), shown};
+  EXPECT_EQ(broadcast_find(comm, nothing, look), own_rank() == 0 ? std::optional(std::string()) : std::nullopt);
+  if (own_rank() != 0) {
+    serve_routed_finds(comm, look);
+    return;
+  }
+  EXPECT_EQ(routed_find(comm, all_ranks() - 1, nothing, look), std::string());
+  end_routed_finds(comm);
+}
+
 TEST(find, a_failed_lookup_is_thrown_where_it_was_asked_and_the_owner_goes_on) {
   const spread_map m;
   const auto code_of = [](const auto& work) {

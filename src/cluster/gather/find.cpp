@@ -46,7 +46,7 @@ sent_question packed_question(const question& asked) {
     raise(errc::key_too_long, "find: a key of {} bytes; {} are the most", asked.key.size(), key_size_max);
   }
   sent_question sent{find_kind, asked.at, asked.key.size(), {}};
-  std::memcpy(sent.key, asked.key.data(), std::min(asked.key.size(), inline_bytes));
+  if (!asked.key.empty()) std::memcpy(sent.key, asked.key.data(), std::min(asked.key.size(), inline_bytes));
   return sent;
 }
 
@@ -64,8 +64,9 @@ own_answer answer_of(int rank, const local_lookup& look, std::string_view key, v
   if (own.failure || !own.value) return own;
   own.sent.found = 1;
   own.sent.rank = static_cast<std::uint64_t>(rank);
-  own.sent.bytes = own.value->size();
-  std::memcpy(own.sent.value.data(), own.value->data(), std::min(own.value->size(), inline_bytes));
+  const std::string_view value = *own.value;
+  own.sent.bytes = value.size();
+  if (!value.empty()) std::memcpy(own.sent.value.data(), value.data(), std::min(value.size(), inline_bytes));
   return own;
 }
 
