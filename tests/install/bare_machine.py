@@ -131,7 +131,7 @@ def make_root(root, group):
     for path in ("/etc/passwd", "/etc/group", "/etc/nsswitch.conf"):
         put(path, root)
     alternatives(root)
-    for name in ("proc", "dev", "tmp"):
+    for name in ("proc", "sys", "dev", "tmp"):
         os.makedirs(f"{root}/{name}", exist_ok=True)
     subprocess.run(["/sbin/ldconfig", "-r", root], check=True)
     print(f"{len(packages)} packages are there")
@@ -144,7 +144,7 @@ def mount(*arguments):
 def enter(root, writable, command):
     """In a mount namespace of its own, which ends with the command and takes the mounts with it."""
     mount("--bind", root, root)
-    for name in ("proc", "dev"):
+    for name in ("proc", "sys", "dev"):
         mount("--rbind", f"/{name}", f"{root}/{name}")
     mount("-t", "tmpfs", "tmpfs", f"{root}/tmp")
     for folder in [PROJECT, *writable]:
