@@ -278,9 +278,9 @@ void cluster_core::open_store(const options& opening, const found_manifest& foun
 }
 
 void cluster_core::agree_on_pools(const found_manifest& found) {
-  constexpr int id_size = 32;
+  constexpr int pool_id_size = 32;
   std::string mine = store_->stats().pool_id;
-  mine.resize(id_size);
+  mine.resize(pool_id_size);
   const auto failure = attempt([&] {
     if (!found.everywhere || found.here->pools[static_cast<std::size_t>(rank_)] == mine) return;
     throw error(
@@ -296,11 +296,11 @@ void cluster_core::agree_on_pools(const found_manifest& found) {
     agree_.refuse(errc::other_cluster,
                   fmt::format("{}: the ranks' folders belong to different clusters", path_.native()));
   }
-  std::string all(static_cast<std::size_t>(id_size * ranks_), '\0');
-  agree_.gather(mine.data(), id_size, all.data());
+  std::string all(static_cast<std::size_t>(pool_id_size * ranks_), '\0');
+  agree_.gather(mine.data(), pool_id_size, all.data());
   manifest content{random_id(), ranks_, ownership_.description(), {}};
-  agree_.broadcast(content.id.data(), id_size, 0);
-  for (std::size_t at = 0; at < all.size(); at += id_size) content.pools.push_back(all.substr(at, id_size));
+  agree_.broadcast(content.id.data(), pool_id_size, 0);
+  for (std::size_t at = 0; at < all.size(); at += pool_id_size) content.pools.push_back(all.substr(at, pool_id_size));
   publish_manifest(agree_, rank_, path_, content);
 }
 

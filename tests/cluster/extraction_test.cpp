@@ -96,7 +96,7 @@ class Extraction : public ClusterTest {
       at += sizeof length + length;
       return all.substr(at - length, length);
     };
-    for (std::size_t i = 0, bytes_read = 0; bytes_read < all.size(); ++i) {
+    for (std::size_t bytes_read = 0; bytes_read < all.size();) {
       std::string key = take();
       std::string value = take();
       bytes_read += 2 * sizeof(std::uint32_t) + key.size() + value.size();
