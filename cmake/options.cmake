@@ -6,7 +6,7 @@ option(ICECORE_UNITY "Compile up to eight files of the library and of the tools 
 option(BUILD_SHARED_LIBS "Link and install the shared libraries, too; the static ones alone if off" OFF)
 set(ICECORE_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
 option(ICECORE_FUZZERS "Build the fuzzers (clang only; target fuzzers)" OFF)
-option(ICECORE_COVERAGE "Count which branches of src/ the C++ tests take (clang only; scripts/coverage reports)" OFF)
+option(ICECORE_COVERAGE "Count which branches of the library the C++ tests take (clang only; scripts/coverage reports)" OFF)
 set(ICECORE_PYTHON "" CACHE FILEPATH
     "Python interpreter with the icecore package (scripts/python-environment makes one); empty: its tests are left out")
 
@@ -88,9 +88,10 @@ if(NOT ICECORE_MPI STREQUAL "OFF")
   endif()
 endif()
 
-# PapyrusKV's module for Fortran, where there is a compiler.
+# PapyrusKV's module for Fortran, where there is a compiler. Sanitizers see nothing of it, and its compiler finds not their
+# linker.
 set(ICECORE_HAS_FORTRAN OFF)
-if(ICECORE_HAS_MPI)
+if(ICECORE_HAS_MPI AND NOT ICECORE_SANITIZE)
   include(CheckLanguage)
   check_language(Fortran)
   if(CMAKE_Fortran_COMPILER)

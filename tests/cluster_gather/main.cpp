@@ -2,6 +2,24 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include "base/sanitizer.hpp"
+
+#if defined(ICECORE_UNDER_ADDRESS_SANITIZER)
+#include <cstdlib>
+#include <new>
+
+// The sanitizer's own end the process where there is no memory. In these tests one rank after the other has none.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return std::malloc(size); }
+void* operator new(std::size_t size) {
+  void* const memory = operator new(size, std::nothrow);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+#endif
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   testing::InitGoogleTest(&argc, argv);
