@@ -22,4 +22,11 @@ inline constexpr bool addresses_are_scarce = true;
 inline constexpr bool addresses_are_scarce = false;
 #endif
 
+/// AddressSanitizer tells who uses memory that was freed, if it is freed at all.
+#if defined(ICECORE_UNDER_ADDRESS_SANITIZER)
+inline constexpr bool memory_is_watched = true;
+#else
+inline constexpr bool memory_is_watched = false;
+#endif
+
 }  // namespace icecore

@@ -42,7 +42,7 @@ inline constexpr int reply_tag_max = 32'767;  // what every MPI allows
 /// Throws errc::mpi unless `result` is MPI_SUCCESS.
 inline void check(int result, const char* call) { ranks::check_mpi(result, call); }
 
-/// Bytes received: memory that nobody wrote to before.
+/// Bytes received.
 class received_bytes {
  public:
   explicit received_bytes(std::size_t size) : memory_(size) {}

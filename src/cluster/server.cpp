@@ -52,7 +52,7 @@ void server::answer(const message& request) {
   } catch (...) {
     reply = pack_current_exception();
   }
-  messages_.send(request.source, reply_tag, std::make_shared<const std::string>(std::move(reply)));
+  messages_.send(request.source, reply_tag, sent_bytes(std::move(reply)));
 }
 
 std::string server::reply_to(kind asked, int source, unpacker in) {
@@ -121,7 +121,7 @@ void server::find(unpacker& in, packer& out) {
   const read_at at = unpack_read_at(in);
   const std::optional<std::string_view> found = own_.view(in.text(), at);
   constexpr std::size_t outcome_flag_and_size = 6;
-  out.reserve(outcome_flag_and_size + (found ? found->size() : 0));
+  out.make_room(outcome_flag_and_size + (found ? found->size() : 0));
   out.optional_text(found);
 }
 

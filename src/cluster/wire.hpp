@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -74,6 +75,8 @@ class packer {
 
   void append(const packer& other) { bytes_.append(other.bytes_); }
   void reserve(std::size_t bytes) { bytes_.reserve(bytes); }
+  /// Makes room for so many bytes more; for many in memory that an earlier message went in (sent_bytes).
+  void make_room(std::size_t more);
   /// Drops what was packed behind this size.
   void shorten(std::size_t size) noexcept { bytes_.erase(size); }
   /// Its memory is kept.
@@ -85,6 +88,9 @@ class packer {
  private:
   std::string bytes_;
 };
+
+/// What is to be sent: its memory, if it is large, is kept for a later message.
+[[nodiscard]] std::shared_ptr<const std::string> sent_bytes(std::string packed);
 
 class unpacker {
  public:

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cluster/backoff.hpp"
+#include "cluster/gather/spares.hpp"
 #include "cluster/manifest.hpp"
 #include "cluster/read_cache.hpp"
 #include "cluster/staging.hpp"
@@ -46,6 +47,55 @@ TEST(wire, what_is_packed_is_unpacked_and_short_messages_are_errors) {
         error)
         << size;
   }
+}
+
+TEST(spares, give_back_what_is_large_enough_and_not_much_too_large) {
+  using kept_strings = ranks::spares<std::string>;
+  constexpr std::size_t size = kept_strings::size_min;
+  if (!kept_strings::keeps(size)) GTEST_SKIP() << "the sanitizer watches memory";
+  const auto of = [](std::size_t bytes) { return std::string(bytes, 'x'); };
+  kept_strings kept;
+  kept.give(of(size - 1), size - 1);
+  kept.give(of(kept_strings::size_max + 1), kept_strings::size_max + 1);
+  EXPECT_EQ(kept.take(size - 1).size(), 0U) << "too small to be worth it, or too large";
+
+  kept.give(of(2 * size), 2 * size);
+  EXPECT_EQ(kept.take(2 * size + 1).size(), 0U);
+  EXPECT_EQ(kept.take(size).size(), 2 * size);
+  EXPECT_EQ(kept.take(size).size(), 0U) << "it is given once";
+  kept.give(of(4 * size), 4 * size);
+  EXPECT_EQ(kept.take(size).size(), 0U) << "most of it would lie idle";
+  EXPECT_EQ(kept.take(4 * size).size(), 4 * size);
+
+  for (std::size_t i = 0; i <= kept_strings::pieces_max; ++i) kept.give(of(size + i), size + i);
+  std::size_t pieces = 0;
+  while (const std::size_t found = kept.take(size).size()) {
+    EXPECT_NE(found, size) << "an old one had to go for the last";
+    ++pieces;
+  }
+  EXPECT_EQ(pieces, kept_strings::pieces_max);
+}
+
+TEST(packer, goes_on_in_memory_that_a_message_went_in) {
+  constexpr std::size_t large = ranks::spares<std::string>::size_min;
+  if (!ranks::spares<std::string>::keeps(large)) GTEST_SKIP() << "the sanitizer watches memory";
+  const char* sent_from = nullptr;
+  {
+    packer first;
+    first.make_room(large);
+    first.text(std::string(large / 2, 'a'));
+    const auto sent = sent_bytes(first.take());
+    sent_from = sent->data();
+  }
+  packer next;
+  next.number(std::uint8_t{7});
+  next.make_room(large - 1);
+  next.text("b");
+  EXPECT_EQ(next.bytes().data(), sent_from);
+  unpacker in(next.bytes());
+  EXPECT_EQ(in.number<std::uint8_t>(), 7);
+  EXPECT_EQ(in.text(), "b");
+  EXPECT_TRUE(in.at_end());
 }
 
 TEST(backoff, sleeps_for_an_eighth_of_the_wait_and_at_most_a_millisecond) {

@@ -17,7 +17,7 @@ namespace icecore::ranks {
 class request_memory {
  public:
   request_memory() noexcept = default;
-  /// Memory that nobody wrote to before.
+  /// Not initialised. Large blocks are used again (spares.hpp).
   explicit request_memory(std::size_t size);
 
   [[nodiscard]] char* data() noexcept { return block_ ? block_->bytes() : nullptr; }
@@ -30,11 +30,14 @@ class request_memory {
   struct alignas(std::max_align_t) block {
     block* next;  // of the abandoned ones: kept in a list, so that leak checkers find them
     std::size_t size;
+    std::size_t capacity;
     [[nodiscard]] char* bytes() noexcept { return reinterpret_cast<char*>(this + 1); }
   };
   struct free_block {
-    void operator()(block* freed) const noexcept { ::operator delete(freed); }
+    void operator()(block* freed) const noexcept;
   };
+
+  [[nodiscard]] static block* new_block(std::size_t size);
 
   std::unique_ptr<block, free_block> block_;
 };
