@@ -4,11 +4,11 @@
 
 #include "base/sanitizer.hpp"
 
-#if defined(ICECORE_UNDER_ADDRESS_SANITIZER)
+#if defined(ICECORE_UNDER_ADDRESS_SANITIZER) || defined(ICECORE_UNDER_THREAD_SANITIZER)
 #include <cstdlib>
 #include <new>
 
-// The sanitizer's own end the process where there is no memory. In these tests one rank after the other has none.
+// The sanitizers' own end the process where there is no memory. In these tests one rank after the other has none.
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return std::malloc(size); }
 void* operator new(std::size_t size) {
   void* const memory = operator new(size, std::nothrow);
