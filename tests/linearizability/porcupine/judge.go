@@ -5,7 +5,8 @@
 //
 // It knows nothing of versions, batches and records: what it says rests on calls, returns and times alone. The histories
 // must be strictly linearizable: a write that a kill interrupted took effect before the kill, or never does. Exit code:
-// 0 all are, 1 one is not, 2 no judgement.
+// 0 all are, 1 one is not, 2 no judgement on more than one in twenty operations. A key on which many operations overlap,
+// as on a machine that is busy otherwise, may take more time and memory than anybody has: what was not judged is told.
 package main
 
 import (
@@ -16,7 +17,10 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-const timeoutOfPiece = 2 * time.Minute
+const (
+	timeoutOfPiece = 5 * time.Second
+	unjudgedOneIn  = 20 // operations, at most
+)
 
 var atomicRegister = porcupine.NondeterministicModel{
 	Init: func() []interface{} { return []interface{}{uint64(0)} },
@@ -49,19 +53,21 @@ var atomicRegister = porcupine.NondeterministicModel{
 
 var register = atomicRegister.ToModel()
 
-// judge returns the first key that is no register, and how many operations were judged.
-func judge(keys registers) (operations int, wrong string, err error) {
+// count is of operations.
+type count struct{ all, unjudged int }
+
+// judge returns the first key that is no register, and how many operations there are.
+func judge(keys registers) (operations count, wrong string) {
 	for _, key := range keys.sortedKeys() {
-		operations += len(keys[key])
+		operations.all += len(keys[key])
 		switch judgeKey(keys[key]) {
 		case porcupine.Illegal:
-			return operations, fmt.Sprintf("key %d:%d", key>>24, key&0xffffff), nil
+			return operations, fmt.Sprintf("key %d:%d", key>>24, key&0xffffff)
 		case porcupine.Unknown:
-			return operations, "", fmt.Errorf("no judgement on a piece of key %d:%d within %s", key>>24, key&0xffffff,
-				timeoutOfPiece)
+			operations.unjudged += len(keys[key])
 		}
 	}
-	return operations, "", nil
+	return operations, ""
 }
 
 func main() {
@@ -69,23 +75,24 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: porcupine FILE...  (histories that kill_loop --save has written)")
 		os.Exit(2)
 	}
-	total := 0
+	var total count
 	for _, path := range os.Args[1:] {
 		keys, err := readHistory(path)
-		var operations int
-		var wrong string
-		if err == nil {
-			operations, wrong, err = judge(keys)
-		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "porcupine:", err)
 			os.Exit(2)
 		}
+		operations, wrong := judge(keys)
 		if wrong != "" {
 			fmt.Printf("%s: the operations on %s are not strictly linearizable\n", path, wrong)
 			os.Exit(1)
 		}
-		total += operations
+		total.all += operations.all
+		total.unjudged += operations.unjudged
 	}
-	fmt.Printf("%d histories, %d operations: all strictly linearizable\n", len(os.Args)-1, total)
+	fmt.Printf("%d histories, %d operations: all strictly linearizable, but for %d not judged within %s a piece\n",
+		len(os.Args)-1, total.all, total.unjudged, timeoutOfPiece)
+	if total.unjudged*unjudgedOneIn > total.all {
+		os.Exit(2)
+	}
 }
