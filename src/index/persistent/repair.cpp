@@ -51,11 +51,9 @@ std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
     }
     const bool look = rounds % rounds_between_looks == 0;
     if (!of_this_epoch || (look && !space_.owner().is_alive(node_word::process(word)))) {
-      if (!of_this_epoch && is_outdated(n, ref, word)) {
-        std::atomic_thread_fence(std::memory_order_acquire);
-        if (n.lock.load(std::memory_order_relaxed) != word) continue;  // relaxed: as above
+      // Told from this word and what the last closing left alone: so it is to all, and nobody takes the node over.
+      if (!of_this_epoch && is_outdated(n, ref, word))
         space_.owner().raise_damaged(ref, "a node of the index is of an earlier time");
-      }
       space_.owner().note_met(ref);
       shared_->holders.enter();
       const std::uint64_t mine = node_word::lock(word, space_.epoch(), space_.process());
