@@ -9,12 +9,10 @@
 #include <vector>
 
 #include "history/history.hpp"
+#include "recorded_lines.hpp"
 
 namespace icecore {
 namespace {
-
-void flush_nothing(const void*, std::size_t) {}
-void fence_nothing() {}
 
 /// Histories in plain memory, as a store has them whose heads last, with one entry: its newest record is settled, and
 /// its head leads to where a crash cut off a write, which opening has zeroed.
@@ -23,24 +21,33 @@ class lasting_heads_test : public testing::Test, private record_checks {
   lasting_heads_test()
       : memory_(1 << 16),
         base_(reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory_.data()) + 63) / 64 * 64)),
-        persist_(-1, "memory", medium::persistent_memory, durability::operation, flush_nothing, fence_nothing, false),
+        persist_(-1, "memory", medium::persistent_memory, durability::operation, recorded_lines::flush,
+                 recorded_lines::fence, false),
         clock_(clock_word_, nullptr, std::uint64_t{1} << 40),
         past_(address_space(base_), clock_, codec_, persist_, true) {
+    recorded_lines::begin();
     past_.let_heads_last(*this, memory_.size() - 64);
-    const record_layout layout = record_layout::of_entry(3, 3, false);
-    past_.at(entry).fill(layout, null_link, "key", "one");
-    past_.at(entry).seal(seed_of(entry));
-    static_cast<void>(past_.stamp_of(entry));
+    make(entry);
     write(settled, "two");
     past_.note_second(settled);
     past_.at(entry).as_entry().head = cut_off;
   }
 
+  /// An entry with its first value.
+  void make(link place) {
+    past_.at(place).fill(record_layout::of_entry(3, 3, false), null_link, "key", "one");
+    past_.at(place).seal(seed_of(place));
+    static_cast<void>(past_.stamp_of(place));
+  }
+  /// The first half of a write at `place`.
+  void link_at(link place, const std::string& value, link to) {
+    past_.at(place).fill(record_layout::of_insert(value.size(), false), null_link, {}, value);
+    ASSERT_TRUE(past_.link_on_top(to, place, seed_of(place), false));
+  }
   /// An acknowledged write at `place`.
-  void write(link place, const std::string& value) {
+  void write(link place, const std::string& value, link to = entry) {
     const record_layout layout = record_layout::of_insert(value.size(), false);
-    past_.at(place).fill(layout, null_link, {}, value);
-    ASSERT_TRUE(past_.link_on_top(entry, place, seed_of(place), false));
+    ASSERT_NO_FATAL_FAILURE(link_at(place, value, to));
     static_cast<void>(past_.stamp_of(place));
     const histories::written done = past_.written_of(place);
     past_.flush_fresh(place, layout.size());
@@ -197,6 +204,21 @@ TEST_F(lasting_heads_test, a_record_of_a_batch_that_never_happened_is_passed_ove
   ASSERT_EQ(past_.at(later).header().depth, past_.at(elsewhere).header().depth);
   EXPECT_EQ(past_.stamp_of(elsewhere), 0U);
   EXPECT_EQ(values(), (std::vector<std::string>{"three", "two", "one"}));
+}
+
+// The media may have the head of after a write, and the settled word of two writes before: then both are lost.
+TEST_F(lasting_heads_test, what_is_settled_is_durable_before_the_head_goes_on_where_they_lie_in_two_lines) {
+  constexpr link apart = 1056;
+  static_assert((apart + offsetof(format::entry_header, second_version)) % format::cache_line_size == 0);
+  constexpr link two = 1280;
+  constexpr link three = 1536;
+  make(apart);
+  write(two, "two", apart);
+  const auto& word = past_.at(apart).as_entry().second_version;
+  ASSERT_EQ(recorded_lines::durable(word), null_link);
+  link_at(three, "three", apart);
+  EXPECT_EQ(word, two);
+  EXPECT_EQ(recorded_lines::durable(word), two);
 }
 
 TEST_F(lasting_heads_test, nothing_is_written_on_top_of_a_damaged_record) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "persistent_fixture.hpp"
+#include "recorded_lines.hpp"
 
 namespace icecore::index {
 namespace {
@@ -192,6 +193,61 @@ TEST_F(PersistentRecovery, a_node_taken_and_not_linked_is_taken_again) {
   expect_all(other);
   insert(other, 1000, 3000);
   expect_all(other);
+}
+
+/// Media on which what is flushed and fenced is recorded.
+persistence recording() {
+  return {
+      -1,   "memory", medium::persistent_memory, durability::operation, recorded_lines::flush, recorded_lines::fence,
+      false};
+}
+
+// Else another crash would leave it in use, and its source about to give it out.
+TEST_F(PersistentRecovery, a_source_that_a_crash_left_behind_goes_on_before_its_node_is_linked) {
+  {
+    persistent_index one = open();
+    insert(one, 0, 1000);
+  }
+  link lost = null_link;
+  {
+    persistent_index one = open();
+    lost = taken_node(one.space(), one, 0).where();
+  }
+  auto& source = memory_.anchor().nodes[0];
+  const auto place = static_cast<link>(reinterpret_cast<std::byte*>(&source.position) - memory_.base());
+  source.position = word_codec(12345).encode_link(lost, place);  // the second of two stores did not come to the media
+  persistence media = recording();
+  node_space::parts parts = memory_.open();
+  parts.persist = &media;
+  recorded_lines::begin();
+  persistent_index other(table_, parts, memory_.state());
+  const taken_node again(other.space(), other, 0);
+  ASSERT_EQ(again.where(), lost);
+  EXPECT_NE(word_codec(12345).decode_link(source.position, place), lost);
+  EXPECT_EQ(recorded_lines::flushed(source.position), source.position.load());
+}
+
+// Else a crash would leave the node in no level, and given out.
+TEST_F(PersistentRecovery, what_leads_to_a_node_on_top_is_durable_before_its_source_says_that_it_is_in_use) {
+  static_cast<void>(open());  // builds it
+  persistence media = recording();
+  node_space::parts parts = memory_.open();
+  parts.persist = &media;
+  const auto& highest = memory_.anchor().top;
+  const std::uint64_t first = highest;
+  unsigned levels = 0;
+  recorded_lines::begin([&](const void* data) {
+    for (const auto& source : memory_.anchor().nodes) {
+      if (data != &source || (source.pending & format::pending_in_use) == 0 || highest == first) continue;
+      ++levels;
+      EXPECT_EQ(recorded_lines::durable(highest), highest.load());
+    }
+  });
+  persistent_index one(table_, parts, memory_.state());
+  insert(one, 0, 1000);
+  recorded_lines::begin();
+  EXPECT_GT(levels, 1U);
+  expect_all(one);
 }
 
 // Nobody has looked at it yet, and its source is asked for a node first.
