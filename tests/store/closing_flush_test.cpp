@@ -41,8 +41,42 @@ struct left_by_kill {
   lines durable;
 } killed;
 std::uint64_t flushes = 0;
+/// Where the file is mapped, and what the medium had of it when the session began; outside of one logs are not looked
+/// at.
+const std::byte* mapped_at = nullptr;
+std::optional<std::string> medium_before;
+
+std::string on_medium(const std::byte* first, std::size_t size) {
+  std::string all;
+  for (const std::byte* at = first; at < first + size; at += line_size) {
+    const auto found = durable.find(reinterpret_cast<std::uintptr_t>(at));
+    const auto offset = static_cast<std::size_t>(at - mapped_at);
+    const bool was_there = offset < medium_before->size();
+    all += found != durable.end() ? found->second
+           : was_there            ? medium_before->substr(offset, line_size)
+                                  : std::string(line_size, '\0');
+  }
+  return all;
+}
+
+/// Of the two copies of a writer's log one is durable while the other is written: that one may be torn.
+void look_at_log(const void* flushed) {
+  using namespace icecore::format;
+  constexpr std::size_t size = sizeof(writer_log);
+  constexpr std::size_t logs = first_segment_offset + sizeof(segment_header) + offsetof(index_anchor, writers);
+  static_assert(logs % line_size == 0 && size % line_size == 0);
+  const auto copy = static_cast<std::size_t>(static_cast<const std::byte*>(flushed) - mapped_at - logs) / size;
+  if (copy >= 2 * writers_max) return;
+  const auto is_durable = [&](std::size_t n) {
+    const std::byte* const at = mapped_at + logs + n * size;
+    return on_medium(at, size) == std::string(reinterpret_cast<const char*>(at), size);
+  };
+  if (!is_durable(copy) && !is_durable(copy ^ 1))
+    ADD_FAILURE() << "neither copy of the log of writer " << copy / 2 << " is durable";
+}
 
 void take_flush(const void* data, std::size_t size) {
+  if (medium_before && size == sizeof(icecore::format::writer_log)) look_at_log(data);
   if (++flushes == killed.at_flush) {
     killed.caches = icecore::testing::read_file(killed.path);
     killed.durable = durable;
@@ -66,7 +100,10 @@ int fstatfs(int descriptor, struct statfs* about) noexcept {
   if (result == 0) about->f_type = EXT4_SUPER_MAGIC;  // with DAX
   return result;
 }
-pmem2_granularity pmem2_map_get_store_granularity(pmem2_map*) { return PMEM2_GRANULARITY_CACHE_LINE; }
+pmem2_granularity pmem2_map_get_store_granularity(pmem2_map* map) {
+  mapped_at = static_cast<const std::byte*>(pmem2_map_get_address(map));
+  return PMEM2_GRANULARITY_CACHE_LINE;
+}
 pmem2_flush_fn pmem2_get_flush_fn(pmem2_map*) { return take_flush; }
 pmem2_drain_fn pmem2_get_drain_fn(pmem2_map*) { return take_fence; }
 
@@ -92,6 +129,7 @@ class ClosingFlush : public ::testing::Test {
     on_their_way.clear();
     durable.clear();
     flushes = 0;
+    medium_before = medium_;
     const std::byte* base = nullptr;
     lines when_open;
     std::size_t size_when_open = 0;
@@ -103,6 +141,7 @@ class ClosingFlush : public ::testing::Test {
       work(s);
       s.close();
     }
+    medium_before.reset();
     medium_when_open_ = medium_;
     bring(when_open, base, size_when_open, medium_when_open_);
     if (killed.caches) {
