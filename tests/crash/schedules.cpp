@@ -19,6 +19,7 @@
 #include "orders.hpp"
 #include "pool/format.hpp"
 #include "priorities.hpp"
+#include "store/core.hpp"
 
 namespace icecore::crash {
 namespace {
@@ -66,6 +67,17 @@ all_histories histories_of(const store& of) {
   return all;
 }
 
+/// What a scan shows, each key behind the one before.
+answered::items shown_by(const snapshot& then) {
+  answered::items items;
+  for (const auto& [key, value] : then.range()) {
+    if (!items.empty() && key <= items.rbegin()->first)
+      throw std::runtime_error("a scan shows " + std::string(key) + " behind " + items.rbegin()->first);
+    items.emplace(key, value);
+  }
+  return items;
+}
+
 /// Operations of one run, on a store that is opened anew for each.
 class run {
  public:
@@ -94,6 +106,8 @@ class run {
     if (!scenario_.cut_off && !memory_orders::race().empty())
       throw std::runtime_error(memory_orders::race() + "\n" + told());
     if (!has_order(before, clock, operations_, histories())) throw std::runtime_error("no order explains\n" + told());
+    for (const std::string& wrong : store_.core().index().check())
+      throw std::runtime_error("index: " + wrong + "\n" + told());
     const auto report = store_.verify();
     if (!report.ok()) throw std::runtime_error("verify: " + report.damages.front().what + "\n" + told());
   }
@@ -124,16 +138,14 @@ class run {
         a.belongs_to = store_.tag();
         memory_orders::returned();
         a.returned = ++moment_;  // what it closed may be read later, and must still be the same
-        a.shown.emplace();
-        for (const auto& [key, value] : store_.at(a.belongs_to).range()) a.shown->emplace(key, value);
+        a.shown = shown_by(store_.at(a.belongs_to));
         return;
       case kind::look: {
         const snapshot now = store_.latest();
         memory_orders::returned();
         a.returned = ++moment_;  // as of a tag
         a.belongs_to = now.version();
-        a.shown.emplace();
-        for (const auto& [key, value] : now.range()) a.shown->emplace(key, value);
+        a.shown = shown_by(now);
         return;
       }
     }
@@ -233,6 +245,9 @@ std::vector<scenario> splits_of_persistent(const std::vector<std::string>& leaf)
       {insert(high + "5", "b1"), insert(high + "7", "b2"), find(high)});
   add("a split between two leaves and a looker", leaves, {insert(low, "a1"), insert(high + "5", "a2")},
       {look(), look()});
+  std::vector<std::string> full = leaves;
+  full.push_back(key_of(1, 9) + "3");  // the one between two others
+  add("a split of a full leaf between two and a reader", full, {insert(low, "a1")}, {find(high)});
   // The slot of the first pair that goes to the right is used again for what is inserted on the left.
   const std::string left = leaf[leaf.size() / 3] + "5";
   const std::string moved = leaf[leaf.size() / 2];
@@ -245,6 +260,9 @@ std::vector<scenario> splits_of_persistent(const std::vector<std::string>& leaf)
   add("two splits of one leaf and a maker", leaf,
       {insert(last + "1", "a1"), insert(before_last + "1", "a2"), insert(before_last + "2", "a3")},
       {insert(last + "2", "b1"), find(before_last)});
+  // The second one is about to cut the leaf, too, when the slot that the first one has freed is used again.
+  add("two makers behind a full leaf", leaf, {insert(last + "1", "a1"), insert(before_last + "1", "a2")},
+      {insert(last + "2", "b1")});
   return all;
 }
 
@@ -304,6 +322,7 @@ std::vector<scenario> scenarios_of(index_kind index) {
     for (unsigned i = 0; i < 7; ++i) leaves.push_back("leaf-" + std::to_string(900 + i));
     all.push_back(of("a split of one of two leaves and a maker", leaves, splitting_and_find,
                      {insert(right, "b1"), insert(left + "7", "b2"), find(left)}));
+    all.push_back(of("insert and find-then-look", {"k"}, {insert("k", "a1")}, {find("k"), look()}));
     // Deep enough for samples of its versions (history/version_samples.hpp): each of the first two makes one.
     const std::vector<std::string> deep(63, "k");
     const auto a = insert("k", "a");
