@@ -31,6 +31,7 @@ struct arguments {
   unsigned jobs = 0;
   std::uint64_t per_point = 4096;
   std::uint64_t recoveries = 128;
+  std::uint64_t deep = 16;
   std::string durability = "any";
   std::string index = "any";
   unsigned writers = 0;
@@ -142,6 +143,7 @@ bool run_story(const arguments& a, std::uint64_t seed, tally& all) {
   how.per_point = a.per_point;
   how.nest_kill_one_in = a.recoveries;
   how.nest_one_in = 8 * a.recoveries;
+  how.deep_one_in = a.deep;
   how.only = a.image;
   explorer e(how, done);
   signal_explorer = nullptr;
@@ -245,6 +247,9 @@ int main_of(int argc, char** argv) {
   app.add_option(
          "--recoveries", a.recoveries,
          "of so many kills, and eight times as many power cuts, one is followed by another crash in the recovery")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 30))
+      ->capture_default_str();
+  app.add_option("--deep", a.deep, "of so many images one is verified, its versions are read, and it is used")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 30))
       ->capture_default_str();
   app.add_option("--durability", a.durability, "of all stories; recoveries in a quarter of them have one of their own")
