@@ -65,7 +65,7 @@ void look_at_log(const void* flushed) {
   constexpr std::size_t size = sizeof(writer_log);
   constexpr std::size_t logs = first_segment_offset + sizeof(segment_header) + offsetof(index_anchor, writers);
   static_assert(logs % line_size == 0 && size % line_size == 0);
-  const auto copy = static_cast<std::size_t>(static_cast<const std::byte*>(flushed) - mapped_at - logs) / size;
+  const auto copy = (static_cast<std::size_t>(static_cast<const std::byte*>(flushed) - mapped_at) - logs) / size;
   if (copy >= 2 * writers_max) return;
   const auto is_durable = [&](std::size_t n) {
     const std::byte* const at = mapped_at + logs + n * size;
