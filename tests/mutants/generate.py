@@ -143,7 +143,7 @@ CRASHES = (LASTING + "--full-nodes --per-point 8 --recoveries 4096 --images 6000
 UNITS = {
     "src/pool/": ("test_pool", "test_pool_file", "test_store_power_cut", "test_store_several_files_power_cut"),
     "src/index/": ("test_index_persistent_recovery", "test_store_closing_flush"),
-    "src/history/": ("test_store_closing_flush", "test_store_killed_writer"),
+    "src/history/": ("test_history", "test_store_closing_flush", "test_store_killed_writer"),
     "src/store/": ("test_store_closing_flush", "test_store_recovery_flush", "test_store_writer", "test_store_killed_writer",
                    "test_store_power_cut", "test_store_checkpoint"),
 }
