@@ -88,8 +88,8 @@ if(NOT ICECORE_MPI STREQUAL "OFF")
   endif()
 endif()
 
-# PapyrusKV's module for Fortran, where there is a compiler. Sanitizers see nothing of it, and its compiler finds not their
-# linker.
+# PapyrusKV's module for Fortran, where there is a compiler. Not with sanitizers: they do not instrument
+# Fortran, and gfortran does not find lld.
 set(ICECORE_HAS_FORTRAN OFF)
 if(ICECORE_HAS_MPI AND NOT ICECORE_SANITIZE)
   include(CheckLanguage)

@@ -22,7 +22,7 @@ inline constexpr bool addresses_are_scarce = true;
 inline constexpr bool addresses_are_scarce = false;
 #endif
 
-/// AddressSanitizer tells who uses memory that was freed, if it is freed at all.
+/// AddressSanitizer finds uses of memory that was freed, not of memory that was kept for later.
 #if defined(ICECORE_UNDER_ADDRESS_SANITIZER)
 inline constexpr bool memory_is_watched = true;
 #else

@@ -423,15 +423,18 @@ bool survey::read_record(reading& r) const {
     }
   }
   if (hides_a_record(r, start, *v)) {
-    r.into.lost.push_back({r.position, start, r.position, "a record may be missing here: zeros behind a damaged value",
-                           false, true, false, r.last, *v});
+    lost_range zeros{r.position, start, r.position, "a record may be missing here: zeros behind a damaged value"};
+    zeros.least = r.last;
+    zeros.greatest = *v;
+    r.into.lost.push_back(std::move(zeros));
   }
   take(r, start, *v);
   return r.position < r.end;
 }
 
-/// Whether the zeros before `start` may hold the place of a record that no certificate counts. What one write-back lost
-/// takes the end of what lies before it, too: that fails its checksum, or is a large value, which nobody has looked at.
+/// Whether the zeros before `start` may be a lost record that no certificate counts, and not padding. The write that
+/// lost it lost the end of the record before it, too. Checksums tell that, but opening does not compute those of large
+/// values.
 bool survey::hides_a_record(const reading& r, link start, version v) const noexcept {
   const bool has_room = start - r.position >= sizeof(format::record_header);
   const bool certified = !crashed() || r.position < r.fill || v <= root_.durable_version;

@@ -400,6 +400,17 @@ TEST_P(LostEnd, of_a_large_value_with_a_record_behind_it_is_damage_though_the_ze
   expect_error(errc::damaged, "may be missing here", [&] { EXPECT_EQ(store(path_, reading()).tags().size(), 1U); });
 }
 
+TEST_P(LostEnd, before_a_record_is_damage_where_exactly_one_line_of_one_record_is_lost) {
+  std::string image = killed_after([](store& s) {
+    for (int i = 10; i < 20; ++i) s.insert("of 64 " + std::to_string(i), std::string(16, 'x'));  // a line each
+  });
+  const std::size_t line = image.find("of 64 17") / format::cache_line_size * format::cache_line_size;
+  image.replace(line, format::cache_line_size, format::cache_line_size, '\0');
+  write_file(path_, image);
+  expect_error(errc::damaged, "missing", [&] { const store s(path_, reading()); });
+  expect_error(errc::damaged, "missing", [&] { const store s(path_, how()); });
+}
+
 TEST_P(LostEnd, with_a_large_value_shows_nothing_older_where_more_is_lost) {
   const std::string large(format::large_value_size, 'v');
   std::string image = killed_after([&](store& s) {

@@ -51,7 +51,8 @@ std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
     }
     const bool look = rounds % rounds_between_looks == 0;
     if (!of_this_epoch || (look && !space_.owner().is_alive(node_word::process(word)))) {
-      // Told from this word and what the last closing left alone: so it is to all, and nobody takes the node over.
+      // The word is locked, so is_outdated() looks at it and at what closing left, not at the contents: all threads
+      // decide alike, and none takes the node over.
       if (!of_this_epoch && is_outdated(n, ref, word))
         space_.owner().raise_damaged(ref, "a node of the index is of an earlier time");
       space_.owner().note_met(ref);

@@ -81,7 +81,7 @@ void persistent_index::distrust_bounds(const index_node& n, unsigned cut) const 
     source_.distrust(low);
     if (head_at(n, order, i) == head_of(source_.key_of(low), prefix)) return;
     // It came into the place of a lost entry; or somebody changes the node, whose lock is seen with any of the changes.
-    // relaxed, therefore: a link or a head that was changed was loaded with acquire
+    // relaxed: the link and the head were loaded with acquire, and a writer stores them behind its lock
     if (!node_word::locked(word) && n.lock.load(std::memory_order_relaxed) == word)
       space_.owner().raise_damaged(low, "the index leads to the entry of another key");
   };

@@ -90,7 +90,7 @@ func main() {
 		total.all += operations.all
 		total.unjudged += operations.unjudged
 	}
-	fmt.Printf("%d histories, %d operations: all strictly linearizable, but for %d not judged within %s a piece\n",
+	fmt.Printf("%d histories, %d operations: all strictly linearizable; %d were not judged, for want of an answer within %s\n",
 		len(os.Args)-1, total.all, total.unjudged, timeoutOfPiece)
 	if total.unjudged*unjudgedOneIn > total.all {
 		os.Exit(2)
