@@ -198,9 +198,10 @@ class store {
   std::unique_ptr<detail::store_core> core_;
 };
 
-/// Checks a store file that may be too damaged to open; changes nothing. Throws only when there is nothing to check
-/// (errc::no_such_store, not_a_store, locked, permission, io; invalid_argument, missing_file: `moved` names none of
-/// its files).
+/// Checks a store file that may be too damaged to open; changes nothing. Of a store that a crash left open it reads the
+/// records, not the persistent index, the entries' heads and the list of tags: store::verify does. Throws only when
+/// there is nothing to check (errc::no_such_store, not_a_store, locked, permission, io; invalid_argument,
+/// missing_file: `moved` names none of its files).
 /// `moved`: where further files are, if they are not where the store knows them.
 [[nodiscard]] verify_report verify_file(const std::filesystem::path& path, const progress_function& on_progress = {},
                                         const std::vector<placement>& moved = {});
