@@ -392,6 +392,22 @@ TEST_F(LockedNode, by_a_thread_is_waited_for_however_long_it_takes) {
   EXPECT_NO_THROW(found.get());
 }
 
+// Of the next session, so that it would be mended: it would become a leaf without keys.
+TEST_F(LockedNode, by_a_dead_process_without_pairs_is_damaged) {
+  for (auto& word : leaf_->order) word.store(0);
+  in_.emplace(open());
+  unsigned refused = 0;
+  for (const std::string& key : expected_) {
+    try {
+      EXPECT_NE(in_->find(key), null_link);
+    } catch (const std::runtime_error& told) {
+      EXPECT_NE(std::string(told.what()).find("cut off in is impossible"), std::string::npos) << told.what();
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 0U);
+}
+
 TEST(LockHolders, are_counted_until_the_last_one_leaves) {
   lock_holders holders;
   EXPECT_TRUE(holders.none());
