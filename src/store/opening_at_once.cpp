@@ -57,14 +57,13 @@ void opening_at_once::run() {
   version clock = clock_after(p, found);
   if (found.crashed && clock <= found.newest) clock = found.newest + 1;
   p.live().clock.store(clock, std::memory_order_relaxed);  // relaxed: nobody else is there yet
-  if (found.crashed) {
-    // What is whole may be so in the caches alone, if a process was killed and not the machine: heads and pairs that
-    // lead to it must not reach the media before it does.
-    p.persist().sync();
-    finish_last_operations();
-  }
+  // What is whole may be so in the caches alone, if a process was killed and not the machine: heads and pairs that lead
+  // to it, those of nodes that are mended too, must not reach the media before it does.
+  if (found.crashed) p.persist().sync();
   auto& index = static_cast<index::persistent_index&>(*core_.index_);
-  if (found.totals.keys > index.size() && index.is_empty()) {
+  const bool was_empty = index.is_empty();  // then it has no keys but those that are entered now
+  if (found.crashed) finish_last_operations();
+  if (was_empty && found.totals.keys > index.size()) {
     raise(errc::damaged,
           "{}: damaged (index): it is empty, the writers' logs tell of {} keys; icecore verify lists "
           "everything, icecore reindex makes the index anew",

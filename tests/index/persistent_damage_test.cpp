@@ -327,6 +327,18 @@ TEST_F(UnboundedLink, is_told_and_not_followed) {
     expect_told(top(), above.pairs[node_order(above).slot(i)].to, outside);
 }
 
+// It asks the node above first, before anybody has looked at the one below.
+TEST_F(UnboundedLink, is_told_and_not_followed_by_who_checks_all_nodes) {
+  memory_.node_at(memory_.node_at(first_of(0)).next.load()).low.store(outside);
+  const persistent_index in = open();
+  try {
+    static_cast<void>(in.check());
+    FAIL() << "it is told by nobody";
+  } catch (const std::runtime_error& told) {
+    EXPECT_TRUE(std::string(told.what()).starts_with("a node of the index")) << told.what();
+  }
+}
+
 // ---- A source of nodes of an earlier time ----
 
 TEST_F(PersistentRecovery, a_node_source_of_before_other_nodes_were_given_out_gives_none_out_again) {

@@ -235,6 +235,8 @@ TEST_F(SharedFile, whose_words_lead_out_of_it_is_told) {
   for (const std::uint64_t at : {0U, 8U, 16U}) {  // what it reserved, has memory for, has handed out
     with_word(common_, at, beyond, [&] { expect_refused(errc::invalid_argument, "is no file"); });
   }
+  constexpr std::uint64_t mark_at = roots_at + sizeof(index::arena_ref) * index::arena::root_count;
+  with_word(common_, mark_at, beyond, [&] { expect_refused(errc::invalid_argument, "is no file"); });
   // both roots
   with_word(common_, roots_at, 0xfffffff0fffffff0U,
             [&] { expect_refused(errc::unsupported_format, "another version"); });

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "icecore/icecore.hpp"
+#include "pool/checked_word.hpp"
 #include "pool/format.hpp"
+#include "pool/root.hpp"
 #include "support/expect.hpp"
 #include "support/file.hpp"
 #include "support/process.hpp"
@@ -52,12 +54,18 @@ class LastingDamage : public ::testing::Test {
     EXPECT_EQ(writer.wait(), -SIGKILL);
     return read_file(path_);
   }
-  [[nodiscard]] static link anchor_of(const std::string& file) {
+  [[nodiscard]] static format::root root_of(const std::string& file) {
     format::root a;
     format::root b;
     std::memcpy(&a, file.data() + format::root_a_offset, sizeof a);
     std::memcpy(&b, file.data() + format::root_b_offset, sizeof b);
-    return (a.sequence > b.sequence ? a : b).anchor;
+    return a.sequence > b.sequence ? a : b;
+  }
+  [[nodiscard]] static link anchor_of(const std::string& file) { return root_of(file).anchor; }
+  [[nodiscard]] static link link_in(const std::string& file, link place) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, file.data() + place, sizeof word);
+    return word_codec(pool_seed_of(root_of(file))).decode_link(word, place).value_or(null_link);
   }
   /// Opens the file and asks it everything; what is refused as damaged is counted.
   [[nodiscard]] unsigned complaints_of(const std::string& file) const {
@@ -133,6 +141,43 @@ TEST_F(LastingDamage, segments_that_changed_places_are_told_after_a_kill) {
       EXPECT_GT(complaints_of(swapped), 0U);
     }
   }
+}
+
+TEST_F(LastingDamage, zeros_in_the_list_of_tags_are_told_after_a_kill) {
+  const std::string file = killed();
+  const link place = anchor_of(file) + offsetof(format::index_anchor, tags);
+  const link newest = link_in(file, place);
+  for (const link block : {newest, link_in(file, newest)}) {  // the full one before it
+    ASSERT_NE(block, null_link);
+    for (link at = block; at < block + sizeof(format::tag_block); at += format::cache_line_size) {
+      std::string spoiled = file;
+      spoiled.replace(at, format::cache_line_size, format::cache_line_size, '\0');
+      if (spoiled == file) continue;  // behind the last link
+      SCOPED_TRACE("the line at byte " + std::to_string(at - block) + " of the block at " + std::to_string(block));
+      EXPECT_GT(complaints_of(spoiled), 0U);
+    }
+  }
+}
+
+// As a device does it that lost all that was written to the anchor's first line and to the first leaf.
+TEST_F(LastingDamage, an_index_without_keys_is_told_where_logs_tell_of_some) {
+  child writer([&] {
+    store s(path_, opening());
+    std::filesystem::copy_file(path_, folder_ / "empty.ice");
+    for (unsigned i = 0; i < keys; ++i) s.insert(key_of(i), value_of(i));
+    ::kill(getpid(), SIGKILL);
+    return 0;
+  });
+  EXPECT_EQ(writer.wait(), -SIGKILL);
+  const std::string empty = read_file(folder_ / "empty.ice");
+  std::string file = read_file(path_);
+  const link anchor = anchor_of(empty);
+  ASSERT_EQ(anchor, anchor_of(file));
+  const link leaf = link_in(empty, anchor + offsetof(format::index_anchor, first_leaf));
+  file.replace(anchor, format::cache_line_size, empty, anchor, format::cache_line_size);
+  file.replace(leaf, sizeof(format::index_node), empty, leaf, sizeof(format::index_node));
+  write_file(path_, file);
+  expect_error(errc::damaged, "it is empty", [&] { const store s(path_, opening()); });
 }
 
 TEST_F(LastingDamage, a_newest_record_that_lost_its_stamp_is_not_of_today) {
