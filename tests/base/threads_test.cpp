@@ -1,6 +1,7 @@
 #include "base/threads.hpp"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,6 +61,36 @@ TEST(threads, of_a_child_forked_while_others_begin_and_end_get_numbers) {
     ASSERT_EQ(status, 0) << "the child waits for a lock that no thread of it holds";
   }
   over = true;
+}
+
+std::atomic<bool> watches{false};
+std::atomic<bool> takes_a_number_during_fork{false};
+std::jthread taker;
+
+/// Begins a thread that takes a number, and waits for it for a while.
+void watch_fork() {
+  if (!watches) return;
+  taker = std::jthread([] {
+    static_cast<void>(thread_number());
+    takes_a_number_during_fork = true;
+  });
+  for (int i = 0; i < 200 && !takes_a_number_during_fork; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+// Before the library's handler is registered, so that it is called after that one: the last thing before the fork.
+[[gnu::constructor(101)]] void register_watch() { pthread_atfork(watch_fork, nullptr, nullptr); }
+
+TEST(threads, take_no_number_while_a_process_forks) {
+  watches = true;
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  watches = false;
+  EXPECT_FALSE(takes_a_number_during_fork) << "the child may inherit a mutex that no thread of it will unlock";
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  taker.join();
+  EXPECT_TRUE(takes_a_number_during_fork);
 }
 
 TEST(threads, run_on_threads_runs_each_number_once_and_waits_for_all) {
