@@ -123,7 +123,7 @@ class ClosingFlush : public ::testing::Test {
     return o;
   }
   /// Opens the store, does something and closes it; what is durable then comes to the medium, and what was durable
-  /// when a process was killed in it, and when the store was open, to other ones.
+  /// when a process was killed in it, when the store was open, and when all was done, to other ones.
   template <class Work>
   void session(const Work& work) {
     on_their_way.clear();
@@ -133,17 +133,23 @@ class ClosingFlush : public ::testing::Test {
     const std::byte* base = nullptr;
     lines when_open;
     std::size_t size_when_open = 0;
+    lines when_done;
+    std::size_t size_when_done = 0;
     {
       store s(path_, opening());
       when_open = durable;
       size_when_open = std::filesystem::file_size(path_);
       base = s.core().the_pool().at(null_link);
       work(s);
+      when_done = durable;
+      size_when_done = std::filesystem::file_size(path_);
       s.close();
     }
     medium_before.reset();
     medium_when_open_ = medium_;
     bring(when_open, base, size_when_open, medium_when_open_);
+    medium_when_done_ = medium_;
+    bring(when_done, base, size_when_done, medium_when_done_);
     if (killed.caches) {
       medium_at_kill_ = medium_;
       bring(killed.durable, base, killed.caches->size(), medium_at_kill_);
@@ -170,7 +176,11 @@ class ClosingFlush : public ::testing::Test {
     together.insert("key 105", "of a batch " + mark);
     together.insert("new " + mark, "of a batch");
     s.apply(together);
-    // One segment is left with room; another is filled, left, and put on the same list, from which the first is taken.
+    write_into_segments(s);
+  }
+  /// In a new store one segment is left with room; another is filled, left, and put on the same list, from which the
+  /// first is taken.
+  static void write_into_segments(store& s) {
     for (const std::size_t size : {50'000U, 20'000U, 36'000U, 12'000U, 60'000U})
       s.insert("large", std::string(size, 'l'));
   }
@@ -201,11 +211,52 @@ class ClosingFlush : public ::testing::Test {
     return content(s);
   }
 
+  /// Kills the process that works on the store as it is, at one in so many flushes: what the next one finds is durable
+  /// when it has opened the store, and all when it has worked in its turn, and when it has closed it. How often it was
+  /// killed.
+  template <class Work, class Next>
+  unsigned kill_in(const Work& work, std::uint64_t one_in, const Next& work_of_next) {
+    const std::string closed = read_file(path_);
+    const std::string medium = medium_;
+    killed.path = path_;
+    unsigned kills = 0;
+    for (std::uint64_t at = one_in; !HasFailure(); at += one_in) {
+      write_file(path_, closed);
+      medium_ = medium;
+      killed.at_flush = at;
+      session(work);
+      killed.at_flush = 0;
+      if (!killed.caches) break;
+      ++kills;
+      SCOPED_TRACE("killed at flush " + std::to_string(at));
+      const std::string caches = *std::exchange(killed.caches, std::nullopt);
+      std::string wanted;
+      write_file(path_, caches);
+      {
+        const store s(path_, opening());
+        EXPECT_TRUE(s.stats().opened_at_once);
+        wanted = content(s);
+      }
+      write_file(path_, caches);
+      medium_ = medium_at_kill_;
+      std::string written;
+      session([&](store& s) {
+        work_of_next(s);
+        written = content(s);
+      });
+      EXPECT_EQ(content_of(medium_when_open_), wanted);
+      EXPECT_EQ(content_of(medium_when_done_), written);
+      EXPECT_EQ(content_of(medium_), written);
+    }
+    return kills;
+  }
+
   scratch folder_;
   std::filesystem::path path_ = folder_ / "closed.ice";
   std::string medium_;
   std::string medium_at_kill_;
   std::string medium_when_open_;
+  std::string medium_when_done_;
 };
 
 TEST_F(ClosingFlush, what_a_session_wrote_or_met_is_durable_when_it_is_closed) {
@@ -231,36 +282,28 @@ TEST_F(ClosingFlush, what_a_session_wrote_or_met_is_durable_when_it_is_closed) {
 TEST_F(ClosingFlush,
        what_a_killed_process_left_in_the_caches_is_durable_when_the_next_one_has_opened_the_store_and_closed_it) {
   session([](store& s) { write(s, 1); });
-  const std::string closed = read_file(path_);
-  const std::string medium = medium_;
-  killed.path = path_;
-  unsigned kills = 0;
-  for (killed.at_flush = 4;; killed.at_flush += 4) {
-    write_file(path_, closed);
-    medium_ = medium;
-    killed.caches.reset();
-    session([](store& s) { write(s, 2); });
-    if (!killed.caches) break;
-    ++kills;
-    SCOPED_TRACE("killed at flush " + std::to_string(killed.at_flush));
-    const std::string caches = *std::exchange(killed.caches, std::nullopt);
-    const std::uint64_t next = std::exchange(killed.at_flush, 0);
-    std::string wanted;
-    write_file(path_, caches);
-    {
-      const store s(path_, opening());
-      ASSERT_TRUE(s.stats().opened_at_once);
-      wanted = content(s);
-    }
-    write_file(path_, caches);
-    medium_ = medium_at_kill_;
-    session([](store&) {});
-    ASSERT_EQ(content_of(medium_when_open_), wanted);
-    ASSERT_EQ(content_of(medium_), wanted);
-    if (HasFailure()) return;
-    killed.at_flush = next;
+  EXPECT_GT(kill_in([](store& s) { write(s, 2); }, 4, [](store&) {}), 80U);
+}
+
+TEST_F(ClosingFlush, so_it_is_where_the_process_was_killed_while_a_segment_changed_hands) {
+  session([](store&) {});
+  EXPECT_GT(kill_in(write_into_segments, 1, write_into_segments), 20U);
+}
+
+// The next writer may put another segment before what a change has just linked, and opening looks no further.
+TEST_F(ClosingFlush, a_change_of_segments_is_durable_before_the_next_one_begins) {
+  session([](store& s) { write(s, 1); });
+  write_file(path_, medium_);
+  store s(path_, opening());
+  auto& segments = const_cast<lasting_segments&>(s.core().lasting_space());
+  constexpr unsigned writer = format::writers_max - 1;  // nobody's
+  lasting_segments::place place{};
+  for (int i = 0; i < 2; ++i) {
+    place = segments.change(writer, place, {}, 0, 1000, 0);
+    EXPECT_TRUE(on_their_way.empty());
   }
-  EXPECT_GT(kills, 80U);
+  segments.abandon(writer, place, {}, 0);
+  s.close();
 }
 
 }  // namespace
