@@ -281,7 +281,7 @@ std::uint64_t loaded(word of, int order, std::uint64_t newest) {
   std::size_t shown = h.values.size() - 1;
   if (own().shows_older_of_16 != 0 && s.random() % 16 < own().shows_older_of_16) {
     const std::size_t oldest = oldest_for(h, own(), me, order);
-    shown = oldest + s.random() % (h.values.size() - oldest);
+    shown = s.random() % 2 == 0 ? oldest : oldest + s.random() % (h.values.size() - oldest);
   }
   h.seen[me] = std::max(h.seen[me], shown);
   take_up(own(), h.values[shown].handed_on, order);
