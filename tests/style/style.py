@@ -35,6 +35,7 @@ UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|Users|work)/[\w.]+")
 SHOWN = re.compile(r"\]\(([^)\s#]+)\)")  # what a link leads to or a picture shows
 JSON_BYTES_MAX = 16 * 1024
+PROSE_COLUMNS_MAX = 120
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*\s*$")
 NAMED_PATH = re.compile(r"`((?:bench|bindings|cmake|docs|examples|include|scripts|src|tests|tools)/[\w./-]+)`")
@@ -140,6 +141,14 @@ def prose(lines):
             yield number, line
 
 
+def prose_lines_are_short(tree):
+    for path in tree.of({".md"}):
+        for number, line in prose(tree.lines(path)):
+            breakable = " " in line.strip() and not line.lstrip().startswith(("|", "#"))
+            if breakable and len(line) > PROSE_COLUMNS_MAX:
+                yield finding(path, number, f"{len(line)} columns; prose has at most {PROSE_COLUMNS_MAX}")
+
+
 def anchors(lines):
     """The anchors a Markdown page offers, by the rule of the common forges."""
     found = set()
@@ -230,6 +239,7 @@ RULES = (
     links_resolve,
     named_paths_exist,
     figures_are_shown,
+    prose_lines_are_short,
     design_pages_are_numbered,
     versions_agree,
 )

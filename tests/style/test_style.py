@@ -72,6 +72,13 @@ class Rules(unittest.TestCase):
         self.found(rule, {"README.md": "`src/a.cpp` -> `src/b.cpp`\n", "src/a.cpp": ""})
         self.clean(rule, {"docs/a.md": "`src/` and `src/a.cpp`, not `src/*.cpp`\n", "src/a.cpp": ""})
 
+    def test_prose_that_runs_on(self):
+        rule = style.prose_lines_are_short
+        long = "word " * 30 + "\n"
+        self.found(rule, {"README.md": long})
+        self.found(rule, {"docs/a.md": "- " + long})
+        self.clean(rule, {"docs/a.md": "| " + long + "```\n" + long + "```\n" + "x" * 130 + "\n## " + long})
+
     def test_figure_that_no_page_shows_and_figures_that_are_long(self):
         rule = style.figures_are_shown
         self.found(rule, {"docs/a.md": "figures/a.svg\n", "docs/figures/a.svg": ""})
