@@ -4,6 +4,11 @@
 #include <bit>
 #include <cstring>
 
+#if defined(__aarch64__)
+#include <arm_acle.h>
+#include <sys/auxv.h>
+#endif
+
 static_assert(std::endian::native == std::endian::little, "icecore's media format is little-endian");
 
 namespace icecore {
@@ -55,7 +60,37 @@ constexpr auto before_word = [] {
   return t;
 }();
 
+// The processor's instruction: not every one has it, so the functions that use it are compiled for those that do, and
+// chosen at run time.
 #if defined(__x86_64__)
+#define ICECORE_HAS_CRC32C_INSTRUCTION 1
+#define ICECORE_WITH_CRC32C __attribute__((target("sse4.2")))
+using checksum_register = std::uint64_t;
+
+const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
+
+ICECORE_WITH_CRC32C inline std::uint64_t add_word(std::uint64_t crc, std::uint64_t word) noexcept {
+  return __builtin_ia32_crc32di(crc, word);
+}
+ICECORE_WITH_CRC32C inline std::uint32_t add_byte(std::uint32_t crc, unsigned char byte) noexcept {
+  return __builtin_ia32_crc32qi(crc, byte);
+}
+#elif defined(__aarch64__)
+#define ICECORE_HAS_CRC32C_INSTRUCTION 1
+#define ICECORE_WITH_CRC32C __attribute__((target("+crc")))
+using checksum_register = std::uint32_t;
+
+const bool has_instruction = (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
+
+ICECORE_WITH_CRC32C inline std::uint32_t add_word(std::uint32_t crc, std::uint64_t word) noexcept {
+  return __crc32cd(crc, word);
+}
+ICECORE_WITH_CRC32C inline std::uint32_t add_byte(std::uint32_t crc, unsigned char byte) noexcept {
+  return __crc32cb(crc, byte);
+}
+#endif
+
+#if defined(ICECORE_HAS_CRC32C_INSTRUCTION)
 /// The instruction gives its result after three cycles but can be begun in each: long data is read at three places at
 /// once, so far apart.
 constexpr std::size_t stride = 1024;
@@ -78,31 +113,28 @@ std::uint32_t shifted(std::uint64_t crc) noexcept {
          shifts[3][(crc >> 24) & 0xff];
 }
 
-__attribute__((target("sse4.2"))) std::uint32_t hardware(std::uint32_t crc, const void* data,
-                                                         std::size_t size) noexcept {
+ICECORE_WITH_CRC32C std::uint32_t hardware(std::uint32_t crc, const void* data, std::size_t size) noexcept {
   const auto* p = static_cast<const unsigned char*>(data);
-  std::uint64_t c = crc;
+  checksum_register c = crc;
   for (; size >= 3 * stride; p += 3 * stride, size -= 3 * stride) {
-    std::uint64_t second = 0;
-    std::uint64_t third = 0;
+    checksum_register second = 0;
+    checksum_register third = 0;
     for (std::size_t i = 0; i < stride; i += 8) {
-      c = __builtin_ia32_crc32di(c, load_word(p + i));
-      second = __builtin_ia32_crc32di(second, load_word(p + stride + i));
-      third = __builtin_ia32_crc32di(third, load_word(p + 2 * stride + i));
+      c = add_word(c, load_word(p + i));
+      second = add_word(second, load_word(p + stride + i));
+      third = add_word(third, load_word(p + 2 * stride + i));
     }
     c = shifted(shifted(c) ^ second) ^ third;
   }
-  for (; size >= 8; p += 8, size -= 8) c = __builtin_ia32_crc32di(c, load_word(p));
+  for (; size >= 8; p += 8, size -= 8) c = add_word(c, load_word(p));
   auto c32 = static_cast<std::uint32_t>(c);
-  for (; size > 0; ++p, --size) c32 = __builtin_ia32_crc32qi(c32, *p);
+  for (; size > 0; ++p, --size) c32 = add_byte(c32, *p);
   return c32;
 }
 
-__attribute__((target("sse4.2"))) std::uint32_t hardware_word(std::uint32_t crc, std::uint64_t word) noexcept {
-  return static_cast<std::uint32_t>(__builtin_ia32_crc32di(crc, word));
+ICECORE_WITH_CRC32C std::uint32_t hardware_word(std::uint32_t crc, std::uint64_t word) noexcept {
+  return static_cast<std::uint32_t>(add_word(crc, word));
 }
-
-const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
 #endif
 
 }  // namespace
@@ -115,7 +147,7 @@ std::uint32_t crc32c_portable(std::uint32_t crc, const void* data, std::size_t s
 }
 
 std::uint32_t crc32c(std::uint32_t crc, const void* data, std::size_t size) noexcept {
-#if defined(__x86_64__)
+#if defined(ICECORE_HAS_CRC32C_INSTRUCTION)
   if (has_instruction) return hardware(crc, data, size);
 #endif
   return crc32c_portable(crc, data, size);
@@ -135,7 +167,7 @@ std::uint32_t crc32c_before(std::uint32_t after, std::uint32_t after_zero, std::
 }
 
 std::uint32_t crc32c(std::uint32_t crc, std::uint64_t word) noexcept {
-#if defined(__x86_64__)
+#if defined(ICECORE_HAS_CRC32C_INSTRUCTION)
   if (has_instruction) return hardware_word(crc, word);
 #endif
   return word_portable(crc, word);

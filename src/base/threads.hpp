@@ -41,6 +41,8 @@ void run_on_threads(unsigned threads, const std::function<void(unsigned)>& body)
 inline void cpu_relax() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");  // "yield" does nothing on most of these processors
 #endif
 }
 
