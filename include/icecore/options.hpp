@@ -114,9 +114,9 @@ struct options {
   /// `shared_as`, a file that is made here for what they share (the index, and who writes where) and that is gone when
   /// this store is closed. It must be on a memory file system such as /dev/shm, where nothing is at that path yet. All
   /// processes are of one user: attaching through a file that others own or may write is errc::permission.
-  /// Attached processes find, insert, remove, apply batches, and read snapshots and histories as this one does, without
-  /// its taking part. Closing versions with a name, under tag durability closing any, sync(), verify(), stats()
-  /// and lists of tags are this one's alone.
+  /// Attached processes find, insert, remove, apply batches, and read snapshots and histories as this one does; this
+  /// one has no part in it. Only this one can close versions with a name, close any version under tag durability,
+  /// sync(), verify(), and ask for stats() and lists of tags.
   /// They let go of the store before this one closes it: later operations of theirs throw errc::closed. While it is
   /// shared the pool grows to 1 TiB, or 1 GiB beyond what it was. If one of the processes is killed, be it amid a
   /// write, the others go on where the index is the persistent one, without what was this one's alone if it was this

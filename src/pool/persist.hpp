@@ -7,9 +7,8 @@
 // One object serves all files of a store: a sync is one of all, and if it fails for one all are poisoned.
 //
 // Threads: all functions from any thread. sync() is a group commit: one fdatasync of each file serves all who wait.
-// Errors: a failed sync poisons: the kernel has marked the pages clean, so what is on media is unknown and a retry
-// would
-//   lie. sync() throws errc::poisoned from then on.
+// Errors: a failed sync poisons. The kernel has marked the pages clean, so nobody knows what is on the media, and a
+//   second sync would report success wrongly. sync() throws errc::poisoned from then on.
 #pragma once
 
 #include <libpmem2.h>

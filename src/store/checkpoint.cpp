@@ -3,9 +3,8 @@
 //   1. The gate stops the writers; the open version is closed if anything was written in it; how far each segment is
 //      filled, and the totals, are noted. What lies before those places is never changed again but for the words that
 //      every opening makes anew (an entry's head and second version) and the persisted bits of stamps.
-//   2. Writers go on, behind those places. The file's bytes before them are copied to the same places of a new file;
-//   the
-//      kernel copies, from the page cache that the mapping is a view of.
+//   2. Writers go on, behind those places. The kernel copies the file's bytes before them to the same places of a new
+//      file, from the page cache that the mapping is a view of.
 //   3. Each segment's fill, then the root, clean and with the certificate of 1., are written; all is synced; the file
 //      gets its name.
 // Of a store of several files each is written, the further ones beside the first ("model.ice.1"), which gets its name

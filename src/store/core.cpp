@@ -161,9 +161,9 @@ class store_core::entry_filler final : public index::entry_maker {
   }
   /// Stamped and flushed here, the record is on its way to the medium while the index makes room for it.
   void publishing() noexcept override {
-    // On a block device the page may just be written back: a store would fault and wait, with readers behind it. A
-    // batch's records take its stamp, which is yet to come.
-    // An index that lasts leads to entries that have happened, and that are durable, whatever readers wait.
+    // On a block device the kernel may be writing the page back: a store to it would fault and wait, and readers with
+    // it. The records of a batch take the batch's stamp, which does not exist yet.
+    // The persistent index may only point to durable, stamped entries, so do both now although readers wait.
     if (!past_.heads_last() && (!stores_never_wait_ || what_.batch != null_link)) return;
     past_.stamp_unseen(made_);
     stamped_ = true;

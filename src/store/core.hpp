@@ -2,7 +2,7 @@
 //
 // The main path:  insert: store.cpp -> core.cpp (put) -> index/ -> history/history.cpp -> pool/persist.cpp
 //                 find:   store.cpp -> core.cpp (visible_at) -> index/ -> history/history.cpp
-//                 open:   store.cpp -> recovery.cpp -> index/ (build)
+//                 open:   store.cpp -> sharing.cpp -> recovery.cpp -> index/ (build), or opening_at_once.cpp
 //
 // Threads: everything from any thread, but construction, close() and destruction.
 // Invariants: those of pool (P), history (H), clock (C), writers (W), and

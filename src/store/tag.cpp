@@ -75,8 +75,8 @@ version store_core::close_with_record(const writer& w, const tag_options* label,
     one_at_a_time = std::unique_lock(tag_list_mutex_);
     tag_list_->reserve();
   }
-  // All that may fail comes before the version is closed, and leaves no place behind: a record without bytes would be
-  // damage once another one lies behind it.
+  // Everything that can fail comes before the version is closed and before the record has its place: a place without
+  // a record would count as damage once another record follows it.
   w.reserve(layout.size() + format::record_padding_max);
   const version v = clock_->tick();
   const link at = w.allocate(layout);

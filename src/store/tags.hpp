@@ -1,5 +1,5 @@
-// The named and timed tags of a store, in memory: by name, by version, by time. Rebuilt at opening from the tag
-// records.
+// The named and timed tags of a store, in memory: by name, by version, by time. Built from the tag records: by opening,
+// or, in a store that was opened at once, when somebody first asks for a tag.
 //
 // Threads: all functions; a mutex, since tags are few and O(log tags).
 #pragma once

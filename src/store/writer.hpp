@@ -18,7 +18,7 @@
 //   W3. While the gate is closed no operation runs and none begins; all counters are then exact.
 //   W4. Where the index lasts, a writer whose process was killed is finished by one survivor at a time, under a lock of
 //       its own; the sequence becomes even when all else is done, so a survivor killed meanwhile leaves it to the next.
-//       Nothing that takes that lock is waited for by who holds it.
+//       The holder never waits for a thread that wants this lock.
 // Errors: where the index does not last, errc::poisoned for all once a process was killed amid a write.
 #pragma once
 

@@ -14,9 +14,8 @@
 //   N5. Pairs of a node of level n > 0 lead to nodes of level n - 1, each with a key that is that node's low; the first
 //       pair of a level's first node leads to the first node below.
 //   N6. From a level's first node, `next` leads through all nodes of the level, in order. So a node that no pair leads
-//   to
-//       is found all the same, one step to the right (P. Lehman, S. B. Yao: Efficient Locking for Concurrent Operations
-//       on B-Trees, TODS 1981).
+//       to is found all the same, one step to the right (P. Lehman, S. B. Yao: Efficient Locking for Concurrent
+//       Operations on B-Trees, TODS 1981).
 #pragma once
 
 #include <algorithm>

@@ -118,8 +118,8 @@ class node_space {
     std::uint64_t epoch = 0;
     std::uint32_t epochs_believed = 0;  ///< of so many epochs before this one evidence counts
     std::uint16_t process = 0;
-    /// Whether a search may link what it finds that is not. Not in a process that is attached: its searches wait for
-    /// nobody, and may still run when the store is closed durably.
+    /// Whether a search may link a node that it finds unlinked. Not in an attached process: close() does not stop its
+    /// reads, so they must not write.
     bool searches_link = true;
   };
   explicit node_space(const parts& of) noexcept : parts_(of) {}
