@@ -59,8 +59,9 @@ histories::newest_told histories::doubted_newest(link entry) const {
     // where a crash has left it leading to. The bytes were loaded before the head is again: no more than the compiler
     // needs to be told on x86, so no test can miss it there.
     std::atomic_thread_fence(std::memory_order_acquire);
-    // relaxed, both: the fence is before them, and words that are the same were acquired above
-    if (e.head.load(std::memory_order_relaxed) != head || e.second_version.load(std::memory_order_relaxed) != settled)
+    // seq_cst: it sees the head set back by whoever made the bytes (H8). relaxed: a settled word that is the same was
+    // acquired above
+    if (e.head.load(std::memory_order_seq_cst) != head || e.second_version.load(std::memory_order_relaxed) != settled)
       continue;
     if (whole) {
       // Once it is durable nobody needs to doubt it again.
