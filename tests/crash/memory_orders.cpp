@@ -43,11 +43,17 @@ struct made {
   clock handed_on;
 };
 
+/// At this clock of its own, a writer saw the value of this index, and none newer.
+struct sighting {
+  std::uint32_t at = 0;
+  std::size_t value = 0;
+};
+
 /// The values of an atomic word, the newest last.
 struct history {
   std::size_t size = 0;
   std::vector<made> values;
-  std::array<std::size_t, writers_max> seen{};  // index of the newest one that each writer has seen
+  std::array<std::vector<sighting>, writers_max> seen;  // by each writer, ascending
 };
 
 /// When each writer last did each kind of access; 0: never.
@@ -242,13 +248,42 @@ history& history_of(word of, std::uint64_t there) {
   return h;
 }
 
+/// Whether what another writer did at this clock of its own comes before what this one does now.
+bool is_before(const writer& w, unsigned other, std::uint32_t at) noexcept {
+  return at <= std::max(w.now.of[other], w.visible.of[other]);
+}
+
+/// The newest value that was seen by this writer, or by another one whose look comes before: no load goes back behind
+/// it (C++20, intro.races, read-read coherence).
+std::size_t newest_seen(const history& h, const writer& w) noexcept {
+  std::size_t newest = 0;
+  for (unsigned other = 0; other < writers_max; ++other) {
+    const auto last = std::ranges::find_if(h.seen[other].rbegin(), h.seen[other].rend(),
+                                           [&](const sighting& one) { return is_before(w, other, one.at); });
+    if (last != h.seen[other].rend()) newest = std::max(newest, last->value);
+  }
+  return newest;
+}
+
+void see(history& h, std::size_t value) {
+  std::vector<sighting>& mine = h.seen[fibers::current()];
+  const std::uint32_t now = own().now.of[fibers::current()];
+  if (!mine.empty() && mine.back().value >= value) return;
+  if (!mine.empty() && mine.back().at == now) {
+    mine.back().value = value;
+  } else {
+    mine.push_back({now, value});
+  }
+}
+
 /// The oldest value that a load of this order by this writer may show.
-std::size_t oldest_for(const history& h, const writer& w, unsigned me, int order) noexcept {
+std::size_t oldest_for(const history& h, const writer& w, int order) noexcept {
   const bool consistent = order == __ATOMIC_SEQ_CST;
+  const std::size_t seen = newest_seen(h, w);
   std::size_t i = h.values.size() - 1;
-  for (; i > h.seen[me]; --i) {
+  for (; i > seen; --i) {
     const made& m = h.values[i];
-    const bool before = m.at <= std::max(w.now.of[m.by], w.visible.of[m.by]);
+    const bool before = is_before(w, m.by, m.at);
     const bool fenced = m.moment != 0 && (consistent || m.moment <= w.last_fence);
     if (before || fenced || (consistent && m.at <= world().fenced.of[m.by])) break;
   }
@@ -259,10 +294,12 @@ void note(history& h, made m) {
   constexpr std::size_t kept = 16;
   if (h.values.size() == kept) {
     h.values.erase(h.values.begin());
-    for (std::size_t& seen : h.seen) seen -= seen == 0 ? 0 : 1;
+    for (auto& of_one : h.seen) {
+      for (sighting& one : of_one) one.value -= one.value == 0 ? 0 : 1;
+    }
   }
   h.values.push_back(std::move(m));
-  h.seen[fibers::current()] = h.values.size() - 1;
+  see(h, h.values.size() - 1);
 }
 
 made made_now(std::uint64_t value, int order) noexcept {
@@ -277,13 +314,12 @@ std::uint64_t loaded(word of, int order, std::uint64_t newest) {
   const entered here;
   state& s = world();
   history& h = history_of(of, newest);
-  const unsigned me = fibers::current();
   std::size_t shown = h.values.size() - 1;
   if (own().shows_older_of_16 != 0 && s.random() % 16 < own().shows_older_of_16) {
-    const std::size_t oldest = oldest_for(h, own(), me, order);
+    const std::size_t oldest = oldest_for(h, own(), order);
     shown = s.random() % 2 == 0 ? oldest : oldest + s.random() % (h.values.size() - oldest);
   }
-  h.seen[me] = std::max(h.seen[me], shown);
+  see(h, shown);
   take_up(own(), h.values[shown].handed_on, order);
   return h.values[shown].value;
 }
@@ -292,7 +328,7 @@ void exchange_failed(word of, int order, std::uint64_t newest) {
   if (!active()) return;
   const entered here;
   history& h = history_of(of, newest);
-  h.seen[fibers::current()] = h.values.size() - 1;
+  see(h, h.values.size() - 1);
   take_up(own(), h.values.back().handed_on, order);
 }
 
@@ -326,6 +362,7 @@ void called() {
 void returned() {
   if (!active()) return;
   world().returned.join(own().now);
+  tick();
 }
 
 void fenced(int order) {

@@ -7,12 +7,12 @@
 //
 // Each writer has a vector clock, which it hands on by what it stores with release, and takes up by what it loads with
 // acquire (C++20, intro.races; ThreadSanitizer does so: K. Serebryany, T. Iskhodzhanov, WBIA 2009). A race is found in
-// any interleaving in which both accesses happen, however far apart. With a seed an atomic load shows now and
-// then (a quarter of a writer's loads, or nearly all) any value that the word has had since the newest store that the
-// reader must see: one that happens before, one that it has seen already, one that was sequentially consistent if it is
-// so itself, or one of before a fence that both have (as in B. Norris, B. Demsky: CDSChecker, OOPSLA 2013). A
-// read-modify-write, and an exchange that fails, sees the newest. What an operation of the store did is visible to all
-// that are called after it has returned.
+// any interleaving in which both accesses happen, however far apart. With a seed an atomic load shows now and then (a
+// quarter of a writer's loads, or nearly all) any value that the word has had since the newest store that the reader
+// must see: one that happens before, one that was seen by itself or by a load that happens before, one that was
+// sequentially consistent if it is so itself, or one of before a fence that both have (as in B. Norris, B. Demsky:
+// CDSChecker, OOPSLA 2013). A read-modify-write, and an exchange that fails, sees the newest. What an operation of the
+// store did is visible to all that are called after it has returned.
 #pragma once
 
 #include <cstddef>

@@ -186,6 +186,36 @@ TEST(MemoryOrders, loads_of_one_word_never_go_back) {
   EXPECT_EQ(found, (outcomes{0, 1, 2, 11, 12, 22}));
 }
 
+// The first writer stores, the second one loads and tells the third one, which loads.
+TEST(MemoryOrders, nobody_who_is_told_of_a_load_sees_an_older_value_than_it) {
+  const auto goes_back = [](int telling) {
+    bool ever = false;
+    for (std::uint64_t seed = 0; seed < 2'000; ++seed) {
+      data[0] = flag = 0;
+      std::uint64_t first = 0;
+      std::uint64_t told = 0;
+      std::uint64_t second = 0;
+      one_by_one how;
+      memory_orders::begin(3, seed);
+      fibers::run({[] { store(flag, 1, relaxed); },
+                   [&] {
+                     first = load(flag, relaxed);
+                     store(data[0], 1, telling);
+                   },
+                   [&] {
+                     told = load(data[0], acquire);
+                     second = load(flag, relaxed);
+                   }},
+                  how);
+      memory_orders::end();
+      ever = ever || (told == 1 && second < first);
+    }
+    return ever;
+  };
+  EXPECT_FALSE(goes_back(release));
+  EXPECT_TRUE(goes_back(relaxed));
+}
+
 TEST(MemoryOrders, of_two_that_store_and_then_load_the_others_word_one_sees_the_other_if_both_are_consistent) {
   const auto both = [](int order, bool fences) {
     const auto one = [=](std::uint64_t& own, std::uint64_t& other) {
@@ -219,6 +249,16 @@ TEST(MemoryOrders, an_exchange_sees_the_newest_value_and_an_operation_what_was_d
                   add(digits, load(flag, relaxed));
                 }),
             (outcomes{1}));
+  EXPECT_EQ(seen(
+                [](std::uint64_t&) {
+                  memory_orders::returned();
+                  store(flag, 1, relaxed);
+                },
+                [](std::uint64_t& digits) {
+                  memory_orders::called();
+                  add(digits, load(flag, relaxed));
+                }),
+            (outcomes{0, 1}));
 }
 
 }  // namespace
