@@ -1,7 +1,7 @@
 // The pool file in memory: one range of addresses reserved once, into which growth is mapped, so that nothing moves.
 //
-// Stands on libpmem2, which maps the file's beginning, and tells what the mapping can do (pages, cache lines, or eADR)
-// and how to flush it.
+// libpmem2 tells what the medium can do (pages, cache lines, or eADR) and how to flush it. The mapping itself is made
+// here: libpmem2's reservations never give back up to 1 GiB of addresses each (1.12).
 //
 // Threads: extend() by one thread at a time; what is mapped stays mapped until destruction.
 #pragma once
@@ -11,13 +11,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 namespace icecore {
 
 class mapping {
  public:
-  /// Reserves addresses for `capacity` bytes of the file. A private mapping reads the file and keeps stores to itself.
+  /// Reserves addresses for `capacity` bytes of the file, or half of them, and so on, where there are too few. A
+  /// private mapping reads the file and keeps stores to itself. Throws errc::io if not even a few can be had.
   mapping(int descriptor, std::string path, std::uint64_t capacity, bool shared);
   ~mapping();
   mapping(const mapping&) = delete;
@@ -25,34 +25,34 @@ class mapping {
 
   /// Throws errc::no_space if it could not be mapped so far.
   void require(std::uint64_t size) const;
-  /// Maps the file up to `size`, a multiple of the page size that the file already has; of a file that grows, all that
-  /// it may ever have.
+  /// Maps the file up to `size`, a multiple of the page size that the file already has. A shared mapping leads to all
+  /// that the file may ever have from the first call on, so that growth by any process is mapped here at once; what
+  /// lies behind the file's end must not be touched.
   void extend(std::uint64_t size);
-  /// Maps all the file may ever have: from now on growth by any process is mapped here at once. What lies behind the
-  /// file's end must not be touched. Precondition: something is mapped, and it is shared.
-  void map_capacity();
 
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
   [[nodiscard]] std::uint64_t capacity() const noexcept { return capacity_; }
-  /// Precondition: something is mapped.
-  [[nodiscard]] pmem2_granularity granularity() const noexcept;
-  [[nodiscard]] pmem2_flush_fn flush_function() const noexcept { return pmem2_get_flush_fn(maps_.front()); }
-  [[nodiscard]] pmem2_drain_fn drain_function() const noexcept { return pmem2_get_drain_fn(maps_.front()); }
+  /// Of these three precondition: something is mapped.
+  [[nodiscard]] pmem2_granularity granularity() const noexcept { return granularity_; }
+  [[nodiscard]] pmem2_flush_fn flush_function() const noexcept { return flush_; }
+  [[nodiscard]] pmem2_drain_fn drain_function() const noexcept { return drain_; }
 
  private:
+  bool reserve() noexcept;
+  void ask_medium();
   void check(int result, const char* call) const;
 
   std::string path_;
   std::uint64_t capacity_;
   bool shared_;
   std::uint64_t size_ = 0;
-  bool maps_capacity_ = false;
   int descriptor_;
+  std::byte* reserved_ = nullptr;
   std::byte* base_ = nullptr;
-  pmem2_source* source_ = nullptr;
-  pmem2_vm_reservation* reservation_ = nullptr;
-  std::vector<pmem2_map*> maps_;
+  pmem2_granularity granularity_{};
+  pmem2_flush_fn flush_ = nullptr;
+  pmem2_drain_fn drain_ = nullptr;
 };
 
 }  // namespace icecore

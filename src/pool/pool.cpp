@@ -196,7 +196,6 @@ pool::pool(const std::filesystem::path& path, const options& opening, pool_space
           path.native(), with.capacity, mapping_->capacity());
   }
   mapping_->extend(format::first_segment_offset);
-  mapping_->map_capacity();
   space_ = &with;
   base_ = mapping_->base();
   format::root r;
@@ -217,7 +216,6 @@ pool::pool(const std::filesystem::path& path, const options& opening, pool_space
 
 void pool::share(pool_space& with) {
   file_.admit_attached();
-  mapping_->map_capacity();
   with.file = file_.identity();
   with.capacity = capacity();
   // relaxed: nobody else is there yet

@@ -48,12 +48,18 @@ machine& machine::get() {
   return *one;
 }
 
-machine::machine() {
-  constexpr std::size_t bytes = stores * files_max * simulated_file::size_max;
-  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+std::byte* memory_for_files(std::size_t bytes) {
+  constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
+  constexpr int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* const at = mmap(nullptr, bytes + huge_page_bytes, PROT_READ | PROT_WRITE, kind, -1, 0);
   if (at == MAP_FAILED) throw std::bad_alloc();
-  for (unsigned i = 0; i < stores * files_max; ++i)
-    files_.emplace_back(static_cast<std::byte*>(at) + i * simulated_file::size_max);
+  const auto address = reinterpret_cast<std::uintptr_t>(at);
+  return static_cast<std::byte*>(at) + (huge_page_bytes - address % huge_page_bytes) % huge_page_bytes;
+}
+
+machine::machine() {
+  std::byte* const at = memory_for_files(stores * files_max * simulated_file::size_max);
+  for (unsigned i = 0; i < stores * files_max; ++i) files_.emplace_back(at + i * simulated_file::size_max);
 }
 
 std::string machine::folder(unsigned of) { return std::string(root) + (of == recorded ? "/recorded" : "/checked"); }

@@ -31,6 +31,14 @@ namespace icecore::crash {
 /// Descriptors from here on are of simulated files.
 inline constexpr int first_simulated_descriptor = 1'000'000;
 
+/// What mapping a simulated file gives, and whether this is such a mapping, which then is given up.
+void* map_simulated(void* wish, std::size_t size, int descriptor, off_t offset);
+bool unmap_simulated(void* at);
+
+/// Zeros, which take memory where they are written, for a file's content: at a border of huge pages, where a store maps
+/// its files. Kept until the process ends. Throws std::bad_alloc.
+std::byte* memory_for_files(std::size_t bytes);
+
 /// What the simulated device is.
 enum class device : std::uint8_t {
   persistent_memory,  ///< mapped directly: durable by cache lines flushed and fenced, or synced

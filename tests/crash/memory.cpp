@@ -38,13 +38,17 @@ kept_mapping* kept_around(const void* at) {
 
 extern "C" {
 
+int __wrap_mprotect(void* at, std::size_t bytes, int protection);
+
 void* __wrap_mmap(void* wish, std::size_t bytes, int protection, int flags, int descriptor, off_t offset) {
-  if (descriptor >= icecore::crash::first_simulated_descriptor) return wish;  // the file's memory is there already
+  if (descriptor >= icecore::crash::first_simulated_descriptor)
+    return icecore::crash::map_simulated(wish, bytes, descriptor, offset);
   const int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   if (wish != nullptr || flags != kind) return real_mmap(wish, bytes, protection, flags, descriptor, offset);
   for (kept_mapping& k : kept) {
     if (k.used || k.bytes != bytes) continue;
     k.used = true;
+    if ((protection & PROT_WRITE) != 0 && __wrap_mprotect(k.at, bytes, protection) != 0) return MAP_FAILED;
     return k.at;
   }
   void* at = real_mmap(nullptr, bytes, protection, flags, -1, 0);
@@ -63,6 +67,7 @@ int __wrap_mprotect(void* at, std::size_t bytes, int protection) {
 }
 
 int __wrap_munmap(void* at, std::size_t bytes) {
+  if (icecore::crash::unmap_simulated(at)) return 0;
   kept_mapping* k = kept_around(at);
   if (k == nullptr) return static_cast<int>(syscall(SYS_munmap, at, bytes));
   k->used = false;

@@ -111,10 +111,7 @@ std::byte* take_view() {
     v.used = true;
     return v.base;
   }
-  constexpr int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  void* at = mmap(nullptr, simulated_file::size_max, PROT_READ | PROT_WRITE, kind, -1, 0);
-  if (at == MAP_FAILED) return nullptr;
-  views.push_back({static_cast<std::byte*>(at), 0, true});
+  views.push_back({icecore::crash::memory_for_files(simulated_file::size_max), 0, true});
   return views.back().base;
 }
 
@@ -124,7 +121,34 @@ void give_back(private_view& v) {
   v.used = false;
 }
 
+bool is_file_memory(const void* at) {
+  const auto offset = static_cast<const std::byte*>(at) - numbered(0).base();
+  return offset >= 0 && static_cast<std::uint64_t>(offset) < files * simulated_file::size_max;
+}
+
 }  // namespace
+
+namespace icecore::crash {
+
+/// Without a wish the place where the file is in memory, or for reading a view of its own; then it is filled there.
+void* map_simulated(void* wish, std::size_t size, int descriptor, off_t offset) {
+  if (wish == nullptr) return descriptor >= first_for_reading ? take_view() : file_of(descriptor).base();
+  private_view* v = view_at(static_cast<std::byte*>(wish) - offset);
+  if (v == nullptr) return wish;
+  const auto bytes = file_of(descriptor).bytes();
+  const auto from = std::min<std::size_t>(static_cast<std::size_t>(offset), bytes.size());
+  const std::size_t end = std::min(static_cast<std::size_t>(offset) + size, bytes.size());
+  std::memcpy(v->base + from, bytes.data() + from, end - from);
+  v->touched = std::max<std::uint64_t>(v->touched, end);
+  return wish;
+}
+
+bool unmap_simulated(void* at) {
+  if (private_view* v = view_at(at)) return give_back(*v), true;
+  return is_file_memory(at);
+}
+
+}  // namespace icecore::crash
 
 extern "C" {
 
@@ -269,9 +293,7 @@ int __wrap_renameat2(int from_folder, const char* from, int to_folder, const cha
 }
 
 int __wrap_madvise(void* at, std::size_t size, int advice) {
-  if (view_at(at) != nullptr) return 0;
-  const auto offset = static_cast<std::byte*>(at) - numbered(0).base();
-  if (offset >= 0 && static_cast<std::uint64_t>(offset) < files * simulated_file::size_max) return 0;
+  if (view_at(at) != nullptr || is_file_memory(at)) return 0;
   return __real_madvise(at, size, advice);
 }
 
@@ -303,26 +325,11 @@ int __wrap_sched_getaffinity(pid_t, std::size_t size, cpu_set_t* set) {
 
 // ---- libpmem2 ----
 
-struct pmem2_source {
-  int descriptor;
-};
-struct pmem2_vm_reservation {
-  std::byte* address;
-  int descriptor;
-};
-struct pmem2_config {
-  std::size_t offset = 0;
-  std::size_t length = 0;
-  pmem2_sharing_type sharing = PMEM2_SHARED;
-  pmem2_vm_reservation* reservation = nullptr;
-};
-struct pmem2_map {
-  bool shared;
-};
+struct pmem2_source {};
+struct pmem2_config {};
+struct pmem2_map {};
 
 namespace {
-int source_to_reserve_for = 0;
-
 void simulated_flush(const void* data, std::size_t size) {
   log_pending_store();
   machine& m = machine::get();
@@ -342,28 +349,17 @@ void simulated_drain() {
 }
 }  // namespace
 
-int pmem2_source_from_fd(pmem2_source** out, int descriptor) {
-  *out = new pmem2_source{descriptor};
-  source_to_reserve_for = descriptor;
+int pmem2_source_from_fd(pmem2_source** out, int) {
+  *out = new pmem2_source;
+  return 0;
+}
+int pmem2_source_alignment(const pmem2_source*, std::size_t* alignment) {
+  *alignment = 4096;
   return 0;
 }
 int pmem2_source_delete(pmem2_source** source) {
   delete *source;
   *source = nullptr;
-  return 0;
-}
-int pmem2_vm_reservation_new(pmem2_vm_reservation** out, void*, std::size_t) {
-  const bool for_reading = source_to_reserve_for >= first_for_reading;
-  std::byte* address = for_reading ? take_view() : file_of(source_to_reserve_for).base();
-  if (address == nullptr) return -ENOMEM;
-  *out = new pmem2_vm_reservation{address, source_to_reserve_for};
-  return 0;
-}
-void* pmem2_vm_reservation_get_address(pmem2_vm_reservation* reservation) { return reservation->address; }
-int pmem2_vm_reservation_delete(pmem2_vm_reservation** reservation) {
-  if (private_view* v = view_at((*reservation)->address)) give_back(*v);
-  delete *reservation;
-  *reservation = nullptr;
   return 0;
 }
 int pmem2_config_new(pmem2_config** out) {
@@ -376,31 +372,10 @@ int pmem2_config_delete(pmem2_config** config) {
   return 0;
 }
 int pmem2_config_set_required_store_granularity(pmem2_config*, pmem2_granularity) { return 0; }
-int pmem2_config_set_offset(pmem2_config* config, std::size_t offset) {
-  config->offset = offset;
-  return 0;
-}
-int pmem2_config_set_length(pmem2_config* config, std::size_t length) {
-  config->length = length;
-  return 0;
-}
-int pmem2_config_set_sharing(pmem2_config* config, pmem2_sharing_type sharing) {
-  config->sharing = sharing;
-  return 0;
-}
-int pmem2_config_set_vm_reservation(pmem2_config* config, pmem2_vm_reservation* reservation, std::size_t) {
-  config->reservation = reservation;
-  return 0;
-}
-int pmem2_map_new(pmem2_map** out, const pmem2_config* config, const pmem2_source* source) {
-  const simulated_file& file = file_of(source->descriptor);
-  const std::uint64_t end = config->offset + config->length;
-  if (end > file.size()) return -EINVAL;
-  if (private_view* v = view_at(config->reservation->address)) {
-    std::memcpy(v->base + config->offset, file.base() + config->offset, config->length);
-    v->touched = std::max(v->touched, end);
-  }
-  *out = new pmem2_map{config->sharing == PMEM2_SHARED};
+int pmem2_config_set_length(pmem2_config*, std::size_t) { return 0; }
+int pmem2_config_set_sharing(pmem2_config*, pmem2_sharing_type) { return 0; }
+int pmem2_map_new(pmem2_map** out, const pmem2_config*, const pmem2_source*) {
+  *out = new pmem2_map;
   return 0;
 }
 int pmem2_map_delete(pmem2_map** map) {

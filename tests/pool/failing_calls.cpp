@@ -142,11 +142,6 @@ int pmem2_map_new(pmem2_map** map, const pmem2_config* config, const pmem2_sourc
   return hidden<int(pmem2_map**, const pmem2_config*, const pmem2_source*)>("pmem2_map_new")(map, config, source);
 }
 
-int pmem2_vm_reservation_new(pmem2_vm_reservation** reservation, void* address, size_t size) {
-  if (const int error = failure_of("pmem2_vm_reservation_new"); error != 0) return error;
-  return hidden<int(pmem2_vm_reservation**, void*, size_t)>("pmem2_vm_reservation_new")(reservation, address, size);
-}
-
 }  // extern "C"
 
 namespace icecore::testing {

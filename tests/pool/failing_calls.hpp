@@ -22,7 +22,7 @@ struct which_calls {
 class failing_call {
  public:
   /// open, fstat, fstatvfs, statx, fcntl, pread, fsync, fdatasync, posix_fallocate, getrandom, or of libpmem2
-  /// pmem2_map_new, pmem2_vm_reservation_new, whose errors are negative numbers.
+  /// pmem2_map_new, whose errors are negative numbers.
   failing_call(std::string_view name, int error, which_calls which = {});
   ~failing_call();
   failing_call(const failing_call&) = delete;
