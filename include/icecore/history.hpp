@@ -55,7 +55,8 @@ class key_history : public std::ranges::view_interface<key_history> {
 
  private:
   void step();
-  void show();
+  template <class Engine>
+  [[gnu::visibility("hidden")]] void show(const Engine& engine);
 
   const detail::store_core* core_;
   std::string key_;

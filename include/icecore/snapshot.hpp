@@ -87,7 +87,10 @@ class cursor {
   void previous();
 
  private:
+  template <class Engine>
   struct access;  // reads blocks of the index into a cursor
+  template <typename Move>
+  void go(Move move);
 
   const detail::store_core* core_;
   icecore::version at_;

@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "base/raise.hpp"
-#include "store/core.hpp"
+#include "store/engine.hpp"
 
 namespace icecore {
 
@@ -63,7 +63,8 @@ std::uint64_t room_for(const batch::operation& o, bool lasts) noexcept {
 }  // namespace
 
 /// Before anything is linked: what is linked cannot be unlinked.
-void store_core::require_room_in_histories(std::span<const batch::operation* const> todo) const {
+template <class Heads>
+void engine<Heads>::require_room_in_histories(std::span<const batch::operation* const> todo) const {
   std::vector<std::string_view> keys;
   keys.reserve(todo.size());
   for (const auto* o : todo) keys.push_back(o->key);
@@ -71,23 +72,61 @@ void store_core::require_room_in_histories(std::span<const batch::operation* con
   // the searches overlap, and those that link the keys find their nodes in the caches
   index_->find_many(keys, entries);
   for (const link entry : entries) {
-    if (entry != null_link) histories_->require_room_above(entry);
+    if (entry != null_link) past_->require_room_above(entry);
   }
 }
 
-struct store_core::batch_run {
+/// The entry, if it is new. It is durable, with the pair that leads to it, after the next sync.
+template <class Heads>
+link engine<Heads>::enter_key(const writer& w, std::string_view key) const {
+  const entered there =
+      enter(w, {record_layout::of_key(key.size()), null_link, key, {}, index::lookup_cache::hash_of(key)});
+  if (there.fresh) {
+    const record r = past_->at(there.entry);
+    w.count(there.fresh->layout, false, there.entry, r.header().crc, past_->stamp_of(there.entry));
+    return there.entry;
+  }
+  return null_link;
+}
+
+/// A durable index leads only to what has happened, come what may of the batch: so the keys are there first, alone.
+/// They show nothing, and lie before the batch, so that it is the last of its segment (W2).
+template <class Heads>
+void engine<Heads>::enter_keys(const writer& w, std::span<const batch::operation* const> todo) const {
+  std::vector<link> fresh;
+  fresh.reserve(todo.size());
+  try {
+    for (const auto* o : todo) {
+      const link entry = enter_key(w, o->key);
+      if (entry == null_link) continue;
+      fresh.push_back(entry);
+      // pages reach a device in any order: the next key must not be there without this one (W2)
+      if (past_->persists_on_read() && pool_->persist().by_pages()) pool_->persist().sync();
+    }
+  } catch (...) {
+    // the keys before stay, and the writer's next record may be another thread's, whose fence orders no flush of this
+    // one (W2)
+    past_->await_flushed(fresh);
+    throw;
+  }
+  past_->await_flushed(fresh);
+}
+
+template <class Heads>
+struct engine<Heads>::batch_run {
   const writer& w;
   link batch_link;
   std::vector<fresh_record> records;
 };
 
-version store_core::apply(const batch& operations) {
+template <class Heads>
+version engine<Heads>::apply(const batch& operations) {
   check_writable();
   const auto todo = last_of_each_key(operations);
   if (todo.empty()) return clock_->now();
   const record_layout batch_layout = record_layout::of_batch();
   std::uint64_t room = batch_layout.size() + format::record_padding_max;
-  for (const auto* o : todo) room += room_for(*o, media_ != nullptr);
+  for (const auto* o : todo) room += room_for(*o, Heads::are_durable);
 
   const writer_lease w(*writers_);
   check_usable();  // see put()
@@ -95,27 +134,7 @@ version store_core::apply(const batch& operations) {
   run.records.reserve(todo.size());
   require_room_in_histories(todo);
   w->reserve(room);  // the last thing that may fail before something is linked, but for an index that lasts
-  // Such an index leads only to what has happened, come what may of the batch: so the keys are there first, alone. They
-  // show nothing, and lie before the batch, so that it is the last of its segment (W2).
-  if (media_ != nullptr) {
-    std::vector<link> fresh;
-    fresh.reserve(todo.size());
-    try {
-      for (const auto* o : todo) {
-        const link entry = enter_key(*w, o->key);
-        if (entry == null_link) continue;
-        fresh.push_back(entry);
-        // pages reach a device in any order: the next key must not be there without this one (W2)
-        if (histories_->persists_on_read() && pool_->persist().by_pages()) pool_->persist().sync();
-      }
-    } catch (...) {
-      // the keys before stay, and the writer's next record may be another thread's, whose fence orders no flush of this
-      // one (W2)
-      histories_->await_flushed(fresh);
-      throw;
-    }
-    histories_->await_flushed(fresh);
-  }
+  if constexpr (Heads::are_durable) enter_keys(*w, todo);
   run.batch_link = w->allocate(batch_layout);
   try {
     for (const auto* o : todo) link_batched(run, *o);
@@ -124,19 +143,20 @@ version store_core::apply(const batch& operations) {
     pool_->persist().poison("a batch was cut off in the middle, by damage or for want of memory");
     throw;
   }
-  for (const auto& fresh : run.records) histories_->flush_fresh(fresh.at, fresh.layout.size());
-  if (histories_->persists_on_read()) pool_->persist().sync();
-  const record b = histories_->at(run.batch_link);
+  for (const auto& fresh : run.records) past_->flush_fresh(fresh.at, fresh.layout.size());
+  if (past_->persists_on_read()) pool_->persist().sync();
+  const record b = past_->at(run.batch_link);
   b.fill(batch_layout, null_link, {}, {});
   b.header().depth = static_cast<std::uint32_t>(run.records.size());
   b.seal(w->seed_of(run.batch_link));
-  const version v = histories_->complete_batch(run.batch_link);
+  const version v = past_->complete_batch(run.batch_link);
   w->count(batch_layout, false, run.batch_link, b.header().crc, v);
   for (const auto& fresh : run.records) finish(*w, fresh);
   return v;
 }
 
-void store_core::link_batched(batch_run& run, const batch::operation& o) {
+template <class Heads>
+void engine<Heads>::link_batched(batch_run& run, const batch::operation& o) {
   const std::string_view value = o.value ? std::string_view(*o.value) : std::string_view();
   // a removal of a key that never was is recorded too: an insert of it by another thread may fall between here and the
   // batch's instant, and must then come before the removal
@@ -148,10 +168,13 @@ void store_core::link_batched(batch_run& run, const batch::operation& o) {
   }
   const auto layout = o.value ? record_layout::of_insert(value.size(), true) : record_layout::of_remove(true);
   const fresh_record fresh{run.w.allocate(layout), layout};
-  histories_->at(fresh.at).fill(layout, run.batch_link, {}, value);
-  static_cast<void>(histories_->link_on_top(there.entry, fresh.at, run.w.seed_of(fresh.at), false));
+  past_->at(fresh.at).fill(layout, run.batch_link, {}, value);
+  static_cast<void>(past_->link_on_top(there.entry, fresh.at, run.w.seed_of(fresh.at), false));
   run.records.push_back(fresh);
 }
+
+template version engine<rebuilt_heads>::apply(const batch& operations);
+template version engine<durable_heads>::apply(const batch& operations);
 
 }  // namespace detail
 }  // namespace icecore

@@ -37,7 +37,7 @@ checked_values::~checked_values() { unmap_all(bits_); }
 
 namespace {
 
-std::string_view key_of(const histories& past, record r) {
+std::string_view key_of(const history_base& past, record r) {
   return (r.is_entry() ? r : past.at(r.as_update().entry)).key();
 }
 
@@ -48,7 +48,7 @@ version version_of(record r) {
 
 }  // namespace
 
-void checked_values::check(const pool_set& in, const histories& past, link l) {
+void checked_values::check(const pool_set& in, const history_base& past, link l) {
   const record r = past.at(l);
   if (!r.value_intact()) {
     raise(errc::damaged, "{}: the value of key '{}' in version {} is damaged on media (record at byte {}, {} bytes)",
@@ -57,7 +57,7 @@ void checked_values::check(const pool_set& in, const histories& past, link l) {
   mark(l);
 }
 
-void checked_values::raise_lost(const pool_set& in, const histories& past, link l) {
+void checked_values::raise_lost(const pool_set& in, const history_base& past, link l) {
   const record r = past.at(l);
   raise(errc::damaged,
         "{}: what key '{}' held from version {} on is lost on media, until its next record; icecore verify names the "

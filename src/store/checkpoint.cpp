@@ -67,7 +67,7 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
     }
     made->totals = shared_->recovered;
     made->totals.add(writers_->totals());
-    made->places = places();
+    made->places = writers_->places();
   }
   std::ranges::sort(made->places, {}, [](const partial_segments::place& p) { return p.in.offset; });
   for (const pool* p : pool_->files()) made->ends[p->number()] = format::first_segment_offset;

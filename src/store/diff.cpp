@@ -2,7 +2,7 @@
 #include <array>
 
 #include "icecore/snapshot.hpp"
-#include "store/core.hpp"
+#include "store/engine.hpp"
 #include "store/scan.hpp"
 
 namespace icecore {
@@ -20,15 +20,16 @@ struct [[gnu::visibility("hidden")]] diff_range::walk {
   }
 
   /// The difference at one entry; empty if there is none.
-  [[nodiscard]] std::optional<difference> at(link entry) const {
-    const histories& past = core->past();
+  template <class Engine>
+  [[nodiscard]] std::optional<difference> at(const Engine& engine, link entry) const {
+    const auto& past = engine.past();
     const version low = std::min(before, after);
     const version high = std::max(before, after);
     const link newer = past.find_at(entry, high);
     if (newer == null_link || past.stamp_of(newer) <= low) return std::nullopt;  // the same record in both
-    const link in_high = core->visible_from(newer, high);
-    const link in_low = core->visible_from(newer, low);
-    difference d{core->key_of(entry), value_at(before == low ? in_low : in_high),
+    const link in_high = engine.visible_from(newer, high);
+    const link in_low = engine.visible_from(newer, low);
+    difference d{engine.key_of(entry), value_at(before == low ? in_low : in_high),
                  value_at(before == low ? in_high : in_low)};
     if (d.before == d.after) return std::nullopt;
     return d;
@@ -60,19 +61,20 @@ void diff_range::step() {
 
 /// Fills block_ from the current index block, or the next ones if it has no difference. Empty: at the end.
 void diff_range::load() {
-  const auto& core = *walk_->core;
   const detail::scan_bounds bounds(walk_->bounds);
   block_.clear();
   position_ = 0;
-  do {
-    detail::prefetch_entries(core, walk_->block);
-    for (const link entry : detail::within(core, walk_->block, bounds)) {
-      if (const auto d = walk_->at(entry)) block_.push_back(*d);
-    }
-    if (!block_.empty()) return;
-    const std::size_t n = walk_->block.size;
-    if (n > 0 && bounds.beyond(core.key_of(walk_->block.entries[n - 1]))) return;
-  } while (core.index().next_block(walk_->block));
+  detail::with_engine(*walk_->core, [&](const auto& engine) {
+    do {
+      detail::prefetch_entries(engine, walk_->block);
+      for (const link entry : detail::within(engine, walk_->block, bounds)) {
+        if (const auto d = walk_->at(engine, entry)) block_.push_back(*d);
+      }
+      if (!block_.empty()) return;
+      const std::size_t n = walk_->block.size;
+      if (n > 0 && bounds.beyond(engine.key_of(walk_->block.entries[n - 1]))) return;
+    } while (engine.index().next_block(walk_->block));
+  });
 }
 
 }  // namespace icecore

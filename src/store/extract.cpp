@@ -8,14 +8,13 @@
 #include "base/raise.hpp"
 #include "base/threads.hpp"
 #include "icecore/snapshot.hpp"
-#include "store/core.hpp"
+#include "store/engine.hpp"
 #include "store/scan.hpp"
 
 namespace icecore {
 namespace {
 
 using detail::scan_bounds;
-using detail::store_core;
 
 /// Parts a thread gets on average, so that uneven ones even out.
 constexpr unsigned parts_per_thread = 8;
@@ -24,7 +23,8 @@ constexpr unsigned parts_per_thread = 8;
 constexpr std::size_t entries_per_part = 8192;
 
 /// At least `parts_min` parts if there are several threads and keys enough.
-std::vector<scan_bounds> split(const store_core& core, const scan_bounds& all, unsigned threads,
+template <class Engine>
+std::vector<scan_bounds> split(const Engine& core, const scan_bounds& all, unsigned threads,
                                std::size_t parts_min = 0) {
   std::vector<scan_bounds> parts;
   scan_bounds rest = all;
@@ -46,9 +46,8 @@ std::vector<scan_bounds> split(const store_core& core, const scan_bounds& all, u
 
 /// Calls visit(part, records) for the records that show a value, part by part; records of one part come in key order
 /// and from one thread. `visit` returns false to stop.
-template <typename Visit>
-void visit_parts(const store_core& core, version at, const std::vector<scan_bounds>& parts, unsigned threads,
-                 Visit visit) {
+template <class Engine, typename Visit>
+void visit_parts(const Engine& core, version at, const std::vector<scan_bounds>& parts, unsigned threads, Visit visit) {
   std::atomic<std::size_t> next{0};
   std::atomic<bool> stopped{false};
   run_on_threads(std::min(threads, static_cast<unsigned>(parts.size())), [&](unsigned) {
@@ -82,9 +81,10 @@ void copy_sized(std::byte* to, const char* from, std::size_t size) noexcept {
 }
 
 /// Writes records into fixed columns.
+template <class Engine>
 class fixed_writer {
  public:
-  fixed_writer(const store_core& core, const fixed_columns& shape) : core_(&core), shape_(&shape) {}
+  fixed_writer(const Engine& core, const fixed_columns& shape) : core_(&core), shape_(&shape) {}
 
   /// Writes a record to row `row` of `keys` and `values`.
   void write(link l, std::byte* keys, std::byte* values, std::size_t row) const {
@@ -107,7 +107,7 @@ class fixed_writer {
           detail::key_of_record(*core_, l), is, wanted);
   }
 
-  const store_core* core_;
+  const Engine* core_;
   const fixed_columns* shape_;
 };
 
@@ -116,9 +116,10 @@ class fixed_writer {
 }
 
 /// Rows of fixed columns that a thread collects before it knows where they go; the memory is used again and again.
+template <class Engine>
 class collected_rows {
  public:
-  collected_rows(const fixed_writer& writer, const fixed_columns& shape) : writer_(&writer), shape_(&shape) {}
+  collected_rows(const fixed_writer<Engine>& writer, const fixed_columns& shape) : writer_(&writer), shape_(&shape) {}
 
   void clear() noexcept { rows_ = 0; }
   [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
@@ -146,7 +147,7 @@ class collected_rows {
     }
   }
 
-  const fixed_writer* writer_;
+  const fixed_writer<Engine>* writer_;
   const fixed_columns* shape_;
   std::size_t rows_ = 0;
   std::size_t room_ = 0;
@@ -156,10 +157,10 @@ class collected_rows {
 
 /// Extraction by several threads. Parts are taken in order; a thread that has collected its part waits until the one
 /// before is collected, too, and so knows where its rows go. Nobody waits for copying.
+template <class Engine>
 class ordered_extraction {
  public:
-  ordered_extraction(const store_core& core, version at, const std::vector<scan_bounds>& parts,
-                     const fixed_columns& out)
+  ordered_extraction(const Engine& core, version at, const std::vector<scan_bounds>& parts, const fixed_columns& out)
       : core_(&core), at_(at), parts_(&parts), out_(&out), writer_(core, out), first_rows_(parts.size() + 1) {
     for (auto& row : first_rows_) row.store(unknown, std::memory_order_relaxed);  // relaxed: before the threads begin
     first_rows_[0].store(0, std::memory_order_relaxed);
@@ -185,7 +186,7 @@ class ordered_extraction {
   [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_relaxed); }
 
   void work() {
-    collected_rows mine(writer_, *out_);
+    collected_rows<Engine> mine(writer_, *out_);
     for (std::size_t i; !stopped() && (i = next_.fetch_add(1, std::memory_order_relaxed)) < parts_->size();) {
       mine.clear();
       detail::for_each_block(*core_, (*parts_)[i], [&](std::span<const link> entries) {
@@ -209,11 +210,11 @@ class ordered_extraction {
     }
   }
 
-  const store_core* core_;
+  const Engine* core_;
   version at_;
   const std::vector<scan_bounds>* parts_;
   const fixed_columns* out_;
-  fixed_writer writer_;
+  fixed_writer<Engine> writer_;
   std::vector<std::atomic<std::size_t>> first_rows_;  // of each part, and of what is behind the last
   std::atomic<std::size_t> next_{0};
   std::atomic<bool> stopped_{false};
@@ -230,18 +231,15 @@ void append(byte_column& column, const byte_column& more) {
   for (std::size_t i = 1; i < more.offsets.size(); ++i) column.offsets.push_back(base + more.offsets[i]);
 }
 
-}  // namespace
-
-std::size_t snapshot::size(unsigned threads) const {
-  core_->check_usable();
-  const unsigned n = thread_count(threads);
-  const auto parts = split(*core_, scan_bounds(), n);
+template <class Engine>
+std::size_t count(const Engine& core, version at, unsigned threads) {
+  const auto parts = split(core, scan_bounds(), threads);
   std::vector<std::size_t> counts(parts.size(), 0);
-  visit_parts(*core_, at_, parts, n, [&](std::size_t part, std::span<const link> records) {
+  visit_parts(core, at, parts, threads, [&](std::size_t part, std::span<const link> records) {
     counts[part] += records.size();
-    if (core_->accepts_damage()) {  // whether a key with a lost record is present is not known
+    if (core.accepts_damage()) {  // whether a key with a lost record is present is not known
       for (const link l : records) {
-        if (core_->past().at(l).is_lost()) static_cast<void>(core_->value_of(l));
+        if (core.records().at(l).is_lost()) static_cast<void>(core.value_of(l));
       }
     }
     return true;
@@ -251,38 +249,36 @@ std::size_t snapshot::size(unsigned threads) const {
   return sum;
 }
 
-std::size_t snapshot::extract(const fixed_columns& out, unsigned threads) const {
-  core_->check_usable();
-  const fixed_writer writer(*core_, out);
+template <class Engine>
+std::size_t extract_fixed(const Engine& core, version at, const fixed_columns& out, unsigned threads) {
+  const fixed_writer writer(core, out);
   auto* keys = static_cast<std::byte*>(out.keys);
   auto* values = static_cast<std::byte*>(out.values);
-  const unsigned n = thread_count(threads);
-  const auto parts = split(*core_, scan_bounds(), n, core_->index().size() / entries_per_part);
+  const auto parts = split(core, scan_bounds(), threads, core.index().size() / entries_per_part);
   if (parts.size() == 1) {
     std::size_t rows = 0;
-    visit_parts(*core_, at_, parts, 1, [&](std::size_t, std::span<const link> records) {
+    visit_parts(core, at, parts, 1, [&](std::size_t, std::span<const link> records) {
       if (rows + records.size() > out.capacity) raise_capacity(out.capacity);
       for (const link l : records) writer.write(l, keys, values, rows++);
       return true;
     });
     return rows;
   }
-  return ordered_extraction(*core_, at_, parts, out).run(n);
+  return ordered_extraction(core, at, parts, out).run(threads);
 }
 
-columns snapshot::extract(unsigned threads, const key_bounds& bounds) const {
-  core_->check_usable();
-  const unsigned n = thread_count(threads);
-  const auto parts = split(*core_, scan_bounds(bounds), n);
+template <class Engine>
+columns extract_columns(const Engine& core, version at, const key_bounds& bounds, unsigned threads) {
+  const auto parts = split(core, scan_bounds(bounds), threads);
   std::vector<columns> own(parts.size());
   for (auto& c : own) {
     c.keys.offsets.push_back(0);
     c.values.offsets.push_back(0);
   }
-  visit_parts(*core_, at_, parts, n, [&](std::size_t part, std::span<const link> records) {
+  visit_parts(core, at, parts, threads, [&](std::size_t part, std::span<const link> records) {
     for (const link l : records) {
-      append(own[part].keys, detail::key_of_record(*core_, l));
-      append(own[part].values, core_->value_of(l));
+      append(own[part].keys, detail::key_of_record(core, l));
+      append(own[part].values, core.value_of(l));
     }
     return true;
   });
@@ -295,13 +291,12 @@ columns snapshot::extract(unsigned threads, const key_bounds& bounds) const {
   return all;
 }
 
-std::vector<item> snapshot::items(unsigned threads, const key_bounds& bounds) const {
-  core_->check_usable();
-  const unsigned n = thread_count(threads);
-  const auto parts = split(*core_, scan_bounds(bounds), n);
+template <class Engine>
+std::vector<item> extract_items(const Engine& core, version at, const key_bounds& bounds, unsigned threads) {
+  const auto parts = split(core, scan_bounds(bounds), threads);
   std::vector<std::vector<item>> own(parts.size());
-  visit_parts(*core_, at_, parts, n, [&](std::size_t part, std::span<const link> records) {
-    for (const link l : records) own[part].push_back({detail::key_of_record(*core_, l), core_->value_of(l)});
+  visit_parts(core, at, parts, threads, [&](std::size_t part, std::span<const link> records) {
+    for (const link l : records) own[part].push_back({detail::key_of_record(core, l), core.value_of(l)});
     return true;
   });
   std::vector<item> all = std::move(own.front());
@@ -312,12 +307,39 @@ std::vector<item> snapshot::items(unsigned threads, const key_bounds& bounds) co
   return all;
 }
 
+}  // namespace
+
+std::size_t snapshot::size(unsigned threads) const {
+  core_->check_usable();
+  return detail::with_engine(*core_, [&](const auto& core) { return count(core, at_, thread_count(threads)); });
+}
+
+std::size_t snapshot::extract(const fixed_columns& out, unsigned threads) const {
+  core_->check_usable();
+  return detail::with_engine(*core_,
+                             [&](const auto& core) { return extract_fixed(core, at_, out, thread_count(threads)); });
+}
+
+columns snapshot::extract(unsigned threads, const key_bounds& bounds) const {
+  core_->check_usable();
+  return detail::with_engine(
+      *core_, [&](const auto& core) { return extract_columns(core, at_, bounds, thread_count(threads)); });
+}
+
+std::vector<item> snapshot::items(unsigned threads, const key_bounds& bounds) const {
+  core_->check_usable();
+  return detail::with_engine(*core_,
+                             [&](const auto& core) { return extract_items(core, at_, bounds, thread_count(threads)); });
+}
+
 void snapshot::for_each(const std::function<void(const item&)>& visit, unsigned threads) const {
   core_->check_usable();
   const unsigned n = thread_count(threads);
-  visit_parts(*core_, at_, split(*core_, scan_bounds(), n), n, [&](std::size_t, std::span<const link> records) {
-    for (const link l : records) visit({detail::key_of_record(*core_, l), core_->value_of(l)});
-    return true;
+  detail::with_engine(*core_, [&](const auto& core) {
+    visit_parts(core, at_, split(core, scan_bounds(), n), n, [&](std::size_t, std::span<const link> records) {
+      for (const link l : records) visit({detail::key_of_record(core, l), core.value_of(l)});
+      return true;
+    });
   });
 }
 

@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "store/core.hpp"
-
 namespace icecore::detail {
 
-killed_writers::killed_writers(store_core& core) : core_(core), tails_(*core.pool_) {}
-
 void killed_writers::finish(unsigned writer, writer_slot& slot) {
-  lasting_segments& segments = core_.media_->segments();
-  persistence& persist = core_.pool_->persist();
+  lasting_segments& segments = media_->segments();
+  persistence& persist = pool_->persist();
   // The log, not the slot: the process may have been killed when it had one and not yet the other.
   const auto log = segments.settled_log(writer);
   partial_segments::place place;
@@ -30,12 +26,12 @@ void killed_writers::finish(unsigned writer, writer_slot& slot) {
     } else {
       tails_.clear_behind(s, happened.position);
       // zeros too: another one may have stored them and been killed before it flushed them
-      persist.flush(core_.pool_->at(happened.position), s.end() - happened.position);
+      persist.flush(pool_->at(happened.position), s.end() - happened.position);
       place = {s, happened.position};
     }
   }
   // Zeros, too, before other records come to lie behind them.
-  if (core_.past().persists_on_read()) persist.sync();
+  if (past_->persists_on_read()) persist.sync();
   totals.subtract(segments.before(writer));
   slot.place = place;
   slot.position_before = null_link;
@@ -46,23 +42,23 @@ void killed_writers::finish(unsigned writer, writer_slot& slot) {
 }
 
 void killed_writers::undo(unsigned writer, const std::function<bool(std::string_view key, link entry)>& never_shown) {
-  const auto log = core_.media_->segments().settled_log(writer);
+  const auto log = media_->segments().settled_log(writer);
   if (!log || log->open.size == 0) return;
-  persistence& persist = core_.pool_->persist();
+  persistence& persist = pool_->persist();
   const segment& s = log->open;
   const auto t = tails_.read(s, log->from);
   link undone = t.position;  // by another one, who was killed before it was durable
   for (const link l : t.last) {
-    const record r = core_.past().at(l);
+    const record r = past_->at(l);
     if (!r.is_entry() || !never_shown(r.key(), l)) continue;
     std::memset(r.address(), 0, r.layout().size());
     undone = l;
     break;
   }
   // the key may be made again, and must not reach the media before these zeros do
-  persist.flush(core_.pool_->at(undone), s.end() - undone);
+  persist.flush(pool_->at(undone), s.end() - undone);
   persist.fence();
-  if (core_.past().persists_on_read()) persist.sync();
+  if (past_->persists_on_read()) persist.sync();
 }
 
 /// What the killed writer's last update but one left to its next write. It may be half written: of it only the entry
@@ -70,20 +66,20 @@ void killed_writers::undo(unsigned writer, const std::function<bool(std::string_
 void killed_writers::settle(link entry) const {
   if (entry == null_link) return;
   try {
-    static_cast<void>(core_.past().newest(entry));
+    static_cast<void>(past_->newest(entry));
   } catch (const error& e) {
     if (e.code() != errc::damaged) throw;  // who reads the entry is told
   }
 }
 
 writer_tail::content killed_writers::what_happened(const segment& s, link from) const {
-  const histories& past = core_.past();
+  const durable_histories& past = *past_;
   auto t = tails_.read(s, from);
   if (finish_linked(s, t.position)) t = tails_.read(s, from);
   for (const link l : t.last) {
     const record r = past.at(l);
     const bool undone = r.kind() == format::record_kind::none;  // meanwhile, by who took its leaf's lock over: undo()
-    if (!undone && (!r.is_entry() || core_.index_->find(r.key()) == l)) continue;
+    if (!undone && (!r.is_entry() || index_->find(r.key()) == l)) continue;
     if (!undone) std::memset(r.address(), 0, r.layout().size());
     return tails_.read(s, from);
   }
@@ -92,7 +88,7 @@ writer_tail::content killed_writers::what_happened(const segment& s, link from) 
 
 /// Stamps what is linked behind `position`; false if nothing is.
 bool killed_writers::finish_linked(const segment& s, link position) const {
-  const histories& past = core_.past();
+  const durable_histories& past = *past_;
   const auto next = tails_.first_whole(s, position);
   if (!next) return false;
   const record r = past.at(*next);
@@ -102,7 +98,7 @@ bool killed_writers::finish_linked(const segment& s, link position) const {
 
 /// Of a batch that never happens; false if none of its records can have been linked.
 bool killed_writers::undo_batch(const segment& s, link position) const {
-  const histories& past = core_.past();
+  const durable_histories& past = *past_;
   bool linked = false;
   for (auto at = tails_.first_whole(s, position); at; at = tails_.first_whole(s, *at + 8)) {
     const record r = past.at(*at);
@@ -115,19 +111,18 @@ bool killed_writers::undo_batch(const segment& s, link position) const {
 
 /// What the killed process may not have flushed, or not fenced, before others rely on it.
 void killed_writers::make_durable(const std::vector<link>& last) const {
-  const histories& past = core_.past();
-  const auto& index = static_cast<const index::persistent_index&>(*core_.index_);
+  const durable_histories& past = *past_;
   for (const link l : last) {
     const record r = past.at(l);
     static_cast<void>(past.stamp_of(l));  // of a batch the others' stamps are those of its record
     past.flush_fresh(l, r.layout().size());
-    if (r.is_entry()) index.flush_leaf_of(r.key());
+    if (r.is_entry()) index_->flush_leaf_of(r.key());
     // The process that opened the store makes all tags: while it lives it lists them, under a lock of its own.
-    const bool unlisted = r.kind() == format::record_kind::tag && !core_.media_->is_alive(writer_set::first_process);
-    if (unlisted) core_.tag_list_->list(l);
+    const bool unlisted = r.kind() == format::record_kind::tag && !media_->is_alive(writer_set::first_process);
+    if (unlisted) tags_->list().list(l);
   }
   past.await_flushed(last);
-  for (const link l : last) past.note_second(l);
+  for (const link l : last) past.note_settled(past.written_of(l));
 }
 
 }  // namespace icecore::detail

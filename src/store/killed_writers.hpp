@@ -33,16 +33,20 @@
 // Threads: finish(), one at a time (W4); undo(), all.
 #pragma once
 
+#include "history/history.hpp"
+#include "index/persistent/persistent_index.hpp"
+#include "store/lasting_media.hpp"
+#include "store/tag_catalog.hpp"
 #include "store/writer.hpp"
 #include "store/writer_tail.hpp"
 
 namespace icecore::detail {
 
-class store_core;
-
 class killed_writers final : public writer_finisher {
  public:
-  explicit killed_writers(store_core& core);
+  killed_writers(pool_set& pool, lasting_media& media, const durable_histories& past,
+                 const index::persistent_index& index, listed_tags& tags)
+      : pool_(&pool), media_(&media), past_(&past), index_(&index), tags_(&tags), tails_(pool) {}
 
   void finish(unsigned writer, writer_slot& slot) override;
   void undo(unsigned writer, const std::function<bool(std::string_view key, link entry)>& never_shown) override;
@@ -54,7 +58,11 @@ class killed_writers final : public writer_finisher {
   void make_durable(const std::vector<link>& last) const;
   void settle(link entry) const;
 
-  store_core& core_;
+  pool_set* pool_;
+  lasting_media* media_;
+  const durable_histories* past_;
+  const index::persistent_index* index_;
+  listed_tags* tags_;
   writer_tail tails_;
 };
 

@@ -168,6 +168,14 @@ void lasting_segments::require_unused(const place& taken, const char* told_by) c
 
 lasting_segments::place lasting_segments::change(unsigned writer, const place& rest, const record_totals& since_opening,
                                                  version newest, std::uint64_t bytes, std::uint16_t in) {
+  const place taken = exchange(writer, rest, since_opening, newest, bytes, in);
+  pool_->grow_ahead(taken.in.offset);
+  return taken;
+}
+
+lasting_segments::place lasting_segments::exchange(unsigned writer, const place& rest,
+                                                   const record_totals& since_opening, version newest,
+                                                   std::uint64_t bytes, std::uint16_t in) {
   const mended_lock lock = hold();
   record_totals totals = shared_->before[writer];
   totals.add(since_opening);

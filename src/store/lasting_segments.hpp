@@ -30,13 +30,12 @@
 #include "pool/pool_set.hpp"
 #include "store/partial_segments.hpp"
 #include "store/record_totals.hpp"
+#include "store/segment_source.hpp"
 
 namespace icecore {
 
-class lasting_segments {
+class lasting_segments final : public segment_source {
  public:
-  using place = partial_segments::place;
-
   /// What is in the arena.
   struct state {
     process_lock lock;
@@ -54,10 +53,8 @@ class lasting_segments {
   lasting_segments(pool_set& in, format::index_anchor& anchor, state& shared) noexcept
       : pool_(&in), anchor_(&anchor), shared_(&shared) {}
 
-  /// A segment of file `in`, if there is room, with room for `bytes` in the place of `rest`, in which the writer has no
-  /// room, when it has filled `since_opening`. errc::no_space, and nothing has changed.
   [[nodiscard]] place change(unsigned writer, const place& rest, const record_totals& since_opening, version newest,
-                             std::uint64_t bytes, std::uint16_t in);
+                             std::uint64_t bytes, std::uint16_t in) override;
 
   /// A segment for nodes of the index, in this file if there is room.
   segment take_for_nodes(std::uint16_t in, const std::function<void(const segment&)>& claim) {
@@ -103,11 +100,13 @@ class lasting_segments {
   /// writes. Cost: O(segments).
   [[nodiscard]] std::vector<std::string> check() const;
 
-  /// Visits each segment with records, and where it is filled to if no writer has it. O(segments).
-  void for_each_left(const std::function<void(const place&)>& visit) const;
+  void for_each_left(const std::function<void(const place&)>& visit) const override;
 
  private:
   static constexpr std::uint64_t room_min = 1024;  ///< less is left unused
+
+  [[nodiscard]] place exchange(unsigned writer, const place& rest, const record_totals& since_opening, version newest,
+                               std::uint64_t bytes, std::uint16_t in);
 
   /// K: under this lock alone segments change hands while the store is open, so when it is taken after a kill all but
   /// one change are whole, and settle() does for that one what opening does after a crash.

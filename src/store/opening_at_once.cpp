@@ -6,7 +6,6 @@
 
 #include "base/raise.hpp"
 #include "pool/boot.hpp"
-#include "store/core.hpp"
 
 namespace icecore::detail {
 
@@ -31,10 +30,10 @@ bool opening_at_once::possible(const pool_set& p, const options& opening) {
   return were_flushed == are_flushed && (were_flushed || written_this_boot(root));
 }
 
-void opening_at_once::run() {
+std::unique_ptr<store_core> opening_at_once::run() {
   const auto begin = std::chrono::steady_clock::now();
-  pool_set& p = *core_.pool_;
-  const bool writes = !core_.read_only();
+  pool_set& p = *parts_.pool;
+  const bool writes = !parts_.read_only();
   format::root root = p.roots().read();
   found_store found;
   found.crashed = root.state == format::root_state::open;
@@ -50,9 +49,10 @@ void opening_at_once::run() {
   } else {
     ++root.epoch;
   }
-  core_.lost_ = lost_versions_of(root);  // and no more: whatever was acknowledged is there
-  core_.use_lasting_index(root, root.epoch, false);
-  take_over_writers(found);
+  parts_.lost = lost_versions_of(root);  // and no more: whatever was acknowledged is there
+  durable_parts made =
+      durable_parts_in(parts_, root, root.epoch, anchor_is::there, history_base(history_parts_of(parts_)));
+  take_over_writers(made, found);
   // After a crash fills do not stand for all there is, the newest version does, so nothing more may come into it.
   version clock = clock_after(p, found);
   if (found.crashed && clock <= found.newest) clock = found.newest + 1;
@@ -60,9 +60,9 @@ void opening_at_once::run() {
   // What is whole may be so in the caches alone, if a process was killed and not the machine: heads and pairs that lead
   // to it, those of nodes that are mended too, must not reach the media before it does.
   if (found.crashed) p.persist().sync();
-  auto& index = static_cast<index::persistent_index&>(*core_.index_);
+  index::persistent_index& index = *made.index;
   const bool was_empty = index.is_empty();  // then it has no keys but those that are entered now
-  if (found.crashed) finish_last_operations();
+  if (found.crashed) finish_last_operations(made);
   if (was_empty && found.totals.keys > index.size()) {
     raise(errc::damaged,
           "{}: damaged (index): it is empty, the writers' logs tell of {} keys; icecore verify lists "
@@ -70,22 +70,24 @@ void opening_at_once::run() {
           p.origin(), found.totals.keys);
   }
   index.count(found.totals.keys - index.size());  // which has counted those that were entered just now
-  core_.shared_->recovered = found.totals;
-  core_.shared_->newest_recovered = found.newest;
-  core_.recovered_from_crash_ = found.crashed;
-  core_.opened_at_once_ = true;
+  parts_.shared->recovered = found.totals;
+  parts_.shared->newest_recovered = found.newest;
+  parts_.recovered_from_crash = found.crashed;
+  parts_.opened_at_once = true;
+  made.past->believe_after(found.newest);
   if (writes) {
     if (found.crashed) p.persist().sync();
     start_session(p, found, found.crashed ? found.newest : 0, {});
-    core_.clock_->set_limit(p.roots().read().clock_limit);
+    parts_.clock->set_limit(p.roots().read().clock_limit);
   }
-  core_.recovery_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  parts_.recovery_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return std::make_unique<durable_engine>(std::move(parts_), std::move(made));
 }
 
-void opening_at_once::take_over_writers(found_store& found) {
-  lasting_segments& segments = core_.media_->segments();
+void opening_at_once::take_over_writers(const durable_parts& made, found_store& found) {
+  lasting_segments& segments = made.media->segments();
   if (found.crashed) segments.settle();
-  const writer_tail tails(*core_.pool_);
+  const writer_tail tails(*parts_.pool);
   for (unsigned w = 0; w < format::writers_max; ++w) {
     auto log = segments.read_log(w);
     if (!log) continue;
@@ -94,7 +96,7 @@ void opening_at_once::take_over_writers(found_store& found) {
       const writer_tail::content t = tails.read(log->open, log->from);
       tails.clear_behind(log->open, t.position);
       // zeros too: an opening that was killed may have stored them and not flushed them
-      core_.pool_->persist().flush(core_.pool_->at(log->from), log->open.end() - log->from);
+      parts_.pool->persist().flush(parts_.pool->at(log->from), log->open.end() - log->from);
       log->from = t.position;
       log->totals.add(t.totals);
       log->newest = std::max(log->newest, t.newest);
@@ -104,47 +106,47 @@ void opening_at_once::take_over_writers(found_store& found) {
     }
     if (!found.crashed) segments.require_unused(*log);
     segments.note_before(w, *log);
-    if (log->open.size != 0) core_.writers_->set_place(w, {log->open, log->from});
+    if (log->open.size != 0) parts_.writers->set_place(w, {log->open, log->from});
     found.totals.add(log->totals);
     found.newest = std::max(found.newest, log->newest);
   }
-  const format::root root = core_.pool_->roots().read();
+  const format::root root = parts_.pool->roots().read();
   const bool as_certified = found.totals.records == root.certified_records && found.totals.digest == root.certified_sum;
   if (found.crashed && found.totals.records < root.certified_records) {
     raise(errc::damaged,
           "{}: damaged (index): the writers' logs and segments tell of {} records, the root of at least {}; icecore "
           "verify "
           "lists everything, icecore reindex makes the index anew",
-          core_.pool_->origin(), found.totals.records, root.certified_records);
+          parts_.pool->origin(), found.totals.records, root.certified_records);
   }
   if (!found.crashed && !as_certified) {
     raise(errc::damaged,
           "{}: damaged (index): the writers' logs tell of {} records, the root of {}; icecore verify lists everything, "
           "icecore reindex makes the index anew",
-          core_.pool_->origin(), found.totals.records, root.certified_records);
+          parts_.pool->origin(), found.totals.records, root.certified_records);
   }
 }
 
-void opening_at_once::finish_last_operations() {
-  const histories& past = core_.past();
-  auto& index = static_cast<index::persistent_index&>(*core_.index_);
+void opening_at_once::finish_last_operations(const durable_parts& made) {
+  const durable_histories& past = *made.past;
+  index::persistent_index& index = *made.index;
   std::vector<std::tuple<link, std::uint32_t, link>> updates;  // by entry, oldest first
   for (const link l : last_) {
     const record r = past.at(l);
     if (r.is_entry()) {
       if (index.insert(r.key(), l) != l) {
-        raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice", core_.pool_->origin(l),
+        raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice", parts_.pool->origin(l),
               link_offset(l));
       }
       index.flush_leaf_of(r.key());  // a pair that was there may be so in the caches alone
     } else if (r.is_update()) {
       updates.emplace_back(r.as_update().entry, r.header().depth, l);
     } else if (r.kind() == format::record_kind::tag) {
-      core_.tag_list_->list(l);
+      made.tags->list().list(l);
     }
   }
   // A link may have come to the media without its record, of a tag that never was: where its writer's tail ends.
-  core_.tag_list_->settle([&](link l) {
+  made.tags->list().settle([&](link l) {
     return std::ranges::any_of(changed_logs_, [l](const auto& changed) {
       const lasting_segments::log& of_writer = changed.second;
       return l >= of_writer.from && l < of_writer.open.end();
@@ -152,14 +154,14 @@ void opening_at_once::finish_last_operations() {
   });
   std::ranges::sort(updates);
   for (const auto& [entry, depth, l] : updates) {
-    if (!core_.media_->is_whole(entry) || !past.at(entry).is_entry()) {
-      core_.media_->raise_damaged(l, "the record's entry is missing");
+    if (!made.media->is_whole(entry) || !past.at(entry).is_entry()) {
+      made.media->raise_damaged(l, "the record's entry is missing");
     }
     past.restore(l);
   }
   // Only now, and all that was flushed is durable before the first of them changes (write_log()): behind what a log has
   // counted nobody looks for an operation to finish.
-  for (const auto& [writer, log] : changed_logs_) core_.media_->segments().write_log(writer, log);
+  for (const auto& [writer, log] : changed_logs_) made.media->segments().write_log(writer, log);
 }
 
 }  // namespace icecore::detail

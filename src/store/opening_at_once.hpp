@@ -19,26 +19,26 @@
 #include <vector>
 
 #include "store/lasting_segments.hpp"
+#include "store/opening.hpp"
 #include "store/session.hpp"
 #include "store/writer_tail.hpp"
 
 namespace icecore::detail {
-
-class store_core;
 
 class opening_at_once {
  public:
   /// Whether the store that the pool holds can be opened so.
   [[nodiscard]] static bool possible(const pool_set& p, const options& opening);
 
-  explicit opening_at_once(store_core& core) : core_(core) {}
-  void run();
+  explicit opening_at_once(store_parts& parts) : parts_(parts) {}
+  /// The store, opened. Takes the parts.
+  [[nodiscard]] std::unique_ptr<store_core> run();
 
  private:
-  void take_over_writers(found_store& found);
-  void finish_last_operations();
+  void take_over_writers(const durable_parts& made, found_store& found);
+  void finish_last_operations(const durable_parts& made);
 
-  store_core& core_;
+  store_parts& parts_;
   std::vector<link> last_;
   std::vector<std::pair<unsigned, lasting_segments::log>> changed_logs_;
 };

@@ -7,7 +7,6 @@
 #include "base/bytes.hpp"
 #include "base/raise.hpp"
 #include "base/threads.hpp"
-#include "store/core.hpp"
 #include "store/salvage.hpp"
 #include "store/session.hpp"
 #include "store/sorted_entries.hpp"
@@ -21,34 +20,47 @@ found_store what_is_there(const survey& found) {
 
 }  // namespace
 
-void recovery::run() {
+recovery::recovery(store_parts& parts, const options& opening)
+    : parts_(parts), opening_(opening), past_(std::make_unique<rebuilt_histories>(history_parts_of(parts))) {}
+
+std::unique_ptr<store_core> recovery::run() {
   const auto begin = std::chrono::steady_clock::now();
-  const unsigned threads = core_.pool_->size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening_.recovery_threads);
-  survey found(*core_.pool_, {.threads = threads,
-                              .large_values = opening_.check_values || core_.pool_->copying(),
-                              .crash = opening_.crash,
-                              .on_progress = opening_.on_progress});
+  const bool read_only = parts_.read_only();
+  // The index lies on the media where they can be written; who only reads builds one in memory.
+  const bool lasts = parts_.kind == index_kind::persistent && !read_only;
+  pool_set& p = *parts_.pool;
+  const unsigned threads = p.size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening_.recovery_threads);
+  survey found(p, {.threads = threads,
+                   .large_values = opening_.check_values || p.copying(),
+                   .crash = opening_.crash,
+                   .on_progress = opening_.on_progress});
   found.refuse_unknown_crash();
-  if (!core_.read_only()) forget_writer(*core_.pool_);
+  if (!read_only) forget_writer(p);
   if (opening_.accept_damage) {
     accept_damaged(found);
   } else {
     found.refuse_damaged();
     found.check_chains();
     found.refuse_damaged();
-    if (!core_.read_only()) begin_changes(found);
+    if (!read_only) begin_changes(found);
     set_heads(found);
   }
   const std::vector<link> sorted = entries_in_key_order(found);
-  if (core_.index_ != nullptr) core_.index_->build(sorted, static_cast<unsigned>(found.parts().size()));
-  const bool is_new = core_.pool_->copying();
-  if (is_new) core_.pool_->finish_copy();
+  std::optional<rebuilt_parts> rebuilt;
+  if (!lasts) {
+    rebuilt = rebuilt_parts_of(parts_);
+    rebuilt->index->build(sorted, static_cast<unsigned>(found.parts().size()));
+    for (const auto& place : found.segments()) parts_.writers->scanned().put(place);
+  }
+  const bool is_new = p.copying();
+  if (is_new) p.finish_copy();
   take_over(found);
-  if (core_.read_only()) {
+  std::optional<durable_parts> durable;
+  if (read_only) {
     // a write that this process is about to show must not be lost: the writer may have died before it made it durable
-    const bool promised = core_.pool_->durability().mode == durability::operation;
+    const bool promised = p.durability().mode == durability::operation;
     if (promised && found.crashed()) {
-      for (const pool* p : core_.pool_->files()) p->file().sync();
+      for (const pool* file : p.files()) file->file().sync();
     }
   } else {
     // a closed store has no index segments but those it was closed with: it is open before any of them is changed
@@ -56,27 +68,30 @@ void recovery::run() {
     free_index(found);
     if (!is_new || found.crashed()) drop_uncounted(found);
     if (found.crashed()) begin_session(found);
-    if (core_.index_ == nullptr) build_lasting_index(found, sorted);
-    core_.histories_->set_durable(found.segments());
+    past_->set_durable(found.segments());
+    if (lasts) durable = build_durable_index(found, sorted);
   }
-  core_.recovery_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  parts_.recovery_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (durable) return std::make_unique<durable_engine>(std::move(parts_), std::move(*durable));
+  rebuilt->past = std::move(past_);
+  return std::make_unique<rebuilt_engine>(std::move(parts_), std::move(*rebuilt));
 }
 
 /// D3: a private mapping is made readable without what is lost.
-void recovery::accept_damaged(survey& found) const {
+void recovery::accept_damaged(survey& found) {
   if (found.damages().empty()) found.check_chains();
-  salvage rest(*core_.pool_, found);
+  salvage rest(*parts_.pool, found);
   rest.mend_records();
   set_heads(found);
-  core_.stand_ins_ = rest.mend_histories(*core_.histories_);
-  core_.findings_ = rest.findings();
+  parts_.stand_ins = rest.mend_histories(*past_);
+  parts_.findings = rest.findings();
 }
 
 /// Each entry's head becomes its deepest record that counts, its second version that of its record of depth 2. What is
 /// on media is only a guess, often a right one: it is checked, and written only where it is wrong, so that opening
 /// dirties no page without need.
 void recovery::set_heads(const survey& found) const {
-  const auto& past = core_.past();
+  const auto& past = *past_;
   const auto threads = static_cast<unsigned>(found.parts().size());
   constexpr std::size_t ahead = 16;  // so many records are on their way from memory
   const auto is_of = [&](link l, link entry) {
@@ -92,12 +107,12 @@ void recovery::set_heads(const survey& found) const {
       if (i + ahead < entries.size()) {
         // relaxed: nobody else is there yet; a wrong guess makes a useless prefetch
         const std::uint64_t soon = past.at(entries[i + ahead]).as_entry().head.load(std::memory_order_relaxed);
-        core_.pool_->prefetch(histories::newest_of(entries[i + ahead], soon));
+        parts_.pool->prefetch(history_base::newest_of(entries[i + ahead], soon));
       }
       const link entry = entries[i];
       auto& e = past.at(entry).as_entry();
       const std::uint64_t guess = e.head.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
-      const link newest = histories::newest_of(entry, guess);
+      const link newest = history_base::newest_of(entry, guess);
       const bool right = newest != entry && is_of(newest, entry);
       set(e.head, right ? past.head_word(newest) : null_link);
       // Where the head is right there is a record of depth 2, which sets it below.
@@ -116,7 +131,9 @@ void recovery::set_heads(const survey& found) const {
       const link entry = r.as_update().entry;
       auto& e = past.at(entry).as_entry();
       std::uint64_t now = e.head.load(std::memory_order_relaxed);
-      const auto deeper = [&] { return past.at(histories::newest_of(entry, now)).header().depth < r.header().depth; };
+      const auto deeper = [&] {
+        return past.at(history_base::newest_of(entry, now)).header().depth < r.header().depth;
+      };
       // relaxed: the threads' end orders all of it before the first operation
       while (deeper() && !e.head.compare_exchange_weak(now, past.head_word(update), std::memory_order_relaxed)) {
       }
@@ -127,43 +144,40 @@ void recovery::set_heads(const survey& found) const {
 }
 
 std::vector<link> recovery::entries_in_key_order(const survey& found) const {
-  entries_in_order sorted = sort_entries(found, core_.past().space());
+  entries_in_order sorted = sort_entries(found, past_->space());
   if (sorted.of_one_key) {  // a key is entered once only, so one of them is not ours
     const auto [one, other] = *sorted.of_one_key;
     raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice, also at {}",
-          core_.pool_->origin(other), link_offset(other), core_.pool_->place_of(one));
+          parts_.pool->origin(other), link_offset(other), parts_.pool->place_of(one));
   }
   return std::move(sorted.entries);
 }
 
 void recovery::take_over(const survey& found) {
   for (const auto& part : found.parts()) {
-    for (const link l : part.checked_values) core_.checked_->mark(l);
+    for (const link l : part.checked_values) parts_.checked->mark(l);
     for (const link l : part.tags) {
-      const record r = core_.past().at(l);
-      core_.tags_.add({core_.past().stamp_of(l), r.as_tag().time_ns, std::string(r.key()), std::string(r.value())});
+      const record r = past_->at(l);
+      parts_.tags->add({past_->stamp_of(l), r.as_tag().time_ns, std::string(r.key()), std::string(r.value())});
     }
   }
-  if (core_.index_ != nullptr) {
-    for (const auto& place : found.segments()) core_.writers_->partials().put(place);
-  }
-  for (pool* p : core_.pool_->files()) p->set_used_end(link_offset(found.used_end(p->number())));
+  for (pool* p : parts_.pool->files()) p->set_used_end(link_offset(found.used_end(p->number())));
   for (const auto& hole : found.holes()) {
-    if (hole.end() <= found.used_end(link_pool(hole.offset))) core_.pool_->add_free(hole.offset, hole.size);
+    if (hole.end() <= found.used_end(link_pool(hole.offset))) parts_.pool->add_free(hole.offset, hole.size);
   }
-  core_.shared_->recovered = found.totals();
-  core_.shared_->newest_recovered = found.newest();
-  core_.recovered_from_crash_ = found.crashed();
-  const version clock = clock_after(*core_.pool_, what_is_there(found));
+  parts_.shared->recovered = found.totals();
+  parts_.shared->newest_recovered = found.newest();
+  parts_.recovered_from_crash = found.crashed();
+  const version clock = clock_after(*parts_.pool, what_is_there(found));
   // relaxed: nobody else is there yet
-  core_.pool_->live().clock.store(clock, std::memory_order_relaxed);
-  const format::root root = core_.pool_->roots().read();
-  core_.lost_ = lost_versions_of(root);
-  if (found.crashed() && !found.keeps_all()) core_.lost_.add(lost_in_power_cut(root, clock));
+  parts_.pool->live().clock.store(clock, std::memory_order_relaxed);
+  const format::root root = parts_.pool->roots().read();
+  parts_.lost = lost_versions_of(root);
+  if (found.crashed() && !found.keeps_all()) parts_.lost.add(lost_in_power_cut(root, clock));
 }
 
 void recovery::drop_uncounted(const survey& found) const {
-  pool_set& p = *core_.pool_;
+  pool_set& p = *parts_.pool;
   const auto clear = [&](link from, link end) {
     std::byte* at = p.at(from);
     if (!all_zero(at, end - from)) {
@@ -186,7 +200,7 @@ void recovery::drop_uncounted(const survey& found) const {
   // Nothing else is left: all that is there counts, whatever the fills say while they are being set. What was lost is
   // noted with it: the next recovery would find all versions durable.
   p.roots().update([&](format::root& r) {
-    set_lost_versions(r, core_.lost_);
+    set_lost_versions(r, parts_.lost);
     r.durable_version = version_max;
     r.certified_records = totals.records;
     r.certified_sum = totals.digest;
@@ -197,13 +211,13 @@ void recovery::drop_uncounted(const survey& found) const {
 
 void recovery::begin_session(const survey& found) const {
   // S3: the fills stand for all there is
-  start_session(*core_.pool_, what_is_there(found), 0, [&](format::root& r) {
+  start_session(*parts_.pool, what_is_there(found), 0, [&](format::root& r) {
     begin_epoch(r, true);
     r.anchor = null_link;
     // One that lasts is named once it is there: if there is no room for it the store keeps the index it has.
-    if (core_.index_kind_ != index_kind::persistent) r.index = static_cast<std::uint8_t>(core_.index_kind_);
+    if (parts_.kind != index_kind::persistent) r.index = static_cast<std::uint8_t>(parts_.kind);
   });
-  core_.clock_->set_limit(core_.pool_->roots().read().clock_limit);
+  parts_.clock->set_limit(parts_.pool->roots().read().clock_limit);
 }
 
 // ---- An index that lasts ----
@@ -213,7 +227,7 @@ void recovery::begin_session(const survey& found) const {
 /// And before anything is changed of what a killed process shared: from here on nobody attaches through what it left,
 /// even if this one is killed, too. Whoever shared a store that is closed has closed it: there begin_session() counts.
 void recovery::begin_changes(const survey& found) const {
-  pool_set& p = *core_.pool_;
+  pool_set& p = *parts_.pool;
   if (p.copying() || (!found.crashed() && p.roots().read().anchor == null_link)) return;
   p.roots().update_both([](format::root& r) {  // P6
     begin_epoch(r, true);
@@ -223,7 +237,7 @@ void recovery::begin_changes(const survey& found) const {
 
 /// The segments of the one there was are free.
 void recovery::free_index(const survey& found) const {
-  pool_set& p = *core_.pool_;
+  pool_set& p = *parts_.pool;
   // Headers last: while one is there, a crash leaves a segment of an index, whatever is in it.
   constexpr std::uint64_t header = sizeof(format::segment_header);
   const auto zero = [&](link offset, std::uint64_t size) {
@@ -243,17 +257,17 @@ void recovery::free_index(const survey& found) const {
 /// All of it is durable before the root leads to it; until then a crash leaves segments of an index that no root leads
 /// to, which the next opening frees. The root says by then that the store is open: there is more than it was closed
 /// with.
-void recovery::build_lasting_index(const survey& found, const std::vector<link>& sorted) const {
-  pool_set& p = *core_.pool_;
+durable_parts recovery::build_durable_index(const survey& found, const std::vector<link>& sorted) {
+  pool_set& p = *parts_.pool;
   const segment first =
       p.first().allocate(format::granule_size - sizeof(format::segment_header), format::index_segment_magic, {});
   format::root root = p.roots().read();
   root.anchor = first.first_record();
-  core_.use_lasting_index(root, root.epoch, true);
   settle_heads(found);
-  core_.index_->build(sorted, static_cast<unsigned>(found.parts().size()));
-  list_tags(found);
-  lasting_segments& segments = core_.media_->segments();
+  durable_parts made = durable_parts_in(parts_, root, root.epoch, anchor_is::fresh, std::move(*past_));
+  made.index->build(sorted, static_cast<unsigned>(found.parts().size()));
+  list_tags(found, made);
+  lasting_segments& segments = made.media->segments();
   for (const auto& place : found.segments()) segments.add_rest(place);
   // holes too: whoever opens the store at once does not look for them
   for (pool* file : p.files()) {
@@ -271,11 +285,13 @@ void recovery::build_lasting_index(const survey& found, const std::vector<link>&
     r.index = static_cast<std::uint8_t>(index_kind::persistent);
     r.anchor = first.first_record();
   });
+  made.past->believe_after(found.newest());
+  return made;
 }
 
 /// H7, of all entries.
 void recovery::settle_heads(const survey& found) const {
-  const histories& past = core_.past();
+  const rebuilt_histories& past = *past_;
   run_on_threads(static_cast<unsigned>(found.parts().size()), [&](unsigned t) {
     for (const link entry : found.parts()[t].entries) {
       auto& e = past.at(entry).as_entry();
@@ -283,18 +299,18 @@ void recovery::settle_heads(const survey& found) const {
       const std::uint64_t head = e.head.load(std::memory_order_relaxed) & ~format::head_is_second_removal;
       e.head.store(head, std::memory_order_relaxed);
       e.second_version.store(head, std::memory_order_relaxed);
-      core_.pool_->persist().flush(&e.head, 2 * sizeof head);
+      parts_.pool->persist().flush(&e.head, 2 * sizeof head);
     }
   });
 }
 
-void recovery::list_tags(const survey& found) const {
+void recovery::list_tags(const survey& found, const durable_parts& made) const {
   std::vector<std::pair<version, link>> tags;
   for (const auto& part : found.parts()) {
-    for (const link l : part.tags) tags.emplace_back(core_.past().stamp_of(l), l);
+    for (const link l : part.tags) tags.emplace_back(made.past->stamp_of(l), l);
   }
   std::ranges::sort(tags);
-  for (const auto& [v, l] : tags) core_.tag_list_->append(l);
+  for (const auto& [v, l] : tags) made.tags->list().append(l);
 }
 
 }  // namespace icecore::detail

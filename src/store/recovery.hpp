@@ -13,19 +13,19 @@
 #include <vector>
 
 #include "icecore/options.hpp"
+#include "store/opening.hpp"
 #include "store/survey.hpp"
 
 namespace icecore::detail {
 
-class store_core;
-
 class recovery {
  public:
-  recovery(store_core& core, const options& opening) : core_(core), opening_(opening) {}
-  void run();
+  recovery(store_parts& parts, const options& opening);
+  /// The store, opened. Takes the parts.
+  [[nodiscard]] std::unique_ptr<store_core> run();
 
  private:
-  void accept_damaged(survey& found) const;
+  void accept_damaged(survey& found);
   void set_heads(const survey& found) const;
   void drop_uncounted(const survey& found) const;
   [[nodiscard]] std::vector<link> entries_in_key_order(const survey& found) const;
@@ -34,12 +34,13 @@ class recovery {
   // An index that lasts, in the place of the one before or of none.
   void begin_changes(const survey& found) const;
   void free_index(const survey& found) const;
-  void build_lasting_index(const survey& found, const std::vector<link>& sorted) const;
+  [[nodiscard]] durable_parts build_durable_index(const survey& found, const std::vector<link>& sorted);
   void settle_heads(const survey& found) const;
-  void list_tags(const survey& found) const;
+  void list_tags(const survey& found, const durable_parts& made) const;
 
-  store_core& core_;
+  store_parts& parts_;
   const options& opening_;
+  std::unique_ptr<rebuilt_histories> past_;
 };
 
 }  // namespace icecore::detail

@@ -10,13 +10,17 @@
 
 #include "base/raise.hpp"
 #include "icecore/unfinished.hpp"
-#include "store/core.hpp"
+#include "store/engine.hpp"
 #include "store/scan.hpp"
 
 namespace icecore {
 namespace {
 
 using detail::store_core;
+using detail::with_engine;
+
+/// Damage is accepted where all records are read: heads are rebuilt then.
+using damaged_store = detail::engine<rebuilt_heads>;
 
 /// One record to be written.
 struct copied_record {
@@ -28,7 +32,7 @@ struct copied_record {
 
 class copier {
  public:
-  copier(const store_core& from, repair_report& report) : from_(&from), report_(&report) {}
+  copier(const damaged_store& from, repair_report& report) : from_(&from), report_(&report) {}
 
   /// Takes in the histories of all keys. O(records).
   void collect() {
@@ -39,7 +43,8 @@ class copier {
     std::ranges::sort(records_, {}, [](const copied_record& c) { return std::tuple(c.v, c.place, c.from); });
   }
 
-  void write(store_core& to, const progress_function& on_progress) {
+  template <class Engine>
+  void write(Engine& to, const progress_function& on_progress) {
     const std::vector<tag_info> tags = from_->tags().all();
     auto next_tag = tags.begin();
     const auto write_tags_before = [&](version v) {
@@ -66,7 +71,7 @@ class copier {
 
  private:
   void collect(link entry) {
-    const histories& past = from_->past();
+    const rebuilt_histories& past = from_->past();
     history_.clear();
     for (link l = past.newest(entry); l != null_link; l = past.at(l).older()) history_.push_back(l);
     std::ranges::reverse(history_);
@@ -115,7 +120,8 @@ class copier {
     return false;
   }
 
-  void write(store_core& to, const copied_record& c) const {
+  template <class Engine>
+  void write(Engine& to, const copied_record& c) const {
     if (c.from == null_link) {
       static_cast<void>(to.remove(from_->key_of(entries_[c.entry_number])));
       return;
@@ -132,7 +138,7 @@ class copier {
     }
   }
 
-  const store_core* from_;
+  const damaged_store* from_;
   repair_report* report_;
   std::vector<copied_record> records_;
   std::vector<link> entries_;
@@ -166,7 +172,8 @@ repair_report repair(const repair_options& how) {
   reading.placements = how.moved;
   reading.crash = how.crash;
   reading.on_progress = how.on_progress;
-  const store_core from(how.from, reading);
+  const auto opened = detail::open_store(how.from, reading);
+  const auto& from = static_cast<const damaged_store&>(*opened);
   repair_report report;
   sort_findings(from, report);
   copier records(from, report);
@@ -183,9 +190,9 @@ repair_report repair(const repair_options& how) {
   writing.durability = durability::none;  // closing makes all of it durable
   writing.index = static_cast<index_kind>(from.the_pool().roots().read().index);
   {
-    store_core to(making.path(), writing);
-    records.write(to, how.on_progress);
-    to.close();
+    const auto to = detail::open_store(making.path(), writing);
+    with_engine(*to, [&](auto& engine) { records.write(engine, how.on_progress); });
+    to->close();
   }
   const verify_report checked = verify_file(making.path(), how.on_progress);
   if (!checked.ok()) {

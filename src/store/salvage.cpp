@@ -202,7 +202,7 @@ bool salvage::was_whole(link entry, link head, link newest) const {
   if (static_cast<index_kind>(pool_->roots().read().index) != index_kind::persistent) return true;
   // relaxed: nobody writes what is being salvaged
   const std::uint64_t settled = at(entry).as_entry().second_version.load(std::memory_order_relaxed);
-  return histories::newest_of(entry, settled) != newest;
+  return history_base::newest_of(entry, settled) != newest;
 }
 
 /// Where the newest record of an entry was, if it is lost: `newest` is the newest of those that are not.
@@ -213,7 +213,7 @@ link salvage::lost_newest(link entry, link newest, updates_of_entry updates) con
   const std::uint64_t head_word = e.head.load(std::memory_order_relaxed);
   const std::uint64_t settled = settles ? e.second_version.load(std::memory_order_relaxed) : head_word;
   for (const std::uint64_t word : {head_word, settled}) {
-    const link head = histories::newest_of(entry, word);
+    const link head = history_base::newest_of(entry, word);
     if (head == newest || head == entry) continue;
     // a head that a crash left behind may lead to a record in the middle, whose loss the one after it tells
     const bool in_the_middle = std::ranges::any_of(updates, [&](link l) { return at(l).as_update().older == head; });
@@ -296,7 +296,7 @@ void salvage::mend_records() {
   for (const link l : lost_entries_) at(l).header().flags |= format::flag_lost;
 }
 
-std::unique_ptr<std::byte[]> salvage::mend_histories(histories& past) {
+std::unique_ptr<std::byte[]> salvage::mend_histories(rebuilt_histories& past) {
   for (const auto& [update, below] : relinked_) {
     auto& u = past.at(update).as_update();
     u.older = u.jump = below;

@@ -59,7 +59,7 @@ class salvage {
   void mend_records();
   /// Mends links and links histories around what is missing, with stand-ins in its place, which live as long as the
   /// memory returned.
-  [[nodiscard]] std::unique_ptr<std::byte[]> mend_histories(histories& past);
+  [[nodiscard]] std::unique_ptr<std::byte[]> mend_histories(rebuilt_histories& past);
 
  private:
   /// Records missing between two of one history, or above the newest.

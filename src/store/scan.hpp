@@ -1,13 +1,13 @@
 // Walking the index in blocks with the memory accesses of many keys overlapped: what every scan is made of.
 //
-//   for_each_block(core, bounds, [&](std::span<const link> entries) { ...; return true; });
-//   std::size_t n = visible_records(core, entries, version, out);
+//   for_each_block(engine, bounds, [&](std::span<const link> entries) { ...; return true; });
+//   std::size_t n = visible_records(engine, entries, version, out);
 #pragma once
 
 #include <array>
 #include <span>
 
-#include "store/core.hpp"
+#include "store/engine.hpp"
 
 namespace icecore::detail {
 
@@ -26,8 +26,9 @@ struct scan_bounds {
 };
 
 /// The entries of a block that lie within bounds. Only blocks at an end of the bounds look at keys one by one.
-[[nodiscard]] inline std::span<const link> within(const store_core& core, const index::block& b,
-                                                  const scan_bounds& bounds) {
+template <class Heads>
+[[nodiscard]] std::span<const link> within(const engine<Heads>& core, const index::block& b,
+                                           const scan_bounds& bounds) {
   std::span<const link> entries(b.entries.data(), b.size);
   if (!bounds.from.empty()) {
     while (!entries.empty() && core.key_of(entries.front()) < bounds.from) entries = entries.subspan(1);
@@ -37,13 +38,13 @@ struct scan_bounds {
 }
 
 inline void prefetch_entries(const store_core& core, const index::block& b) {
-  for (std::size_t i = 0; i < b.size; ++i) __builtin_prefetch(core.past().space().at(b.entries[i]));
+  for (std::size_t i = 0; i < b.size; ++i) __builtin_prefetch(core.records().space().at(b.entries[i]));
 }
 
 /// Calls visit(entries) for consecutive parts of the index within bounds, in key order, until it returns false. The
 /// entries of the part after are being fetched meanwhile.
-template <typename Visit>
-void for_each_block(const store_core& core, const scan_bounds& bounds, Visit visit) {
+template <class Heads, typename Visit>
+void for_each_block(const engine<Heads>& core, const scan_bounds& bounds, Visit visit) {
   std::array<index::block, 2> blocks;
   core.index().seek(bounds.from, blocks[0]);
   prefetch_entries(core, blocks[0]);
@@ -66,9 +67,10 @@ void for_each_block(const store_core& core, const scan_bounds& bounds, Visit vis
 }
 
 /// Writes the records of `entries` that show a value in version `v` to `out`, in order; returns how many.
-inline std::size_t visible_records(const store_core& core, std::span<const link> entries, version v,
-                                   std::span<link, index::block::capacity> out) {
-  const histories& past = core.past();
+template <class Heads>
+std::size_t visible_records(const engine<Heads>& core, std::span<const link> entries, version v,
+                            std::span<link, index::block::capacity> out) {
+  const auto& past = core.past();
   std::array<link, index::block::capacity> starts;
   std::size_t started = 0;
   for (const link entry : entries) {
@@ -86,7 +88,8 @@ inline std::size_t visible_records(const store_core& core, std::span<const link>
 }
 
 /// The key of the entry that a visible record belongs to: if it is the entry itself, that is known to be whole.
-[[nodiscard]] inline std::string_view key_of_record(const store_core& core, link l) {
+template <class Heads>
+[[nodiscard]] std::string_view key_of_record(const engine<Heads>& core, link l) {
   const record r = core.past().at(l);
   return r.is_entry() ? r.key() : core.key_of(r.as_update().entry);
 }

@@ -4,7 +4,7 @@
 
 #include "base/raise.hpp"
 #include "icecore/history.hpp"
-#include "store/core.hpp"
+#include "store/engine.hpp"
 #include "store/scan.hpp"
 
 namespace icecore {
@@ -24,65 +24,74 @@ key_bounds key_bounds::of_prefix(std::string_view prefix) {
 
 /// Loads index blocks into a cursor. The block's first entry is kept even if it shows nothing: the walk back goes on
 /// from it.
+template <class Engine>
 struct [[gnu::visibility("hidden")]] cursor::access {
-  static void take(cursor& c, const index::block& b) {
+  const Engine& core;
+  cursor& c;
+
+  void take(const index::block& b) const {
     c.visible_.resize(index::block::capacity);
     const auto entries = std::span(b.entries).first(b.size);
-    detail::prefetch_entries(*c.core_, b);
+    detail::prefetch_entries(core, b);
     c.visible_.resize(detail::visible_records(
-        *c.core_, entries, c.at_, std::span<link, index::block::capacity>(c.visible_.data(), index::block::capacity)));
+        core, entries, c.at_, std::span<link, index::block::capacity>(c.visible_.data(), index::block::capacity)));
     c.next_block_ = b.next;
     if (b.size > 0) c.first_entry_ = entries.front();
   }
 
-  static void show(cursor& c, std::size_t position) {
+  void show(std::size_t position) const {
     c.position_ = position;
     const link l = c.visible_[position];
-    c.current_ = {detail::key_of_record(*c.core_, l), c.core_->value_of(l)};
+    c.current_ = {detail::key_of_record(core, l), core.value_of(l)};
     c.valid_ = true;
   }
 
   /// To the first item of the blocks behind the current one.
-  static void forward(cursor& c) {
+  void forward() const {
     index::block b;
     do {
       c.valid_ = false;
       b.next = c.next_block_;
-      if (!c.core_->index().next_block(b)) return;
-      take(c, b);
+      if (!core.index().next_block(b)) return;
+      take(b);
     } while (c.visible_.empty());
-    show(c, 0);
+    show(0);
   }
 
   /// To the last item with a key below `key`, going back as far as needed.
-  static void backward(cursor& c, std::string_view key) {
+  void backward(std::string_view key) const {
     index::block b;
     for (;;) {
       c.valid_ = false;
-      if (!c.core_->index().block_before(key, b)) return;
-      take(c, b);
-      if (!c.visible_.empty()) return show(c, c.visible_.size() - 1);
-      key = c.core_->key_of(c.first_entry_);
+      if (!core.index().block_before(key, b)) return;
+      take(b);
+      if (!c.visible_.empty()) return show(c.visible_.size() - 1);
+      key = core.key_of(c.first_entry_);
     }
   }
 
   /// To the first item of block `b` that satisfies `wanted`, or of those behind.
   template <typename Wanted>
-  static void first_of(cursor& c, const index::block& b, Wanted wanted) {
+  void first_of(const index::block& b, Wanted wanted) const {
     c.valid_ = false;
     if (b.size == 0) return;
-    take(c, b);
-    const auto found =
-        std::ranges::find_if(c.visible_, [&](link l) { return wanted(detail::key_of_record(*c.core_, l)); });
-    if (found == c.visible_.end()) return forward(c);
-    show(c, static_cast<std::size_t>(found - c.visible_.begin()));
+    take(b);
+    const auto found = std::ranges::find_if(c.visible_, [&](link l) { return wanted(detail::key_of_record(core, l)); });
+    if (found == c.visible_.end()) return forward();
+    show(static_cast<std::size_t>(found - c.visible_.begin()));
   }
 };
+
+/// Calls `move` with the cursor's access to the store.
+template <typename Move>
+void cursor::go(Move move) {
+  detail::with_engine(*core_, [&]<class Engine>(const Engine& engine) { move(access<Engine>{engine, *this}); });
+}
 
 void cursor::seek_first() {
   index::block b;
   core_->index().seek_first(b);
-  access::first_of(*this, b, [](std::string_view) { return true; });
+  go([&](const auto& a) { a.first_of(b, [](std::string_view) { return true; }); });
 }
 
 void cursor::seek_last() {
@@ -90,33 +99,35 @@ void cursor::seek_last() {
   index::block b;
   core_->index().seek_last(b);
   if (b.size == 0) return;
-  access::take(*this, b);
-  if (visible_.empty()) return access::backward(*this, core_->key_of(first_entry_));
-  access::show(*this, visible_.size() - 1);
+  go([&](const auto& a) {
+    a.take(b);
+    if (visible_.empty()) return a.backward(a.core.key_of(first_entry_));
+    a.show(visible_.size() - 1);
+  });
 }
 
 void cursor::seek(std::string_view key) {
   index::block b;
   core_->index().seek(key, b);
-  access::first_of(*this, b, [key](std::string_view k) { return k >= key; });
+  go([&](const auto& a) { a.first_of(b, [key](std::string_view k) { return k >= key; }); });
 }
 
 void cursor::seek_after(std::string_view key) {
   index::block b;
   core_->index().seek(key, b);
-  access::first_of(*this, b, [key](std::string_view k) { return k > key; });
+  go([&](const auto& a) { a.first_of(b, [key](std::string_view k) { return k > key; }); });
 }
 
-void cursor::seek_before(std::string_view key) { access::backward(*this, key); }
+void cursor::seek_before(std::string_view key) {
+  go([&](const auto& a) { a.backward(key); });
+}
 
 void cursor::next() {
-  if (position_ + 1 < visible_.size()) return access::show(*this, position_ + 1);
-  access::forward(*this);
+  go([&](const auto& a) { position_ + 1 < visible_.size() ? a.show(position_ + 1) : a.forward(); });
 }
 
 void cursor::previous() {
-  if (position_ > 0) return access::show(*this, position_ - 1);
-  access::backward(*this, core_->key_of(first_entry_));
+  go([&](const auto& a) { position_ > 0 ? a.show(position_ - 1) : a.backward(a.core.key_of(first_entry_)); });
 }
 
 // ---- Range ----
@@ -159,9 +170,7 @@ bool item_range::done() const noexcept {
 
 std::optional<std::string_view> snapshot::find(std::string_view key) const {
   core_->check_usable();
-  const link l = core_->visible_at(key, at_);
-  if (l == null_link) return std::nullopt;
-  return core_->value_of(l);
+  return detail::with_engine(*core_, [&](const auto& engine) { return engine.find(key, at_); });
 }
 
 void snapshot::find_many(std::span<const std::string_view> keys, std::span<std::optional<std::string_view>> out) const {
@@ -169,7 +178,7 @@ void snapshot::find_many(std::span<const std::string_view> keys, std::span<std::
   if (keys.size() != out.size()) {
     raise(errc::invalid_argument, "find_many: {} keys but room for {} answers", keys.size(), out.size());
   }
-  core_->find_many(keys, &at_, 0, out);
+  detail::with_engine(*core_, [&](const auto& engine) { engine.find_many(keys, &at_, 0, out); });
 }
 
 namespace {
@@ -225,21 +234,26 @@ key_history::iterator key_history::begin() {
   const link entry = core_->entry_of(key_);
   record_ = null_link;
   if (entry != null_link) {
-    const auto& past = core_->past();
-    record_ = up_to_ == version_max ? past.find_latest(entry) : past.find_at(entry, up_to_);
-    show();
+    detail::with_engine(*core_, [&](const auto& engine) {
+      const auto& past = engine.past();
+      record_ = up_to_ == version_max ? past.find_latest(entry) : past.find_at(entry, up_to_);
+      show(engine);
+    });
   }
   return iterator(this);
 }
 
 void key_history::step() {
-  record_ = core_->past().older(record_);
-  show();
+  detail::with_engine(*core_, [&](const auto& engine) {
+    record_ = engine.past().older(record_);
+    show(engine);
+  });
 }
 
 /// Makes the record at record_ the current change, passing over removals of what was not there (batches record those).
-void key_history::show() {
-  const auto& past = core_->past();
+template <class Engine>
+void key_history::show(const Engine& engine) {
+  const auto& past = engine.past();
   for (; record_ != null_link; record_ = past.older(record_)) {
     past.require_whole(record_);
     const record r = past.at(record_);
@@ -252,7 +266,7 @@ void key_history::show() {
     current_.version = past.stamp_of(record_);
     past.persist_before_return(record_);
     current_.value.reset();
-    if (!r.is_removal()) current_.value = core_->value_of(record_);
+    if (!r.is_removal()) current_.value = engine.value_of(record_);
     return;
   }
 }

@@ -1,12 +1,13 @@
 #include "icecore/store.hpp"
 
 #include "base/raise.hpp"
-#include "store/core.hpp"
+#include "store/engine.hpp"
 
 namespace icecore {
 
-store::store(const std::filesystem::path& path, const options& opening)
-    : core_(std::make_unique<detail::store_core>(path, opening)) {}
+using detail::with_engine;
+
+store::store(const std::filesystem::path& path, const options& opening) : core_(detail::open_store(path, opening)) {}
 
 store::~store() = default;
 store::store(store&&) noexcept = default;
@@ -30,9 +31,15 @@ detail::store_core& store::writable() const {
 
 // ---- Writing ----
 
-version store::insert(std::string_view key, std::string_view value) { return writable().put(key, value); }
-std::optional<version> store::remove(std::string_view key) { return writable().remove(key); }
-version store::apply(const batch& operations) { return writable().apply(operations); }
+version store::insert(std::string_view key, std::string_view value) {
+  return with_engine(writable(), [&](auto& engine) { return engine.put(key, value); });
+}
+std::optional<version> store::remove(std::string_view key) {
+  return with_engine(writable(), [&](auto& engine) { return engine.remove(key); });
+}
+version store::apply(const batch& operations) {
+  return with_engine(writable(), [&](auto& engine) { return engine.apply(operations); });
+}
 version store::tag() { return writable().tag(); }
 version store::tag(std::string_view name, std::string_view note) {
   return writable().tag({.name = name, .note = note});
@@ -52,17 +59,13 @@ icecore::checkpoint store::checkpoint() const {
 std::optional<std::string_view> store::find(std::string_view key) const {
   const auto& c = core();
   c.check_usable();
-  const link l = c.visible_latest(key);
-  if (l == null_link) return std::nullopt;
-  return c.value_of(l);
+  return with_engine(c, [&](const auto& engine) { return engine.find(key); });
 }
 
 std::optional<std::string_view> store::find(std::string_view key, version at) const {
   const auto& c = core();
   c.check_readable(at);
-  const link l = c.visible_at(key, at);
-  if (l == null_link) return std::nullopt;
-  return c.value_of(l);
+  return with_engine(c, [&](const auto& engine) { return engine.find(key, at); });
 }
 
 void store::find_many(std::span<const std::string_view> keys, version at,
@@ -78,7 +81,7 @@ void store::find_many(std::span<const std::string_view> keys, std::span<const ve
           out.size());
   }
   for (const version v : at) c.check_readable(v);
-  c.find_many(keys, at.data(), 1, out);
+  with_engine(c, [&](const auto& engine) { engine.find_many(keys, at.data(), 1, out); });
 }
 
 snapshot store::at(version closed) const {
@@ -111,7 +114,9 @@ snapshot store::latest() const {
 
 key_history store::history(std::string_view key) const { return {core(), key}; }
 
-std::vector<std::string_view> store::keys(const key_bounds& bounds) const { return core().keys(bounds); }
+std::vector<std::string_view> store::keys(const key_bounds& bounds) const {
+  return with_engine(core(), [&](const auto& engine) { return engine.keys(bounds); });
+}
 
 diff_range store::diff(version before, version after, key_bounds bounds) const {
   const auto& c = core();

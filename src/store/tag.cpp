@@ -40,9 +40,9 @@ version store_core::tag(const tag_options& label) {
   }
   const bool durably = pool_->durability().mode == durability::tag;
 
-  load_tags();
-  if (!label.name.empty() && !tags_.reserve(label.name)) {
-    const auto there = tags_.find(label.name);
+  catalog_->load(*tags_);
+  if (!label.name.empty() && !tags_->reserve(label.name)) {
+    const auto there = tags_->find(label.name);
     if (!there) raise(errc::tag_exists, "a tag named '{}' is being made by another thread", label.name);
     raise(errc::tag_exists, "a tag named '{}' exists already, on version {}", label.name, there->version);
   }
@@ -50,10 +50,10 @@ version store_core::tag(const tag_options& label) {
     const std::int64_t time_ns = label.time_ns.value_or(now_ns());
     auto kept = tag_index::prepare({0, time_ns, std::string(label.name), std::string(label.note)});
     const version v = durably ? tag_durably(&label, time_ns) : tag_quickly(label, time_ns);
-    tags_.add(std::move(kept), v);
+    tags_->add(std::move(kept), v);
     return v;
   } catch (...) {
-    tags_.release(label.name);
+    tags_->release(label.name);
     throw;
   }
 }
@@ -62,7 +62,7 @@ version store_core::tag_quickly(const tag_options& label, std::int64_t time_ns) 
   const writer_lease w(*writers_);
   check_usable();  // see put()
   const version v = close_with_record(*w, &label, time_ns);
-  if (histories_->persists_on_read()) pool_->persist().sync();  // S2; outside operation durability no one waits
+  if (records_->persists_on_read()) pool_->persist().sync();  // S2; outside operation durability no one waits
   return v;
 }
 
@@ -70,17 +70,13 @@ version store_core::close_with_record(const writer& w, const tag_options* label,
   if (label == nullptr) return clock_->tick();
   pool_->persist().require_whole_files();
   const auto layout = record_layout::of_tag(label->name.size(), label->note.size());
-  std::unique_lock<std::mutex> one_at_a_time;
-  if (tag_list_ != nullptr) {
-    one_at_a_time = std::unique_lock(tag_list_mutex_);
-    tag_list_->reserve();
-  }
+  const std::unique_lock<std::mutex> one_at_a_time = catalog_->reserve();
   // Everything that can fail comes before the version is closed and before the record has its place: a place without
   // a record would count as damage once another record follows it.
   w.reserve(layout.size() + format::record_padding_max);
   const version v = clock_->tick();
   const link at = w.allocate(layout);
-  const record r = histories_->at(at);
+  const record r = records_->at(at);
   r.fill(layout, null_link, label->name, label->note);
   r.as_tag().time_ns = time_ns;
   // release: a crash image that has the stamp may still lack the rest, which the crc tells
@@ -89,27 +85,9 @@ version store_core::close_with_record(const writer& w, const tag_options* label,
   r.seal(w.seed_of(at));
   pool_->persist().flush(r.address(), layout.size());
   if ((layout.flags & format::flag_large_value) != 0) checked_->mark(at);
-  if (tag_list_ != nullptr) tag_list_->append(at);
+  catalog_->append(at);
   w.count(layout, false, at, r.header().crc, v);
   return v;
-}
-
-/// Where opening has not read them.
-void store_core::load_tags() const {
-  // relaxed: the tags have a mutex of their own
-  if (!opened_at_once_ || tags_loaded_.load(std::memory_order_relaxed)) return;
-  const std::scoped_lock one_at_a_time(tag_list_mutex_);
-  if (tags_loaded_.load(std::memory_order_relaxed)) return;  // relaxed: under the mutex
-  tag_list_->require_as_closed();
-  tag_list_->for_each([&](link l) {
-    const record r = histories_->at(l);
-    const bool is_tag = media_->is_whole(l) && r.kind() == format::record_kind::tag &&
-                        r.header().stamp.load(std::memory_order_acquire) != 0;  // acquire: as any stamp
-    if (!is_tag) media_->raise_damaged(l, "the list of tags leads to no tag");
-    tags_.add({histories_->stamp_of(l), r.as_tag().time_ns, std::string(r.key()), std::string(r.value())});
-    return true;
-  });
-  tags_loaded_.store(true, std::memory_order_relaxed);
 }
 
 version store_core::tag_durably(const tag_options* label, std::int64_t time_ns) {
@@ -187,16 +165,6 @@ void store_core::sync() {
   certify(v, certified);
 }
 
-/// Whether evidence of this epoch and before counts from now on: not if another process may still be in a call.
-bool store_core::leave_evidence() const {
-  if (!writers_->is_alone()) return false;
-  const auto& index = static_cast<const index::persistent_index&>(*index_);
-  media_->for_each_met([&](link granule) { index.leave_evidence(granule); });
-  // relaxed: nobody else is there. Who has not read the tags of an earlier session has added none
-  if (!opened_at_once_ || tags_loaded_.load(std::memory_order_relaxed)) tag_list_->leave_evidence();
-  return true;
-}
-
 // Closing: 1. all data durable and certified, the open version too (nothing is written any more), so that a crash from
 // here on keeps everything; 2. the fills, which from the next opening on stand for all that was there; 3. the clean
 // root. A crash between two of them leaves a root that is still right.
@@ -212,19 +180,10 @@ void store_core::close() {
   record_totals totals = shared_->recovered;
   totals.add(writers_->totals());
   const version open = clock_->now();
-  writers_->settle_last(*histories_);
+  settle_writes();
   certify(open, totals);
-  for (const auto& p : places()) pool_->set_fill(p.in, p.position);
-  if (media_ != nullptr) {
-    lasting_segments& segments = media_->segments();
-    writers_->for_each_writer(
-        [&](unsigned w, const partial_segments::place& p, const record_totals& filled, version newest) {
-          lasting_segments::log log{p.in, p.position, std::max(newest, shared_->newest_recovered), segments.before(w)};
-          log.totals.add(filled);
-          segments.write_log(w, log);
-        });
-  }
-  const bool evidence_counts = media_ == nullptr || leave_evidence();
+  for (const auto& p : writers_->places()) pool_->set_fill(p.in, p.position);
+  const bool evidence_counts = leave_for_opening();
   pool_->persist().sync();
   pool_->end_session([&](format::root& r) {
     if (!evidence_counts) r.evidence_from = static_cast<std::uint32_t>(r.epoch + 1);

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/threads.hpp"
-#include "store/core.hpp"
+#include "store/engine.hpp"
 #include "store/opening_at_once.hpp"
 #include "store/salvage.hpp"
 #include "store/sorted_entries.hpp"
@@ -78,7 +78,7 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
   std::vector<partial_segments::place> filled;
   {
     const writer_set::gate stopped(*writers_);
-    filled = places();
+    filled = writers_->places();
   }
   survey found(*pool_, {.threads = core_count(), .large_values = true, .filled = &filled, .on_progress = on_progress});
   verify_report report = report_of(*pool_, found);
@@ -87,10 +87,14 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
   return report;
 }
 
-/// Whether the index leads to each entry, and, where heads last, each head to the newest record.
-void detail::store_core::check_index(const survey& found, verify_report& report) const {
+namespace detail {
+
+/// Whether the index leads to each entry, and, where heads are durable, each head to the newest record, and the list of
+/// tags to each tag.
+template <class Heads>
+void engine<Heads>::check_index(const survey& found, verify_report& report) const {
   const auto note = [&](link at, const char* structure, std::string what, link entry) {
-    std::string key(histories_->at(entry).key());  // as it is, damaged or not
+    std::string key(past_->at(entry).key());  // as it is, damaged or not
     report.damages.push_back({at, structure, std::move(what), std::move(key), std::nullopt});
   };
   // What is read here may be damaged, which it says by throwing.
@@ -112,12 +116,12 @@ void detail::store_core::check_index(const survey& found, verify_report& report)
         if (index_->find(key_of(entry)) != entry) note(entry, "index", "the index does not lead to this entry", entry);
       });
     }
-    if (media_ == nullptr) continue;
+    if constexpr (!Heads::are_durable) continue;
     for (const link update : part.updates) {
-      const record r = histories_->at(update);
+      const record r = past_->at(update);
       const link entry = r.as_update().entry;
       attempt(entry, "entry", entry, [&] {
-        if (histories_->at(histories_->newest(entry)).header().depth < r.header().depth)
+        if (past_->at(past_->newest(entry)).header().depth < r.header().depth)
           note(entry, "entry", "the entry's head does not lead to its newest record", entry);
       });
     }
@@ -136,16 +140,21 @@ void detail::store_core::check_index(const survey& found, verify_report& report)
     });
     if (met) note_whole("index", *met);
   }
-  if (media_ == nullptr) return;
-  if (const auto met = damage_met([&] { load_tags(); })) return note_whole("tag", *met);
+  if constexpr (!Heads::are_durable) return;
+  if (const auto met = damage_met([&] { catalog_->load(*tags_); })) return note_whole("tag", *met);
   for (const auto& part : found.parts()) {
     for (const link l : part.tags) {
-      if (tags_.find(histories_->stamp_of(l))) continue;
+      if (tags_->find(past_->stamp_of(l))) continue;
       report.damages.push_back(
-          {l, "tag", "the index's list of tags does not have it", std::nullopt, histories_->stamp_of(l)});
+          {l, "tag", "the index's list of tags does not have it", std::nullopt, past_->stamp_of(l)});
     }
   }
 }
+
+template void engine<rebuilt_heads>::check_index(const survey& found, verify_report& report) const;
+template void engine<durable_heads>::check_index(const survey& found, verify_report& report) const;
+
+}  // namespace detail
 
 verify_report verify_file(const std::filesystem::path& path, const progress_function& on_progress,
                           const std::vector<placement>& moved) {

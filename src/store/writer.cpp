@@ -15,21 +15,9 @@ namespace icecore {
 void writer::change_segment(std::uint64_t bytes) const {
   // looked at anew each time: the thread may have moved to a core of another node
   const std::uint16_t in = pool_->number_for(number_);
-  if (lasting_ != nullptr) {
-    // relaxed: this thread has the writer
-    slot_->place = lasting_->change(number_, slot_->place, slot_->totals,
-                                    slot_->last_version.load(std::memory_order_relaxed), bytes, in);
-    pool_->grow_ahead(slot_->place.in.offset);
-    return;
-  }
-  if (const auto rest = partials_->exchange(slot_->place, bytes, in)) {
-    slot_->place = *rest;
-    return;
-  }
-  const segment fresh = pool_->allocate(bytes, in);
-  partials_->put(slot_->place);  // without memory for that the fresh one stays empty until the store is opened again
-  slot_->place = {fresh, fresh.first_record()};
-  pool_->grow_ahead(fresh.offset);
+  // relaxed: this thread has the writer
+  slot_->place = segments_->change(number_, slot_->place, slot_->totals,
+                                   slot_->last_version.load(std::memory_order_relaxed), bytes, in);
 }
 
 void writer::reserve(std::uint64_t bytes) const {
@@ -51,7 +39,8 @@ void writer::rewind(link last, const record_layout& layout) const noexcept {
 writer_set::writer_set(pool_set& from, index::arena& memory, state& shared)
     : pool_(&from),
       shared_(&shared),
-      partials_(memory, shared.partials),
+      scanned_(from, memory, shared.partials),
+      poisoner_(from),
       memory_(&memory),
       process_(shared.processes.fetch_add(1, std::memory_order_relaxed)) {  // relaxed: a number of its own is all
   constexpr unsigned apart = 16;                                            // threads that most processes have at most
@@ -67,8 +56,23 @@ writer_set::writer_set(pool_set& from, index::arena& memory, state& shared)
   memory_->hold(process_);
 }
 
-void writer_set::settle_last(const histories& past) noexcept {
-  for (writer_slot& slot : shared_->slots) past.settle_durably(std::exchange(slot.unsettled, {}));
+void writer_set::settle_last(const durable_heads& heads) noexcept {
+  for (writer_slot& slot : shared_->slots) heads.settle_durably(std::exchange(slot.unsettled, {}));
+}
+
+std::vector<partial_segments::place> writer_set::places() const {
+  std::vector<partial_segments::place> all;
+  std::vector<link> open;
+  for (const writer_slot& slot : shared_->slots) {
+    if (slot.place.in.size == 0) continue;
+    all.push_back(slot.place);
+    open.push_back(slot.place.in.offset);
+  }
+  std::ranges::sort(open);
+  segments_->for_each_left([&](const partial_segments::place& p) {
+    if (!std::ranges::binary_search(open, p.in.offset)) all.push_back(p);
+  });
+  return all;
 }
 
 bool writer_set::is_alone() const noexcept {
@@ -123,11 +127,10 @@ void writer_set::gate::wait_for(const writer_slot& slot) {
 
 void writer_set::look_after(unsigned process) {
   if (memory_->is_held(process)) return;
-  if (finisher_ == nullptr) raise_killed();
   finish_killed();
 }
 
-void writer_set::raise_killed() {
+void writer_set::poisoner::raise_killed() const {
   pool_->persist().poison("another process that shared it was killed amid a write or a tag");
   pool_->persist().raise_poisoned();
 }
@@ -138,7 +141,6 @@ void writer_set::finish_killed() {
     return is_of_killed(slot.sequence.load(std::memory_order_acquire));
   };
   if (std::ranges::none_of(shared_->slots, of_killed)) return;
-  if (finisher_ == nullptr) raise_killed();
   const mended_lock one_at_a_time(shared_->finishing, [] {});  // what a killed one has begun is begun anew
   for (unsigned i = 0; i < writers_max; ++i) {
     writer_slot& slot = shared_->slots[i];

@@ -36,9 +36,9 @@
 #include "icecore/options.hpp"
 #include "index/arena.hpp"
 #include "pool/pool_set.hpp"
-#include "store/lasting_segments.hpp"
 #include "store/partial_segments.hpp"
 #include "store/record_totals.hpp"
+#include "store/segment_source.hpp"
 
 namespace icecore {
 
@@ -53,8 +53,8 @@ struct alignas(128) writer_slot {
   partial_segments::place place{};
   link position_before = 0;  // of the last allocation, for rewind
   record_totals totals;
-  /// The last update, durable, whose entry is still to be told so (histories::settles_late()).
-  histories::written unsettled{};
+  /// The last update, durable, whose entry is still to be told so (durable_heads::commit()).
+  written_record unsettled{};
 
   [[nodiscard]] static bool leased(std::uint64_t sequence) noexcept { return (sequence & 1) != 0; }
   [[nodiscard]] static unsigned process(std::uint64_t sequence) noexcept {
@@ -62,7 +62,7 @@ struct alignas(128) writer_slot {
   }
 };
 
-/// Finishes, or undoes, the last operation of a writer whose process was killed.
+/// What becomes of the last operation of a writer whose process was killed.
 class writer_finisher {
  public:
   /// The slot is that of a writer at rest when it returns. May be called again if it did not return.
@@ -109,8 +109,7 @@ class writer {
     slot_->last_version.store(stamped, std::memory_order_relaxed);
   }
   /// What this writer's last write left to its next one; no entry if nothing.
-  [[nodiscard]] const histories::written& unsettled() const noexcept { return slot_->unsettled; }
-  void set_unsettled(const histories::written& last) const noexcept { slot_->unsettled = last; }
+  [[nodiscard]] written_record& unsettled() const noexcept { return slot_->unsettled; }
 
  private:
   friend class writer_lease;
@@ -120,8 +119,7 @@ class writer {
   writer_slot* slot_ = nullptr;
   unsigned number_ = 0;
   pool_set* pool_ = nullptr;
-  partial_segments* partials_ = nullptr;
-  lasting_segments* lasting_ = nullptr;  // in the place of partials_, where the index lasts
+  segment_source* segments_ = nullptr;
 };
 
 /// All writers of a store, and the gate that stops them for a moment.
@@ -143,19 +141,20 @@ class writer_set {
   /// `shared` lies in `memory`.
   writer_set(pool_set& from, index::arena& memory, state& shared);
 
-  [[nodiscard]] partial_segments& partials() noexcept { return partials_; }
+  /// Segments that opening has found, for writers that take no others (use()).
+  [[nodiscard]] scanned_segments& scanned() noexcept { return scanned_; }
   /// The number of this process among those that ever shared the store.
   [[nodiscard]] unsigned process() const noexcept { return process_; }
   /// Whether no other process that shares the store is there. Asked when it is closed: who attaches from now on finds
   /// it so.
   [[nodiscard]] bool is_alone() const noexcept;
-  /// Takes them in the place of partials(), and of poisoning the store after a kill. Before the first write.
-  void use(lasting_segments& lasting, writer_finisher& finisher) noexcept {
-    lasting_ = &lasting;
+  /// Takes them in the place of scanned(), and of poisoning the store after a kill. Before the first write.
+  void use(segment_source& segments, writer_finisher& finisher) noexcept {
+    segments_ = &segments;
     finisher_ = &finisher;
   }
-  /// Finishes all writers whose processes were killed (W4); errc::poisoned, for all, if there are any and the index
-  /// does not last. Cost: a look at each writer, a system call for each that is leased.
+  /// Finishes all writers whose processes were killed (W4); errc::poisoned, for all, if there are any and no finisher
+  /// is in use(). Cost: a look at each writer, a system call for each that is leased.
   void finish_killed();
   /// Of all writers whose processes were killed. By who holds the lock of the leaf that `never_shown` asks about.
   void undo_killed(const std::function<bool(std::string_view key, link entry)>& never_shown);
@@ -174,7 +173,7 @@ class writer_set {
   }
 
   /// Settles what each writer's last write left to its next one. Call under the gate (W3).
-  void settle_last(const histories& past) noexcept;
+  void settle_last(const durable_heads& heads) noexcept;
   /// Sum of what all writers have written since opening. Call under the gate (W3).
   [[nodiscard]] record_totals totals() const noexcept;
   /// Whether since opening no write has taken effect in a version >= `open` that the caller can know of: none has
@@ -197,22 +196,30 @@ class writer_set {
     mended_lock only_one_;
   };
 
-  /// Visits every segment of the store with the place that is filled so far. Call under the gate (W3).
-  template <typename Visit>
-  void for_each_place(Visit visit) const {
-    partials_.for_each(visit);
-    for (const writer_slot& slot : shared_->slots) {
-      if (slot.place.in.size != 0) visit(slot.place);
-    }
-  }
+  /// Every segment of the store with the place that is filled so far. Call under the gate (W3). O(segments).
+  [[nodiscard]] std::vector<partial_segments::place> places() const;
 
  private:
   friend class writer_lease;
 
-  /// For who waits long for a writer that `process` has, or for the gate, which the first one closes: whether it was
-  /// killed. errc::poisoned, for all, if nothing can be done about it.
+  /// Nothing is known of a killed writer's last operation: nobody may go on.
+  class poisoner final : public writer_finisher {
+   public:
+    explicit poisoner(pool_set& in) noexcept : pool_(&in) {}
+    void finish(unsigned /*writer*/, writer_slot& /*slot*/) override { raise_killed(); }
+    void undo(unsigned /*writer*/,
+              const std::function<bool(std::string_view key, link entry)>& /*never_shown*/) override {
+      raise_killed();
+    }
+
+   private:
+    [[noreturn]] void raise_killed() const;
+    pool_set* pool_;
+  };
+
+  /// For who waits long for a writer that `process` has: whether it was killed. errc::poisoned, for all, if nothing can
+  /// be done about it.
   void look_after(unsigned process);
-  [[noreturn]] void raise_killed();
   /// The gate of a process that was killed under it. errc::poisoned, for all, if the index does not last.
   void open_gate_of_killed();
   [[nodiscard]] bool is_of_killed(std::uint64_t sequence) const noexcept {
@@ -221,9 +228,10 @@ class writer_set {
 
   pool_set* pool_;
   state* shared_;
-  partial_segments partials_;
-  lasting_segments* lasting_ = nullptr;
-  writer_finisher* finisher_ = nullptr;  // where the index lasts
+  scanned_segments scanned_;
+  segment_source* segments_ = &scanned_;
+  poisoner poisoner_;
+  writer_finisher* finisher_ = &poisoner_;
   index::arena* memory_;
   unsigned process_;  ///< the number of this process among those that ever shared the store
   unsigned first_;    ///< the slot of this process's first thread: two processes rarely want the same
@@ -266,8 +274,7 @@ class writer_lease {
       writer_.slot_ = &slot;
       writer_.number_ = number;
       writer_.pool_ = set.pool_;
-      writer_.partials_ = &set.partials_;
-      writer_.lasting_ = set.lasting_;
+      writer_.segments_ = set.segments_;
       return true;
     }
     slot.sequence.store(mine + 1, std::memory_order_release);  // nothing was done

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "index/persistent/persistent_index.hpp"
-#include "store/core.hpp"
+#include "store/engine.hpp"
 
 namespace icecore::crash {
 namespace {
@@ -59,7 +59,8 @@ std::string verified(const store& s) {
   for (const auto& wrong : s.core().index().check()) return "index: " + wrong;
   if (const auto* lasting = dynamic_cast<const index::persistent_index*>(&s.core().index())) {
     for (const auto& lost : lasting->lost_nodes()) return "index: " + lost;
-    for (const auto& shared : s.core().lasting_space().check()) return "space: " + shared;
+    for (const auto& shared : static_cast<const detail::durable_engine&>(s.core()).segments().check())
+      return "space: " + shared;
   }
   const auto report = s.verify();
   if (report.ok()) return {};

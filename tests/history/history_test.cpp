@@ -27,7 +27,7 @@ class history_test : public testing::Test {
         base_(reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory_.data()) + 63) / 64 * 64)),
         persist_(-1, "memory", medium::persistent_memory, durability::operation, count_flush, count_fence, false),
         clock_(clock_word_, nullptr, std::uint64_t{1} << 40),
-        past_(address_space(base_), clock_, codec_, persist_, true) {}
+        past_(history_parts{address_space(base_), &clock_, codec_, &persist_, true, {}}) {}
 
   link place(const record_layout& layout, std::string_view key, std::string_view value) {
     const std::uint64_t at = layout.place(position_);
@@ -62,10 +62,10 @@ class history_test : public testing::Test {
   void complete(link fresh) {
     const version stamped = past_.stamp_of(fresh);
     past_.sample(fresh);
-    const histories::written done = past_.written_of(fresh);
+    const written_record done = past_.written_of(fresh);
     past_.flush_fresh(fresh, past_.at(fresh).layout().size());
     past_.await_flushed(done);
-    past_.note_second(done, stamped);
+    past_.commit(done, stamped, pending_);
   }
 
   std::vector<std::byte> memory_;
@@ -75,7 +75,8 @@ class history_test : public testing::Test {
   word_codec codec_{99};
   persistence persist_;
   version_clock clock_;
-  histories past_;
+  rebuilt_histories past_;
+  written_record pending_{};
 };
 
 TEST_F(history_test, reading_what_is_durable_flushes_nothing) {
@@ -218,7 +219,7 @@ TEST_F(history_test, a_batch_that_has_not_happened_is_passed_over) {
   EXPECT_EQ(past_.find_latest(e), at);
   EXPECT_EQ(past_.find_at(e, closed), e) << "a snapshot never changes";
   EXPECT_EQ(find_as_readers_do(e, closed), e) << "nor before the second is noted";
-  past_.note_second(at);
+  past_.commit(past_.written_of(at), past_.stamp_of(at), pending_);
   EXPECT_EQ(find_as_readers_do(e, closed), e) << "nor after";
   EXPECT_EQ(find_as_readers_do(e, clock_.tick()), at);
 }

@@ -24,12 +24,11 @@ class lasting_heads_test : public testing::Test, private record_checks {
         persist_(-1, "memory", medium::persistent_memory, durability::operation, recorded_lines::flush,
                  recorded_lines::fence, false),
         clock_(clock_word_, nullptr, std::uint64_t{1} << 40),
-        past_(address_space(base_), clock_, codec_, persist_, true) {
+        past_(history_parts{address_space(base_), &clock_, codec_, &persist_, true, {}}, *this, memory_.size() - 64) {
     recorded_lines::begin();
-    past_.let_heads_last(*this, memory_.size() - 64);
     make(entry);
     write(settled, "two");
-    past_.note_second(settled);
+    past_.note_settled(past_.written_of(settled));
     past_.at(entry).as_entry().head = cut_off;
   }
 
@@ -49,7 +48,7 @@ class lasting_heads_test : public testing::Test, private record_checks {
     const record_layout layout = record_layout::of_insert(value.size(), false);
     ASSERT_NO_FATAL_FAILURE(link_at(place, value, to));
     static_cast<void>(past_.stamp_of(place));
-    const histories::written done = past_.written_of(place);
+    const written_record done = past_.written_of(place);
     past_.flush_fresh(place, layout.size());
     past_.await_flushed(done);
   }
@@ -100,7 +99,7 @@ class lasting_heads_test : public testing::Test, private record_checks {
   mutable process_lock lock_;
 
  protected:
-  histories past_;
+  durable_histories past_;
 };
 
 TEST_F(lasting_heads_test, a_head_that_leads_to_no_record_shows_the_settled_one) {

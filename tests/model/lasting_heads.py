@@ -2,7 +2,7 @@
 
 Threads take one atomic step at a time, in every order. At every state every crash image is recovered (as opening at once does)
 and judged, and what is then left is what the next life begins with. Each thread fills a segment of its own, and what a crash
-cut off there is zeroed and its place used again: a head may lead to such a place. src/history/lasting_heads.cpp is the code of
+cut off there is zeroed and its place used again: a head may lead to such a place. src/history/durable_heads.cpp is the code of
 this model, docs/design/0008-persistent-index.md its story: keep them in step.
 
     lasting_heads.py                     all programs, then all mutants (each must be caught)
@@ -133,7 +133,7 @@ class Model:
                     yield to._replace(threads=put(to.threads, t, to.threads[t]._replace(**changes)))
 
     def look(self, s, th, dangling):
-        """The steps of histories::doubted_newest(); `dangling`: what follows on a head that leads to no record."""
+        """The steps of durable_heads::doubted_newest(); `dangling`: what follows on a head that leads to no record."""
         head, settled = s.entry[-1]
         if th.pc == "look":
             yield s, {"pc": "settled", "head": head}

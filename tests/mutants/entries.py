@@ -3,12 +3,12 @@
     [[mutant]]
     name = "an_update_is_not_flushed"    # what is wrong in the mutant; no other has the name
     takes_away = "flush"                 # one of KINDS
-    file = "src/store/core.cpp"          # or a header of src/ or include/
+    file = "src/store/engine.cpp"          # or a header of src/ or include/
     old = '''text that stands exactly once in the file'''
     new = '''what takes its place'''
     caught_by = ["icecore_crash --mode line --durability operation",
                  "test_store_writer --gtest_filter=Writer.*"]
-    sources = ["src/store/core.cpp"]     # of a header, optional: compile only these anew, not all that include it
+    sources = ["src/store/engine.cpp"]     # of a header, optional: compile only these anew, not all that include it
 
 A line of caught_by names a target of the build folder and its arguments. Words before it may say where and how:
 `preset=tsan` takes the target of that preset's folder beside the build folder, `ranks=3` starts so many ranks (of preset

@@ -23,6 +23,7 @@
 #include "pool/format.hpp"
 #include "store/core.hpp"
 #include "support/file.hpp"
+#include "support/inside.hpp"
 #include "support/scratch.hpp"
 
 namespace {
@@ -199,7 +200,7 @@ class ClosingFlush : public ::testing::Test {
     for (const std::string& wrong : s.core().index().check()) ADD_FAILURE() << wrong;
     const auto& index = dynamic_cast<const index::persistent_index&>(s.core().index());
     for (const std::string& wrong : index.lost_nodes()) ADD_FAILURE() << wrong;
-    for (const std::string& wrong : s.core().lasting_space().check()) ADD_FAILURE() << wrong;
+    for (const std::string& wrong : segments_of(s).check()) ADD_FAILURE() << wrong;
     for (const damage& d : s.verify().damages) ADD_FAILURE() << d.structure << ": " << d.what;
   }
   /// What the store has that the machine leaves when it stops with this on the medium.
@@ -295,7 +296,7 @@ TEST_F(ClosingFlush, a_change_of_segments_is_durable_before_the_next_one_begins)
   session([](store& s) { write(s, 1); });
   write_file(path_, medium_);
   store s(path_, opening());
-  auto& segments = const_cast<lasting_segments&>(s.core().lasting_space());
+  auto& segments = const_cast<lasting_segments&>(segments_of(s));
   constexpr unsigned writer = format::writers_max - 1;  // nobody's
   lasting_segments::place place{};
   for (int i = 0; i < 2; ++i) {

@@ -57,7 +57,7 @@ void run_deep(std::uint64_t depth) {
 /// As if the key had so many records: in memory alone, for as long as the store is open.
 void pretend_depth(const store& s, std::string_view key, std::uint32_t depth) {
   const link entry = s.core().entry_of(key);
-  s.core().past().at(entry).header().depth = depth;
+  s.core().records().at(entry).header().depth = depth;
 }
 
 TEST(Depth, a_write_that_a_history_has_no_room_for_is_refused_and_the_store_goes_on) {

@@ -22,6 +22,7 @@
 #include "store/core.hpp"
 #include "support/expect.hpp"
 #include "support/file.hpp"
+#include "support/inside.hpp"
 #include "support/scratch.hpp"
 
 namespace {
@@ -133,13 +134,13 @@ TEST_P(RecoveryFlush, all_that_counts_is_durable_when_the_store_is_open) {
       }
     };
     for (int i = 0; i < 50; ++i) {
-      const link newest = s.core().visible_latest("key " + std::to_string(i));
+      const link newest = shown_record(s, "key " + std::to_string(i));
       expect_durable(newest);
       const record r(s.core().the_pool().at(newest));
       if (r.is_update()) expect_durable(r.as_update().entry);
       if (HasFailure()) return;
     }
-    expect_durable(s.core().visible_latest("large"));
+    expect_durable(shown_record(s, "large"));
     EXPECT_GT(looked_at, 5000U);
   }
 }
@@ -152,7 +153,7 @@ TEST_P(OpeningAtOnceFlush, the_header_of_a_segment_that_is_gone_on_with_is_durab
   const lines then = durable;
   ASSERT_TRUE(s.stats().opened_at_once);
   ASSERT_TRUE(s.stats().recovered_from_crash);
-  const link record_at = s.core().visible_latest("key 0");
+  const link record_at = shown_record(s, "key 0");
   const auto* const header =
       reinterpret_cast<const char*>(s.core().the_pool().at(record_at / format::granule_size * format::granule_size));
   for (std::size_t i = 0; i < sizeof(format::segment_header); ++i) {

@@ -19,6 +19,7 @@
 #include "store/core.hpp"
 #include "support/expect.hpp"
 #include "support/file.hpp"
+#include "support/inside.hpp"
 #include "support/model.hpp"
 #include "support/process.hpp"
 #include "support/scratch.hpp"
@@ -533,10 +534,9 @@ TEST_P(SeveralFiles, two_writers_assigned_to_two_files_write_each_to_its_own) {
       for (int i = 0; i < 500; ++i) s.insert("writer " + std::to_string(n) + " " + std::to_string(i), value);
     });
   }
-  const auto& core = s.core();
   for (unsigned n = 0; n < files_.count(); ++n) {
     for (int i = 0; i < 500; ++i) {
-      const link l = core.visible_latest("writer " + std::to_string(n) + " " + std::to_string(i));
+      const link l = shown_record(s, "writer " + std::to_string(n) + " " + std::to_string(i));
       ASSERT_EQ(link_pool(l), n) << "record " << i;
     }
   }
@@ -551,7 +551,7 @@ TEST_P(SeveralFiles, a_node_has_the_writers_that_run_on_it) {
   }
   if (current_node() != 0) GTEST_SKIP() << "this thread runs on another node";
   for (unsigned n = 0; n < files_.count(); ++n) {
-    EXPECT_EQ(link_pool(s.core().visible_latest("of " + std::to_string(n))), files_.count() - 1);
+    EXPECT_EQ(link_pool(shown_record(s, "of " + std::to_string(n))), files_.count() - 1);
   }
   s.close();
   EXPECT_EQ(open().stats().files.back().node, 0) << "it is remembered";

@@ -1,4 +1,4 @@
-// Where heads last (H7): which record is a key's newest, when nothing but the entry itself tells.
+// Durable heads (H7): which record is a key's newest, when nothing but the entry itself tells.
 //
 // What a crash leaves of a write of record r on top of t, in an entry whose words are (head, settled):
 //   (t, before t) or (t, t)   r's link did not reach the media. If r did, whole and stamped, then it is the last of its
@@ -6,7 +6,7 @@
 //   (r, t)                    r is whole and stamped: it counts. Or it is not (opening has zeroed what it found of r):
 //                             then the head leads to no record of this entry on top of t, and t is the newest.
 //   (r, r)                    r is durable.
-// (r, t) is also what a live writer leaves of its last write, until its next one (settles_late()): r is durable then.
+// (r, t) is also what a live writer leaves of its last write, until its next one (commit()): r is durable then.
 // t is durable in all of them before r is linked (H2), and the settled word says t before the head says r.
 //
 // The place r is used again (H8). Bytes of another entry's record there, or of none, are no record on top of t, so the
@@ -25,12 +25,12 @@
 // A process killed under the lock has set the head back, or not.
 #include <cassert>
 
-#include "history/history.hpp"
+#include "history/durable_heads.hpp"
 
 namespace icecore {
 
 /// Whether at `l` lies an update of `entry` that was linked on what `settled` says.
-bool histories::is_on_top_of(link l, link entry, std::uint64_t settled) const noexcept {
+bool durable_heads::is_on_top_of(link l, link entry, std::uint64_t settled) const noexcept {
   if (!checks_->leads_into_pool(l, sizeof(format::update_header))) return false;
   const record r = at(l);
   if (!r.is_update() || r.as_update().entry != entry || head_of_older(r) != settled) return false;
@@ -40,12 +40,12 @@ bool histories::is_on_top_of(link l, link entry, std::uint64_t settled) const no
          checks_->is_whole(l);
 }
 
-bool histories::is_whole_update_of(link l, link entry) const noexcept {
+bool durable_heads::is_whole_update_of(link l, link entry) const noexcept {
   return checks_->leads_into_pool(l, sizeof(format::update_header)) && at(l).is_update() &&
          at(l).as_update().entry == entry && checks_->is_whole(l);
 }
 
-histories::newest_told histories::doubted_newest(link entry) const {
+newest_record durable_heads::doubted_newest(link entry) const {
   auto& e = at(entry).as_entry();
   for (;;) {
     const std::uint64_t head = e.head.load(std::memory_order_seq_cst);  // seq_cst: H3, the reader's side
@@ -82,7 +82,7 @@ histories::newest_told histories::doubted_newest(link entry) const {
   }
 }
 
-histories::newest_told histories::checked_newest(link entry, std::uint64_t head) const {
+newest_record durable_heads::checked_newest(link entry, std::uint64_t head) const {
   // acquire: what it links to is durable (H7)
   if (head != at(entry).as_entry().second_version.load(std::memory_order_acquire)) return doubted_newest(entry);
   if (head == null_link) return {entry, head};
@@ -98,7 +98,7 @@ histories::newest_told histories::checked_newest(link entry, std::uint64_t head)
 }
 
 /// Of an entry that this thread writes to: the head leads to a record, or to none, the first one being the newest.
-void histories::set_head_back(link entry) const {
+void durable_heads::set_head_back(link entry) const {
   const mended_lock alone = checks_->hold_heads();
   const auto [newest, head] = newest_and_head(entry);
   const std::uint64_t word = newest == entry ? null_link : newest;
@@ -106,16 +106,31 @@ void histories::set_head_back(link entry) const {
   if (head != word) at(entry).as_entry().head.store(word, std::memory_order_seq_cst);
 }
 
+// What was there at opening is stamped, or takes its batch's version: zeros where a stamp should be
+// are damage then, and must not become a version of today, which would be believed (believe_after()). They are told by
+// the record on top, which was linked on a stamped one (H2). Under no record lies one of a batch that never happened:
+// it was taken out (unlink()), and whoever had read the head before meets it unstamped.
+version durable_heads::stamp(link l) const {
+  if (!checks_->is_whole(l)) checks_->raise_damaged(l, "the record fails its checksum, or has lost its stamp");
+  if (!is_followed(l)) return stamp_sealed(l);
+  // acquire: as any stamp. It is looked at again: the record was stamped before it was followed
+  if (const std::uint64_t word = at(l).header().stamp.load(std::memory_order_acquire); word != 0)
+    return word & format::stamp_version_mask;
+  const version v = at(l).batched() ? stamp_sealed(l) : 0;
+  if (v == 0) checks_->raise_damaged(l, "the record's stamp is missing");
+  return v;
+}
+
 /// A stamp that is not valid: that of a batch, or damage.
-version histories::doubted_stamp(link l, std::uint64_t word) const {
+version durable_heads::doubted_stamp(link l, std::uint64_t word) const {
   if (word != format::stamp_ready) checks_->raise_damaged(l, "the record's stamp is damaged");
   return 0;
 }
 
 /// Whether another record was linked on top of `l`. Cost: the records since.
-bool histories::is_followed(link l) const {
+bool durable_heads::is_followed(link l) const {
   const record r = at(l);
-  link top = newest(r.is_update() ? r.as_update().entry : l);
+  link top = newest_and_head(r.is_update() ? r.as_update().entry : l).newest;
   if (top == l) return false;
   while (at(top).header().depth > r.header().depth) top = followed(top, at(top).older());
   return top == l;
@@ -123,7 +138,7 @@ bool histories::is_followed(link l) const {
 
 /// Every link leads to an older record of the same entry, so no walk leaves its history or goes in a circle; and the
 /// one to the record before passes none. The checksum is looked at where a record is shown, not where it is passed.
-void histories::require_older(link from, link to) const {
+void durable_heads::require_older(link from, link to) const {
   const record r = at(from);
   const link entry = r.is_update() ? r.as_update().entry : from;
   const bool inside = checks_->leads_into_pool(to, sizeof(format::update_header));
@@ -135,7 +150,7 @@ void histories::require_older(link from, link to) const {
 }
 
 /// Before the head moves on from `head`, whose record is durable: the settled word says so.
-void histories::settle_head(link entry, std::uint64_t head) const {
+void durable_heads::settle_head(link entry, std::uint64_t head) const {
   auto& e = at(entry).as_entry();
   const std::uint64_t settled = e.second_version.load(std::memory_order_acquire);  // acquire: as doubted_newest()
   if (settled != head && head != null_link && settled == head_of_older(at(head))) note_settled(entry, settled, head);
@@ -147,7 +162,7 @@ void histories::settle_head(link entry, std::uint64_t head) const {
 }
 
 /// `now` is durable. A late one fails: the word has come further.
-void histories::note_settled(link entry, std::uint64_t before, link now) const noexcept {
+void durable_heads::note_settled(link entry, std::uint64_t before, link now) const noexcept {
   // release: H7
   at(entry).as_entry().second_version.compare_exchange_strong(before, now, std::memory_order_release,
                                                               std::memory_order_relaxed);
@@ -157,7 +172,7 @@ void histories::note_settled(link entry, std::uint64_t before, link now) const n
 // While its records were linked, writers of their keys waited (H2), so each of them still is its entry's newest; and
 // readers passed over it, to the one below. A reader that has read the head before it is set back does so afterwards
 // too, and goes on seeing the batch unready, since nobody changes these bytes any more.
-void histories::unlink(link update) const {
+void durable_heads::unlink(link update) const {
   const record r = at(update);
   const link entry = r.as_update().entry;
   std::uint64_t head = update;
@@ -167,25 +182,25 @@ void histories::unlink(link update) const {
   persist_->flush(&at(entry).as_entry().head, 2 * sizeof(std::uint64_t));
 }
 
-bool histories::was_linked(link update) const {
+bool durable_heads::was_linked(link update) const {
   // In this order: where another record was linked on top, this one had been stamped before (H2).
-  if (newest(at(update).as_update().entry) == update) return true;
+  if (newest_and_head(at(update).as_update().entry).newest == update) return true;
   return at(update).header().stamp.load(std::memory_order_acquire) != 0;  // acquire: as any stamp
 }
 
-void histories::restore(link update) const {
+void durable_heads::restore(link update) const {
   const record r = at(update);
   const link entry = r.as_update().entry;
   auto& e = at(entry).as_entry();
   static_cast<void>(stamp_of(update));
-  const link top = newest(entry);
+  const link top = newest_and_head(entry).newest;
   if (top != update && at(top).header().depth < r.header().depth) {
     if (top != r.older()) checks_->raise_damaged(update, "the record before it in its history is missing");
     // relaxed: while opening, nobody else is there
     e.second_version.store(head_of_older(r), std::memory_order_relaxed);
     e.head.store(update, std::memory_order_relaxed);
   }
-  if (newest(entry) == update) e.second_version.store(update, std::memory_order_relaxed);
+  if (newest_and_head(entry).newest == update) e.second_version.store(update, std::memory_order_relaxed);
   persist_->flush(&e.head, 2 * sizeof(std::uint64_t));
 }
 

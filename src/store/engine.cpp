@@ -1,0 +1,239 @@
+#include "store/engine.hpp"
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/raise.hpp"
+#include "store/scan.hpp"
+
+namespace icecore::detail {
+namespace {
+
+void check_sizes(std::string_view key, std::string_view value) {
+  if (key.size() > key_size_max) {
+    raise(errc::key_too_long, "a key of {} bytes: keys have at most {}", key.size(), key_size_max);
+  }
+  if (value.size() > value_size_max) {
+    raise(errc::value_too_large, "a value of {} bytes: values have at most {}", value.size(), value_size_max);
+  }
+}
+
+}  // namespace
+
+// ---- Single writes ----
+
+template <class Heads>
+version engine<Heads>::put(std::string_view key, std::string_view value) {
+  check_sizes(key, value);
+  check_writable();
+  const std::uint64_t hash = index::lookup_cache::hash_of(key);
+  lookups_->prefetch(hash);
+  const writer_lease w(*writers_);
+  // Again: a write that met a failed sync may have left an unfinished record in this writer's segment, behind which
+  // nothing must come. It poisoned the store before it gave the writer back.
+  check_usable();
+  const entered there =
+      enter(*w, {record_layout::of_entry(key.size(), value.size(), false), null_link, key, value, hash});
+  if (there.fresh) {
+    const version v = finish(*w, *there.fresh);
+    // behind the fence, which would wait for the word's line
+    lookups_->put(hash, there.entry);
+    return v;
+  }
+  past_->prefetch_newest(there.entry);
+  const record_layout layout = record_layout::of_insert(value.size(), false);
+  const fresh_record fresh{w->allocate(layout), layout};
+  past_->at(fresh.at).fill(layout, null_link, {}, value);
+  static_cast<void>(link_single(*w, there.entry, fresh, false));
+  return finish(*w, fresh);
+}
+
+template <class Heads>
+std::optional<version> engine<Heads>::remove(std::string_view key) {
+  check_sizes(key, {});
+  check_writable();
+  const writer_lease w(*writers_);
+  check_usable();  // see put()
+  const link entry = entry_of(key);
+  // Before a record is made in vain; whether another thread removes the key meanwhile, link_on_top() tells.
+  if (entry == null_link || past_->is_removed(entry)) return std::nullopt;
+  const record_layout layout = record_layout::of_remove(false);
+  const fresh_record fresh{w->allocate(layout), layout};
+  past_->at(fresh.at).fill(layout, null_link, {}, {});
+  if (!link_single(*w, entry, fresh, true)) return std::nullopt;
+  return finish(*w, fresh);
+}
+
+/// Links a filled record of no batch on top of its entry's history. Where that fails, or nothing is to be linked, the
+/// record is taken back: nothing that counts may come to lie behind one that does not.
+template <class Heads>
+bool engine<Heads>::link_single(const writer& w, link entry, const fresh_record& fresh, bool unless_removed) const {
+  bool linked = false;
+  try {
+    linked = past_->link_on_top(entry, fresh.at, w.seed_of(fresh.at), unless_removed);
+  } catch (...) {  // damage: thrown before the head is changed
+    w.rewind(fresh.at, fresh.layout);
+    throw;
+  }
+  if (!linked) w.rewind(fresh.at, fresh.layout);
+  return linked;
+}
+
+/// Fills a new entry when the index asks for it; takes it back unless it is kept.
+template <class Heads>
+class engine<Heads>::entry_filler final : public index::entry_maker {
+ public:
+  entry_filler(const writer& w, const histories& past, const new_entry& what, bool stores_never_wait)
+      : writer_(w), past_(past), what_(what), stores_never_wait_(stores_never_wait) {}
+  ~entry_filler() {
+    // another thread was faster, or the index had no memory: no one has seen the entry
+    if (made_ != null_link && !kept_) writer_.rewind(made_, what_.layout);
+  }
+  entry_filler(const entry_filler&) = delete;
+  entry_filler& operator=(const entry_filler&) = delete;
+
+  [[nodiscard]] link make() override {
+    made_ = writer_.allocate(what_.layout);
+    const record r = past_.at(made_);
+    r.fill(what_.layout, what_.batch, what_.key, what_.value);
+    r.seal(writer_.seed_of(made_));
+    return made_;
+  }
+  /// Stamped and flushed here, the record is on its way to the medium while the index makes room for it.
+  void publishing() noexcept override {
+    // On a block device the kernel may be writing the page back: a store to it would fault and wait, and readers with
+    // it. The records of a batch take the batch's stamp, which does not exist yet.
+    // The persistent index may only point to durable, stamped entries, so do both now although readers wait.
+    if (!Heads::are_durable && (!stores_never_wait_ || what_.batch != null_link)) return;
+    past_.stamp_unseen(made_);
+    stamped_ = true;
+    constexpr std::uint64_t bytes_max = 4 * format::cache_line_size;  // readers wait: longer ones are flushed later
+    if (what_.layout.size() > bytes_max && !Heads::are_durable) return;
+    past_.flush_fresh(made_, what_.layout.size());
+    flushed_ = true;
+  }
+  [[nodiscard]] bool stamped() const noexcept { return stamped_; }
+  [[nodiscard]] bool flushed() const noexcept { return flushed_; }
+  /// Whether the key's entry is the one made here; it is kept then.
+  [[nodiscard]] bool keep_if(link entry) noexcept { return kept_ = made_ != null_link && made_ == entry; }
+
+ private:
+  const writer& writer_;
+  const histories& past_;
+  const new_entry& what_;
+  bool stores_never_wait_;
+  link made_ = null_link;
+  bool kept_ = false;
+  bool stamped_ = false;
+  bool flushed_ = false;
+};
+
+template <class Heads>
+typename engine<Heads>::entered engine<Heads>::enter(const writer& w, const new_entry& what) const {
+  if (const link known = known_entry_of(what.key, what.hash); known != null_link) return {known, std::nullopt};
+  entry_filler filler(w, *past_, what, stores_never_wait_);
+  const link entry = index_->insert(what.key, filler);
+  if (!filler.keep_if(entry)) {
+    lookups_->put(what.hash, entry);
+    return {entry, std::nullopt};
+  }
+  if (!filler.stamped()) histories::fence_after_index_publish();
+  return {entry, fresh_record{entry, what.layout, filler.flushed()}};
+}
+
+template <class Heads>
+version engine<Heads>::finish(const writer& w, const fresh_record& fresh) {
+  if ((fresh.layout.flags & format::flag_large_value) != 0) checked_->mark(fresh.at);
+  // All that is read of the record, and all else, before the flush: reading a line that is on its way to the medium
+  // waits until it is there, and behind the fence the processor runs ahead into the next operation only as far as its
+  // window reaches.
+  const version v = past_->stamp_of_own(fresh.at);
+  const record r = past_->at(fresh.at);
+  const bool batched = r.batched();  // then it was flushed with its batch
+  past_->sample(fresh.at);
+  w.count(fresh.layout, r.is_removal(), fresh.at, r.header().crc, v);
+  const written_record done = past_->written_of(fresh.at);
+  past_->commit_pending(w.unsettled());
+  if (batched) {
+    past_->persist_before_return(fresh.at);
+  } else {
+    if (!fresh.flushed) past_->flush_fresh(fresh.at, fresh.layout.size());
+    past_->await_flushed(done);
+  }
+  past_->commit(done, v, w.unsettled());
+  return v;
+}
+
+// ---- Reading ----
+
+template <class Heads>
+link engine<Heads>::visible_latest(std::string_view key) const {
+  const link entry = entry_of(key);
+  if (entry == null_link) return null_link;
+  // A removal that the entry alone tells of was the newest when the head was read, and has happened.
+  const link start = past_->start_of(entry, version_max);
+  if (start == null_link) return null_link;
+  const link l = past_->find_latest_from(start);
+  return l == null_link ? null_link : returned(l);
+}
+
+template <class Heads>
+void engine<Heads>::find_many(std::span<const std::string_view> keys, const version* at, std::size_t at_stride,
+                              std::span<std::optional<std::string_view>> out) const {
+  constexpr std::size_t group = 64;
+  const auto version_of = [&](std::size_t i) { return at[i * at_stride]; };
+  std::array<link, group> links;
+  for (std::size_t first = 0; first < keys.size(); first += group) {
+    const std::size_t count = std::min(group, keys.size() - first);
+    // three passes, each over all of the group, so that their cache misses overlap: entries, where to begin, answers
+    index_->find_many(keys.subspan(first, count), std::span(links).first(count));
+    for (std::size_t i = 0; i < count; ++i) {
+      if (links[i] == null_link) continue;
+      const link entry = std::exchange(links[i], past_->start_of(links[i], version_of(first + i)));
+      if (links[i] != entry && links[i] != null_link) __builtin_prefetch(past_->at(links[i]).address());
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const link l = links[i] == null_link ? null_link : visible_from(links[i], version_of(first + i));
+      if (l == null_link) {
+        out[first + i].reset();
+      } else {
+        out[first + i] = value_of(l);
+      }
+    }
+  }
+}
+
+template <class Heads>
+std::vector<std::string_view> engine<Heads>::keys(const key_bounds& bounds) const {
+  check_usable();
+  std::vector<std::string_view> found;
+  for_each_block(*this, scan_bounds(bounds), [&](std::span<const link> entries) {
+    for (const link entry : entries) found.push_back(key_of(entry));
+    return true;
+  });
+  return found;
+}
+
+// ---- Closing ----
+
+/// Evidence does not count if another process may still be in a call.
+bool durable_engine::leave_for_opening() {
+  lasting_segments& segments = own_.media->segments();
+  writers_->for_each_writer(
+      [&](unsigned w, const partial_segments::place& p, const record_totals& filled, version newest) {
+        lasting_segments::log log{p.in, p.position, std::max(newest, shared_->newest_recovered), segments.before(w)};
+        log.totals.add(filled);
+        segments.write_log(w, log);
+      });
+  if (!writers_->is_alone()) return false;
+  own_.media->for_each_met([&](link granule) { own_.index->leave_evidence(granule); });
+  own_.tags->leave_evidence();
+  return true;
+}
+
+template class engine<rebuilt_heads>;
+template class engine<durable_heads>;
+
+}  // namespace icecore::detail

@@ -1,0 +1,183 @@
+// A store's keys, read and written. Of which kind its heads are is decided when it is opened: each kind is a class, and
+// with_engine() finds out once a call, or once a scan, which it is.
+//
+//   const auto found = with_engine(core, [&](const auto& engine) { return engine.find(key); });
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "history/history.hpp"
+#include "index/persistent/persistent_index.hpp"
+#include "store/core.hpp"
+#include "store/killed_writers.hpp"
+
+namespace icecore::detail {
+
+template <class Heads>
+class [[gnu::visibility("hidden")]] engine : public store_core {
+ public:
+  using histories = basic_histories<Heads>;
+
+  // ---- Writing ----
+  version put(std::string_view key, std::string_view value);
+  std::optional<version> remove(std::string_view key);
+  version apply(const batch& operations);
+
+  // ---- Reading ----
+  /// The key's value as of now.
+  [[nodiscard]] std::optional<std::string_view> find(std::string_view key) const {
+    return shown_value(visible_latest(key));
+  }
+  /// The key's value in version `v`, which is readable.
+  [[nodiscard]] std::optional<std::string_view> find(std::string_view key, version v) const {
+    return shown_value(visible_at(key, v));
+  }
+  void find_many(std::span<const std::string_view> keys, const version* at, std::size_t at_stride,
+                 std::span<std::optional<std::string_view>> out) const;
+  [[nodiscard]] std::vector<std::string_view> keys(const key_bounds& bounds) const;
+
+  /// The record that shows `key` in version `v` (not a removal), durable as a reader needs it; null_link if none.
+  [[nodiscard]] link visible_at(std::string_view key, version v) const {
+    const link entry = entry_of(key);
+    return entry == null_link ? null_link : entry_visible_at(entry, v);
+  }
+  [[nodiscard]] link visible_latest(std::string_view key) const;
+  /// The same for an entry that was already found.
+  [[nodiscard]] link entry_visible_at(link entry, version v) const {
+    const link start = past_->start_of(entry, v);
+    return start == null_link ? null_link : visible_from(start, v);
+  }
+  /// The same, starting from a record of the entry.
+  [[nodiscard]] link visible_from(link newest, version v) const {
+    const link l = past_->find_from(newest, v);
+    return l == null_link ? null_link : returned(l);
+  }
+  /// errc::damaged where the entry was there before the store was opened at once and is not whole.
+  [[nodiscard]] std::string_view key_of(link entry) const {
+    past_->require_whole(entry);
+    return past_->at(entry).key();
+  }
+  [[nodiscard]] const histories& past() const noexcept { return *past_; }
+
+ protected:
+  engine(store_parts&& parts, const histories& past, const entry_keys& keys, index::ordered_index& index,
+         tag_catalog& catalog)
+      : store_core(std::move(parts), Heads::are_durable, past, keys, index, catalog), past_(&past) {}
+
+ private:
+  [[nodiscard]] std::optional<std::string_view> shown_value(link l) const {
+    if (l == null_link) return std::nullopt;
+    return value_of(l);
+  }
+  /// Persist-on-read, then null_link if the record is a removal.
+  [[nodiscard]] link returned(link l) const {
+    past_->require_whole(l);
+    past_->persist_before_return(l);
+    return past_->at(l).is_removal() ? null_link : l;
+  }
+
+  // engine.cpp: single writes
+  struct fresh_record {
+    link at;
+    record_layout layout;
+    bool flushed = false;  ///< stamped, and its lines are on their way
+  };
+  struct new_entry {
+    record_layout layout;
+    link batch;
+    std::string_view key;
+    std::string_view value;
+    std::uint64_t hash;  ///< of the key, for the table of entries found lately
+  };
+  struct entered {
+    link entry;
+    std::optional<fresh_record> fresh;  ///< if the entry is the new one
+  };
+  class entry_filler;
+  /// The key's entry: the one there is, or `what`, published in the index.
+  [[nodiscard]] entered enter(const writer& w, const new_entry& what) const;
+  [[nodiscard]] bool link_single(const writer& w, link entry, const fresh_record& fresh, bool unless_removed) const;
+  version finish(const writer& w, const fresh_record& fresh);
+
+  // batch.cpp
+  struct batch_run;
+  void require_room_in_histories(std::span<const batch::operation* const> todo) const;
+  [[nodiscard]] link enter_key(const writer& w, std::string_view key) const;
+  void enter_keys(const writer& w, std::span<const batch::operation* const> todo) const;
+  void link_batched(batch_run& run, const batch::operation& operation);
+
+  // verify.cpp
+  void check_index(const survey& found, verify_report& report) const override;
+
+  const histories* past_;
+};
+
+// ---- Heads that opening has computed, and an index in memory ----
+
+struct rebuilt_parts {
+  std::unique_ptr<entry_keys> keys;
+  std::unique_ptr<rebuilt_histories> past;
+  std::unique_ptr<index::ordered_index> index;
+  std::unique_ptr<scanned_tags> tags;
+};
+
+class [[gnu::visibility("hidden")]] rebuilt_engine final : public engine<rebuilt_heads> {
+ public:
+  rebuilt_engine(store_parts&& parts, rebuilt_parts&& own)
+      : engine(std::move(parts), *own.past, *own.keys, *own.index, *own.tags), own_(std::move(own)) {}
+  ~rebuilt_engine() override { close_in_destructor(); }
+
+ private:
+  void settle_writes() override {}
+  [[nodiscard]] bool leave_for_opening() override { return true; }
+
+  rebuilt_parts own_;
+};
+
+// ---- Heads that are durable, and an index that lies beside the records ----
+
+struct durable_parts {
+  std::unique_ptr<lasting_media> media;
+  std::unique_ptr<checked_entry_keys> keys;
+  std::unique_ptr<durable_histories> past;
+  std::unique_ptr<index::persistent_index> index;
+  std::unique_ptr<listed_tags> tags;
+  std::unique_ptr<killed_writers> killed;
+};
+
+class [[gnu::visibility("hidden")]] durable_engine final : public engine<durable_heads> {
+ public:
+  durable_engine(store_parts&& parts, durable_parts&& own)
+      : engine(std::move(parts), *own.past, *own.keys, *own.index, *own.tags), own_(std::move(own)) {}
+  ~durable_engine() override { close_in_destructor(); }
+
+  [[nodiscard]] const lasting_segments& segments() const noexcept { return own_.media->segments(); }
+
+ private:
+  void settle_writes() override { writers_->settle_last(*own_.past); }
+  [[nodiscard]] bool leave_for_opening() override;
+
+  durable_parts own_;
+};
+
+/// Opens the store that the path names, or creates it, or attaches to it.
+[[nodiscard]] std::unique_ptr<store_core> open_store(const std::filesystem::path& path, const options& opening);
+
+/// Calls `f` with the engine that `core` is.
+template <class F>
+decltype(auto) with_engine(const store_core& core, F&& f) {
+  if (core.heads_are_durable()) return f(static_cast<const engine<durable_heads>&>(core));
+  return f(static_cast<const engine<rebuilt_heads>&>(core));
+}
+template <class F>
+decltype(auto) with_engine(store_core& core, F&& f) {
+  if (core.heads_are_durable()) return f(static_cast<engine<durable_heads>&>(core));
+  return f(static_cast<engine<rebuilt_heads>&>(core));
+}
+
+}  // namespace icecore::detail

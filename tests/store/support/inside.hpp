@@ -1,0 +1,21 @@
+// What an open store has inside, for tests that look at records and segments.
+#pragma once
+
+#include <string_view>
+
+#include "icecore/store.hpp"
+#include "store/engine.hpp"
+
+namespace icecore::testing {
+
+/// The record that shows the key now; null_link if none does.
+[[nodiscard]] inline link shown_record(const store& s, std::string_view key) {
+  return detail::with_engine(s.core(), [&](const auto& engine) { return engine.visible_latest(key); });
+}
+
+/// Precondition: the store has the persistent index, and was opened with it.
+[[nodiscard]] inline const lasting_segments& segments_of(const store& s) {
+  return static_cast<const detail::durable_engine&>(s.core()).segments();
+}
+
+}  // namespace icecore::testing
