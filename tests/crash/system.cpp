@@ -325,9 +325,15 @@ int __wrap_sched_getaffinity(pid_t, std::size_t size, cpu_set_t* set) {
 
 // ---- libpmem2 ----
 
-struct pmem2_source {};
-struct pmem2_config {};
-struct pmem2_map {};
+struct pmem2_source {
+  int descriptor;
+};
+struct pmem2_config {
+  std::size_t length = 0;
+};
+struct pmem2_map {
+  std::size_t length;
+};
 
 namespace {
 void simulated_flush(const void* data, std::size_t size) {
@@ -349,8 +355,8 @@ void simulated_drain() {
 }
 }  // namespace
 
-int pmem2_source_from_fd(pmem2_source** out, int) {
-  *out = new pmem2_source;
+int pmem2_source_from_fd(pmem2_source** out, int descriptor) {
+  *out = new pmem2_source{descriptor};
   return 0;
 }
 int pmem2_source_alignment(const pmem2_source*, std::size_t* alignment) {
@@ -372,10 +378,14 @@ int pmem2_config_delete(pmem2_config** config) {
   return 0;
 }
 int pmem2_config_set_required_store_granularity(pmem2_config*, pmem2_granularity) { return 0; }
-int pmem2_config_set_length(pmem2_config*, std::size_t) { return 0; }
+int pmem2_config_set_length(pmem2_config* config, std::size_t length) {
+  config->length = length;
+  return 0;
+}
 int pmem2_config_set_sharing(pmem2_config*, pmem2_sharing_type) { return 0; }
-int pmem2_map_new(pmem2_map** out, const pmem2_config*, const pmem2_source*) {
-  *out = new pmem2_map;
+int pmem2_map_new(pmem2_map** out, const pmem2_config* config, const pmem2_source* source) {
+  if (config->length > file_of(source->descriptor).size()) return -EINVAL;
+  *out = new pmem2_map{config->length};
   return 0;
 }
 int pmem2_map_delete(pmem2_map** map) {
