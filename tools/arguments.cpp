@@ -24,15 +24,14 @@ std::string_view index_name(index_kind kind) {
 std::vector<placement> placements_of(const std::vector<std::string>& arguments) {
   std::vector<placement> placements;
   for (const std::string& text : arguments) {
-    const std::size_t at = text.rfind('@');
-    const char* const digits = text.data() + at + 1;
-    const char* const end = text.data() + text.size();
     placement p{text, -1};
     // a path may have an @ of its own: a node is a number
-    const auto read = at == std::string::npos ? std::from_chars_result{digits, std::errc::invalid_argument}
-                                              : std::from_chars(digits, end, p.node);
-    const bool has_node = read.ec == std::errc() && read.ptr == end && digits != end;
-    p = has_node ? placement{text.substr(0, at), p.node} : placement{text, -1};
+    if (const std::size_t at = text.rfind('@'); at != std::string::npos && at + 1 < text.size()) {
+      const char* const end = text.data() + text.size();
+      int node = -1;
+      const auto read = std::from_chars(text.data() + at + 1, end, node);
+      if (read.ec == std::errc() && read.ptr == end) p = {text.substr(0, at), node};
+    }
     if (p.path.empty()) throw error(errc::invalid_argument, "--placement " + text + ": names no path");
     placements.push_back(std::move(p));
   }
