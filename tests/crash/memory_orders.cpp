@@ -73,8 +73,9 @@ struct state {
   std::unordered_map<std::uintptr_t, history> values;  // of atomic words, since somebody stored there otherwise
   std::string found;
   std::mt19937_64 random;
-  clock fenced;    // what was done before sequentially consistent fences
-  clock returned;  // and before operations returned
+  clock fenced;                      // what was done before sequentially consistent fences
+  clock returned;                    // and before operations returned, or what these had to see
+  std::uint64_t returned_fence = 0;  // moment of the last fence of an operation that has returned
   std::uint64_t moment = 0;
 };
 
@@ -141,7 +142,7 @@ void begin(unsigned writers, std::optional<std::uint64_t> seed) {
   state& s = world();
   s.random.seed(seed.value_or(0));
   s.fenced = s.returned = {};
-  s.moment = 0;
+  s.moment = s.returned_fence = 0;
   s.handed_on.clear();
   s.words.clear();
   s.values.clear();
@@ -357,11 +358,16 @@ void exchanged(word of, int order, std::uint64_t before, std::uint64_t value) {
 void called() {
   if (!active()) return;
   own().visible.join(world().returned);
+  own().last_fence = std::max(own().last_fence, world().returned_fence);
 }
 
 void returned() {
   if (!active()) return;
+  // A fence orders also what happens after it elsewhere (C++20, atomics.order, p4): who is told of this operation must
+  // see what its fences make it see.
   world().returned.join(own().now);
+  world().returned.join(own().visible);
+  world().returned_fence = std::max(world().returned_fence, own().last_fence);
   tick();
 }
 

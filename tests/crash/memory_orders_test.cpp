@@ -261,5 +261,38 @@ TEST(MemoryOrders, an_exchange_sees_the_newest_value_and_an_operation_what_was_d
             (outcomes{0, 1}));
 }
 
+// C++20, atomics.order, p4: fences order what happens before the one and after the other, whoever does it.
+TEST(MemoryOrders, who_is_told_of_an_operation_sees_what_its_fence_makes_it_see) {
+  const auto missed = [](int stored_as, bool writer_fences, bool teller_fences) {
+    bool ever = false;
+    for (std::uint64_t seed = 0; seed < 2'000; ++seed) {
+      flag = 0;
+      std::uint64_t seen = 0;
+      one_by_one how;
+      memory_orders::begin(3, seed);
+      fibers::run({[&] {
+                     store(flag, 1, stored_as);
+                     if (writer_fences) memory_orders::fenced(consistent);
+                   },
+                   [&] {
+                     if (teller_fences) memory_orders::fenced(consistent);
+                     memory_orders::returned();
+                   },
+                   [&] {
+                     memory_orders::called();
+                     seen = load(flag, relaxed);
+                   }},
+                  how);
+      memory_orders::end();
+      ever = ever || seen == 0;
+    }
+    return ever;
+  };
+  EXPECT_FALSE(missed(relaxed, true, true));
+  EXPECT_FALSE(missed(consistent, false, true));
+  EXPECT_TRUE(missed(relaxed, false, true));
+  EXPECT_TRUE(missed(consistent, true, false));
+}
+
 }  // namespace
 }  // namespace icecore::crash
