@@ -64,18 +64,19 @@ TEST(threads, of_a_child_forked_while_others_begin_and_end_get_numbers) {
 }
 
 std::atomic<bool> watches{false};
-std::atomic<bool> takes_a_number_during_fork{false};
+std::atomic<bool> has_number{false};
+bool had_number_during_fork = false;
 std::jthread taker;
 
-/// Begins a thread that takes a number, and waits for it for a while.
+/// Begins a thread that takes a number, waits for it for a while, and notes whether it has got one before the fork.
 void watch_fork() {
   if (!watches) return;
   taker = std::jthread([] {
     static_cast<void>(thread_number());
-    takes_a_number_during_fork = true;
+    has_number = true;
   });
-  for (int i = 0; i < 200 && !takes_a_number_during_fork; ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int i = 0; i < 200 && !has_number; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  had_number_during_fork = has_number;
 }
 
 // Before the library's handler is registered, so that it is called after that one: the last thing before the fork.
@@ -86,11 +87,11 @@ TEST(threads, take_no_number_while_a_process_forks) {
   const pid_t child = fork();
   if (child == 0) _exit(0);
   watches = false;
-  EXPECT_FALSE(takes_a_number_during_fork) << "the child may inherit a mutex that no thread of it will unlock";
+  EXPECT_FALSE(had_number_during_fork) << "the child may inherit a mutex that no thread of it will unlock";
   int status = -1;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   taker.join();
-  EXPECT_TRUE(takes_a_number_during_fork);
+  EXPECT_TRUE(has_number);
 }
 
 TEST(threads, run_on_threads_runs_each_number_once_and_waits_for_all) {

@@ -161,6 +161,7 @@ TEST_F(Pieces, of_a_cursor_that_seeks_a_key_come_from_its_owner_alone_until_it_g
   MPI_Barrier(MPI_COMM_WORLD);
   const bool talks = ranks() > 1 && (rank() == 0 || rank() == owner);
   EXPECT_EQ(faults::longest_send() > 0, talks);
+  MPI_Barrier(MPI_COMM_WORLD);  // rank 0 goes on, and asks the others, only when each has looked
   if (rank() == 0) {
     std::vector<std::string> shown;
     for (; at.valid(); at.next()) shown.emplace_back(at->key);
