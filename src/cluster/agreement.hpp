@@ -21,10 +21,10 @@
 #include <string_view>
 #include <utility>
 
-#include "cluster/gather/agreement.hpp"
-#include "cluster/gather/team.hpp"
-#include "cluster/manifest.hpp"
-#include "cluster/progress.hpp"
+#include "cluster/gather/ranks/agreement.hpp"
+#include "cluster/gather/ranks/team.hpp"
+#include "cluster/messages/progress.hpp"
+#include "cluster/open/manifest.hpp"
 #include "icecore/error.hpp"
 
 namespace icecore::mpi {

@@ -3,8 +3,8 @@
 #include <new>
 #include <utility>
 
-#include "cluster/messenger.hpp"
-#include "cluster/progress.hpp"
+#include "cluster/messages/messenger.hpp"
+#include "cluster/messages/progress.hpp"
 #include "icecore/error.hpp"
 
 namespace icecore::mpi {

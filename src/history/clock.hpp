@@ -14,9 +14,9 @@
 #include <cstdint>
 #include <mutex>
 
-#include "base/fence.hpp"
+#include "base/locks/fence.hpp"
 #include "icecore/options.hpp"
-#include "pool/root.hpp"
+#include "pool/root/root.hpp"
 
 namespace icecore {
 

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cassert>
 
-#include "base/looks.hpp"
+#include "base/locks/looks.hpp"
 #include "base/raise.hpp"
 #include "base/threads.hpp"
 

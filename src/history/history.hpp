@@ -39,9 +39,9 @@
 //       to is used again (durable_heads.cpp).
 #pragma once
 
-#include "history/durable_heads.hpp"
-#include "history/history_base.hpp"
-#include "history/rebuilt_heads.hpp"
+#include "history/heads/durable_heads.hpp"
+#include "history/heads/history_base.hpp"
+#include "history/heads/rebuilt_heads.hpp"
 
 namespace icecore {
 

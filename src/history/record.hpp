@@ -134,7 +134,7 @@ class record {
   [[nodiscard]] bool batched() const noexcept { return (header().flags & format::flag_batched) != 0; }
   [[nodiscard]] bool has_large_value() const noexcept { return (header().flags & format::flag_large_value) != 0; }
 
-  /// Stands for records that are lost: what it would show is not known (store/salvage.hpp).
+  /// Stands for records that are lost: what it would show is not known (store/check/salvage.hpp).
   [[nodiscard]] bool is_lost() const noexcept { return (header().flags & format::flag_lost) != 0; }
   /// Whether the value must not be returned unasked: it is large and perhaps unchecked, or lost.
   [[nodiscard]] bool value_in_doubt() const noexcept {

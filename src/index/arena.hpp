@@ -23,7 +23,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/lock_descriptor.hpp"
+#include "base/locks/lock_descriptor.hpp"
 
 namespace icecore::index {
 

@@ -156,7 +156,7 @@ enum class record_kind : std::uint8_t {
 inline constexpr std::uint8_t flag_batched = 1;        ///< a batch link follows the header; its stamp decides
 inline constexpr std::uint8_t flag_large_value = 2;    ///< the value's own CRC follows; `crc` leaves the value out
 inline constexpr std::uint8_t flag_removed_first = 4;  ///< an entry whose first record is a removal, or that has none
-/// Never on media: in a private mapping, a record that stands for lost ones (store/salvage.hpp).
+/// Never on media: in a private mapping, a record that stands for lost ones (store/check/salvage.hpp).
 inline constexpr std::uint8_t flag_lost = 128;
 inline constexpr std::uint8_t flags_known = flag_batched | flag_large_value | flag_removed_first;
 
@@ -235,7 +235,7 @@ inline constexpr unsigned index_order_words = 4;
 /// Its first line holds all that changes when a pair is added or the node is split: what a crash leaves of a line is
 /// what it held at one instant.
 struct index_node {
-  std::atomic<std::uint64_t> lock;                      //   0   8  see index/persistent/node_lock.hpp
+  std::atomic<std::uint64_t> lock;                      //   0   8  see index/persistent/nodes/node_lock.hpp
   std::atomic<link> next;                               //   8   8  the right neighbour on its level; null: the last
   std::atomic<std::uint64_t> high_head;                 //  16   8  head of the least key of `next`, with this prefix
   std::atomic<link> high;                               //  24   8  entry with the least key of `next`; null: no bound

@@ -11,10 +11,10 @@
 #include "base/bytes.hpp"
 #include "base/raise.hpp"
 #include "base/sanitizer.hpp"
-#include "pool/boot.hpp"
-#include "pool/lost_root.hpp"
-#include "pool/numa.hpp"
-#include "pool/placements.hpp"
+#include "pool/file/numa.hpp"
+#include "pool/root/boot.hpp"
+#include "pool/root/lost_root.hpp"
+#include "pool/root/placements.hpp"
 
 namespace icecore {
 namespace {

@@ -27,12 +27,12 @@
 
 #include "icecore/options.hpp"
 #include "pool/checked_word.hpp"
-#include "pool/file.hpp"
+#include "pool/file/file.hpp"
+#include "pool/file/mapping.hpp"
+#include "pool/file/persist.hpp"
 #include "pool/format.hpp"
-#include "pool/mapping.hpp"
-#include "pool/persist.hpp"
 #include "pool/pool_copy.hpp"
-#include "pool/root.hpp"
+#include "pool/root/root.hpp"
 #include "pool/space.hpp"
 
 namespace icecore {

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "pool/file.hpp"
-#include "pool/range_copier.hpp"
+#include "pool/file/file.hpp"
+#include "pool/file/range_copier.hpp"
 
 namespace icecore {
 

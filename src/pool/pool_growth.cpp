@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/bytes.hpp"
-#include "pool/numa.hpp"
+#include "pool/file/numa.hpp"
 #include "pool/pool.hpp"
 
 namespace icecore {

@@ -22,8 +22,8 @@
 #include <utility>
 
 #include "base/raise.hpp"
-#include "pool/boot.hpp"
-#include "pool/numa.hpp"
+#include "pool/file/numa.hpp"
+#include "pool/root/boot.hpp"
 
 namespace icecore {
 namespace {

@@ -25,9 +25,9 @@
 #include <string>
 #include <vector>
 
-#include "pool/numa.hpp"
-#include "pool/placements.hpp"
+#include "pool/file/numa.hpp"
 #include "pool/pool.hpp"
+#include "pool/root/placements.hpp"
 
 namespace icecore {
 

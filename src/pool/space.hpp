@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/process_lock.hpp"
+#include "base/locks/process_lock.hpp"
 #include "pool/format.hpp"
 
 namespace icecore {

@@ -1,7 +1,7 @@
 // The store behind the public classes, as far as it is the same whatever its heads are: versions, tags, syncs, closing,
 // and what it says of itself. engine.hpp has the rest: reading and writing keys.
 //
-// The main path:  insert: store.cpp -> engine.cpp (put) -> index/ -> history/history.cpp -> pool/persist.cpp
+// The main path:  insert: store.cpp -> engine.cpp (put) -> index/ -> history/history.cpp -> pool/file/persist.cpp
 //                 find:   store.cpp -> engine.hpp (visible_at) -> index/ -> history/history.hpp
 //                 open:   store.cpp -> opening.cpp -> recovery.cpp -> index/ (build), or opening_at_once.cpp
 //
@@ -24,19 +24,19 @@
 
 #include "base/threads.hpp"
 #include "history/clock.hpp"
-#include "history/history_base.hpp"
+#include "history/heads/history_base.hpp"
 #include "icecore/store.hpp"
 #include "icecore/version_ranges.hpp"
 #include "index/index.hpp"
 #include "index/lookup_cache.hpp"
 #include "pool/pool_set.hpp"
-#include "store/checked_values.hpp"
-#include "store/entry_keys.hpp"
-#include "store/salvage.hpp"
+#include "store/check/salvage.hpp"
+#include "store/read/checked_values.hpp"
+#include "store/read/entry_keys.hpp"
 #include "store/shared_state.hpp"
-#include "store/tag_catalog.hpp"
-#include "store/tags.hpp"
-#include "store/writer.hpp"
+#include "store/write/tag_catalog.hpp"
+#include "store/write/tags.hpp"
+#include "store/write/writer.hpp"
 
 namespace icecore::detail {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/raise.hpp"
-#include "store/scan.hpp"
+#include "store/read/scan.hpp"
 
 namespace icecore::detail {
 namespace {

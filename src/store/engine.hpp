@@ -14,7 +14,7 @@
 #include "history/history.hpp"
 #include "index/persistent/persistent_index.hpp"
 #include "store/core.hpp"
-#include "store/killed_writers.hpp"
+#include "store/persistent/dead_writers.hpp"
 
 namespace icecore::detail {
 

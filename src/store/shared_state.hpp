@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "index/arena.hpp"
-#include "store/lasting_media.hpp"
-#include "store/writer.hpp"
+#include "store/persistent/durable_media.hpp"
+#include "store/write/writer.hpp"
 
 namespace icecore::detail {
 

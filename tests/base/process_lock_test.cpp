@@ -1,4 +1,4 @@
-#include "base/process_lock.hpp"
+#include "base/locks/process_lock.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "cluster/gather/failure.hpp"
+#include "cluster/gather/ranks/failure.hpp"
 #include "support/faults.hpp"
 #include "support/ranks.hpp"
 

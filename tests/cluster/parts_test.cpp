@@ -11,11 +11,11 @@
 #include <thread>
 #include <vector>
 
-#include "cluster/backoff.hpp"
-#include "cluster/gather/spares.hpp"
-#include "cluster/manifest.hpp"
-#include "cluster/read_cache.hpp"
-#include "cluster/staging.hpp"
+#include "cluster/gather/ranks/spares.hpp"
+#include "cluster/messages/backoff.hpp"
+#include "cluster/open/manifest.hpp"
+#include "cluster/partitions/read_cache.hpp"
+#include "cluster/partitions/staging.hpp"
 #include "cluster/write_gate.hpp"
 #include "icecore/cluster.hpp"
 

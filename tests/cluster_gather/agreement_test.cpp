@@ -7,8 +7,8 @@
 #include <random>
 #include <stdexcept>
 
-#include "cluster/gather/agreement.hpp"
 #include "cluster/gather/gather.hpp"
+#include "cluster/gather/ranks/agreement.hpp"
 #include "icecore/error.hpp"
 #include "model.hpp"
 

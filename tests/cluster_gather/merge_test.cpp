@@ -1,5 +1,5 @@
 // Merging within a process: any two and any many sorted inputs, by any number of threads.
-#include "cluster/gather/merge.hpp"
+#include "cluster/gather/columns/merge.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

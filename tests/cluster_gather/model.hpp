@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "cluster/gather/pairs.hpp"
+#include "cluster/gather/columns/pairs.hpp"
 
 namespace icecore::ranks::testing {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "pool/root.hpp"
+#include "pool/root/root.hpp"
 
 namespace icecore::crash {
 namespace {

@@ -10,7 +10,7 @@
 #include <cerrno>
 
 #include "base/sanitizer.hpp"
-#include "pool/persist.hpp"
+#include "pool/file/persist.hpp"
 #include "store/core.hpp"
 
 namespace icecore::testing {

@@ -2,7 +2,7 @@
 
 Threads take one atomic step at a time, in every order. At every state every crash image is recovered (as opening at once does)
 and judged, and what is then left is what the next life begins with. Each thread fills a segment of its own, and what a crash
-cut off there is zeroed and its place used again: a head may lead to such a place. src/history/durable_heads.cpp is the code of
+cut off there is zeroed and its place used again: a head may lead to such a place. src/history/heads/durable_heads.cpp is the code of
 this model, docs/design/0008-persistent-index.md its story: keep them in step.
 
     lasting_heads.py                     all programs, then all mutants (each must be caught)

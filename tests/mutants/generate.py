@@ -7,7 +7,7 @@ and which one of such places it is: so it is known again while lines move, and j
 caught.toml says what catches each place, kept.toml why nothing can catch it, or does:
 
     [[place]]
-    file = "src/store/tag_list.cpp"
+    file = "src/store/persistent/tag_list.cpp"
     above = "b.next = null_link;"
     line = "space_.flush(&b, sizeof b);"
     nth = 2                             # of several such places, or several in one line; 1 if left out

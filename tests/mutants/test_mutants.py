@@ -15,7 +15,7 @@ ENTRY = """
 [[mutant]]
 name = "a"
 takes_away = "flush"
-file = "src/base/fence.hpp"
+file = "src/base/locks/fence.hpp"
 old = "fence_after_rmw"
 new = "fence_before_rmw"
 caught_by = ["ranks=3 ICECORE_GROUP_SIZE=1 test_cluster_tag --gtest_filter=Tag.*"]

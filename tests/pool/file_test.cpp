@@ -1,6 +1,6 @@
 // A pool file: all of it allocated where it grows, on a memory file system in huge pages where the kernel has them; who
 // holds its lock; and what is told when a system call fails.
-#include "pool/file.hpp"
+#include "pool/file/file.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Mapping a file: as many addresses as there are, and what fails is told.
-#include "pool/mapping.hpp"
+#include "pool/file/mapping.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

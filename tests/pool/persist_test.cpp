@@ -1,4 +1,4 @@
-#include "pool/persist.hpp"
+#include "pool/file/persist.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "icecore/error.hpp"
-#include "pool/cache_lines.hpp"
+#include "pool/file/cache_lines.hpp"
 
 namespace icecore {
 namespace {

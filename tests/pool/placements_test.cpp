@@ -1,5 +1,5 @@
 // Which files a store is made of: asked for by placements, told by roots.
-#include "pool/placements.hpp"
+#include "pool/root/placements.hpp"
 
 #include <gtest/gtest.h>
 #include <linux/mempolicy.h>
@@ -12,7 +12,7 @@
 #include <optional>
 #include <utility>
 
-#include "pool/numa.hpp"
+#include "pool/file/numa.hpp"
 #include "scratch_folder.hpp"
 
 namespace icecore::testing {

@@ -1,4 +1,4 @@
-#include "pool/root.hpp"
+#include "pool/root/root.hpp"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@
 #include "icecore/icecore.hpp"
 #include "pool/checked_word.hpp"
 #include "pool/format.hpp"
-#include "pool/root.hpp"
+#include "pool/root/root.hpp"
 #include "support/file.hpp"
 #include "support/process.hpp"
 #include "support/scratch.hpp"

@@ -13,7 +13,7 @@
 #include "icecore/icecore.hpp"
 #include "pool/checked_word.hpp"
 #include "pool/format.hpp"
-#include "pool/root.hpp"
+#include "pool/root/root.hpp"
 #include "support/expect.hpp"
 #include "support/file.hpp"
 #include "support/process.hpp"

@@ -7,8 +7,8 @@
 
 #include "icecore/icecore.hpp"
 #include "icecore/unfinished.hpp"
+#include "pool/file/numa.hpp"
 #include "pool/format.hpp"
-#include "pool/numa.hpp"
 #include "support/expect.hpp"
 #include "support/file.hpp"
 #include "support/model.hpp"

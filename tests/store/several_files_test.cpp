@@ -13,8 +13,8 @@
 
 #include "base/checksum.hpp"
 #include "icecore/icecore.hpp"
+#include "pool/file/numa.hpp"
 #include "pool/format.hpp"
-#include "pool/numa.hpp"
 #include "pool/pool_set.hpp"
 #include "store/core.hpp"
 #include "support/expect.hpp"

@@ -1,5 +1,5 @@
 // What a writer leaves in its segment.
-#include "store/writer.hpp"
+#include "store/write/writer.hpp"
 
 #include <gtest/gtest.h>
 

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 FILE_LINES_MAX = 600
+ROOM_FILES_MAX = 12
 CPP = {".hpp", ".cpp", ".h"}
 TEXT = CPP | {".py", ".pyi", ".md", ".txt", ".cmake", ".in", ".json", ".toml", ".c", ""}
 SKIPPED_FOLDERS = {"build", "out", "__pycache__", "dist"}
@@ -118,6 +119,18 @@ def files_fit_one_idea(tree):
         count = len(tree.lines(path))
         if count > FILE_LINES_MAX:
             yield finding(path, count, f"{count} lines; at most {FILE_LINES_MAX}: does it hold one idea?")
+
+
+def rooms_are_small_and_say_what_they_hold(tree):
+    """A room is a folder of src/: a dozen files at most, and a page that says what lives there and what may be touched."""
+    rooms = {}
+    for path in tree.of(CPP, "src/"):
+        rooms.setdefault(path.parent, []).append(path)
+    for room, files in rooms.items():
+        if len(files) > ROOM_FILES_MAX:
+            yield finding(room, 1, f"{len(files)} files; at most {ROOM_FILES_MAX}: make rooms in it")
+        if room / "README.md" not in tree.paths:
+            yield finding(room, 1, "a room has a README.md that says what lives there")
 
 
 def nothing_is_left_undone(tree):
@@ -235,6 +248,7 @@ RULES = (
     users_see_only_public_headers,
     headers_begin_with_their_purpose,
     files_fit_one_idea,
+    rooms_are_small_and_say_what_they_hold,
     nothing_is_left_undone,
     links_resolve,
     named_paths_exist,

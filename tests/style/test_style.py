@@ -51,6 +51,13 @@ class Rules(unittest.TestCase):
         self.found(style.files_fit_one_idea, {"a.py": "x\n" * (style.FILE_LINES_MAX + 1)})
         self.clean(style.files_fit_one_idea, {"a.py": "x\n" * style.FILE_LINES_MAX, "build/b.py": "x\n" * 9999})
 
+    def test_room_that_is_full_or_says_nothing(self):
+        rule = style.rooms_are_small_and_say_what_they_hold
+        files = {f"src/base/{number}.cpp": "" for number in range(style.ROOM_FILES_MAX)}
+        self.found(rule, files)
+        self.clean(rule, files | {"src/base/README.md": "# base\n", "src/base/CMakeLists.txt": ""})
+        self.found(rule, files | {"src/base/README.md": "# base\n", "src/base/one_more.hpp": ""})
+
     def test_work_left_undone_and_machine_paths(self):
         rule = style.nothing_is_left_undone
         self.found(rule, {"src/base/a.cpp": "// TO" + "DO: later\n"})

@@ -7,9 +7,9 @@
 #include <exception>
 
 #include "base/raise.hpp"
-#include "cluster/gather/agreement.hpp"
-#include "cluster/gather/messages.hpp"
 #include "cluster/gather/parts.hpp"
+#include "cluster/gather/ranks/agreement.hpp"
+#include "cluster/gather/ranks/messages.hpp"
 
 namespace icecore::ranks {
 namespace {

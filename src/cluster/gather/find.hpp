@@ -25,7 +25,7 @@
 #include <string>
 #include <string_view>
 
-#include "cluster/gather/team.hpp"
+#include "cluster/gather/ranks/team.hpp"
 #include "icecore/options.hpp"
 
 namespace icecore::ranks {

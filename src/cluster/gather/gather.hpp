@@ -30,9 +30,9 @@
 #include <cstdint>
 #include <functional>
 
-#include "cluster/gather/merge.hpp"
-#include "cluster/gather/pairs.hpp"
-#include "cluster/gather/team.hpp"
+#include "cluster/gather/columns/merge.hpp"
+#include "cluster/gather/columns/pairs.hpp"
+#include "cluster/gather/ranks/team.hpp"
 
 namespace icecore::ranks {
 

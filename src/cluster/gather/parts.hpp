@@ -16,9 +16,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cluster/gather/agreement.hpp"
-#include "cluster/gather/messages.hpp"
-#include "cluster/gather/pairs.hpp"
+#include "cluster/gather/columns/pairs.hpp"
+#include "cluster/gather/ranks/agreement.hpp"
+#include "cluster/gather/ranks/messages.hpp"
 
 namespace icecore::ranks {
 

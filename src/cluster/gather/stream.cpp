@@ -22,10 +22,10 @@
 #include <vector>
 
 #include "base/raise.hpp"
+#include "cluster/gather/columns/key_word.hpp"
+#include "cluster/gather/columns/tournament.hpp"
 #include "cluster/gather/gather.hpp"
-#include "cluster/gather/key_word.hpp"
 #include "cluster/gather/parts.hpp"
-#include "cluster/gather/tournament.hpp"
 
 namespace icecore::ranks {
 namespace {

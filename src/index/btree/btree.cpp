@@ -4,7 +4,7 @@
 #include <new>
 #include <utility>
 
-#include "base/looks.hpp"
+#include "base/locks/looks.hpp"
 #include "index/btree/descent.hpp"
 
 namespace icecore::index {

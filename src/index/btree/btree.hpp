@@ -26,8 +26,8 @@
 #include "index/arena.hpp"
 #include "index/btree/node.hpp"
 #include "index/counter.hpp"
+#include "index/free_list.hpp"
 #include "index/index.hpp"
-#include "index/spare_list.hpp"
 
 namespace icecore::index {
 

@@ -32,9 +32,9 @@
 
 #include "index/counter.hpp"
 #include "index/index.hpp"
-#include "index/persistent/lock_holders.hpp"
-#include "index/persistent/node_lock.hpp"
-#include "index/persistent/node_space.hpp"
+#include "index/persistent/nodes/lock_holders.hpp"
+#include "index/persistent/nodes/node_lock.hpp"
+#include "index/persistent/nodes/node_space.hpp"
 
 namespace icecore::index {
 

@@ -1,6 +1,6 @@
 // What whoever meets a node does before it reads it: wait for a writer; check a node that nobody has looked at since
 // the store was opened; mend one whose writer is no more.
-#include "base/looks.hpp"
+#include "base/locks/looks.hpp"
 #include "base/threads.hpp"
 #include "index/persistent/descent.hpp"
 

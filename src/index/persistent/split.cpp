@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "base/fence.hpp"
+#include "base/locks/fence.hpp"
 #include "index/persistent/descent.hpp"
 
 namespace icecore::index {

@@ -30,9 +30,9 @@
 
 #include "index/arena.hpp"
 #include "index/counter.hpp"
+#include "index/free_list.hpp"
 #include "index/index.hpp"
 #include "index/skip_list/tower.hpp"
-#include "index/spare_list.hpp"
 
 namespace icecore::index {
 

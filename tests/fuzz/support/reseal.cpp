@@ -5,9 +5,9 @@
 
 #include "base/checksum.hpp"
 #include "history/record.hpp"
-#include "pool/boot.hpp"
 #include "pool/checked_word.hpp"
 #include "pool/pool.hpp"
+#include "pool/root/boot.hpp"
 
 namespace icecore::testing {
 namespace {

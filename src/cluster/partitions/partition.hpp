@@ -1,0 +1,114 @@
+// How this rank reaches the store of one owner: its own and those of its storage group in memory, others by messages.
+//
+// Reads of one key and single writes return when they are done. What is asked of many owners at once is begun first and
+// taken later: `answer::take` waits.
+// Threads: any number, as the cluster.
+// Errors: those of the owner's store; of another rank with its number in front.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cluster/messages/wire.hpp"
+#include "cluster/read/item_stream.hpp"
+#include "icecore/cluster_snapshot.hpp"
+#include "icecore/store.hpp"
+
+namespace icecore::mpi {
+
+/// A result that may still be on its way.
+template <typename T>
+class answer {
+ public:
+  explicit answer(std::function<T()> take) : take_(std::move(take)) {}
+  /// Waits for it. Once.
+  [[nodiscard]] T take() { return std::exchange(take_, nullptr)(); }
+
+ private:
+  std::function<T()> take_;
+};
+
+using found_values = std::vector<std::optional<std::string>>;
+
+/// What a find found, and the memory that it lies in: as long as this is held, or, where `memory` is null, as long as
+/// the store is open.
+struct held_value {
+  std::optional<std::string_view> bytes{};
+  std::shared_ptr<const void> memory{};
+};
+using value_visitor = std::function<void(std::string_view)>;
+
+/// The newest value, or the one in a closed version.
+using read_at = std::optional<version>;
+/// How a message says "the newest": no version is so great.
+inline constexpr version newest = ~version{0};
+
+/// What came of writes that are each for itself.
+struct written {
+  version at = 0;            ///< the open version
+  std::uint64_t failed = 0;  ///< how many were refused
+  ranks::failure first{};    ///< of them
+
+  void refuse(const ranks::failure& why, std::uint64_t count = 1) noexcept {
+    if (failed == 0) first = why;
+    failed += count;
+  }
+};
+
+class partition {
+ public:
+  partition() = default;
+  virtual ~partition() = default;
+  partition(const partition&) = delete;
+  partition& operator=(const partition&) = delete;
+
+  [[nodiscard]] virtual std::optional<std::string> find(std::string_view key, read_at at) = 0;
+  /// The newest value, without a copy if it can be.
+  [[nodiscard]] virtual held_value hold(std::string_view key) = 0;
+  [[nodiscard]] virtual bool contains(std::string_view key, read_at at) = 0;
+  [[nodiscard]] virtual answer<found_values> find_many(std::vector<std::string_view> keys, read_at at) = 0;
+  [[nodiscard]] virtual std::vector<past_value> history(std::string_view key) = 0;
+  /// Items in order. What is to be fetched has been asked for when it returns.
+  [[nodiscard]] virtual std::unique_ptr<item_stream> scan(const scan_request& wanted) = 0;
+  [[nodiscard]] virtual answer<std::uint64_t> count(version at) = 0;
+  /// The tag of this name, or all.
+  [[nodiscard]] virtual std::vector<tag_info> tags(std::optional<std::string_view> name) = 0;
+
+  /// Writes now; throws if the owner refuses.
+  virtual version write(const write_view& one) = 0;
+  /// Writes all, in their order.
+  [[nodiscard]] virtual answer<written> write_many(std::span<const write_view> many) = 0;
+  virtual version apply(const batch& operations) = 0;
+  /// Runs an update function at the owner.
+  virtual std::string update(std::string_view key, int number, std::string_view input) = 0;
+  /// Makes durable what is in the owner's store; returns its open version.
+  [[nodiscard]] virtual answer<version> sync() = 0;
+  virtual void signal(int signum) = 0;
+  /// Lets go of the owner's store, which is about to be closed. Nothing is asked of this any more.
+  virtual void detach() {}
+
+  // ---- Relaxed consistency: of a store that is reached directly these are writes like any other
+  // ----------------------
+
+  /// Writes now or later; what is refused later, the next `take_refused` tells. `open` is the version it belongs to.
+  virtual version stage(const write_view& one, version open) = 0;
+  /// Sends what is staged, and returns a number for fenced().
+  virtual std::uint64_t begin_fence() { return 0; }
+  /// Whether what was staged before the begin_fence() that returned `mark` has been written.
+  [[nodiscard]] virtual bool fenced(std::uint64_t /*mark*/) { return true; }
+  /// What the owner refused since the last call.
+  [[nodiscard]] virtual written take_refused() { return {}; }
+  /// Sends what has waited long enough. Returns whether there was something to do.
+  virtual bool background() { return false; }
+  /// Returns when nothing that was asked for ahead is under way.
+  virtual void finish_ahead() noexcept {}
+};
+
+}  // namespace icecore::mpi

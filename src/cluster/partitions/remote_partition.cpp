@@ -1,0 +1,335 @@
+#include "cluster/partitions/remote_partition.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cluster/messages/pieces.hpp"
+#include "cluster/read/fetched_stream.hpp"
+
+namespace icecore::mpi {
+namespace {
+
+packer read_request(kind asked, std::string_view key, read_at at) {
+  packer out(asked);
+  out.number(at.value_or(newest));
+  out.text(key);
+  return out;
+}
+
+void check_travels(const write_view& one) {
+  if (packed_size(one) + request_header_size <= message_size_max) return;
+  throw error(
+      errc::value_too_large,
+      fmt::format("a key of {} and a value of {} bytes for another rank: together they may have some bytes less "
+                  "than {}; let the owner insert it",
+                  one.key.size(), one.value ? one.value->size() : 0, message_size_max));
+}
+
+}  // namespace
+
+written unpack_written(unpacker& in) {
+  written result;
+  result.at = in.number<version>();
+  result.failed = in.number<std::uint64_t>();
+  result.first = unpack_failure(in);
+  return result;
+}
+
+void pack_written(packer& out, const written& result) {
+  out.number(result.at);
+  out.number(result.failed);
+  pack(out, result.first);
+}
+
+std::shared_ptr<remote_call> remote_partition::call(std::string request) {
+  return std::make_shared<remote_call>(running_, owner_, std::move(request));
+}
+
+// ---- Reading ----
+
+template <typename Use>
+bool remote_partition::with_staged(std::string_view key, Use&& use) {
+  // acquire: of both, so that a reader who has seen a write of this rank returned finds it counted
+  if (staged_count_.load(std::memory_order_acquire) == written_count_.load(std::memory_order_acquire)) return false;
+  const std::scoped_lock lock(mutex_);
+  std::optional<write_view> found = staged_.find(key);
+  if (!found && under_way_) found = under_way_->index.find(under_way_->call->request(), key);
+  if (found) use(*found);
+  return found.has_value();
+}
+
+std::optional<std::string> remote_partition::find(std::string_view key, read_at at) {
+  std::optional<std::string> found;
+  const auto copy = [&found](const write_view& staged) { found = staged.value; };
+  if (!at && with_staged(key, copy)) return found;
+  remote_call asked(running_, owner_, read_request(kind::find, key, at).take());
+  unpacker in = asked.answer();
+  found = in.optional_text();
+  return found;
+}
+
+held_value remote_partition::hold(std::string_view key) {
+  held_value found;
+  const auto copy = [&found](const write_view& staged) {  // it may be sent, and be gone, at any time
+    if (!staged.value) return;
+    const auto bytes = std::make_shared<const std::string>(*staged.value);
+    found = {*bytes, bytes};
+  };
+  if (with_staged(key, copy)) return found;
+  remote_call asked(running_, owner_, read_request(kind::find, key, std::nullopt).take());
+  unpacker in = asked.answer();
+  found.bytes = in.optional_text();
+  if (found.bytes) found.memory = std::make_shared<const received_bytes>(asked.take());
+  return found;
+}
+
+bool remote_partition::contains(std::string_view key, read_at at) {
+  bool there = false;
+  if (!at && with_staged(key, [&there](const write_view& staged) { there = staged.value.has_value(); })) return there;
+  remote_call asked(running_, owner_, read_request(kind::contains, key, at).take());
+  return asked.answer().number<std::uint8_t>() != 0;
+}
+
+namespace {
+
+std::string find_many_request(std::span<const std::string_view> keys, read_at at) {
+  packer out(kind::find_many);
+  out.number(at.value_or(newest));
+  for (const std::string_view key : keys) out.text(key);
+  return out.take();
+}
+
+/// Reads as many values as the answer has into out, and returns how many.
+std::size_t unpack_values(unpacker in, std::span<std::optional<std::string>> out) {
+  std::size_t count = 0;
+  for (; count < out.size() && !in.at_end(); ++count) out[count] = in.optional_text();
+  return count;
+}
+
+}  // namespace
+
+answer<found_values> remote_partition::find_many(std::vector<std::string_view> keys, read_at at) {
+  auto values = std::make_shared<found_values>(keys.size());
+  std::vector<std::string_view> asked_keys;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (!at && with_staged(keys[i], [&](const write_view& staged) { (*values)[i] = staged.value; })) continue;
+    asked_keys.push_back(keys[i]);
+    places.push_back(i);
+  }
+  if (asked_keys.empty()) return answer<found_values>([values] { return std::move(*values); });
+
+  auto first = call(find_many_request(asked_keys, at));
+  return answer<found_values>(
+      [this, values, at, asked_keys = std::move(asked_keys), places = std::move(places), first = std::move(first)] {
+        found_values found(asked_keys.size());
+        std::size_t done = unpack_values(first->answer(), found);
+        while (done < found.size()) {  // the owner answers with so much that it fits in a message
+          remote_call more(running_, owner_, find_many_request(std::span(asked_keys).subspan(done), at));
+          const std::size_t count = unpack_values(more.answer(), std::span(found).subspan(done));
+          if (count == 0) throw error(errc::bad_input, fmt::format("rank {} answered a find with nothing", owner_));
+          done += count;
+        }
+        for (std::size_t i = 0; i < places.size(); ++i) (*values)[places[i]] = std::move(found[i]);
+        return std::move(*values);
+      });
+}
+
+std::vector<past_value> remote_partition::history(std::string_view key) {
+  settle();
+  history_reader past;
+  while (!past.complete()) {
+    packer out(kind::history);
+    out.text(key);
+    pack(out, past.next());
+    remote_call asked(running_, owner_, out.take());
+    past.read(asked.answer());
+  }
+  return past.take();
+}
+
+std::unique_ptr<item_stream> remote_partition::scan(const scan_request& wanted) {
+  return std::make_unique<fetched_stream>(running_, ahead_, owner_, wanted);
+}
+
+answer<std::uint64_t> remote_partition::count(version at) {
+  packer out(kind::count);
+  out.number(at);
+  return answer<std::uint64_t>([asked = call(out.take())] { return asked->answer().number<std::uint64_t>(); });
+}
+
+std::vector<tag_info> remote_partition::tags(std::optional<std::string_view> name) {
+  std::vector<tag_info> found;
+  for (bool last = false; !last;) {
+    packer out(kind::tags);
+    out.optional_text(name);
+    out.number(found.empty() ? version{0} : found.back().version + 1);
+    remote_call asked(running_, owner_, out.take());
+    unpacker in = asked.answer();
+    last = in.number<std::uint8_t>() != 0;
+    if (!last && in.at_end()) throw error(errc::bad_input, fmt::format("rank {} answered with no tags", owner_));
+    while (!in.at_end()) {
+      tag_info& tag = found.emplace_back();
+      tag.version = in.number<version>();
+      tag.time_ns = in.number<std::int64_t>();
+      tag.name = in.text();
+      tag.note = in.text();
+    }
+  }
+  return found;
+}
+
+// ---- Writing ----
+
+version remote_partition::write(const write_view& one) {
+  written result = write_many({&one, 1}).take();
+  if (result.failed != 0) result.first.raise(owner_);
+  return result.at;
+}
+
+answer<written> remote_partition::write_many(std::span<const write_view> many) {
+  for (const write_view& one : many) check_travels(one);
+  settle();
+  std::vector<std::shared_ptr<remote_call>> calls;
+  packer out(kind::write);
+  for (const write_view& one : many) {
+    if (out.size() > request_header_size && out.size() + packed_size(one) > staging_bytes_) {
+      calls.push_back(call(std::exchange(out, packer(kind::write)).take()));
+      // one after the other: the later of two writes of a key is to win (M3)
+      running_.wait([&] { return calls.back()->answered(); });
+    }
+    pack(out, one);
+  }
+  calls.push_back(call(out.take()));
+  return answer<written>([calls = std::move(calls)] {
+    written total;
+    for (const auto& each : calls) {
+      unpacker in = each->answer();
+      const written part = unpack_written(in);
+      if (part.failed != 0) total.refuse(part.first, part.failed);
+      total.at = part.at;
+    }
+    return total;
+  });
+}
+
+version remote_partition::apply(const batch& operations) {
+  packer out(kind::apply);
+  for (const auto& [key, value] : operations.operations()) pack(out, {key, value});
+  settle();
+  remote_call asked(running_, owner_, out.take());
+  return asked.answer().number<version>();
+}
+
+std::string remote_partition::update(std::string_view key, int number, std::string_view input) {
+  check_travels({key, input});
+  packer out(kind::update);
+  out.number(static_cast<std::int32_t>(number));
+  out.text(key);
+  out.text(input);
+  settle();
+  remote_call asked(running_, owner_, out.take());
+  unpacker in = asked.answer();
+  return std::string(in.text());
+}
+
+answer<version> remote_partition::sync() {
+  return answer<version>([asked = call(packer(kind::sync).take())] { return asked->answer().number<version>(); });
+}
+
+void remote_partition::signal(int signum) {
+  packer out(kind::signal);
+  out.number(static_cast<std::int32_t>(signum));
+  remote_call asked(running_, owner_, out.take());
+  static_cast<void>(asked.answer());
+}
+
+// ---- Staging ----
+
+version remote_partition::stage(const write_view& one, version open) {
+  check_travels(one);
+  const auto try_to = [&] {
+    const std::scoped_lock lock(mutex_);
+    collect();
+    const bool fits = staged_.empty() || staged_.bytes() + packed_size(one) <= staging_bytes_;
+    if (!fits) send_staged();
+    if (!fits && !staged_.empty()) return false;  // a batch is under way already (R1)
+    if (staged_.empty()) staged_since_ = std::chrono::steady_clock::now();
+    staged_.append(one);
+    staged_count_.fetch_add(1, std::memory_order_release);  // see with_staged
+    if (staged_.bytes() >= staging_bytes_) send_staged();
+    return true;
+  };
+  running_.wait(try_to);
+  return open;
+}
+
+void remote_partition::collect() {
+  if (!under_way_ || !under_way_->call->answered()) return;
+  try {
+    unpacker in = under_way_->call->answer();
+    const written result = unpack_written(in);
+    if (result.failed != 0) refused_.refuse(result.first, result.failed);
+  } catch (...) {  // the owner could not even begin
+    refused_.refuse(ranks::failure::of(std::current_exception()));
+  }
+  const std::uint64_t end = under_way_->end;
+  under_way_.reset();
+  written_count_.store(end, std::memory_order_release);  // see with_staged
+}
+
+void remote_partition::send_staged() {
+  if (under_way_ || staged_.empty()) return;
+  const auto request = std::make_shared<std::string>();
+  staged_index index = staged_.take_index();
+  *request = staged_.take_request();
+  try {
+    under_way_ = batch_under_way{std::make_unique<remote_call>(running_, owner_, request), std::move(index),
+                                 staged_count_.load(std::memory_order_relaxed)};  // under mutex_
+  } catch (...) {                                                                 // not sent: it stays staged
+    staged_.put_back(std::move(*request), std::move(index));
+    throw;
+  }
+}
+
+std::uint64_t remote_partition::begin_fence() {
+  const std::uint64_t mark = staged_count_.load(std::memory_order_acquire);  // see with_staged
+  if (mark == written_count_.load(std::memory_order_acquire)) return mark;
+  const std::scoped_lock lock(mutex_);
+  collect();
+  send_staged();
+  return mark;
+}
+
+bool remote_partition::fenced(std::uint64_t mark) {
+  if (written_count_.load(std::memory_order_acquire) >= mark) return true;
+  const std::scoped_lock lock(mutex_);
+  collect();
+  send_staged();
+  return written_count_.load(std::memory_order_acquire) >= mark;
+}
+
+void remote_partition::settle() {
+  const std::uint64_t mark = begin_fence();
+  running_.wait([&] { return fenced(mark); });
+}
+
+written remote_partition::take_refused() {
+  const std::scoped_lock lock(mutex_);
+  return std::exchange(refused_, written{});
+}
+
+bool remote_partition::background() {
+  if (staged_count_.load(std::memory_order_acquire) == written_count_.load(std::memory_order_acquire)) return false;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return false;
+  constexpr std::chrono::milliseconds staged_max{1};  // what is staged travels soon even if nothing follows
+  const bool answered = under_way_ && under_way_->call->answered();
+  collect();
+  if (under_way_ || staged_.empty() || std::chrono::steady_clock::now() - staged_since_ < staged_max) return answered;
+  send_staged();
+  return true;
+}
+
+}  // namespace icecore::mpi

@@ -1,0 +1,202 @@
+#include "cluster/partitions/server.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/messages/pieces.hpp"
+#include "cluster/messages/remote_call.hpp"
+#include "cluster/partitions/remote_partition.hpp"
+#include "cluster/read/fetched_stream.hpp"
+
+namespace icecore::mpi {
+namespace {
+
+read_at unpack_read_at(unpacker& in) {
+  const auto at = in.number<version>();
+  return at == newest ? read_at{} : read_at{at};
+}
+
+ending unpack_ending(unpacker& in) {
+  ending how;
+  how.failed = unpack_failure(in);
+  how.undo = in.number<std::uint8_t>() != 0;
+  return how;
+}
+
+/// Nobody can be told but all: without a tag there is no answer.
+[[noreturn]] void throw_no_request(const message& received) {
+  throw error(errc::bad_input,
+              fmt::format("rank {} sent {} bytes that are no request; all ranks must run the same icecore",
+                          received.source, received.bytes.view().size()));
+}
+
+}  // namespace
+
+void server::answer(const message& request) {
+  unpacker in(request.bytes.view());
+  if (in.left() < request_header_size) throw_no_request(request);
+  const auto asked = in.number<kind>();
+  const int reply_tag = in.number<std::int32_t>();
+  if (reply_tag < reply_tag_min || reply_tag > reply_tag_max) throw_no_request(request);
+  std::string reply;
+  try {
+    reply = reply_to(asked, request.source, in);
+    if (reply.size() > message_size_max) {
+      throw error(errc::value_too_large,
+                  "an answer of 2 GiB or more does not travel; let the owner read so large a value");
+    }
+  } catch (...) {
+    reply = pack_current_exception();
+  }
+  messages_.send(request.source, reply_tag, sent_bytes(std::move(reply)));
+}
+
+std::string server::reply_to(kind asked, int source, unpacker in) {
+  packer out;
+  out.number(outcome::done);
+  switch (asked) {
+    case kind::find:
+      find(in, out);
+      break;
+    case kind::contains: {
+      const read_at at = unpack_read_at(in);
+      out.number(static_cast<std::uint8_t>(own_.contains(in.text(), at)));
+      break;
+    }
+    case kind::find_many:
+      find_many(in, out);
+      break;
+    case kind::write:
+      write(in, out);
+      break;
+    case kind::apply:
+      apply(in, out);
+      break;
+    case kind::history:
+      history(in, out);
+      break;
+    case kind::scan:
+      scan(in, out);
+      break;
+    case kind::count:
+      out.number(own_.count(in.number<version>()).take());
+      break;
+    case kind::tags:
+      tags(in, out);
+      break;
+    case kind::signal:
+      signals_.notified(source, in.number<std::int32_t>());
+      break;
+    case kind::update: {
+      const auto number = in.number<std::int32_t>();
+      const std::string_view key = in.text();
+      out.text(own_.update(key, number, in.text()));
+      break;
+    }
+    case kind::sync:
+      out.number(own_.sync().take());
+      break;
+    case kind::checkpoint_part: {
+      const std::string_view id = in.text();
+      checkpoints_.part_ended(id, source, unpack_ending(in));
+      break;
+    }
+    case kind::checkpoint_ended: {
+      const std::string_view id = in.text();
+      checkpoints_.ended(id, unpack_ending(in));
+      break;
+    }
+    default:
+      throw error(errc::bad_input,
+                  "a request of a kind that this icecore does not know; all ranks must run the same one");
+  }
+  return out.take();
+}
+
+void server::find(unpacker& in, packer& out) {
+  const read_at at = unpack_read_at(in);
+  const std::optional<std::string_view> found = own_.view(in.text(), at);
+  constexpr std::size_t outcome_flag_and_size = 6;
+  out.make_room(outcome_flag_and_size + (found ? found->size() : 0));
+  out.optional_text(found);
+}
+
+void server::find_many(unpacker& in, packer& out) {
+  constexpr std::size_t answer_bytes = 64 * 1024 * 1024;  // who asked for more asks again
+  const read_at at = unpack_read_at(in);
+  std::vector<std::string_view> keys;
+  while (!in.at_end()) keys.push_back(in.text());
+  std::vector<std::optional<std::string_view>> found(keys.size());
+  own_.views(keys, at, found);
+  for (const auto& value : found) {
+    if (out.size() > 1 && out.size() + (value ? value->size() : 0) > answer_bytes) break;
+    out.optional_text(value);
+  }
+}
+
+void server::write(unpacker& in, packer& out) {
+  written total;
+  while (!in.at_end()) own_.write_into(unpack_write(in), total);
+  pack_written(out, total);
+}
+
+void server::apply(unpacker& in, packer& out) {
+  batch operations;
+  while (!in.at_end()) {
+    const write_view one = unpack_write(in);
+    one.value ? operations.insert(one.key, *one.value) : operations.remove(one.key);
+  }
+  out.number(own_.apply(operations));
+}
+
+void server::history(unpacker& in, packer& out) {
+  const std::string_view key = in.text();
+  pack_history(own_.records(key), unpack_history_place(in), out);
+}
+
+void server::scan(unpacker& in, packer& out) {
+  scan_request wanted{};
+  wanted.at = in.number<version>();
+  wanted.from = in.text();
+  wanted.after = in.number<std::uint8_t>() != 0;
+  wanted.to = in.optional_text();
+  wanted.backward = in.number<std::uint8_t>() != 0;
+  const std::uint32_t bytes = std::min(in.number<std::uint32_t>(), block_bytes_max);
+  packer packed;
+  std::string_view last_key;
+  const auto items = own_.scan(wanted);
+  for (; items->valid() && packed.size() < bytes; items->next()) {
+    last_key = items->current().key;
+    packed.text(last_key);
+    packed.text(items->current().value);
+  }
+  out.number(static_cast<std::uint8_t>(!items->valid()));
+  out.text(last_key);
+  out.append(packed);
+}
+
+void server::tags(unpacker& in, packer& out) {
+  packer packed;
+  const auto pack = [&packed](const tag_info& tag) {
+    packed.number(tag.version);
+    packed.number(tag.time_ns);
+    packed.text(tag.name);
+    packed.text(tag.note);
+  };
+  bool last = true;
+  if (const auto name = in.optional_text()) {
+    for (const tag_info& tag : own_.tags(name)) pack(tag);
+  } else {
+    auto tag = own_.tag_from(in.number<version>());
+    for (; tag && packed.size() < piece_bytes; tag = own_.tag_from(tag->version + 1)) pack(*tag);
+    last = !tag;
+  }
+  out.number(static_cast<std::uint8_t>(last));
+  out.append(packed);
+}
+
+}  // namespace icecore::mpi

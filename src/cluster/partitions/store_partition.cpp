@@ -1,0 +1,115 @@
+#include "cluster/partitions/store_partition.hpp"
+
+#include <algorithm>
+#include <exception>
+
+#include "cluster/read/mapped_stream.hpp"
+
+namespace icecore::mpi {
+
+// A store that is read only may have been closed by a crash below the version that the others reached.
+version store_partition::readable(version at) const { return store_.read_only() ? std::min(at, store_.clock()) : at; }
+
+std::optional<std::string_view> store_partition::view(std::string_view key, read_at at) const {
+  return at ? store_.find(key, readable(*at)) : store_.find(key);
+}
+
+void store_partition::views(std::span<const std::string_view> keys, read_at at,
+                            std::span<std::optional<std::string_view>> out) const {
+  if (at) {
+    store_.find_many(keys, readable(*at), out);
+    return;
+  }
+  std::transform(keys.begin(), keys.end(), out.begin(), [this](std::string_view key) { return store_.find(key); });
+}
+
+std::optional<std::string> store_partition::find(std::string_view key, read_at at) {
+  const auto found = view(key, at);
+  if (!found) return std::nullopt;
+  return std::string(*found);
+}
+
+bool store_partition::contains(std::string_view key, read_at at) { return view(key, at).has_value(); }
+
+answer<found_values> store_partition::find_many(std::vector<std::string_view> keys, read_at at) {
+  return answer<found_values>([this, keys = std::move(keys), at] {
+    std::vector<std::optional<std::string_view>> found(keys.size());
+    views(keys, at, found);
+    return found_values(found.begin(), found.end());
+  });
+}
+
+std::vector<past_value> store_partition::history(std::string_view key) {
+  std::vector<past_value> past;
+  for (const change& record : records(key)) past.push_back({record.version, std::optional<std::string>(record.value)});
+  return past;
+}
+
+std::unique_ptr<item_stream> store_partition::scan(const scan_request& wanted) {
+  return std::make_unique<mapped_stream>(at(wanted.at), wanted);
+}
+
+answer<std::uint64_t> store_partition::count(version at) {
+  return answer<std::uint64_t>([this, at] { return std::uint64_t{this->at(at).size(1)}; });
+}
+
+std::vector<tag_info> store_partition::tags(std::optional<std::string_view> name) {
+  if (!name) return store_.tags();
+  std::vector<tag_info> found;
+  if (auto tag = store_.find_tag(*name)) found.push_back(std::move(*tag));
+  return found;
+}
+
+void store_partition::check_update(std::string_view key, bool inserts) const {
+  // relaxed: it changes only in a collective call, which ends before any write that follows it is sent
+  if (allowed_.load(std::memory_order_relaxed) != protection::update_only) return;
+  if (!inserts) throw error(errc::protection, "a remove under update-only protection, which keeps the set of keys");
+  if (!store_.contains(key)) {
+    throw error(errc::protection, "an insert of a new key under update-only protection, which keeps the set of keys");
+  }
+}
+
+version store_partition::write(const write_view& one) {
+  check_update(one.key, one.value.has_value());
+  if (one.value) return store_.insert(one.key, *one.value);
+  return store_.remove(one.key).value_or(store_.clock());
+}
+
+void store_partition::write_into(const write_view& one, written& total) {
+  try {
+    total.at = write(one);
+  } catch (...) {
+    total.refuse(ranks::failure::of(std::current_exception()));
+  }
+}
+
+answer<written> store_partition::write_many(std::span<const write_view> many) {
+  written total;
+  total.at = store_.clock();
+  for (const write_view& one : many) write_into(one, total);
+  return answer<written>([total = std::move(total)] { return total; });
+}
+
+std::string store_partition::update(std::string_view key, int number, std::string_view input) {
+  const auto running = updates_.running();
+  std::string output;
+  std::optional<std::string> value = find(key, std::nullopt);
+  if (running.function(number)(key, value, input, output)) {
+    static_cast<void>(write({key, value ? std::optional<std::string_view>(*value) : std::nullopt}));
+  }
+  return output;
+}
+
+answer<version> store_partition::sync() {
+  return answer<version>([this] {
+    if (!store_.read_only()) store_.sync();
+    return store_.clock();
+  });
+}
+
+version store_partition::apply(const batch& operations) {
+  for (const auto& [key, value] : operations.operations()) check_update(key, value.has_value());
+  return store_.apply(operations);
+}
+
+}  // namespace icecore::mpi

@@ -1,0 +1,59 @@
+// The part of the keys whose store this process has open.
+#pragma once
+
+#include <atomic>
+#include <functional>
+
+#include "cluster/partitions/partition.hpp"
+#include "cluster/update_table.hpp"
+#include "icecore/cluster.hpp"
+
+namespace icecore::mpi {
+
+class store_partition : public partition {
+ public:
+  /// `signalled(signum)` is called for signals that this rank sends itself.
+  store_partition(store& held, const std::atomic<protection>& allowed, std::function<void(int)> signalled)
+      : store_(held), allowed_(allowed), signalled_(std::move(signalled)) {}
+
+  std::optional<std::string> find(std::string_view key, read_at at) override;
+  held_value hold(std::string_view key) override { return {store_.find(key), nullptr}; }
+  bool contains(std::string_view key, read_at at) override;
+  answer<found_values> find_many(std::vector<std::string_view> keys, read_at at) override;
+  std::vector<past_value> history(std::string_view key) override;
+  std::unique_ptr<item_stream> scan(const scan_request& wanted) override;
+  answer<std::uint64_t> count(version at) override;
+  std::vector<tag_info> tags(std::optional<std::string_view> name) override;
+
+  version write(const write_view& one) override;
+  answer<written> write_many(std::span<const write_view> many) override;
+  version apply(const batch& operations) override;
+  std::string update(std::string_view key, int number, std::string_view input) override;
+  answer<version> sync() override;
+  void signal(int signum) override { signalled_(signum); }
+  version stage(const write_view& one, version /*open*/) override { return write(one); }
+
+  /// errc::invalid_argument if the number has a function already.
+  void define_update(int number, update_function change) { updates_.define(number, std::move(change)); }
+  [[nodiscard]] std::optional<tag_info> tag_from(version least) const { return store_.find_tag_from(least); }
+  [[nodiscard]] snapshot at(version closed) const { return store_.at(readable(closed)); }
+
+  // ---- For answering others without a copy ------------------------------------------------------------------------
+
+  [[nodiscard]] std::optional<std::string_view> view(std::string_view key, read_at at) const;
+  void views(std::span<const std::string_view> keys, read_at at, std::span<std::optional<std::string_view>> out) const;
+  [[nodiscard]] key_history records(std::string_view key) const { return store_.history(key); }
+  /// Applies one write; adds to `total` what came of it.
+  void write_into(const write_view& one, written& total);
+
+ private:
+  [[nodiscard]] version readable(version at) const;
+  void check_update(std::string_view key, bool inserts) const;
+
+  store& store_;
+  const std::atomic<protection>& allowed_;
+  std::function<void(int)> signalled_;
+  update_table updates_;
+};
+
+}  // namespace icecore::mpi

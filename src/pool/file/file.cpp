@@ -1,0 +1,351 @@
+#include "pool/file/file.hpp"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/bytes.hpp"
+#include "base/raise.hpp"
+#include "pool/format.hpp"
+
+namespace icecore {
+namespace {
+
+/// posix_fallocate() from one offset to another, begun again where a signal interrupted it. It is interrupted as a
+/// whole, so in pieces, each done before a profiler's next signal comes.
+[[nodiscard]] int allocate(int descriptor, std::uint64_t from, std::uint64_t to) noexcept {
+  constexpr std::uint64_t piece = std::uint64_t{64} << 20;
+  while (from < to) {
+    const std::uint64_t size = std::min(piece, to - from);
+    const int failed = posix_fallocate(descriptor, static_cast<off_t>(from), static_cast<off_t>(size));
+    if (failed == EINTR) continue;
+    if (failed != 0) return failed;
+    from += size;
+  }
+  return 0;
+}
+
+constexpr unsigned long xfs_magic = 0x58465342UL;
+constexpr unsigned long zfs_magic = 0x2fc12fc1UL;
+constexpr unsigned long lustre_magic = 0x0bd00bd0UL;
+constexpr unsigned long gpfs_magic = 0x47504653UL;
+constexpr unsigned long ramfs_magic = 0x858458f6UL;
+
+struct filesystem_type {
+  unsigned long magic;
+  const char* name;
+};
+constexpr std::array filesystem_types = {
+    filesystem_type{TMPFS_MAGIC, "tmpfs"},
+    filesystem_type{ramfs_magic, "ramfs"},
+    filesystem_type{HUGETLBFS_MAGIC, "hugetlbfs"},
+    filesystem_type{EXT4_SUPER_MAGIC, "ext"},
+    filesystem_type{xfs_magic, "xfs"},
+    filesystem_type{BTRFS_SUPER_MAGIC, "btrfs"},
+    filesystem_type{F2FS_SUPER_MAGIC, "f2fs"},
+    filesystem_type{zfs_magic, "zfs"},
+    filesystem_type{NFS_SUPER_MAGIC, "nfs"},
+    filesystem_type{lustre_magic, "lustre"},
+    filesystem_type{gpfs_magic, "gpfs"},
+    filesystem_type{OVERLAYFS_SUPER_MAGIC, "overlay"},
+};
+
+unsigned long filesystem_magic(int descriptor) noexcept {
+  struct statfs s {};
+  if (fstatfs(descriptor, &s) != 0) return 0;
+  return static_cast<unsigned long>(s.f_type) & 0xffffffffUL;
+}
+
+}  // namespace
+
+pool_file::pool_file(const std::filesystem::path& path, access how, creation create) : path_(path) {
+  // O_NONBLOCK: opening a FIFO must not wait for its other end; it changes nothing for regular files
+  const int flags = O_CLOEXEC | O_NONBLOCK | (how == access::read_only ? O_RDONLY : O_RDWR);
+  const bool may_create = how == access::read_write && create != creation::open_existing;
+  if (may_create) {
+    descriptor_ = ::open(path.c_str(), flags | O_CREAT | O_EXCL, 0666);
+    created_ = descriptor_ >= 0;
+  }
+  if (descriptor_ < 0 && !(may_create && (create == creation::create_new || errno != EEXIST))) {
+    descriptor_ = ::open(path.c_str(), flags);
+    // a symbolic link to nothing: O_EXCL does not follow it
+    if (descriptor_ < 0 && errno == ENOENT && may_create) descriptor_ = ::open(path.c_str(), flags | O_CREAT, 0666);
+  }
+  if (descriptor_ < 0) {
+    const int number = errno;
+    if (number == ENOENT && !may_create) {
+      raise(errc::no_such_store, "{}: no store there; to make one, open it for writing with creation allowed",
+            path.native());
+    }
+    if (number == EEXIST)
+      raise(errc::store_exists, "{}: a new store was asked for but something is there", path.native());
+    if (number == EISDIR) raise(errc::not_a_store, "{}: is a directory; a store is one file", path.native());
+    if (number == ENXIO)
+      raise(errc::not_a_store, "{}: is a socket or a device that is not there; a store is one file", path.native());
+    raise_errno(number, "open", path.native());
+  }
+  try {
+    check_kind();
+    open_for_locks(flags);
+    lock(how);
+  } catch (...) {
+    ::close(descriptor_);
+    locks_.reset();
+    throw;
+  }
+}
+
+/// By its path once more, since only that gives another description; so it may be another file by now.
+void pool_file::open_for_locks(int flags) {
+  locks_.emplace([&] { return ::open(path_.c_str(), flags); });
+  if (locks_->get() < 0) raise_errno(errno, "open", path_.native());
+  struct stat one {};
+  struct stat other {};
+  if (fstat(descriptor_, &one) != 0 || fstat(locks_->get(), &other) != 0) raise_errno(errno, "fstat", path_.native());
+  if (one.st_dev == other.st_dev && one.st_ino == other.st_ino) return;
+  raise(errc::io, "{}: another file took its place while it was opened; open it again", path_.native());
+}
+
+pool_file::~pool_file() {
+  // a child just forked may hold the descriptor for a moment, and with it the lock: release it by name. In that child
+  // there is nothing to release
+  struct flock l {};
+  l.l_type = F_UNLCK;
+  l.l_whence = SEEK_SET;
+  fcntl(locks_->get(), F_OFD_SETLK, &l);
+  ::close(descriptor_);
+}
+
+void pool_file::check_kind() const {
+  struct stat s {};
+  if (fstat(descriptor_, &s) != 0) raise_errno(errno, "fstat", path_.native());
+  if (S_ISREG(s.st_mode)) return;
+  const char* what = S_ISDIR(s.st_mode)    ? "a directory"
+                     : S_ISFIFO(s.st_mode) ? "a FIFO"
+                     : S_ISSOCK(s.st_mode) ? "a socket"
+                                           : "a device";
+  raise(errc::not_a_store, "{}: is {}; a store is one regular file", path_.native(), what);
+}
+
+void pool_file::lock(access how) const {
+  if (how == access::attached) {
+    lock_attached();
+    return;
+  }
+  struct flock l {};
+  l.l_type = static_cast<short>(how == access::read_only ? F_RDLCK : F_WRLCK);
+  l.l_whence = SEEK_SET;
+  if (fcntl(locks_->get(), F_OFD_SETLK, &l) == 0) return;
+  if (errno == EAGAIN || errno == EACCES) raise_locked(how);
+  const int number = errno;
+  raise(errc::io, "{}: the file system gives no lock ({}); put the store on one that does", path_.native(),
+        std::strerror(number));
+}
+
+void pool_file::admit_attached() const {
+  struct flock l {};
+  l.l_type = F_UNLCK;
+  l.l_whence = SEEK_SET;
+  l.l_start = attached_from;
+  if (fcntl(locks_->get(), F_OFD_SETLK, &l) != 0) raise_errno(errno, "fcntl", path_.native());
+}
+
+/// A byte of its own behind all that a file can have, where the process that shares it leaves room: whoever opens the
+/// file, even once that process is dead, sees that another still writes it.
+void pool_file::lock_attached() const {
+  constexpr off_t processes_max = 1 << 16;
+  struct flock l {};
+  l.l_type = F_WRLCK;
+  l.l_whence = SEEK_SET;
+  l.l_len = 1;
+  for (off_t i = 0; i < processes_max; ++i) {
+    l.l_start = attached_from + i;
+    if (fcntl(locks_->get(), F_OFD_SETLK, &l) == 0) return;
+    if (errno != EAGAIN && errno != EACCES) raise_errno(errno, "fcntl", path_.native());
+    refuse_if_not_shared(l.l_start);
+  }
+  raise(errc::locked, "{}: {} processes are attached already", path_.native(), processes_max);
+}
+
+/// Of a byte for attached processes that somebody holds: another one of these, or who has the whole file and so leaves
+/// no room for them.
+void pool_file::refuse_if_not_shared(std::int64_t at) const {
+  struct flock holder {};
+  holder.l_type = F_WRLCK;
+  holder.l_whence = SEEK_SET;
+  holder.l_start = at;
+  holder.l_len = 1;
+  if (fcntl(locks_->get(), F_OFD_GETLK, &holder) != 0 || holder.l_type == F_UNLCK) return;  // it has gone meanwhile
+  if (holder.l_type == F_WRLCK && holder.l_start >= attached_from) return;
+  raise(
+      errc::locked,
+      "{}: another process has it open{} and does not share it; what it was shared as before leads nowhere: remove it",
+      path_.native(), holder.l_type == F_RDLCK ? " for reading" : "");
+}
+
+void pool_file::raise_locked(access how) const {
+  struct flock holder {};
+  holder.l_type = static_cast<short>(how == access::read_only ? F_RDLCK : F_WRLCK);
+  holder.l_whence = SEEK_SET;
+  const bool told = fcntl(locks_->get(), F_OFD_GETLK, &holder) == 0;
+  if (told && holder.l_type == F_WRLCK && holder.l_start >= attached_from) {
+    raise(errc::locked,
+          "{}: the process that shared it is gone, but others that attached to it still use it; end these first",
+          path_.native());
+  }
+  const bool readers = told && holder.l_type == F_RDLCK;
+  if (readers) {
+    raise(errc::locked, "{}: another process has it open for reading; close that, or open for reading too",
+          path_.native());
+  }
+  std::uint64_t pid = 0;
+  std::array<char, 64> host{};
+  constexpr auto pid_at = format::live_page_offset + offsetof(format::live_page, writer_pid);
+  constexpr auto host_at = format::live_page_offset + offsetof(format::live_page, writer_host);
+  if (pread(descriptor_, &pid, sizeof pid, pid_at) != sizeof pid || pid == 0) {
+    raise(errc::locked, "{}: another process has it open for writing", path_.native());
+  }
+  if (pread(descriptor_, host.data(), host.size() - 1, host_at) < 0) host[0] = '\0';
+  raise(errc::locked, "{}: open for writing by process {} on {}{}; close it there first", path_.native(), pid,
+        host.data(), pid == static_cast<std::uint64_t>(getpid()) ? " (this process)" : "");
+}
+
+std::uint64_t pool_file::size() const {
+  struct stat s {};
+  if (fstat(descriptor_, &s) != 0) raise_errno(errno, "fstat", path_.native());
+  return static_cast<std::uint64_t>(s.st_size);
+}
+
+std::uint64_t pool_file::inode() const {
+  struct stat s {};
+  if (fstat(descriptor_, &s) != 0) raise_errno(errno, "fstat", path_.native());
+  return s.st_ino;
+}
+
+file_identity pool_file::identity() const {
+  struct stat s {};
+  if (fstat(descriptor_, &s) != 0) raise_errno(errno, "fstat", path_.native());
+  file_identity told{s.st_dev, s.st_ino, 0};
+  struct statx more {};
+  if (statx(descriptor_, "", AT_EMPTY_PATH, STATX_BTIME, &more) == 0 && (more.stx_mask & STATX_BTIME) != 0) {
+    told.born_ns = more.stx_btime.tv_sec * 1'000'000'000 + more.stx_btime.tv_nsec;
+  }
+  return told;
+}
+
+std::optional<std::uint64_t> pool_file::next_data(std::uint64_t from) const noexcept {
+  const off_t at = lseek(descriptor_, static_cast<off_t>(from), SEEK_DATA);
+  if (at < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(at);
+}
+
+bool pool_file::read(void* into, std::size_t size, std::uint64_t offset) const noexcept {
+  return pread(descriptor_, into, size, static_cast<off_t>(offset)) == static_cast<ssize_t>(size);
+}
+
+void pool_file::grow(std::uint64_t size, bool huge_pages) const {
+  const std::uint64_t before = this->size();
+  if (size <= before) return;
+  if (huge_pages && on_memory_filesystem()) allocate_huge_pages(before, size);
+  const int failed = allocate(descriptor_, before, size);
+  if (failed != 0) {
+    shrink(before);  // some file systems leave a part of it behind
+    raise_errno(failed, fmt::format("growing the store from {} to {} bytes", before, size), path_.native());
+  }
+}
+
+// A memory file system gives huge pages by itself only where the administrator mounted it so; MADV_COLLAPSE (Linux 6.1)
+// asks for them range by range. Of a range that is empty it makes nothing, of one with a single page it makes a huge
+// page at the cost of clearing it, which allocating and faulting in 512 small ones costs five times over. Everything
+// here is a hint: what fails leaves holes, which the caller fills.
+void pool_file::allocate_huge_pages(std::uint64_t from, std::uint64_t to) const noexcept {
+  constexpr int collapse = 25;  // MADV_COLLAPSE, which older headers lack
+  const std::uint64_t first = format::round_up(from, huge_page_bytes);
+  const std::uint64_t end = to / huge_page_bytes * huge_page_bytes;
+  if (first >= end) return;
+  for (std::uint64_t at = first; at < end; at += huge_page_bytes) {
+    if (allocate(descriptor_, at, at + format::page_size) != 0) return;
+  }
+  // mapped for the moment, at an address that is aligned as the file is
+  const std::uint64_t bytes = end - first;
+  const std::uint64_t reserved = bytes + huge_page_bytes;
+  void* const addresses = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (addresses == MAP_FAILED) return;
+  const auto aligned = format::round_up(reinterpret_cast<std::uintptr_t>(addresses), huge_page_bytes);
+  void* const mapped = mmap(reinterpret_cast<void*>(aligned), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                            descriptor_, static_cast<off_t>(first));
+  if (mapped != MAP_FAILED) (void)madvise(mapped, bytes, collapse);
+  munmap(addresses, reserved);
+}
+
+void pool_file::undo_creation() const noexcept {
+  shrink(0);
+  if (created_) ::unlink(path_.c_str());
+}
+
+void pool_file::shrink(std::uint64_t size) const noexcept {
+  // failing leaves unused bytes at the end, which is harmless
+  if (ftruncate(descriptor_, static_cast<off_t>(size)) != 0) return;
+}
+
+void pool_file::sync() const {
+  if (fdatasync(descriptor_) != 0) raise_errno(errno, "fdatasync", path_.native());
+}
+
+void pool_file::sync_with_directory() const {
+  if (fsync(descriptor_) != 0) raise_errno(errno, "fsync", path_.native());
+  auto directory = path_.parent_path();
+  if (directory.empty()) directory = ".";
+  const int d = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (d < 0) raise_errno(errno, "opening its directory", path_.native());
+  const int failed = fsync(d) != 0 ? errno : 0;
+  ::close(d);
+  // some file systems cannot sync directories and say so; their names are as durable as they get
+  if (failed != 0 && failed != EINVAL && failed != ENOTSUP)
+    raise_errno(failed, "fsync of its directory", path_.native());
+}
+
+void pool_file::set_size(std::uint64_t size) const {
+  if (ftruncate(descriptor_, static_cast<off_t>(size)) != 0) raise_errno(errno, "ftruncate", path_.native());
+}
+
+void pool_file::fill_holes(std::uint64_t from, std::uint64_t to) const {
+  const int failed = allocate(descriptor_, from, to);
+  if (failed != 0) raise_errno(failed, "allocating space", path_.native());
+}
+
+std::uint64_t pool_file::device_capacity() const noexcept {
+  struct statvfs s {};
+  if (fstatvfs(descriptor_, &s) != 0) return 0;
+  return static_cast<std::uint64_t>(s.f_blocks) * s.f_frsize;
+}
+
+std::string pool_file::filesystem_name() const {
+  const unsigned long magic = filesystem_magic(descriptor_);
+  for (const auto& t : filesystem_types) {
+    if (t.magic == magic) return t.name;
+  }
+  return fmt::format("{:#x}", magic);
+}
+
+bool is_on_memory_filesystem(int descriptor) noexcept {
+  const unsigned long magic = filesystem_magic(descriptor);
+  return magic == TMPFS_MAGIC || magic == ramfs_magic || magic == HUGETLBFS_MAGIC;
+}
+
+bool pool_file::is_dax() const noexcept {
+  struct statx s {};
+  if (statx(descriptor_, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &s) != 0) return false;
+  return (s.stx_attributes_mask & s.stx_attributes & STATX_ATTR_DAX) != 0;
+}
+
+}  // namespace icecore

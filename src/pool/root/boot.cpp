@@ -1,0 +1,108 @@
+#include "pool/root/boot.hpp"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <iterator>
+
+#include "pool/file/file.hpp"
+
+namespace icecore {
+namespace {
+
+using boot_id = std::uint8_t[16];
+
+// A random UUID has 4 in the upper half of this byte; ours have what no UUID has, so the two are told apart.
+constexpr std::size_t kind_at = 6;
+constexpr std::uint8_t kind_mask = 0xf0;
+
+bool is_told(const boot_id& id) noexcept {
+  return std::any_of(std::begin(id), std::end(id), [](std::uint8_t b) { return b != 0; });
+}
+bool is_own(const boot_id& id) noexcept { return (id[kind_at] & kind_mask) == kind_mask; }
+
+int hex_digit(char c) noexcept {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
+}
+
+bool read_kernels(boot_id& id) noexcept {
+  const int file = ::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  char text[64];
+  const ssize_t length = ::read(file, text, sizeof text);
+  ::close(file);
+  std::size_t digits = 0;
+  for (ssize_t i = 0; i < length && digits < 2 * sizeof id; ++i) {
+    const int d = hex_digit(text[i]);
+    if (d < 0) continue;
+    id[digits / 2] = static_cast<std::uint8_t>((id[digits / 2] << 4) | d);
+    ++digits;
+  }
+  return digits == 2 * sizeof id && is_told(id);
+}
+
+struct own_file {
+  char path[64];
+  own_file() noexcept { std::snprintf(path, sizeof path, "/dev/shm/icecore-boot-%u", unsigned{geteuid()}); }
+};
+
+/// What others could have put there, or what lasts longer than the machine runs, is not believed.
+bool read_own(const own_file& name, boot_id& id) noexcept {
+  const int file = ::open(name.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (file < 0) return false;
+  struct stat about {};
+  const bool believed = fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() &&
+                        (about.st_mode & (S_IWGRP | S_IWOTH)) == 0 && is_on_memory_filesystem(file);
+  const bool whole = believed && ::read(file, id, sizeof id) == ssize_t{sizeof id};
+  ::close(file);
+  return whole && is_own(id);
+}
+
+/// It gets its name when it is whole; of several processes that make one at a time the first one's stays.
+void make_own(const own_file& name) noexcept {
+  boot_id id;
+  if (getrandom(id, sizeof id, 0) != ssize_t{sizeof id}) return;
+  id[kind_at] |= kind_mask;
+  char making[sizeof name.path + 16];
+  std::snprintf(making, sizeof making, "%s.%02x%02x%02x%02x", name.path, id[0], id[1], id[2], id[3]);
+  const int file = ::open(making, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0400);
+  if (file < 0) return;
+  const bool whole = ::write(file, id, sizeof id) == ssize_t{sizeof id};
+  ::close(file);
+  if (whole) static_cast<void>(::link(making, name.path));
+  ::unlink(making);
+}
+
+}  // namespace
+
+void read_boot_id(boot_id& id) noexcept {
+  std::memset(id, 0, sizeof id);
+  if (read_kernels(id)) return;
+  const own_file name;
+  if (read_own(name, id)) return;
+  make_own(name);
+  if (!read_own(name, id)) std::memset(id, 0, sizeof id);
+}
+
+bool written_this_boot(const format::root& r) noexcept {
+  boot_id now;
+  read_boot_id(now);
+  return is_told(now) && std::memcmp(now, r.boot_id, sizeof now) == 0;
+}
+
+bool written_in_another_boot(const format::root& r) noexcept {
+  boot_id now;
+  read_boot_id(now);
+  const bool both_kernels = is_told(now) && is_told(r.boot_id) && !is_own(now) && !is_own(r.boot_id);
+  return both_kernels && std::memcmp(now, r.boot_id, sizeof now) != 0;
+}
+
+}  // namespace icecore

@@ -1,0 +1,216 @@
+// What a root must be before anything else of its file is believed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "base/bytes.hpp"
+#include "base/raise.hpp"
+#include "pool/pool.hpp"
+#include "pool/root/placements.hpp"
+
+namespace icecore {
+namespace {
+
+/// As set_lost_versions() writes them, and none that is not closed when the store is open.
+bool has_sound_lost_versions(const format::root& r) noexcept {
+  const std::uint64_t closed_before = r.state == format::root_state::clean ? r.clock : r.clock_limit;
+  std::uint64_t end = 0;
+  bool is_last = false;
+  for (const format::lost_versions& each : r.lost) {
+    if (each.first == 0 && each.end == 0) {
+      is_last = true;
+      continue;
+    }
+    if (is_last || each.first <= end || each.end <= each.first || each.end > closed_before) return false;
+    end = each.end;
+  }
+  return true;
+}
+
+}  // namespace
+
+void pool::raise_no_root() const {
+  const std::string& path = origin();
+  const auto& a = *reinterpret_cast<const format::root*>(base_);
+  const bool swapped = a.magic == __builtin_bswap64(format::magic) ||
+                       (a.magic == format::magic && a.byte_order == __builtin_bswap32(format::byte_order_mark));
+  if (all_zero(base_, 2 * format::page_size)) {
+    raise(errc::not_a_store,
+          "{}: has {} bytes, with zeros where a store's roots are: it is none, or was overwritten; remove it to make a "
+          "new store here",
+          path, file_.size());
+  }
+  if (!swapped && a.magic != format::magic) {
+    raise(errc::not_a_store, "{}: is not an icecore store (no magic at its start)", path);
+  }
+  if (swapped) {
+    raise(errc::unsupported_format, "{}: written by a machine of other byte order; dump it there and load it here",
+          path);
+  }
+  raise(errc::damaged, "{}: both root pages are damaged (bytes 0-8191): {}", path, *root_defect(a));
+}
+
+void pool::check_root(const format::root& r, const options& opening) const {
+  check_format(r);
+  if (first_ != nullptr) {
+    check_part(r);
+    return;
+  }
+  const std::string& path = origin();
+  if (r.pool_number != 0) {
+    const std::string_view first(r.files.paths, r.files.path_size[0]);
+    raise(errc::not_a_store, "{}: is file {} of {} of a store; open that by its first file{}{}", path,
+          r.pool_number + 1, r.pool_count, first.empty() ? "" : ", which was ", first);
+  }
+  const bool unfinished = is_unfinished(r);
+  if (unfinished && (!shared_ || copy_)) {
+    raise(errc::not_a_store, "{}: the creation of a store was cut off here; open it for writing first", path);
+  }
+  if (unfinished && opening.creation == creation::open_existing) {
+    raise(errc::no_such_store, "{}: the creation of a store was cut off here, and creating one was not asked for",
+          path);
+  }
+}
+
+void pool::check_format(const format::root& r) const {
+  const std::string& path = origin();
+  if (r.version_major != format::version_major) {
+    raise(errc::unsupported_format, "{}: has format {}.{}; this icecore reads format {}", path, r.version_major,
+          r.version_minor, format::version_major);
+  }
+  if (r.version_minor > format::version_minor && shared_) {
+    raise(errc::unsupported_format, "{}: has format {}.{}, newer than {}.{}: it can be opened for reading only", path,
+          r.version_major, r.version_minor, format::version_major, format::version_minor);
+  }
+  if (r.granule_size != format::granule_size || r.pool_count > format::files_max || r.pool_number >= r.pool_count ||
+      !has_sound_paths(r)) {
+    raise(errc::unsupported_format, "{}: has granules of {} bytes and is file {} of {}; this icecore cannot read that",
+          path, r.granule_size, r.pool_number + 1, r.pool_count);
+  }
+  const auto index = static_cast<index_kind>(r.index);
+  if (index < index_kind::btree || index > index_kind::persistent) {
+    raise(errc::unsupported_format, "{}: uses index {}, which this icecore does not have", path, r.index);
+  }
+}
+
+void pool::check_size(const format::root& r, const options& opening) const {
+  const std::string& path = origin();
+  if (r.file_size < format::first_segment_offset || r.file_size % format::page_size != 0) {
+    raise(errc::damaged, "{}: the newest root page says that the file has {} bytes, which no store has", path,
+          r.file_size);
+  }
+  const bool clean = r.state == format::root_state::clean;
+  if (clean && (r.used_end < format::first_segment_offset || r.used_end > r.file_size ||
+                r.used_end % format::granule_size != 0)) {
+    raise(errc::damaged, "{}: the newest root page says that {} of the file's {} bytes are used, which no store has",
+          path, r.used_end, r.file_size);
+  }
+  if (!root_lost_ && (r.clock == 0 || r.clock > r.clock_limit || r.clock_limit > version_max)) {
+    raise(errc::damaged, "{}: the newest root page says that version {} is open and {} the limit, which no store has",
+          path, r.clock, r.clock_limit);
+  }
+  if (!root_lost_ && !has_sound_lost_versions(r)) {
+    raise(errc::damaged, "{}: the newest root page lists lost versions in a way that no store does", path);
+  }
+  constexpr std::uint64_t roots_max = std::uint64_t{1} << 62;  // a root a nanosecond for a century; and it never wraps
+  if (!root_lost_ && r.sequence > roots_max) {
+    raise(errc::damaged, "{}: the newest root page says that it is number {}, which no store comes to", path,
+          r.sequence);
+  }
+  if (file_.size() < r.file_size && !opening.accept_damage) {
+    for (const std::uint64_t page : {format::root_a_offset, format::root_b_offset}) {
+      const auto defect = root_defect(*reinterpret_cast<const format::root*>(at(page)));
+      if (!defect || all_zero(at(page), format::page_size)) continue;
+      raise(errc::damaged,
+            "{}: the root page at byte {} is damaged ({}); the older one tells of a file of {} bytes, but it has {}; "
+            "icecore repair makes a new store of what is intact",
+            path, page, *defect, r.file_size, file_.size());
+    }
+    raise(errc::truncated, "{}: is {} bytes long but was {}: its end is missing", path, file_.size(), r.file_size);
+  }
+  // what an opening that was cut off has left of a file is decided by the first one's root
+  const bool closed = first_ != nullptr && first_->roots().read().state == format::root_state::clean;
+  if (closed) return;
+  if (r.state == format::root_state::open && r.inode != file_.inode() && !opening.accept_copy) {
+    raise(errc::copied,
+          "{}: is a copy, made or moved before its writer had closed it; if that writer was dead by then, accept the "
+          "copy (options::accept_copy, --accept-copy)",
+          path);
+  }
+}
+
+/// Where the first segment lies behind the end of the file that `r` tells of. Not read through the mapping: a growth
+/// that was cut off leaves holes there, which full memory cannot show.
+std::optional<std::uint64_t> pool::segment_behind_end(const format::root& r) const {
+  const std::uint32_t seed = pool_seed_of(r);
+  const pool_file& file = copy_ ? copy_->from() : file_;  // what is to be copied, not yet the copy
+  for (std::uint64_t at = format::round_up(r.file_size, format::granule_size);; at += format::granule_size) {
+    const auto data = file.next_data(at);
+    if (!data) return std::nullopt;
+    at = std::max(at, *data / format::granule_size * format::granule_size);
+    format::segment_header h;
+    if (!file.read(&h, sizeof h, at)) return std::nullopt;
+    const bool known = h.magic == format::segment_magic || h.magic == format::index_segment_magic;
+    if (known && h.granules != 0 && h.crc == header_crc(h, seed, make_link(number_, at))) return at;
+  }
+}
+
+/// A root that tells of a longer file is durable before anything is put there (P2), and then stands in both pages (P6).
+/// So where there is something the newest roots are lost, and with them the clock's limit and the certificate: a store
+/// that goes on from this root would cut off what it does not know of.
+void pool::check_behind_end(format::root& r, std::uint64_t whole_pages, const options& opening) {
+  if (root_lost_ || whole_pages <= r.file_size) return;
+  const auto at = segment_behind_end(r);
+  if (!at) return;
+  outdated_ = fmt::format(
+      "the newest root is lost: the one before tells of {} bytes, but a segment of the store lies at byte {}",
+      r.file_size, *at);
+  if (!opening.accept_damage) {
+    raise(errc::damaged, "{}: {}; icecore repair makes a new store of what is intact", origin(), outdated_);
+  }
+  // as where no root is left: every record stands by its own checksum
+  r.file_size = whole_pages;
+  r.state = format::root_state::open;
+  r.durability = static_cast<std::uint8_t>(durability::operation);
+}
+
+/// One of the files that a root of the store names, or that is made with it.
+void pool::check_part(const format::root& r) const {
+  const std::string& path = origin();
+  const std::string& of = first_->file().path().native();
+  const format::root first = first_->roots().read();
+  const bool same_store = first_->root_lost() ? pool_seed_of(r) == first_->codec().pool_seed()
+                                              : std::memcmp(r.pool_id, first.pool_id, sizeof r.pool_id) == 0;
+  if (is_made_) {
+    if (same_store && r.pool_number != 0 && r.files.session == 0) return;  // a creation that was cut off has left it
+    raise(errc::store_exists, "{}: something is there already; each file of a new store takes a path of its own", path);
+  }
+  if (root_lost_) return;
+  if (!same_store) {
+    raise(errc::missing_file, "{}: is of another store than {}, whose file {} it should be", path, of, number_ + 1);
+  }
+  if (r.pool_number != number_) {
+    raise(errc::missing_file, "{}: is file {} of the store {}, but file {} should be here: have two been swapped?",
+          path, r.pool_number + 1, of, number_ + 1);
+  }
+  if (first_->root_lost()) return;
+  const std::uint64_t mine = r.files.session;
+  const std::uint64_t its = first.files.session;
+  const bool in_session = mine == its || mine == first.files.session_before;
+  // file 0 is closed last
+  const bool left_open = r.state == format::root_state::open && first.state == format::root_state::clean &&
+                         its == first.files.session_before;
+  if (!in_session || left_open) {
+    const char* const which = mine >> 32 < its >> 32   ? "it is an older copy"
+                              : mine >> 32 > its >> 32 ? "the first file is an older copy"
+                                                       : "one of the two is a copy";
+    raise(errc::missing_file,
+          "{}: file {} of the store {} was not in the last session of the first file: {}; put back the files that "
+          "belong together",
+          path, number_ + 1, of, which);
+  }
+}
+
+}  // namespace icecore

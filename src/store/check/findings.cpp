@@ -1,0 +1,171 @@
+// What salvage found, in words: each finding says place, structure, what is wrong, and key and version where told.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "store/check/salvage.hpp"
+
+namespace icecore::detail {
+namespace {
+
+using format::record_kind;
+
+/// For a message: printable, short.
+std::string printable(std::string_view bytes) {
+  constexpr std::size_t shown_max = 60;
+  std::string text;
+  for (const char c : bytes.substr(0, shown_max)) {
+    if (c >= ' ' && c <= '~') {
+      text += c;
+    } else {
+      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  return bytes.size() > shown_max ? text + "..." : text;
+}
+
+const char* structure_of(record r) {
+  switch (r.kind()) {
+    case record_kind::entry:
+      return "entry";
+    case record_kind::tag:
+      return "tag";
+    case record_kind::batch:
+      return "batch";
+    default:
+      return "record";
+  }
+}
+
+std::string versions(version first, version last) {
+  return first == last ? fmt::format("in version {}", first) : fmt::format("in versions {} to {}", first, last);
+}
+
+}  // namespace
+
+void salvage::add_finding(link place, std::string structure, std::string what, bool lost,
+                          std::optional<std::string> key, std::optional<version> v) {
+  findings_.push_back({{place, std::move(structure), std::move(what), std::move(key), v}, lost});
+}
+
+/// An intact record whose stamp is damaged. Of an update whose version is not told the history will tell.
+void salvage::name_versionless(const range& of) {
+  const link l = of.what.from;
+  const record r = at(l);
+  const bool told = told_.contains(l) && std::ranges::find(lost_entries_, l) == lost_entries_.end();
+  if (r.is_update() && !told) return;
+  std::optional<std::string> key;
+  if (r.is_entry()) key = key_of(l);
+  if (r.is_update() && found_->is_whole_record(r.as_update().entry)) key = key_of(r.as_update().entry);
+  std::string what = of.what.what;
+  if (r.kind() == record_kind::tag) what += fmt::format(" (the tag '{}')", printable(r.key()));
+  ++named_records_;
+  if (told) {
+    add_finding(of.what.from, structure_of(r), what + "; other records tell the version", false, key, told_[l]);
+  } else if (r.kind() == record_kind::batch) {
+    add_finding(of.what.from, "batch", what + "; its records tell its version", false);
+  } else {
+    const std::string least = fmt::format("{}", std::max<version>(1, of.what.least));
+    const std::string greatest = of.what.greatest == version_max ? "the last" : fmt::format("{}", of.what.greatest);
+    add_finding(of.what.from, structure_of(r),
+                fmt::format("{}: its version is lost, from {} to {}", what, least, greatest), true, key);
+  }
+  for (range& g : ranges_) {
+    if (g.what.from == of.what.from) g.explained = true;
+  }
+}
+
+/// The records of a hole: `lost` are their places, newest first, with versions or 0; of `unplaced` more nothing is
+/// known.
+void salvage::name_lost(const hole& of, const std::vector<std::pair<link, version>>& lost, std::uint32_t unplaced) {
+  const std::string key = key_of(of.entry);
+  std::string unknown = fmt::format("what the key held from version {} on is not known", of.first);
+  if (of.above != null_link) {
+    const version next = version_of(of.above);
+    unknown = next > of.first ? fmt::format("what the key held {} is not known", versions(of.first, next - 1))
+                              : "a later record of the same version stands";
+  }
+  for (const auto& [place, v] : lost) {
+    const range* g = range_of(place);
+    const std::string why = g != nullptr ? g->what.what : "nothing is there";
+    add_finding(place, "record", fmt::format("{}; {}", why, unknown), true, key,
+                v != 0 ? std::optional(v) : std::nullopt);
+  }
+  if (unplaced != 0) {
+    add_finding(lost.back().first, "record",
+                fmt::format("{} older records of the key are lost with it; {}", unplaced, unknown), true, key);
+  }
+  named_records_ += static_cast<std::int64_t>(lost.size()) + unplaced;
+}
+
+/// Updates whose entry is lost: nothing else holds their key.
+void salvage::name_orphans(link entry, updates_of_entry updates) {
+  range* g = range_of(entry);
+  std::string what = g != nullptr ? g->what.what : "nothing is there";
+  if (g != nullptr) what += perhaps(entry, g->what.to);
+  add_finding(entry, "entry", fmt::format("{}; the key is lost, with {} later records", what, updates.size()));
+  ++named_records_;
+  if (g != nullptr) g->explained = true;
+  for (const link l : updates) {
+    add_finding(l, "record", fmt::format("its key is lost with the entry at {}", pool_->place_of(entry)), true,
+                std::nullopt, version_of(l));
+  }
+}
+
+/// Unless the survey has named it: it looks at links only where nothing else is wrong.
+void salvage::name_relinked(link update) {
+  const auto names_it = [&](const damage& d) { return d.offset == update; };
+  const auto& parts = found_->parts();
+  if (std::ranges::any_of(parts, [&](const auto& p) { return std::ranges::any_of(p.damages, names_it); })) return;
+  add_finding(update, "record", "its links do not lead to the records before it in its history", false,
+              key_of(at(update).as_update().entry), version_of(update));
+}
+
+void salvage::name_unexplained() {
+  for (const range& g : ranges_) {
+    if (g.explained || g.what.harmless) continue;
+    if (g.what.maybe_empty) {
+      add_finding(g.what.from, "file", g.what.what + ", but no record", false);
+      continue;
+    }
+    ++named_records_;
+    const link l = g.what.record;
+    if (pool_->find(link_pool(l)) == nullptr) {
+      add_finding(l, "file", "whose records are lost with the file cannot be told, beyond those named here");
+      continue;
+    }
+    const std::string guess = perhaps(g.what.record, g.what.to);
+    add_finding(g.what.record, guess.empty() ? "record" : structure_of(at(l)),
+                fmt::format("{}{}; up to byte {} it cannot be told whose records are lost", g.what.what, guess,
+                            link_offset(g.what.to)),
+                true, std::nullopt, told_by_stamp(l, g.what.least, g.what.greatest));
+  }
+  const auto says_so = [](const damage& d) { return d.structure == "file"; };
+  const auto& parts = found_->parts();
+  const bool said = std::ranges::any_of(parts, [&](const auto& p) { return std::ranges::any_of(p.damages, says_so); });
+  // compared before anything is subtracted: a damaged root certifies any number
+  if (said || found_->missing_records() <= named_records_) return;
+  add_finding(0, "file",
+              fmt::format("{} more records are lost whose keys cannot be told: the root certifies them",
+                          found_->missing_records() - named_records_));
+}
+
+/// What a damaged record between these bytes says of its key or name: nothing to rely on, but a hint to its user.
+std::string salvage::perhaps(link from, link to) const {
+  if (from % 8 != 0 || from + sizeof(format::entry_header) > to || !pool_->contains(from, to - from)) return {};
+  const record r = at(from);
+  const record_layout layout = r.layout();
+  if (!layout.plausible() || from + layout.value_offset() > to) return {};
+  if (r.is_entry()) return fmt::format("; it held a key, perhaps '{}'", printable(r.key()));
+  if (r.kind() == record_kind::tag) return fmt::format("; it was a tag, perhaps '{}'", printable(r.key()));
+  return {};
+}
+
+/// What the survey named itself: headers, whose records are all there, large values, and the certificate.
+void salvage::take_over_damages() {
+  for (const auto& part : found_->parts()) {
+    for (const damage& d : part.damages) findings_.push_back({d, d.structure != "segment"});
+  }
+}
+
+}  // namespace icecore::detail

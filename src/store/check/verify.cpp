@@ -1,0 +1,192 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/threads.hpp"
+#include "store/check/salvage.hpp"
+#include "store/engine.hpp"
+#include "store/open/record_scan.hpp"
+#include "store/open/sorted_entries.hpp"
+#include "store/persistent/instant_recovery.hpp"
+
+namespace icecore {
+namespace {
+
+verify_report report_of(const pool_set& in, detail::survey& found) {
+  // links matter where every checksum is right: of what is damaged salvage tells more
+  if (found.damages().empty()) found.check_chains();
+  verify_report report;
+  report.segments = found.segments().size();
+  const record_totals totals = found.totals();
+  report.entries = totals.keys;
+  report.records = totals.inserts + totals.removes;
+  for (const auto& part : found.parts()) {
+    report.tags += part.tags.size();
+    report.bytes += part.bytes;
+  }
+  report.damages = detail::salvage(in, found).damages();
+  return report;
+}
+
+/// A key is entered once only: opening, which sorts the entries, refuses a second one.
+void check_keys(const pool_set& in, const detail::survey& found, verify_report& report) {
+  const address_space space(in.bases());
+  const auto twice = detail::sort_entries(found, space).of_one_key;
+  if (!twice) return;
+  const auto [one, other] = *twice;
+  report.damages.push_back({other, "entry", fmt::format("the key is entered twice, also at {}", in.place_of(one)),
+                            std::string(space.record_at(other).key()), std::nullopt});
+}
+
+/// Their places, which are links, as files and bytes in these.
+void localize(const pool_set& in, std::vector<damage>& damages) {
+  std::ranges::stable_sort(damages, {}, &damage::offset);
+  for (damage& d : damages) d = in.localized(std::move(d));
+}
+
+/// Of a closed store whose index lies in it, in these files.
+void check_lasting_index(const std::filesystem::path& path, const std::vector<std::string>& files,
+                         const options& reading, verify_report& report) {
+  try {
+    auto found = store(path, reading).verify().damages;
+    report.damages.insert(report.damages.end(), found.begin(), found.end());
+  } catch (const error& e) {
+    if (e.code() != errc::damaged) throw;
+    // what opening and looking around have met begins with the file's name
+    const auto named =
+        std::ranges::find_if(files, [&](const std::string& file) { return e.message().starts_with(file + ": "); });
+    report.damages.push_back(
+        {0, "index", e.message(), std::nullopt, std::nullopt, named != files.end() ? *named : path.native()});
+  }
+}
+
+}  // namespace
+
+verify_report detail::store_core::verify(const progress_function& on_progress) const {
+  check_usable();
+  check_first();
+  if (accepts_damage_) {  // the mapping is mended, the file not
+    std::vector<placement> where;
+    for (const pool* p : pool_->files()) {
+      if (p->number() != 0) where.push_back({p->file().path(), -1});
+    }
+    return verify_file(pool_->file().path(), on_progress, where);
+  }
+  std::vector<partial_segments::place> filled;
+  {
+    const writer_set::gate stopped(*writers_);
+    filled = writers_->places();
+  }
+  survey found(*pool_, {.threads = core_count(), .large_values = true, .filled = &filled, .on_progress = on_progress});
+  verify_report report = report_of(*pool_, found);
+  check_index(found, report);
+  localize(*pool_, report.damages);
+  return report;
+}
+
+namespace detail {
+
+/// Whether the index leads to each entry, and, where heads are durable, each head to the newest record, and the list of
+/// tags to each tag.
+template <class Heads>
+void engine<Heads>::check_index(const survey& found, verify_report& report) const {
+  const auto note = [&](link at, const char* structure, std::string what, link entry) {
+    std::string key(past_->at(entry).key());  // as it is, damaged or not
+    report.damages.push_back({at, structure, std::move(what), std::move(key), std::nullopt});
+  };
+  // What is read here may be damaged, which it says by throwing.
+  const auto damage_met = [](auto check) -> std::optional<std::string> {
+    try {
+      check();
+      return std::nullopt;
+    } catch (const error& e) {
+      if (e.code() != errc::damaged) throw;
+      return e.message();
+    }
+  };
+  const auto attempt = [&](link at, const char* structure, link entry, auto check) {
+    if (const auto met = damage_met(check)) note(at, structure, *met, entry);
+  };
+  for (const auto& part : found.parts()) {
+    for (const link entry : part.entries) {
+      attempt(entry, "index", entry, [&] {
+        if (index_->find(key_of(entry)) != entry) note(entry, "index", "the index does not lead to this entry", entry);
+      });
+    }
+    if constexpr (!Heads::are_durable) continue;
+    for (const link update : part.updates) {
+      const record r = past_->at(update);
+      const link entry = r.as_update().entry;
+      attempt(entry, "entry", entry, [&] {
+        if (past_->at(past_->newest(entry)).header().depth < r.header().depth)
+          note(entry, "entry", "the entry's head does not lead to its newest record", entry);
+      });
+    }
+  }
+  // Of no entry: in the file that the message begins with, or the first.
+  const auto note_whole = [&](const char* structure, std::string what) {
+    const auto& files = pool_->files();
+    const auto named =
+        std::ranges::find_if(files, [&](const pool* file) { return what.starts_with(file->origin() + ": "); });
+    const link in = named != files.end() ? make_link((*named)->number(), 0) : null_link;
+    report.damages.push_back({in, structure, std::move(what), std::nullopt, std::nullopt});
+  };
+  if (read_only()) {
+    const auto met = damage_met([&] {
+      for (auto& what : index_->check()) note_whole("index", std::move(what));
+    });
+    if (met) note_whole("index", *met);
+  }
+  if constexpr (!Heads::are_durable) return;
+  if (const auto met = damage_met([&] { catalog_->load(*tags_); })) return note_whole("tag", *met);
+  for (const auto& part : found.parts()) {
+    for (const link l : part.tags) {
+      if (tags_->find(past_->stamp_of(l))) continue;
+      report.damages.push_back(
+          {l, "tag", "the index's list of tags does not have it", std::nullopt, past_->stamp_of(l)});
+    }
+  }
+}
+
+template void engine<rebuilt_heads>::check_index(const survey& found, verify_report& report) const;
+template void engine<durable_heads>::check_index(const survey& found, verify_report& report) const;
+
+}  // namespace detail
+
+verify_report verify_file(const std::filesystem::path& path, const progress_function& on_progress,
+                          const std::vector<placement>& moved) {
+  options reading;
+  reading.placements = moved;
+  reading.access = access::read_only;
+  reading.creation = creation::open_existing;
+  reading.accept_copy = true;
+  reading.accept_damage = true;
+  try {
+    verify_report report;
+    bool has_index = false;
+    std::vector<std::string> files;
+    {
+      pool_set p(path, reading);
+      detail::survey found(p, {.threads = core_count(), .large_values = true, .on_progress = on_progress});
+      report = report_of(p, found);
+      if (report.ok()) check_keys(p, found, report);
+      for (auto& d : p.damages()) report.damages.push_back(std::move(d));
+      localize(p, report.damages);
+      reading.accept_damage = false;
+      has_index = detail::opening_at_once::possible(p, reading);
+      for (const pool* file : p.files()) files.push_back(file->origin());
+    }
+    if (report.ok() && has_index) check_lasting_index(path, files, reading, report);
+    return report;
+  } catch (const error& e) {
+    if (e.code() != errc::damaged) throw;
+    verify_report report;
+    report.damages.push_back({0, "root", e.message(), std::nullopt, std::nullopt, path.native()});
+    return report;
+  }
+}
+
+}  // namespace icecore

@@ -1,0 +1,254 @@
+// Checkpoints: the pool's file up to where each segment was filled at one instant, with a root that says it was closed.
+//
+//   1. The gate stops the writers; the open version is closed if anything was written in it; how far each segment is
+//      filled, and the totals, are noted. What lies before those places is never changed again but for the words that
+//      every opening makes anew (an entry's head and second version) and the persisted bits of stamps.
+//   2. Writers go on, behind those places. The kernel copies the file's bytes before them to the same places of a new
+//      file, from the page cache that the mapping is a view of.
+//   3. Each segment's fill, then the root, clean and with the certificate of 1., are written; all is synced; the file
+//      gets its name.
+// Of a store of several files each is written, the further ones beside the first ("model.ice.1"), which gets its name
+// last. A crash leaves the unfinished file under another name, without a root: nothing opens it; and perhaps further
+// ones that belong to no first, which the next checkpoint of that name replaces.
+#include "icecore/checkpoint.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "base/locks/lock_descriptor.hpp"
+#include "base/raise.hpp"
+#include "icecore/unfinished.hpp"
+#include "pool/file/range_copier.hpp"
+#include "store/core.hpp"
+
+namespace icecore {
+
+namespace detail {
+
+struct [[gnu::visibility("hidden")]] checkpoint_cut {
+  const store_core* from;
+  std::vector<partial_segments::place> places;  ///< by offset
+  record_totals totals;
+  version open;                                         ///< the store's clock
+  std::array<std::uint64_t, format::files_max> ends{};  ///< of each file, up to its last segment
+
+  [[nodiscard]] std::uint64_t bytes() const noexcept {
+    return std::accumulate(ends.begin(), ends.end(), std::uint64_t{0});
+  }
+};
+
+std::shared_ptr<const checkpoint_cut> store_core::cut() {
+  check_usable();
+  check_first();
+  if (!pool_->missing().empty()) {
+    raise(errc::missing_file, "{}; a checkpoint is of a store that is whole", pool_->missing().front().what);
+  }
+  auto made = std::make_shared<checkpoint_cut>();
+  made->from = this;
+  {
+    // named tags write their record behind their tick: none may be between the two
+    const std::scoped_lock one_at_a_time(tag_mutex_);
+    const writer_set::gate stopped(*writers_);
+    const version open = clock_->now();
+    if (read_only()) {
+      // nothing can be closed here; in the copy, where the newest closed version would be one that is lost
+      made->open = lost_.contains(open - 1) ? open + 1 : open;
+    } else {
+      made->open = shown_by_newest_closed(open) ? open : clock_->tick() + 1;
+    }
+    made->totals = shared_->recovered;
+    made->totals.add(writers_->totals());
+    made->places = writers_->places();
+  }
+  std::ranges::sort(made->places, {}, [](const partial_segments::place& p) { return p.in.offset; });
+  for (const pool* p : pool_->files()) made->ends[p->number()] = format::first_segment_offset;
+  for (const auto& p : made->places) {
+    std::uint64_t& end = made->ends[link_pool(p.in.offset)];
+    end = std::max(end, link_offset(p.in.end()));
+  }
+  return made;
+}
+
+}  // namespace detail
+
+namespace {
+
+/// A file being written, its errors named.
+class output_file {
+ public:
+  explicit output_file(const std::filesystem::path& path)
+      : path_(path), descriptor_([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }) {
+    if (descriptor_.get() < 0) raise_errno(errno, "open", path_.native());
+    // as a store that is open for writing: whoever finds the file leaves it alone (unfinished.cpp)
+    struct flock l {};
+    l.l_type = F_WRLCK;
+    l.l_whence = SEEK_SET;
+    static_cast<void>(::fcntl(descriptor_.get(), F_OFD_SETLK, &l));  // without locks there, the look at the end must do
+  }
+  void resize(std::uint64_t size) const {
+    if (::ftruncate(descriptor_.get(), static_cast<off_t>(size)) != 0) raise_errno(errno, "ftruncate", path_.native());
+  }
+  [[nodiscard]] std::uint64_t inode() const {
+    struct stat about {};
+    if (::fstat(descriptor_.get(), &about) != 0) raise_errno(errno, "fstat", path_.native());
+    return about.st_ino;
+  }
+  void write(const void* bytes, std::uint64_t size, std::uint64_t offset) const {
+    write_at(as_target(), bytes, size, offset);
+  }
+  void sync() const {
+    if (::fsync(descriptor_.get()) != 0) raise_errno(errno, "fsync", path_.native());
+  }
+  /// Throws unless the name still leads to this file.
+  void require_name() const {
+    struct stat named {};
+    if (::stat(path_.c_str(), &named) == 0 && named.st_ino == inode()) return;
+    raise(errc::locked, "{}: another one is writing a checkpoint under this name", path_.native());
+  }
+  [[nodiscard]] range_copier::file as_target() const noexcept { return {descriptor_.get(), &path_}; }
+
+ private:
+  std::filesystem::path path_;
+  lock_descriptor descriptor_;  // a forked child keeps none: it would keep the name from whoever comes next
+};
+
+/// Writes one file after the other.
+class checkpoint_writer {
+ public:
+  checkpoint_writer(const detail::checkpoint_cut& cut, std::filesystem::path to, const progress_function& on_progress)
+      : cut_(&cut), pools_(&cut.from->the_pool()), to_(std::move(to)), on_progress_(&on_progress) {
+    // its files are of one session, and of no other store's: neither those of the store nor of another checkpoint fit
+    if (pools_->count() > 1) session_ = session_of_copy(pools_->roots().read().files.session);
+  }
+
+  /// The file of this number, whole and synced.
+  void write(std::uint16_t number, const output_file& file) {
+    const pool& from = *pools_->find(number);
+    file.resize(cut_->ends[number]);
+    range_copier copier({from.file().descriptor(), &from.file().path()}, file.as_target());
+    for (const partial_segments::place& p : cut_->places) {
+      if (link_pool(p.in.offset) != number) continue;
+      copy(copier, p, file);
+      const std::uint64_t word = from.fill_word(p.in, p.position);
+      file.write(&word, sizeof word, link_offset(p.in.offset) + offsetof(format::segment_header, fill));
+    }
+    const format::root root = closed_root(from, file.inode());
+    file.write(&root, sizeof root, root_offset(root));
+    file.sync();
+  }
+  void tell_end() const {
+    if (*on_progress_) (*on_progress_)({"writing the checkpoint", cut_->bytes(), cut_->bytes(), "bytes"});
+  }
+
+ private:
+  void copy(range_copier& copier, const partial_segments::place& p, const output_file& file) {
+    constexpr std::uint64_t told_every_bytes = std::uint64_t{16} << 20;
+    for (link at = p.in.offset; at < p.position;) {
+      const std::uint64_t size = std::min(told_every_bytes, p.position - at);
+      copier.copy(link_offset(at), size);
+      begin_writing(file.as_target(), link_offset(at), size);
+      at += size;
+      done_ += size;
+      if (*on_progress_ && done_ - told_ >= told_every_bytes) {
+        cut_->from->check_usable();  // closed or poisoned meanwhile: not a minute of copying more
+        (*on_progress_)({"writing the checkpoint", told_ = done_, cut_->bytes(), "bytes"});
+      }
+    }
+  }
+
+  /// The root of the file as it would be had the store been closed at the cut.
+  [[nodiscard]] format::root closed_root(const pool& from, std::uint64_t inode) const {
+    format::root r = from.roots().read();
+    r.state = format::root_state::clean;
+    r.used_end = cut_->ends[from.number()];
+    r.file_size = r.used_end;
+    r.inode = inode;
+    r.anchor = null_link;  // an index that lasts is not copied: it changes all the time
+    r.files.session = r.files.session_before = session_;
+    if (from.number() == 0) {
+      r.clock = cut_->open;
+      r.clock_limit = std::max(r.clock_limit, cut_->open);
+      r.durable_version = 0;
+      set_lost_versions(r, cut_->from->lost());  // of a store opened for reading the root does not say it yet
+      r.certified_records = cut_->totals.records;
+      r.certified_sum = cut_->totals.digest;
+      if (pools_->count() > 1) name_files(r, places());
+    } else {
+      r.files.session_before = 0;
+      name_first(r, to_);
+    }
+    seal_root(r);
+    return r;
+  }
+  [[nodiscard]] std::vector<placement> places() const {
+    std::vector<placement> all{{to_, -1}};
+    for (std::uint16_t n = 1; n < pools_->count(); ++n) all.push_back({default_path(to_, n), -1});
+    return all;
+  }
+
+  const detail::checkpoint_cut* cut_;
+  const pool_set* pools_;
+  std::filesystem::path to_;
+  const progress_function* on_progress_;
+  std::uint64_t session_ = 0;
+  std::uint64_t done_ = 0;
+  std::uint64_t told_ = 0;
+};
+
+/// What a checkpoint that was cut off has left of a further file goes; anything else stays.
+void require_free(const std::filesystem::path& path, std::uint16_t number, const format::root& of) {
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path))) return;
+  if (!is_file_of(path, number, of)) {
+    raise(errc::store_exists, "{}: something is there; file {} of the checkpoint is to be there", path.native(),
+          number + 1);
+  }
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+
+version checkpoint::version() const noexcept { return cut_->open - 1; }
+std::uint64_t checkpoint::bytes() const noexcept { return cut_->bytes(); }
+
+void checkpoint::write(const std::filesystem::path& to, const progress_function& on_progress) const {
+  cut_->from->check_usable();
+  if (std::filesystem::exists(std::filesystem::symlink_status(to))) {
+    raise(errc::store_exists, "{}: something is there; a checkpoint gets a path of its own", to.native());
+  }
+  const pool_set& pools = cut_->from->the_pool();
+  unfinished_store making(to, ".writing");
+  const output_file file(making.path());  // first: whoever writes the same checkpoint meets its lock
+  checkpoint_writer writing(*cut_, to, on_progress);
+  std::vector<std::unique_ptr<unfinished_store>> further;
+  for (std::uint16_t n = 1; n < pools.count(); ++n) {
+    const std::filesystem::path path = default_path(to, n);
+    require_free(path, n, pools.roots().read());
+    further.push_back(std::make_unique<unfinished_store>(path, ".writing"));
+    writing.write(n, output_file(further.back()->path()));
+  }
+  writing.write(0, file);
+  writing.tell_end();
+  file.require_name();
+  std::size_t named = 0;
+  try {
+    for (; named < further.size(); ++named) further[named]->finish(replacing::refused);
+    making.finish(replacing::refused);
+  } catch (...) {
+    std::error_code ignored;
+    for (std::size_t i = 0; i < named; ++i) {
+      std::filesystem::remove(default_path(to, static_cast<std::uint16_t>(i + 1)), ignored);
+    }
+    throw;
+  }
+}
+
+}  // namespace icecore

@@ -1,0 +1,210 @@
+// Repair: what is intact of a damaged store, written to a new one.
+//
+// The damaged store is opened for reading with its damage accepted (salvage.hpp), so that each history is there with
+// stand-ins for what is lost. Its records are copied in the order of their versions, through the same calls that any
+// writer uses: the new store keeps all invariants by itself. In the place of what is lost comes a removal (D2): a value
+// that may be wrong would be believed, a value that is not there is asked about, and the report tells of which
+// versions.
+#include <algorithm>
+#include <tuple>
+
+#include "base/raise.hpp"
+#include "icecore/unfinished.hpp"
+#include "store/engine.hpp"
+#include "store/read/scan.hpp"
+
+namespace icecore {
+namespace {
+
+using detail::store_core;
+using detail::with_engine;
+
+/// Damage is accepted where all records are read: heads are rebuilt then.
+using damaged_store = detail::engine<rebuilt_heads>;
+
+/// One record to be written.
+struct copied_record {
+  version v;
+  link from;                   // null: a removal in the place of lost records
+  std::uint32_t entry_number;  // whose removal that is
+  std::uint32_t place;         // in the key's new history
+};
+
+class copier {
+ public:
+  copier(const damaged_store& from, repair_report& report) : from_(&from), report_(&report) {}
+
+  /// Takes in the histories of all keys. O(records).
+  void collect() {
+    detail::for_each_block(*from_, {}, [&](std::span<const link> entries) {
+      for (const link entry : entries) collect(entry);
+      return true;
+    });
+    std::ranges::sort(records_, {}, [](const copied_record& c) { return std::tuple(c.v, c.place, c.from); });
+  }
+
+  template <class Engine>
+  void write(Engine& to, const progress_function& on_progress) {
+    const std::vector<tag_info> tags = from_->tags().all();
+    auto next_tag = tags.begin();
+    const auto write_tags_before = [&](version v) {
+      for (; next_tag != tags.end() && next_tag->version < v; ++next_tag) {
+        to.skip_to(next_tag->version);
+        static_cast<void>(to.tag({.name = next_tag->name, .note = next_tag->note, .time_ns = next_tag->time_ns}));
+        ++report_->tags;
+      }
+    };
+    std::uint64_t done = 0;
+    constexpr std::uint64_t told_every = 4096;
+    for (const copied_record& c : records_) {
+      write_tags_before(c.v);
+      to.skip_to(c.v);
+      write(to, c);
+      if (++done % told_every == 0 && on_progress) on_progress({"writing records", done, records_.size(), "records"});
+    }
+    const version open = from_->clock().now();
+    write_tags_before(open);
+    to.skip_to(open);
+    to.lose(from_->lost());
+    report_->clock = open;
+  }
+
+ private:
+  void collect(link entry) {
+    const rebuilt_histories& past = from_->past();
+    history_.clear();
+    for (link l = past.newest(entry); l != null_link; l = past.at(l).older()) history_.push_back(l);
+    std::ranges::reverse(history_);
+    bool present = false;
+    std::uint32_t place = 0;
+    const std::size_t first = records_.size();
+    for (std::size_t i = 0; i < history_.size(); ++i) {
+      const record r = past.at(history_[i]);
+      const version v = past.stamp_of(history_[i]);
+      if (r.is_lost() || !value_intact(history_[i])) {
+        const bool newest = i + 1 == history_.size();
+        const version next = newest ? from_->clock().now() + 1 : past.stamp_of(history_[i + 1]);
+        if (next > v) lose(entry, v, next - 1);
+        if (next > v && present) records_.push_back({v, null_link, number_of(entry), ++place});
+        present = present && next <= v;
+      } else {
+        records_.push_back({v, history_[i], 0, ++place});
+        present = !r.is_removal();
+      }
+    }
+    if (records_.size() > first) ++report_->keys;
+  }
+
+  /// The entry that a removal without a record is of.
+  std::uint32_t number_of(link entry) {
+    if (entries_.empty() || entries_.back() != entry) entries_.push_back(entry);
+    return static_cast<std::uint32_t>(entries_.size() - 1);
+  }
+
+  void lose(link entry, version first, version last) {
+    const std::string key(from_->key_of(entry));
+    auto& unknown = report_->unknown;
+    if (!unknown.empty() && unknown.back().key == key && unknown.back().last + 1 >= first) {
+      unknown.back().last = last;
+    } else {
+      unknown.push_back({key, first, last});
+    }
+  }
+
+  bool value_intact(link l) {
+    const record r = from_->past().at(l);
+    if (r.value_intact()) return true;
+    const version v = from_->past().stamp_of(l);
+    report_->losses.push_back({l, r.is_entry() ? "entry" : "record", "the value fails its checksum",
+                               std::string(detail::key_of_record(*from_, l)), v});
+    return false;
+  }
+
+  template <class Engine>
+  void write(Engine& to, const copied_record& c) const {
+    if (c.from == null_link) {
+      static_cast<void>(to.remove(from_->key_of(entries_[c.entry_number])));
+      return;
+    }
+    ++report_->records;
+    const record r = from_->past().at(c.from);
+    const std::string_view key = detail::key_of_record(*from_, c.from);
+    if (!r.is_removal()) {
+      static_cast<void>(to.put(key, r.value()));
+    } else if (!to.remove(key)) {
+      batch one;  // batches have recorded removals of what was not there, too
+      one.remove(key);
+      static_cast<void>(to.apply(one));
+    }
+  }
+
+  const damaged_store* from_;
+  repair_report* report_;
+  std::vector<copied_record> records_;
+  std::vector<link> entries_;
+  std::vector<link> history_;  // of the key at hand, oldest first
+};
+
+/// Losses and the rest of what was found at opening. Large values are looked at when they are copied.
+void sort_findings(const store_core& from, repair_report& report) {
+  for (const detail::finding& f : from.findings()) {
+    (f.lost ? report.losses : report.mended).push_back(f.place);
+  }
+  const pool_set& pools = from.the_pool();
+  const auto is_lost = [&](const damage& d) {
+    return pools.root_in_doubt() || pools.find(link_pool(d.offset)) == nullptr;
+  };
+  for (damage& d : pools.damages()) (is_lost(d) ? report.losses : report.mended).push_back(std::move(d));
+}
+
+}  // namespace
+
+repair_report repair(const repair_options& how) {
+  const std::filesystem::path path = how.to;
+  if (std::filesystem::exists(std::filesystem::symlink_status(path))) {
+    raise(errc::store_exists, "{}: something is there; a repaired store gets a path of its own", path.native());
+  }
+  options reading;
+  reading.access = access::read_only;
+  reading.creation = creation::open_existing;
+  reading.accept_copy = true;
+  reading.accept_damage = true;
+  reading.placements = how.moved;
+  reading.crash = how.crash;
+  reading.on_progress = how.on_progress;
+  const auto opened = detail::open_store(how.from, reading);
+  const auto& from = static_cast<const damaged_store&>(*opened);
+  repair_report report;
+  sort_findings(from, report);
+  copier records(from, report);
+  records.collect();
+  if (from.the_pool().root_lost() && report.keys == 0) {
+    raise(errc::damaged, "{}: both root pages are damaged and no record is intact: nothing can be repaired",
+          how.from.native());
+  }
+
+  unfinished_store making(path, ".repairing");
+  options writing;
+  writing.creation = creation::create_new;
+  writing.placements = how.placements;
+  writing.durability = durability::none;  // closing makes all of it durable
+  writing.index = static_cast<index_kind>(from.the_pool().roots().read().index);
+  {
+    const auto to = detail::open_store(making.path(), writing);
+    with_engine(*to, [&](auto& engine) { records.write(engine, how.on_progress); });
+    to->close();
+  }
+  const verify_report checked = verify_file(making.path(), how.on_progress);
+  if (!checked.ok()) {
+    raise(errc::io, "{}: what was written is not what is read ({}); is the device sound?", making.path().native(),
+          checked.damages.front().what);
+  }
+  making.finish(replacing::refused);
+  for (auto* damages : {&report.losses, &report.mended}) {
+    std::ranges::stable_sort(*damages, {}, &damage::offset);
+    for (damage& d : *damages) d = from.the_pool().localized(std::move(d));
+  }
+  return report;
+}
+
+}  // namespace icecore

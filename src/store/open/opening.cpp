@@ -1,0 +1,301 @@
+#include "store/open/opening.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "base/locks/lock_descriptor.hpp"
+#include "base/raise.hpp"
+#include "base/threads.hpp"
+#include "index/make_index.hpp"
+#include "pool/file/file.hpp"
+#include "store/open/recovery.hpp"
+#include "store/persistent/instant_recovery.hpp"
+
+namespace icecore::detail {
+namespace {
+
+[[noreturn]] void raise_not_shared(const std::filesystem::path& shared_as) {
+  raise(errc::closed, "{}: the store is not shared yet, or no longer", shared_as.native());
+}
+
+/// The file of `shared_as`, closed at the end.
+class memory_file {
+ public:
+  memory_file(const std::filesystem::path& path, int flags) : path_(path) {
+    constexpr int always = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
+    descriptor_ = ::open(path.c_str(), flags | always, 0600);
+    if (descriptor_ < 0) raise_not_opened(flags);
+    locks_.emplace([&] { return ::open(path.c_str(), always); });
+    if (locks_->get() < 0) {
+      const int number = errno;
+      ::close(descriptor_);
+      if (flags != 0) ::unlink(path.c_str());  // made here: else the next try would find something there
+      raise_errno(number, "open", path.native());
+    }
+    struct stat one {};
+    struct stat other {};
+    if (fstat(descriptor_, &one) == 0 && fstat(locks_->get(), &other) == 0 && one.st_dev == other.st_dev &&
+        one.st_ino == other.st_ino)
+      return;
+    ::close(descriptor_);
+    raise(errc::io, "{}: another file took its place while it was opened", path.native());
+  }
+  ~memory_file() { ::close(descriptor_); }
+  memory_file(const memory_file&) = delete;
+  memory_file& operator=(const memory_file&) = delete;
+
+  [[nodiscard]] int locks() const noexcept { return locks_->get(); }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  /// What it holds is followed without a check of every word. So nobody may have written it but this user's processes.
+  void require_own() const {
+    struct stat s {};
+    if (fstat(descriptor_, &s) != 0) raise_errno(errno, "fstat", path_.native());
+    if (s.st_uid != geteuid()) {
+      raise(errc::permission,
+            "{}: belongs to user {}, and this process is user {}'s; processes of one user share a store",
+            path_.native(), s.st_uid, geteuid());
+    }
+    if ((s.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+      raise(errc::permission, "{}: other users may write it (mode {:o}); a store is not shared so", path_.native(),
+            s.st_mode & 07777U);
+    }
+    const index::arena::content what = index::arena::content_of(descriptor_);
+    if (what == index::arena::content::nothing_yet) raise_not_shared(path_);
+    if (what == index::arena::content::something_else)
+      raise(errc::invalid_argument, "{}: is no file that a store is shared as", path_.native());
+  }
+  void require_memory() const {
+    if (is_on_memory_filesystem(descriptor_)) return;
+    ::unlink(path_.c_str());
+    raise(errc::invalid_argument, "{}: what processes share must be on a memory file system such as /dev/shm",
+          path_.native());
+  }
+
+ private:
+  [[noreturn]] void raise_not_opened(int flags) const {
+    if (errno == EEXIST) {
+      raise(
+          errc::locked,
+          "{}: something is there already; a store is shared as a file that is not there yet (remove it if the process "
+          "that made it is dead)",
+          path_.native());
+    }
+    if (errno == ENOENT && flags == 0)
+      raise(errc::no_such_store, "{}: no process shares a store as this file", path_.native());
+    raise_errno(errno, "open", path_.native());
+  }
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::optional<lock_descriptor> locks_;
+};
+
+/// An entry takes at least half as much of the pool as of the index: no more addresses are needed than that.
+constexpr std::uint64_t index_bytes_max(std::uint64_t capacity) noexcept { return 2 * capacity; }
+
+}  // namespace
+
+history_parts history_parts_of(const store_parts& parts) {
+  return {parts.space(),
+          parts.clock.get(),
+          parts.pool->codec(),
+          &parts.pool->persist(),
+          parts.pool->shared() && parts.pool->durability().mode == durability::operation,
+          [writers = parts.writers.get()] { writers->finish_killed(); }};
+}
+
+rebuilt_parts rebuilt_parts_of(const store_parts& parts) {
+  rebuilt_parts made;
+  made.keys = std::make_unique<entry_keys>(parts.space(), parts.pool->persist());
+  const index_kind kind = parts.kind == index_kind::persistent ? index_kind::btree : parts.kind;
+  made.index = index::make_index(kind, *made.keys, parts.memory);
+  made.tags = std::make_unique<scanned_tags>();
+  return made;
+}
+
+namespace {
+
+/// Where the store ends, as the index's anchor tells of each file.
+void take_over_ends(const store_parts& parts, const lasting_media& media, link anchor_at, anchor_is anchor) {
+  pool_set& pools = *parts.pool;
+  for (pool* p : pools.files()) {
+    auto& word = media.anchor().used_end[p->number()];
+    const link place = anchor_at + static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(&word) -
+                                                              reinterpret_cast<const std::byte*>(&media.anchor()));
+    const std::uint64_t said = word.load(std::memory_order_relaxed);  // relaxed, here and below: nobody else is there
+    const std::uint64_t end = said & format::stamp_version_mask;
+    if (anchor == anchor_is::fresh) {
+      word.store(pools.codec().encode(p->used_end(), place), std::memory_order_relaxed);
+      pools.persist().flush(&word, sizeof word);
+    } else if (anchor == anchor_is::there) {
+      // What lies behind a wrong end would be given out again, and cut off at closing. The first root is closed last:
+      // while it says that the store is open, another one may be of before its last segment was taken.
+      const format::root own = p->roots().read();
+      const auto clean = format::root_state::clean;
+      const bool closed = own.state == clean && pools.roots().read().state == clean;
+      const bool as_closed = !closed || end == own.used_end;
+      if (said != pools.codec().encode(end, place) || end < format::first_segment_offset || end > p->size() ||
+          end % format::granule_size != 0 || !as_closed)
+        media.raise_damaged(place, "the index's anchor does not tell where the store ends");
+      p->set_used_end(end);
+    }
+    p->keep_used_end(word, place);
+  }
+}
+
+}  // namespace
+
+durable_parts durable_parts_in(store_parts& parts, const format::root& root, std::uint64_t epoch, anchor_is anchor,
+                               history_base&& records) {
+  pool_set& p = *parts.pool;
+  lasting_media::state& shared = parts.shared->lasting;
+  durable_parts made;
+  made.media = std::make_unique<lasting_media>(p, *parts.memory, *parts.writers, root.anchor, shared);
+  if (anchor != anchor_is::in_use) parts.shared->outlive_kills();
+  take_over_ends(parts, *made.media, root.anchor, anchor);
+  made.keys = std::make_unique<checked_entry_keys>(parts.space(), p.persist(), *made.media);
+  made.past = std::make_unique<durable_histories>(std::move(records), *made.media, p.first().size());
+  const auto where =
+      made.media->index_parts(epoch, root.evidence_from, parts.writers->process(), anchor == anchor_is::in_use);
+  made.index = index::make_persistent_index(*made.keys, where, shared.index);
+  made.tags = std::make_unique<listed_tags>(made.index->space(), *made.past, *made.media, anchor != anchor_is::there);
+  made.killed = std::make_unique<killed_writers>(p, *made.media, *made.past, *made.index, *made.tags);
+  parts.writers->use(made.media->segments(), *made.killed);
+  return made;
+}
+
+namespace {
+
+store_parts parts_on(std::unique_ptr<pool_set> pool, std::shared_ptr<index::arena> memory, shared_state& shared,
+                     const options& opening) {
+  const format::root root = pool->roots().read();
+  store_parts parts;
+  parts.shared = &shared;
+  parts.clock = std::make_unique<version_clock>(pool->live().clock, &pool->roots(), root.clock_limit);
+  parts.writers = std::make_unique<writer_set>(*pool, *memory, shared.writers);
+  parts.lookups = std::make_unique<index::lookup_cache>(opening.lookup_cache_bytes, opening.huge_pages);
+  parts.checked = std::make_unique<checked_values>(*pool);
+  parts.tags = std::make_unique<tag_index>();
+  parts.kind = opening.change_index ? opening.index : static_cast<index_kind>(root.index);
+  parts.accepts_damage = opening.accept_damage;
+  parts.memory = std::move(memory);
+  parts.pool = std::move(pool);
+  return parts;
+}
+
+std::unique_ptr<store_core> recover(store_parts&& parts, const options& opening) {
+  if (opening_at_once::possible(*parts.pool, opening)) return opening_at_once(parts).run();
+  return recovery(parts, opening).run();
+}
+
+std::unique_ptr<store_core> open(const std::filesystem::path& path, const options& opening) {
+  const bool shares = !opening.shared_as.empty();
+  if (shares && opening.access != access::read_write) {
+    raise(errc::invalid_argument, "{}: a store is shared by who opens it for writing", path.native());
+  }
+  auto pool = std::make_unique<pool_set>(path, opening);
+  index::arena_options memory{.huge_pages = opening.huge_pages, .size_max_bytes = index_bytes_max(pool->capacity())};
+  if (!shares) {
+    auto own = std::make_shared<index::arena>(memory);
+    shared_state& state = shared_state::make_in(*own);
+    return recover(parts_on(std::move(pool), std::move(own), state, opening), opening);
+  }
+  const memory_file file(opening.shared_as, O_CREAT | O_EXCL);
+  file.require_memory();
+  try {
+    memory.file = file.descriptor();
+    memory.locks = file.locks();
+    auto common = std::make_shared<index::arena>(memory);
+    shared_state& state = shared_state::make_in(*common);
+    auto opened = recover(parts_on(std::move(pool), std::move(common), state, opening), opening);
+    opened->share(opening.shared_as);
+    return opened;
+  } catch (...) {
+    ::unlink(opening.shared_as.c_str());
+    throw;
+  }
+}
+
+std::unique_ptr<store_core> attach(const std::filesystem::path& path, const options& opening) {
+  if (opening.shared_as.empty()) {
+    raise(errc::invalid_argument, "{}: to attach, name the file that the store is shared as (options::shared_as)",
+          path.native());
+  }
+  const memory_file file(opening.shared_as, 0);
+  file.require_own();
+  std::shared_ptr<index::arena> common;
+  try {
+    common = std::make_shared<index::arena>(index::arena_options{
+        .huge_pages = opening.huge_pages, .file = file.descriptor(), .locks = file.locks(), .attach = true});
+  } catch (const std::bad_alloc&) {
+    raise(errc::no_space, "{}: what is shared as this file cannot be mapped: too few addresses",
+          opening.shared_as.native());
+  }
+  shared_state* const shared = shared_state::find_in(*common, opening.shared_as);
+  const auto is_shared = [&] {
+    // acquire: all that was there when the store was shared
+    return shared != nullptr && shared->is.load(std::memory_order_acquire) == shared_state::phase::open;
+  };
+  if (!is_shared()) raise_not_shared(opening.shared_as);
+  options as_shared = opening;
+  as_shared.durability = shared->durability;
+  as_shared.emulate_durability = true;
+  auto pool = std::make_unique<pool_set>(path, as_shared, shared->spaces);
+  // From here on nobody opens the store (the pool's locks are held), and these words do not change: so if they are
+  // those of the opening that shared it, all that is shared is of now, whoever was killed or opened it before.
+  if (!is_shared()) raise_not_shared(opening.shared_as);
+  const format::root root = pool->roots().read();
+  if (std::memcmp(root.pool_id, shared->pool_id, sizeof root.pool_id) != 0) {
+    raise(errc::invalid_argument, "{}: is not the store that is shared as {}", path.native(),
+          opening.shared_as.native());
+  }
+  if (root.epoch != shared->epoch) {
+    raise(errc::closed, "{}: was shared by processes that have all ended, and the store was opened since; remove it",
+          opening.shared_as.native());
+  }
+  pool->persist().share(shared->poisoned);
+  store_parts parts = parts_on(std::move(pool), std::move(common), *shared, opening);
+  parts.lost = lost_versions_of(root);
+  parts.attached = true;
+  const auto finish_killed = [writers = parts.writers.get()] { writers->finish_killed(); };
+  if (parts.kind != index_kind::persistent) {
+    rebuilt_parts made = rebuilt_parts_of(parts);
+    made.past = std::make_unique<rebuilt_histories>(history_parts_of(parts));
+    auto attached = std::make_unique<rebuilt_engine>(std::move(parts), std::move(made));
+    finish_killed();  // else only who waits for one looks, and its place would lie idle
+    return attached;
+  }
+  durable_parts made =
+      durable_parts_in(parts, root, root.epoch, anchor_is::in_use, history_base(history_parts_of(parts)));
+  made.past->believe_after(shared->newest_recovered);
+  auto attached = std::make_unique<durable_engine>(std::move(parts), std::move(made));
+  finish_killed();
+  return attached;
+}
+
+}  // namespace
+
+std::unique_ptr<store_core> open_store(const std::filesystem::path& path, const options& opening) {
+  return opening.access == access::attached ? attach(path, opening) : open(path, opening);
+}
+
+/// All is there: lets others in.
+void store_core::share(const std::filesystem::path& as) {
+  const format::root root = pool_->roots().read();
+  std::memcpy(shared_->pool_id, root.pool_id, sizeof root.pool_id);
+  shared_->durability = pool_->durability().mode;
+  shared_->epoch = root.epoch;
+  pool_->share(shared_->spaces);
+  pool_->persist().share(shared_->poisoned);
+  shared_as_ = as;
+  shared_->is.store(shared_state::phase::open, std::memory_order_release);  // release: pairs with attach()
+}
+
+}  // namespace icecore::detail

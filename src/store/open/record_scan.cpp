@@ -1,0 +1,557 @@
+#include "store/open/record_scan.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "base/threads.hpp"
+#include "pool/root/boot.hpp"
+#include "store/open/session.hpp"
+
+namespace icecore::detail {
+namespace {
+
+using format::record_kind;
+
+std::uint64_t load_stamp(record r) noexcept {
+  // acquire: verify reads beside writers; what is stamped is whole
+  return r.header().stamp.load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+struct survey::reading {
+  segment in;
+  link fill;            // certified end
+  link position;        // end of what counts so far
+  link end;             // where to stop at the latest
+  bool certified_only;  // a segment without a header, where that may be what a crash left
+  bool headerless;      // its header is damaged: it may be several segments, one behind the other
+  bool end_unknown;     // header or fill is damaged: zeros need not be the end
+  survey_part& into;
+  version last = 0;          // of the record before position,
+  link last_at = null_link;  // and where it begins
+  struct {
+    link at = null_link;
+    std::uint32_t missing = 0;  // of its records, which lie behind it
+    std::size_t lost_before = 0;
+  } batch{};  // that was read last
+};
+
+survey::survey(const pool_set& in, const survey_options& how)
+    : pool_(&in), how_(how), root_(in.roots().read()), parts_(std::max(1U, how.threads)) {
+  same_boot_ = written_this_boot(root_);
+  if (crashed()) ended_by_ = what_crashed(in, how_.crash);
+  keep_all_ = memory_survived() || root_.durability == static_cast<std::uint8_t>(durability::operation);
+  // a power cut on page media leaves pages of one operation in any order
+  ordered_ = keep_all_ && (memory_survived() || in.durability().medium != medium::block_device);
+  std::uint64_t total = 0;
+  for (const pool* p : in.files()) {
+    of_pool& o = of_pools_[p->number()];
+    o.size = p->size();
+    o.begins = bits_of(o.size);
+  }
+  find_segments();
+  for (const auto& place : segments_) total += place.in.size;
+
+  std::atomic<std::size_t> next{0};
+  std::atomic<std::uint64_t> done{0};
+  run_on_threads(static_cast<unsigned>(parts_.size()), [&](unsigned thread) {
+    std::uint64_t reported = 0;
+    // relaxed: only the counting matters, the segments were all there before
+    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < segments_.size() && !failed();) {
+      read_segment(i, parts_[thread]);
+      const std::uint64_t size = segments_[i].in.size;
+      const std::uint64_t now = done.fetch_add(size, std::memory_order_relaxed) + size;
+      if (thread == 0 && how_.on_progress && now - reported > (std::uint64_t{64} << 20)) {
+        reported = now;
+        how_.on_progress({"reading records", now, total, "bytes"});
+      }
+    }
+  });
+  if (unbrought_) std::rethrow_exception(unbrought_);
+  drop_leftovers();
+  read_behind_fills();
+  check_tags();
+  if (how_.filled == nullptr) check_certificate();
+  for (survey_part& part : parts_) name_damages(part);
+}
+
+// ---- Segments ----
+
+void survey::find_segments() {
+  if (how_.filled != nullptr) {
+    segments_ = *how_.filled;
+    std::ranges::sort(segments_, {}, [](const auto& p) { return p.in.offset; });
+  } else {
+    for (const pool* p : pool_->files()) find_segments_in(*p);
+    note_missing_files();
+  }
+  map_granules();
+  if (pool_->copying()) brought_ = std::make_unique<std::once_flag[]>(segments_.size());
+}
+
+void survey::find_segments_in(const pool& p) {
+  const std::uint64_t size = p.size();
+  // one root decides; if it says so, the others do
+  const bool closed = root_.state == format::root_state::clean && !p.root_lost() && !p.root_outdated();
+  const std::uint64_t used_end = p.number() == 0 ? root_.used_end : p.roots().read().used_end;
+  const link end = make_link(p.number(), closed ? std::min(used_end, size) : size);
+  const auto is_segment = [&](link at) {
+    bring_now(at, at + sizeof(format::segment_header));
+    return at + format::granule_size <= end && p.valid_header(at);
+  };
+  const auto is_of_index = [&](link at) {
+    return at + format::granule_size <= end && p.valid_header(at, format::index_segment_magic);
+  };
+  for (link at = make_link(p.number(), format::first_segment_offset); at < end;) {
+    if (is_segment(at)) {
+      const segment s = p.segment_at(at);
+      segments_.push_back({s, s.first_record()});
+      at = s.end();
+      continue;
+    }
+    if (is_of_index(at)) {
+      index_segments_.push_back(p.segment_at(at));
+      at = index_segments_.back().end();
+      continue;
+    }
+    link next = at + format::granule_size;
+    while (next < end && !is_segment(next) && !is_of_index(next)) next += format::granule_size;
+    bring_now(at, std::min(next, end));
+    find_headerless(at, std::min(next, end));
+    at = next;
+  }
+}
+
+/// All that lies in a file that is not there is lost.
+void survey::note_missing_files() {
+  for (const auto& absent : pool_->missing()) {
+    const link from = make_link(absent.number, format::first_segment_offset);
+    const link to = make_link(absent.number, link_offset_mask & ~std::uint64_t{7});
+    parts_.front().lost.push_back({from, to, from, absent.what});
+  }
+}
+
+void survey::bring_now(link from, link end) const {
+  if (pool_->copying()) pool_->bring(from, end, end);
+}
+
+/// What could not be brought must not be read: in memory that is full, a look at a hole is a SIGBUS. Whoever asks looks
+/// at failed() then.
+void survey::bring(link from, link filled, link end) const noexcept {
+  if (!pool_->copying()) return;
+  try {
+    pool_->bring(from, filled, end);
+  } catch (...) {
+    const std::scoped_lock lock(unbrought_mutex_);
+    if (!unbrought_) unbrought_ = std::current_exception();
+    failed_.store(true, std::memory_order_relaxed);  // see failed_
+  }
+}
+
+void survey::bring_segment(std::size_t index) const noexcept {
+  if (brought_ == nullptr) return;
+  std::call_once(brought_[index], [&] {
+    const segment s = segments_[index].in;
+    // behind its fill a closed store has nothing that counts
+    const bool filled = root_.state == format::root_state::clean && pool_->valid_header(s.offset);
+    bring(s.offset, filled ? pool_->fill_of(s).value_or(s.end()) : s.end(), s.end());
+  });
+}
+
+void survey::map_granules() {
+  for (const pool* p : pool_->files()) {
+    of_pool& o = of_pools_[p->number()];
+    o.segment_of_granule.assign(o.size / format::granule_size + 1, 0);
+    o.used_end = make_link(p->number(), format::first_segment_offset);
+  }
+  for (const segment& s : index_segments_) {
+    of_pool& o = of_pools_[link_pool(s.offset)];
+    o.used_end = std::max(o.used_end, s.end());
+  }
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
+    const segment& s = segments_[i].in;
+    of_pool& o = of_pools_[link_pool(s.offset)];
+    o.used_end = std::max(o.used_end, s.end());
+    for (link g = s.offset; g < s.end(); g += format::granule_size) {
+      o.segment_of_granule[link_offset(g) / format::granule_size] = static_cast<std::uint32_t>(i + 1);
+    }
+  }
+}
+
+/// Granules without a valid header: free space, or a segment whose header is damaged. All that lies there is taken for
+/// one segment, as long as the generation of its first intact record lets records be read.
+void survey::find_headerless(link from, link end) {
+  constexpr std::uint64_t header = sizeof(format::segment_header);
+  for (link at = from; at < end; at += format::granule_size) {
+    const std::uint64_t size = std::min(format::granule_size, end - at);
+    const std::byte* bytes = pool_->at(at);
+    const bool only_header = size > header && all_zero(bytes + header, size - header);
+    // the header of a segment that a crash kept from being used
+    const bool unused = only_header && root_.state == format::root_state::open;
+    if (!unused && !all_zero(bytes, size)) {
+      if (const auto generation = generation_in(at, end)) {
+        const segment s{at, end - at, *generation};
+        segments_.push_back({s, s.first_record()});
+        headerless_.push_back(at);
+        return;
+      }
+      if (ordered_ || pool_->root_in_doubt()) {
+        lost_range all{at, at + size, at, "the segment's header is damaged and no record in it is intact"};
+        all.maybe_empty = !ordered_;
+        parts_.front().lost.push_back(std::move(all));
+      }
+    }
+    holes_.push_back({at, size, 0});
+  }
+}
+
+/// The generation that makes a record at or behind `from` intact: it seeds the checksum. Bytes that are no record ask
+/// for any, seldom for one that there may be.
+std::optional<std::uint32_t> survey::generation_in(link from, link end) const noexcept {
+  constexpr std::uint32_t generations_max = 64;  // a segment's space is given out again only after crashes
+  const std::uint32_t named = pool_->header_of(from).generation;
+  for (link at = from + sizeof(format::segment_header); at + sizeof(format::record_header) <= end; at += 8) {
+    const record r(pool_->at(at));
+    if (!r.layout().plausible() || r.layout().size() > end - at) continue;
+    const std::uint32_t g = pool_->codec().record_generation(r.intact_seed(), at);
+    if (g == named || (1 <= g && g <= generations_max)) return g;
+  }
+  return std::nullopt;
+}
+
+/// Where a crash may have left records without their segment's header, those in which nothing counts are free space;
+/// of all others the header is damaged.
+void survey::drop_leftovers() {
+  if (headerless_.empty()) return;
+  std::erase_if(segments_, [&](const partial_segments::place& p) {
+    if (!std::ranges::binary_search(headerless_, p.in.offset)) return false;
+    if (ordered_ || p.position != p.in.first_record()) {
+      report(parts_.front(), p.in.offset, "segment", "the segment's header is damaged");
+      return false;
+    }
+    for (link at = p.in.offset; at < p.in.end(); at += format::granule_size) {
+      holes_.push_back({at, std::min(format::granule_size, p.in.end() - at), 0});
+    }
+    // its zeros are free space too, and nothing is lost there
+    for (survey_part& part : parts_) {
+      std::erase_if(part.lost, [&](const lost_range& l) { return p.in.offset <= l.from && l.from < p.in.end(); });
+    }
+    return true;
+  });
+  map_granules();
+}
+
+const partial_segments::place* survey::place_containing(link at) const noexcept {
+  const auto& segment_of_granule = pool_of(at).segment_of_granule;
+  const std::uint64_t granule = link_offset(at) / format::granule_size;
+  if (granule >= segment_of_granule.size() || segment_of_granule[granule] == 0) return nullptr;
+  const std::size_t index = segment_of_granule[granule] - 1;
+  bring_segment(index);
+  return failed() ? nullptr : &segments_[index];
+}
+
+void survey::read_segment(std::size_t index, survey_part& into) {
+  partial_segments::place& place = segments_[index];
+  const segment s = place.in;
+  bring_segment(index);
+  if (failed()) return;
+  const bool headerless = std::ranges::binary_search(headerless_, s.offset);
+  reading r{s, s.first_record(), s.first_record(), s.end(), headerless && !ordered_, headerless, headerless, into};
+  if (how_.filled != nullptr) {
+    r.fill = r.end = place.position;
+  } else if (const auto fill = pool_->fill_of(s)) {
+    r.fill = *fill;
+  } else {
+    if (!headerless) report(into, s.offset, "segment", "the fill word in the segment's header is damaged");
+    r.end_unknown = true;
+  }
+  read_records(r);
+  if (ended_by_ == crash_kind::unknown && has_undecided(r)) ++into.undecided;
+  place.position = r.position;
+  into.bytes += r.position - s.offset;
+}
+
+void survey::read_records(reading& r) const {
+  while (read_record(r)) {
+  }
+  // A batch is stamped when all its records are there. What was lost of it at the end would else look like a write that
+  // the crash interrupted.
+  if (r.batch.missing == 0 || r.into.lost.size() != r.batch.lost_before || r.position >= r.end) return;
+  r.into.lost.push_back(
+      {r.position, r.end, r.position, "records of a batch are missing here", false, false, false, r.last, version_max});
+  r.position = r.end;
+}
+
+/// Where a closed store has fewer records than were certified, a segment's header may be of an earlier time: what lies
+/// behind its fill was lost sight of.
+void survey::read_behind_fills() {
+  const bool certified = root_.state == format::root_state::clean && how_.filled == nullptr && !pool_->root_in_doubt();
+  if (!certified || totals().records >= root_.certified_records) return;
+  fills_doubted_ = true;
+  for (partial_segments::place& place : segments_) {
+    const segment s = place.in;
+    bring(s.offset, s.end(), s.end());
+    if (failed()) std::rethrow_exception(unbrought_);
+    reading r{s, place.position, place.position, s.end(), false, false, false, parts_.front()};
+    read_records(r);
+    place.position = r.position;
+  }
+}
+
+// ---- Records ----
+
+bool survey::whole_record(const segment& s, link at) const noexcept {
+  if (at % 8 != 0 || at < s.first_record() || at + sizeof(format::record_header) > s.end()) return false;
+  const record r(pool_->at(at));
+  const record_layout layout = r.layout();
+  // a record where none is ever put is none: what lies before it would be missing for ever
+  return layout.plausible() && layout.place(at) == at && layout.size() <= s.end() - at &&
+         (!r.is_entry() || r.header().depth == 1) && r.intact(pool_->codec().record_seed(s.generation, at));
+}
+
+std::optional<version> survey::version_of(link at) const noexcept {
+  const record r(pool_->at(at));
+  const std::uint64_t own = load_stamp(r);
+  const std::uint64_t unmarked = own & ~format::stamp_persisted;
+  if (unmarked != 0 && !pool_->codec().valid(own, at + format::stamp_offset)) return std::nullopt;
+  if (!r.batched()) return unmarked & format::stamp_version_mask;
+  const link batch = r.batch();
+  const auto* place = place_containing(batch);
+  if (place == nullptr || !whole_record(place->in, batch)) {
+    return unmarked == 0 ? std::optional<version>(0) : std::nullopt;
+  }
+  const record b(pool_->at(batch));
+  const std::uint64_t stamp = load_stamp(b) & ~format::stamp_persisted;
+  if (b.kind() != record_kind::batch) return std::nullopt;
+  if (stamp != 0 && !pool_->codec().valid(stamp, batch + format::stamp_offset)) return std::nullopt;
+  const version v = stamp & format::stamp_version_mask;
+  if (unmarked != 0 && (unmarked & format::stamp_version_mask) != v) return std::nullopt;
+  return v;
+}
+
+/// The version that a record's own stamp tells; 0 if it tells none. A reader may set it before the record of the batch
+/// is durable: so where memory did not survive, one beyond the durable point tells that the batch has happened only if
+/// it is marked as persisted (H5).
+version survey::own_version(link at) const noexcept {
+  const std::uint64_t own = load_stamp(record(pool_->at(at)));
+  if (!pool_->codec().valid(own, at + format::stamp_offset)) return 0;
+  const version v = own & format::stamp_version_mask;
+  const bool durable = v <= root_.durable_version || (own & format::stamp_persisted) != 0;
+  return !crashed() || memory_survived() || durable ? v : 0;
+}
+
+/// Whether a record of version `v` at `start` counts.
+bool survey::counts(const reading& r, link start, version v) const noexcept {
+  if (v == 0) return false;
+  return start < r.fill || v <= root_.durable_version || (keep_all_ && !r.certified_only);
+}
+
+/// The next place at or behind `from` where a whole record lies whose version is wanted; empty if none does.
+template <typename Wanted>
+std::optional<link> survey::next_record(const reading& r, link from, Wanted wanted) const noexcept {
+  for (link at = from; at + sizeof(format::record_header) <= r.end; at += 8) {
+    if (word_at(pool_->at(at)) == 0) {  // most of what is searched is empty
+      at += leading_zeros(pool_->at(at), r.end - at) / 8 * 8;
+      if (at + sizeof(format::record_header) > r.end) break;
+    }
+    if (!whole_record(r.in, at)) continue;
+    // Where the record of its batch is lost its own stamp still tells that the batch has happened (H4).
+    const auto v = version_of(at);
+    if (wanted(at, v ? *v : own_version(at))) return at;
+  }
+  return std::nullopt;
+}
+
+/// The next place at or behind `from` where a record lies that counts; empty if none does.
+std::optional<link> survey::next_counted(const reading& r, link from) const noexcept {
+  return next_record(r, from, [&](link at, version v) { return counts(r, at, v); });
+}
+
+/// Whether a record lies behind what counts for certain that has happened, and counts if the process alone died. Behind
+/// zeros or torn bytes, too: what they mean is asked then.
+bool survey::has_undecided(const reading& r) const noexcept {
+  return !keep_all_ && next_record(r, r.position, [](link, version v) { return v != 0; }).has_value();
+}
+
+/// Takes in the record behind r.position; false when the segment is done.
+bool survey::read_record(reading& r) const {
+  link start = r.position;
+  while (start < r.end && start - r.position <= format::record_padding_max && word_at(pool_->at(start)) == 0)
+    start += 8;
+  const bool nothing = start >= r.end || start - r.position > format::record_padding_max;
+  if (nothing) {
+    if (r.position < r.fill) {
+      return pass_damage(
+          r, {r.position, 0, r.position, "records are missing here: zeros where the segment says it is filled"});
+    }
+    if (r.end_unknown) return pass_zeros(r);
+    // A crash leaves no zeros before a record that counts: whoever wrote that one had all before it in the same memory,
+    // or durable (W2). A closed store has nothing behind its fills, if they are those that it was closed with.
+    return (crashed() || fills_doubted_) &&
+           pass_damage(r, {r.position, 0, r.position, "records are missing here: zeros before one that counts"});
+  }
+  if (!whole_record(r.in, start))
+    return pass_damage(r, {r.position, 0, start, "bytes that fail the record's checksum"});
+  const record rec(pool_->at(start));
+  const record_layout layout = rec.layout();
+  const auto v = version_of(start);
+  if (layout.place(r.position) != start && v && counts(r, start, *v)) {
+    return pass_damage(r, {r.position, start, r.position, "a record is missing here: zeros in its place"});
+  }
+  if (!v || *v == 0) {  // behind one that never happened nothing counts (W2)
+    const char* what = v ? "the record is not stamped" : "the record's stamp is damaged";
+    return pass_damage(r, {start, start + layout.size(), start, what, true});
+  }
+  if (!counts(r, start, *v)) return false;  // an interrupted write, or beyond the durable point
+  // a tag's note is read at opening, other values later
+  const bool check_now = start >= r.fill || how_.large_values || layout.kind == record_kind::tag;
+  if ((layout.flags & format::flag_large_value) != 0 && check_now) {
+    // where memory survived, what is stamped was written whole
+    const bool interruptible = !memory_survived() && start >= r.fill && *v > root_.durable_version;
+    if (rec.value_intact()) {
+      r.into.checked_values.push_back(start);
+    } else if (interruptible && !next_counted(r, start + layout.size())) {
+      return false;  // an interrupted write of a large value
+    } else {
+      report(r.into, start, rec.is_entry() ? "entry" : "record", "the value fails its checksum");
+    }
+  }
+  if (hides_a_record(r, start, *v)) {
+    lost_range zeros{r.position, start, r.position, "a record may be missing here: zeros behind a damaged value"};
+    zeros.least = r.last;
+    zeros.greatest = *v;
+    r.into.lost.push_back(std::move(zeros));
+  }
+  take(r, start, *v);
+  return r.position < r.end;
+}
+
+/// Whether the zeros before `start` may be a lost record that no certificate counts, and not padding. The write that
+/// lost it lost the end of the record before it, too. Checksums tell that, but opening does not compute those of large
+/// values.
+bool survey::hides_a_record(const reading& r, link start, version v) const noexcept {
+  const bool has_room = start - r.position >= sizeof(format::record_header);
+  const bool certified = !crashed() || r.position < r.fill || v <= root_.durable_version;
+  if (!has_room || certified || r.last_at == null_link) return false;
+  const record before(pool_->at(r.last_at));
+  return before.has_large_value() && !before.value_intact();
+}
+
+void survey::take(reading& r, link start, version v) const {
+  const std::uint64_t offset = link_offset(start);
+  // a segment's words are its reader's alone
+  of_pools_[link_pool(start)].begins[offset / bits_unit] |= std::uint64_t{1} << (offset / 8 % 64);
+  const record rec(pool_->at(start));
+  const record_layout layout = rec.layout();
+  switch (layout.kind) {
+    case record_kind::entry:
+      r.into.entries.push_back(start);
+      break;
+    case record_kind::insert:
+    case record_kind::remove:
+      r.into.updates.push_back(start);
+      break;
+    case record_kind::tag:
+      r.into.tags.push_back(start);
+      break;
+    default:
+      break;
+  }
+  const std::uint64_t digest = record_digest(start, rec.header().crc, v);
+  r.into.totals.add(layout, rec.is_removal(), digest);
+  if (start < r.fill || v <= root_.durable_version) r.into.certified.add(layout, rec.is_removal(), digest);
+  r.into.newest = std::max(r.into.newest, v);
+  if (layout.kind == record_kind::tag) r.into.newest_tag = std::max(r.into.newest_tag, v);
+  if (layout.kind == record_kind::batch) r.batch = {start, rec.header().depth, r.into.lost.size()};
+  if (rec.batched() && rec.batch() == r.batch.at && r.batch.missing > 0) --r.batch.missing;
+  r.last = v;
+  r.last_at = start;
+  r.position = start + layout.size();
+}
+
+/// Notes what cannot be read at range.from, up to range.to if that is known, and goes on behind it; false, and nothing
+/// noted, if it is where an interrupted write left the segment.
+bool survey::pass_damage(reading& r, lost_range range) const {
+  const link behind = range.to != 0 ? range.to : range.record + 8;
+  const auto next = next_counted(r, behind);
+  // A whole record with a stamp has happened, though that of its batch is lost; in a closed store each has.
+  const bool closed = !crashed() && how_.filled == nullptr;
+  const bool happened = range.versionless && (closed || counts(r, range.record, own_version(range.record)));
+  // Perhaps lost, perhaps what a crash left of nothing.
+  if (range.from >= r.fill && !next && !happened && r.end_unknown) {
+    if (!r.headerless) range.least = r.last;
+    range.to = r.end;
+    range.maybe_empty = true;
+    r.into.lost.push_back(std::move(range));
+    return false;
+  }
+  if (range.from >= r.fill && !next && !happened) return false;
+  if (!r.headerless) {
+    range.least = r.last;
+    if (const version v = next ? version_of(*next).value_or(0) : 0; v != 0) range.greatest = v;
+  }
+  // Where nothing that counts lies behind it, all that a crash may have left there is lost.
+  const bool to_end = crashed() && keep_all_;
+  const link end = range.to != 0 ? range.to : next ? *next : to_end ? r.end : std::max(r.fill, behind);
+  range.to = end;
+  r.into.lost.push_back(std::move(range));
+  r.position = end;
+  return r.position < r.end;
+}
+
+/// Goes on behind zeros in a segment of which nobody tells how far it is filled; false if nothing lies there.
+bool survey::pass_zeros(reading& r) const {
+  const auto next = next_counted(r, r.position);
+  lost_range zeros{r.position, next.value_or(r.end), r.position, "zeros in a segment whose header is damaged"};
+  zeros.maybe_empty = zeros.harmless = true;
+  r.into.lost.push_back(std::move(zeros));
+  if (next) r.position = *next;
+  return next.has_value();
+}
+
+void survey::report(survey_part& into, link at, const char* structure, std::string what) {
+  into.damages.push_back({at, structure, std::move(what), std::nullopt, std::nullopt});
+}
+
+/// Whose the damaged records are. An update's key is in its entry, in a segment that another thread may still be
+/// reading when the damage is found: so this waits until all is read.
+void survey::name_damages(survey_part& part) const {
+  for (damage& d : part.damages) {
+    if (!begins(d.offset)) continue;
+    const record r(pool_->at(d.offset));
+    if (r.is_entry()) {
+      d.key = std::string(r.key());
+    } else if (const link entry = r.is_update() ? r.as_update().entry : 0; begins(entry)) {
+      const record e(pool_->at(entry));
+      if (e.is_entry()) d.key = std::string(e.key());
+    }
+    if (const auto v = version_of(d.offset); v && *v != 0) d.version = *v;
+  }
+}
+
+// ---- What begins where ----
+
+bool survey::is_whole_record(link l) const noexcept {
+  const auto* place = place_containing(l);
+  return place != nullptr && whole_record(place->in, l);
+}
+
+bool survey::begins(link l) const noexcept {
+  const std::uint64_t offset = link_offset(l);
+  const of_pool& o = pool_of(l);
+  return offset % 8 == 0 && offset < o.size && (o.begins[offset / bits_unit] >> (offset / 8 % 64) & 1) != 0;
+}
+
+survey::bits survey::bits_of(std::uint64_t size) {
+  bits all(static_cast<std::uint64_t*>(std::calloc(size / bits_unit + 1, sizeof(std::uint64_t))));
+  if (all == nullptr) throw std::bad_alloc();
+  return all;
+}
+
+}  // namespace icecore::detail

@@ -1,0 +1,213 @@
+// Reading all pools front to back: which records are there, which of them count, what is damaged. Recovery builds the
+// store from it; verify reports it. It changes nothing.
+//
+//   survey found(pool, {.threads = 2});
+//   if (!found.damages().empty()) ...
+//   for (const auto& part : found.parts()) for (link entry : part.entries) ...
+//
+// What counts (S3 in core.hpp). A record is certified if it lies below its segment's fill or is
+// stamped <= the root's durable version. All certified records must be there and sum up to the certificate. Beyond them
+// a session may have left more:
+//   - closed cleanly: nothing;
+//   - its memory survived (the process alone died), or it persisted each operation: all intact, stamped records count;
+//   - the machine stopped under tag durability or none: nothing counts, the store goes back to its durable point;
+//   - nobody knows which of the two it was: nothing counts, and opening asks if anything would (refuse_unknown_crash).
+// In each segment what counts is a prefix (W2): the survey reads on until zeros, an unstamped record, one that does not
+// count, or bytes that are no record. Such bytes are an interrupted write if nothing counted lies behind them, damage
+// otherwise. Behind damage it reads on at the next record that counts, and in a segment whose header is damaged with
+// the generation that fits its records: so it finds all that is intact, from which salvage.hpp tells what was lost.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "history/history.hpp"
+#include "icecore/options.hpp"
+#include "pool/pool_set.hpp"
+#include "store/write/writer.hpp"
+
+namespace icecore::detail {
+
+struct survey_options {
+  unsigned threads = 1;
+  /// Check large certified values too (verify); else they are checked when first read.
+  bool large_values = false;
+  /// What ended the last session, where nothing tells it (options::crash).
+  icecore::crash_kind crash = crash_kind::unknown;
+  /// An open store is looked at: where each segment is filled to; beyond that a writer may be at work.
+  const std::vector<partial_segments::place>* filled = nullptr;
+  progress_function on_progress;
+};
+
+/// Bytes in which records that count lie and cannot be read, or only without their version.
+struct lost_range {
+  link from;
+  link to;                         ///< 0 while it is not known
+  link record;                     ///< where the first record seems to begin; from there, or behind zeros
+  std::string what;                ///< is wrong, in words
+  bool versionless = false;        ///< a single record, intact but for its stamp
+  bool maybe_empty = false;        ///< nothing tells that anything was there,
+  bool harmless = false;           ///< and then nothing is wrong with it
+  version least = 0;               ///< W2: no version in it is smaller,
+  version greatest = version_max;  ///< or greater
+};
+
+/// What one thread found.
+struct survey_part {
+  std::vector<link> entries;
+  std::vector<link> updates;
+  std::vector<link> tags;
+  std::vector<link> checked_values;  ///< large values that were checked
+  std::vector<damage> damages;
+  std::vector<lost_range> lost;
+  record_totals totals;  ///< of all that counts
+  record_totals certified;
+  version newest = 0;           ///< the greatest stamp
+  version newest_tag = 0;       ///< that of a tag
+  std::uint64_t bytes = 0;      ///< that were checksummed
+  std::uint64_t undecided = 0;  ///< segments with a record that counts or not by what ended the last session
+};
+
+class survey {
+ public:
+  survey(const pool_set& in, const survey_options& how);
+
+  [[nodiscard]] const std::vector<survey_part>& parts() const noexcept { return parts_; }
+  /// For salvage, which adds records whose version it can tell and takes those out that belong to nothing.
+  [[nodiscard]] std::vector<survey_part>& parts() noexcept { return parts_; }
+  /// Each segment with the end of what counts in it.
+  [[nodiscard]] const std::vector<partial_segments::place>& segments() const noexcept { return segments_; }
+  /// Granules that belong to no segment; may hold rests of an interrupted session.
+  [[nodiscard]] const std::vector<segment>& holes() const noexcept { return holes_; }
+  /// Those of an index that lasts: no records.
+  [[nodiscard]] const std::vector<segment>& index_segments() const noexcept { return index_segments_; }
+  /// The end of the last segment in that file.
+  [[nodiscard]] link used_end(std::uint16_t number) const noexcept { return of_pools_[number].used_end; }
+  /// Their offsets are links.
+  [[nodiscard]] std::vector<damage> damages() const;
+  /// errc::damaged with the first of them, if there are any.
+  void refuse_damaged() const;
+  /// errc::crash_unknown if there are records that count or not by what the last session ended with, and that is not
+  /// known.
+  void refuse_unknown_crash() const;
+  [[nodiscard]] record_totals totals() const;
+  [[nodiscard]] version newest() const;
+  /// Records that the root certifies and that are not there. Negative: there are more than it certifies.
+  [[nodiscard]] std::int64_t missing_records() const noexcept { return missing_records_; }
+  [[nodiscard]] version newest_tag() const;
+  /// The last writer died with the store open.
+  [[nodiscard]] bool crashed() const noexcept {
+    return root_.state == format::root_state::open && how_.filled == nullptr;
+  }
+  /// All that was acknowledged counts, durable by the last root or not.
+  [[nodiscard]] bool keeps_all() const noexcept { return keep_all_; }
+  /// This is still the same boot of the machine: the clock in memory counts.
+  [[nodiscard]] bool same_boot() const noexcept { return same_boot_; }
+  /// The process alone died, by what the boot or the user tells, or the session was closed: all that it wrote is there.
+  [[nodiscard]] bool memory_survived() const noexcept { return ended_by_ == crash_kind::process; }
+
+  /// Whether a record that counts begins at `l`: links read from media are not to be trusted. Once all is read.
+  [[nodiscard]] bool begins(link l) const noexcept;
+  /// Whether a record with a right checksum starts at `l`, whether it counts or not.
+  [[nodiscard]] bool is_whole_record(link l) const noexcept;
+  /// The version of the whole record at this place; 0 if it has not happened (unstamped, or of a batch that never was);
+  /// empty if its stamp is damaged.
+  [[nodiscard]] std::optional<version> version_of(link at) const noexcept;
+
+  /// Checks that each update's older record is there and fits, and that no other update follows it: then histories are
+  /// chains, each from its newest record to its entry. Appends what is wrong to the parts' damages.
+  void check_chains();
+
+ private:
+  struct reading;  // one segment being read
+
+  void find_segments();
+  void find_segments_in(const pool& p);
+  void note_missing_files();
+  void find_headerless(link from, link end);
+  void drop_leftovers();
+  [[nodiscard]] std::optional<std::uint32_t> generation_in(link from, link end) const noexcept;
+  void map_granules();
+  /// Of a pool that comes to be as a copy: what it is about to read. A failure of bring() and bring_segment() is thrown
+  /// when all threads have ended.
+  void bring_now(link from, link end) const;
+  void bring(link from, link filled, link end) const noexcept;
+  void bring_segment(std::size_t index) const noexcept;
+  // relaxed: see failed_
+  [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
+  void read_segment(std::size_t index, survey_part& into);
+  void read_records(reading& r) const;
+  void read_behind_fills();
+  bool read_record(reading& r) const;
+  [[nodiscard]] bool hides_a_record(const reading& r, link start, version v) const noexcept;
+  bool pass_damage(reading& r, lost_range range) const;
+  bool pass_zeros(reading& r) const;
+  void take(reading& r, link start, version v) const;
+  [[nodiscard]] version own_version(link at) const noexcept;
+  [[nodiscard]] bool counts(const reading& r, link start, version v) const noexcept;
+  [[nodiscard]] std::optional<link> next_counted(const reading& r, link from) const noexcept;
+  [[nodiscard]] bool has_undecided(const reading& r) const noexcept;
+  template <typename Wanted>
+  [[nodiscard]] std::optional<link> next_record(const reading& r, link from, Wanted wanted) const noexcept;
+  [[nodiscard]] bool whole_record(const segment& s, link at) const noexcept;
+  [[nodiscard]] const partial_segments::place* place_containing(link at) const noexcept;
+  void check_certificate();
+  void check_end(const pool& p);
+  void check_tags();
+  void check_chain(link update, survey_part& into);
+  [[nodiscard]] bool follow(link older) noexcept;
+  static void report(survey_part& into, link at, const char* structure, std::string what);
+  void name_damages(survey_part& part) const;
+
+  struct free_memory {
+    void operator()(std::uint64_t* at) const noexcept { std::free(at); }
+  };
+  /// A bit for each 8 bytes of a pool. From calloc: it takes memory only where segments are.
+  using bits = std::unique_ptr<std::uint64_t[], free_memory>;
+  static constexpr std::uint64_t bits_unit = 8 * 64;
+  [[nodiscard]] static bits bits_of(std::uint64_t size);
+  /// What is looked up by place.
+  struct of_pool {
+    bits begins{};                                    ///< where a record that counts begins
+    bits followed{};                                  ///< those that an update follows; while chains are checked
+    std::uint64_t size = 0;                           ///< 0 if it is missing
+    std::vector<std::uint32_t> segment_of_granule{};  ///< index into segments_ + 1
+    link used_end = 0;
+  };
+  std::array<of_pool, format::files_max> of_pools_;
+  /// Of any link: one that no file can be meant by leads to an empty pool.
+  [[nodiscard]] const of_pool& pool_of(link l) const noexcept {
+    static const of_pool none;
+    return link_pool(l) < of_pools_.size() ? of_pools_[link_pool(l)] : none;
+  }
+
+  const pool_set* pool_;
+  survey_options how_;
+  format::root root_;
+  bool same_boot_ = false;
+  crash_kind ended_by_ = crash_kind::process;  // the last session, if it was not closed
+  bool keep_all_ = false;
+  bool ordered_ = false;  // a segment's header is on media before its records (P3)
+  std::vector<partial_segments::place> segments_;
+  std::vector<link> headerless_;  // places of those whose header is damaged
+  std::vector<segment> holes_;
+  std::vector<segment> index_segments_;
+  bool fills_doubted_ = false;  // fewer records were found than a clean close has certified
+  std::int64_t missing_records_ = 0;
+  std::vector<survey_part> parts_;
+  mutable std::unique_ptr<std::once_flag[]> brought_;  // by segment, where there is anything to bring
+  mutable std::mutex unbrought_mutex_;
+  mutable std::exception_ptr unbrought_;
+  /// Something was not brought. relaxed everywhere: a thread whose own bring failed sees its own store, one that waited
+  /// for another's sees it through the once_flag, and to all others it only says that going on is in vain.
+  mutable std::atomic<bool> failed_{false};
+};
+
+}  // namespace icecore::detail

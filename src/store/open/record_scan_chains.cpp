@@ -1,0 +1,62 @@
+// Of a survey: whether the records' links make histories, each a chain of updates that ends at its entry.
+#include <atomic>
+
+#include "base/threads.hpp"
+#include "store/open/record_scan.hpp"
+
+namespace icecore::detail {
+
+void survey::check_chains() {
+  constexpr std::size_t ahead = 16;  // so many records are on their way from memory
+  for (of_pool& o : of_pools_) {
+    if (o.size != 0) o.followed = bits_of(o.size);
+  }
+  run_on_threads(static_cast<unsigned>(parts_.size()), [&](unsigned thread) {
+    survey_part& part = parts_[thread];
+    for (std::size_t i = 0; i < part.updates.size(); ++i) {
+      if (i + ahead < part.updates.size()) {
+        const auto& soon = record(pool_->at(part.updates[i + ahead])).as_update();
+        for (const link l : {soon.entry, soon.older, soon.jump}) pool_->prefetch(l);
+      }
+      check_chain(part.updates[i], part);
+    }
+    name_damages(part);
+  });
+  for (of_pool& o : of_pools_) o.followed.reset();
+}
+
+/// False if another update has said before that it follows this record, which counts.
+bool survey::follow(link older) noexcept {
+  const std::uint64_t offset = link_offset(older);
+  const std::uint64_t bit = std::uint64_t{1} << (offset / 8 % 64);
+  // relaxed: of two threads with one bit one comes second
+  std::atomic_ref word(of_pools_[link_pool(older)].followed[offset / bits_unit]);
+  return (word.fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
+}
+
+void survey::check_chain(link update, survey_part& into) {
+  const record r(pool_->at(update));
+  const auto& u = r.as_update();
+  if (!begins(u.entry) || !begins(u.older) || !begins(u.jump)) {
+    report(into, update, "record", "the record before it in its history is missing: it links to no record");
+    return;
+  }
+  const record entry(pool_->at(u.entry));
+  const record older(pool_->at(u.older));
+  const record jump(pool_->at(u.jump));
+  const auto of_same_entry = [&](record x, link at) {
+    return at == u.entry || (x.is_update() && x.as_update().entry == u.entry);
+  };
+  const std::uint32_t depth = r.header().depth;
+  if (!entry.is_entry() || !of_same_entry(older, u.older) || older.header().depth + 1 != depth) {
+    report(into, update, "record", "the record before it in its history is missing");
+  } else if (!of_same_entry(jump, u.jump) || jump.header().depth >= depth) {
+    report(into, update, "record", "its jump link does not lead to an older record");
+  } else if (version_of(u.older).value_or(0) > version_of(update).value_or(0)) {
+    report(into, update, "record", "its version is older than that of the record before it");
+  } else if (!follow(u.older)) {
+    report(into, update, "record", "another record says, too, that it comes next in the history");
+  }
+}
+
+}  // namespace icecore::detail

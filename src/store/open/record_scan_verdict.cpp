@@ -1,0 +1,123 @@
+// What a survey found, held against what the roots certify: what is damaged, and whether the store is refused.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/raise.hpp"
+#include "store/open/record_scan.hpp"
+
+namespace icecore::detail {
+
+void survey::check_certificate() {
+  if (pool_->root_in_doubt()) return;
+  // a clean root was written when nothing was under way; another one's clock has gone on since, below its limit
+  const version last = root_.state == format::root_state::clean ? root_.clock : root_.clock_limit;
+  if (newest() > last || newest_tag() >= last) {
+    report(parts_.front(), 0, "file",
+           fmt::format("a record or tag is of version {}, but the root's clock or its limit is {}", newest(), last));
+  }
+  record_totals certified;
+  for (const auto& p : parts_) certified.add(p.certified);
+  if (root_.state == format::root_state::clean) certified = totals();
+  missing_records_ = static_cast<std::int64_t>(root_.certified_records - certified.records);
+  const auto is_missing = [&](const lost_range& l) { return pool_->find(link_pool(l.from)) == nullptr; };
+  for (lost_range& l : parts_.front().lost) {
+    if (is_missing(l)) l.maybe_empty = l.harmless = missing_records_ == 0 && root_.state == format::root_state::clean;
+  }
+  for (const pool* p : pool_->files()) check_end(*p);
+  if (certified.records == root_.certified_records && certified.digest == root_.certified_sum) return;
+  if (!damages().empty()) return;  // that explains it
+  report(parts_.front(), 0, "file",
+         certified.records == root_.certified_records ? std::string("the records are not those that the root certifies")
+                                                      : fmt::format("the root certifies {} records but {} are there",
+                                                                    root_.certified_records, certified.records));
+}
+
+/// A file that was cut short. A clean close cuts it too, of which an older root does not know.
+void survey::check_end(const pool& p) {
+  const std::uint64_t was = p.number() == 0 ? root_.file_size : p.roots().read().file_size;
+  if (p.size() >= was) return;
+  link from = make_link(p.number(), p.size());
+  const auto behind = std::ranges::upper_bound(segments_, from, {}, [](const auto& s) { return s.in.offset; });
+  if (behind != segments_.begin() && std::prev(behind)->in.end() == from) from = std::prev(behind)->position;
+  const bool root_spoilt = std::ranges::any_of(p.damages(), [](const damage& d) { return d.structure == "root"; });
+  const bool closed = root_.state == format::root_state::clean || root_spoilt;
+  lost_range end{from, make_link(p.number(), was), from,
+                 fmt::format("the file is {} bytes long but was {}: its end is missing", p.file().size(), was)};
+  end.maybe_empty = missing_records_ == 0 && closed;
+  parts_.front().lost.push_back(std::move(end));
+}
+
+/// A version has one tag, a name too. Checksums tell of no other: whoever wrote it was not this store.
+void survey::check_tags() {
+  std::vector<link> tags;
+  for (const auto& p : parts_) tags.insert(tags.end(), p.tags.begin(), p.tags.end());
+  const auto name_of = [&](link l) { return record(pool_->at(l)).key(); };
+  const auto closed_by = [&](link l) { return version_of(l).value_or(0); };
+  const auto report_doubles = [&](const char* what, auto of) {
+    std::ranges::sort(tags, {}, [&](link l) { return std::pair(of(l), l); });
+    for (std::size_t i = 1; i < tags.size(); ++i) {
+      if (of(tags[i]) != of(tags[i - 1]) || of(tags[i]) == decltype(of(tags[i])){}) continue;
+      report(parts_.front(), tags[i], "tag",
+             fmt::format("another tag has the same {}, at {}", what, pool_->place_of(tags[i - 1])));
+    }
+  };
+  report_doubles("version", closed_by);
+  report_doubles("name", name_of);
+}
+
+std::vector<damage> survey::damages() const {
+  std::vector<damage> all;
+  for (const auto& p : parts_) {
+    all.insert(all.end(), p.damages.begin(), p.damages.end());
+    for (const auto& range : p.lost) {
+      if (range.harmless) continue;
+      all.push_back({range.record, "record", range.what, std::nullopt, std::nullopt});
+    }
+  }
+  std::ranges::sort(all, {}, &damage::offset);
+  return all;
+}
+
+void survey::refuse_damaged() const {
+  const auto all = damages();
+  if (all.empty()) return;
+  const damage& first = all.front();
+  raise(errc::damaged, "{}: damaged at byte {} ({}): {}{}; icecore verify lists everything",
+        pool_->origin(first.offset), link_offset(first.offset), first.structure, first.what,
+        all.size() > 1 ? fmt::format(" and {} more", all.size() - 1) : "");
+}
+
+void survey::refuse_unknown_crash() const {
+  if (std::ranges::none_of(parts_, [](const survey_part& part) { return part.undecided != 0; })) return;
+  const auto& host = pool_->live().writer_host;
+  const std::string_view name(host, strnlen(host, sizeof host));
+  const bool legible = !name.empty() && std::ranges::all_of(name, [](char c) { return c > ' ' && c < '\x7f'; });
+  raise(errc::crash_unknown,
+        "{}: was left open by a process on {}, and nothing tells here whether that machine has stopped since; there is "
+        "more behind the durable point: say 'process' to keep it if all that was written has reached the file, or "
+        "'machine' to go back to that point (options::crash, --crash)",
+        pool_->origin(), legible ? name : "an unknown host");
+}
+
+record_totals survey::totals() const {
+  record_totals sum;
+  for (const auto& p : parts_) sum.add(p.totals);
+  return sum;
+}
+
+version survey::newest() const {
+  version newest = 0;
+  for (const auto& p : parts_) newest = std::max(newest, p.newest);
+  return newest;
+}
+
+version survey::newest_tag() const {
+  version newest = 0;
+  for (const auto& p : parts_) newest = std::max(newest, p.newest_tag);
+  return newest;
+}
+
+}  // namespace icecore::detail

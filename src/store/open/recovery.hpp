@@ -1,0 +1,46 @@
+// Opening: from the records in the pool to a store that works. One parallel pass over the records, one over the
+// histories, a sort, and the index built bottom-up.
+//
+// Order, and what a crash inside recovery leaves:
+//   1. survey, certificate, chains: nothing is written; damage throws here, or is accepted by a reader (salvage.hpp).
+//   2. heads and the stamps of batched records are set: both are recomputed at every opening.
+//   3. what does not count is zeroed and synced: the old root says the same of what is left (so that what was dropped
+//      cannot come back: trap 6). Then a root that certifies all there is and lists what was lost, then the fills,
+//      synced.
+//   4. the root of the new session is written: from now on the fills stand for all there is.
+#pragma once
+
+#include <vector>
+
+#include "icecore/options.hpp"
+#include "store/open/opening.hpp"
+#include "store/open/record_scan.hpp"
+
+namespace icecore::detail {
+
+class recovery {
+ public:
+  recovery(store_parts& parts, const options& opening);
+  /// The store, opened. Takes the parts.
+  [[nodiscard]] std::unique_ptr<store_core> run();
+
+ private:
+  void accept_damaged(survey& found);
+  void set_heads(const survey& found) const;
+  void drop_uncounted(const survey& found) const;
+  [[nodiscard]] std::vector<link> entries_in_key_order(const survey& found) const;
+  void take_over(const survey& found);
+  void begin_session(const survey& found) const;
+  // An index that lasts, in the place of the one before or of none.
+  void begin_changes(const survey& found) const;
+  void free_index(const survey& found) const;
+  [[nodiscard]] durable_parts build_durable_index(const survey& found, const std::vector<link>& sorted);
+  void settle_heads(const survey& found) const;
+  void list_tags(const survey& found, const durable_parts& made) const;
+
+  store_parts& parts_;
+  const options& opening_;
+  std::unique_ptr<rebuilt_histories> past_;
+};
+
+}  // namespace icecore::detail

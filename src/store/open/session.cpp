@@ -1,0 +1,106 @@
+#include "store/open/session.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "history/clock.hpp"
+#include "pool/root/boot.hpp"
+
+namespace icecore::detail {
+
+namespace {
+
+using host_name = std::array<char, sizeof format::live_page::writer_host>;
+
+/// All zero if the machine does not tell.
+host_name this_host() noexcept {
+  host_name host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host = {};
+  return host;
+}
+
+bool is_of_host(const format::live_page& live, const host_name& host) noexcept {
+  return std::memcmp(live.writer_host, host.data(), host.size()) == 0;
+}
+
+/// For the error of others who want to write; and whoever finds the store left open knows on which machine that was.
+/// Before the root says that a session has begun: the sync of that root makes it durable. Only sessions that sync are
+/// asked about; those that flush by lines are of operation durability (what_crashed()).
+void name_writer(const pool_set& pools) {
+  const host_name host = this_host();
+  for (const pool* p : pools.files()) {
+    auto& live = p->live();
+    live.writer_pid = static_cast<std::uint64_t>(getpid());
+    // only where it is another one: a power cut must not tear what was right
+    if (!is_of_host(live, host)) std::memcpy(live.writer_host, host.data(), host.size());
+  }
+}
+
+}  // namespace
+
+void begin_epoch(format::root& r, bool crashed) noexcept {
+  ++r.epoch;
+  if (crashed) r.evidence_from = static_cast<std::uint32_t>(r.epoch);
+}
+
+void forget_writer(const pool_set& pools) noexcept {
+  for (const pool* p : pools.files()) p->live().writer_pid = 0;
+}
+
+crash_kind what_crashed(const pool_set& p, crash_kind said) {
+  const format::root root = p.roots().read();
+  if (written_this_boot(root)) return crash_kind::process;
+  if (said != crash_kind::unknown) return said;
+  const host_name host = this_host();
+  const bool same_host = host[0] != '\0' && is_of_host(p.live(), host);
+  return same_host && written_in_another_boot(root) ? crash_kind::machine : crash_kind::unknown;
+}
+
+version clock_after(const pool_set& p, const found_store& found) {
+  const format::root root = p.roots().read();
+  const bool closed = root.state == format::root_state::clean;
+  // Who accepts damage may find both root pages of an earlier time: as if they were lost.
+  const version last = closed ? root.clock : root.clock_limit;
+  if (!p.root_in_doubt() && (found.newest > last || found.newest_tag >= last))
+    return std::min(found.newest + 2 * version_clock::step, version_max);
+  if (closed) return root.clock;
+  const version lived = p.live().clock.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
+  // where the newest root is lost the limit is not known, but how far it is moved
+  if (p.root_in_doubt()) {
+    const bool near = lived >= found.newest && lived - found.newest < 1024 * version_clock::step;
+    return std::max(root.clock_limit, (near ? lived : found.newest) + 2 * version_clock::step);
+  }
+  const bool sane =
+      lived >= root.clock && lived >= found.newest && lived > found.newest_tag && lived < root.clock_limit;
+  return found.same_boot && sane ? lived : root.clock_limit;
+}
+
+version_range lost_in_power_cut(const format::root& last, version clock) noexcept {
+  // Durable is what has been certified since the session began, or was closed before: all there was then is. The
+  // version that was open then is there as it was, but more may have come into it before it was closed.
+  return {std::max(last.durable_version + 1, last.clock), clock};
+}
+
+void start_session(pool_set& p, const found_store& found, version certified,
+                   const std::function<void(format::root&)>& more) {
+  const version clock = p.live().clock.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
+  const std::uint64_t inode = p.file().inode();
+  name_writer(p);
+  p.start_session([&](format::root& r) {
+    r.state = format::root_state::open;
+    r.durability = static_cast<std::uint8_t>(p.durability().mode);
+    read_boot_id(r.boot_id);
+    r.inode = inode;
+    r.clock = clock;
+    r.clock_limit = std::min(std::max(r.clock_limit, clock + version_clock::step), version_max);
+    r.durable_version = certified;
+    r.certified_records = found.totals.records;
+    r.certified_sum = found.totals.digest;
+    if (more) more(r);
+  });
+}
+
+}  // namespace icecore::detail

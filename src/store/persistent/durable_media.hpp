@@ -1,0 +1,75 @@
+// What the persistent index and the histories of a store that has one ask of the store's pool.
+//
+// Threads: all functions.
+#pragma once
+
+#include <array>
+#include <atomic>
+
+#include "history/history.hpp"
+#include "index/persistent/persistent_index.hpp"
+#include "pool/pool_set.hpp"
+#include "store/persistent/logged_segments.hpp"
+
+namespace icecore {
+class writer_set;
+}
+
+namespace icecore::detail {
+
+class lasting_media final : public index::space_owner, public record_checks {
+ public:
+  /// What is in the arena.
+  struct state {
+    index::persistent_index::state index;
+    lasting_segments::state segments;
+    process_lock heads;
+    /// By the number of a granule, in whichever file: whether a node in it was met in this epoch.
+    std::array<std::atomic<std::uint64_t>, 1024> met{};
+  };
+
+  lasting_media(pool_set& in, const index::arena& processes, writer_set& writers, link anchor, state& shared);
+
+  [[nodiscard]] lasting_segments& segments() noexcept { return segments_; }
+  [[nodiscard]] const lasting_segments& segments() const noexcept { return segments_; }
+  [[nodiscard]] format::index_anchor& anchor() const noexcept { return *anchor_; }
+  /// For an index on this pool, opened as `process`, attached or not. Evidence counts from `evidence_from` on.
+  [[nodiscard]] index::node_space::parts index_parts(std::uint64_t epoch, std::uint32_t evidence_from, unsigned process,
+                                                     bool attached) noexcept;
+  /// The granules that note_met() was told of, and perhaps others, of segments of nodes or any. While nobody else is
+  /// there. Cost: a look at one word for each 4 MiB of the store, and the headers of granules that share a bit.
+  void for_each_met(const std::function<void(link granule)>& visit) const;
+
+  // What the index asks.
+  void take_segment(claim& by) override;
+  void settle_killed() override { segments_.settle_killed(); }
+  [[nodiscard]] link partner_of(link node) const noexcept override;
+  void note_met(link node) noexcept override;
+  [[nodiscard]] bool is_alive(std::uint16_t process) const noexcept override { return processes_->is_held(process); }
+  void undo_killed(const std::function<bool(std::string_view key, link entry)>& never_shown) override;
+
+  // What both ask.
+  [[noreturn]] void raise_damaged(link l, const char* what) const override;
+  [[nodiscard]] bool leads_into_pool(link l, std::uint64_t bytes) const noexcept override {
+    return l % 8 == 0 && link_offset(l) >= format::first_segment_offset && pool_->contains(l, bytes);
+  }
+
+  // What histories ask. Cost: one look at the segment's header, one CRC.
+  [[nodiscard]] bool is_whole(link l) const noexcept override;
+  [[nodiscard]] mended_lock hold_heads() const override {
+    return {shared_->heads, [] {}};
+  }
+
+  /// The segment that `l` lies in; empty if there is none.
+  [[nodiscard]] std::optional<segment> segment_of(link l) const noexcept;
+
+ private:
+  pool_set* pool_;
+  const index::arena* processes_;
+  writer_set* writers_;
+  format::index_anchor* anchor_;
+  state* shared_;
+  lasting_segments segments_;
+};
+
+}  // namespace icecore::detail

@@ -1,0 +1,167 @@
+#include "store/persistent/instant_recovery.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <tuple>
+
+#include "base/raise.hpp"
+#include "pool/root/boot.hpp"
+
+namespace icecore::detail {
+
+bool opening_at_once::possible(const pool_set& p, const options& opening) {
+  const format::root root = p.roots().read();
+  if (static_cast<index_kind>(root.index) != index_kind::persistent || root.anchor == null_link) return false;
+  const bool whole_read_asked = opening.accept_damage || opening.check_values || opening.change_index;
+  if (whole_read_asked || p.copying() || p.root_lost() || !p.damages().empty()) return false;
+  const link segment_at = root.anchor - sizeof(format::segment_header);
+  const bool there = link_pool(root.anchor) == 0 && segment_at % format::granule_size == 0 &&
+                     p.valid_header(segment_at, format::index_segment_magic);
+  if (!there || !p.missing().empty()) return false;
+  if (root.state == format::root_state::clean) return true;
+  // Readers of a store that was left open change nothing, so there is nowhere to put what is to be made anew.
+  if (!p.shared()) return false;
+  // What was flushed line by line is whole on the media, after a power cut too. All else is whole in the caches while
+  // the machine lives, and is made durable by a sync, which a session that flushes by lines has none of. Nor may the
+  // root tell of lines while a session that flushes none of them finishes operations.
+  const bool were_flushed = root.durability == static_cast<std::uint8_t>(durability::operation) &&
+                            p.durability().medium != medium::block_device;
+  const bool are_flushed = p.persist().by_cache_lines();
+  return were_flushed == are_flushed && (were_flushed || written_this_boot(root));
+}
+
+std::unique_ptr<store_core> opening_at_once::run() {
+  const auto begin = std::chrono::steady_clock::now();
+  pool_set& p = *parts_.pool;
+  const bool writes = !parts_.read_only();
+  format::root root = p.roots().read();
+  found_store found;
+  found.crashed = root.state == format::root_state::open;
+  found.same_boot = written_this_boot(root);
+  // Before anything is locked in it: a lock of an epoch that is used again would be taken for a living thread's.
+  if (writes) {
+    forget_writer(p);
+    p.roots().update_both([&](format::root& r) {  // P6
+      begin_epoch(r, found.crashed);
+      r.version_minor = std::max(r.version_minor, format::minor_with_evidence);
+    });
+    root = p.roots().read();
+  } else {
+    ++root.epoch;
+  }
+  parts_.lost = lost_versions_of(root);  // and no more: whatever was acknowledged is there
+  durable_parts made =
+      durable_parts_in(parts_, root, root.epoch, anchor_is::there, history_base(history_parts_of(parts_)));
+  take_over_writers(made, found);
+  // After a crash fills do not stand for all there is, the newest version does, so nothing more may come into it.
+  version clock = clock_after(p, found);
+  if (found.crashed && clock <= found.newest) clock = found.newest + 1;
+  p.live().clock.store(clock, std::memory_order_relaxed);  // relaxed: nobody else is there yet
+  // What is whole may be so in the caches alone, if a process was killed and not the machine: heads and pairs that lead
+  // to it, those of nodes that are mended too, must not reach the media before it does.
+  if (found.crashed) p.persist().sync();
+  index::persistent_index& index = *made.index;
+  const bool was_empty = index.is_empty();  // then it has no keys but those that are entered now
+  if (found.crashed) finish_last_operations(made);
+  if (was_empty && found.totals.keys > index.size()) {
+    raise(errc::damaged,
+          "{}: damaged (index): it is empty, the writers' logs tell of {} keys; icecore verify lists "
+          "everything, icecore reindex makes the index anew",
+          p.origin(), found.totals.keys);
+  }
+  index.count(found.totals.keys - index.size());  // which has counted those that were entered just now
+  parts_.shared->recovered = found.totals;
+  parts_.shared->newest_recovered = found.newest;
+  parts_.recovered_from_crash = found.crashed;
+  parts_.opened_at_once = true;
+  made.past->believe_after(found.newest);
+  if (writes) {
+    if (found.crashed) p.persist().sync();
+    start_session(p, found, found.crashed ? found.newest : 0, {});
+    parts_.clock->set_limit(p.roots().read().clock_limit);
+  }
+  parts_.recovery_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return std::make_unique<durable_engine>(std::move(parts_), std::move(made));
+}
+
+void opening_at_once::take_over_writers(const durable_parts& made, found_store& found) {
+  lasting_segments& segments = made.media->segments();
+  if (found.crashed) segments.settle();
+  const writer_tail tails(*parts_.pool);
+  for (unsigned w = 0; w < format::writers_max; ++w) {
+    auto log = segments.read_log(w);
+    if (!log) continue;
+    segments.require_open(*log);
+    if (found.crashed && log->open.size != 0) {
+      const writer_tail::content t = tails.read(log->open, log->from);
+      tails.clear_behind(log->open, t.position);
+      // zeros too: an opening that was killed may have stored them and not flushed them
+      parts_.pool->persist().flush(parts_.pool->at(log->from), log->open.end() - log->from);
+      log->from = t.position;
+      log->totals.add(t.totals);
+      log->newest = std::max(log->newest, t.newest);
+      found.newest_tag = std::max(found.newest_tag, t.newest_tag);
+      last_.insert(last_.end(), t.last.begin(), t.last.end());
+      changed_logs_.emplace_back(w, *log);
+    }
+    if (!found.crashed) segments.require_unused(*log);
+    segments.note_before(w, *log);
+    if (log->open.size != 0) parts_.writers->set_place(w, {log->open, log->from});
+    found.totals.add(log->totals);
+    found.newest = std::max(found.newest, log->newest);
+  }
+  const format::root root = parts_.pool->roots().read();
+  const bool as_certified = found.totals.records == root.certified_records && found.totals.digest == root.certified_sum;
+  if (found.crashed && found.totals.records < root.certified_records) {
+    raise(errc::damaged,
+          "{}: damaged (index): the writers' logs and segments tell of {} records, the root of at least {}; icecore "
+          "verify "
+          "lists everything, icecore reindex makes the index anew",
+          parts_.pool->origin(), found.totals.records, root.certified_records);
+  }
+  if (!found.crashed && !as_certified) {
+    raise(errc::damaged,
+          "{}: damaged (index): the writers' logs tell of {} records, the root of {}; icecore verify lists everything, "
+          "icecore reindex makes the index anew",
+          parts_.pool->origin(), found.totals.records, root.certified_records);
+  }
+}
+
+void opening_at_once::finish_last_operations(const durable_parts& made) {
+  const durable_histories& past = *made.past;
+  index::persistent_index& index = *made.index;
+  std::vector<std::tuple<link, std::uint32_t, link>> updates;  // by entry, oldest first
+  for (const link l : last_) {
+    const record r = past.at(l);
+    if (r.is_entry()) {
+      if (index.insert(r.key(), l) != l) {
+        raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice", parts_.pool->origin(l),
+              link_offset(l));
+      }
+      index.flush_leaf_of(r.key());  // a pair that was there may be so in the caches alone
+    } else if (r.is_update()) {
+      updates.emplace_back(r.as_update().entry, r.header().depth, l);
+    } else if (r.kind() == format::record_kind::tag) {
+      made.tags->list().list(l);
+    }
+  }
+  // A link may have come to the media without its record, of a tag that never was: where its writer's tail ends.
+  made.tags->list().settle([&](link l) {
+    return std::ranges::any_of(changed_logs_, [l](const auto& changed) {
+      const lasting_segments::log& of_writer = changed.second;
+      return l >= of_writer.from && l < of_writer.open.end();
+    });
+  });
+  std::ranges::sort(updates);
+  for (const auto& [entry, depth, l] : updates) {
+    if (!made.media->is_whole(entry) || !past.at(entry).is_entry()) {
+      made.media->raise_damaged(l, "the record's entry is missing");
+    }
+    past.restore(l);
+  }
+  // Only now, and all that was flushed is durable before the first of them changes (write_log()): behind what a log has
+  // counted nobody looks for an operation to finish.
+  for (const auto& [writer, log] : changed_logs_) made.media->segments().write_log(writer, log);
+}
+
+}  // namespace icecore::detail

@@ -1,0 +1,340 @@
+#include "store/persistent/logged_segments.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "base/bytes.hpp"
+#include "base/raise.hpp"
+#include "index/persistent/nodes/node_space.hpp"
+
+namespace icecore {
+namespace {
+
+/// Rooms of list b are from 1 KiB times 2^b to twice that; of the last one, all greater ones.
+unsigned list_of(std::uint64_t room) noexcept {
+  constexpr unsigned least = 11;  // bits of 1 KiB
+  const auto bits = static_cast<unsigned>(std::bit_width(room));
+  return std::min(bits < least ? 0 : bits - least, format::rest_lists - 1);
+}
+
+}  // namespace
+
+std::uint32_t lasting_segments::crc_of(const format::writer_log& l) const noexcept {
+  return crc32c(crc32c(pool_->codec().pool_seed(), place_of(&l)), &l, offsetof(format::writer_log, crc));
+}
+
+link lasting_segments::decode(std::uint64_t word, link at) const {
+  const auto l = pool_->codec().decode_link(word, at);
+  if (!l || (*l != null_link && !pool_->contains(*l, sizeof(format::segment_header)))) {
+    raise(errc::damaged, "{}: damaged at byte {} (index): it does not say where a segment is", pool_->origin(at),
+          link_offset(at));
+  }
+  return *l;
+}
+
+// ---- Logs ----
+
+std::optional<lasting_segments::log> lasting_segments::read_log(unsigned writer) const {
+  const format::writer_log* best = nullptr;
+  bool written = false;
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    const format::writer_log& l = copy_of(writer, copy);
+    written = written || l.sequence != 0;
+    const bool valid = l.sequence != 0 && l.crc == crc_of(l);
+    if (valid && (best == nullptr || l.sequence > best->sequence)) best = &l;
+  }
+  // Where one copy fails its checksum the other one says the same, or the crash came while the one was written (L).
+  if (best == nullptr) {
+    // the first one may have been torn; then its writer had not begun to write
+    const bool second_too = copy_of(writer, 0).sequence != 0 && copy_of(writer, 1).sequence != 0;
+    if (!written || !second_too) return std::nullopt;
+    raise(errc::damaged, "{}: damaged at byte {} (index): both copies of a writer's log fail their checksums",
+          pool_->origin(), link_offset(place_of(&copy_of(writer, 0))));
+  }
+  log l;
+  l.open = {best->open, best->open_size, 0};
+  l.from = best->from;
+  l.newest = best->newest;
+  static_assert(sizeof l.totals == sizeof best->totals);
+  std::memcpy(&l.totals, best->totals, sizeof l.totals);
+  return l;
+}
+
+std::optional<lasting_segments::log> lasting_segments::settled_log(unsigned writer) const {
+  const mended_lock lock = hold();
+  auto l = read_log(writer);
+  if (l) require_open(*l);
+  return l;
+}
+
+void lasting_segments::require_open(log& l) const {
+  if (l.open.size == 0) return;
+  if (!pool_->valid_header(l.open.offset) || l.from < l.open.offset) {
+    raise(errc::damaged, "{}: damaged at byte {} (segment): a writer's segment is not where its log says",
+          pool_->origin(l.open.offset), link_offset(l.open.offset));
+  }
+  l.open = pool_->segment_at(l.open.offset);
+}
+
+void lasting_segments::write_log(unsigned writer, const log& l) {
+  format::writer_log& a = copy_of(writer, 0);
+  format::writer_log& b = copy_of(writer, 1);
+  const auto sequence_of = [&](const format::writer_log& of) { return of.crc == crc_of(of) ? of.sequence : 0; };
+  const bool first_counts = sequence_of(a) > sequence_of(b);
+  format::writer_log& counts = first_counts ? a : b;
+  format::writer_log& other = first_counts ? b : a;
+  format::writer_log next{};
+  next.sequence = std::max(sequence_of(a), sequence_of(b)) + 1;
+  next.open = l.open.offset;
+  next.open_size = l.open.size;
+  next.from = l.from;
+  next.newest = l.newest;
+  std::memcpy(next.totals, &l.totals, sizeof next.totals);
+  const auto write = [&](format::writer_log& to) {
+    std::memcpy(&to, &next, offsetof(format::writer_log, crc));
+    to.crc = crc_of(to);
+    pool_->persist().flush(&to, sizeof to);
+  };
+  // What counts is durable before the other copy is torn: a process that was killed may have left it in the caches
+  // alone. With it all is that the caller has flushed, as what a segment held is before the log leads to another one.
+  // Then the new one is durable, before the copy that counted so far becomes the same.
+  pool_->persist().flush(&counts, sizeof counts);
+  pool_->persist().fence();
+  write(other);
+  pool_->persist().fence();
+  write(counts);
+}
+
+// ---- Lists ----
+
+link lasting_segments::next_of(const segment& s) const {
+  return decode(pool_->header_of(s.offset).next_rest, s.offset + offsetof(format::segment_header, next_rest));
+}
+
+void lasting_segments::set_next(const segment& s, link next) const noexcept {
+  auto& header = pool_->header_of(s.offset);
+  header.next_rest = pool_->codec().encode_link(next, s.offset + offsetof(format::segment_header, next_rest));
+  pool_->persist().flush(&header, sizeof header);
+}
+
+/// `rest` must be nobody's. The segment's header says where it is filled to and what comes behind it in the list.
+void lasting_segments::add_rest(const place& rest) {
+  auto& header = pool_->header_of(rest.in.offset);
+  header.left_at =
+      pool_->codec().encode(rest.position - rest.in.offset, rest.in.offset + offsetof(format::segment_header, left_at));
+  auto& first = anchor_->rests[link_pool(rest.in.offset)][list_of(rest.room())];
+  const bool listed = rest.room() >= room_min;
+  set_next(rest.in, listed ? load(first) : null_link);
+  if (!listed) return;
+  pool_->persist().fence();
+  store(first, rest.in.offset);
+}
+
+void lasting_segments::abandon(unsigned writer, const place& rest, const record_totals& totals, version newest) {
+  const mended_lock lock = hold();
+  auto& header = pool_->header_of(rest.in.offset);
+  header.left_at =
+      pool_->codec().encode(rest.position - rest.in.offset, rest.in.offset + offsetof(format::segment_header, left_at));
+  set_next(rest.in, null_link);
+  write_log(writer, {{}, null_link, std::max(newest, shared_->newest_before), totals});
+}
+
+lasting_segments::place lasting_segments::place_left(link at) const {
+  const auto refuse = [&](const char* what) {
+    raise(errc::damaged, "{}: damaged at byte {} (segment): {}", pool_->origin(at), link_offset(at), what);
+  };
+  if (!pool_->valid_header(at)) refuse("a list of segments with room leads to what is none");
+  place p{pool_->segment_at(at), 0};
+  const std::uint64_t word = pool_->header_of(at).left_at;
+  const bool valid = word != 0 && pool_->codec().valid(word, at + offsetof(format::segment_header, left_at));
+  p.position = at + (word & format::stamp_version_mask);
+  if (!valid || p.position < p.in.first_record() || p.position > p.in.end() || p.position % 8 != 0) {
+    refuse("its header does not say where it was left");
+  }
+  return p;
+}
+
+/// E: as far as the next record may begin. Whoever took the segment before has put one there.
+void lasting_segments::require_unused(const place& taken, const char* told_by) const {
+  const std::uint64_t looked_at = std::min(taken.room(), format::record_padding_max + sizeof(std::uint64_t));
+  if (all_zero(pool_->at(taken.position), looked_at)) return;
+  raise(errc::damaged, "{}: damaged at byte {} (segment): {} leads to what is in use", pool_->origin(taken.position),
+        link_offset(taken.position), told_by);
+}
+
+lasting_segments::place lasting_segments::change(unsigned writer, const place& rest, const record_totals& since_opening,
+                                                 version newest, std::uint64_t bytes, std::uint16_t in) {
+  const place taken = exchange(writer, rest, since_opening, newest, bytes, in);
+  pool_->grow_ahead(taken.in.offset);
+  return taken;
+}
+
+lasting_segments::place lasting_segments::exchange(unsigned writer, const place& rest,
+                                                   const record_totals& since_opening, version newest,
+                                                   std::uint64_t bytes, std::uint16_t in) {
+  const mended_lock lock = hold();
+  record_totals totals = shared_->before[writer];
+  totals.add(since_opening);
+  const auto name_it = [&](const segment& s, link from) {
+    if (rest.in.size != 0) add_rest(rest);
+    write_log(writer, {s, from, std::max(newest, shared_->newest_before), totals});
+  };
+  // In the list of its own size class the first may be too small; in those of greater ones any will do.
+  for (unsigned list = list_of(std::max(bytes, room_min)); list < format::rest_lists; ++list) {
+    auto& first = anchor_->rests[in][list];
+    const link at = load(first);
+    if (at == null_link) continue;
+    const place taken = place_left(at);
+    if (taken.room() < bytes) continue;
+    require_unused(taken, "a list of segments with room");
+    const link next = next_of(taken.in);
+    name_it(taken.in, taken.position);
+    if (const link now = load(first); now == at) {
+      store(first, next);
+    } else {  // name_it() has put the one left before it
+      set_next(pool_->segment_at(now), next);
+    }
+    // durable before the next one's change, who may put another before it in the list: see take_off_lists()
+    pool_->persist().fence();
+    return taken;
+  }
+  const segment fresh =
+      pool_->allocate(bytes, in, format::segment_magic, [&](const segment& s) { name_it(s, s.first_record()); });
+  return {fresh, fresh.first_record()};
+}
+
+// ---- Opening ----
+
+void lasting_segments::give_header(link at, std::uint64_t size, std::uint32_t magic) const {
+  if (pool_->valid_header(at, magic)) {
+    // It may be so in the caches alone, if its process was killed; without it records would lose their generation (P3).
+    const auto& header = pool_->header_of(at);
+    pool_->persist().flush(&header, sizeof header);
+    return;
+  }
+  if (at % format::granule_size != 0 || size % format::granule_size != 0 || !pool_->contains(at, size)) {
+    raise(errc::damaged, "{}: damaged at byte {} (index): it names a segment that is not in the file",
+          pool_->origin(at), link_offset(at));
+  }
+  // A crash came between the claim and the header: nothing was written there yet.
+  constexpr std::uint64_t header = sizeof(format::segment_header);
+  if (!all_zero(pool_->at(at) + header, size - header)) {
+    raise(errc::damaged,
+          "{}: damaged at byte {} (segment): what is there is not the segment that a log or the index names",
+          pool_->origin(at), link_offset(at));
+  }
+  static_cast<void>(pool_->of(at).format_segment(at, size, magic));
+}
+
+void lasting_segments::settle_end(std::uint16_t number, std::uint64_t end) const {
+  pool& p = *pool_->find(number);
+  if (end > p.used_end()) p.set_used_end(end);
+  // a process may have been killed between the two
+  auto& word = anchor_->used_end[number];
+  const std::uint64_t said = pool_->codec().encode(p.used_end(), place_of(&word));
+  // relaxed, both: under the lock, or while nobody writes
+  if (word.load(std::memory_order_relaxed) == said) return;
+  word.store(said, std::memory_order_relaxed);  // flushed by settle(), with all of the anchor
+}
+
+void lasting_segments::settle() const {
+  std::vector<link> owned;
+  for (unsigned w = 0; w < format::writers_max; ++w) {
+    const auto l = read_log(w);
+    if (!l || l->open.size == 0) continue;
+    give_header(l->open.offset, l->open.size, format::segment_magic);
+    owned.push_back(l->open.offset);
+    settle_end(link_pool(l->open.offset), link_offset(l->open.end()));
+  }
+  for (auto& source : anchor_->nodes) {
+    const link last = load(source.end);
+    if (last == null_link) continue;
+    const index::node_segment taken(last);
+    give_header(taken.begin, taken.size, format::index_segment_magic);
+    settle_end(link_pool(taken.begin), link_offset(taken.begin) + taken.size);
+    const link position = load(source.position);
+    if (position < taken.begin || position > last)  // it is of the segment before, which is full
+      store(source.position, taken.first());
+  }
+  take_off_lists(owned);
+  // A process that was killed may have left any word of these whole in the caches alone, where nothing above changes it
+  // and nobody would flush it: should the machine stop after a clean close, the media would have the word before it.
+  // (The logs' copies: write_log().)
+  pool_->persist().flush(anchor_, offsetof(format::index_anchor, writers));
+  pool_->persist().fence();
+}
+
+/// What was taken was a list's first, behind which at most the segment left for it came.
+void lasting_segments::take_off_lists(const std::vector<link>& owned) const {
+  const auto is_owned = [&](link at) { return std::ranges::find(owned, at) != owned.end(); };
+  for (auto& lists : anchor_->rests) {
+    for (auto& first : lists) {
+      const link one = load(first);
+      if (one == null_link) continue;
+      const segment s = place_left(one).in;
+      const link two = next_of(s);
+      pool_->persist().flush(&pool_->header_of(one),
+                             sizeof(format::segment_header));  // as the anchor's words: settle()
+      if (is_owned(one)) {
+        store(first, two);
+      } else if (two != null_link && is_owned(two)) {
+        set_next(s, next_of(place_left(two).in));
+      }
+    }
+  }
+}
+
+std::vector<std::string> lasting_segments::check() const {
+  std::vector<std::string> wrong;
+  std::vector<link> seen;
+  for (unsigned w = 0; w < format::writers_max; ++w) {
+    if (const auto l = read_log(w); l && l->open.size != 0) seen.push_back(l->open.offset);
+  }
+  for (const auto& lists : anchor_->rests) {
+    for (const auto& first : lists) {
+      for (link at = load(first); at != null_link; at = next_of(place_left(at).in)) {
+        if (std::ranges::find(seen, at) != seen.end()) {
+          wrong.push_back(fmt::format("the segment at {} is in a list, and in another or a writer's", at));
+          break;
+        }
+        seen.push_back(at);
+      }
+    }
+  }
+  std::uint64_t granules = 0;  // of the index
+  for_each_segment([&](link at, bool records) {
+    granules += records ? 0 : pool_->segment_at(at).size / format::granule_size;
+    if (!records || std::ranges::find(seen, at) != seen.end()) return;
+    if (pool_->header_of(at).left_at == 0 || place_left(at).room() >= room_min)
+      wrong.push_back(fmt::format("the segment at {} is in no list, and no writer's", at));
+  });
+  std::uint64_t taken = 1;  // the anchor's
+  for (const auto& source : anchor_->nodes) taken += source.segments.load(std::memory_order_relaxed);
+  if (granules > taken)
+    wrong.push_back(fmt::format("{} granules are the index's, which has taken {}", granules, taken));
+  return wrong;
+}
+
+void lasting_segments::for_each_segment(const std::function<void(link at, bool records)>& visit) const {
+  for (const pool* p : pool_->files()) {
+    const link end = make_link(p->number(), p->used_end());
+    for (link at = make_link(p->number(), format::first_segment_offset); at < end;) {
+      const bool records = p->valid_header(at);
+      const bool known = records || p->valid_header(at, format::index_segment_magic);
+      if (known) visit(at, records);
+      at += known ? p->segment_at(at).size : format::granule_size;
+    }
+  }
+}
+
+void lasting_segments::for_each_left(const std::function<void(const place&)>& visit) const {
+  for_each_segment([&](link at, bool records) {
+    if (records && pool_->header_of(at).left_at != 0) visit(place_left(at));
+  });
+}
+
+}  // namespace icecore

@@ -1,0 +1,44 @@
+// What a writer has put into its segment since its log was written: told by the records themselves. Opening reads it of
+// every writer, survivors read it of one whose process was killed (killed_writers.hpp).
+//
+//   writer_tail t(pool);
+//   auto seen = t.read(segment, log.from);        // up to the first bytes that are no record that happened
+//   t.clear_behind(segment, seen.position);       // what never happened is zero
+//
+// Threads: nobody may write in the segment meanwhile; its records may be stamped by whoever reads them.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "pool/pool_set.hpp"
+#include "store/write/record_totals.hpp"
+
+namespace icecore::detail {
+
+class writer_tail {
+ public:
+  explicit writer_tail(const pool_set& in) noexcept : pool_(&in) {}
+
+  struct content {
+    link position = null_link;  ///< behind the last record that counts
+    record_totals totals;
+    version newest = 0;
+    version newest_tag = 0;
+    std::vector<link> last;  ///< records of the last operation
+  };
+  [[nodiscard]] content read(const segment& s, link from) const;
+
+  /// The first record with a right checksum at or behind `from`, whether it happened or not; empty if there is none.
+  [[nodiscard]] std::optional<link> first_whole(const segment& s, link from) const noexcept;
+  /// Zeroes what never happened, from `position` to the segment's end. errc::damaged if something there happened.
+  void clear_behind(const segment& s, link position) const;
+
+ private:
+  [[nodiscard]] bool whole(const segment& s, link at) const noexcept;
+  [[nodiscard]] version version_of(const segment& s, link at) const noexcept;
+
+  const pool_set* pool_;
+};
+
+}  // namespace icecore::detail

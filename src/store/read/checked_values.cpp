@@ -1,0 +1,68 @@
+#include "store/read/checked_values.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <new>
+
+#include "base/raise.hpp"
+
+namespace icecore::detail {
+
+namespace {
+
+void unmap_all(auto& bits) noexcept {
+  for (auto& b : bits) {
+    if (b.words != nullptr) munmap(b.words, b.size_bytes);
+  }
+}
+
+}  // namespace
+
+checked_values::checked_values(const pool_set& of) {
+  for (const pool* p : of.files()) {
+    const std::uint64_t bytes = std::max(p->capacity(), p->size()) / format::large_value_size / 8 + 8;
+    auto& b = bits_[p->number()];
+    b.size_bytes = format::round_up(bytes, format::page_size);
+    void* at = mmap(nullptr, b.size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) {
+      unmap_all(bits_);
+      throw std::bad_alloc();
+    }
+    b.words = static_cast<std::atomic<std::uint64_t>*>(at);
+  }
+}
+
+checked_values::~checked_values() { unmap_all(bits_); }
+
+namespace {
+
+std::string_view key_of(const history_base& past, record r) {
+  return (r.is_entry() ? r : past.at(r.as_update().entry)).key();
+}
+
+version version_of(record r) {
+  // relaxed: for the message only
+  return r.header().stamp.load(std::memory_order_relaxed) & format::stamp_version_mask;
+}
+
+}  // namespace
+
+void checked_values::check(const pool_set& in, const history_base& past, link l) {
+  const record r = past.at(l);
+  if (!r.value_intact()) {
+    raise(errc::damaged, "{}: the value of key '{}' in version {} is damaged on media (record at byte {}, {} bytes)",
+          in.of(l).file().path().native(), key_of(past, r), version_of(r), link_offset(l), r.layout().value_size);
+  }
+  mark(l);
+}
+
+void checked_values::raise_lost(const pool_set& in, const history_base& past, link l) {
+  const record r = past.at(l);
+  raise(errc::damaged,
+        "{}: what key '{}' held from version {} on is lost on media, until its next record; icecore verify names the "
+        "place",
+        in.file().path().native(), key_of(past, r), version_of(r));
+}
+
+}  // namespace icecore::detail

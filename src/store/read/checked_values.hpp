@@ -1,0 +1,58 @@
+// Which large values have been checked against their CRC. Opening checks the records but not the large values that lie
+// in the certified part of the pool; those are checked when first read, so that opening does not read terabytes of
+// tensors.
+//
+// A bit for each 4 KiB of each pool: a large value's record is longer than that, so no two share a bit.
+// Threads: all functions. Cost: one load where the value was checked before, one pass over the value where not.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "history/heads/history_base.hpp"
+#include "pool/pool_set.hpp"
+
+namespace icecore::detail {
+
+class checked_values {
+ public:
+  /// The bits take memory only where large values are.
+  explicit checked_values(const pool_set& of);
+  ~checked_values();
+  checked_values(const checked_values&) = delete;
+  checked_values& operator=(const checked_values&) = delete;
+
+  void mark(link l) noexcept {
+    // relaxed: the bit hands nothing on. The bytes were there before anybody had the record's link
+    word_of(l).fetch_or(mask_of(l), std::memory_order_relaxed);
+  }
+
+  /// Returns if the record's large value is intact; errc::damaged with key, version and place if it is not, or if the
+  /// record stands for lost ones.
+  void require_intact(const pool_set& in, const history_base& past, link l) {
+    if (past.at(l).is_lost()) raise_lost(in, past, l);
+    if ((word_of(l).load(std::memory_order_relaxed) & mask_of(l)) != 0) return;  // relaxed: see mark()
+    check(in, past, l);
+  }
+
+ private:
+  void check(const pool_set& in, const history_base& past, link l);
+  [[noreturn]] static void raise_lost(const pool_set& in, const history_base& past, link l);
+
+  [[nodiscard]] std::atomic<std::uint64_t>& word_of(link l) const noexcept {
+    return bits_[link_pool(l)].words[link_offset(l) / format::large_value_size / 64];
+  }
+  [[nodiscard]] static std::uint64_t mask_of(link l) noexcept {
+    return std::uint64_t{1} << (link_offset(l) / format::large_value_size % 64);
+  }
+
+  struct of_pool {
+    std::atomic<std::uint64_t>* words = nullptr;
+    std::size_t size_bytes = 0;
+  };
+  std::array<of_pool, format::files_max> bits_{};
+};
+
+}  // namespace icecore::detail

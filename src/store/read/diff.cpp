@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <array>
+
+#include "icecore/snapshot.hpp"
+#include "store/engine.hpp"
+#include "store/read/scan.hpp"
+
+namespace icecore {
+
+struct [[gnu::visibility("hidden")]] diff_range::walk {
+  const detail::store_core* core;
+  version before;
+  version after;
+  key_bounds bounds;
+  index::block block;
+
+  [[nodiscard]] std::optional<std::string_view> value_at(link shown) const {
+    if (shown == null_link) return std::nullopt;
+    return core->value_of(shown);
+  }
+
+  /// The difference at one entry; empty if there is none.
+  template <class Engine>
+  [[nodiscard]] std::optional<difference> at(const Engine& engine, link entry) const {
+    const auto& past = engine.past();
+    const version low = std::min(before, after);
+    const version high = std::max(before, after);
+    const link newer = past.find_at(entry, high);
+    if (newer == null_link || past.stamp_of(newer) <= low) return std::nullopt;  // the same record in both
+    const link in_high = engine.visible_from(newer, high);
+    const link in_low = engine.visible_from(newer, low);
+    difference d{engine.key_of(entry), value_at(before == low ? in_low : in_high),
+                 value_at(before == low ? in_high : in_low)};
+    if (d.before == d.after) return std::nullopt;
+    return d;
+  }
+};
+
+diff_range::diff_range(const detail::store_core& core, icecore::version before, icecore::version after,
+                       key_bounds bounds)
+    : walk_(new walk{&core, before, after, std::move(bounds), {}}) {}
+diff_range::~diff_range() = default;
+diff_range::diff_range(diff_range&&) noexcept = default;
+diff_range& diff_range::operator=(diff_range&&) noexcept = default;
+
+diff_range::iterator diff_range::begin() {
+  walk_->core->check_usable();
+  walk_->core->index().seek(detail::scan_bounds(walk_->bounds).from, walk_->block);
+  load();
+  return iterator(this);
+}
+
+void diff_range::step() {
+  if (++position_ < block_.size()) return;
+  if (walk_->core->index().next_block(walk_->block)) {
+    load();
+  } else {
+    block_.clear();
+  }
+}
+
+/// Fills block_ from the current index block, or the next ones if it has no difference. Empty: at the end.
+void diff_range::load() {
+  const detail::scan_bounds bounds(walk_->bounds);
+  block_.clear();
+  position_ = 0;
+  detail::with_engine(*walk_->core, [&](const auto& engine) {
+    do {
+      detail::prefetch_entries(engine, walk_->block);
+      for (const link entry : detail::within(engine, walk_->block, bounds)) {
+        if (const auto d = walk_->at(engine, entry)) block_.push_back(*d);
+      }
+      if (!block_.empty()) return;
+      const std::size_t n = walk_->block.size;
+      if (n > 0 && bounds.beyond(engine.key_of(walk_->block.entries[n - 1]))) return;
+    } while (engine.index().next_block(walk_->block));
+  });
+}
+
+}  // namespace icecore

@@ -1,0 +1,81 @@
+// Keys for the index, read from the entries.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string_view>
+
+#include "history/heads/history_base.hpp"
+#include "index/index.hpp"
+#include "pool/file/persist.hpp"
+#include "store/persistent/durable_media.hpp"
+
+namespace icecore::detail {
+
+/// Of entries that were read at opening, or written since.
+class entry_keys : public index::key_source {
+ public:
+  entry_keys(address_space space, persistence& persist) noexcept : space_(space), persist_(&persist) {}
+  virtual ~entry_keys() = default;
+  entry_keys(const entry_keys&) = delete;
+  entry_keys& operator=(const entry_keys&) = delete;
+
+  [[nodiscard]] std::string_view key_of(link entry) const noexcept final { return space_.record_at(entry).key(); }
+  void prefetch(link entry) const noexcept final { __builtin_prefetch(space_.at(entry)); }
+  [[noreturn]] void raise_killed() const final {
+    persist_->poison("another process that shared it was killed while it changed the index");
+    persist_->raise_poisoned();
+  }
+  /// Whether the entry is this key's.
+  [[nodiscard]] bool is_of(link entry, std::string_view key) const noexcept {
+    // its header tells where the key is, which is in the next line as often as in this one
+    __builtin_prefetch(space_.at(entry) + format::cache_line_size);
+    return space_.record_at(entry).key() == key;
+  }
+
+ protected:
+  address_space space_;
+  persistence* persist_;
+};
+
+/// Of entries on media that nobody has read before.
+class checked_entry_keys final : public entry_keys {
+ public:
+  checked_entry_keys(address_space space, persistence& persist, const lasting_media& media)
+      : entry_keys(space, persist),
+        media_(&media),
+        sound_(std::make_unique<std::atomic<link>[]>(std::size_t{1} << sound_bits)) {}
+
+  [[nodiscard]] bool is_readable(link entry) const noexcept override {
+    // Most entries lie so far from the end that any key they could have ends before it: these need not be read.
+    constexpr std::uint64_t reach_max = sizeof(format::entry_header) + 16 + format::round_up(key_size_max, 8);
+    if (media_->leads_into_pool(entry, reach_max)) return true;
+    return media_->leads_into_pool(entry, sizeof(format::entry_header)) &&
+           media_->leads_into_pool(entry, space_.record_at(entry).layout().value_offset());
+  }
+  void distrust(link entry) const override {
+    std::atomic<link>& known = sound_[entry * 0x9e3779b97f4a7c15U >> (64 - sound_bits)];
+    if (known.load(std::memory_order_relaxed) == entry) return;  // relaxed: an entry's key never changes
+    if (!media_->is_whole(entry)) media_->raise_damaged(entry, "the entry fails its checksum");
+    known.store(entry, std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t state_of(link entry) const noexcept override {
+    const auto& e = space_.record_at(entry).as_entry();
+    // relaxed, both: whoever finds that they differ has a fence before it looks at the leaf again
+    // (index/persistent/evidence.cpp, E1)
+    const std::uint64_t head = e.head.load(std::memory_order_relaxed);
+    return mix64(mix64(entry + mix64(head)) + e.second_version.load(std::memory_order_relaxed));
+  }
+  void flush_state(link entry) const noexcept override {
+    persist_->flush(&space_.record_at(entry).as_entry().head, 2 * sizeof(std::uint64_t));
+  }
+
+ private:
+  static constexpr unsigned sound_bits = 12;
+
+  const lasting_media* media_;
+  /// Entries that were found sound lately. Those that lead to many keys are asked for with each search.
+  std::unique_ptr<std::atomic<link>[]> sound_;
+};
+
+}  // namespace icecore::detail

@@ -1,0 +1,346 @@
+// Whole snapshots at once, on several threads: each takes parts of the key space, collects them, and the parts are put
+// together in key order (IPDPS 2022, extract_snapshot; the multi-threaded merge has nothing to merge within a node).
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <exception>
+
+#include "base/raise.hpp"
+#include "base/threads.hpp"
+#include "icecore/snapshot.hpp"
+#include "store/engine.hpp"
+#include "store/read/scan.hpp"
+
+namespace icecore {
+namespace {
+
+using detail::scan_bounds;
+
+/// Parts a thread gets on average, so that uneven ones even out.
+constexpr unsigned parts_per_thread = 8;
+
+/// Entries of a part of an extraction to fixed columns, about: its rows stay in a core's cache until they are copied.
+constexpr std::size_t entries_per_part = 8192;
+
+/// At least `parts_min` parts if there are several threads and keys enough.
+template <class Engine>
+std::vector<scan_bounds> split(const Engine& core, const scan_bounds& all, unsigned threads,
+                               std::size_t parts_min = 0) {
+  std::vector<scan_bounds> parts;
+  scan_bounds rest = all;
+  if (threads > 1) {
+    for (const link l : core.index().split_points(std::max(parts_min, std::size_t{threads} * parts_per_thread))) {
+      const std::string_view key = core.key_of(l);
+      if (key <= all.from) continue;
+      if (all.beyond(key)) break;
+      scan_bounds part = rest;
+      part.to = key;
+      part.bounded_above = true;
+      parts.push_back(part);
+      rest.from = key;
+    }
+  }
+  parts.push_back(rest);
+  return parts;
+}
+
+/// Calls visit(part, records) for the records that show a value, part by part; records of one part come in key order
+/// and from one thread. `visit` returns false to stop.
+template <class Engine, typename Visit>
+void visit_parts(const Engine& core, version at, const std::vector<scan_bounds>& parts, unsigned threads, Visit visit) {
+  std::atomic<std::size_t> next{0};
+  std::atomic<bool> stopped{false};
+  run_on_threads(std::min(threads, static_cast<unsigned>(parts.size())), [&](unsigned) {
+    // relaxed: only a work counter and a hint; what threads hand over is ordered by their end
+    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < parts.size();) {
+      detail::for_each_block(core, parts[i], [&](std::span<const link> entries) {
+        std::array<link, index::block::capacity> visible;
+        const std::size_t n = detail::visible_records(core, entries, at, visible);
+        bool go_on = false;
+        try {
+          go_on = visit(i, std::span<const link>(visible.data(), n));
+        } catch (...) {
+          stopped.store(true, std::memory_order_relaxed);
+          throw;
+        }
+        if (!go_on) stopped.store(true, std::memory_order_relaxed);
+        return !stopped.load(std::memory_order_relaxed);
+      });
+      if (stopped.load(std::memory_order_relaxed)) return;
+    }
+  });
+}
+
+/// Copies of a size known to be 8 are one load and one store.
+void copy_sized(std::byte* to, const char* from, std::size_t size) noexcept {
+  if (size == 8) {
+    std::memcpy(to, from, 8);
+  } else {
+    std::memcpy(to, from, size);
+  }
+}
+
+/// Writes records into fixed columns.
+template <class Engine>
+class fixed_writer {
+ public:
+  fixed_writer(const Engine& core, const fixed_columns& shape) : core_(&core), shape_(&shape) {}
+
+  /// Writes a record to row `row` of `keys` and `values`.
+  void write(link l, std::byte* keys, std::byte* values, std::size_t row) const {
+    if (keys != nullptr) {
+      const std::string_view key = detail::key_of_record(*core_, l);
+      require(key.size() == shape_->key_size, "key", key.size(), shape_->key_size, l);
+      copy_sized(keys + row * shape_->key_size, key.data(), key.size());
+    }
+    if (values != nullptr) {
+      const std::string_view value = core_->value_of(l);
+      require(value.size() == shape_->value_size, "value", value.size(), shape_->value_size, l);
+      copy_sized(values + row * shape_->value_size, value.data(), value.size());
+    }
+  }
+
+ private:
+  void require(bool fits, const char* what, std::size_t is, std::size_t wanted, link l) const {
+    if (fits) return;
+    raise(errc::invalid_argument, "extract: the {} of key '{}' has {} bytes, the column is for {}", what,
+          detail::key_of_record(*core_, l), is, wanted);
+  }
+
+  const Engine* core_;
+  const fixed_columns* shape_;
+};
+
+[[noreturn]] void raise_capacity(std::size_t capacity) {
+  raise(errc::invalid_argument, "extract: the columns have room for {} items, the snapshot has more", capacity);
+}
+
+/// Rows of fixed columns that a thread collects before it knows where they go; the memory is used again and again.
+template <class Engine>
+class collected_rows {
+ public:
+  collected_rows(const fixed_writer<Engine>& writer, const fixed_columns& shape) : writer_(&writer), shape_(&shape) {}
+
+  void clear() noexcept { rows_ = 0; }
+  [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
+
+  void add(std::span<const link> records) {
+    grow_to(rows_ + records.size());
+    for (const link l : records) writer_->write(l, keys_.data(), values_.data(), rows_++);
+  }
+  void copy_to(std::size_t row) const noexcept {
+    copy(shape_->keys, keys_, shape_->key_size, row);
+    copy(shape_->values, values_, shape_->value_size, row);
+  }
+
+ private:
+  void grow_to(std::size_t rows) {
+    if (rows <= room_) return;
+    room_ = 2 * rows;
+    // one byte more, so that a column of empty items is not taken for one that is not wanted
+    if (shape_->keys != nullptr) keys_.resize(room_ * shape_->key_size + 1);
+    if (shape_->values != nullptr) values_.resize(room_ * shape_->value_size + 1);
+  }
+  void copy(void* column, const std::vector<std::byte>& from, std::size_t size, std::size_t row) const noexcept {
+    if (column != nullptr && rows_ != 0) {
+      std::memcpy(static_cast<std::byte*>(column) + row * size, from.data(), rows_ * size);
+    }
+  }
+
+  const fixed_writer<Engine>* writer_;
+  const fixed_columns* shape_;
+  std::size_t rows_ = 0;
+  std::size_t room_ = 0;
+  std::vector<std::byte> keys_;
+  std::vector<std::byte> values_;
+};
+
+/// Extraction by several threads. Parts are taken in order; a thread that has collected its part waits until the one
+/// before is collected, too, and so knows where its rows go. Nobody waits for copying.
+template <class Engine>
+class ordered_extraction {
+ public:
+  ordered_extraction(const Engine& core, version at, const std::vector<scan_bounds>& parts, const fixed_columns& out)
+      : core_(&core), at_(at), parts_(&parts), out_(&out), writer_(core, out), first_rows_(parts.size() + 1) {
+    for (auto& row : first_rows_) row.store(unknown, std::memory_order_relaxed);  // relaxed: before the threads begin
+    first_rows_[0].store(0, std::memory_order_relaxed);
+  }
+
+  /// The number of rows.
+  [[nodiscard]] std::size_t run(unsigned threads) {
+    run_on_threads(std::min(threads, static_cast<unsigned>(parts_->size())), [&](unsigned) {
+      try {
+        work();
+      } catch (...) {
+        stopped_.store(true, std::memory_order_relaxed);  // who waits for this part's rows must not wait for ever
+        throw;
+      }
+    });
+    return first_rows_.back().load(std::memory_order_relaxed);  // relaxed: the threads have ended
+  }
+
+ private:
+  static constexpr std::size_t unknown = ~std::size_t{0};
+
+  // Relaxed, all that follow: numbers and a hint; what is copied lies in places of each thread's own.
+  [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_relaxed); }
+
+  void work() {
+    collected_rows<Engine> mine(writer_, *out_);
+    for (std::size_t i; !stopped() && (i = next_.fetch_add(1, std::memory_order_relaxed)) < parts_->size();) {
+      mine.clear();
+      detail::for_each_block(*core_, (*parts_)[i], [&](std::span<const link> entries) {
+        std::array<link, index::block::capacity> visible;
+        mine.add(std::span(visible).first(detail::visible_records(*core_, entries, at_, visible)));
+        return !stopped();
+      });
+      const std::size_t row = await_first_row(i);
+      if (row == unknown) return;
+      if (row + mine.rows() > out_->capacity) raise_capacity(out_->capacity);
+      first_rows_[i + 1].store(row + mine.rows(), std::memory_order_relaxed);
+      mine.copy_to(row);
+    }
+  }
+
+  /// `unknown` if another thread has failed.
+  [[nodiscard]] std::size_t await_first_row(std::size_t part) const noexcept {
+    for (backoff wait;; wait.pause()) {
+      const std::size_t row = first_rows_[part].load(std::memory_order_relaxed);
+      if (row != unknown || stopped()) return row;
+    }
+  }
+
+  const Engine* core_;
+  version at_;
+  const std::vector<scan_bounds>* parts_;
+  const fixed_columns* out_;
+  fixed_writer<Engine> writer_;
+  std::vector<std::atomic<std::size_t>> first_rows_;  // of each part, and of what is behind the last
+  std::atomic<std::size_t> next_{0};
+  std::atomic<bool> stopped_{false};
+};
+
+void append(byte_column& column, std::string_view bytes) {
+  column.bytes.insert(column.bytes.end(), bytes.begin(), bytes.end());
+  column.offsets.push_back(column.bytes.size());
+}
+
+void append(byte_column& column, const byte_column& more) {
+  const std::uint64_t base = column.bytes.size();
+  column.bytes.insert(column.bytes.end(), more.bytes.begin(), more.bytes.end());
+  for (std::size_t i = 1; i < more.offsets.size(); ++i) column.offsets.push_back(base + more.offsets[i]);
+}
+
+template <class Engine>
+std::size_t count(const Engine& core, version at, unsigned threads) {
+  const auto parts = split(core, scan_bounds(), threads);
+  std::vector<std::size_t> counts(parts.size(), 0);
+  visit_parts(core, at, parts, threads, [&](std::size_t part, std::span<const link> records) {
+    counts[part] += records.size();
+    if (core.accepts_damage()) {  // whether a key with a lost record is present is not known
+      for (const link l : records) {
+        if (core.records().at(l).is_lost()) static_cast<void>(core.value_of(l));
+      }
+    }
+    return true;
+  });
+  std::size_t sum = 0;
+  for (const std::size_t c : counts) sum += c;
+  return sum;
+}
+
+template <class Engine>
+std::size_t extract_fixed(const Engine& core, version at, const fixed_columns& out, unsigned threads) {
+  const fixed_writer writer(core, out);
+  auto* keys = static_cast<std::byte*>(out.keys);
+  auto* values = static_cast<std::byte*>(out.values);
+  const auto parts = split(core, scan_bounds(), threads, core.index().size() / entries_per_part);
+  if (parts.size() == 1) {
+    std::size_t rows = 0;
+    visit_parts(core, at, parts, 1, [&](std::size_t, std::span<const link> records) {
+      if (rows + records.size() > out.capacity) raise_capacity(out.capacity);
+      for (const link l : records) writer.write(l, keys, values, rows++);
+      return true;
+    });
+    return rows;
+  }
+  return ordered_extraction(core, at, parts, out).run(threads);
+}
+
+template <class Engine>
+columns extract_columns(const Engine& core, version at, const key_bounds& bounds, unsigned threads) {
+  const auto parts = split(core, scan_bounds(bounds), threads);
+  std::vector<columns> own(parts.size());
+  for (auto& c : own) {
+    c.keys.offsets.push_back(0);
+    c.values.offsets.push_back(0);
+  }
+  visit_parts(core, at, parts, threads, [&](std::size_t part, std::span<const link> records) {
+    for (const link l : records) {
+      append(own[part].keys, detail::key_of_record(core, l));
+      append(own[part].values, core.value_of(l));
+    }
+    return true;
+  });
+  columns all = std::move(own.front());
+  for (std::size_t i = 1; i < own.size(); ++i) {
+    append(all.keys, own[i].keys);
+    append(all.values, own[i].values);
+    own[i] = {};
+  }
+  return all;
+}
+
+template <class Engine>
+std::vector<item> extract_items(const Engine& core, version at, const key_bounds& bounds, unsigned threads) {
+  const auto parts = split(core, scan_bounds(bounds), threads);
+  std::vector<std::vector<item>> own(parts.size());
+  visit_parts(core, at, parts, threads, [&](std::size_t part, std::span<const link> records) {
+    for (const link l : records) own[part].push_back({detail::key_of_record(core, l), core.value_of(l)});
+    return true;
+  });
+  std::vector<item> all = std::move(own.front());
+  for (std::size_t i = 1; i < own.size(); ++i) {
+    all.insert(all.end(), own[i].begin(), own[i].end());
+    own[i] = {};
+  }
+  return all;
+}
+
+}  // namespace
+
+std::size_t snapshot::size(unsigned threads) const {
+  core_->check_usable();
+  return detail::with_engine(*core_, [&](const auto& core) { return count(core, at_, thread_count(threads)); });
+}
+
+std::size_t snapshot::extract(const fixed_columns& out, unsigned threads) const {
+  core_->check_usable();
+  return detail::with_engine(*core_,
+                             [&](const auto& core) { return extract_fixed(core, at_, out, thread_count(threads)); });
+}
+
+columns snapshot::extract(unsigned threads, const key_bounds& bounds) const {
+  core_->check_usable();
+  return detail::with_engine(
+      *core_, [&](const auto& core) { return extract_columns(core, at_, bounds, thread_count(threads)); });
+}
+
+std::vector<item> snapshot::items(unsigned threads, const key_bounds& bounds) const {
+  core_->check_usable();
+  return detail::with_engine(*core_,
+                             [&](const auto& core) { return extract_items(core, at_, bounds, thread_count(threads)); });
+}
+
+void snapshot::for_each(const std::function<void(const item&)>& visit, unsigned threads) const {
+  core_->check_usable();
+  const unsigned n = thread_count(threads);
+  detail::with_engine(*core_, [&](const auto& core) {
+    visit_parts(core, at_, split(core, scan_bounds(), n), n, [&](std::size_t, std::span<const link> records) {
+      for (const link l : records) visit({detail::key_of_record(core, l), core.value_of(l)});
+      return true;
+    });
+  });
+}
+
+}  // namespace icecore

@@ -1,0 +1,286 @@
+#include "icecore/snapshot.hpp"
+
+#include <algorithm>
+
+#include "base/raise.hpp"
+#include "icecore/history.hpp"
+#include "store/engine.hpp"
+#include "store/read/scan.hpp"
+
+namespace icecore {
+
+key_bounds key_bounds::of_prefix(std::string_view prefix) {
+  key_bounds bounds{std::string(prefix), std::nullopt};
+  std::string after(prefix);
+  while (!after.empty() && after.back() == '\xff') after.pop_back();
+  if (!after.empty()) {
+    after.back() = static_cast<char>(static_cast<unsigned char>(after.back()) + 1);
+    bounds.to = std::move(after);
+  }
+  return bounds;
+}
+
+// ---- Cursor ----
+
+/// Loads index blocks into a cursor. The block's first entry is kept even if it shows nothing: the walk back goes on
+/// from it.
+template <class Engine>
+struct [[gnu::visibility("hidden")]] cursor::access {
+  const Engine& core;
+  cursor& c;
+
+  void take(const index::block& b) const {
+    c.visible_.resize(index::block::capacity);
+    const auto entries = std::span(b.entries).first(b.size);
+    detail::prefetch_entries(core, b);
+    c.visible_.resize(detail::visible_records(
+        core, entries, c.at_, std::span<link, index::block::capacity>(c.visible_.data(), index::block::capacity)));
+    c.next_block_ = b.next;
+    if (b.size > 0) c.first_entry_ = entries.front();
+  }
+
+  void show(std::size_t position) const {
+    c.position_ = position;
+    const link l = c.visible_[position];
+    c.current_ = {detail::key_of_record(core, l), core.value_of(l)};
+    c.valid_ = true;
+  }
+
+  /// To the first item of the blocks behind the current one.
+  void forward() const {
+    index::block b;
+    do {
+      c.valid_ = false;
+      b.next = c.next_block_;
+      if (!core.index().next_block(b)) return;
+      take(b);
+    } while (c.visible_.empty());
+    show(0);
+  }
+
+  /// To the last item with a key below `key`, going back as far as needed.
+  void backward(std::string_view key) const {
+    index::block b;
+    for (;;) {
+      c.valid_ = false;
+      if (!core.index().block_before(key, b)) return;
+      take(b);
+      if (!c.visible_.empty()) return show(c.visible_.size() - 1);
+      key = core.key_of(c.first_entry_);
+    }
+  }
+
+  /// To the first item of block `b` that satisfies `wanted`, or of those behind.
+  template <typename Wanted>
+  void first_of(const index::block& b, Wanted wanted) const {
+    c.valid_ = false;
+    if (b.size == 0) return;
+    take(b);
+    const auto found = std::ranges::find_if(c.visible_, [&](link l) { return wanted(detail::key_of_record(core, l)); });
+    if (found == c.visible_.end()) return forward();
+    show(static_cast<std::size_t>(found - c.visible_.begin()));
+  }
+};
+
+/// Calls `move` with the cursor's access to the store.
+template <typename Move>
+void cursor::go(Move move) {
+  detail::with_engine(*core_, [&]<class Engine>(const Engine& engine) { move(access<Engine>{engine, *this}); });
+}
+
+void cursor::seek_first() {
+  index::block b;
+  core_->index().seek_first(b);
+  go([&](const auto& a) { a.first_of(b, [](std::string_view) { return true; }); });
+}
+
+void cursor::seek_last() {
+  valid_ = false;
+  index::block b;
+  core_->index().seek_last(b);
+  if (b.size == 0) return;
+  go([&](const auto& a) {
+    a.take(b);
+    if (visible_.empty()) return a.backward(a.core.key_of(first_entry_));
+    a.show(visible_.size() - 1);
+  });
+}
+
+void cursor::seek(std::string_view key) {
+  index::block b;
+  core_->index().seek(key, b);
+  go([&](const auto& a) { a.first_of(b, [key](std::string_view k) { return k >= key; }); });
+}
+
+void cursor::seek_after(std::string_view key) {
+  index::block b;
+  core_->index().seek(key, b);
+  go([&](const auto& a) { a.first_of(b, [key](std::string_view k) { return k > key; }); });
+}
+
+void cursor::seek_before(std::string_view key) {
+  go([&](const auto& a) { a.backward(key); });
+}
+
+void cursor::next() {
+  go([&](const auto& a) { position_ + 1 < visible_.size() ? a.show(position_ + 1) : a.forward(); });
+}
+
+void cursor::previous() {
+  go([&](const auto& a) { position_ > 0 ? a.show(position_ - 1) : a.backward(a.core.key_of(first_entry_)); });
+}
+
+// ---- Range ----
+
+item_range::item_range(const detail::store_core& core, icecore::version at, key_bounds bounds, bool reverse)
+    : core_(&core), at_(at), bounds_(std::move(bounds)), reverse_(reverse), cursor_(core, at) {}
+
+item_range item_range::reversed() const { return item_range(*core_, at_, bounds_, !reverse_); }
+
+item_range::iterator item_range::begin() {
+  if (!reverse_) {
+    if (bounds_.from) {
+      cursor_.seek(*bounds_.from);
+    } else {
+      cursor_.seek_first();
+    }
+  } else if (bounds_.to) {
+    cursor_.seek_before(*bounds_.to);
+  } else {
+    cursor_.seek_last();
+  }
+  return iterator(this);
+}
+
+void item_range::step() {
+  if (reverse_) {
+    cursor_.previous();
+  } else {
+    cursor_.next();
+  }
+}
+
+bool item_range::done() const noexcept {
+  if (!cursor_.valid()) return true;
+  if (reverse_) return bounds_.from && cursor_->key < *bounds_.from;
+  return bounds_.to && cursor_->key >= *bounds_.to;
+}
+
+// ---- Snapshot ----
+
+std::optional<std::string_view> snapshot::find(std::string_view key) const {
+  core_->check_usable();
+  return detail::with_engine(*core_, [&](const auto& engine) { return engine.find(key, at_); });
+}
+
+void snapshot::find_many(std::span<const std::string_view> keys, std::span<std::optional<std::string_view>> out) const {
+  core_->check_usable();
+  if (keys.size() != out.size()) {
+    raise(errc::invalid_argument, "find_many: {} keys but room for {} answers", keys.size(), out.size());
+  }
+  detail::with_engine(*core_, [&](const auto& engine) { engine.find_many(keys, &at_, 0, out); });
+}
+
+namespace {
+
+std::optional<item> item_at(const cursor& c) {
+  if (!c.valid()) return std::nullopt;
+  return *c;
+}
+
+}  // namespace
+
+std::optional<item> snapshot::lower_bound(std::string_view key) const {
+  auto c = cursor();
+  c.seek(key);
+  return item_at(c);
+}
+
+std::optional<item> snapshot::upper_bound(std::string_view key) const {
+  auto c = cursor();
+  c.seek_after(key);
+  return item_at(c);
+}
+
+std::optional<item> snapshot::first() const {
+  auto c = cursor();
+  c.seek_first();
+  return item_at(c);
+}
+
+std::optional<item> snapshot::last() const {
+  auto c = cursor();
+  c.seek_last();
+  return item_at(c);
+}
+
+item_range snapshot::range(std::string_view from, std::string_view to) const {
+  return range(key_bounds{std::string(from), std::string(to)});
+}
+
+std::size_t snapshot::size_bound() const noexcept { return core_->index().size(); }
+
+std::vector<change> snapshot::history(std::string_view key) const {
+  return key_history(*core_, key, at_).newest_first();
+}
+
+// ---- History ----
+
+key_history::key_history(const detail::store_core& core, std::string_view key, icecore::version up_to)
+    : core_(&core), key_(key), up_to_(up_to) {}
+
+key_history::iterator key_history::begin() {
+  core_->check_usable();
+  const link entry = core_->entry_of(key_);
+  record_ = null_link;
+  if (entry != null_link) {
+    detail::with_engine(*core_, [&](const auto& engine) {
+      const auto& past = engine.past();
+      record_ = up_to_ == version_max ? past.find_latest(entry) : past.find_at(entry, up_to_);
+      show(engine);
+    });
+  }
+  return iterator(this);
+}
+
+void key_history::step() {
+  detail::with_engine(*core_, [&](const auto& engine) {
+    record_ = engine.past().older(record_);
+    show(engine);
+  });
+}
+
+/// Makes the record at record_ the current change, passing over removals of what was not there (batches record those).
+template <class Engine>
+void key_history::show(const Engine& engine) {
+  const auto& past = engine.past();
+  for (; record_ != null_link; record_ = past.older(record_)) {
+    past.require_whole(record_);
+    const record r = past.at(record_);
+    if (r.is_removal()) {
+      const link before = past.older(record_);
+      if (before == null_link) continue;
+      past.require_whole(before);
+      if (past.at(before).is_removal()) continue;
+    }
+    current_.version = past.stamp_of(record_);
+    past.persist_before_return(record_);
+    current_.value.reset();
+    if (!r.is_removal()) current_.value = engine.value_of(record_);
+    return;
+  }
+}
+
+std::vector<change> key_history::newest_first() {
+  std::vector<change> changes;
+  for (const auto& c : *this) changes.push_back(c);
+  return changes;
+}
+
+std::vector<change> key_history::oldest_first() {
+  auto changes = newest_first();
+  std::ranges::reverse(changes);
+  return changes;
+}
+
+}  // namespace icecore

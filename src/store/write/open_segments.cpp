@@ -1,0 +1,67 @@
+#include "store/write/open_segments.hpp"
+
+#include <new>
+
+namespace icecore {
+namespace {
+
+/// Rooms of bin b are from 2^(b - 1) to 2^b - 1; those too small to be of use are in bin 0.
+unsigned bin_of(std::uint64_t room) noexcept { return static_cast<unsigned>(std::bit_width(room)); }
+
+}  // namespace
+
+std::optional<partial_segments::place> partial_segments::exchange(const place& rest, std::uint64_t bytes,
+                                                                  std::uint16_t from) {
+  const std::scoped_lock lock(shared_->lock);
+  const index::arena_ref spare = rest.in.size != 0 ? new_node() : 0;
+  const index::arena_ref found = unlink(bytes, from);
+  if (found == 0) {
+    if (spare != 0) at(spare).next = std::exchange(shared_->unused, spare);
+    return std::nullopt;
+  }
+  const place taken = at(found).what;
+  at(found).next = std::exchange(shared_->unused, found);
+  if (spare != 0) add(spare, rest);
+  return taken;
+}
+
+index::arena_ref partial_segments::new_node() {
+  if (shared_->unused == 0) {
+    constexpr std::size_t together = 32;
+    const index::arena_ref first = memory_->allocate(together * sizeof(node));
+    for (std::size_t i = together; i-- > 0;) {
+      const auto n = static_cast<index::arena_ref>(first + i);
+      new (memory_->at(n)) node{{}, shared_->unused};
+      shared_->unused = n;
+    }
+  }
+  const index::arena_ref n = shared_->unused;
+  shared_->unused = at(n).next;
+  return n;
+}
+
+void partial_segments::add(index::arena_ref n, const place& what) noexcept {
+  const unsigned bin = what.room() < room_min ? 0 : bin_of(what.room());
+  index::arena_ref& first = shared_->bins[link_pool(what.in.offset)][bin];
+  at(n) = {what, first};
+  first = n;
+}
+
+/// Takes a node of the pool with room for `bytes` out of its bin; 0 if none is found.
+index::arena_ref partial_segments::unlink(std::uint64_t bytes, std::uint16_t in) noexcept {
+  const unsigned least = bin_of(std::max(bytes, room_min));
+  for (unsigned bin = least; bin < bin_count; ++bin) {
+    index::arena_ref* from = &shared_->bins[in][bin];
+    for (unsigned seen = 0; *from != 0 && seen < looked_at_max; ++seen) {
+      const index::arena_ref n = *from;
+      if (at(n).what.room() >= bytes) {
+        *from = at(n).next;
+        return n;
+      }
+      from = &at(n).next;
+    }
+  }
+  return 0;
+}
+
+}  // namespace icecore

@@ -1,0 +1,82 @@
+// Segments that no writer is filling now, so that the next one who needs room gets some of theirs.
+//
+// They are listed in the store's arena, for all processes that share it. Listed by pool and room, in bins of which each
+// holds twice the room of the one before, so that taking looks at few of them however many there are.
+//
+// Threads: all functions, from any thread of any process. Cost: put() O(1), take() O(bins).
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+#include "base/locks/process_lock.hpp"
+#include "index/arena.hpp"
+#include "pool/pool.hpp"
+
+namespace icecore {
+
+class partial_segments {
+ public:
+  struct place {
+    segment in;
+    link position = 0;  ///< the first free byte
+    [[nodiscard]] std::uint64_t room() const noexcept { return in.end() - position; }
+  };
+
+ private:
+  static constexpr unsigned bin_count = 65;  // by the bits that the room takes
+
+ public:
+  /// What is in the arena.
+  struct state {
+    process_lock lock;
+    std::array<std::array<index::arena_ref, bin_count>, format::files_max> bins{};  ///< of each pool
+    index::arena_ref unused = 0;                                                    ///< nodes
+  };
+
+  partial_segments(index::arena& memory, state& shared) noexcept : memory_(&memory), shared_(&shared) {}
+
+  /// Lays a segment aside; one with little room left is never taken again. Throws std::bad_alloc.
+  void put(const place& rest) {
+    if (rest.in.size == 0) return;
+    const std::scoped_lock lock(shared_->lock);
+    add(new_node(), rest);
+  }
+  /// A segment of pool `from` with room for `bytes`, in the place of `rest`, which is laid aside; empty, and nothing
+  /// has changed, if there is none. Throws std::bad_alloc, and then nothing has changed either.
+  [[nodiscard]] std::optional<place> exchange(const place& rest, std::uint64_t bytes, std::uint16_t from = 0);
+
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    const std::scoped_lock lock(shared_->lock);
+    for (const auto& bins : shared_->bins) {
+      for (const index::arena_ref first : bins) {
+        for (index::arena_ref n = first; n != 0; n = at(n).next) visit(at(n).what);
+      }
+    }
+  }
+
+ private:
+  struct alignas(index::arena::unit_bytes) node {
+    place what;
+    index::arena_ref next = 0;
+  };
+  static_assert(sizeof(node) == index::arena::unit_bytes);
+
+  static constexpr std::uint64_t room_min = 128;
+  /// So many of a bin are looked at whose rooms may be too small.
+  static constexpr unsigned looked_at_max = 16;
+
+  [[nodiscard]] node& at(index::arena_ref ref) const noexcept { return *reinterpret_cast<node*>(memory_->at(ref)); }
+  [[nodiscard]] index::arena_ref new_node();
+  void add(index::arena_ref n, const place& what) noexcept;
+  [[nodiscard]] index::arena_ref unlink(std::uint64_t bytes, std::uint16_t in) noexcept;
+
+  index::arena* memory_;
+  state* shared_;
+};
+
+}  // namespace icecore

@@ -1,0 +1,34 @@
+#include "store/write/tag_catalog.hpp"
+
+#include <string>
+
+namespace icecore::detail {
+
+std::unique_lock<std::mutex> listed_tags::reserve() {
+  std::unique_lock one_at_a_time(mutex_);
+  list_.reserve();
+  return one_at_a_time;
+}
+
+void listed_tags::load(tag_index& into) {
+  // relaxed: the tags have a mutex of their own
+  if (loaded_.load(std::memory_order_relaxed)) return;
+  const std::scoped_lock one_at_a_time(mutex_);
+  if (loaded_.load(std::memory_order_relaxed)) return;  // relaxed: under the mutex
+  list_.require_as_closed();
+  list_.for_each([&](link l) {
+    const record r = past_->at(l);
+    const bool is_tag = media_->is_whole(l) && r.kind() == format::record_kind::tag &&
+                        r.header().stamp.load(std::memory_order_acquire) != 0;  // acquire: as any stamp
+    if (!is_tag) media_->raise_damaged(l, "the list of tags leads to no tag");
+    into.add({past_->stamp_of(l), r.as_tag().time_ns, std::string(r.key()), std::string(r.value())});
+    return true;
+  });
+  loaded_.store(true, std::memory_order_relaxed);
+}
+
+void listed_tags::leave_evidence() const {
+  if (loaded_.load(std::memory_order_relaxed)) list_.leave_evidence();  // relaxed: nobody else is there
+}
+
+}  // namespace icecore::detail

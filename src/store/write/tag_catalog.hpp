@@ -1,0 +1,62 @@
+// Where a store finds its tags again: in its records, which opening scans, or in a list beside the persistent index.
+//
+// Threads: all functions, but list() and leave_evidence().
+#pragma once
+
+#include <atomic>
+#include <mutex>
+
+#include "history/history.hpp"
+#include "store/persistent/durable_media.hpp"
+#include "store/persistent/tag_list.hpp"
+#include "store/write/tags.hpp"
+
+namespace icecore::detail {
+
+class tag_catalog {
+ public:
+  /// Sees to it that the next append() needs no memory, and that nobody else makes one before the lock is given back.
+  /// errc::no_space.
+  [[nodiscard]] virtual std::unique_lock<std::mutex> reserve() = 0;
+  /// The record of a tag, which is on its way to the media. Durable after the next fence, or sync.
+  virtual void append(link tag) = 0;
+  /// Adds the tags that opening has not read. errc::damaged.
+  virtual void load(tag_index& into) = 0;
+
+ protected:
+  ~tag_catalog() = default;
+};
+
+/// Opening has read the records of all tags.
+class scanned_tags final : public tag_catalog {
+ public:
+  [[nodiscard]] std::unique_lock<std::mutex> reserve() override { return {}; }
+  void append(link /*tag*/) override {}
+  void load(tag_index& /*into*/) override {}
+};
+
+/// The tags are listed, and the list is read when somebody first asks for a tag.
+class listed_tags final : public tag_catalog {
+ public:
+  /// `were_read`: opening has read the records of all tags.
+  listed_tags(index::node_space& space, const durable_histories& past, const lasting_media& media, bool were_read)
+      : list_(space), past_(&past), media_(&media), loaded_(were_read) {}
+
+  [[nodiscard]] std::unique_lock<std::mutex> reserve() override;
+  void append(link tag) override { list_.append(tag); }
+  void load(tag_index& into) override;
+
+  /// One at a time, by who makes up for a crash or for a killed process.
+  [[nodiscard]] tag_list& list() noexcept { return list_; }
+  /// As tag_list's, of who has read the tags: who has not has added none. While nobody else is there.
+  void leave_evidence() const;
+
+ private:
+  tag_list list_;
+  const durable_histories* past_;
+  const lasting_media* media_;
+  std::mutex mutex_;
+  std::atomic<bool> loaded_;
+};
+
+}  // namespace icecore::detail

@@ -1,0 +1,193 @@
+#include "store/write/writer.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/locks/looks.hpp"
+#include "base/raise.hpp"
+#include "base/threads.hpp"
+#include "icecore/error.hpp"
+#include "index/btree/optimistic_lock.hpp"
+
+namespace icecore {
+
+void writer::change_segment(std::uint64_t bytes) const {
+  // looked at anew each time: the thread may have moved to a core of another node
+  const std::uint16_t in = pool_->number_for(number_);
+  // relaxed: this thread has the writer
+  slot_->place = segments_->change(number_, slot_->place, slot_->totals,
+                                   slot_->last_version.load(std::memory_order_relaxed), bytes, in);
+}
+
+void writer::reserve(std::uint64_t bytes) const {
+  if (slot_->place.position + bytes > slot_->place.in.end()) change_segment(bytes);
+}
+
+void writer::rewind(link last, const record_layout& layout) const noexcept {
+  std::byte* at = pool_->at(last);
+  std::memset(at, 0, layout.size());
+  slot_->place.position = slot_->position_before;
+  if (pool_->durability().mode != durability::operation) return;
+  pool_->persist().flush(at, layout.size());
+  try {
+    pool_->persist().sync();
+  } catch (...) {  // the store is poisoned, or no memory was left to say so: nothing will come behind it
+  }
+}
+
+writer_set::writer_set(pool_set& from, index::arena& memory, state& shared)
+    : pool_(&from),
+      shared_(&shared),
+      scanned_(from, memory, shared.partials),
+      poisoner_(from),
+      memory_(&memory),
+      process_(shared.processes.fetch_add(1, std::memory_order_relaxed)) {  // relaxed: a number of its own is all
+  constexpr unsigned apart = 16;                                            // threads that most processes have at most
+  first_ = process_ * apart % writers_max;
+  constexpr unsigned processes_max = 1 << (64 - writer_slot::process_shift);
+  static_assert(processes_max <= index::optimistic_lock::holders_max, "locks of the index tell as many apart");
+  if (process_ >= processes_max) {
+    raise(errc::locked,
+          "{}: {} processes have shared the store since it was opened, which is the most; close it everywhere and open "
+          "it again",
+          pool_->file().path().native(), processes_max);
+  }
+  memory_->hold(process_);
+}
+
+void writer_set::settle_last(const durable_heads& heads) noexcept {
+  for (writer_slot& slot : shared_->slots) heads.settle_durably(std::exchange(slot.unsettled, {}));
+}
+
+std::vector<partial_segments::place> writer_set::places() const {
+  std::vector<partial_segments::place> all;
+  std::vector<link> open;
+  for (const writer_slot& slot : shared_->slots) {
+    if (slot.place.in.size == 0) continue;
+    all.push_back(slot.place);
+    open.push_back(slot.place.in.offset);
+  }
+  std::ranges::sort(open);
+  segments_->for_each_left([&](const partial_segments::place& p) {
+    if (!std::ranges::binary_search(open, p.in.offset)) all.push_back(p);
+  });
+  return all;
+}
+
+bool writer_set::is_alone() const noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // who is not counted yet finds the store closed
+  const unsigned processes = shared_->processes.load(std::memory_order_relaxed);  // relaxed: behind the fence
+  for (unsigned p = 0; p < processes; ++p) {
+    if (p != process_ && memory_->is_held(p)) return false;
+  }
+  return true;
+}
+
+record_totals writer_set::totals() const noexcept {
+  record_totals sum;
+  for (const writer_slot& slot : shared_->slots) sum.add(slot.totals);
+  return sum;
+}
+
+bool writer_set::none_since(version open) const noexcept {
+  for (const writer_slot& slot : shared_->slots) {
+    // acquire, and in this order: whoever knows of a write has seen what came after its writer was leased. So the
+    // sequence is odd here, or so new that the write's count() is seen, too: the end of the lease releases it.
+    // relaxed, therefore: the version
+    if (writer_slot::leased(slot.sequence.load(std::memory_order_acquire))) return false;
+    if (slot.last_version.load(std::memory_order_relaxed) >= open) return false;
+  }
+  return true;
+}
+
+writer_set::gate::gate(writer_set& set)
+    : set_(&set), only_one_(set.shared_->gate, [&] {
+        set.shared_->gate_closed.store(false, std::memory_order_release);  // release: as the destructor
+      }) {
+  // seq_cst against the exchange in writer_lease: either the writer sees the gate closed or we see it at work
+  set.shared_->gate_closed.store(true, std::memory_order_seq_cst);
+  try {
+    for (const writer_slot& slot : set.shared_->slots) wait_for(slot);
+  } catch (...) {
+    set.shared_->gate_closed.store(false, std::memory_order_release);
+    throw;
+  }
+}
+
+void writer_set::gate::wait_for(const writer_slot& slot) {
+  const std::uint64_t seen = slot.sequence.load(std::memory_order_seq_cst);
+  if (!writer_slot::leased(seen)) return;
+  backoff wait;
+  for (unsigned rounds = 1; slot.sequence.load(std::memory_order_acquire) == seen; ++rounds) {
+    wait.pause();
+    if (rounds % rounds_between_looks == 0) set_->look_after(writer_slot::process(seen));
+  }
+}
+
+void writer_set::look_after(unsigned process) {
+  if (memory_->is_held(process)) return;
+  finish_killed();
+}
+
+void writer_set::poisoner::raise_killed() const {
+  pool_->persist().poison("another process that shared it was killed amid a write or a tag");
+  pool_->persist().raise_poisoned();
+}
+
+void writer_set::finish_killed() {
+  // acquire: what the killed process did. Its last stores are there: the kernel gives its lock back when it is gone.
+  const auto of_killed = [&](const writer_slot& slot) {
+    return is_of_killed(slot.sequence.load(std::memory_order_acquire));
+  };
+  if (std::ranges::none_of(shared_->slots, of_killed)) return;
+  const mended_lock one_at_a_time(shared_->finishing, [] {});  // what a killed one has begun is begun anew
+  for (unsigned i = 0; i < writers_max; ++i) {
+    writer_slot& slot = shared_->slots[i];
+    if (!of_killed(slot)) continue;
+    finisher_->finish(i, slot);
+    // relaxed: nobody else changes it, under the lock. release: the next holder, and the gate, see what was done (W1)
+    slot.sequence.store(slot.sequence.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+}
+
+// Beside finish(), which another thread may be in: that one looks for the pairs of what the writer made, so it waits
+// for the leaf's lock, which the caller holds, and nobody has the writer before it is through.
+void writer_set::undo_killed(const std::function<bool(std::string_view key, link entry)>& never_shown) {
+  for (unsigned i = 0; i < writers_max; ++i) {
+    // acquire: as finish_killed()
+    if (is_of_killed(shared_->slots[i].sequence.load(std::memory_order_acquire))) finisher_->undo(i, never_shown);
+  }
+}
+
+/// Nothing but the flag can be left: what is done under the gate is done by a writer, or under other locks.
+void writer_set::open_gate_of_killed() {
+  if (!shared_->gate.try_lock()) return;
+  const std::unique_lock<process_lock> held(shared_->gate, std::adopt_lock);
+  if (!shared_->gate.left_half_done()) return;
+  shared_->gate_closed.store(false, std::memory_order_release);  // release: as the destructor below
+  shared_->gate.mended();
+}
+
+writer_set::gate::~gate() {
+  // release: what was done under the gate is seen by whoever finds it open
+  set_->shared_->gate_closed.store(false, std::memory_order_release);
+}
+
+void writer_lease::lease_any(writer_set& set, unsigned own, bool through_gate) {
+  backoff wait;
+  for (unsigned rounds = 1;; ++rounds) {
+    if (rounds % rounds_between_looks == 0) {
+      set.finish_killed();  // all writers may be those of killed processes
+      if (!through_gate) set.open_gate_of_killed();
+    }
+    for (unsigned i = 0; i < writer_set::writers_max; ++i) {
+      if (try_lease(set, (own + i) % writer_set::writers_max, through_gate)) return;
+      // relaxed: a hint to wait
+      if (!through_gate && set.shared_->gate_closed.load(std::memory_order_relaxed)) break;
+    }
+    wait.pause();
+  }
+}
+
+}  // namespace icecore
