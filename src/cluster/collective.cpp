@@ -217,7 +217,7 @@ void cluster_core::close() {
 
 void cluster_core::part() noexcept {
   if (running_.broken()) {
-    running_.finish_telling();
+    running_.end_telling();
     comm_.abandon();
     if (channel_) channel_->abandon();
   }

@@ -59,14 +59,14 @@ link basic_histories<Heads>::find_by_jumps(link newest, version v) const {
 /// Returns when the entry's newest record is stamped, and as durable as the mode wants it; false if it is the newest no
 /// more: it was of a batch whose process was killed.
 template <class Heads>
-bool basic_histories<Heads>::settle(link entry, link l) const {
+bool basic_histories<Heads>::wait_until_committed(link entry, link l) const {
   backoff wait;
   for (unsigned rounds = 1; stamp_of(l) == 0; ++rounds) {
     // another writer's batch is between its first link and its stamp: a matter of microseconds. Batches link their keys
     // in ascending order, so two of them never wait for each other
     if (this->persist_->poisoned()) this->persist_->raise_poisoned();
-    if (this->look_after_killed_ && rounds % rounds_between_looks == 0) {
-      this->look_after_killed_();
+    if (this->recover_dead_writers_ && rounds % rounds_between_looks == 0) {
+      this->recover_dead_writers_();
       if (Heads::was_taken_back(entry, l)) return false;
     }
     wait.pause();
@@ -94,10 +94,10 @@ bool basic_histories<Heads>::link_on_top(link entry, link fresh, std::uint32_t s
     const auto [top, head_then] = newest_and_head(entry);
     std::uint64_t seen = top == entry ? null_link : head_word(top);
     if (!Heads::leads_to_newest(entry, head_then, seen)) continue;
-    if (!settle(entry, top)) continue;  // H1, H2
+    if (!wait_until_committed(entry, top)) continue;  // H1, H2
     Heads::before_link(entry, seen);
     if (unless_removed && at(top).is_removal()) return false;
-    require_whole(top);
+    verify_checksum(top);
     Heads::require_room_above(entry, top);
     set_links(r, entry, top);
     r.seal(seed);

@@ -54,8 +54,8 @@ class basic_histories final : public Heads {
   using Heads::head_word;
   using Heads::Heads;
   using Heads::newest_and_head;
-  using Heads::require_whole;
   using Heads::stamp_of;
+  using Heads::verify_checksum;
   /// Where to look for what `entry` shows in closed version `v`, as its own cache line tells: null_link if no value is
   /// visible; otherwise a record to pass to find_from(), the entry itself if it is the one shown. With version_max: as
   /// of some moment during the call, at which, if null_link comes back, the newest record was a removal or none was.
@@ -97,9 +97,9 @@ class basic_histories final : public Heads {
   [[nodiscard]] bool is_removed(link entry) const {
     for (;;) {
       const link top = newest(entry);
-      require_whole(top);
+      verify_checksum(top);
       if (!at(top).is_removal()) return false;
-      if (settle(entry, top)) return true;
+      if (wait_until_committed(entry, top)) return true;
     }
   }
 
@@ -116,7 +116,7 @@ class basic_histories final : public Heads {
   /// find_from() behind a newest record that is too new and not the only one.
   [[nodiscard]] link find_older(link newest, version newest_stamped, version v) const;
   [[nodiscard]] link find_by_jumps(link newest, version v) const;
-  [[nodiscard]] bool settle(link entry, link l) const;
+  [[nodiscard]] bool wait_until_committed(link entry, link l) const;
   void persist_record(link l) const;
   void set_links(record fresh, link entry, link older) const;
   [[nodiscard]] link jump_of(link l) const { return at(l).is_entry() ? l : followed(l, told_jump_of(l)); }
@@ -125,7 +125,7 @@ class basic_histories final : public Heads {
   [[nodiscard]] link told_jump_of(link l) const {
     const record r = at(l);
     if (r.is_entry()) return l;
-    require_whole(l);
+    verify_checksum(l);
     return r.as_update().jump;
   }
 };

@@ -137,7 +137,7 @@ class record {
   /// Stands for records that are lost: what it would show is not known (store/check/salvage.hpp).
   [[nodiscard]] bool is_lost() const noexcept { return (header().flags & format::flag_lost) != 0; }
   /// Whether the value must not be returned unasked: it is large and perhaps unchecked, or lost.
-  [[nodiscard]] bool value_in_doubt() const noexcept {
+  [[nodiscard]] bool value_unverified() const noexcept {
     return (header().flags & (format::flag_large_value | format::flag_lost)) != 0;
   }
 

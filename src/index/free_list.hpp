@@ -11,7 +11,7 @@
 
 namespace icecore::index {
 
-class spare_list {
+class free_list {
  public:
   /// A piece, or 0. `next_of(ref)` gives what `set_next` stored in the piece.
   template <class NextOf>

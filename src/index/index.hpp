@@ -36,14 +36,14 @@ class key_source {
   virtual void prefetch(link entry) const noexcept = 0;
   /// An index that lies on media says that a key, read by key_of(), was not the one that its head let expect: it may be
   /// damaged. Throws errc::damaged if so.
-  virtual void distrust(link /*entry*/) const {}
+  virtual void verify_key(link /*entry*/) const {}
   /// What changes in an entry, as a number: an index that lies on media notes it, and looks whether it is so still.
   [[nodiscard]] virtual std::uint64_t state_of(link /*entry*/) const noexcept { return 0; }
   /// Sends what state_of() reads on its way to the media.
   virtual void flush_state(link /*entry*/) const noexcept {}
   /// An index says that another process was killed inside a lock of it that nobody can take over: nobody is to wait for
   /// that. Throws errc::poisoned, and sees to it that all who share the index are told so.
-  [[noreturn]] virtual void raise_killed() const {
+  [[noreturn]] virtual void raise_owner_died() const {
     raise(errc::poisoned, "another process was killed while it changed the index");
   }
 
@@ -61,7 +61,7 @@ struct block {
 };
 
 /// Makes the entry of a key once the index knows that the key has none, so that an insert searches once.
-class entry_maker {
+class entry_factory {
  public:
   /// Called at most once for an insert, with nothing locked. What it throws, insert() throws.
   [[nodiscard]] virtual link make() = 0;
@@ -70,10 +70,10 @@ class entry_maker {
   /// sure: finds that begin after this call see the entry, or wait until they do. A full fence is between whatever
   /// makes them wait and this call, so that what it reads is no older than any find that misses the entry. A few dozen
   /// instructions at most: they wait.
-  virtual void publishing() noexcept {}
+  virtual void before_publish() noexcept {}
 
  protected:
-  ~entry_maker() = default;
+  ~entry_factory() = default;
 };
 
 class ordered_index {
@@ -88,15 +88,15 @@ class ordered_index {
 
   /// The key's entry: the one that is there, or else the one that `maker` makes, whose key must be `key` and readable
   /// through the key_source. It may have been made in vain: if another thread was faster, theirs is returned.
-  virtual link insert(std::string_view key, entry_maker& maker) = 0;
+  virtual link insert(std::string_view key, entry_factory& factory) = 0;
   /// The same with an entry that is made already.
   link insert(std::string_view key, link entry) {
-    struct made final : entry_maker {
+    struct made final : entry_factory {
       explicit made(link l) noexcept : it(l) {}
       [[nodiscard]] link make() override { return it; }
       link it;
-    } maker(entry);
-    return insert(key, maker);
+    } factory(entry);
+    return insert(key, factory);
   }
 
   /// The block in which the lower bound of `key` lies: it holds all links of some key interval that contains `key`

@@ -135,12 +135,12 @@ struct segment_header {
   std::uint32_t generation;  //  8  4  times this space was given out; seeds the records' checksums
   std::uint32_t crc;         // 12  4  CRC32C of magic, granules, generation, seeded with pool id and place (a link)
   std::uint64_t fill;        // 16  8  checked word: all bytes below this offset in the segment are certified
-  std::uint64_t left_at;     // 24  8  checked word, persistent index only: where its last writer left it; see rest_list
-  link next_rest;            // 32  8  persistent index only: the next in the same list of rests
+  std::uint64_t fill_end;    // 24  8  checked word, persistent index only: where its last writer left it; see rest_list
+  link next_free;            // 32  8  persistent index only: the next in the same list of rests
   std::uint8_t zero[24];     // 40 24
 };
 static_assert(sizeof(segment_header) == 64 && offsetof(segment_header, fill) == 16);
-static_assert(offsetof(segment_header, left_at) == 24 && offsetof(segment_header, next_rest) == 32);
+static_assert(offsetof(segment_header, fill_end) == 24 && offsetof(segment_header, next_free) == 32);
 
 // ---- Records ----
 
@@ -190,11 +190,17 @@ inline constexpr std::uint64_t head_is_second_removal = std::uint64_t{1} << 63;
 struct entry_header {
   record_header record;             //  0 24
   std::atomic<std::uint64_t> head;  // 24  8  link to the newest record and a flag; 0: this one is the newest
-  /// Of the record after this one, once it is known; else 0. In a store with the persistent index instead the head as
-  /// it was when what it linked to was last made durable (history/history.hpp, H7).
-  std::atomic<std::uint64_t> second_version;  // 32  8
+  /// What this word means, the kind of the heads decides: it has a name for each.
+  std::atomic<std::uint64_t> beside_head;  // 32  8
+
+  /// Heads that opening computes: the version of the record after this one, once it is known; else 0.
+  [[nodiscard]] auto& cached_second_version() noexcept { return beside_head; }
+  [[nodiscard]] const auto& cached_second_version() const noexcept { return beside_head; }
+  /// Durable heads: the head as it was when the record that it led to was last made durable (H7).
+  [[nodiscard]] auto& committed_head() noexcept { return beside_head; }
+  [[nodiscard]] const auto& committed_head() const noexcept { return beside_head; }
 };
-static_assert(sizeof(entry_header) == 40 && offsetof(entry_header, second_version) == 32);
+static_assert(sizeof(entry_header) == 40 && offsetof(entry_header, beside_head) == 32);
 
 /// Followed by the extensions and the value.
 struct update_header {
@@ -284,7 +290,7 @@ struct writer_log {
 static_assert(sizeof(writer_log) == 128 && offsetof(writer_log, crc) == 124);
 
 inline constexpr unsigned writers_max = 128;
-inline constexpr unsigned rest_lists = 16;
+inline constexpr unsigned free_lists = 16;
 
 /// The first granule of the index, in the first file: an index segment's header, then this.
 struct index_anchor {
@@ -294,7 +300,7 @@ struct index_anchor {
   std::atomic<std::uint64_t> tags_evidence;                 //    24    8  of all links to tags
   std::uint64_t zero[4];                                    //    32   32
   std::atomic<std::uint64_t> used_end[files_max];           //    64  128  by file: the end of its last segment
-  std::atomic<std::uint64_t> rests[files_max][rest_lists];  //   192 2048  by file: segments with room, by its size
+  std::atomic<std::uint64_t> rests[files_max][free_lists];  //   192 2048  by file: segments with room, by its size
   node_source nodes[writers_max];                           //  2240 8192
   writer_log writers[writers_max][2];                       // 10432 32768
 };

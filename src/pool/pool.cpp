@@ -169,8 +169,8 @@ pool::pool(const std::filesystem::path& path, const options& opening, const part
   persist_->expect_file_size(newest->file_size, persist_file_);
   roots_ = std::make_unique<root_pages>(base_, *newest, *persist_);
   if (!shared_) return;
-  if (copy_) roots_->hide();
-  roots_->settle();
+  if (copy_) roots_->invalidate();
+  roots_->make_durable();
   // A growth that was cut off leaves a longer file, in memory with holes: touched, they might find no room. Nothing
   // lies there, since the root is told of a growth before it is used. Now that the root is durable: of a close that was
   // killed, the one before it may name a longer file.
@@ -245,7 +245,7 @@ void pool::check_unused(const format::root& r, const options& opening) const {
 
 void pool::finish_copy(const std::function<void(format::root&)>& change) {
   copy_->finish();
-  roots_->show(change);
+  roots_->publish(change);
   copy_.reset();
 }
 
@@ -391,12 +391,12 @@ void pool::choose_durability(const options& opening, const format::root& r) {
 // header, to which whoever it is claimed for gives both when the store is opened.
 segment pool::allocate(std::uint64_t bytes, std::uint32_t magic, const std::function<void(const segment&)>& claim) {
   const std::uint64_t size = format::round_up(bytes + sizeof(format::segment_header), format::granule_size);
-  persist_->require_whole_files();
+  persist_->verify_file_sizes();
   link offset = null_link;
   {
     // Whoever was killed with it left all it guards as it was, or done: each step below is one store. Whose the space
-    // is that was given out then, lasting_segments::settle() finds out.
-    const mended_lock lock(space_->lock, [] {});
+    // is that was given out then, logged_segments::settle() finds out.
+    const recovering_lock lock(space_->lock, [] {});
     const auto tell = [&](std::uint64_t at) {
       if (claim) claim({make_link(number_, at), size, 0});
     };
@@ -418,8 +418,8 @@ segment pool::format_segment(link offset, std::uint64_t size, std::uint32_t magi
   h.granules = static_cast<std::uint32_t>(size / format::granule_size);
   h.magic = magic;
   h.fill = 0;
-  h.left_at = 0;
-  h.next_rest = null_link;
+  h.fill_end = 0;
+  h.next_free = null_link;
   h.crc = header_crc(h, codec_.pool_seed(), offset);
   // P3; on page media the header becomes durable with the records, in the same sync
   persist_->flush(&h, sizeof h);
@@ -445,15 +445,15 @@ std::uint64_t pool::take_space(std::uint64_t size, const std::function<void(std:
   // P4: a segment that is in use has a record or a node first. An end of an earlier time, as after a write that the
   // device lost, would give it out again.
   constexpr std::uint64_t looked_at = format::record_padding_max + sizeof(std::uint64_t);
-  if (lasting_end_ != nullptr && !all_zero(base_ + offset + sizeof(format::segment_header), looked_at)) {
+  if (logged_end_ != nullptr && !all_zero(base_ + offset + sizeof(format::segment_header), looked_at)) {
     raise(errc::damaged, "{}: damaged at byte {} (index): it tells of an end of the store behind which a segment lies",
-          origin(), link_offset(lasting_end_at_));
+          origin(), link_offset(logged_end_at_));
   }
   claim(offset);
   space_->used_end.store(offset + size, std::memory_order_relaxed);
-  if (lasting_end_ != nullptr) {
-    lasting_end_->store(codec_.encode(offset + size, lasting_end_at_), std::memory_order_relaxed);
-    persist_->flush(lasting_end_, sizeof *lasting_end_);  // fenced with the header
+  if (logged_end_ != nullptr) {
+    logged_end_->store(codec_.encode(offset + size, logged_end_at_), std::memory_order_relaxed);
+    persist_->flush(logged_end_, sizeof *logged_end_);  // fenced with the header
   }
   return offset;
 }

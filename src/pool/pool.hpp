@@ -120,8 +120,8 @@ class pool {
   segment format_segment(link offset, std::uint64_t size, std::uint32_t magic);
   /// From now on the end of the last segment stands durably in the checked word at `place`, too; it is there already.
   void keep_used_end(std::atomic<std::uint64_t>& word, link place) noexcept {
-    lasting_end_ = &word;
-    lasting_end_at_ = place;
+    logged_end_ = &word;
+    logged_end_at_ = place;
   }
   /// A hole that recovery found: free for allocate(), already zero.
   void add_free(link offset, std::uint64_t size);
@@ -167,7 +167,7 @@ class pool {
   void grow_to(std::uint64_t needed);
   bool extend_ahead(std::uint64_t size);
   void extend_file(std::uint64_t size, bool huge_pages);
-  void settle_growth();
+  void recover_growth();
   std::uint64_t take_space(std::uint64_t size, const std::function<void(std::uint64_t)>& claim);
 
   pool_file file_;
@@ -198,8 +198,8 @@ class pool {
 
   pool_space own_space_;
   pool_space* space_ = &own_space_;
-  std::atomic<std::uint64_t>* lasting_end_ = nullptr;
-  link lasting_end_at_ = null_link;
+  std::atomic<std::uint64_t>* logged_end_ = nullptr;
+  link logged_end_at_ = null_link;
   std::multimap<std::uint64_t, std::uint64_t> free_;  // size -> offset in the file; for this process alone
 };
 

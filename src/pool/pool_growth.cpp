@@ -23,7 +23,7 @@ std::uint64_t pool::size_ahead(std::uint64_t needed) const {
 }
 
 void pool::grow_to(std::uint64_t needed) {
-  const mended_lock held(space_->growing, [this] { settle_growth(); });
+  const recovering_lock held(space_->growing, [this] { recover_growth(); });
   if (size() >= needed) return;  // grown ahead meanwhile
   const std::uint64_t ahead = size_ahead(needed);
   if (ahead > needed && extend_ahead(ahead)) return;
@@ -34,7 +34,7 @@ void pool::grow_ahead() noexcept {
   const std::uint64_t ahead = size_ahead(0);
   if (size() - std::min(size(), used_end()) >= (ahead - size()) / 4) return;
   try {
-    const mended_lock held(space_->growing, std::try_to_lock, [this] { settle_growth(); });
+    const recovering_lock held(space_->growing, std::try_to_lock, [this] { recover_growth(); });
     if (held && size() < ahead) extend_ahead(ahead);
   } catch (const std::exception&) {
     return;  // whoever needs the room meets the error again, if there still is one, and reports it
@@ -59,21 +59,21 @@ bool pool::extend_ahead(std::uint64_t size) {
 /// What a process was doing that was killed while it grew the file, by whoever takes the lock then. The root tells of
 /// the new size, which the file then has as a whole, and is made durable (again); or it does not, and the file may be
 /// longer, in memory with holes.
-void pool::settle_growth() {
+void pool::recover_growth() {
   if (const std::uint64_t told = roots_->read().file_size; told > size()) extend_file(told, false);
   file_.shrink(size());
 }
 
 void pool::extend_file(std::uint64_t size, bool huge_pages) {
   mapping_->require(size);  // first: nothing has changed then
-  persist_->require_whole_files();
+  persist_->verify_file_sizes();
   const bool durable = persist_->by_pages() || durability_.medium == medium::persistent_memory;
   prefer_node(file_, this->size(), size, node_);
   file_.grow(size, huge_pages);
   persist_->expect_file_size(size, persist_file_);
   if (durable) persist_->sync_file(persist_file_);
   roots_->update_both([size](format::root& r) { r.file_size = size; });  // P6
-  map(size);  // last: until then nobody uses what is new; of a process killed before it, see settle_growth()
+  map(size);  // last: until then nobody uses what is new; of a process killed before it, see recover_growth()
 }
 
 }  // namespace icecore

@@ -59,12 +59,12 @@ pool_set::pool_set(const std::filesystem::path& path, const options& opening) : 
   const format::root root = first().roots().read();
   count_ = root.pool_count;
   if (is_unfinished(root)) {
-    make_further(opening);
+    make_secondary(opening);
   } else if (copying()) {
-    copy_further(opening);
+    copy_secondary(opening);
   } else {
     relocate(opening);
-    open_further(opening);
+    open_secondary(opening);
   }
   for (std::size_t i = 0; i < placed_.size(); ++i) nodes_[i] = placed_[i].node;
 }
@@ -98,7 +98,7 @@ void pool_set::undo_creation() const noexcept {
   for (pool* p : there_) p->undo_creation();
 }
 
-void pool_set::make_further(const options& opening) {
+void pool_set::make_secondary(const options& opening) {
   try {
     placed_ = files_of(path_, opening);
     count_ = static_cast<std::uint16_t>(placed_.size());
@@ -169,7 +169,7 @@ void pool_set::find_without_root(const options& opening) {
   }
 }
 
-void pool_set::open_further(const options& opening) {
+void pool_set::open_secondary(const options& opening) {
   options how = opening;
   how.creation = creation::open_existing;
   for (std::uint16_t n = 1; n < count_; ++n) {
@@ -200,7 +200,7 @@ void pool_set::open_further(const options& opening) {
   }
 }
 
-void pool_set::copy_further(const options& opening) {
+void pool_set::copy_secondary(const options& opening) {
   const std::vector<placement> from = named_files(first().roots().read(), opening.copy_of);
   placed_ = files_of(path_, opening);
   if (placed_.size() == 1) {
@@ -340,7 +340,7 @@ segment pool_set::allocate(std::uint64_t bytes, std::uint16_t number, std::uint3
   }
 }
 
-std::vector<std::filesystem::path> further_files(const std::filesystem::path& path) {
+std::vector<std::filesystem::path> secondary_files(const std::filesystem::path& path) {
   std::vector<std::filesystem::path> own;
   const auto root = root_at(path);
   if (!root || root->pool_number != 0 || root->pool_count > format::files_max || !has_sound_paths(*root)) return own;

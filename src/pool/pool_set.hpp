@@ -90,7 +90,7 @@ class pool_set {
   [[nodiscard]] std::string id() const { return first().id(); }
   [[nodiscard]] bool root_lost() const noexcept { return first().root_lost(); }
   /// The clock's limit and the certificate are not known, since no root is there or a newer one was lost.
-  [[nodiscard]] bool root_in_doubt() const noexcept { return first().root_lost() || first().root_outdated(); }
+  [[nodiscard]] bool root_unreliable() const noexcept { return first().root_lost() || first().root_outdated(); }
   /// The first.
   [[nodiscard]] const pool_file& file() const noexcept { return first().file(); }
   [[nodiscard]] std::vector<damage> damages() const;
@@ -145,9 +145,9 @@ class pool_set {
   }
 
  private:
-  void make_further(const options& opening);
-  void open_further(const options& opening);
-  void copy_further(const options& opening);
+  void make_secondary(const options& opening);
+  void open_secondary(const options& opening);
+  void copy_secondary(const options& opening);
   void relocate(const options& opening);
   void find_without_root(const options& opening);
   void add(std::unique_ptr<pool> one);
@@ -171,6 +171,6 @@ class pool_set {
 
 /// The further files of the store at `path` that are there and are its own, whatever state it is in: for whoever
 /// removes a store that was never finished. Empty if its root cannot be read.
-[[nodiscard]] std::vector<std::filesystem::path> further_files(const std::filesystem::path& path);
+[[nodiscard]] std::vector<std::filesystem::path> secondary_files(const std::filesystem::path& path);
 
 }  // namespace icecore

@@ -43,7 +43,7 @@ store_core::store_core(store_parts&& parts, bool heads_are_durable, const histor
       index_(&index),
       catalog_(&catalog),
       heads_are_durable_(heads_are_durable),
-      stores_never_wait_(pool_->durability().medium != medium::block_device),
+      no_writeback_stalls_(pool_->durability().medium != medium::block_device),
       kind_(parts.kind),
       fork_generation_(fork_generation()),
       lost_(std::move(parts.lost)),

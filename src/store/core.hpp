@@ -3,7 +3,7 @@
 //
 // The main path:  insert: store.cpp -> engine.cpp (put) -> index/ -> history/history.cpp -> pool/file/persist.cpp
 //                 find:   store.cpp -> engine.hpp (visible_at) -> index/ -> history/history.hpp
-//                 open:   store.cpp -> opening.cpp -> recovery.cpp -> index/ (build), or opening_at_once.cpp
+//                 open:   store.cpp -> opening.cpp -> recovery.cpp -> index/ (build), or instant_recovery.cpp
 //
 // Threads: everything from any thread, but construction, close() and destruction.
 // Invariants: those of pool (P), history (H), clock (C), writers (W), and
@@ -41,7 +41,7 @@
 namespace icecore::detail {
 
 struct checkpoint_cut;
-class survey;
+class record_scan;
 
 /// What opening makes of a store's files, whatever its heads are.
 struct store_parts {
@@ -125,7 +125,7 @@ class [[gnu::visibility("hidden")]] store_core {
   /// The value of a record found visible: checks a large value that nobody has read yet. errc::damaged names it.
   [[nodiscard]] std::string_view value_of(link l) const {
     const record r = records_->at(l);
-    if (r.value_in_doubt()) checked_->require_intact(*pool_, *records_, l);
+    if (r.value_unverified()) checked_->require_intact(*pool_, *records_, l);
     return r.value();
   }
 
@@ -192,16 +192,16 @@ class [[gnu::visibility("hidden")]] store_core {
   index::ordered_index* index_;
   tag_catalog* catalog_;
   bool heads_are_durable_;
-  bool stores_never_wait_;  // for the kernel to write a page back: so on memory and persistent memory
+  bool no_writeback_stalls_;  // for the kernel to write a page back: so on memory and persistent memory
 
  private:
   // What closing and checking ask of the kind of heads.
   /// Before the last certificate is taken.
-  virtual void settle_writes() = 0;
+  virtual void commit_pending_writes() = 0;
   /// Leaves what the next opening looks for instead of reading the records. Whether evidence of this epoch counts.
   [[nodiscard]] virtual bool leave_for_opening() = 0;
   /// Whether the index leads to each entry, and what the heads and the list of tags tell.
-  virtual void check_index(const survey& found, verify_report& report) const = 0;
+  virtual void check_index(const record_scan& found, verify_report& report) const = 0;
 
   [[noreturn]] void raise_attached() const;
   [[noreturn]] void raise_unusable() const;

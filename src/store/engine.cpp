@@ -42,10 +42,10 @@ version engine<Heads>::put(std::string_view key, std::string_view value) {
     lookups_->put(hash, there.entry);
     return v;
   }
-  past_->prefetch_newest(there.entry);
+  histories_->prefetch_newest(there.entry);
   const record_layout layout = record_layout::of_insert(value.size(), false);
   const fresh_record fresh{w->allocate(layout), layout};
-  past_->at(fresh.at).fill(layout, null_link, {}, value);
+  histories_->at(fresh.at).fill(layout, null_link, {}, value);
   static_cast<void>(link_single(*w, there.entry, fresh, false));
   return finish(*w, fresh);
 }
@@ -58,10 +58,10 @@ std::optional<version> engine<Heads>::remove(std::string_view key) {
   check_usable();  // see put()
   const link entry = entry_of(key);
   // Before a record is made in vain; whether another thread removes the key meanwhile, link_on_top() tells.
-  if (entry == null_link || past_->is_removed(entry)) return std::nullopt;
+  if (entry == null_link || histories_->is_removed(entry)) return std::nullopt;
   const record_layout layout = record_layout::of_remove(false);
   const fresh_record fresh{w->allocate(layout), layout};
-  past_->at(fresh.at).fill(layout, null_link, {}, {});
+  histories_->at(fresh.at).fill(layout, null_link, {}, {});
   if (!link_single(*w, entry, fresh, true)) return std::nullopt;
   return finish(*w, fresh);
 }
@@ -72,7 +72,7 @@ template <class Heads>
 bool engine<Heads>::link_single(const writer& w, link entry, const fresh_record& fresh, bool unless_removed) const {
   bool linked = false;
   try {
-    linked = past_->link_on_top(entry, fresh.at, w.seed_of(fresh.at), unless_removed);
+    linked = histories_->link_on_top(entry, fresh.at, w.seed_of(fresh.at), unless_removed);
   } catch (...) {  // damage: thrown before the head is changed
     w.rewind(fresh.at, fresh.layout);
     throw;
@@ -83,10 +83,10 @@ bool engine<Heads>::link_single(const writer& w, link entry, const fresh_record&
 
 /// Fills a new entry when the index asks for it; takes it back unless it is kept.
 template <class Heads>
-class engine<Heads>::entry_filler final : public index::entry_maker {
+class engine<Heads>::entry_filler final : public index::entry_factory {
  public:
-  entry_filler(const writer& w, const histories& past, const new_entry& what, bool stores_never_wait)
-      : writer_(w), past_(past), what_(what), stores_never_wait_(stores_never_wait) {}
+  entry_filler(const writer& w, const histories_type& histories, const new_entry& what, bool no_writeback_stalls)
+      : writer_(w), histories_(histories), what_(what), no_writeback_stalls_(no_writeback_stalls) {}
   ~entry_filler() {
     // another thread was faster, or the index had no memory: no one has seen the entry
     if (made_ != null_link && !kept_) writer_.rewind(made_, what_.layout);
@@ -96,22 +96,22 @@ class engine<Heads>::entry_filler final : public index::entry_maker {
 
   [[nodiscard]] link make() override {
     made_ = writer_.allocate(what_.layout);
-    const record r = past_.at(made_);
+    const record r = histories_.at(made_);
     r.fill(what_.layout, what_.batch, what_.key, what_.value);
     r.seal(writer_.seed_of(made_));
     return made_;
   }
   /// Stamped and flushed here, the record is on its way to the medium while the index makes room for it.
-  void publishing() noexcept override {
+  void before_publish() noexcept override {
     // On a block device the kernel may be writing the page back: a store to it would fault and wait, and readers with
     // it. The records of a batch take the batch's stamp, which does not exist yet.
     // The persistent index may only point to durable, stamped entries, so do both now although readers wait.
-    if (!Heads::are_durable && (!stores_never_wait_ || what_.batch != null_link)) return;
-    past_.stamp_unseen(made_);
+    if (!Heads::are_durable && (!no_writeback_stalls_ || what_.batch != null_link)) return;
+    histories_.stamp_unseen(made_);
     stamped_ = true;
     constexpr std::uint64_t bytes_max = 4 * format::cache_line_size;  // readers wait: longer ones are flushed later
     if (what_.layout.size() > bytes_max && !Heads::are_durable) return;
-    past_.flush_fresh(made_, what_.layout.size());
+    histories_.flush_fresh(made_, what_.layout.size());
     flushed_ = true;
   }
   [[nodiscard]] bool stamped() const noexcept { return stamped_; }
@@ -121,9 +121,9 @@ class engine<Heads>::entry_filler final : public index::entry_maker {
 
  private:
   const writer& writer_;
-  const histories& past_;
+  const histories_type& histories_;
   const new_entry& what_;
-  bool stores_never_wait_;
+  bool no_writeback_stalls_;
   link made_ = null_link;
   bool kept_ = false;
   bool stamped_ = false;
@@ -133,13 +133,13 @@ class engine<Heads>::entry_filler final : public index::entry_maker {
 template <class Heads>
 typename engine<Heads>::entered engine<Heads>::enter(const writer& w, const new_entry& what) const {
   if (const link known = known_entry_of(what.key, what.hash); known != null_link) return {known, std::nullopt};
-  entry_filler filler(w, *past_, what, stores_never_wait_);
+  entry_filler filler(w, *histories_, what, no_writeback_stalls_);
   const link entry = index_->insert(what.key, filler);
   if (!filler.keep_if(entry)) {
     lookups_->put(what.hash, entry);
     return {entry, std::nullopt};
   }
-  if (!filler.stamped()) histories::fence_after_index_publish();
+  if (!filler.stamped()) histories_type::fence_after_index_publish();
   return {entry, fresh_record{entry, what.layout, filler.flushed()}};
 }
 
@@ -149,20 +149,20 @@ version engine<Heads>::finish(const writer& w, const fresh_record& fresh) {
   // All that is read of the record, and all else, before the flush: reading a line that is on its way to the medium
   // waits until it is there, and behind the fence the processor runs ahead into the next operation only as far as its
   // window reaches.
-  const version v = past_->stamp_of_own(fresh.at);
-  const record r = past_->at(fresh.at);
+  const version v = histories_->stamp_of_own(fresh.at);
+  const record r = histories_->at(fresh.at);
   const bool batched = r.batched();  // then it was flushed with its batch
-  past_->sample(fresh.at);
+  histories_->sample(fresh.at);
   w.count(fresh.layout, r.is_removal(), fresh.at, r.header().crc, v);
-  const written_record done = past_->written_of(fresh.at);
-  past_->commit_pending(w.unsettled());
+  const written_record done = histories_->written_of(fresh.at);
+  histories_->commit_pending(w.pending());
   if (batched) {
-    past_->persist_before_return(fresh.at);
+    histories_->persist_before_return(fresh.at);
   } else {
-    if (!fresh.flushed) past_->flush_fresh(fresh.at, fresh.layout.size());
-    past_->await_flushed(done);
+    if (!fresh.flushed) histories_->flush_fresh(fresh.at, fresh.layout.size());
+    histories_->await_flushed(done);
   }
-  past_->commit(done, v, w.unsettled());
+  histories_->commit(done, v, w.pending());
   return v;
 }
 
@@ -173,9 +173,9 @@ link engine<Heads>::visible_latest(std::string_view key) const {
   const link entry = entry_of(key);
   if (entry == null_link) return null_link;
   // A removal that the entry alone tells of was the newest when the head was read, and has happened.
-  const link start = past_->start_of(entry, version_max);
+  const link start = histories_->start_of(entry, version_max);
   if (start == null_link) return null_link;
-  const link l = past_->find_latest_from(start);
+  const link l = histories_->find_latest_from(start);
   return l == null_link ? null_link : returned(l);
 }
 
@@ -191,8 +191,8 @@ void engine<Heads>::find_many(std::span<const std::string_view> keys, const vers
     index_->find_many(keys.subspan(first, count), std::span(links).first(count));
     for (std::size_t i = 0; i < count; ++i) {
       if (links[i] == null_link) continue;
-      const link entry = std::exchange(links[i], past_->start_of(links[i], version_of(first + i)));
-      if (links[i] != entry && links[i] != null_link) __builtin_prefetch(past_->at(links[i]).address());
+      const link entry = std::exchange(links[i], histories_->start_of(links[i], version_of(first + i)));
+      if (links[i] != entry && links[i] != null_link) __builtin_prefetch(histories_->at(links[i]).address());
     }
     for (std::size_t i = 0; i < count; ++i) {
       const link l = links[i] == null_link ? null_link : visible_from(links[i], version_of(first + i));
@@ -220,10 +220,10 @@ std::vector<std::string_view> engine<Heads>::keys(const key_bounds& bounds) cons
 
 /// Evidence does not count if another process may still be in a call.
 bool durable_engine::leave_for_opening() {
-  lasting_segments& segments = own_.media->segments();
+  logged_segments& segments = own_.media->segments();
   writers_->for_each_writer(
-      [&](unsigned w, const partial_segments::place& p, const record_totals& filled, version newest) {
-        lasting_segments::log log{p.in, p.position, std::max(newest, shared_->newest_recovered), segments.before(w)};
+      [&](unsigned w, const open_segments::place& p, const record_totals& filled, version newest) {
+        logged_segments::log log{p.in, p.position, std::max(newest, shared_->newest_recovered), segments.before(w)};
         log.totals.add(filled);
         segments.write_log(w, log);
       });

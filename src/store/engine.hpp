@@ -21,7 +21,7 @@ namespace icecore::detail {
 template <class Heads>
 class [[gnu::visibility("hidden")]] engine : public store_core {
  public:
-  using histories = basic_histories<Heads>;
+  using histories_type = basic_histories<Heads>;
 
   // ---- Writing ----
   version put(std::string_view key, std::string_view value);
@@ -49,25 +49,25 @@ class [[gnu::visibility("hidden")]] engine : public store_core {
   [[nodiscard]] link visible_latest(std::string_view key) const;
   /// The same for an entry that was already found.
   [[nodiscard]] link entry_visible_at(link entry, version v) const {
-    const link start = past_->start_of(entry, v);
+    const link start = histories_->start_of(entry, v);
     return start == null_link ? null_link : visible_from(start, v);
   }
   /// The same, starting from a record of the entry.
   [[nodiscard]] link visible_from(link newest, version v) const {
-    const link l = past_->find_from(newest, v);
+    const link l = histories_->find_from(newest, v);
     return l == null_link ? null_link : returned(l);
   }
   /// errc::damaged where the entry was there before the store was opened at once and is not whole.
   [[nodiscard]] std::string_view key_of(link entry) const {
-    past_->require_whole(entry);
-    return past_->at(entry).key();
+    histories_->verify_checksum(entry);
+    return histories_->at(entry).key();
   }
-  [[nodiscard]] const histories& past() const noexcept { return *past_; }
+  [[nodiscard]] const histories_type& histories() const noexcept { return *histories_; }
 
  protected:
-  engine(store_parts&& parts, const histories& past, const entry_keys& keys, index::ordered_index& index,
+  engine(store_parts&& parts, const histories_type& histories, const entry_keys& keys, index::ordered_index& index,
          tag_catalog& catalog)
-      : store_core(std::move(parts), Heads::are_durable, past, keys, index, catalog), past_(&past) {}
+      : store_core(std::move(parts), Heads::are_durable, histories, keys, index, catalog), histories_(&histories) {}
 
  private:
   [[nodiscard]] std::optional<std::string_view> shown_value(link l) const {
@@ -76,9 +76,9 @@ class [[gnu::visibility("hidden")]] engine : public store_core {
   }
   /// Persist-on-read, then null_link if the record is a removal.
   [[nodiscard]] link returned(link l) const {
-    past_->require_whole(l);
-    past_->persist_before_return(l);
-    return past_->at(l).is_removal() ? null_link : l;
+    histories_->verify_checksum(l);
+    histories_->persist_before_return(l);
+    return histories_->at(l).is_removal() ? null_link : l;
   }
 
   // engine.cpp: single writes
@@ -112,16 +112,16 @@ class [[gnu::visibility("hidden")]] engine : public store_core {
   void link_batched(batch_run& run, const batch::operation& operation);
 
   // verify.cpp
-  void check_index(const survey& found, verify_report& report) const override;
+  void check_index(const record_scan& found, verify_report& report) const override;
 
-  const histories* past_;
+  const histories_type* histories_;
 };
 
 // ---- Heads that opening has computed, and an index in memory ----
 
 struct rebuilt_parts {
   std::unique_ptr<entry_keys> keys;
-  std::unique_ptr<rebuilt_histories> past;
+  std::unique_ptr<rebuilt_histories> histories;
   std::unique_ptr<index::ordered_index> index;
   std::unique_ptr<scanned_tags> tags;
 };
@@ -129,11 +129,11 @@ struct rebuilt_parts {
 class [[gnu::visibility("hidden")]] rebuilt_engine final : public engine<rebuilt_heads> {
  public:
   rebuilt_engine(store_parts&& parts, rebuilt_parts&& own)
-      : engine(std::move(parts), *own.past, *own.keys, *own.index, *own.tags), own_(std::move(own)) {}
+      : engine(std::move(parts), *own.histories, *own.keys, *own.index, *own.tags), own_(std::move(own)) {}
   ~rebuilt_engine() override { close_in_destructor(); }
 
  private:
-  void settle_writes() override {}
+  void commit_pending_writes() override {}
   [[nodiscard]] bool leave_for_opening() override { return true; }
 
   rebuilt_parts own_;
@@ -142,24 +142,24 @@ class [[gnu::visibility("hidden")]] rebuilt_engine final : public engine<rebuilt
 // ---- Heads that are durable, and an index that lies beside the records ----
 
 struct durable_parts {
-  std::unique_ptr<lasting_media> media;
+  std::unique_ptr<durable_media> media;
   std::unique_ptr<checked_entry_keys> keys;
-  std::unique_ptr<durable_histories> past;
+  std::unique_ptr<durable_histories> histories;
   std::unique_ptr<index::persistent_index> index;
   std::unique_ptr<listed_tags> tags;
-  std::unique_ptr<killed_writers> killed;
+  std::unique_ptr<dead_writers> killed;
 };
 
 class [[gnu::visibility("hidden")]] durable_engine final : public engine<durable_heads> {
  public:
   durable_engine(store_parts&& parts, durable_parts&& own)
-      : engine(std::move(parts), *own.past, *own.keys, *own.index, *own.tags), own_(std::move(own)) {}
+      : engine(std::move(parts), *own.histories, *own.keys, *own.index, *own.tags), own_(std::move(own)) {}
   ~durable_engine() override { close_in_destructor(); }
 
-  [[nodiscard]] const lasting_segments& segments() const noexcept { return own_.media->segments(); }
+  [[nodiscard]] const logged_segments& segments() const noexcept { return own_.media->segments(); }
 
  private:
-  void settle_writes() override { writers_->settle_last(*own_.past); }
+  void commit_pending_writes() override { writers_->commit_last(*own_.histories); }
   [[nodiscard]] bool leave_for_opening() override;
 
   durable_parts own_;

@@ -26,7 +26,7 @@ constexpr std::uint64_t digest_of(std::initializer_list<std::uint64_t> numbers) 
 std::uint64_t shared_state::arrangement_of_this() noexcept {
   using slot = writer_slot;
   using writers_of = writer_set::state;
-  using lasting_of = lasting_media::state;
+  using durable_of = durable_media::state;
   return digest_of({
       // clang-format off: a line for each structure
       ICECORE_VERSION_MAJOR,
@@ -57,7 +57,7 @@ std::uint64_t shared_state::arrangement_of_this() noexcept {
       offsetof(slot, place),
       offsetof(slot, position_before),
       offsetof(slot, totals),
-      offsetof(slot, unsettled),
+      offsetof(slot, pending),
       sizeof(writers_of),
       offsetof(writers_of, slots),
       offsetof(writers_of, gate_closed),
@@ -65,14 +65,14 @@ std::uint64_t shared_state::arrangement_of_this() noexcept {
       offsetof(writers_of, finishing),
       offsetof(writers_of, partials),
       offsetof(writers_of, processes),
-      sizeof(partial_segments::state),
-      offsetof(partial_segments::state, bins),
-      offsetof(partial_segments::state, unused),
-      sizeof(lasting_of),
-      offsetof(lasting_of, index),
-      offsetof(lasting_of, segments),
-      offsetof(lasting_of, heads),
-      offsetof(lasting_of, met),
+      sizeof(open_segments::state),
+      offsetof(open_segments::state, bins),
+      offsetof(open_segments::state, unused),
+      sizeof(durable_of),
+      offsetof(durable_of, index),
+      offsetof(durable_of, segments),
+      offsetof(durable_of, heads),
+      offsetof(durable_of, met),
       offsetof(index::persistent_index::state, top),
       offsetof(index::persistent_index::state, size),
       offsetof(index::persistent_index::state, holders),

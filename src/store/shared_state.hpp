@@ -28,7 +28,7 @@ struct shared_state {
   version newest_recovered = 0;                      ///< the newest version that had a record at opening
   std::array<pool_space, format::files_max> spaces;  ///< of each file
   writer_set::state writers;
-  lasting_media::state lasting;
+  durable_media::state lasting;
 
   shared_state() {
     for (pool_space& space : spaces) {
@@ -44,16 +44,16 @@ struct shared_state {
   }
 
   /// From now on survivors mend what a killed process has left under a lock. Before anyone else is there.
-  void outlive_kills() noexcept {
+  void make_robust() noexcept {
     for (pool_space& space : spaces) {
-      space.lock.outlives_kills();
-      space.growing.outlives_kills();
-      space.roots.outlives_kills();
+      space.lock.make_robust();
+      space.growing.make_robust();
+      space.roots.make_robust();
     }
-    writers.gate.outlives_kills();
-    writers.finishing.outlives_kills();
-    lasting.segments.lock.outlives_kills();
-    lasting.heads.outlives_kills();
+    writers.gate.make_robust();
+    writers.finishing.make_robust();
+    lasting.segments.lock.make_robust();
+    lasting.heads.make_robust();
   }
 
   /// The one that another process has made; null if there is none yet. errc::unsupported_format, which names the file

@@ -153,44 +153,44 @@ void end_while_holding(Hold hold) {
 }
 
 TEST_F(process_locks, that_outlive_kills_let_the_next_one_mend) {
-  both_->lock.outlives_kills();
+  both_->lock.make_robust();
   end_while_holding([this] {
     both_->lock.lock();
     both_->plain = 1;  // half of what is to be 2
   });
   {
-    const mended_lock held(both_->lock, [this] { both_->plain = 2; });
+    const recovering_lock held(both_->lock, [this] { both_->plain = 2; });
     EXPECT_EQ(both_->plain, 2);
   }
   {
-    const mended_lock held(both_->lock, [] { FAIL() << "mended twice"; });
+    const recovering_lock held(both_->lock, [] { FAIL() << "mended twice"; });
   }
   EXPECT_FALSE(both_->flag);
 }
 
 TEST_F(process_locks, are_mended_again_where_whoever_mended_was_killed_or_failed) {
-  both_->lock.outlives_kills();
+  both_->lock.make_robust();
   end_while_holding([this] { both_->lock.lock(); });
-  end_while_holding([this] { const mended_lock held(both_->lock, [] { _exit(0); }); });
-  EXPECT_THROW(mended_lock(both_->lock, [] { throw std::runtime_error("no room"); }), std::runtime_error);
+  end_while_holding([this] { const recovering_lock held(both_->lock, [] { _exit(0); }); });
+  EXPECT_THROW(recovering_lock(both_->lock, [] { throw std::runtime_error("no room"); }), std::runtime_error);
   {
     const std::scoped_lock looks_only(both_->lock);
-    EXPECT_TRUE(both_->lock.left_half_done());
+    EXPECT_TRUE(both_->lock.owner_died());
   }
   int mended = 0;
   {
-    const mended_lock held(both_->lock, [&] { ++mended; });
+    const recovering_lock held(both_->lock, [&] { ++mended; });
   }
   EXPECT_EQ(mended, 1);
 }
 
 TEST_F(process_locks, tell_whether_somebody_who_lives_holds_them) {
-  both_->lock.outlives_kills();
+  both_->lock.make_robust();
   end_while_holding([this] { both_->lock.lock(); });
   ASSERT_TRUE(both_->lock.try_lock());
-  EXPECT_TRUE(both_->lock.left_half_done());
+  EXPECT_TRUE(both_->lock.owner_died());
   std::thread([this] { EXPECT_FALSE(both_->lock.try_lock()); }).join();
-  both_->lock.mended();
+  both_->lock.mark_consistent();
   both_->lock.unlock();
 }
 

@@ -27,17 +27,17 @@ class history_test : public testing::Test {
         base_(reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory_.data()) + 63) / 64 * 64)),
         persist_(-1, "memory", medium::persistent_memory, durability::operation, count_flush, count_fence, false),
         clock_(clock_word_, nullptr, std::uint64_t{1} << 40),
-        past_(history_parts{address_space(base_), &clock_, codec_, &persist_, true, {}}) {}
+        histories_(history_parts{address_space(base_), &clock_, codec_, &persist_, true, {}}) {}
 
   link place(const record_layout& layout, std::string_view key, std::string_view value) {
     const std::uint64_t at = layout.place(position_);
     position_ = at + layout.size();
-    past_.at(at).fill(layout, null_link, key, value);
+    histories_.at(at).fill(layout, null_link, key, value);
     return at;
   }
   link make_entry(std::string_view key, std::string_view value) {
     const link e = place(record_layout::of_entry(key.size(), value.size(), false), key, value);
-    past_.at(e).seal(codec_.record_seed(1, e));
+    histories_.at(e).seal(codec_.record_seed(1, e));
     complete(e);
     return e;
   }
@@ -47,25 +47,25 @@ class history_test : public testing::Test {
   link append_removal(link entry) { return append(entry, record_layout::of_remove(false), {}); }
   link append(link entry, const record_layout& layout, std::string_view value) {
     const link r = place(layout, {}, value);
-    EXPECT_TRUE(past_.link_on_top(entry, r, codec_.record_seed(1, r), false));
+    EXPECT_TRUE(histories_.link_on_top(entry, r, codec_.record_seed(1, r), false));
     complete(r);
     return r;
   }
 
   /// As finds and scans do, of a history without removals.
   [[nodiscard]] link find_as_readers_do(link entry, version v) const {
-    const link start = past_.start_of(entry, v);
-    return start == null_link ? null_link : past_.find_from(start, v);
+    const link start = histories_.start_of(entry, v);
+    return start == null_link ? null_link : histories_.find_from(start, v);
   }
 
   /// As the store completes a write.
   void complete(link fresh) {
-    const version stamped = past_.stamp_of(fresh);
-    past_.sample(fresh);
-    const written_record done = past_.written_of(fresh);
-    past_.flush_fresh(fresh, past_.at(fresh).layout().size());
-    past_.await_flushed(done);
-    past_.commit(done, stamped, pending_);
+    const version stamped = histories_.stamp_of(fresh);
+    histories_.sample(fresh);
+    const written_record done = histories_.written_of(fresh);
+    histories_.flush_fresh(fresh, histories_.at(fresh).layout().size());
+    histories_.await_flushed(done);
+    histories_.commit(done, stamped, pending_);
   }
 
   std::vector<std::byte> memory_;
@@ -75,14 +75,14 @@ class history_test : public testing::Test {
   word_codec codec_{99};
   persistence persist_;
   version_clock clock_;
-  rebuilt_histories past_;
+  rebuilt_histories histories_;
   written_record pending_{};
 };
 
 TEST_F(history_test, reading_what_is_durable_flushes_nothing) {
   const link e = make_entry("key", "value");
   lines_flushed = fences = 0;
-  past_.persist_before_return(past_.find_latest(e));
+  histories_.persist_before_return(histories_.find_latest(e));
   EXPECT_EQ(lines_flushed, 0U);
   EXPECT_EQ(fences, 0U);
 }
@@ -90,15 +90,15 @@ TEST_F(history_test, reading_what_is_durable_flushes_nothing) {
 TEST_F(history_test, whoever_reads_an_unfinished_write_stamps_and_persists_it) {
   const link e = make_entry("key", "old");
   const link r = place(record_layout::of_insert(3, false), {}, "new");
-  ASSERT_TRUE(past_.link_on_top(e, r, codec_.record_seed(1, r), false));
+  ASSERT_TRUE(histories_.link_on_top(e, r, codec_.record_seed(1, r), false));
   // the writer stops here: linked, neither stamped nor flushed
   lines_flushed = fences = 0;
   const version before = clock_.tick();
-  EXPECT_EQ(past_.find_at(e, before), e) << "a write that no one stamped by the tag is not in it";
-  EXPECT_EQ(past_.stamp_of(r), before + 1) << "stamp-on-read";
-  const link latest = past_.find_latest(e);
+  EXPECT_EQ(histories_.find_at(e, before), e) << "a write that no one stamped by the tag is not in it";
+  EXPECT_EQ(histories_.stamp_of(r), before + 1) << "stamp-on-read";
+  const link latest = histories_.find_latest(e);
   EXPECT_EQ(latest, r);
-  past_.persist_before_return(latest);
+  histories_.persist_before_return(latest);
   EXPECT_GE(lines_flushed, 1U) << "persist-on-read";
   EXPECT_EQ(fences, 1U);
 }
@@ -112,7 +112,7 @@ TEST_F(history_test, every_version_is_found_at_every_depth) {
   }
   clock_.tick();
   for (version v = 0; v < by_version.size(); ++v) {
-    ASSERT_EQ(past_.find_at(e, v), by_version[v]) << "version " << v;
+    ASSERT_EQ(histories_.find_at(e, v), by_version[v]) << "version " << v;
     ASSERT_EQ(find_as_readers_do(e, v), by_version[v]) << "version " << v;
   }
 }
@@ -121,35 +121,35 @@ TEST_F(history_test, the_entry_alone_tells_what_it_shows_of_two_versions) {
   const link updated = make_entry("updated", "1");
   const link removed = make_entry("removed", "1");
   const version first = clock_.tick();
-  EXPECT_EQ(past_.start_of(updated, first), updated);
+  EXPECT_EQ(histories_.start_of(updated, first), updated);
   const link update = append(updated, "2");
   append_removal(removed);
   const version second = clock_.tick();
-  EXPECT_EQ(past_.start_of(updated, first - 1), null_link);
-  EXPECT_EQ(past_.start_of(updated, first), updated);
-  EXPECT_EQ(past_.start_of(updated, second), update);
-  EXPECT_EQ(past_.start_of(removed, first - 1), null_link);
-  EXPECT_EQ(past_.start_of(removed, first), removed);
-  EXPECT_EQ(past_.start_of(removed, second), null_link);
+  EXPECT_EQ(histories_.start_of(updated, first - 1), null_link);
+  EXPECT_EQ(histories_.start_of(updated, first), updated);
+  EXPECT_EQ(histories_.start_of(updated, second), update);
+  EXPECT_EQ(histories_.start_of(removed, first - 1), null_link);
+  EXPECT_EQ(histories_.start_of(removed, first), removed);
+  EXPECT_EQ(histories_.start_of(removed, second), null_link);
   // of more than two only what came before the second
   const link third = append(removed, "3");
   const version last = clock_.tick();
-  EXPECT_EQ(past_.start_of(removed, first), removed);
-  EXPECT_EQ(past_.start_of(removed, second), third);
-  EXPECT_EQ(past_.start_of(removed, last), third);
+  EXPECT_EQ(histories_.start_of(removed, first), removed);
+  EXPECT_EQ(histories_.start_of(removed, second), third);
+  EXPECT_EQ(histories_.start_of(removed, last), third);
   append_removal(updated);
-  EXPECT_NE(past_.start_of(updated, clock_.tick()), null_link) << "the third: its record must be asked";
+  EXPECT_NE(histories_.start_of(updated, clock_.tick()), null_link) << "the third: its record must be asked";
 }
 
 TEST_F(history_test, a_second_record_that_its_writer_did_not_finish_is_asked_itself) {
   const link e = make_entry("key", "old");
   const version before = clock_.tick();
   const link r = place(record_layout::of_remove(false), {}, {});
-  ASSERT_TRUE(past_.link_on_top(e, r, codec_.record_seed(1, r), false));
+  ASSERT_TRUE(histories_.link_on_top(e, r, codec_.record_seed(1, r), false));
   const version after = clock_.tick();  // the writer stops: linked, neither stamped nor durable
-  EXPECT_EQ(past_.start_of(e, before), r);
-  EXPECT_EQ(past_.start_of(e, after), r);
-  EXPECT_EQ(past_.find_from(r, after), e) << "stamped by the reader, behind the tag";
+  EXPECT_EQ(histories_.start_of(e, before), r);
+  EXPECT_EQ(histories_.start_of(e, after), r);
+  EXPECT_EQ(histories_.find_from(r, after), e) << "stamped by the reader, behind the tag";
 }
 
 TEST_F(history_test, depth_and_stamps_follow_the_chain) {
@@ -160,12 +160,12 @@ TEST_F(history_test, depth_and_stamps_follow_the_chain) {
     top = append(e, "x");
   }
   std::uint32_t depth = 500;
-  for (link l = top; l != null_link; l = past_.at(l).older(), --depth) {
-    ASSERT_EQ(past_.at(l).header().depth, depth);
-    const link older = past_.at(l).older();
+  for (link l = top; l != null_link; l = histories_.at(l).older(), --depth) {
+    ASSERT_EQ(histories_.at(l).header().depth, depth);
+    const link older = histories_.at(l).older();
     if (older == null_link) continue;
-    ASSERT_GE(past_.stamp_of(l), past_.stamp_of(older));
-    ASSERT_LT(past_.at(past_.at(l).jump()).header().depth, depth);
+    ASSERT_GE(histories_.stamp_of(l), histories_.stamp_of(older));
+    ASSERT_LT(histories_.at(histories_.at(l).jump()).header().depth, depth);
   }
   EXPECT_EQ(depth, 0U);
 }
@@ -179,26 +179,26 @@ TEST_F(history_test, jumps_are_those_of_myers_though_no_record_is_read_for_them)
     const std::uint32_t a = jump_depth[depth - 1];
     const std::uint32_t b = jump_depth[a];
     jump_depth.push_back(depth - 1 - a == a - b ? b : depth - 1);
-    ASSERT_EQ(past_.at(at_depth[depth]).jump(), at_depth[jump_depth[depth]]) << depth;
+    ASSERT_EQ(histories_.at(at_depth[depth]).jump(), at_depth[jump_depth[depth]]) << depth;
   }
 }
 
 TEST_F(history_test, a_record_above_the_deepest_is_refused_and_the_history_stays_as_it_is) {
   const link e = make_entry("a key", "first");
-  past_.at(e).header().depth = format::depth_max - 1;
-  past_.at(e).seal(codec_.record_seed(1, e));
+  histories_.at(e).header().depth = format::depth_max - 1;
+  histories_.at(e).seal(codec_.record_seed(1, e));
   const link deepest = append(e, "last");
-  EXPECT_EQ(past_.at(deepest).header().depth, format::depth_max);
+  EXPECT_EQ(histories_.at(deepest).header().depth, format::depth_max);
   const link refused = place(record_layout::of_insert(3, false), {}, "new");
-  const auto link_it = [&] { return past_.link_on_top(e, refused, codec_.record_seed(1, refused), false); };
+  const auto link_it = [&] { return histories_.link_on_top(e, refused, codec_.record_seed(1, refused), false); };
   try {
     static_cast<void>(link_it());
-    ADD_FAILURE() << "a record of depth " << past_.at(refused).header().depth << " was linked";
+    ADD_FAILURE() << "a record of depth " << histories_.at(refused).header().depth << " was linked";
   } catch (const error& failure) {
     EXPECT_EQ(failure.code(), errc::invalid_argument);
     EXPECT_NE(failure.message().find("'a key' has 4294967295 records"), std::string::npos) << failure.message();
   }
-  EXPECT_EQ(past_.find_latest(e), deepest);
+  EXPECT_EQ(histories_.find_latest(e), deepest);
 }
 
 TEST_F(history_test, a_batch_that_has_not_happened_is_passed_over) {
@@ -207,19 +207,19 @@ TEST_F(history_test, a_batch_that_has_not_happened_is_passed_over) {
   const auto layout = record_layout::of_insert(3, true);
   const std::uint64_t at = layout.place(position_);
   position_ = at + layout.size();
-  past_.at(at).fill(layout, b, {}, "new");
-  ASSERT_TRUE(past_.link_on_top(e, at, codec_.record_seed(1, at), false));
-  EXPECT_EQ(past_.stamp_of(at), 0U);
-  EXPECT_EQ(past_.find_latest(e), e);
+  histories_.at(at).fill(layout, b, {}, "new");
+  ASSERT_TRUE(histories_.link_on_top(e, at, codec_.record_seed(1, at), false));
+  EXPECT_EQ(histories_.stamp_of(at), 0U);
+  EXPECT_EQ(histories_.find_latest(e), e);
   const version closed = clock_.tick();
-  EXPECT_EQ(past_.find_at(e, closed), e);
+  EXPECT_EQ(histories_.find_at(e, closed), e);
   EXPECT_EQ(find_as_readers_do(e, closed), e);
-  const version happened = past_.complete_batch(b);
+  const version happened = histories_.complete_batch(b);
   EXPECT_GT(happened, closed);
-  EXPECT_EQ(past_.find_latest(e), at);
-  EXPECT_EQ(past_.find_at(e, closed), e) << "a snapshot never changes";
+  EXPECT_EQ(histories_.find_latest(e), at);
+  EXPECT_EQ(histories_.find_at(e, closed), e) << "a snapshot never changes";
   EXPECT_EQ(find_as_readers_do(e, closed), e) << "nor before the second is noted";
-  past_.commit(past_.written_of(at), past_.stamp_of(at), pending_);
+  histories_.commit(histories_.written_of(at), histories_.stamp_of(at), pending_);
   EXPECT_EQ(find_as_readers_do(e, closed), e) << "nor after";
   EXPECT_EQ(find_as_readers_do(e, clock_.tick()), at);
 }

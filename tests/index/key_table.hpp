@@ -45,7 +45,7 @@ class key_table final : public key_source {
     EXPECT_TRUE(entry != null_link && entry % 8 == 0 && entry / 8 - 1 < keys_.size()) << entry;
   }
 
-  void distrust(link entry) const override {
+  void verify_key(link entry) const override {
     if (entry == damaged_ || !is_readable(entry)) throw std::runtime_error("the entry is damaged");
   }
   [[nodiscard]] std::uint64_t state_of(link entry) const noexcept override { return states_[entry / 8 - 1]; }

@@ -321,13 +321,13 @@ TEST_P(an_index_with_threads, that_run_out_of_memory_leaves_no_lock_and_no_half_
 }
 
 /// While an entry is being published another thread looks for it, and for its neighbour.
-class watched_maker final : public entry_maker {
+class watched_maker final : public entry_factory {
  public:
   watched_maker(const ordered_index& tree, std::string key, link entry)
       : tree_(tree), key_(std::move(key)), it_(entry) {}
 
   [[nodiscard]] link make() override { return it_; }
-  void publishing() noexcept override {
+  void before_publish() noexcept override {
     ++published;
     searcher_ = std::jthread([this] {
       looking_ = true;
@@ -363,15 +363,15 @@ TEST_P(an_index_with_threads, lets_finds_wait_for_an_entry_from_before_it_is_tol
   for (std::size_t i = 0; i < keys; ++i) {
     const std::string key = key_of_number(keys_pattern(), i);
     const link entry = table.add(key);
-    watched_maker maker(*tree, key, entry);
-    ASSERT_EQ(tree->insert(key, maker), entry);
-    maker.wait();
-    ASSERT_LE(maker.published, 1);
-    ASSERT_FALSE(maker.answered_too_early) << "key " << i;
-    if (maker.published == 1) {
-      ASSERT_EQ(maker.found, entry) << "key " << i;
+    watched_maker factory(*tree, key, entry);
+    ASSERT_EQ(tree->insert(key, factory), entry);
+    factory.wait();
+    ASSERT_LE(factory.published, 1);
+    ASSERT_FALSE(factory.answered_too_early) << "key " << i;
+    if (factory.published == 1) {
+      ASSERT_EQ(factory.found, entry) << "key " << i;
     }
-    published += maker.published;
+    published += factory.published;
   }
   const bool has_locks = std::string_view(std::get<0>(GetParam()).name) == "btree";
   EXPECT_GT(published, has_locks ? static_cast<int>(keys) / 2 : -1) << "most inserts split nothing";

@@ -42,7 +42,7 @@ class persistent_memory final : public space_owner {
     parts.shared = &state_->space;
     parts.codec = word_codec(12345);
     parts.epoch = epoch_;
-    parts.epochs_believed = epochs_believed_;
+    parts.epochs_trusted = epochs_believed_;
     return parts;
   }
   [[nodiscard]] persistent_index::state& state() noexcept { return *state_; }
@@ -60,8 +60,8 @@ class persistent_memory final : public space_owner {
     by.told(used_ + sizeof(format::segment_header), used_ + format::granule_size + format::nodes_end);
     used_ += format::node_segment_size;
   }
-  void settle_killed() override {}
-  void undo_killed(const std::function<bool(std::string_view, link)>&) override {}
+  void recover_dead() override {}
+  void roll_back_dead_writers(const std::function<bool(std::string_view, link)>&) override {}
   [[nodiscard]] bool is_alive(std::uint16_t process) const noexcept override { return process != dead_process; }
   [[noreturn]] void raise_damaged(link l, const char* what) const override {
     throw std::runtime_error(std::string(what) + " at " + std::to_string(l));
@@ -106,7 +106,7 @@ class index_with_memory final : public ordered_index {
   void find_many(std::span<const std::string_view> asked, std::span<link> out) const override {
     it().find_many(asked, out);
   }
-  link insert(std::string_view key, entry_maker& maker) override { return it_.insert(key, maker); }
+  link insert(std::string_view key, entry_factory& factory) override { return it_.insert(key, factory); }
   void seek(std::string_view key, block& out) const override { it().seek(key, out); }
   void seek_first(block& out) const override { it().seek_first(out); }
   void seek_last(block& out) const override { it().seek_last(out); }

@@ -162,8 +162,8 @@ int killed_store::sharing_processes::end_of(std::uint32_t seat) const {
 void killed_store::sharing_processes::note_end(std::uint32_t seat, bool may_have_ended_well) {
   const int end = end_of(seat);
   if (end == 0 && may_have_ended_well) return;
-  const bool outlives_kills = of_.how_.index == index_kind::persistent;
-  if (end == told_poisoned && !outlives_kills) return;
+  const bool make_robust = of_.how_.index == index_kind::persistent;
+  if (end == told_poisoned && !make_robust) return;
   promise(end == -SIGKILL, [&] {
     return "a process that shared the store ended with " + std::to_string(end) + ": " + notes_->failure.data();
   });

@@ -133,7 +133,7 @@ class Model:
                     yield to._replace(threads=put(to.threads, t, to.threads[t]._replace(**changes)))
 
     def look(self, s, th, dangling):
-        """The steps of durable_heads::doubted_newest(); `dangling`: what follows on a head that leads to no record."""
+        """The steps of durable_heads::resolve_head(); `dangling`: what follows on a head that leads to no record."""
         head, settled = s.entry[-1]
         if th.pc == "look":
             yield s, {"pc": "settled", "head": head}
@@ -264,7 +264,7 @@ class Model:
             yield s._replace(entry=entry, places=places)
 
     def opened(self, s, image):
-        """As opening_at_once: what a crash cut off is zeroed, each writer's last record is linked again."""
+        """As instant_recovery: what a crash cut off is zeroed, each writer's last record is linked again."""
         life = self.lives[self.life + 1] if self.life + 1 < len(self.lives) else []
         s = image._replace(locked=-1, threads=tuple(Thread() for _ in life))
         last = []

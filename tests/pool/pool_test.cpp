@@ -149,7 +149,7 @@ class SharedPool : public Pool {
  protected:
   void SetUp() override {
     space_.share(*with_);
-    with_->growing.outlives_kills();
+    with_->growing.make_robust();
   }
   void TearDown() override { munmap(with_, sizeof *with_); }
   /// Another process grows the file and is killed behind `step`.

@@ -93,7 +93,7 @@ TEST_F(root_test, a_lost_root_never_comes_back_while_the_next_one_is_written_ove
     std::memcpy(pages_.data() + crc_at, lost.data() + crc_at, sizeof(std::uint32_t));
     root_pages opened(pages_.data(), *newest_root(pages_.data()), persist_);
     ASSERT_EQ(opened.read().clock, 2U);
-    if (settles) opened.settle();
+    if (settles) opened.make_durable();
     const auto left = pages_;
     opened.update([](format::root& r) { r.clock = 3, r.clock_limit = 99; });
     const auto after = pages_;
@@ -171,7 +171,7 @@ TEST_F(root_in_persistent_memory, what_a_killed_process_left_of_a_root_is_durabl
   flushed_lines::durable.clear();
   root_pages opened(pages_, newest_root(pages_).value(), persist_);
   ASSERT_EQ(opened.read().clock, 2U);
-  opened.settle();
+  opened.make_durable();
   EXPECT_TRUE(is_durable(page(format::root_a_offset), sizeof(format::root)));
   const std::byte* const crc = torn + offsetof(format::root, crc);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(crc), 4), std::string(4, '\0'));
@@ -183,12 +183,12 @@ TEST_F(root_in_persistent_memory, a_root_is_hidden_and_shown_durably) {
   roots.update([](format::root& r) { r.clock = 1; });
   roots.update([](format::root& r) { r.clock = 2; });
   flushed_lines::durable.clear();
-  roots.hide();
+  roots.invalidate();
   EXPECT_FALSE(newest_root(pages_));
   for (const std::uint64_t offset : {format::root_a_offset, format::root_b_offset})
     EXPECT_TRUE(is_durable(page(offset), format::page_size));
   flushed_lines::durable.clear();
-  roots.show([](format::root& r) { r.clock = 3; });
+  roots.publish([](format::root& r) { r.clock = 3; });
   const auto shown = newest_root(pages_);
   ASSERT_TRUE(shown);
   EXPECT_EQ(shown->clock, 3U);

@@ -296,9 +296,9 @@ TEST_F(ClosingFlush, a_change_of_segments_is_durable_before_the_next_one_begins)
   session([](store& s) { write(s, 1); });
   write_file(path_, medium_);
   store s(path_, opening());
-  auto& segments = const_cast<lasting_segments&>(segments_of(s));
+  auto& segments = const_cast<logged_segments&>(segments_of(s));
   constexpr unsigned writer = format::writers_max - 1;  // nobody's
-  lasting_segments::place place{};
+  logged_segments::place place{};
   for (int i = 0; i < 2; ++i) {
     place = segments.change(writer, place, {}, 0, 1000, 0);
     EXPECT_TRUE(on_their_way.empty());

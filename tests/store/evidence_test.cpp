@@ -194,10 +194,10 @@ TEST_P(Evidence, tells_of_a_line_as_it_was_earlier_in_the_session) {
 
 TEST_P(Evidence, tells_of_a_settled_word_of_an_earlier_time) {
   const std::size_t key = after_.find(key_of(0));
-  const std::size_t settled = key - sizeof(std::uint64_t);  // the last word of an entry before its key
-  ASSERT_NE(after_.compare(settled, 8, before_, settled, 8), 0);
+  const std::size_t committed = key - sizeof(std::uint64_t);  // the last word of an entry before its key
+  ASSERT_NE(after_.compare(committed, 8, before_, committed, 8), 0);
   std::string spoilt = after_;
-  spoilt.replace(settled, 8, before_, settled, 8);
+  spoilt.replace(committed, 8, before_, committed, 8);
   write_file(path_, spoilt);
   const store s(path_, reading());
   EXPECT_TRUE(is_told([&] { static_cast<void>(s.find(key_of(0))); }));

@@ -137,7 +137,7 @@ TEST(Recovery, what_entries_recompute_is_put_right) {
           auto& e = r.as_entry();
           if (head != right) e.head.store(head);
           e.head.store(flagged ? e.head | format::head_is_second_removal : e.head & ~format::head_is_second_removal);
-          e.second_version.store(second);
+          e.cached_second_version().store(second);
         });
         write_file(path, file);
         store s(path);
@@ -155,7 +155,7 @@ TEST(Recovery, what_entries_recompute_is_put_right) {
         bytes closed = read_file(path);
         for_each_record(closed, [&](record r) {
           if (!r.is_entry()) return;
-          EXPECT_EQ(r.as_entry().second_version, r.key() == "b" ? 0U : 2U) << what;
+          EXPECT_EQ(r.as_entry().cached_second_version(), r.key() == "b" ? 0U : 2U) << what;
         });
       }
     }

@@ -141,9 +141,9 @@ TEST_F(TypedMap, does_with_types_what_the_store_does_with_bytes) {
   EXPECT_EQ(particles.latest().last()->key, 1);
   EXPECT_FALSE(particles.at(one).lower_bound(10).has_value());
 
-  std::vector<std::optional<particle>> past;
-  for (const auto& [version, value] : particles.history(9)) past.push_back(value);
-  EXPECT_EQ(past, (std::vector<std::optional<particle>>{std::nullopt, second}));
+  std::vector<std::optional<particle>> histories;
+  for (const auto& [version, value] : particles.history(9)) histories.push_back(value);
+  EXPECT_EQ(histories, (std::vector<std::optional<particle>>{std::nullopt, second}));
   EXPECT_EQ(particles.history_oldest_first(-7).front().value, first);
   std::map<std::int64_t, bool> changed;  // key -> still there
   for (const auto& [key, before, after] : particles.diff(one, two)) changed[key] = after.has_value();

@@ -1,8 +1,8 @@
-// A lock in memory that processes share. To be used with std::scoped_lock; with mended_lock where survivors go on after
-// a process was killed while it held the lock:
+// A lock in memory that processes share. To be used with std::scoped_lock; with recovering_lock where survivors go on
+// after a process was killed while it held the lock:
 //
-//   lock.outlives_kills();                                // while nobody else is there
-//   const mended_lock held(lock, [&] { ... });            // makes whole what a killed holder left half changed
+//   lock.make_robust();                                // while nobody else is there
+//   const recovering_lock held(lock, [&] { ... });            // makes whole what a killed holder left half changed
 //
 // Threads: all functions from any thread of any process that maps it, unless they say otherwise.
 // Errors: a lock that outlives no kill throws errc::poisoned from lock() and try_lock() once a process was killed
@@ -10,7 +10,7 @@
 // not need the lock, and who waits for it or tries it gives up then. Waiting: a holder that lives is waited for. What
 // a killed one leaves reaches all who wait within some milliseconds: the C library's robust mutex wakes one of them,
 // and glibc forgets the others (2.36), so each looks again by itself. Invariants:
-//   K1. Once a killed holder's lock is taken, left_half_done() is true until somebody has mended what the lock guards,
+//   K1. Once a killed holder's lock is taken, owner_died() is true until somebody has mended what the lock guards,
 //       whoever is killed meanwhile. So mending must be such that it can be done again from wherever it was left.
 #pragma once
 
@@ -52,7 +52,7 @@ class process_lock {
   }
   /// From now on the next one to lock it is let in after a holder was killed, to mend what it guards. Before anyone
   /// else is there.
-  void outlives_kills() noexcept { outlives_kills_ = true; }
+  void make_robust() noexcept { robust_ = true; }
 
   void lock() {
     int result = wait_a_while();
@@ -73,9 +73,9 @@ class process_lock {
   void unlock() noexcept { pthread_mutex_unlock(&mutex_); }
 
   /// Whether a holder was killed and nobody has mended what it left (K1). By the holder.
-  [[nodiscard]] bool left_half_done() const noexcept { return half_done_; }
+  [[nodiscard]] bool owner_died() const noexcept { return owner_died_; }
   /// It is whole. By the holder.
-  void mended() noexcept { half_done_ = false; }
+  void mark_consistent() noexcept { owner_died_ = false; }
 
  private:
   /// The lock, or ETIMEDOUT after some milliseconds.
@@ -106,14 +106,14 @@ class process_lock {
 
   void raise_if_flagged() {
     // relaxed: a flag that no data goes with
-    if (!outlives_kills_ && flag() != nullptr && flag()->load(std::memory_order_relaxed)) raise_poisoned();
+    if (!robust_ && flag() != nullptr && flag()->load(std::memory_order_relaxed)) raise_poisoned();
   }
 
   void locked(int result) {
     if (result == 0) [[likely]]
       return;
-    if (result == EOWNERDEAD && outlives_kills_) {
-      half_done_ = true;  // before the lock is one like any other: a holder killed here leaves the next one the same
+    if (result == EOWNERDEAD && robust_) {
+      owner_died_ = true;  // before the lock is one like any other: a holder killed here leaves the next one the same
       pthread_mutex_consistent(&mutex_);
       return;
     }
@@ -132,32 +132,32 @@ class process_lock {
 
   pthread_mutex_t mutex_;
   std::ptrdiff_t to_flag_ = 0;  ///< bytes from here: processes map both at other addresses
-  bool outlives_kills_ = false;
-  bool half_done_ = false;  ///< changed by the holder alone
+  bool robust_ = false;
+  bool owner_died_ = false;  ///< changed by the holder alone
 };
 
 /// Holds a lock whose killed holders survivors make up for: by `mend`, which is called while the lock is held.
-class mended_lock {
+class recovering_lock {
  public:
-  template <typename Mend>
-  mended_lock(process_lock& lock, Mend mend) : held_(lock) {
-    mend_with(mend);
+  template <typename Recover>
+  recovering_lock(process_lock& lock, Recover recover) : held_(lock) {
+    recover_with(recover);
   }
   /// Holds it only if nobody does who lives.
-  template <typename Mend>
-  mended_lock(process_lock& lock, std::try_to_lock_t, Mend mend) : held_(lock, std::try_to_lock) {
-    if (held_) mend_with(mend);
+  template <typename Recover>
+  recovering_lock(process_lock& lock, std::try_to_lock_t, Recover recover) : held_(lock, std::try_to_lock) {
+    if (held_) recover_with(recover);
   }
   [[nodiscard]] explicit operator bool() const noexcept { return held_.owns_lock(); }
 
  private:
-  template <typename Mend>
-  void mend_with(Mend mend) {
+  template <typename Recover>
+  void recover_with(Recover recover) {
     process_lock& lock = *held_.mutex();
-    if (!lock.left_half_done()) [[likely]]
+    if (!lock.owner_died()) [[likely]]
       return;
-    mend();
-    lock.mended();
+    recover();
+    lock.mark_consistent();
   }
 
   std::unique_lock<process_lock> held_;

@@ -106,7 +106,7 @@ void running_checkpoint::write(std::optional<icecore::checkpoint> cut) {
   if (!complete) return;
   lock_->remove_other_parts(content_.id);
   lock_.reset();
-  cleared_.store(true, std::memory_order_release);  // see has_settled()
+  cleared_.store(true, std::memory_order_release);  // see is_over()
 }
 
 void running_checkpoint::part_ended(int from, ending how) {
@@ -154,7 +154,7 @@ void running_checkpoint::end(ending how) {
   how_ = how;
   if (!clearing) {
     lock_.reset();
-    cleared_.store(true, std::memory_order_release);  // see has_settled()
+    cleared_.store(true, std::memory_order_release);  // see is_over()
   }
   ended_.store(true, std::memory_order_seq_cst);  // see has_ended() and counted_waiting
 }
@@ -210,14 +210,14 @@ std::shared_ptr<running_checkpoint> checkpoints::find(std::string_view id) {
 
 void checkpoints::wait_for(const std::filesystem::path& folder) {
   for (const auto& each : all()) {
-    if (each->folder() == folder) running_.wait([&] { return each->has_settled(); });
+    if (each->folder() == folder) running_.wait([&] { return each->is_over(); });
   }
 }
 
 std::shared_ptr<running_checkpoint> checkpoints::add(const std::filesystem::path& folder, const manifest& content) {
   auto made = std::make_shared<running_checkpoint>(running_, folder, content, rank_);
   const std::scoped_lock lock(mutex_);
-  std::erase_if(all_, [](const auto& each) { return each->has_settled() && !each->failed_untold(); });
+  std::erase_if(all_, [](const auto& each) { return each->is_over() && !each->failed_untold(); });
   all_.push_back(made);
   return made;
 }
@@ -259,7 +259,7 @@ void checkpoints::finish() {
       const auto running = all();
       const std::unique_lock one_at_a_time(sending_, std::try_to_lock);
       return one_at_a_time && calls_.empty() &&
-             std::ranges::all_of(running, [](const auto& each) { return each->has_settled(); });
+             std::ranges::all_of(running, [](const auto& each) { return each->is_over(); });
     });
   } catch (...) {
     abandon();

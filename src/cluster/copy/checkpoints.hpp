@@ -69,7 +69,7 @@ class [[gnu::visibility("hidden")]] running_checkpoint {
   [[nodiscard]] bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
   /// Whether it has ended and what it made superfluous is removed (K2): the folder is free.
   // acquire: what was done there is done
-  [[nodiscard]] bool has_settled() const noexcept { return has_ended() && cleared_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool is_over() const noexcept { return has_ended() && cleared_.load(std::memory_order_acquire); }
   /// Calls `send` with what rank 0 is to be told of this rank's part, once; again if it throws.
   bool tell_own(const std::function<void(const ending&)>& send);
   /// On rank 0: the same with what all are to be told; it has ended then.

@@ -32,7 +32,7 @@ class restorer {
 
   ~restorer() {
     if (!waiting_.broken()) return;
-    waiting_.finish_telling();
+    waiting_.end_telling();
     comm_.abandon();
   }
   restorer(const restorer&) = delete;

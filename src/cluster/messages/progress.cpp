@@ -113,7 +113,7 @@ std::optional<int> progress::failed_rank() const {
   return failed_rank_ == all_ranks ? std::nullopt : std::optional(failed_rank_);
 }
 
-void progress::finish_telling() noexcept {
+void progress::end_telling() noexcept {
   constexpr std::chrono::seconds at_most{1};  // a rank that looks at no message any more cannot be told
   const auto begun = std::chrono::steady_clock::now();
   backoff pause;

@@ -77,7 +77,7 @@ class progress {
   /// From now on every wait fails with this error. The other ranks need not be told.
   void fail_everywhere(const ranks::failure& why) noexcept;
   /// Sends what the others are to be told of this rank's failure, for a while at most.
-  void finish_telling() noexcept;
+  void end_telling() noexcept;
   // acquire: whoever sees it also sees why
   [[nodiscard]] bool broken() const noexcept { return broken_.load(std::memory_order_acquire); }
   /// Which rank failed; empty if none did, or all know better.

@@ -137,7 +137,7 @@ answer<found_values> remote_partition::find_many(std::vector<std::string_view> k
 }
 
 std::vector<past_value> remote_partition::history(std::string_view key) {
-  settle();
+  end_calls();
   history_reader past;
   while (!past.complete()) {
     packer out(kind::history);
@@ -190,7 +190,7 @@ version remote_partition::write(const write_view& one) {
 
 answer<written> remote_partition::write_many(std::span<const write_view> many) {
   for (const write_view& one : many) check_travels(one);
-  settle();
+  end_calls();
   std::vector<std::shared_ptr<remote_call>> calls;
   packer out(kind::write);
   for (const write_view& one : many) {
@@ -217,7 +217,7 @@ answer<written> remote_partition::write_many(std::span<const write_view> many) {
 version remote_partition::apply(const batch& operations) {
   packer out(kind::apply);
   for (const auto& [key, value] : operations.operations()) pack(out, {key, value});
-  settle();
+  end_calls();
   remote_call asked(running_, owner_, out.take());
   return asked.answer().number<version>();
 }
@@ -228,7 +228,7 @@ std::string remote_partition::update(std::string_view key, int number, std::stri
   out.number(static_cast<std::int32_t>(number));
   out.text(key);
   out.text(input);
-  settle();
+  end_calls();
   remote_call asked(running_, owner_, out.take());
   unpacker in = asked.answer();
   return std::string(in.text());
@@ -310,7 +310,7 @@ bool remote_partition::fenced(std::uint64_t mark) {
   return written_count_.load(std::memory_order_acquire) >= mark;
 }
 
-void remote_partition::settle() {
+void remote_partition::end_calls() {
   const std::uint64_t mark = begin_fence();
   running_.wait([&] { return fenced(mark); });
 }

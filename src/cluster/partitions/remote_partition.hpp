@@ -59,7 +59,7 @@ class remote_partition final : public partition {
 
   [[nodiscard]] std::shared_ptr<remote_call> call(std::string request);
   /// Waits until what this rank has staged so far has been written (R3).
-  void settle();
+  void end_calls();
   /// Calls `use` with the newest staged write of the key, if there is one.
   template <typename Use>
   bool with_staged(std::string_view key, Use&& use);

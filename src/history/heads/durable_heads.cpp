@@ -30,61 +30,63 @@
 namespace icecore {
 
 /// Whether at `l` lies an update of `entry` that was linked on what `settled` says.
-bool durable_heads::is_on_top_of(link l, link entry, std::uint64_t settled) const noexcept {
+bool durable_heads::is_on_top_of(link l, link entry, std::uint64_t committed) const noexcept {
   if (!checks_->leads_into_pool(l, sizeof(format::update_header))) return false;
   const record r = at(l);
-  if (!r.is_update() || r.as_update().entry != entry || head_of_older(r) != settled) return false;
+  if (!r.is_update() || r.as_update().entry != entry || head_of_older(r) != committed) return false;
   // What was marked as durable was whole (H5), and is looked at like any other record: its checksum is not computed.
   const std::uint64_t stamp = r.header().stamp.load(std::memory_order_acquire);  // acquire: H5
   return ((stamp & format::stamp_persisted) != 0 && codec_.valid(stamp, l + format::stamp_offset)) ||
-         checks_->is_whole(l);
+         checks_->is_intact(l);
 }
 
-bool durable_heads::is_whole_update_of(link l, link entry) const noexcept {
+bool durable_heads::is_intact_update_of(link l, link entry) const noexcept {
   return checks_->leads_into_pool(l, sizeof(format::update_header)) && at(l).is_update() &&
-         at(l).as_update().entry == entry && checks_->is_whole(l);
+         at(l).as_update().entry == entry && checks_->is_intact(l);
 }
 
-newest_record durable_heads::doubted_newest(link entry) const {
+newest_record durable_heads::resolve_head(link entry) const {
   auto& e = at(entry).as_entry();
   for (;;) {
     const std::uint64_t head = e.head.load(std::memory_order_seq_cst);  // seq_cst: H3, the reader's side
     // acquire: what it links to is durable (H7)
-    const std::uint64_t settled = e.second_version.load(std::memory_order_acquire);
-    if (head == settled) return newest_and_head(entry);
-    const bool whole = is_on_top_of(head, entry, settled);
+    const std::uint64_t committed = e.committed_head().load(std::memory_order_acquire);
+    if (head == committed) return newest_and_head(entry);
+    const bool whole = is_on_top_of(head, entry, committed);
     // A record of this entry on top of another one than the settled word says was never linked there (H7).
-    const bool misplaced = !whole && is_whole_update_of(head, entry) && head_of_older(at(head)) != settled;
+    const bool misplaced = !whole && is_intact_update_of(head, entry) && head_of_older(at(head)) != committed;
     // A head that has changed meanwhile was looked at in vain: what it led to may be a record that its writer is making
     // where a crash has left it leading to. The bytes were loaded before the head is again: no more than the compiler
     // needs to be told on x86, so no test can miss it there.
     std::atomic_thread_fence(std::memory_order_acquire);
     // seq_cst: it sees the head set back by whoever made the bytes (H8). relaxed: a settled word that is the same was
     // acquired above
-    if (e.head.load(std::memory_order_seq_cst) != head || e.second_version.load(std::memory_order_relaxed) != settled)
+    if (e.head.load(std::memory_order_seq_cst) != head ||
+        e.committed_head().load(std::memory_order_relaxed) != committed)
       continue;
     if (whole) {
       // Once it is durable nobody needs to doubt it again.
       const std::uint64_t stamp = at(head).header().stamp.load(std::memory_order_acquire);
-      if ((stamp & format::stamp_persisted) != 0) note_settled(entry, settled, head);
+      if ((stamp & format::stamp_persisted) != 0) advance_committed(entry, committed, head);
       return {head, head};
     }
     // The settled word alone may be damaged, which costs nothing; else it was the head that was lost.
-    if (head == null_link && !is_whole_update_of(settled, entry)) return {entry, head};
-    const bool plausible = settled == null_link || (checks_->leads_into_pool(settled, sizeof(format::update_header)) &&
-                                                    at(settled).is_update() && at(settled).as_update().entry == entry);
+    if (head == null_link && !is_intact_update_of(committed, entry)) return {entry, head};
+    const bool plausible =
+        committed == null_link || (checks_->leads_into_pool(committed, sizeof(format::update_header)) &&
+                                   at(committed).is_update() && at(committed).as_update().entry == entry);
     if (!plausible || head == null_link || misplaced)
       checks_->raise_damaged(entry, "the entry's links to its newest record are damaged");
     // What was spoilt may be the whole entry, not its head: then nothing of it is to be believed.
-    if (settled == null_link && !checks_->is_whole(entry))
+    if (committed == null_link && !checks_->is_intact(entry))
       checks_->raise_damaged(entry, "the entry fails its checksum");
-    return {newest_of(entry, settled), head};
+    return {newest_of(entry, committed), head};
   }
 }
 
 newest_record durable_heads::checked_newest(link entry, std::uint64_t head) const {
   // acquire: what it links to is durable (H7)
-  if (head != at(entry).as_entry().second_version.load(std::memory_order_acquire)) return doubted_newest(entry);
+  if (head != at(entry).as_entry().committed_head().load(std::memory_order_acquire)) return resolve_head(entry);
   if (head == null_link) return {entry, head};
   // A head and a settled word that say the same may both be damaged: what follows them finds out, inside the pool.
   if (head >= sound_below_ || head % 8 != 0) [[unlikely]] {
@@ -99,7 +101,7 @@ newest_record durable_heads::checked_newest(link entry, std::uint64_t head) cons
 
 /// Of an entry that this thread writes to: the head leads to a record, or to none, the first one being the newest.
 void durable_heads::set_head_back(link entry) const {
-  const mended_lock alone = checks_->hold_heads();
+  const recovering_lock alone = checks_->hold_heads();
   const auto [newest, head] = newest_and_head(entry);
   const std::uint64_t word = newest == entry ? null_link : newest;
   // seq_cst: as any change of a head. Nobody else changes one that leads to no record (H8)
@@ -107,11 +109,11 @@ void durable_heads::set_head_back(link entry) const {
 }
 
 // What was there at opening is stamped, or takes its batch's version: zeros where a stamp should be
-// are damage then, and must not become a version of today, which would be believed (believe_after()). They are told by
-// the record on top, which was linked on a stamped one (H2). Under no record lies one of a batch that never happened:
-// it was taken out (unlink()), and whoever had read the head before meets it unstamped.
+// are damage then, and must not become a version of today, which would be believed (set_unverified_up_to()). They are
+// told by the record on top, which was linked on a stamped one (H2). Under no record lies one of a batch that never
+// happened: it was taken out (unlink()), and whoever had read the head before meets it unstamped.
 version durable_heads::stamp(link l) const {
-  if (!checks_->is_whole(l)) checks_->raise_damaged(l, "the record fails its checksum, or has lost its stamp");
+  if (!checks_->is_intact(l)) checks_->raise_damaged(l, "the record fails its checksum, or has lost its stamp");
   if (!is_followed(l)) return stamp_sealed(l);
   // acquire: as any stamp. It is looked at again: the record was stamped before it was followed
   if (const std::uint64_t word = at(l).header().stamp.load(std::memory_order_acquire); word != 0)
@@ -122,7 +124,7 @@ version durable_heads::stamp(link l) const {
 }
 
 /// A stamp that is not valid: that of a batch, or damage.
-version durable_heads::doubted_stamp(link l, std::uint64_t word) const {
+version durable_heads::resolve_stamp(link l, std::uint64_t word) const {
   if (word != format::stamp_ready) checks_->raise_damaged(l, "the record's stamp is damaged");
   return 0;
 }
@@ -150,22 +152,23 @@ void durable_heads::require_older(link from, link to) const {
 }
 
 /// Before the head moves on from `head`, whose record is durable: the settled word says so.
-void durable_heads::settle_head(link entry, std::uint64_t head) const {
+void durable_heads::advance_committed_to(link entry, std::uint64_t head) const {
   auto& e = at(entry).as_entry();
-  const std::uint64_t settled = e.second_version.load(std::memory_order_acquire);  // acquire: as doubted_newest()
-  if (settled != head && head != null_link && settled == head_of_older(at(head))) note_settled(entry, settled, head);
+  const std::uint64_t committed = e.committed_head().load(std::memory_order_acquire);  // acquire: as resolve_head()
+  if (committed != head && head != null_link && committed == head_of_older(at(head)))
+    advance_committed(entry, committed, head);
   const auto line = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) / format::cache_line_size; };
-  if (persist_on_read_ && line(&e.head) != line(&e.second_version)) {
+  if (persist_on_read_ && line(&e.head) != line(&e.committed_head())) {
     flush_head(entry);
     persist_->fence();
   }
 }
 
 /// `now` is durable. A late one fails: the word has come further.
-void durable_heads::note_settled(link entry, std::uint64_t before, link now) const noexcept {
+void durable_heads::advance_committed(link entry, std::uint64_t before, link now) const noexcept {
   // release: H7
-  at(entry).as_entry().second_version.compare_exchange_strong(before, now, std::memory_order_release,
-                                                              std::memory_order_relaxed);
+  at(entry).as_entry().committed_head().compare_exchange_strong(before, now, std::memory_order_release,
+                                                                std::memory_order_relaxed);
 }
 
 // A batch that was not yet ready when its process was killed never happens: nobody else can tell what was to come.
@@ -197,10 +200,10 @@ void durable_heads::restore(link update) const {
   if (top != update && at(top).header().depth < r.header().depth) {
     if (top != r.older()) checks_->raise_damaged(update, "the record before it in its history is missing");
     // relaxed: while opening, nobody else is there
-    e.second_version.store(head_of_older(r), std::memory_order_relaxed);
+    e.committed_head().store(head_of_older(r), std::memory_order_relaxed);
     e.head.store(update, std::memory_order_relaxed);
   }
-  if (newest_and_head(entry).newest == update) e.second_version.store(update, std::memory_order_relaxed);
+  if (newest_and_head(entry).newest == update) e.committed_head().store(update, std::memory_order_relaxed);
   persist_->flush(&e.head, 2 * sizeof(std::uint64_t));
 }
 

@@ -13,11 +13,11 @@ class record_checks {
   /// Whether `l` can be followed for `bytes`.
   [[nodiscard]] virtual bool leads_into_pool(link l, std::uint64_t bytes) const noexcept = 0;
   /// Whether a record with a right checksum lies at `l`.
-  [[nodiscard]] virtual bool is_whole(link l) const noexcept = 0;
+  [[nodiscard]] virtual bool is_intact(link l) const noexcept = 0;
   /// errc::damaged: something at `l` is not what it was.
   [[noreturn]] virtual void raise_damaged(link l, const char* what) const = 0;
   /// Held by whoever sets a head back (H8), of all processes that share the store.
-  [[nodiscard]] virtual mended_lock hold_heads() const = 0;
+  [[nodiscard]] virtual recovering_lock hold_heads() const = 0;
 
  protected:
   ~record_checks() = default;
@@ -36,7 +36,7 @@ class durable_heads : public history_base {
 
   /// All records of versions greater than this one were written since the store was opened: they are shown without
   /// being checked. Before any other thread is there.
-  void believe_after(version newest_found) noexcept { believed_after_ = newest_found; }
+  void set_unverified_up_to(version newest_found) noexcept { unverified_up_to_ = newest_found; }
 
   /// See rebuilt_heads, of all that follow. errc::damaged if something is not what it was.
   [[nodiscard, gnu::always_inline]] version stamp_of(link l) const {
@@ -44,7 +44,7 @@ class durable_heads : public history_base {
     const std::uint64_t word = at(l).header().stamp.load(std::memory_order_acquire);
     if (word == 0) return stamp(l);
     if (!codec_.valid(word, l + format::stamp_offset)) [[unlikely]]
-      return doubted_stamp(l, word);
+      return resolve_stamp(l, word);
     return word & format::stamp_version_mask;
   }
   [[nodiscard]] newest_record newest_and_head(link entry) const {
@@ -63,12 +63,12 @@ class durable_heads : public history_base {
     return to;
   }
   /// errc::damaged if the record, which is about to be shown, is not intact but for a large value.
-  void require_whole(link l) const {
+  void verify_checksum(link l) const {
     const std::uint64_t word = at(l).header().stamp.load(std::memory_order_relaxed);  // relaxed: it was read before
-    if ((word & format::stamp_version_mask) > believed_after_ && codec_.valid(word, l + format::stamp_offset))
+    if ((word & format::stamp_version_mask) > unverified_up_to_ && codec_.valid(word, l + format::stamp_offset))
         [[likely]]
       return;
-    if (!checks_->is_whole(l)) [[unlikely]]
+    if (!checks_->is_intact(l)) [[unlikely]]
       checks_->raise_damaged(l, "the record fails its checksum");
   }
   /// With the record's lines, the head that leads to it.
@@ -89,26 +89,26 @@ class durable_heads : public history_base {
     return false;
   }
   [[nodiscard]] bool was_taken_back(link entry, link newest) const { return newest_and_head(entry).newest != newest; }
-  void before_link(link entry, std::uint64_t head) const { settle_head(entry, head); }  // H7
+  void before_link(link entry, std::uint64_t head) const { advance_committed_to(entry, head); }  // H7
   /// What the writer's last write left to its next one: right behind the fence the entry's line was still on its way to
   /// the medium, and an atomic change of it would have waited.
-  void commit_pending(const written_record& pending) const noexcept { note_settled(pending); }
+  void commit_pending(const written_record& pending) const noexcept { advance_committed(pending); }
   /// An update is settled (H7), or will be by the writer's next write. After await_flushed().
   void commit(const written_record& w, version /*stamped*/, written_record& pending) const noexcept {
     if (persist_on_read_) {
       pending = w;
     } else {
-      note_settled(w);
+      advance_committed(w);
     }
   }
   /// It is settled at once.
-  void note_settled(const written_record& w) const noexcept {
-    if (w.entry != null_link) note_settled(w.entry, w.before, w.at);
+  void advance_committed(const written_record& w) const noexcept {
+    if (w.entry != null_link) advance_committed(w.entry, w.before, w.at);
   }
   /// The same, durable with the next fence.
-  void settle_durably(const written_record& w) const noexcept {
+  void commit_durably(const written_record& w) const noexcept {
     if (w.entry == null_link) return;
-    note_settled(w);
+    advance_committed(w);
     if (persist_on_read_) flush_head(w.entry);
   }
 
@@ -119,7 +119,7 @@ class durable_heads : public history_base {
   /// Whether a sealed update of no batch was linked.
   [[nodiscard]] bool was_linked(link update) const;
   /// The version of a sealed batch record, whose batch happens now if all its records were linked; else 0.
-  [[nodiscard]] version finish_batch(link batch) const noexcept { return stamp_batch(batch); }
+  [[nodiscard]] version roll_forward_batch(link batch) const noexcept { return stamp_batch(batch); }
   /// Takes a sealed update of a batch that will never happen out of its history. The head is on its way to the media.
   /// Others may still read the record: its bytes, and its batch's, must stay as they are.
   void unlink(link update) const;
@@ -127,23 +127,23 @@ class durable_heads : public history_base {
  private:
   version stamp(link l) const;
   [[nodiscard]] newest_record checked_newest(link entry, std::uint64_t head) const;
-  [[nodiscard]] newest_record doubted_newest(link entry) const;
+  [[nodiscard]] newest_record resolve_head(link entry) const;
   void set_head_back(link entry) const;
-  [[nodiscard]] version doubted_stamp(link l, std::uint64_t word) const;
+  [[nodiscard]] version resolve_stamp(link l, std::uint64_t word) const;
   [[nodiscard]] bool is_followed(link l) const;
-  [[nodiscard]] bool is_whole_update_of(link l, link entry) const noexcept;
-  [[nodiscard]] bool is_on_top_of(link l, link entry, std::uint64_t settled) const noexcept;
+  [[nodiscard]] bool is_intact_update_of(link l, link entry) const noexcept;
+  [[nodiscard]] bool is_on_top_of(link l, link entry, std::uint64_t committed) const noexcept;
   void require_older(link from, link to) const;
-  void settle_head(link entry, std::uint64_t head) const;
-  void note_settled(link entry, std::uint64_t before, link now) const noexcept;
+  void advance_committed_to(link entry, std::uint64_t head) const;
+  void advance_committed(link entry, std::uint64_t before, link now) const noexcept;
   void flush_head(link entry) const noexcept {
-    static_assert(offsetof(format::entry_header, second_version) == offsetof(format::entry_header, head) + 8);
+    static_assert(offsetof(format::entry_header, beside_head) == offsetof(format::entry_header, head) + 8);
     persist_->flush(&at(entry).as_entry().head, 2 * sizeof(std::uint64_t));
   }
 
   const record_checks* checks_;
   link sound_below_;
-  version believed_after_ = version_max;
+  version unverified_up_to_ = version_max;
 };
 
 }  // namespace icecore

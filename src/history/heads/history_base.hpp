@@ -59,7 +59,7 @@ struct history_parts {
   bool persist_on_read;
   /// Called by who waits long for another's write: what processes that were killed have left unfinished is finished, or
   /// undone, when it returns, or it throws errc::poisoned.
-  std::function<void()> look_after_killed;
+  std::function<void()> recover_dead_writers;
 };
 
 class history_base {
@@ -70,7 +70,7 @@ class history_base {
         codec_(parts.codec),
         persist_(parts.persist),
         persist_on_read_(parts.persist_on_read),
-        look_after_killed_(std::move(parts.look_after_killed)),
+        recover_dead_writers_(std::move(parts.recover_dead_writers)),
         samples_(std::make_unique<version_samples>()) {}
 
   [[nodiscard]] record at(link l) const noexcept { return space_.record_at(l); }
@@ -171,7 +171,7 @@ class history_base {
   word_codec codec_;
   persistence* persist_;
   bool persist_on_read_;
-  std::function<void()> look_after_killed_;
+  std::function<void()> recover_dead_writers_;
   std::vector<durable_range> durable_;  // ascending
   std::unique_ptr<version_samples> samples_;
 };

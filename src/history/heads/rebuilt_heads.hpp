@@ -31,7 +31,7 @@ class rebuilt_heads : public history_base {
     if (stamp_of(entry) > v) return null_link;                          // all others are newer (H1)
     if (head == null_link) return entry;
     // acquire: whoever sees it may rely on the record's being stamped and durable (H6)
-    const version second = e.second_version.load(std::memory_order_acquire);
+    const version second = e.cached_second_version().load(std::memory_order_acquire);
     if (second != 0) {
       if (second > v) return entry;
       // newest when the head was read, before this: a third one's stamp is greater than v (H3)
@@ -40,7 +40,7 @@ class rebuilt_heads : public history_base {
     return newest_of(entry, head);
   }
   [[nodiscard]] static link followed(link /*from*/, link to) noexcept { return to; }
-  static void require_whole(link /*l*/) noexcept {}
+  static void verify_checksum(link /*l*/) noexcept {}
 
   /// Under operation durability: sends the lines of a sealed and stamped record on their way to the medium.
   void flush_fresh(link fresh, std::uint64_t bytes) const noexcept {
@@ -58,7 +58,7 @@ class rebuilt_heads : public history_base {
   /// Notes a second record's version in its entry (H6). Once a record, after it is stamped and await_flushed().
   void commit(const written_record& w, version stamped, written_record& /*pending*/) const noexcept {
     // release: H6
-    if (w.is_second) at(w.entry).as_entry().second_version.store(stamped, std::memory_order_release);
+    if (w.is_second) at(w.entry).as_entry().cached_second_version().store(stamped, std::memory_order_release);
   }
 };
 

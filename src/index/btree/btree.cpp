@@ -34,7 +34,7 @@ std::uint64_t btree::wait_for(const node& n) const {
     const std::uint64_t word = n.lock.peek();
     if (!optimistic_lock::is_locked(word)) return word;
     const bool look = rounds % rounds_between_looks == 0;
-    if (look && !arena_.is_held(optimistic_lock::holder(word)) && n.lock.peek() == word) source_.raise_killed();
+    if (look && !arena_.is_held(optimistic_lock::holder(word)) && n.lock.peek() == word) source_.raise_owner_died();
     wait.pause();
   }
 }
@@ -48,16 +48,16 @@ link btree::find(std::string_view key) const {
   }
 }
 
-link btree::insert(std::string_view key, entry_maker& maker) {
+link btree::insert(std::string_view key, entry_factory& factory) {
   link made = null_link;
   for (backoff wait;; wait.pause()) {
-    const link there = try_insert(key, maker, made);
+    const link there = try_insert(key, factory, made);
     if (there != null_link) return there;
   }
 }
 
 /// Null if another writer came between, or if a node had to be split first.
-link btree::try_insert(std::string_view key, entry_maker& maker, link& made) {
+link btree::try_insert(std::string_view key, entry_factory& factory, link& made) {
   path where;
   if (!try_descend<side::right, stop::full_inner>(key, where)) return null_link;
   node& n = *where.node.at;
@@ -70,7 +70,7 @@ link btree::try_insert(std::string_view key, entry_maker& maker, link& made) {
   const bool full = n.form.load().count == slot_count;
   if (made == null_link) {
     if (!where.node.validate()) return null_link;
-    made = maker.make();
+    made = factory.make();
     assert(made != null_link);
   }
   if (full) {
@@ -78,7 +78,7 @@ link btree::try_insert(std::string_view key, entry_maker& maker, link& made) {
   } else {
     const write_guard guard(n.lock, where.node.seen, arena_.process());
     if (!guard.holds()) return null_link;
-    maker.publishing();  // finds that read the lock's word from here on wait for the unlock
+    factory.before_publish();  // finds that read the lock's word from here on wait for the unlock
     insert_in_leaf(n, found.slot, key, made);
   }
   shared_->size.add(1);

@@ -39,7 +39,7 @@ class btree final : public ordered_index {
   [[nodiscard]] link find(std::string_view key) const override;
   void find_many(std::span<const std::string_view> keys, std::span<link> out) const override;
   using ordered_index::insert;
-  link insert(std::string_view key, entry_maker& maker) override;
+  link insert(std::string_view key, entry_factory& factory) override;
 
   /// As ordered_index says, and more: the first link of `out` is the lower bound itself; `out` is empty only if there
   /// is none.
@@ -87,7 +87,7 @@ class btree final : public ordered_index {
   template <side equal, stop until>
   [[nodiscard]] bool try_descend(std::string_view key, path& out) const;
 
-  [[nodiscard]] link try_insert(std::string_view key, entry_maker& maker, link& made);
+  [[nodiscard]] link try_insert(std::string_view key, entry_factory& factory, link& made);
   void insert_in_leaf(node& leaf, unsigned slot, std::string_view key, link entry) noexcept;
 
   // split.cpp
@@ -132,7 +132,7 @@ class btree final : public ordered_index {
     std::atomic<arena_ref> root{0};
     arena_ref first_leaf = 0;  ///< splits add to the right only, so the leftmost leaf stays; build() may replace it
     /// Nodes taken for a split that another writer was faster with: [0] inner nodes, [1] leaves.
-    std::array<spare_list, 2> spares;
+    std::array<free_list, 2> spares;
     spread_counter size;
   };
 

@@ -49,7 +49,7 @@ std::uint64_t persistent_index::digest_of(const index_node& n, std::uint64_t wor
 
 /// Whether a node that was not met in this epoch, and whose links lead into the store, is not as closing left it.
 bool persistent_index::is_outdated(const index_node& n, link ref, std::uint64_t word) const noexcept {
-  if (!space_.believes_any()) return false;
+  if (!space_.trusts_any()) return false;
   const link partner = space_.owner().partner_of(ref);
   if (partner == null_link) return false;
   const std::uint64_t evidence =

@@ -30,7 +30,7 @@ link persistent_index::find(std::string_view key) const {
   }
 }
 
-link persistent_index::insert(std::string_view key, entry_maker& maker) {
+link persistent_index::insert(std::string_view key, entry_factory& factory) {
   link made = null_link;
   view here = descend<side::right>(key, 0);
   for (backoff wait;; look_again(here)) {
@@ -52,7 +52,7 @@ link persistent_index::insert(std::string_view key, entry_maker& maker) {
       continue;
     }
     if (made == null_link) {
-      made = maker.make();
+      made = factory.make();
       assert(made != null_link);
     }
     if (!try_lock(here)) {
@@ -62,7 +62,7 @@ link persistent_index::insert(std::string_view key, entry_maker& maker) {
     shared_->size.add(1);  // before it is so: a process killed in between leaves a bound that is too great by one
     // Finds that read the lock's word from here on wait for the unlock. Nothing atomic comes between its flush and that
     // of the pair, which would wait for the first.
-    maker.publishing();
+    factory.before_publish();
     add_pair(n, here.ref, order, found.index, head_of(key, order.prefix_length()), made);
     return made;
   }
@@ -109,7 +109,7 @@ persistent_index::place persistent_index::lower_bound(const view& in, const node
   // entries of a process that was killed, which are nobody's: the caller's validation fails.
   if (compared != 0 && !in.validate()) return {first, null_link};
   for (unsigned i = 0; i < compared; ++i) {
-    source_.distrust(others[i]);
+    source_.verify_key(others[i]);
     // Where a lost write took an entry, another key's may have come into its place: its pair still has the head (N4).
     if (head_of(source_.key_of(others[i]), order.prefix_length()) != head)
       space_.owner().raise_damaged(others[i], "the index leads to the entry of another key");
@@ -130,7 +130,7 @@ unsigned persistent_index::child_for(const index_node& n, const node_order& orde
     const unsigned middle = first + (end - first) / 2;
     const link low = low_of(to_at(n, order, middle), order.level());
     if (low == null_link) break;  // torn: the caller's validation fails
-    source_.distrust(low);        // a wrong one would lead past the key, which then seems not to be there
+    source_.verify_key(low);      // a wrong one would lead past the key, which then seems not to be there
     const int compared = key.compare(source_.key_of(low));
     if (compared < 0 || (compared == 0 && equal == side::left)) {
       end = middle;

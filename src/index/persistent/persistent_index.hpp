@@ -55,7 +55,7 @@ class persistent_index final : public ordered_index, public node_finder {
   [[nodiscard]] link find(std::string_view key) const override;
   void find_many(std::span<const std::string_view> keys, std::span<link> out) const override;
   using ordered_index::insert;
-  link insert(std::string_view key, entry_maker& maker) override;
+  link insert(std::string_view key, entry_factory& factory) override;
 
   void seek(std::string_view key, block& out) const override;
   void seek_first(block& out) const override;
@@ -111,7 +111,7 @@ class persistent_index final : public ordered_index, public node_finder {
     const std::uint64_t word = n.lock.load(std::memory_order_acquire);  // acquire: see node_lock.hpp
     if (!node_word::locked(word) && node_word::epoch(word) == space_.epoch()) [[likely]]
       return word;
-    return wait_or_mend(n, ref);
+    return wait_or_repair(n, ref);
   }
   [[nodiscard]] link low_of(link to, unsigned level) const noexcept;
   [[nodiscard]] place lower_bound(const view& in, const node_order& order, std::string_view key) const;
@@ -131,19 +131,19 @@ class persistent_index final : public ordered_index, public node_finder {
   void unlock(index_node& n, link ref) const noexcept;
   void add_pair(index_node& n, link ref, node_order order, unsigned index, std::uint64_t head, link to) const noexcept;
   [[nodiscard]] unsigned prefix_between(link low, link high, std::uint64_t at_least) const noexcept;
-  void distrust_bounds(const index_node& n, unsigned cut) const;
+  void verify_bounds(const index_node& n, unsigned cut) const;
   void set_heads(index_node& n, const node_order& order) const noexcept;
   void split(view v, unsigned index) const;
   void promote(link node) const;
   void raise_top(unsigned above) const;
 
   // repair.cpp
-  [[nodiscard]] std::uint64_t wait_or_mend(index_node& n, link ref) const;
+  [[nodiscard]] std::uint64_t wait_or_repair(index_node& n, link ref) const;
   [[nodiscard]] bool is_bounded(const index_node& n) const noexcept;
-  void distrust_torn(const index_node& n, link ref) const;
-  void distrust_low(link low, link ref) const;
-  void undo_killed(const index_node& n) const;
-  void mend(index_node& n, link ref) const;
+  void verify_torn(const index_node& n, link ref) const;
+  void verify_low(link low, link ref) const;
+  void roll_back_dead_writers(const index_node& n) const;
+  void repair(index_node& n, link ref) const;
 
   // evidence.cpp
   [[nodiscard]] std::uint64_t digest_of(const index_node& n, std::uint64_t word) const noexcept;

@@ -17,7 +17,7 @@ bool ends_before(const index_node& n, std::string_view key) noexcept {
 }  // namespace
 
 /// The word of the node once it is free and checked in this epoch. errc::damaged if it fails its check.
-std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
+std::uint64_t persistent_index::wait_or_repair(index_node& n, link ref) const {
   backoff wait;
   for (unsigned rounds = 1;; ++rounds) {
     std::uint64_t word = n.lock.load(std::memory_order_acquire);  // acquire: see node_lock.hpp
@@ -32,7 +32,7 @@ std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
       } else if (is_outdated(n, ref, word)) {
         wrong = "a node of the index, or a key that it leads to, is of an earlier time";
       } else if (const link high = n.high.load(std::memory_order_acquire); high != null_link) {
-        source_.distrust(high);  // once: is_beyond() compares keys with it time and again
+        source_.verify_key(high);  // once: is_beyond() compares keys with it time and again
         if (!ends_before(n, source_.key_of(high))) wrong = "a node of the index ends before the entry of another key";
       }
       if (wrong == nullptr) {
@@ -62,14 +62,14 @@ std::uint64_t persistent_index::wait_or_mend(index_node& n, link ref) const {
       // is this one's, then because it was this epoch's and this process's: alive.
       if (n.lock.compare_exchange_strong(word, mine, std::memory_order_acq_rel, std::memory_order_relaxed)) {
         try {
-          distrust_torn(n, ref);
-          if (of_this_epoch) undo_killed(n);
+          verify_torn(n, ref);
+          if (of_this_epoch) roll_back_dead_writers(n);
         } catch (...) {
           n.lock.store(word, std::memory_order_release);  // release: nothing was changed; the next one finds it so
           shared_->holders.leave();
           throw;
         }
-        mend(n, ref);
+        repair(n, ref);
       } else {
         shared_->holders.leave();
       }
@@ -102,7 +102,7 @@ bool persistent_index::is_bounded(const index_node& n) const noexcept {
 
 /// The links and keys from which mend() computes what the node is: it has no checksum until it is unlocked.
 /// errc::damaged if no writer can have left it so.
-void persistent_index::distrust_torn(const index_node& n, link ref) const {
+void persistent_index::verify_torn(const index_node& n, link ref) const {
   const auto require = [&](bool possible) {
     if (!possible) space_.owner().raise_damaged(ref, "a node of the index that a write was cut off in is impossible");
   };
@@ -115,9 +115,9 @@ void persistent_index::distrust_torn(const index_node& n, link ref) const {
     const link to = n.pairs[torn.byte(i)].to.load(std::memory_order_relaxed);
     require(to != null_link);
     if (torn.level() > 0) require(space_.owner().leads_into_pool(to, sizeof(index_node)));
-    distrust_low(low_of(to, torn.level()), ref);
+    verify_low(low_of(to, torn.level()), ref);
   }
-  distrust_low(n.low.load(std::memory_order_relaxed), ref);
+  verify_low(n.low.load(std::memory_order_relaxed), ref);
   // only the first leaf of an index without keys has none
   require(pairs != 0 || ref == space_.load(space_.anchor().top, std::memory_order_acquire));
   const link next = n.next.load(std::memory_order_relaxed);
@@ -125,29 +125,29 @@ void persistent_index::distrust_torn(const index_node& n, link ref) const {
   require(space_.owner().leads_into_pool(next, sizeof(index_node)));
   const link low = space_.at(next).low.load(std::memory_order_acquire);
   require(low != null_link);
-  distrust_low(low, ref);
+  verify_low(low, ref);
 }
 
 /// Of a torn node: the entry with the least key of what one of its links leads to.
-void persistent_index::distrust_low(link low, link ref) const {
+void persistent_index::verify_low(link low, link ref) const {
   if (low == null_link) return;
   if (!space_.owner().leads_into_pool(low, sizeof(format::entry_header)))
     space_.owner().raise_damaged(ref, "a node of the index that a write was cut off in leads to no entry");
-  source_.distrust(low);
+  source_.verify_key(low);
 }
 
 /// Entries of a locked leaf whose writers were killed before their pairs were shown, while others go on: each of those
 /// is whole and has a version, with which opening would enter it, and by then its key may have been found missing, or
 /// have been made by another. (What the machine's end, or that of all processes, leaves so, nobody has met: opening
 /// enters it.)
-void persistent_index::undo_killed(const index_node& n) const {
+void persistent_index::roll_back_dead_writers(const index_node& n) const {
   // relaxed, all loads: inside the lock
   const node_order torn(n);
   if (torn.level() != 0) return;
   const link low = n.low.load(std::memory_order_relaxed);
   const link next = n.next.load(std::memory_order_relaxed);
   const link high = next == null_link ? null_link : space_.at(next).low.load(std::memory_order_acquire);
-  space_.owner().undo_killed([&](std::string_view key, link entry) {
+  space_.owner().roll_back_dead_writers([&](std::string_view key, link entry) {
     if (low != null_link && key < source_.key_of(low)) return false;
     if (high != null_link && key >= source_.key_of(high)) return false;
     for (unsigned i = 0; i < torn.count(); ++i) {  // as mend() takes them
@@ -161,7 +161,7 @@ void persistent_index::undo_killed(const index_node& n) const {
 /// Makes a node whole whose writer died inside the lock, which this thread has taken over, and unlocks it. What the
 /// writer had done so far is finished if anybody may have seen it, else forgotten; the same if this is interrupted and
 /// done again, since all is computed from the pairs' links, which order words show only once they are durable.
-void persistent_index::mend(index_node& n, link ref) const {
+void persistent_index::repair(index_node& n, link ref) const {
   // relaxed, all loads: inside the lock
   const node_order torn(n);
   node_order whole(torn.level(), torn.prefix_length());

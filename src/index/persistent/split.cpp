@@ -69,33 +69,33 @@ unsigned persistent_index::prefix_between(link low, link high, std::uint64_t at_
 
 /// Of a node that is to be cut: the keys that become bounds, and where these change its heads all others, from which
 /// the heads are computed. What was read while somebody changed it is not used, but it was of the index once.
-void persistent_index::distrust_bounds(const index_node& n, unsigned cut) const {
+void persistent_index::verify_bounds(const index_node& n, unsigned cut) const {
   const std::uint64_t word = n.lock.load(std::memory_order_acquire);  // acquire: see node_lock.hpp
   const node_order order(n);
   if (order.count() <= cut)
     return;  // somebody was faster: what is behind the count is of no node, and try_lock() fails
   const unsigned prefix = order.prefix_length();
-  const auto distrust_pair = [&](unsigned i) {
+  const auto verify_pair = [&](unsigned i) {
     const link low = low_of(to_at(n, order, i), order.level());
     if (low == null_link) return;
-    source_.distrust(low);
+    source_.verify_key(low);
     if (head_at(n, order, i) == head_of(source_.key_of(low), prefix)) return;
     // It came into the place of a lost entry; or somebody changes the node, whose lock is seen with any of the changes.
     // relaxed: the link and the head were loaded with acquire, and a writer stores them behind its lock
     if (!node_word::locked(word) && n.lock.load(std::memory_order_relaxed) == word)
       space_.owner().raise_damaged(low, "the index leads to the entry of another key");
   };
-  distrust_pair(0);
-  distrust_pair(cut);
+  verify_pair(0);
+  verify_pair(cut);
   const link before = n.low.load(std::memory_order_acquire);  // acquire: as low_of()
   const link low = low_of(to_at(n, order, cut), order.level());
   const link behind = n.high.load(std::memory_order_acquire);  // acquire: see node_lock.hpp
   for (const link bound : {before, behind}) {
-    if (bound != null_link) source_.distrust(bound);
+    if (bound != null_link) source_.verify_key(bound);
   }
   const bool heads_change =
       prefix_between(before, low, prefix) != prefix || prefix_between(low, behind, prefix) != prefix;
-  for (unsigned i = 0; heads_change && i < order.count(); ++i) distrust_pair(i);
+  for (unsigned i = 0; heads_change && i < order.count(); ++i) verify_pair(i);
 }
 
 /// Computes the heads of all pairs anew.
@@ -111,7 +111,7 @@ void persistent_index::set_heads(index_node& n, const node_order& order) const n
 /// added.
 void persistent_index::split(view v, unsigned index) const {
   // before the lock, both: they may take long, and throw
-  distrust_bounds(*v.at, cut_of(node_order(*v.at), index));
+  verify_bounds(*v.at, cut_of(node_order(*v.at), index));
   taken_node fresh(space_, *this);
   if (!try_lock(v)) return;
   index_node& left = *v.at;
@@ -174,7 +174,7 @@ void persistent_index::promote(link node) const {
   const index_node& n = space_.at(node);
   const unsigned above = node_order(n).level() + 1;
   const link low = n.low.load(std::memory_order_acquire);  // acquire: as low_of()
-  source_.distrust(low);                                   // its head is about to lead searches
+  source_.verify_key(low);                                 // its head is about to lead searches
   const std::string_view key = source_.key_of(low);
   for (;;) {
     while (node_order(*top().at).level() < above) raise_top(above);

@@ -76,7 +76,7 @@ bool persistent_index::next_block(block& b) const {
     return false;
   }
   if (is_behind(b.next)) {
-    source_.distrust(link_before(b.next));
+    source_.verify_key(link_before(b.next));
     read_from(source_.key_of(link_before(b.next)), false, b);
     return b.size != 0;
   }

@@ -140,12 +140,12 @@ link skip_list::find(std::string_view key) const noexcept {
   return null_link;
 }
 
-link skip_list::insert(std::string_view key, entry_maker& maker) {
+link skip_list::insert(std::string_view key, entry_factory& factory) {
   const sought_key sought(key);
   position where;
   if (const arena_ref there = find_skip(sought, where); there != 0) return at(there).entry;
 
-  const link made = maker.make();
+  const link made = factory.make();
   assert(made != null_link);
   const unsigned height = height_of(made);
   spare_tower fresh(*this, height);

@@ -44,7 +44,7 @@ class skip_list final : public ordered_index {
   [[nodiscard]] link find(std::string_view key) const noexcept override;
   void find_many(std::span<const std::string_view> keys, std::span<link> out) const noexcept override;
   using ordered_index::insert;
-  link insert(std::string_view key, entry_maker& maker) override;
+  link insert(std::string_view key, entry_factory& factory) override;
 
   /// As ordered_index says, and more: the first link of `out` is the lower bound itself; `out` is empty only if there
   /// is none.
@@ -98,7 +98,7 @@ class skip_list final : public ordered_index {
     std::atomic<unsigned> height{1};
     spread_counter size;
     /// Towers made for a key that another thread was faster with, by height.
-    std::array<spare_list, height_max + 1> spares;
+    std::array<free_list, height_max + 1> spares;
   };
 
   const key_source& source_;

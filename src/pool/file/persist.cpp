@@ -171,7 +171,7 @@ void persistence::sync_file(unsigned file) {
   if (!ends_well([&] { return failure_of(fsync(files_[file].descriptor), "fsync", files_[file]); })) raise_poisoned();
 }
 
-void persistence::require_whole_files() {
+void persistence::verify_file_sizes() {
   const auto look = [this] {
     std::string wrong;
     for (unsigned i = 0; i < file_count_ && wrong.empty(); ++i) wrong = truncation_of(files_[i]);

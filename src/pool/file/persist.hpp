@@ -64,7 +64,7 @@ class persistence {
   /// Throws errc::poisoned if another program has truncated a file. What is stored behind its end then ends the process
   /// (SIGBUS), and if the file grew again there would be zeros where something was: so before a call takes new space,
   /// grows a file or certifies what was written. Costs a system call for each file.
-  void require_whole_files();
+  void verify_file_sizes();
 
   /// Takes other functions in place of the medium's, where it is flushed by cache lines: for tests that count what is
   /// flushed. Before any other thread uses this.

@@ -74,11 +74,11 @@ void root_pages::look_again() const {
 
 /// Keeps the other processes away, and sees what they wrote. A process killed here may have left a root that is not
 /// durable, or a torn one, as one that was killed before an opening; the next update must not go over the durable one.
-std::optional<mended_lock> root_pages::hold() const {
+std::optional<recovering_lock> root_pages::hold() const {
   if (lock_ == nullptr) return std::nullopt;
-  std::optional<mended_lock> held(std::in_place, *lock_, [this] {
+  std::optional<recovering_lock> held(std::in_place, *lock_, [this] {
     look_again();
-    settle_now();
+    make_durable_locked();
   });
   look_again();
   return held;
@@ -86,12 +86,12 @@ std::optional<mended_lock> root_pages::hold() const {
 
 std::byte* root_pages::page_of(const format::root& r) const noexcept { return base_ + root_offset(r); }
 
-void root_pages::settle() {
+void root_pages::make_durable() {
   const std::scoped_lock lock(mutex_);
-  settle_now();
+  make_durable_locked();
 }
 
-void root_pages::settle_now() const {
+void root_pages::make_durable_locked() const {
   format::root before = current_;
   --before.sequence;
   std::byte* const other = page_of(before);
@@ -105,7 +105,7 @@ void root_pages::settle_now() const {
   persist_->persist(page_of(current_), format::page_size);
 }
 
-void root_pages::hide() {
+void root_pages::invalidate() {
   for (const std::uint64_t offset : {format::root_a_offset, format::root_b_offset}) {
     if (root_defect(copy_page(base_ + offset))) continue;
     std::memset(base_ + offset, 0, format::page_size);
@@ -114,7 +114,7 @@ void root_pages::hide() {
   }
 }
 
-void root_pages::show(const std::function<void(format::root&)>& change) {
+void root_pages::publish(const std::function<void(format::root&)>& change) {
   const std::scoped_lock lock(mutex_);
   change(current_);
   seal_root(current_);
@@ -142,7 +142,7 @@ void root_pages::update_both(const std::function<void(format::root&)>& change) {
 
 /// Durable when it returns. Under both locks.
 void root_pages::write_next(format::root next) {
-  persist_->require_whole_files();
+  persist_->verify_file_sizes();
   next.sequence = current_.sequence + 1;
   seal_root(next);
   std::byte* page = page_of(next);  // not the one that holds the newest root

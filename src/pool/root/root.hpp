@@ -63,12 +63,12 @@ class root_pages {
   /// newest root is made durable: its writer may have been killed before it was. And what a power cut has left of a
   /// torn root in the other page loses its checksum, durably: the words that the next update() puts there might else,
   /// torn in their turn, make the lost root whole again.
-  void settle();
+  void make_durable();
   /// Takes the valid roots of a copy that is not whole yet off its pages: what a crash leaves no store opens. Before
   /// settle(); until show() there is no update().
-  void hide();
+  void invalidate();
   /// Writes the newest root as `change` makes it, durably.
-  void show(const std::function<void(format::root&)>& change);
+  void publish(const std::function<void(format::root&)>& change);
   /// From now on other processes write roots too; all hold `lock` for it.
   void share(process_lock& lock) noexcept { lock_ = &lock; }
 
@@ -76,9 +76,9 @@ class root_pages {
   [[nodiscard]] std::byte* page_of(const format::root& r) const noexcept;
 
   void look_again() const;
-  void settle_now() const;
+  void make_durable_locked() const;
   void write_next(format::root next);
-  [[nodiscard]] std::optional<mended_lock> hold() const;
+  [[nodiscard]] std::optional<recovering_lock> hold() const;
 
   mutable std::mutex mutex_;
   process_lock* lock_ = nullptr;  ///< if others write roots too

@@ -56,7 +56,7 @@ void salvage::name_versionless(const range& of) {
   if (r.is_update() && !told) return;
   std::optional<std::string> key;
   if (r.is_entry()) key = key_of(l);
-  if (r.is_update() && found_->is_whole_record(r.as_update().entry)) key = key_of(r.as_update().entry);
+  if (r.is_update() && found_->is_intact_record(r.as_update().entry)) key = key_of(r.as_update().entry);
   std::string what = of.what.what;
   if (r.kind() == record_kind::tag) what += fmt::format(" (the tag '{}')", printable(r.key()));
   ++named_records_;

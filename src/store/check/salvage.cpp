@@ -21,8 +21,8 @@ std::uint32_t depth_of(record r) noexcept { return r.header().depth; }
 
 }  // namespace
 
-salvage::salvage(const pool_set& in, survey& found) : pool_(&in), found_(&found) {
-  const auto part_is_sound = [](const survey_part& p) { return p.lost.empty() && p.damages.empty(); };
+salvage::salvage(const pool_set& in, record_scan& found) : pool_(&in), found_(&found) {
+  const auto part_is_sound = [](const record_scan_part& p) { return p.lost.empty() && p.damages.empty(); };
   if (std::ranges::all_of(found.parts(), part_is_sound)) return;
   for (const auto& part : found.parts()) {
     for (const auto& lost : part.lost) ranges_.push_back({lost});
@@ -49,7 +49,7 @@ void salvage::tell_versions() {
       v = told_by_stamp(l, g.what.least, g.what.greatest);
     } else {
       range* batch = range_of(r.batch());
-      if (found_->is_whole_record(r.batch())) v = told_by_stamp(r.batch(), g.what.least, g.what.greatest);
+      if (found_->is_intact_record(r.batch())) v = told_by_stamp(r.batch(), g.what.least, g.what.greatest);
       if (!v) v = told_by_stamp(l, g.what.least, g.what.greatest);
       if (batch != nullptr && !batch->names_batch && !batch->explained && v) {
         batch->names_batch = true;
@@ -85,7 +85,7 @@ bool salvage::holds_batch_alone(const range& g, link batch) const noexcept {
 
 /// Lets an intact record count whose version has been told.
 void salvage::take_back(const range& from, version v) {
-  survey_part& into = found_->parts().front();
+  record_scan_part& into = found_->parts().front();
   const link l = from.what.from;
   const record r = at(l);
   told_[l] = v;
@@ -196,33 +196,33 @@ bool salvage::is_linked(link update, link below) const noexcept {
 /// before its head led to it. Where it did not, but each operation was made durable, the head of one that was
 /// interrupted may lead to nothing; something else is lost too, so that is not believed. But where heads last, one that
 /// an earlier crash left leading to nothing stays so, and the settled word tells (H7).
-bool salvage::was_whole(link entry, link head, link newest) const {
+bool salvage::was_intact(link entry, link head, link newest) const {
   if (!found_->memory_survived() && !found_->keeps_all()) return false;
-  if (found_->is_whole_record(head)) return true;  // but for its large value
+  if (found_->is_intact_record(head)) return true;  // but for its large value
   if (static_cast<index_kind>(pool_->roots().read().index) != index_kind::persistent) return true;
   // relaxed: nobody writes what is being salvaged
-  const std::uint64_t settled = at(entry).as_entry().second_version.load(std::memory_order_relaxed);
-  return history_base::newest_of(entry, settled) != newest;
+  const std::uint64_t committed = at(entry).as_entry().committed_head().load(std::memory_order_relaxed);
+  return history_base::newest_of(entry, committed) != newest;
 }
 
 /// Where the newest record of an entry was, if it is lost: `newest` is the newest of those that are not.
 link salvage::lost_newest(link entry, link newest, updates_of_entry updates) const {
   const auto& e = at(entry).as_entry();
-  const bool settles = static_cast<index_kind>(pool_->roots().read().index) == index_kind::persistent;
+  const bool durable = static_cast<index_kind>(pool_->roots().read().index) == index_kind::persistent;
   // relaxed: nobody writes what is being salvaged. The settled word (H7) tells where the head is spoilt.
   const std::uint64_t head_word = e.head.load(std::memory_order_relaxed);
-  const std::uint64_t settled = settles ? e.second_version.load(std::memory_order_relaxed) : head_word;
-  for (const std::uint64_t word : {head_word, settled}) {
+  const std::uint64_t committed = durable ? e.committed_head().load(std::memory_order_relaxed) : head_word;
+  for (const std::uint64_t word : {head_word, committed}) {
     const link head = history_base::newest_of(entry, word);
     if (head == newest || head == entry) continue;
     // a head that a crash left behind may lead to a record in the middle, whose loss the one after it tells
     const bool in_the_middle = std::ranges::any_of(updates, [&](link l) { return at(l).as_update().older == head; });
     const bool in_damage = range_of(head) != nullptr;
     const bool all_seen = std::ranges::all_of(ranges_, [](const range& g) { return g.what.harmless; });
-    const auto is_whole = [&](link l) { return found_->is_whole_record(l) && at(l).value_intact(); };
-    const bool dangling = head % 8 == 0 && pool_->contains(head, 1) && !is_whole(head);
+    const auto is_intact = [&](link l) { return found_->is_intact_record(l) && at(l).value_intact(); };
+    const bool dangling = head % 8 == 0 && pool_->contains(head, 1) && !is_intact(head);
     const bool uncounted = all_seen && found_->missing_records() > 0;
-    if (!in_the_middle && (in_damage || (dangling && (uncounted || was_whole(entry, head, newest))))) return head;
+    if (!in_the_middle && (in_damage || (dangling && (uncounted || was_intact(entry, head, newest))))) return head;
   }
   const auto [first, last] = owners_.equal_range(entry);
   for (auto i = first; i != last; ++i) {
@@ -289,48 +289,48 @@ void salvage::add_hole(link entry, link above, link below, link newest) {
 
 // ---- Mending ----
 
-void salvage::mend_records() {
+void salvage::repair_records() {
   for (const auto& [l, v] : told_) {
     at(l).header().stamp.store(pool_->codec().encode(v, l + format::stamp_offset), std::memory_order_relaxed);
   }
   for (const link l : lost_entries_) at(l).header().flags |= format::flag_lost;
 }
 
-std::unique_ptr<std::byte[]> salvage::mend_histories(rebuilt_histories& past) {
+std::unique_ptr<std::byte[]> salvage::repair_histories(rebuilt_histories& histories) {
   for (const auto& [update, below] : relinked_) {
-    auto& u = past.at(update).as_update();
+    auto& u = histories.at(update).as_update();
     u.older = u.jump = below;
   }
   constexpr std::uint64_t stand_in_size = format::cache_line_size;
   constexpr std::uint16_t stand_in_pool = address_space::stand_in_pool;
   if (holes_.empty()) return nullptr;
   auto memory = std::make_unique<std::byte[]>((holes_.size() + 1) * stand_in_size);
-  past.space().set_base(stand_in_pool, memory.get());
+  histories.space().set_base(stand_in_pool, memory.get());
   for (std::size_t i = 0; i < holes_.size(); ++i) {
     const hole& h = holes_[i];
     const link stand_in = make_link(stand_in_pool, (i + 1) * stand_in_size);  // L1: not at 0
-    auto& u = past.at(stand_in).as_update();
+    auto& u = histories.at(stand_in).as_update();
     u.record.kind = record_kind::insert;
     u.record.flags = format::flag_lost;
     u.record.depth = depth_of(at(h.below)) + 1;
     u.record.stamp.store(h.first, std::memory_order_relaxed);  // relaxed: nobody else is there yet
     u.entry = h.entry;
     u.older = u.jump = h.below;
-    auto& e = past.at(h.entry).as_entry();
+    auto& e = histories.at(h.entry).as_entry();
     if (h.above != null_link) {
-      past.at(h.above).as_update().older = stand_in;
+      histories.at(h.above).as_update().older = stand_in;
     } else {
       e.head.store(stand_in, std::memory_order_relaxed);
     }
   }
   for (const hole& h : holes_) {
-    auto& e = past.at(h.entry).as_entry();
-    const link newest = past.newest(h.entry);
+    auto& e = histories.at(h.entry).as_entry();
+    const link newest = histories.newest(h.entry);
     e.head.store(newest, std::memory_order_relaxed);
-    e.second_version.store(0, std::memory_order_relaxed);
+    e.committed_head().store(0, std::memory_order_relaxed);
     // jumps may lead over or into what is lost; finds in such a history take O(depth)
-    for (link l = newest; past.at(l).is_update(); l = past.at(l).older())
-      past.at(l).as_update().jump = past.at(l).older();
+    for (link l = newest; histories.at(l).is_update(); l = histories.at(l).older())
+      histories.at(l).as_update().jump = histories.at(l).older();
   }
   return memory;
 }

@@ -3,7 +3,7 @@
 //   survey found(pool, {});
 //   salvage rest(pool, found);
 //   for (const finding& f : rest.findings()) ...       // verify stops here
-//   rest.mend_records();  ...heads...  rest.mend_histories(past);   // a private mapping becomes readable
+//   rest.repair_records();  ...heads...  rest.repair_histories(past);   // a private mapping becomes readable
 //
 // How lost records are named. A record that is intact is believed, one that is not is never. So the key of a lost
 // record is told by its neighbours: the one after it links to it and counts one more in depth; of a lost newest record
@@ -48,7 +48,7 @@ class salvage {
  public:
   /// Analyses; changes nothing but the survey: it gets the records whose version could be told, and loses those that
   /// belong to nothing.
-  salvage(const pool_set& in, survey& found);
+  salvage(const pool_set& in, record_scan& found);
 
   /// In the order of their places.
   [[nodiscard]] const std::vector<finding>& findings() const noexcept { return findings_; }
@@ -56,10 +56,10 @@ class salvage {
 
   /// Sets the stamps that could be told, flags entries whose first record's version could not. Before anything reads
   /// versions. Precondition, here and below: a private mapping.
-  void mend_records();
+  void repair_records();
   /// Mends links and links histories around what is missing, with stand-ins in its place, which live as long as the
   /// memory returned.
-  [[nodiscard]] std::unique_ptr<std::byte[]> mend_histories(rebuilt_histories& past);
+  [[nodiscard]] std::unique_ptr<std::byte[]> repair_histories(rebuilt_histories& histories);
 
  private:
   /// Records missing between two of one history, or above the newest.
@@ -84,7 +84,7 @@ class salvage {
   void read_history(link entry, updates_of_entry updates);
   void name_orphans(link entry, updates_of_entry updates);
   void find_owners();
-  [[nodiscard]] bool was_whole(link entry, link head, link newest) const;
+  [[nodiscard]] bool was_intact(link entry, link head, link newest) const;
   [[nodiscard]] link lost_newest(link entry, link newest, updates_of_entry updates) const;
   void add_hole(link entry, link above, link below, link lost_newest);
   [[nodiscard]] bool is_linked(link update, link below) const noexcept;
@@ -109,7 +109,7 @@ class salvage {
   [[nodiscard]] std::optional<version> told_by_stamp(link l, version least, version greatest) const noexcept;
 
   const pool_set* pool_;
-  survey* found_;
+  record_scan* found_;
   std::vector<range> ranges_;                   // by place
   std::unordered_map<link, version> told_;      // of records whose own stamp does not tell it
   std::vector<link> lost_entries_;              // keys are known, the first record's version is not

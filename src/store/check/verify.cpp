@@ -15,7 +15,7 @@
 namespace icecore {
 namespace {
 
-verify_report report_of(const pool_set& in, detail::survey& found) {
+verify_report report_of(const pool_set& in, detail::record_scan& found) {
   // links matter where every checksum is right: of what is damaged salvage tells more
   if (found.damages().empty()) found.check_chains();
   verify_report report;
@@ -32,7 +32,7 @@ verify_report report_of(const pool_set& in, detail::survey& found) {
 }
 
 /// A key is entered once only: opening, which sorts the entries, refuses a second one.
-void check_keys(const pool_set& in, const detail::survey& found, verify_report& report) {
+void check_keys(const pool_set& in, const detail::record_scan& found, verify_report& report) {
   const address_space space(in.bases());
   const auto twice = detail::sort_entries(found, space).of_one_key;
   if (!twice) return;
@@ -48,8 +48,8 @@ void localize(const pool_set& in, std::vector<damage>& damages) {
 }
 
 /// Of a closed store whose index lies in it, in these files.
-void check_lasting_index(const std::filesystem::path& path, const std::vector<std::string>& files,
-                         const options& reading, verify_report& report) {
+void check_persistent_index(const std::filesystem::path& path, const std::vector<std::string>& files,
+                            const options& reading, verify_report& report) {
   try {
     auto found = store(path, reading).verify().damages;
     report.damages.insert(report.damages.end(), found.begin(), found.end());
@@ -75,12 +75,13 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
     }
     return verify_file(pool_->file().path(), on_progress, where);
   }
-  std::vector<partial_segments::place> filled;
+  std::vector<open_segments::place> filled;
   {
     const writer_set::gate stopped(*writers_);
     filled = writers_->places();
   }
-  survey found(*pool_, {.threads = core_count(), .large_values = true, .filled = &filled, .on_progress = on_progress});
+  record_scan found(*pool_,
+                    {.threads = core_count(), .large_values = true, .filled = &filled, .on_progress = on_progress});
   verify_report report = report_of(*pool_, found);
   check_index(found, report);
   localize(*pool_, report.damages);
@@ -92,9 +93,9 @@ namespace detail {
 /// Whether the index leads to each entry, and, where heads are durable, each head to the newest record, and the list of
 /// tags to each tag.
 template <class Heads>
-void engine<Heads>::check_index(const survey& found, verify_report& report) const {
+void engine<Heads>::check_index(const record_scan& found, verify_report& report) const {
   const auto note = [&](link at, const char* structure, std::string what, link entry) {
-    std::string key(past_->at(entry).key());  // as it is, damaged or not
+    std::string key(histories_->at(entry).key());  // as it is, damaged or not
     report.damages.push_back({at, structure, std::move(what), std::move(key), std::nullopt});
   };
   // What is read here may be damaged, which it says by throwing.
@@ -118,10 +119,10 @@ void engine<Heads>::check_index(const survey& found, verify_report& report) cons
     }
     if constexpr (!Heads::are_durable) continue;
     for (const link update : part.updates) {
-      const record r = past_->at(update);
+      const record r = histories_->at(update);
       const link entry = r.as_update().entry;
       attempt(entry, "entry", entry, [&] {
-        if (past_->at(past_->newest(entry)).header().depth < r.header().depth)
+        if (histories_->at(histories_->newest(entry)).header().depth < r.header().depth)
           note(entry, "entry", "the entry's head does not lead to its newest record", entry);
       });
     }
@@ -144,15 +145,15 @@ void engine<Heads>::check_index(const survey& found, verify_report& report) cons
   if (const auto met = damage_met([&] { catalog_->load(*tags_); })) return note_whole("tag", *met);
   for (const auto& part : found.parts()) {
     for (const link l : part.tags) {
-      if (tags_->find(past_->stamp_of(l))) continue;
+      if (tags_->find(histories_->stamp_of(l))) continue;
       report.damages.push_back(
-          {l, "tag", "the index's list of tags does not have it", std::nullopt, past_->stamp_of(l)});
+          {l, "tag", "the index's list of tags does not have it", std::nullopt, histories_->stamp_of(l)});
     }
   }
 }
 
-template void engine<rebuilt_heads>::check_index(const survey& found, verify_report& report) const;
-template void engine<durable_heads>::check_index(const survey& found, verify_report& report) const;
+template void engine<rebuilt_heads>::check_index(const record_scan& found, verify_report& report) const;
+template void engine<durable_heads>::check_index(const record_scan& found, verify_report& report) const;
 
 }  // namespace detail
 
@@ -170,16 +171,16 @@ verify_report verify_file(const std::filesystem::path& path, const progress_func
     std::vector<std::string> files;
     {
       pool_set p(path, reading);
-      detail::survey found(p, {.threads = core_count(), .large_values = true, .on_progress = on_progress});
+      detail::record_scan found(p, {.threads = core_count(), .large_values = true, .on_progress = on_progress});
       report = report_of(p, found);
       if (report.ok()) check_keys(p, found, report);
       for (auto& d : p.damages()) report.damages.push_back(std::move(d));
       localize(p, report.damages);
       reading.accept_damage = false;
-      has_index = detail::opening_at_once::possible(p, reading);
+      has_index = detail::instant_recovery::possible(p, reading);
       for (const pool* file : p.files()) files.push_back(file->origin());
     }
-    if (report.ok() && has_index) check_lasting_index(path, files, reading, report);
+    if (report.ok() && has_index) check_persistent_index(path, files, reading, report);
     return report;
   } catch (const error& e) {
     if (e.code() != errc::damaged) throw;

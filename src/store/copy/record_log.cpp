@@ -36,7 +36,8 @@ struct [[gnu::visibility("hidden")]] record_log::content {
       raise(errc::unsupported_format, "{}: is a store of {} files; only one of a single file can be read as a log",
             path.native(), from.count());
     }
-    detail::survey found(from, {.threads = thread_count(opening.recovery_threads), .on_progress = opening.on_progress});
+    detail::record_scan found(from,
+                              {.threads = thread_count(opening.recovery_threads), .on_progress = opening.on_progress});
     found.refuse_damaged();
     found.check_chains();
     found.refuse_damaged();

@@ -71,19 +71,19 @@ class copier {
 
  private:
   void collect(link entry) {
-    const rebuilt_histories& past = from_->past();
+    const rebuilt_histories& histories = from_->histories();
     history_.clear();
-    for (link l = past.newest(entry); l != null_link; l = past.at(l).older()) history_.push_back(l);
+    for (link l = histories.newest(entry); l != null_link; l = histories.at(l).older()) history_.push_back(l);
     std::ranges::reverse(history_);
     bool present = false;
     std::uint32_t place = 0;
     const std::size_t first = records_.size();
     for (std::size_t i = 0; i < history_.size(); ++i) {
-      const record r = past.at(history_[i]);
-      const version v = past.stamp_of(history_[i]);
+      const record r = histories.at(history_[i]);
+      const version v = histories.stamp_of(history_[i]);
       if (r.is_lost() || !value_intact(history_[i])) {
         const bool newest = i + 1 == history_.size();
-        const version next = newest ? from_->clock().now() + 1 : past.stamp_of(history_[i + 1]);
+        const version next = newest ? from_->clock().now() + 1 : histories.stamp_of(history_[i + 1]);
         if (next > v) lose(entry, v, next - 1);
         if (next > v && present) records_.push_back({v, null_link, number_of(entry), ++place});
         present = present && next <= v;
@@ -112,9 +112,9 @@ class copier {
   }
 
   bool value_intact(link l) {
-    const record r = from_->past().at(l);
+    const record r = from_->histories().at(l);
     if (r.value_intact()) return true;
-    const version v = from_->past().stamp_of(l);
+    const version v = from_->histories().stamp_of(l);
     report_->losses.push_back({l, r.is_entry() ? "entry" : "record", "the value fails its checksum",
                                std::string(detail::key_of_record(*from_, l)), v});
     return false;
@@ -127,7 +127,7 @@ class copier {
       return;
     }
     ++report_->records;
-    const record r = from_->past().at(c.from);
+    const record r = from_->histories().at(c.from);
     const std::string_view key = detail::key_of_record(*from_, c.from);
     if (!r.is_removal()) {
       static_cast<void>(to.put(key, r.value()));
@@ -152,7 +152,7 @@ void sort_findings(const store_core& from, repair_report& report) {
   }
   const pool_set& pools = from.the_pool();
   const auto is_lost = [&](const damage& d) {
-    return pools.root_in_doubt() || pools.find(link_pool(d.offset)) == nullptr;
+    return pools.root_unreliable() || pools.find(link_pool(d.offset)) == nullptr;
   };
   for (damage& d : pools.damages()) (is_lost(d) ? report.losses : report.mended).push_back(std::move(d));
 }

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 /// Removes a store with all its files: the first one last, which names the others.
 void remove_store(const fs::path& path, std::error_code& failed) {
-  for (const fs::path& further : further_files(path)) fs::remove(further, failed);
+  for (const fs::path& further : secondary_files(path)) fs::remove(further, failed);
   fs::remove(path, failed);
 }
 
@@ -66,7 +66,7 @@ unfinished_store::~unfinished_store() {
 
 void unfinished_store::finish(replacing how) {
   const std::vector<fs::path> replaced =
-      how == replacing::allowed ? further_files(final_name_) : std::vector<fs::path>();
+      how == replacing::allowed ? secondary_files(final_name_) : std::vector<fs::path>();
   const bool renamed = how == replacing::allowed ? ::rename(path_.c_str(), final_name_.c_str()) == 0
                                                  : rename_to_new(path_, final_name_) == 0;
   if (!renamed && errno == EEXIST) {

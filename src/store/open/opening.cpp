@@ -108,7 +108,7 @@ history_parts history_parts_of(const store_parts& parts) {
           parts.pool->codec(),
           &parts.pool->persist(),
           parts.pool->shared() && parts.pool->durability().mode == durability::operation,
-          [writers = parts.writers.get()] { writers->finish_killed(); }};
+          [writers = parts.writers.get()] { writers->recover_dead_writers(); }};
 }
 
 rebuilt_parts rebuilt_parts_of(const store_parts& parts) {
@@ -123,7 +123,7 @@ rebuilt_parts rebuilt_parts_of(const store_parts& parts) {
 namespace {
 
 /// Where the store ends, as the index's anchor tells of each file.
-void take_over_ends(const store_parts& parts, const lasting_media& media, link anchor_at, anchor_is anchor) {
+void take_over_ends(const store_parts& parts, const durable_media& media, link anchor_at, anchor_is anchor) {
   pool_set& pools = *parts.pool;
   for (pool* p : pools.files()) {
     auto& word = media.anchor().used_end[p->number()];
@@ -155,18 +155,19 @@ void take_over_ends(const store_parts& parts, const lasting_media& media, link a
 durable_parts durable_parts_in(store_parts& parts, const format::root& root, std::uint64_t epoch, anchor_is anchor,
                                history_base&& records) {
   pool_set& p = *parts.pool;
-  lasting_media::state& shared = parts.shared->lasting;
+  durable_media::state& shared = parts.shared->lasting;
   durable_parts made;
-  made.media = std::make_unique<lasting_media>(p, *parts.memory, *parts.writers, root.anchor, shared);
-  if (anchor != anchor_is::in_use) parts.shared->outlive_kills();
+  made.media = std::make_unique<durable_media>(p, *parts.memory, *parts.writers, root.anchor, shared);
+  if (anchor != anchor_is::in_use) parts.shared->make_robust();
   take_over_ends(parts, *made.media, root.anchor, anchor);
   made.keys = std::make_unique<checked_entry_keys>(parts.space(), p.persist(), *made.media);
-  made.past = std::make_unique<durable_histories>(std::move(records), *made.media, p.first().size());
+  made.histories = std::make_unique<durable_histories>(std::move(records), *made.media, p.first().size());
   const auto where =
       made.media->index_parts(epoch, root.evidence_from, parts.writers->process(), anchor == anchor_is::in_use);
   made.index = index::make_persistent_index(*made.keys, where, shared.index);
-  made.tags = std::make_unique<listed_tags>(made.index->space(), *made.past, *made.media, anchor != anchor_is::there);
-  made.killed = std::make_unique<killed_writers>(p, *made.media, *made.past, *made.index, *made.tags);
+  made.tags =
+      std::make_unique<listed_tags>(made.index->space(), *made.histories, *made.media, anchor != anchor_is::there);
+  made.killed = std::make_unique<dead_writers>(p, *made.media, *made.histories, *made.index, *made.tags);
   parts.writers->use(made.media->segments(), *made.killed);
   return made;
 }
@@ -191,7 +192,7 @@ store_parts parts_on(std::unique_ptr<pool_set> pool, std::shared_ptr<index::aren
 }
 
 std::unique_ptr<store_core> recover(store_parts&& parts, const options& opening) {
-  if (opening_at_once::possible(*parts.pool, opening)) return opening_at_once(parts).run();
+  if (instant_recovery::possible(*parts.pool, opening)) return instant_recovery(parts).run();
   return recovery(parts, opening).run();
 }
 
@@ -264,19 +265,19 @@ std::unique_ptr<store_core> attach(const std::filesystem::path& path, const opti
   store_parts parts = parts_on(std::move(pool), std::move(common), *shared, opening);
   parts.lost = lost_versions_of(root);
   parts.attached = true;
-  const auto finish_killed = [writers = parts.writers.get()] { writers->finish_killed(); };
+  const auto recover_dead_writers = [writers = parts.writers.get()] { writers->recover_dead_writers(); };
   if (parts.kind != index_kind::persistent) {
     rebuilt_parts made = rebuilt_parts_of(parts);
-    made.past = std::make_unique<rebuilt_histories>(history_parts_of(parts));
+    made.histories = std::make_unique<rebuilt_histories>(history_parts_of(parts));
     auto attached = std::make_unique<rebuilt_engine>(std::move(parts), std::move(made));
-    finish_killed();  // else only who waits for one looks, and its place would lie idle
+    recover_dead_writers();  // else only who waits for one looks, and its place would lie idle
     return attached;
   }
   durable_parts made =
       durable_parts_in(parts, root, root.epoch, anchor_is::in_use, history_base(history_parts_of(parts)));
-  made.past->believe_after(shared->newest_recovered);
+  made.histories->set_unverified_up_to(shared->newest_recovered);
   auto attached = std::make_unique<durable_engine>(std::move(parts), std::move(made));
-  finish_killed();
+  recover_dead_writers();
   return attached;
 }
 

@@ -3,7 +3,7 @@
 //   plan                what the pool holds, and what is asked        who carries it out
 //   create, rebuild     nothing yet; records, which are all read      recovery.cpp
 //   salvage, copy       damaged records; those of another file        recovery.cpp
-//   take over           a durable index, which is believed            opening_at_once.cpp
+//   take over           a durable index, which is believed            instant_recovery.cpp
 //   attach              a store that another process has open         attach(), here
 //
 // Each makes complete parts, and of them the engine (engine.hpp), which is whole from then on.

@@ -24,7 +24,7 @@ std::uint64_t load_stamp(record r) noexcept {
 
 }  // namespace
 
-struct survey::reading {
+struct record_scan::reading {
   segment in;
   link fill;            // certified end
   link position;        // end of what counts so far
@@ -32,7 +32,7 @@ struct survey::reading {
   bool certified_only;  // a segment without a header, where that may be what a crash left
   bool headerless;      // its header is damaged: it may be several segments, one behind the other
   bool end_unknown;     // header or fill is damaged: zeros need not be the end
-  survey_part& into;
+  record_scan_part& into;
   version last = 0;          // of the record before position,
   link last_at = null_link;  // and where it begins
   struct {
@@ -42,7 +42,7 @@ struct survey::reading {
   } batch{};  // that was read last
 };
 
-survey::survey(const pool_set& in, const survey_options& how)
+record_scan::record_scan(const pool_set& in, const record_scan_options& how)
     : pool_(&in), how_(how), root_(in.roots().read()), parts_(std::max(1U, how.threads)) {
   same_boot_ = written_this_boot(root_);
   if (crashed()) ended_by_ = what_crashed(in, how_.crash);
@@ -78,12 +78,12 @@ survey::survey(const pool_set& in, const survey_options& how)
   read_behind_fills();
   check_tags();
   if (how_.filled == nullptr) check_certificate();
-  for (survey_part& part : parts_) name_damages(part);
+  for (record_scan_part& part : parts_) name_damages(part);
 }
 
 // ---- Segments ----
 
-void survey::find_segments() {
+void record_scan::find_segments() {
   if (how_.filled != nullptr) {
     segments_ = *how_.filled;
     std::ranges::sort(segments_, {}, [](const auto& p) { return p.in.offset; });
@@ -95,7 +95,7 @@ void survey::find_segments() {
   if (pool_->copying()) brought_ = std::make_unique<std::once_flag[]>(segments_.size());
 }
 
-void survey::find_segments_in(const pool& p) {
+void record_scan::find_segments_in(const pool& p) {
   const std::uint64_t size = p.size();
   // one root decides; if it says so, the others do
   const bool closed = root_.state == format::root_state::clean && !p.root_lost() && !p.root_outdated();
@@ -129,7 +129,7 @@ void survey::find_segments_in(const pool& p) {
 }
 
 /// All that lies in a file that is not there is lost.
-void survey::note_missing_files() {
+void record_scan::note_missing_files() {
   for (const auto& absent : pool_->missing()) {
     const link from = make_link(absent.number, format::first_segment_offset);
     const link to = make_link(absent.number, link_offset_mask & ~std::uint64_t{7});
@@ -137,13 +137,13 @@ void survey::note_missing_files() {
   }
 }
 
-void survey::bring_now(link from, link end) const {
+void record_scan::bring_now(link from, link end) const {
   if (pool_->copying()) pool_->bring(from, end, end);
 }
 
 /// What could not be brought must not be read: in memory that is full, a look at a hole is a SIGBUS. Whoever asks looks
 /// at failed() then.
-void survey::bring(link from, link filled, link end) const noexcept {
+void record_scan::bring(link from, link filled, link end) const noexcept {
   if (!pool_->copying()) return;
   try {
     pool_->bring(from, filled, end);
@@ -154,7 +154,7 @@ void survey::bring(link from, link filled, link end) const noexcept {
   }
 }
 
-void survey::bring_segment(std::size_t index) const noexcept {
+void record_scan::bring_segment(std::size_t index) const noexcept {
   if (brought_ == nullptr) return;
   std::call_once(brought_[index], [&] {
     const segment s = segments_[index].in;
@@ -164,7 +164,7 @@ void survey::bring_segment(std::size_t index) const noexcept {
   });
 }
 
-void survey::map_granules() {
+void record_scan::map_granules() {
   for (const pool* p : pool_->files()) {
     of_pool& o = of_pools_[p->number()];
     o.segment_of_granule.assign(o.size / format::granule_size + 1, 0);
@@ -186,7 +186,7 @@ void survey::map_granules() {
 
 /// Granules without a valid header: free space, or a segment whose header is damaged. All that lies there is taken for
 /// one segment, as long as the generation of its first intact record lets records be read.
-void survey::find_headerless(link from, link end) {
+void record_scan::find_headerless(link from, link end) {
   constexpr std::uint64_t header = sizeof(format::segment_header);
   for (link at = from; at < end; at += format::granule_size) {
     const std::uint64_t size = std::min(format::granule_size, end - at);
@@ -201,7 +201,7 @@ void survey::find_headerless(link from, link end) {
         headerless_.push_back(at);
         return;
       }
-      if (ordered_ || pool_->root_in_doubt()) {
+      if (ordered_ || pool_->root_unreliable()) {
         lost_range all{at, at + size, at, "the segment's header is damaged and no record in it is intact"};
         all.maybe_empty = !ordered_;
         parts_.front().lost.push_back(std::move(all));
@@ -213,7 +213,7 @@ void survey::find_headerless(link from, link end) {
 
 /// The generation that makes a record at or behind `from` intact: it seeds the checksum. Bytes that are no record ask
 /// for any, seldom for one that there may be.
-std::optional<std::uint32_t> survey::generation_in(link from, link end) const noexcept {
+std::optional<std::uint32_t> record_scan::generation_in(link from, link end) const noexcept {
   constexpr std::uint32_t generations_max = 64;  // a segment's space is given out again only after crashes
   const std::uint32_t named = pool_->header_of(from).generation;
   for (link at = from + sizeof(format::segment_header); at + sizeof(format::record_header) <= end; at += 8) {
@@ -227,9 +227,9 @@ std::optional<std::uint32_t> survey::generation_in(link from, link end) const no
 
 /// Where a crash may have left records without their segment's header, those in which nothing counts are free space;
 /// of all others the header is damaged.
-void survey::drop_leftovers() {
+void record_scan::drop_leftovers() {
   if (headerless_.empty()) return;
-  std::erase_if(segments_, [&](const partial_segments::place& p) {
+  std::erase_if(segments_, [&](const open_segments::place& p) {
     if (!std::ranges::binary_search(headerless_, p.in.offset)) return false;
     if (ordered_ || p.position != p.in.first_record()) {
       report(parts_.front(), p.in.offset, "segment", "the segment's header is damaged");
@@ -239,7 +239,7 @@ void survey::drop_leftovers() {
       holes_.push_back({at, std::min(format::granule_size, p.in.end() - at), 0});
     }
     // its zeros are free space too, and nothing is lost there
-    for (survey_part& part : parts_) {
+    for (record_scan_part& part : parts_) {
       std::erase_if(part.lost, [&](const lost_range& l) { return p.in.offset <= l.from && l.from < p.in.end(); });
     }
     return true;
@@ -247,7 +247,7 @@ void survey::drop_leftovers() {
   map_granules();
 }
 
-const partial_segments::place* survey::place_containing(link at) const noexcept {
+const open_segments::place* record_scan::place_containing(link at) const noexcept {
   const auto& segment_of_granule = pool_of(at).segment_of_granule;
   const std::uint64_t granule = link_offset(at) / format::granule_size;
   if (granule >= segment_of_granule.size() || segment_of_granule[granule] == 0) return nullptr;
@@ -256,8 +256,8 @@ const partial_segments::place* survey::place_containing(link at) const noexcept 
   return failed() ? nullptr : &segments_[index];
 }
 
-void survey::read_segment(std::size_t index, survey_part& into) {
-  partial_segments::place& place = segments_[index];
+void record_scan::read_segment(std::size_t index, record_scan_part& into) {
+  open_segments::place& place = segments_[index];
   const segment s = place.in;
   bring_segment(index);
   if (failed()) return;
@@ -277,7 +277,7 @@ void survey::read_segment(std::size_t index, survey_part& into) {
   into.bytes += r.position - s.offset;
 }
 
-void survey::read_records(reading& r) const {
+void record_scan::read_records(reading& r) const {
   while (read_record(r)) {
   }
   // A batch is stamped when all its records are there. What was lost of it at the end would else look like a write that
@@ -290,11 +290,12 @@ void survey::read_records(reading& r) const {
 
 /// Where a closed store has fewer records than were certified, a segment's header may be of an earlier time: what lies
 /// behind its fill was lost sight of.
-void survey::read_behind_fills() {
-  const bool certified = root_.state == format::root_state::clean && how_.filled == nullptr && !pool_->root_in_doubt();
+void record_scan::read_behind_fills() {
+  const bool certified =
+      root_.state == format::root_state::clean && how_.filled == nullptr && !pool_->root_unreliable();
   if (!certified || totals().records >= root_.certified_records) return;
-  fills_doubted_ = true;
-  for (partial_segments::place& place : segments_) {
+  fills_unverified_ = true;
+  for (open_segments::place& place : segments_) {
     const segment s = place.in;
     bring(s.offset, s.end(), s.end());
     if (failed()) std::rethrow_exception(unbrought_);
@@ -306,7 +307,7 @@ void survey::read_behind_fills() {
 
 // ---- Records ----
 
-bool survey::whole_record(const segment& s, link at) const noexcept {
+bool record_scan::intact_record(const segment& s, link at) const noexcept {
   if (at % 8 != 0 || at < s.first_record() || at + sizeof(format::record_header) > s.end()) return false;
   const record r(pool_->at(at));
   const record_layout layout = r.layout();
@@ -315,7 +316,7 @@ bool survey::whole_record(const segment& s, link at) const noexcept {
          (!r.is_entry() || r.header().depth == 1) && r.intact(pool_->codec().record_seed(s.generation, at));
 }
 
-std::optional<version> survey::version_of(link at) const noexcept {
+std::optional<version> record_scan::version_of(link at) const noexcept {
   const record r(pool_->at(at));
   const std::uint64_t own = load_stamp(r);
   const std::uint64_t unmarked = own & ~format::stamp_persisted;
@@ -323,7 +324,7 @@ std::optional<version> survey::version_of(link at) const noexcept {
   if (!r.batched()) return unmarked & format::stamp_version_mask;
   const link batch = r.batch();
   const auto* place = place_containing(batch);
-  if (place == nullptr || !whole_record(place->in, batch)) {
+  if (place == nullptr || !intact_record(place->in, batch)) {
     return unmarked == 0 ? std::optional<version>(0) : std::nullopt;
   }
   const record b(pool_->at(batch));
@@ -338,7 +339,7 @@ std::optional<version> survey::version_of(link at) const noexcept {
 /// The version that a record's own stamp tells; 0 if it tells none. A reader may set it before the record of the batch
 /// is durable: so where memory did not survive, one beyond the durable point tells that the batch has happened only if
 /// it is marked as persisted (H5).
-version survey::own_version(link at) const noexcept {
+version record_scan::own_version(link at) const noexcept {
   const std::uint64_t own = load_stamp(record(pool_->at(at)));
   if (!pool_->codec().valid(own, at + format::stamp_offset)) return 0;
   const version v = own & format::stamp_version_mask;
@@ -347,20 +348,20 @@ version survey::own_version(link at) const noexcept {
 }
 
 /// Whether a record of version `v` at `start` counts.
-bool survey::counts(const reading& r, link start, version v) const noexcept {
+bool record_scan::counts(const reading& r, link start, version v) const noexcept {
   if (v == 0) return false;
   return start < r.fill || v <= root_.durable_version || (keep_all_ && !r.certified_only);
 }
 
 /// The next place at or behind `from` where a whole record lies whose version is wanted; empty if none does.
 template <typename Wanted>
-std::optional<link> survey::next_record(const reading& r, link from, Wanted wanted) const noexcept {
+std::optional<link> record_scan::next_record(const reading& r, link from, Wanted wanted) const noexcept {
   for (link at = from; at + sizeof(format::record_header) <= r.end; at += 8) {
     if (word_at(pool_->at(at)) == 0) {  // most of what is searched is empty
       at += leading_zeros(pool_->at(at), r.end - at) / 8 * 8;
       if (at + sizeof(format::record_header) > r.end) break;
     }
-    if (!whole_record(r.in, at)) continue;
+    if (!intact_record(r.in, at)) continue;
     // Where the record of its batch is lost its own stamp still tells that the batch has happened (H4).
     const auto v = version_of(at);
     if (wanted(at, v ? *v : own_version(at))) return at;
@@ -369,18 +370,18 @@ std::optional<link> survey::next_record(const reading& r, link from, Wanted want
 }
 
 /// The next place at or behind `from` where a record lies that counts; empty if none does.
-std::optional<link> survey::next_counted(const reading& r, link from) const noexcept {
+std::optional<link> record_scan::next_counted(const reading& r, link from) const noexcept {
   return next_record(r, from, [&](link at, version v) { return counts(r, at, v); });
 }
 
 /// Whether a record lies behind what counts for certain that has happened, and counts if the process alone died. Behind
 /// zeros or torn bytes, too: what they mean is asked then.
-bool survey::has_undecided(const reading& r) const noexcept {
+bool record_scan::has_undecided(const reading& r) const noexcept {
   return !keep_all_ && next_record(r, r.position, [](link, version v) { return v != 0; }).has_value();
 }
 
 /// Takes in the record behind r.position; false when the segment is done.
-bool survey::read_record(reading& r) const {
+bool record_scan::read_record(reading& r) const {
   link start = r.position;
   while (start < r.end && start - r.position <= format::record_padding_max && word_at(pool_->at(start)) == 0)
     start += 8;
@@ -393,10 +394,10 @@ bool survey::read_record(reading& r) const {
     if (r.end_unknown) return pass_zeros(r);
     // A crash leaves no zeros before a record that counts: whoever wrote that one had all before it in the same memory,
     // or durable (W2). A closed store has nothing behind its fills, if they are those that it was closed with.
-    return (crashed() || fills_doubted_) &&
+    return (crashed() || fills_unverified_) &&
            pass_damage(r, {r.position, 0, r.position, "records are missing here: zeros before one that counts"});
   }
-  if (!whole_record(r.in, start))
+  if (!intact_record(r.in, start))
     return pass_damage(r, {r.position, 0, start, "bytes that fail the record's checksum"});
   const record rec(pool_->at(start));
   const record_layout layout = rec.layout();
@@ -435,7 +436,7 @@ bool survey::read_record(reading& r) const {
 /// Whether the zeros before `start` may be a lost record that no certificate counts, and not padding. The write that
 /// lost it lost the end of the record before it, too. Checksums tell that, but opening does not compute those of large
 /// values.
-bool survey::hides_a_record(const reading& r, link start, version v) const noexcept {
+bool record_scan::hides_a_record(const reading& r, link start, version v) const noexcept {
   const bool has_room = start - r.position >= sizeof(format::record_header);
   const bool certified = !crashed() || r.position < r.fill || v <= root_.durable_version;
   if (!has_room || certified || r.last_at == null_link) return false;
@@ -443,7 +444,7 @@ bool survey::hides_a_record(const reading& r, link start, version v) const noexc
   return before.has_large_value() && !before.value_intact();
 }
 
-void survey::take(reading& r, link start, version v) const {
+void record_scan::take(reading& r, link start, version v) const {
   const std::uint64_t offset = link_offset(start);
   // a segment's words are its reader's alone
   of_pools_[link_pool(start)].begins[offset / bits_unit] |= std::uint64_t{1} << (offset / 8 % 64);
@@ -477,7 +478,7 @@ void survey::take(reading& r, link start, version v) const {
 
 /// Notes what cannot be read at range.from, up to range.to if that is known, and goes on behind it; false, and nothing
 /// noted, if it is where an interrupted write left the segment.
-bool survey::pass_damage(reading& r, lost_range range) const {
+bool record_scan::pass_damage(reading& r, lost_range range) const {
   const link behind = range.to != 0 ? range.to : range.record + 8;
   const auto next = next_counted(r, behind);
   // A whole record with a stamp has happened, though that of its batch is lost; in a closed store each has.
@@ -506,7 +507,7 @@ bool survey::pass_damage(reading& r, lost_range range) const {
 }
 
 /// Goes on behind zeros in a segment of which nobody tells how far it is filled; false if nothing lies there.
-bool survey::pass_zeros(reading& r) const {
+bool record_scan::pass_zeros(reading& r) const {
   const auto next = next_counted(r, r.position);
   lost_range zeros{r.position, next.value_or(r.end), r.position, "zeros in a segment whose header is damaged"};
   zeros.maybe_empty = zeros.harmless = true;
@@ -515,13 +516,13 @@ bool survey::pass_zeros(reading& r) const {
   return next.has_value();
 }
 
-void survey::report(survey_part& into, link at, const char* structure, std::string what) {
+void record_scan::report(record_scan_part& into, link at, const char* structure, std::string what) {
   into.damages.push_back({at, structure, std::move(what), std::nullopt, std::nullopt});
 }
 
 /// Whose the damaged records are. An update's key is in its entry, in a segment that another thread may still be
 /// reading when the damage is found: so this waits until all is read.
-void survey::name_damages(survey_part& part) const {
+void record_scan::name_damages(record_scan_part& part) const {
   for (damage& d : part.damages) {
     if (!begins(d.offset)) continue;
     const record r(pool_->at(d.offset));
@@ -537,18 +538,18 @@ void survey::name_damages(survey_part& part) const {
 
 // ---- What begins where ----
 
-bool survey::is_whole_record(link l) const noexcept {
+bool record_scan::is_intact_record(link l) const noexcept {
   const auto* place = place_containing(l);
-  return place != nullptr && whole_record(place->in, l);
+  return place != nullptr && intact_record(place->in, l);
 }
 
-bool survey::begins(link l) const noexcept {
+bool record_scan::begins(link l) const noexcept {
   const std::uint64_t offset = link_offset(l);
   const of_pool& o = pool_of(l);
   return offset % 8 == 0 && offset < o.size && (o.begins[offset / bits_unit] >> (offset / 8 % 64) & 1) != 0;
 }
 
-survey::bits survey::bits_of(std::uint64_t size) {
+record_scan::bits record_scan::bits_of(std::uint64_t size) {
   bits all(static_cast<std::uint64_t*>(std::calloc(size / bits_unit + 1, sizeof(std::uint64_t))));
   if (all == nullptr) throw std::bad_alloc();
   return all;

@@ -35,14 +35,14 @@
 
 namespace icecore::detail {
 
-struct survey_options {
+struct record_scan_options {
   unsigned threads = 1;
   /// Check large certified values too (verify); else they are checked when first read.
   bool large_values = false;
   /// What ended the last session, where nothing tells it (options::crash).
   icecore::crash_kind crash = crash_kind::unknown;
   /// An open store is looked at: where each segment is filled to; beyond that a writer may be at work.
-  const std::vector<partial_segments::place>* filled = nullptr;
+  const std::vector<open_segments::place>* filled = nullptr;
   progress_function on_progress;
 };
 
@@ -60,7 +60,7 @@ struct lost_range {
 };
 
 /// What one thread found.
-struct survey_part {
+struct record_scan_part {
   std::vector<link> entries;
   std::vector<link> updates;
   std::vector<link> tags;
@@ -75,15 +75,15 @@ struct survey_part {
   std::uint64_t undecided = 0;  ///< segments with a record that counts or not by what ended the last session
 };
 
-class survey {
+class record_scan {
  public:
-  survey(const pool_set& in, const survey_options& how);
+  record_scan(const pool_set& in, const record_scan_options& how);
 
-  [[nodiscard]] const std::vector<survey_part>& parts() const noexcept { return parts_; }
+  [[nodiscard]] const std::vector<record_scan_part>& parts() const noexcept { return parts_; }
   /// For salvage, which adds records whose version it can tell and takes those out that belong to nothing.
-  [[nodiscard]] std::vector<survey_part>& parts() noexcept { return parts_; }
+  [[nodiscard]] std::vector<record_scan_part>& parts() noexcept { return parts_; }
   /// Each segment with the end of what counts in it.
-  [[nodiscard]] const std::vector<partial_segments::place>& segments() const noexcept { return segments_; }
+  [[nodiscard]] const std::vector<open_segments::place>& segments() const noexcept { return segments_; }
   /// Granules that belong to no segment; may hold rests of an interrupted session.
   [[nodiscard]] const std::vector<segment>& holes() const noexcept { return holes_; }
   /// Those of an index that lasts: no records.
@@ -116,7 +116,7 @@ class survey {
   /// Whether a record that counts begins at `l`: links read from media are not to be trusted. Once all is read.
   [[nodiscard]] bool begins(link l) const noexcept;
   /// Whether a record with a right checksum starts at `l`, whether it counts or not.
-  [[nodiscard]] bool is_whole_record(link l) const noexcept;
+  [[nodiscard]] bool is_intact_record(link l) const noexcept;
   /// The version of the whole record at this place; 0 if it has not happened (unstamped, or of a batch that never was);
   /// empty if its stamp is damaged.
   [[nodiscard]] std::optional<version> version_of(link at) const noexcept;
@@ -142,7 +142,7 @@ class survey {
   void bring_segment(std::size_t index) const noexcept;
   // relaxed: see failed_
   [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
-  void read_segment(std::size_t index, survey_part& into);
+  void read_segment(std::size_t index, record_scan_part& into);
   void read_records(reading& r) const;
   void read_behind_fills();
   bool read_record(reading& r) const;
@@ -156,15 +156,15 @@ class survey {
   [[nodiscard]] bool has_undecided(const reading& r) const noexcept;
   template <typename Wanted>
   [[nodiscard]] std::optional<link> next_record(const reading& r, link from, Wanted wanted) const noexcept;
-  [[nodiscard]] bool whole_record(const segment& s, link at) const noexcept;
-  [[nodiscard]] const partial_segments::place* place_containing(link at) const noexcept;
+  [[nodiscard]] bool intact_record(const segment& s, link at) const noexcept;
+  [[nodiscard]] const open_segments::place* place_containing(link at) const noexcept;
   void check_certificate();
   void check_end(const pool& p);
   void check_tags();
-  void check_chain(link update, survey_part& into);
+  void check_chain(link update, record_scan_part& into);
   [[nodiscard]] bool follow(link older) noexcept;
-  static void report(survey_part& into, link at, const char* structure, std::string what);
-  void name_damages(survey_part& part) const;
+  static void report(record_scan_part& into, link at, const char* structure, std::string what);
+  void name_damages(record_scan_part& part) const;
 
   struct free_memory {
     void operator()(std::uint64_t* at) const noexcept { std::free(at); }
@@ -189,19 +189,19 @@ class survey {
   }
 
   const pool_set* pool_;
-  survey_options how_;
+  record_scan_options how_;
   format::root root_;
   bool same_boot_ = false;
   crash_kind ended_by_ = crash_kind::process;  // the last session, if it was not closed
   bool keep_all_ = false;
   bool ordered_ = false;  // a segment's header is on media before its records (P3)
-  std::vector<partial_segments::place> segments_;
+  std::vector<open_segments::place> segments_;
   std::vector<link> headerless_;  // places of those whose header is damaged
   std::vector<segment> holes_;
   std::vector<segment> index_segments_;
-  bool fills_doubted_ = false;  // fewer records were found than a clean close has certified
+  bool fills_unverified_ = false;  // fewer records were found than a clean close has certified
   std::int64_t missing_records_ = 0;
-  std::vector<survey_part> parts_;
+  std::vector<record_scan_part> parts_;
   mutable std::unique_ptr<std::once_flag[]> brought_;  // by segment, where there is anything to bring
   mutable std::mutex unbrought_mutex_;
   mutable std::exception_ptr unbrought_;

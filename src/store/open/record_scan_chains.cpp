@@ -6,13 +6,13 @@
 
 namespace icecore::detail {
 
-void survey::check_chains() {
+void record_scan::check_chains() {
   constexpr std::size_t ahead = 16;  // so many records are on their way from memory
   for (of_pool& o : of_pools_) {
     if (o.size != 0) o.followed = bits_of(o.size);
   }
   run_on_threads(static_cast<unsigned>(parts_.size()), [&](unsigned thread) {
-    survey_part& part = parts_[thread];
+    record_scan_part& part = parts_[thread];
     for (std::size_t i = 0; i < part.updates.size(); ++i) {
       if (i + ahead < part.updates.size()) {
         const auto& soon = record(pool_->at(part.updates[i + ahead])).as_update();
@@ -26,7 +26,7 @@ void survey::check_chains() {
 }
 
 /// False if another update has said before that it follows this record, which counts.
-bool survey::follow(link older) noexcept {
+bool record_scan::follow(link older) noexcept {
   const std::uint64_t offset = link_offset(older);
   const std::uint64_t bit = std::uint64_t{1} << (offset / 8 % 64);
   // relaxed: of two threads with one bit one comes second
@@ -34,7 +34,7 @@ bool survey::follow(link older) noexcept {
   return (word.fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
 }
 
-void survey::check_chain(link update, survey_part& into) {
+void record_scan::check_chain(link update, record_scan_part& into) {
   const record r(pool_->at(update));
   const auto& u = r.as_update();
   if (!begins(u.entry) || !begins(u.older) || !begins(u.jump)) {

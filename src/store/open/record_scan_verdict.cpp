@@ -10,8 +10,8 @@
 
 namespace icecore::detail {
 
-void survey::check_certificate() {
-  if (pool_->root_in_doubt()) return;
+void record_scan::check_certificate() {
+  if (pool_->root_unreliable()) return;
   // a clean root was written when nothing was under way; another one's clock has gone on since, below its limit
   const version last = root_.state == format::root_state::clean ? root_.clock : root_.clock_limit;
   if (newest() > last || newest_tag() >= last) {
@@ -36,7 +36,7 @@ void survey::check_certificate() {
 }
 
 /// A file that was cut short. A clean close cuts it too, of which an older root does not know.
-void survey::check_end(const pool& p) {
+void record_scan::check_end(const pool& p) {
   const std::uint64_t was = p.number() == 0 ? root_.file_size : p.roots().read().file_size;
   if (p.size() >= was) return;
   link from = make_link(p.number(), p.size());
@@ -51,7 +51,7 @@ void survey::check_end(const pool& p) {
 }
 
 /// A version has one tag, a name too. Checksums tell of no other: whoever wrote it was not this store.
-void survey::check_tags() {
+void record_scan::check_tags() {
   std::vector<link> tags;
   for (const auto& p : parts_) tags.insert(tags.end(), p.tags.begin(), p.tags.end());
   const auto name_of = [&](link l) { return record(pool_->at(l)).key(); };
@@ -68,7 +68,7 @@ void survey::check_tags() {
   report_doubles("name", name_of);
 }
 
-std::vector<damage> survey::damages() const {
+std::vector<damage> record_scan::damages() const {
   std::vector<damage> all;
   for (const auto& p : parts_) {
     all.insert(all.end(), p.damages.begin(), p.damages.end());
@@ -81,7 +81,7 @@ std::vector<damage> survey::damages() const {
   return all;
 }
 
-void survey::refuse_damaged() const {
+void record_scan::refuse_damaged() const {
   const auto all = damages();
   if (all.empty()) return;
   const damage& first = all.front();
@@ -90,8 +90,8 @@ void survey::refuse_damaged() const {
         all.size() > 1 ? fmt::format(" and {} more", all.size() - 1) : "");
 }
 
-void survey::refuse_unknown_crash() const {
-  if (std::ranges::none_of(parts_, [](const survey_part& part) { return part.undecided != 0; })) return;
+void record_scan::refuse_unknown_crash() const {
+  if (std::ranges::none_of(parts_, [](const record_scan_part& part) { return part.undecided != 0; })) return;
   const auto& host = pool_->live().writer_host;
   const std::string_view name(host, strnlen(host, sizeof host));
   const bool legible = !name.empty() && std::ranges::all_of(name, [](char c) { return c > ' ' && c < '\x7f'; });
@@ -102,19 +102,19 @@ void survey::refuse_unknown_crash() const {
         pool_->origin(), legible ? name : "an unknown host");
 }
 
-record_totals survey::totals() const {
+record_totals record_scan::totals() const {
   record_totals sum;
   for (const auto& p : parts_) sum.add(p.totals);
   return sum;
 }
 
-version survey::newest() const {
+version record_scan::newest() const {
   version newest = 0;
   for (const auto& p : parts_) newest = std::max(newest, p.newest);
   return newest;
 }
 
-version survey::newest_tag() const {
+version record_scan::newest_tag() const {
   version newest = 0;
   for (const auto& p : parts_) newest = std::max(newest, p.newest_tag);
   return newest;

@@ -14,14 +14,14 @@
 namespace icecore::detail {
 namespace {
 
-found_store what_is_there(const survey& found) {
+found_store what_is_there(const record_scan& found) {
   return {found.crashed(), found.same_boot(), found.newest(), found.newest_tag(), found.totals()};
 }
 
 }  // namespace
 
 recovery::recovery(store_parts& parts, const options& opening)
-    : parts_(parts), opening_(opening), past_(std::make_unique<rebuilt_histories>(history_parts_of(parts))) {}
+    : parts_(parts), opening_(opening), histories_(std::make_unique<rebuilt_histories>(history_parts_of(parts))) {}
 
 std::unique_ptr<store_core> recovery::run() {
   const auto begin = std::chrono::steady_clock::now();
@@ -30,10 +30,10 @@ std::unique_ptr<store_core> recovery::run() {
   const bool lasts = parts_.kind == index_kind::persistent && !read_only;
   pool_set& p = *parts_.pool;
   const unsigned threads = p.size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening_.recovery_threads);
-  survey found(p, {.threads = threads,
-                   .large_values = opening_.check_values || p.copying(),
-                   .crash = opening_.crash,
-                   .on_progress = opening_.on_progress});
+  record_scan found(p, {.threads = threads,
+                        .large_values = opening_.check_values || p.copying(),
+                        .crash = opening_.crash,
+                        .on_progress = opening_.on_progress});
   found.refuse_unknown_crash();
   if (!read_only) forget_writer(p);
   if (opening_.accept_damage) {
@@ -68,34 +68,34 @@ std::unique_ptr<store_core> recovery::run() {
     free_index(found);
     if (!is_new || found.crashed()) drop_uncounted(found);
     if (found.crashed()) begin_session(found);
-    past_->set_durable(found.segments());
+    histories_->set_durable(found.segments());
     if (lasts) durable = build_durable_index(found, sorted);
   }
   parts_.recovery_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (durable) return std::make_unique<durable_engine>(std::move(parts_), std::move(*durable));
-  rebuilt->past = std::move(past_);
+  rebuilt->histories = std::move(histories_);
   return std::make_unique<rebuilt_engine>(std::move(parts_), std::move(*rebuilt));
 }
 
 /// D3: a private mapping is made readable without what is lost.
-void recovery::accept_damaged(survey& found) {
+void recovery::accept_damaged(record_scan& found) {
   if (found.damages().empty()) found.check_chains();
-  salvage rest(*parts_.pool, found);
-  rest.mend_records();
+  salvage room(*parts_.pool, found);
+  room.repair_records();
   set_heads(found);
-  parts_.stand_ins = rest.mend_histories(*past_);
-  parts_.findings = rest.findings();
+  parts_.stand_ins = room.repair_histories(*histories_);
+  parts_.findings = room.findings();
 }
 
 /// Each entry's head becomes its deepest record that counts, its second version that of its record of depth 2. What is
 /// on media is only a guess, often a right one: it is checked, and written only where it is wrong, so that opening
 /// dirties no page without need.
-void recovery::set_heads(const survey& found) const {
-  const auto& past = *past_;
+void recovery::set_heads(const record_scan& found) const {
+  const auto& histories = *histories_;
   const auto threads = static_cast<unsigned>(found.parts().size());
   constexpr std::size_t ahead = 16;  // so many records are on their way from memory
   const auto is_of = [&](link l, link entry) {
-    return found.begins(l) && past.at(l).is_update() && past.at(l).as_update().entry == entry;
+    return found.begins(l) && histories.at(l).is_update() && histories.at(l).as_update().entry == entry;
   };
   // relaxed: one thread writes it, and the threads' end orders all of it before the first operation
   const auto set = [](std::atomic<std::uint64_t>& word, std::uint64_t value) {
@@ -106,45 +106,45 @@ void recovery::set_heads(const survey& found) const {
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (i + ahead < entries.size()) {
         // relaxed: nobody else is there yet; a wrong guess makes a useless prefetch
-        const std::uint64_t soon = past.at(entries[i + ahead]).as_entry().head.load(std::memory_order_relaxed);
+        const std::uint64_t soon = histories.at(entries[i + ahead]).as_entry().head.load(std::memory_order_relaxed);
         parts_.pool->prefetch(history_base::newest_of(entries[i + ahead], soon));
       }
       const link entry = entries[i];
-      auto& e = past.at(entry).as_entry();
+      auto& e = histories.at(entry).as_entry();
       const std::uint64_t guess = e.head.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
       const link newest = history_base::newest_of(entry, guess);
       const bool right = newest != entry && is_of(newest, entry);
-      set(e.head, right ? past.head_word(newest) : null_link);
+      set(e.head, right ? histories.head_word(newest) : null_link);
       // Where the head is right there is a record of depth 2, which sets it below.
-      if (!right) set(e.second_version, 0);
-      static_cast<void>(past.stamp_of(entry));  // a batched record takes its batch's stamp
+      if (!right) set(e.cached_second_version(), 0);
+      static_cast<void>(histories.stamp_of(entry));  // a batched record takes its batch's stamp
     }
   });
   run_on_threads(threads, [&](unsigned t) {
     const auto& updates = found.parts()[t].updates;
     for (std::size_t i = 0; i < updates.size(); ++i) {
       if (i + ahead < updates.size())
-        __builtin_prefetch(past.at(past.at(updates[i + ahead]).as_update().entry).address());
+        __builtin_prefetch(histories.at(histories.at(updates[i + ahead]).as_update().entry).address());
       const link update = updates[i];
-      const record r = past.at(update);
-      const version stamped = past.stamp_of(update);
+      const record r = histories.at(update);
+      const version stamped = histories.stamp_of(update);
       const link entry = r.as_update().entry;
-      auto& e = past.at(entry).as_entry();
+      auto& e = histories.at(entry).as_entry();
       std::uint64_t now = e.head.load(std::memory_order_relaxed);
       const auto deeper = [&] {
-        return past.at(history_base::newest_of(entry, now)).header().depth < r.header().depth;
+        return histories.at(history_base::newest_of(entry, now)).header().depth < r.header().depth;
       };
       // relaxed: the threads' end orders all of it before the first operation
-      while (deeper() && !e.head.compare_exchange_weak(now, past.head_word(update), std::memory_order_relaxed)) {
+      while (deeper() && !e.head.compare_exchange_weak(now, histories.head_word(update), std::memory_order_relaxed)) {
       }
-      if (r.header().depth == 2) set(e.second_version, stamped);
-      past.sample(update);
+      if (r.header().depth == 2) set(e.cached_second_version(), stamped);
+      histories.sample(update);
     }
   });
 }
 
-std::vector<link> recovery::entries_in_key_order(const survey& found) const {
-  entries_in_order sorted = sort_entries(found, past_->space());
+std::vector<link> recovery::entries_in_key_order(const record_scan& found) const {
+  entries_in_order sorted = sort_entries(found, histories_->space());
   if (sorted.of_one_key) {  // a key is entered once only, so one of them is not ours
     const auto [one, other] = *sorted.of_one_key;
     raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice, also at {}",
@@ -153,12 +153,12 @@ std::vector<link> recovery::entries_in_key_order(const survey& found) const {
   return std::move(sorted.entries);
 }
 
-void recovery::take_over(const survey& found) {
+void recovery::take_over(const record_scan& found) {
   for (const auto& part : found.parts()) {
     for (const link l : part.checked_values) parts_.checked->mark(l);
     for (const link l : part.tags) {
-      const record r = past_->at(l);
-      parts_.tags->add({past_->stamp_of(l), r.as_tag().time_ns, std::string(r.key()), std::string(r.value())});
+      const record r = histories_->at(l);
+      parts_.tags->add({histories_->stamp_of(l), r.as_tag().time_ns, std::string(r.key()), std::string(r.value())});
     }
   }
   for (pool* p : parts_.pool->files()) p->set_used_end(link_offset(found.used_end(p->number())));
@@ -176,7 +176,7 @@ void recovery::take_over(const survey& found) {
   if (found.crashed() && !found.keeps_all()) parts_.lost.add(lost_in_power_cut(root, clock));
 }
 
-void recovery::drop_uncounted(const survey& found) const {
+void recovery::drop_uncounted(const record_scan& found) const {
   pool_set& p = *parts_.pool;
   const auto clear = [&](link from, link end) {
     std::byte* at = p.at(from);
@@ -209,7 +209,7 @@ void recovery::drop_uncounted(const survey& found) const {
   p.persist().sync();
 }
 
-void recovery::begin_session(const survey& found) const {
+void recovery::begin_session(const record_scan& found) const {
   // S3: the fills stand for all there is
   start_session(*parts_.pool, what_is_there(found), 0, [&](format::root& r) {
     begin_epoch(r, true);
@@ -226,7 +226,7 @@ void recovery::begin_session(const survey& found) const {
 /// that lasts, and with it what heads last tell. A copy's root is hidden until all is there, and forgets it then.
 /// And before anything is changed of what a killed process shared: from here on nobody attaches through what it left,
 /// even if this one is killed, too. Whoever shared a store that is closed has closed it: there begin_session() counts.
-void recovery::begin_changes(const survey& found) const {
+void recovery::begin_changes(const record_scan& found) const {
   pool_set& p = *parts_.pool;
   if (p.copying() || (!found.crashed() && p.roots().read().anchor == null_link)) return;
   p.roots().update_both([](format::root& r) {  // P6
@@ -236,7 +236,7 @@ void recovery::begin_changes(const survey& found) const {
 }
 
 /// The segments of the one there was are free.
-void recovery::free_index(const survey& found) const {
+void recovery::free_index(const record_scan& found) const {
   pool_set& p = *parts_.pool;
   // Headers last: while one is there, a crash leaves a segment of an index, whatever is in it.
   constexpr std::uint64_t header = sizeof(format::segment_header);
@@ -257,26 +257,26 @@ void recovery::free_index(const survey& found) const {
 /// All of it is durable before the root leads to it; until then a crash leaves segments of an index that no root leads
 /// to, which the next opening frees. The root says by then that the store is open: there is more than it was closed
 /// with.
-durable_parts recovery::build_durable_index(const survey& found, const std::vector<link>& sorted) {
+durable_parts recovery::build_durable_index(const record_scan& found, const std::vector<link>& sorted) {
   pool_set& p = *parts_.pool;
   const segment first =
       p.first().allocate(format::granule_size - sizeof(format::segment_header), format::index_segment_magic, {});
   format::root root = p.roots().read();
   root.anchor = first.first_record();
-  settle_heads(found);
-  durable_parts made = durable_parts_in(parts_, root, root.epoch, anchor_is::fresh, std::move(*past_));
+  make_heads_durable(found);
+  durable_parts made = durable_parts_in(parts_, root, root.epoch, anchor_is::fresh, std::move(*histories_));
   made.index->build(sorted, static_cast<unsigned>(found.parts().size()));
   list_tags(found, made);
-  lasting_segments& segments = made.media->segments();
-  for (const auto& place : found.segments()) segments.add_rest(place);
+  logged_segments& segments = made.media->segments();
+  for (const auto& place : found.segments()) segments.add_free_space(place);
   // holes too: whoever opens the store at once does not look for them
   for (pool* file : p.files()) {
     for (const segment& hole : file->take_free()) {
       const segment s = file->format_segment(hole.offset, hole.size, format::segment_magic);
-      segments.add_rest({s, s.first_record()});
+      segments.add_free_space({s, s.first_record()});
     }
   }
-  const lasting_segments::log all{{}, null_link, found.newest(), found.totals()};
+  const logged_segments::log all{{}, null_link, found.newest(), found.totals()};
   segments.write_log(0, all);
   segments.note_before(0, all);
   p.persist().sync();
@@ -285,29 +285,29 @@ durable_parts recovery::build_durable_index(const survey& found, const std::vect
     r.index = static_cast<std::uint8_t>(index_kind::persistent);
     r.anchor = first.first_record();
   });
-  made.past->believe_after(found.newest());
+  made.histories->set_unverified_up_to(found.newest());
   return made;
 }
 
 /// H7, of all entries.
-void recovery::settle_heads(const survey& found) const {
-  const rebuilt_histories& past = *past_;
+void recovery::make_heads_durable(const record_scan& found) const {
+  const rebuilt_histories& histories = *histories_;
   run_on_threads(static_cast<unsigned>(found.parts().size()), [&](unsigned t) {
     for (const link entry : found.parts()[t].entries) {
-      auto& e = past.at(entry).as_entry();
+      auto& e = histories.at(entry).as_entry();
       // relaxed: nobody else is there yet
       const std::uint64_t head = e.head.load(std::memory_order_relaxed) & ~format::head_is_second_removal;
       e.head.store(head, std::memory_order_relaxed);
-      e.second_version.store(head, std::memory_order_relaxed);
+      e.committed_head().store(head, std::memory_order_relaxed);
       parts_.pool->persist().flush(&e.head, 2 * sizeof head);
     }
   });
 }
 
-void recovery::list_tags(const survey& found, const durable_parts& made) const {
+void recovery::list_tags(const record_scan& found, const durable_parts& made) const {
   std::vector<std::pair<version, link>> tags;
   for (const auto& part : found.parts()) {
-    for (const link l : part.tags) tags.emplace_back(made.past->stamp_of(l), l);
+    for (const link l : part.tags) tags.emplace_back(made.histories->stamp_of(l), l);
   }
   std::ranges::sort(tags);
   for (const auto& [v, l] : tags) made.tags->list().append(l);

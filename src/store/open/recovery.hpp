@@ -25,22 +25,22 @@ class recovery {
   [[nodiscard]] std::unique_ptr<store_core> run();
 
  private:
-  void accept_damaged(survey& found);
-  void set_heads(const survey& found) const;
-  void drop_uncounted(const survey& found) const;
-  [[nodiscard]] std::vector<link> entries_in_key_order(const survey& found) const;
-  void take_over(const survey& found);
-  void begin_session(const survey& found) const;
+  void accept_damaged(record_scan& found);
+  void set_heads(const record_scan& found) const;
+  void drop_uncounted(const record_scan& found) const;
+  [[nodiscard]] std::vector<link> entries_in_key_order(const record_scan& found) const;
+  void take_over(const record_scan& found);
+  void begin_session(const record_scan& found) const;
   // An index that lasts, in the place of the one before or of none.
-  void begin_changes(const survey& found) const;
-  void free_index(const survey& found) const;
-  [[nodiscard]] durable_parts build_durable_index(const survey& found, const std::vector<link>& sorted);
-  void settle_heads(const survey& found) const;
-  void list_tags(const survey& found, const durable_parts& made) const;
+  void begin_changes(const record_scan& found) const;
+  void free_index(const record_scan& found) const;
+  [[nodiscard]] durable_parts build_durable_index(const record_scan& found, const std::vector<link>& sorted);
+  void make_heads_durable(const record_scan& found) const;
+  void list_tags(const record_scan& found, const durable_parts& made) const;
 
   store_parts& parts_;
   const options& opening_;
-  std::unique_ptr<rebuilt_histories> past_;
+  std::unique_ptr<rebuilt_histories> histories_;
 };
 
 }  // namespace icecore::detail

@@ -64,12 +64,12 @@ version clock_after(const pool_set& p, const found_store& found) {
   const bool closed = root.state == format::root_state::clean;
   // Who accepts damage may find both root pages of an earlier time: as if they were lost.
   const version last = closed ? root.clock : root.clock_limit;
-  if (!p.root_in_doubt() && (found.newest > last || found.newest_tag >= last))
+  if (!p.root_unreliable() && (found.newest > last || found.newest_tag >= last))
     return std::min(found.newest + 2 * version_clock::step, version_max);
   if (closed) return root.clock;
   const version lived = p.live().clock.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
   // where the newest root is lost the limit is not known, but how far it is moved
-  if (p.root_in_doubt()) {
+  if (p.root_unreliable()) {
     const bool near = lived >= found.newest && lived - found.newest < 1024 * version_clock::step;
     return std::max(root.clock_limit, (near ? lived : found.newest) + 2 * version_clock::step);
   }

@@ -192,7 +192,7 @@ class entry_sort {
 
 }  // namespace
 
-entries_in_order sort_entries(const survey& found, const address_space& space) {
+entries_in_order sort_entries(const record_scan& found, const address_space& space) {
   std::vector<std::span<const link>> parts;
   std::size_t count = 0;
   for (const auto& part : found.parts()) {

@@ -22,6 +22,6 @@ struct entries_in_order {
 // buckets, small enough for a core's cache where keys spread evenly; every thread moves its part of the entries into
 // them, then sorts buckets, as many as it gets to. A bucket that is far too large holds keys with more in common: it is
 // sorted in the same way, behind that.
-[[nodiscard]] entries_in_order sort_entries(const survey& found, const address_space& space);
+[[nodiscard]] entries_in_order sort_entries(const record_scan& found, const address_space& space);
 
 }  // namespace icecore::detail

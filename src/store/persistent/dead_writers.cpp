@@ -5,12 +5,12 @@
 
 namespace icecore::detail {
 
-void killed_writers::finish(unsigned writer, writer_slot& slot) {
-  lasting_segments& segments = media_->segments();
+void dead_writers::roll_forward(unsigned writer, writer_slot& slot) {
+  logged_segments& segments = media_->segments();
   persistence& persist = pool_->persist();
   // The log, not the slot: the process may have been killed when it had one and not yet the other.
-  const auto log = segments.settled_log(writer);
-  partial_segments::place place;
+  const auto log = segments.recovered_log(writer);
+  open_segments::place place;
   record_totals totals;
   version newest = slot.last_version.load(std::memory_order_relaxed);  // relaxed: under the lock (W4)
   if (log) totals = log->totals;
@@ -20,7 +20,7 @@ void killed_writers::finish(unsigned writer, writer_slot& slot) {
     totals.add(happened.totals);
     newest = std::max(newest, happened.newest);
     make_durable(happened.last);
-    if (undo_batch(s, happened.position)) {
+    if (roll_back_batch(s, happened.position)) {
       // no head leads there when the segment is nobody's: write_log() fences first
       segments.abandon(writer, {s, happened.position}, totals, newest);
     } else {
@@ -31,25 +31,26 @@ void killed_writers::finish(unsigned writer, writer_slot& slot) {
     }
   }
   // Zeros, too, before other records come to lie behind them.
-  if (past_->persists_on_read()) persist.sync();
+  if (histories_->persists_on_read()) persist.sync();
   totals.subtract(segments.before(writer));
   slot.place = place;
   slot.position_before = null_link;
-  settle(slot.unsettled.entry);
-  slot.unsettled = {};
+  commit(slot.pending.entry);
+  slot.pending = {};
   slot.totals = totals;
   slot.last_version.store(newest, std::memory_order_release);  // release: as writer::count()
 }
 
-void killed_writers::undo(unsigned writer, const std::function<bool(std::string_view key, link entry)>& never_shown) {
-  const auto log = media_->segments().settled_log(writer);
+void dead_writers::roll_back(unsigned writer,
+                             const std::function<bool(std::string_view key, link entry)>& never_shown) {
+  const auto log = media_->segments().recovered_log(writer);
   if (!log || log->open.size == 0) return;
   persistence& persist = pool_->persist();
   const segment& s = log->open;
   const auto t = tails_.read(s, log->from);
   link undone = t.position;  // by another one, who was killed before it was durable
   for (const link l : t.last) {
-    const record r = past_->at(l);
+    const record r = histories_->at(l);
     if (!r.is_entry() || !never_shown(r.key(), l)) continue;
     std::memset(r.address(), 0, r.layout().size());
     undone = l;
@@ -58,26 +59,26 @@ void killed_writers::undo(unsigned writer, const std::function<bool(std::string_
   // the key may be made again, and must not reach the media before these zeros do
   persist.flush(pool_->at(undone), s.end() - undone);
   persist.fence();
-  if (past_->persists_on_read()) persist.sync();
+  if (histories_->persists_on_read()) persist.sync();
 }
 
 /// What the killed writer's last update but one left to its next write. It may be half written: of it only the entry
 /// counts, of whichever update that is.
-void killed_writers::settle(link entry) const {
+void dead_writers::commit(link entry) const {
   if (entry == null_link) return;
   try {
-    static_cast<void>(past_->newest(entry));
+    static_cast<void>(histories_->newest(entry));
   } catch (const error& e) {
     if (e.code() != errc::damaged) throw;  // who reads the entry is told
   }
 }
 
-writer_tail::content killed_writers::what_happened(const segment& s, link from) const {
-  const durable_histories& past = *past_;
+writer_tail::content dead_writers::what_happened(const segment& s, link from) const {
+  const durable_histories& histories = *histories_;
   auto t = tails_.read(s, from);
-  if (finish_linked(s, t.position)) t = tails_.read(s, from);
+  if (roll_forward_linked(s, t.position)) t = tails_.read(s, from);
   for (const link l : t.last) {
-    const record r = past.at(l);
+    const record r = histories.at(l);
     const bool undone = r.kind() == format::record_kind::none;  // meanwhile, by who took its leaf's lock over: undo()
     if (!undone && (!r.is_entry() || index_->find(r.key()) == l)) continue;
     if (!undone) std::memset(r.address(), 0, r.layout().size());
@@ -87,42 +88,42 @@ writer_tail::content killed_writers::what_happened(const segment& s, link from) 
 }
 
 /// Stamps what is linked behind `position`; false if nothing is.
-bool killed_writers::finish_linked(const segment& s, link position) const {
-  const durable_histories& past = *past_;
-  const auto next = tails_.first_whole(s, position);
+bool dead_writers::roll_forward_linked(const segment& s, link position) const {
+  const durable_histories& histories = *histories_;
+  const auto next = tails_.first_intact(s, position);
   if (!next) return false;
-  const record r = past.at(*next);
-  if (r.kind() == format::record_kind::batch) return past.finish_batch(*next) != 0;
-  return r.is_update() && !r.batched() && past.was_linked(*next) && past.stamp_of(*next) != 0;
+  const record r = histories.at(*next);
+  if (r.kind() == format::record_kind::batch) return histories.roll_forward_batch(*next) != 0;
+  return r.is_update() && !r.batched() && histories.was_linked(*next) && histories.stamp_of(*next) != 0;
 }
 
 /// Of a batch that never happens; false if none of its records can have been linked.
-bool killed_writers::undo_batch(const segment& s, link position) const {
-  const durable_histories& past = *past_;
+bool dead_writers::roll_back_batch(const segment& s, link position) const {
+  const durable_histories& histories = *histories_;
   bool linked = false;
-  for (auto at = tails_.first_whole(s, position); at; at = tails_.first_whole(s, *at + 8)) {
-    const record r = past.at(*at);
+  for (auto at = tails_.first_intact(s, position); at; at = tails_.first_intact(s, *at + 8)) {
+    const record r = histories.at(*at);
     if (!r.is_update() || !r.batched()) continue;
-    past.unlink(*at);
+    histories.unlink(*at);
     linked = true;
   }
   return linked;
 }
 
 /// What the killed process may not have flushed, or not fenced, before others rely on it.
-void killed_writers::make_durable(const std::vector<link>& last) const {
-  const durable_histories& past = *past_;
+void dead_writers::make_durable(const std::vector<link>& last) const {
+  const durable_histories& histories = *histories_;
   for (const link l : last) {
-    const record r = past.at(l);
-    static_cast<void>(past.stamp_of(l));  // of a batch the others' stamps are those of its record
-    past.flush_fresh(l, r.layout().size());
+    const record r = histories.at(l);
+    static_cast<void>(histories.stamp_of(l));  // of a batch the others' stamps are those of its record
+    histories.flush_fresh(l, r.layout().size());
     if (r.is_entry()) index_->flush_leaf_of(r.key());
     // The process that opened the store makes all tags: while it lives it lists them, under a lock of its own.
     const bool unlisted = r.kind() == format::record_kind::tag && !media_->is_alive(writer_set::first_process);
     if (unlisted) tags_->list().list(l);
   }
-  past.await_flushed(last);
-  for (const link l : last) past.note_settled(past.written_of(l));
+  histories.await_flushed(last);
+  for (const link l : last) histories.advance_committed(histories.written_of(l));
 }
 
 }  // namespace icecore::detail

@@ -2,7 +2,7 @@
 // never happened. Only where the index lasts: what a kill leaves there is what opening finds after it.
 //
 // What is known of such a writer: all its operations but the last one had returned, or its thread had gone on from
-// them. Its log names its segment and where what is not counted begins (lasting_segments.hpp); the records from there
+// them. Its log names its segment and where what is not counted begins (logged_segments.hpp); the records from there
 // on tell the rest. Memory has outlived the process, so it is decided what the last operation had come to:
 //
 //   left                                    what it is                   what is done
@@ -42,25 +42,25 @@
 
 namespace icecore::detail {
 
-class killed_writers final : public writer_finisher {
+class dead_writers final : public dead_writer_recovery {
  public:
-  killed_writers(pool_set& pool, lasting_media& media, const durable_histories& past,
-                 const index::persistent_index& index, listed_tags& tags)
-      : pool_(&pool), media_(&media), past_(&past), index_(&index), tags_(&tags), tails_(pool) {}
+  dead_writers(pool_set& pool, durable_media& media, const durable_histories& histories,
+               const index::persistent_index& index, listed_tags& tags)
+      : pool_(&pool), media_(&media), histories_(&histories), index_(&index), tags_(&tags), tails_(pool) {}
 
-  void finish(unsigned writer, writer_slot& slot) override;
-  void undo(unsigned writer, const std::function<bool(std::string_view key, link entry)>& never_shown) override;
+  void roll_forward(unsigned writer, writer_slot& slot) override;
+  void roll_back(unsigned writer, const std::function<bool(std::string_view key, link entry)>& never_shown) override;
 
  private:
   [[nodiscard]] writer_tail::content what_happened(const segment& s, link from) const;
-  [[nodiscard]] bool finish_linked(const segment& s, link position) const;
-  [[nodiscard]] bool undo_batch(const segment& s, link position) const;
+  [[nodiscard]] bool roll_forward_linked(const segment& s, link position) const;
+  [[nodiscard]] bool roll_back_batch(const segment& s, link position) const;
   void make_durable(const std::vector<link>& last) const;
-  void settle(link entry) const;
+  void commit(link entry) const;
 
   pool_set* pool_;
-  lasting_media* media_;
-  const durable_histories* past_;
+  durable_media* media_;
+  const durable_histories* histories_;
   const index::persistent_index* index_;
   listed_tags* tags_;
   writer_tail tails_;

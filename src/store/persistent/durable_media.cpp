@@ -9,7 +9,7 @@
 
 namespace icecore::detail {
 
-lasting_media::lasting_media(pool_set& in, const index::arena& processes, writer_set& writers, link anchor,
+durable_media::durable_media(pool_set& in, const index::arena& processes, writer_set& writers, link anchor,
                              state& shared)
     : pool_(&in),
       processes_(&processes),
@@ -18,7 +18,7 @@ lasting_media::lasting_media(pool_set& in, const index::arena& processes, writer
       shared_(&shared),
       segments_(in, *anchor_, shared.segments) {}
 
-index::node_space::parts lasting_media::index_parts(std::uint64_t epoch, std::uint32_t evidence_from, unsigned process,
+index::node_space::parts durable_media::index_parts(std::uint64_t epoch, std::uint32_t evidence_from, unsigned process,
                                                     bool attached) noexcept {
   index::node_space::parts parts;
   std::ranges::copy(pool_->bases(), parts.bases.begin());
@@ -28,13 +28,13 @@ index::node_space::parts lasting_media::index_parts(std::uint64_t epoch, std::ui
   parts.shared = &shared_->index.space;
   parts.codec = pool_->codec();
   parts.epoch = epoch;
-  parts.epochs_believed = static_cast<std::uint32_t>(epoch) - evidence_from;
+  parts.epochs_trusted = static_cast<std::uint32_t>(epoch) - evidence_from;
   parts.process = static_cast<std::uint16_t>(process);
   parts.searches_link = !attached;
   return parts;
 }
 
-void lasting_media::take_segment(claim& by) {
+void durable_media::take_segment(claim& by) {
   // where the thread runs that will fill them
   const segment taken = segments_.take_for_nodes(pool_->number_for(thread_number()), [&](const segment& s) {
     by.told(s.first_record(), s.offset + format::granule_size + format::nodes_end);
@@ -42,7 +42,7 @@ void lasting_media::take_segment(claim& by) {
   pool_->grow_ahead(taken.offset);
 }
 
-link lasting_media::partner_of(link node) const noexcept {
+link durable_media::partner_of(link node) const noexcept {
   const link granule = node / format::granule_size * format::granule_size;
   const auto has_two = [&](link at) {
     return link_offset(at) >= format::first_segment_offset && pool_->valid_header(at, format::index_segment_magic) &&
@@ -52,7 +52,7 @@ link lasting_media::partner_of(link node) const noexcept {
   return has_two(granule - format::granule_size) ? node - format::granule_size : null_link;
 }
 
-void lasting_media::note_met(link node) noexcept {
+void durable_media::note_met(link node) noexcept {
   const std::uint64_t granule = link_offset(node) / format::granule_size;
   auto& word = shared_->met[granule / 64 % shared_->met.size()];
   const std::uint64_t bit = std::uint64_t{1} << granule % 64;
@@ -60,7 +60,7 @@ void lasting_media::note_met(link node) noexcept {
   if ((word.load(std::memory_order_relaxed) & bit) == 0) word.fetch_or(bit, std::memory_order_relaxed);
 }
 
-void lasting_media::for_each_met(const std::function<void(link granule)>& visit) const {
+void durable_media::for_each_met(const std::function<void(link granule)>& visit) const {
   for (const pool* p : pool_->files()) {
     const std::uint64_t end = p->used_end() / format::granule_size;
     for (std::uint64_t first = 0; first < end; first += 64) {
@@ -74,18 +74,18 @@ void lasting_media::for_each_met(const std::function<void(link granule)>& visit)
   }
 }
 
-void lasting_media::undo_killed(const std::function<bool(std::string_view key, link entry)>& never_shown) {
-  writers_->undo_killed(never_shown);
+void durable_media::roll_back_dead_writers(const std::function<bool(std::string_view key, link entry)>& never_shown) {
+  writers_->roll_back_dead_writers(never_shown);
 }
 
-void lasting_media::raise_damaged(link l, const char* what) const {
+void durable_media::raise_damaged(link l, const char* what) const {
   raise(errc::damaged,
         "{}: damaged at byte {}: {}; icecore verify lists everything, icecore reindex makes the index anew, icecore "
         "repair makes a new store of what is intact",
         pool_->origin(l), link_offset(l), what);
 }
 
-std::optional<segment> lasting_media::segment_of(link l) const noexcept {
+std::optional<segment> durable_media::segment_of(link l) const noexcept {
   if (!leads_into_pool(l, sizeof(format::record_header))) return std::nullopt;
   const pool& p = pool_->of(l);
   // Most segments are one granule. In others few records begin behind the first one: only behind a large value.
@@ -99,7 +99,7 @@ std::optional<segment> lasting_media::segment_of(link l) const noexcept {
   return std::nullopt;
 }
 
-bool lasting_media::is_whole(link l) const noexcept {
+bool durable_media::is_intact(link l) const noexcept {
   const auto in = segment_of(l);
   if (!in || in->end() - l < sizeof(format::record_header)) return false;
   const record r(pool_->at(l));

@@ -17,21 +17,21 @@ class writer_set;
 
 namespace icecore::detail {
 
-class lasting_media final : public index::space_owner, public record_checks {
+class durable_media final : public index::space_owner, public record_checks {
  public:
   /// What is in the arena.
   struct state {
     index::persistent_index::state index;
-    lasting_segments::state segments;
+    logged_segments::state segments;
     process_lock heads;
     /// By the number of a granule, in whichever file: whether a node in it was met in this epoch.
     std::array<std::atomic<std::uint64_t>, 1024> met{};
   };
 
-  lasting_media(pool_set& in, const index::arena& processes, writer_set& writers, link anchor, state& shared);
+  durable_media(pool_set& in, const index::arena& processes, writer_set& writers, link anchor, state& shared);
 
-  [[nodiscard]] lasting_segments& segments() noexcept { return segments_; }
-  [[nodiscard]] const lasting_segments& segments() const noexcept { return segments_; }
+  [[nodiscard]] logged_segments& segments() noexcept { return segments_; }
+  [[nodiscard]] const logged_segments& segments() const noexcept { return segments_; }
   [[nodiscard]] format::index_anchor& anchor() const noexcept { return *anchor_; }
   /// For an index on this pool, opened as `process`, attached or not. Evidence counts from `evidence_from` on.
   [[nodiscard]] index::node_space::parts index_parts(std::uint64_t epoch, std::uint32_t evidence_from, unsigned process,
@@ -42,11 +42,11 @@ class lasting_media final : public index::space_owner, public record_checks {
 
   // What the index asks.
   void take_segment(claim& by) override;
-  void settle_killed() override { segments_.settle_killed(); }
+  void recover_dead() override { segments_.recover_dead(); }
   [[nodiscard]] link partner_of(link node) const noexcept override;
   void note_met(link node) noexcept override;
   [[nodiscard]] bool is_alive(std::uint16_t process) const noexcept override { return processes_->is_held(process); }
-  void undo_killed(const std::function<bool(std::string_view key, link entry)>& never_shown) override;
+  void roll_back_dead_writers(const std::function<bool(std::string_view key, link entry)>& never_shown) override;
 
   // What both ask.
   [[noreturn]] void raise_damaged(link l, const char* what) const override;
@@ -55,8 +55,8 @@ class lasting_media final : public index::space_owner, public record_checks {
   }
 
   // What histories ask. Cost: one look at the segment's header, one CRC.
-  [[nodiscard]] bool is_whole(link l) const noexcept override;
-  [[nodiscard]] mended_lock hold_heads() const override {
+  [[nodiscard]] bool is_intact(link l) const noexcept override;
+  [[nodiscard]] recovering_lock hold_heads() const override {
     return {shared_->heads, [] {}};
   }
 
@@ -69,7 +69,7 @@ class lasting_media final : public index::space_owner, public record_checks {
   writer_set* writers_;
   format::index_anchor* anchor_;
   state* shared_;
-  lasting_segments segments_;
+  logged_segments segments_;
 };
 
 }  // namespace icecore::detail

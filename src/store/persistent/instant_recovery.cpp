@@ -9,7 +9,7 @@
 
 namespace icecore::detail {
 
-bool opening_at_once::possible(const pool_set& p, const options& opening) {
+bool instant_recovery::possible(const pool_set& p, const options& opening) {
   const format::root root = p.roots().read();
   if (static_cast<index_kind>(root.index) != index_kind::persistent || root.anchor == null_link) return false;
   const bool whole_read_asked = opening.accept_damage || opening.check_values || opening.change_index;
@@ -30,7 +30,7 @@ bool opening_at_once::possible(const pool_set& p, const options& opening) {
   return were_flushed == are_flushed && (were_flushed || written_this_boot(root));
 }
 
-std::unique_ptr<store_core> opening_at_once::run() {
+std::unique_ptr<store_core> instant_recovery::run() {
   const auto begin = std::chrono::steady_clock::now();
   pool_set& p = *parts_.pool;
   const bool writes = !parts_.read_only();
@@ -62,7 +62,7 @@ std::unique_ptr<store_core> opening_at_once::run() {
   if (found.crashed) p.persist().sync();
   index::persistent_index& index = *made.index;
   const bool was_empty = index.is_empty();  // then it has no keys but those that are entered now
-  if (found.crashed) finish_last_operations(made);
+  if (found.crashed) roll_forward_last_operations(made);
   if (was_empty && found.totals.keys > index.size()) {
     raise(errc::damaged,
           "{}: damaged (index): it is empty, the writers' logs tell of {} keys; icecore verify lists "
@@ -74,7 +74,7 @@ std::unique_ptr<store_core> opening_at_once::run() {
   parts_.shared->newest_recovered = found.newest;
   parts_.recovered_from_crash = found.crashed;
   parts_.opened_at_once = true;
-  made.past->believe_after(found.newest);
+  made.histories->set_unverified_up_to(found.newest);
   if (writes) {
     if (found.crashed) p.persist().sync();
     start_session(p, found, found.crashed ? found.newest : 0, {});
@@ -84,9 +84,9 @@ std::unique_ptr<store_core> opening_at_once::run() {
   return std::make_unique<durable_engine>(std::move(parts_), std::move(made));
 }
 
-void opening_at_once::take_over_writers(const durable_parts& made, found_store& found) {
-  lasting_segments& segments = made.media->segments();
-  if (found.crashed) segments.settle();
+void instant_recovery::take_over_writers(const durable_parts& made, found_store& found) {
+  logged_segments& segments = made.media->segments();
+  if (found.crashed) segments.recover();
   const writer_tail tails(*parts_.pool);
   for (unsigned w = 0; w < format::writers_max; ++w) {
     auto log = segments.read_log(w);
@@ -127,12 +127,12 @@ void opening_at_once::take_over_writers(const durable_parts& made, found_store& 
   }
 }
 
-void opening_at_once::finish_last_operations(const durable_parts& made) {
-  const durable_histories& past = *made.past;
+void instant_recovery::roll_forward_last_operations(const durable_parts& made) {
+  const durable_histories& histories = *made.histories;
   index::persistent_index& index = *made.index;
   std::vector<std::tuple<link, std::uint32_t, link>> updates;  // by entry, oldest first
   for (const link l : last_) {
-    const record r = past.at(l);
+    const record r = histories.at(l);
     if (r.is_entry()) {
       if (index.insert(r.key(), l) != l) {
         raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice", parts_.pool->origin(l),
@@ -146,18 +146,18 @@ void opening_at_once::finish_last_operations(const durable_parts& made) {
     }
   }
   // A link may have come to the media without its record, of a tag that never was: where its writer's tail ends.
-  made.tags->list().settle([&](link l) {
+  made.tags->list().recover([&](link l) {
     return std::ranges::any_of(changed_logs_, [l](const auto& changed) {
-      const lasting_segments::log& of_writer = changed.second;
+      const logged_segments::log& of_writer = changed.second;
       return l >= of_writer.from && l < of_writer.open.end();
     });
   });
   std::ranges::sort(updates);
   for (const auto& [entry, depth, l] : updates) {
-    if (!made.media->is_whole(entry) || !past.at(entry).is_entry()) {
+    if (!made.media->is_intact(entry) || !histories.at(entry).is_entry()) {
       made.media->raise_damaged(l, "the record's entry is missing");
     }
-    past.restore(l);
+    histories.restore(l);
   }
   // Only now, and all that was flushed is durable before the first of them changes (write_log()): behind what a log has
   // counted nobody looks for an operation to finish.

@@ -25,22 +25,22 @@
 
 namespace icecore::detail {
 
-class opening_at_once {
+class instant_recovery {
  public:
   /// Whether the store that the pool holds can be opened so.
   [[nodiscard]] static bool possible(const pool_set& p, const options& opening);
 
-  explicit opening_at_once(store_parts& parts) : parts_(parts) {}
+  explicit instant_recovery(store_parts& parts) : parts_(parts) {}
   /// The store, opened. Takes the parts.
   [[nodiscard]] std::unique_ptr<store_core> run();
 
  private:
   void take_over_writers(const durable_parts& made, found_store& found);
-  void finish_last_operations(const durable_parts& made);
+  void roll_forward_last_operations(const durable_parts& made);
 
   store_parts& parts_;
   std::vector<link> last_;
-  std::vector<std::pair<unsigned, lasting_segments::log>> changed_logs_;
+  std::vector<std::pair<unsigned, logged_segments::log>> changed_logs_;
 };
 
 }  // namespace icecore::detail

@@ -18,16 +18,16 @@ namespace {
 unsigned list_of(std::uint64_t room) noexcept {
   constexpr unsigned least = 11;  // bits of 1 KiB
   const auto bits = static_cast<unsigned>(std::bit_width(room));
-  return std::min(bits < least ? 0 : bits - least, format::rest_lists - 1);
+  return std::min(bits < least ? 0 : bits - least, format::free_lists - 1);
 }
 
 }  // namespace
 
-std::uint32_t lasting_segments::crc_of(const format::writer_log& l) const noexcept {
+std::uint32_t logged_segments::crc_of(const format::writer_log& l) const noexcept {
   return crc32c(crc32c(pool_->codec().pool_seed(), place_of(&l)), &l, offsetof(format::writer_log, crc));
 }
 
-link lasting_segments::decode(std::uint64_t word, link at) const {
+link logged_segments::decode(std::uint64_t word, link at) const {
   const auto l = pool_->codec().decode_link(word, at);
   if (!l || (*l != null_link && !pool_->contains(*l, sizeof(format::segment_header)))) {
     raise(errc::damaged, "{}: damaged at byte {} (index): it does not say where a segment is", pool_->origin(at),
@@ -38,7 +38,7 @@ link lasting_segments::decode(std::uint64_t word, link at) const {
 
 // ---- Logs ----
 
-std::optional<lasting_segments::log> lasting_segments::read_log(unsigned writer) const {
+std::optional<logged_segments::log> logged_segments::read_log(unsigned writer) const {
   const format::writer_log* best = nullptr;
   bool written = false;
   for (unsigned copy = 0; copy < 2; ++copy) {
@@ -64,14 +64,14 @@ std::optional<lasting_segments::log> lasting_segments::read_log(unsigned writer)
   return l;
 }
 
-std::optional<lasting_segments::log> lasting_segments::settled_log(unsigned writer) const {
-  const mended_lock lock = hold();
+std::optional<logged_segments::log> logged_segments::recovered_log(unsigned writer) const {
+  const recovering_lock lock = hold();
   auto l = read_log(writer);
   if (l) require_open(*l);
   return l;
 }
 
-void lasting_segments::require_open(log& l) const {
+void logged_segments::require_open(log& l) const {
   if (l.open.size == 0) return;
   if (!pool_->valid_header(l.open.offset) || l.from < l.open.offset) {
     raise(errc::damaged, "{}: damaged at byte {} (segment): a writer's segment is not where its log says",
@@ -80,7 +80,7 @@ void lasting_segments::require_open(log& l) const {
   l.open = pool_->segment_at(l.open.offset);
 }
 
-void lasting_segments::write_log(unsigned writer, const log& l) {
+void logged_segments::write_log(unsigned writer, const log& l) {
   format::writer_log& a = copy_of(writer, 0);
   format::writer_log& b = copy_of(writer, 1);
   const auto sequence_of = [&](const format::writer_log& of) { return of.crc == crc_of(of) ? of.sequence : 0; };
@@ -111,46 +111,46 @@ void lasting_segments::write_log(unsigned writer, const log& l) {
 
 // ---- Lists ----
 
-link lasting_segments::next_of(const segment& s) const {
-  return decode(pool_->header_of(s.offset).next_rest, s.offset + offsetof(format::segment_header, next_rest));
+link logged_segments::next_of(const segment& s) const {
+  return decode(pool_->header_of(s.offset).next_free, s.offset + offsetof(format::segment_header, next_free));
 }
 
-void lasting_segments::set_next(const segment& s, link next) const noexcept {
+void logged_segments::set_next(const segment& s, link next) const noexcept {
   auto& header = pool_->header_of(s.offset);
-  header.next_rest = pool_->codec().encode_link(next, s.offset + offsetof(format::segment_header, next_rest));
+  header.next_free = pool_->codec().encode_link(next, s.offset + offsetof(format::segment_header, next_free));
   pool_->persist().flush(&header, sizeof header);
 }
 
 /// `rest` must be nobody's. The segment's header says where it is filled to and what comes behind it in the list.
-void lasting_segments::add_rest(const place& rest) {
-  auto& header = pool_->header_of(rest.in.offset);
-  header.left_at =
-      pool_->codec().encode(rest.position - rest.in.offset, rest.in.offset + offsetof(format::segment_header, left_at));
-  auto& first = anchor_->rests[link_pool(rest.in.offset)][list_of(rest.room())];
-  const bool listed = rest.room() >= room_min;
-  set_next(rest.in, listed ? load(first) : null_link);
+void logged_segments::add_free_space(const place& room) {
+  auto& header = pool_->header_of(room.in.offset);
+  header.fill_end = pool_->codec().encode(room.position - room.in.offset,
+                                          room.in.offset + offsetof(format::segment_header, fill_end));
+  auto& first = anchor_->rests[link_pool(room.in.offset)][list_of(room.room())];
+  const bool listed = room.room() >= room_min;
+  set_next(room.in, listed ? load(first) : null_link);
   if (!listed) return;
   pool_->persist().fence();
-  store(first, rest.in.offset);
+  store(first, room.in.offset);
 }
 
-void lasting_segments::abandon(unsigned writer, const place& rest, const record_totals& totals, version newest) {
-  const mended_lock lock = hold();
-  auto& header = pool_->header_of(rest.in.offset);
-  header.left_at =
-      pool_->codec().encode(rest.position - rest.in.offset, rest.in.offset + offsetof(format::segment_header, left_at));
-  set_next(rest.in, null_link);
+void logged_segments::abandon(unsigned writer, const place& room, const record_totals& totals, version newest) {
+  const recovering_lock lock = hold();
+  auto& header = pool_->header_of(room.in.offset);
+  header.fill_end = pool_->codec().encode(room.position - room.in.offset,
+                                          room.in.offset + offsetof(format::segment_header, fill_end));
+  set_next(room.in, null_link);
   write_log(writer, {{}, null_link, std::max(newest, shared_->newest_before), totals});
 }
 
-lasting_segments::place lasting_segments::place_left(link at) const {
+logged_segments::place logged_segments::place_left(link at) const {
   const auto refuse = [&](const char* what) {
     raise(errc::damaged, "{}: damaged at byte {} (segment): {}", pool_->origin(at), link_offset(at), what);
   };
   if (!pool_->valid_header(at)) refuse("a list of segments with room leads to what is none");
   place p{pool_->segment_at(at), 0};
-  const std::uint64_t word = pool_->header_of(at).left_at;
-  const bool valid = word != 0 && pool_->codec().valid(word, at + offsetof(format::segment_header, left_at));
+  const std::uint64_t word = pool_->header_of(at).fill_end;
+  const bool valid = word != 0 && pool_->codec().valid(word, at + offsetof(format::segment_header, fill_end));
   p.position = at + (word & format::stamp_version_mask);
   if (!valid || p.position < p.in.first_record() || p.position > p.in.end() || p.position % 8 != 0) {
     refuse("its header does not say where it was left");
@@ -159,32 +159,31 @@ lasting_segments::place lasting_segments::place_left(link at) const {
 }
 
 /// E: as far as the next record may begin. Whoever took the segment before has put one there.
-void lasting_segments::require_unused(const place& taken, const char* told_by) const {
+void logged_segments::require_unused(const place& taken, const char* told_by) const {
   const std::uint64_t looked_at = std::min(taken.room(), format::record_padding_max + sizeof(std::uint64_t));
   if (all_zero(pool_->at(taken.position), looked_at)) return;
   raise(errc::damaged, "{}: damaged at byte {} (segment): {} leads to what is in use", pool_->origin(taken.position),
         link_offset(taken.position), told_by);
 }
 
-lasting_segments::place lasting_segments::change(unsigned writer, const place& rest, const record_totals& since_opening,
-                                                 version newest, std::uint64_t bytes, std::uint16_t in) {
-  const place taken = exchange(writer, rest, since_opening, newest, bytes, in);
+logged_segments::place logged_segments::change(unsigned writer, const place& room, const record_totals& since_opening,
+                                               version newest, std::uint64_t bytes, std::uint16_t in) {
+  const place taken = exchange(writer, room, since_opening, newest, bytes, in);
   pool_->grow_ahead(taken.in.offset);
   return taken;
 }
 
-lasting_segments::place lasting_segments::exchange(unsigned writer, const place& rest,
-                                                   const record_totals& since_opening, version newest,
-                                                   std::uint64_t bytes, std::uint16_t in) {
-  const mended_lock lock = hold();
+logged_segments::place logged_segments::exchange(unsigned writer, const place& room, const record_totals& since_opening,
+                                                 version newest, std::uint64_t bytes, std::uint16_t in) {
+  const recovering_lock lock = hold();
   record_totals totals = shared_->before[writer];
   totals.add(since_opening);
   const auto name_it = [&](const segment& s, link from) {
-    if (rest.in.size != 0) add_rest(rest);
+    if (room.in.size != 0) add_free_space(room);
     write_log(writer, {s, from, std::max(newest, shared_->newest_before), totals});
   };
   // In the list of its own size class the first may be too small; in those of greater ones any will do.
-  for (unsigned list = list_of(std::max(bytes, room_min)); list < format::rest_lists; ++list) {
+  for (unsigned list = list_of(std::max(bytes, room_min)); list < format::free_lists; ++list) {
     auto& first = anchor_->rests[in][list];
     const link at = load(first);
     if (at == null_link) continue;
@@ -209,7 +208,7 @@ lasting_segments::place lasting_segments::exchange(unsigned writer, const place&
 
 // ---- Opening ----
 
-void lasting_segments::give_header(link at, std::uint64_t size, std::uint32_t magic) const {
+void logged_segments::give_header(link at, std::uint64_t size, std::uint32_t magic) const {
   if (pool_->valid_header(at, magic)) {
     // It may be so in the caches alone, if its process was killed; without it records would lose their generation (P3).
     const auto& header = pool_->header_of(at);
@@ -230,7 +229,7 @@ void lasting_segments::give_header(link at, std::uint64_t size, std::uint32_t ma
   static_cast<void>(pool_->of(at).format_segment(at, size, magic));
 }
 
-void lasting_segments::settle_end(std::uint16_t number, std::uint64_t end) const {
+void logged_segments::record_end(std::uint16_t number, std::uint64_t end) const {
   pool& p = *pool_->find(number);
   if (end > p.used_end()) p.set_used_end(end);
   // a process may have been killed between the two
@@ -241,21 +240,21 @@ void lasting_segments::settle_end(std::uint16_t number, std::uint64_t end) const
   word.store(said, std::memory_order_relaxed);  // flushed by settle(), with all of the anchor
 }
 
-void lasting_segments::settle() const {
+void logged_segments::recover() const {
   std::vector<link> owned;
   for (unsigned w = 0; w < format::writers_max; ++w) {
     const auto l = read_log(w);
     if (!l || l->open.size == 0) continue;
     give_header(l->open.offset, l->open.size, format::segment_magic);
     owned.push_back(l->open.offset);
-    settle_end(link_pool(l->open.offset), link_offset(l->open.end()));
+    record_end(link_pool(l->open.offset), link_offset(l->open.end()));
   }
   for (auto& source : anchor_->nodes) {
     const link last = load(source.end);
     if (last == null_link) continue;
     const index::node_segment taken(last);
     give_header(taken.begin, taken.size, format::index_segment_magic);
-    settle_end(link_pool(taken.begin), link_offset(taken.begin) + taken.size);
+    record_end(link_pool(taken.begin), link_offset(taken.begin) + taken.size);
     const link position = load(source.position);
     if (position < taken.begin || position > last)  // it is of the segment before, which is full
       store(source.position, taken.first());
@@ -269,7 +268,7 @@ void lasting_segments::settle() const {
 }
 
 /// What was taken was a list's first, behind which at most the segment left for it came.
-void lasting_segments::take_off_lists(const std::vector<link>& owned) const {
+void logged_segments::take_off_lists(const std::vector<link>& owned) const {
   const auto is_owned = [&](link at) { return std::ranges::find(owned, at) != owned.end(); };
   for (auto& lists : anchor_->rests) {
     for (auto& first : lists) {
@@ -288,7 +287,7 @@ void lasting_segments::take_off_lists(const std::vector<link>& owned) const {
   }
 }
 
-std::vector<std::string> lasting_segments::check() const {
+std::vector<std::string> logged_segments::check() const {
   std::vector<std::string> wrong;
   std::vector<link> seen;
   for (unsigned w = 0; w < format::writers_max; ++w) {
@@ -309,7 +308,7 @@ std::vector<std::string> lasting_segments::check() const {
   for_each_segment([&](link at, bool records) {
     granules += records ? 0 : pool_->segment_at(at).size / format::granule_size;
     if (!records || std::ranges::find(seen, at) != seen.end()) return;
-    if (pool_->header_of(at).left_at == 0 || place_left(at).room() >= room_min)
+    if (pool_->header_of(at).fill_end == 0 || place_left(at).room() >= room_min)
       wrong.push_back(fmt::format("the segment at {} is in no list, and no writer's", at));
   });
   std::uint64_t taken = 1;  // the anchor's
@@ -319,7 +318,7 @@ std::vector<std::string> lasting_segments::check() const {
   return wrong;
 }
 
-void lasting_segments::for_each_segment(const std::function<void(link at, bool records)>& visit) const {
+void logged_segments::for_each_segment(const std::function<void(link at, bool records)>& visit) const {
   for (const pool* p : pool_->files()) {
     const link end = make_link(p->number(), p->used_end());
     for (link at = make_link(p->number(), format::first_segment_offset); at < end;) {
@@ -331,9 +330,9 @@ void lasting_segments::for_each_segment(const std::function<void(link at, bool r
   }
 }
 
-void lasting_segments::for_each_left(const std::function<void(const place&)>& visit) const {
+void logged_segments::for_each_left(const std::function<void(const place&)>& visit) const {
   for_each_segment([&](link at, bool records) {
-    if (records && pool_->header_of(at).left_at != 0) visit(place_left(at));
+    if (records && pool_->header_of(at).fill_end != 0) visit(place_left(at));
   });
 }
 

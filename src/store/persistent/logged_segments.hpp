@@ -1,5 +1,5 @@
 // Who fills which segment, and where there is room: durable, so that opening a store with the persistent index need not
-// look for it. What partial_segments is to the other stores.
+// look for it. What open_segments is to the other stores.
 //
 // Each writer has a log (format::writer_log): the segment that it fills, and the totals of all that it filled before.
 // Segments that were left with room are in lists by its size, the first in the anchor, each linked from the header of
@@ -14,8 +14,8 @@
 //      crash came while it was written, the other one is not of before anything that was done since.
 //   E. Behind where a segment is filled to there are zeros: who takes one sees by them whether it is in use.
 //
-// Threads: change(), take_for_nodes(), settled_log(), settle_killed() and abandon() from any thread of any process that
-// shares the store. All else while nobody writes.
+// Threads: change(), take_for_nodes(), recovered_log(), recover_dead() and abandon() from any thread of any process
+// that shares the store. All else while nobody writes.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@
 
 namespace icecore {
 
-class lasting_segments final : public segment_source {
+class logged_segments final : public segment_source {
  public:
   /// What is in the arena.
   struct state {
@@ -50,15 +50,15 @@ class lasting_segments final : public segment_source {
     record_totals totals;
   };
 
-  lasting_segments(pool_set& in, format::index_anchor& anchor, state& shared) noexcept
+  logged_segments(pool_set& in, format::index_anchor& anchor, state& shared) noexcept
       : pool_(&in), anchor_(&anchor), shared_(&shared) {}
 
-  [[nodiscard]] place change(unsigned writer, const place& rest, const record_totals& since_opening, version newest,
+  [[nodiscard]] place change(unsigned writer, const place& room, const record_totals& since_opening, version newest,
                              std::uint64_t bytes, std::uint16_t in) override;
 
   /// A segment for nodes of the index, in this file if there is room.
   segment take_for_nodes(std::uint16_t in, const std::function<void(const segment&)>& claim) {
-    const mended_lock lock = hold();
+    const recovering_lock lock = hold();
     return pool_->allocate(format::node_segment_size - sizeof(format::segment_header), in, format::index_segment_magic,
                            claim);
   }
@@ -66,7 +66,7 @@ class lasting_segments final : public segment_source {
   /// Empty if the writer never wrote. errc::damaged if the log is.
   [[nodiscard]] std::optional<log> read_log(unsigned writer) const;
   /// The same, when what a process that was killed in here left half done is done, or undone.
-  [[nodiscard]] std::optional<log> settled_log(unsigned writer) const;
+  [[nodiscard]] std::optional<log> recovered_log(unsigned writer) const;
   /// Gives log.open its generation. errc::damaged if there is no such segment.
   void require_open(log& l) const;
   /// errc::damaged if something lies behind what a log of a closed store has counted: it, and the root, are of an
@@ -85,15 +85,15 @@ class lasting_segments final : public segment_source {
 
   /// The writer leaves its segment, filled up to `rest`, for good: nothing is put behind that before a full recovery.
   /// `totals`: of all that it ever filled. Durable when it returns.
-  void abandon(unsigned writer, const place& rest, const record_totals& totals, version newest);
+  void abandon(unsigned writer, const place& room, const record_totals& totals, version newest);
 
   /// A free segment that is nobody's, to be taken by whoever needs room. Durable after a fence.
-  void add_rest(const place& rest);
+  void add_free_space(const place& room);
   /// After a crash, or when a process was killed that held the lock: what logs and node sources name is theirs. Gives
   /// claimed segments their headers.
-  void settle() const;
+  void recover() const;
   /// Whoever was killed while it took a segment: it has it, or never took it, when this returns.
-  void settle_killed() const { static_cast<void>(hold()); }
+  void recover_dead() const { static_cast<void>(hold()); }
 
   /// Segments that two would fill, one that two logs or lists lead to; and those that nobody will, though they have
   /// room (none is left so by a crash, nor by a killed process while no batch of it was under way). While nobody
@@ -105,13 +105,13 @@ class lasting_segments final : public segment_source {
  private:
   static constexpr std::uint64_t room_min = 1024;  ///< less is left unused
 
-  [[nodiscard]] place exchange(unsigned writer, const place& rest, const record_totals& since_opening, version newest,
+  [[nodiscard]] place exchange(unsigned writer, const place& room, const record_totals& since_opening, version newest,
                                std::uint64_t bytes, std::uint16_t in);
 
   /// K: under this lock alone segments change hands while the store is open, so when it is taken after a kill all but
   /// one change are whole, and settle() does for that one what opening does after a crash.
-  [[nodiscard]] mended_lock hold() const {
-    return {shared_->lock, [this] { settle(); }};
+  [[nodiscard]] recovering_lock hold() const {
+    return {shared_->lock, [this] { recover(); }};
   }
   [[nodiscard]] format::writer_log& copy_of(unsigned writer, unsigned copy) const noexcept {
     return anchor_->writers[writer][copy];
@@ -139,7 +139,7 @@ class lasting_segments final : public segment_source {
   [[nodiscard]] place place_left(link at) const;
   void require_unused(const place& taken, const char* told_by) const;
   void give_header(link at, std::uint64_t size, std::uint32_t magic) const;
-  void settle_end(std::uint16_t number, std::uint64_t end) const;
+  void record_end(std::uint16_t number, std::uint64_t end) const;
   void take_off_lists(const std::vector<link>& owned) const;
 
   pool_set* pool_;

@@ -84,9 +84,9 @@ void tag_list::list(link tag) {
 }
 
 // A place that is given to nothing leads to its own block, as a mark does. The anchor's word, which a process that was
-// killed may have left in the caches alone, has been flushed by lasting_segments::settle().
+// killed may have left in the caches alone, has been flushed by logged_segments::settle().
 
-void tag_list::settle(const std::function<bool(link)>& was_cut_off) {
+void tag_list::recover(const std::function<bool(link)>& was_cut_off) {
   unsigned seen = 0;
   bool is_end = true;  // of the newest block: behind the last link
   for (link block = newest(); block != null_link && seen < under_way_max; block = older(block)) {

@@ -24,7 +24,7 @@ class tag_list final : private index::node_finder {
   /// After a crash, once all that is there is listed: where it cut off a tag's link, or a tag that is linked, the place
   /// is given to nothing. Only what may have been under way is looked at. Durable after the next fence, or sync, as is
   /// the link to the newest block, which a killed process may have left in the caches.
-  void settle(const std::function<bool(link)>& was_cut_off);
+  void recover(const std::function<bool(link)>& was_cut_off);
   /// Leaves evidence of all links (index/persistent/evidence.cpp), durable after the next fence, or sync. While nobody
   /// else is there.
   void leave_evidence() const;

@@ -71,7 +71,7 @@ writer_tail::content writer_tail::read(const segment& s, link from) const {
       pool_->origin(t.position), link_offset(t.position));
 }
 
-std::optional<link> writer_tail::first_whole(const segment& s, link from) const noexcept {
+std::optional<link> writer_tail::first_intact(const segment& s, link from) const noexcept {
   for (std::uint64_t at = from; at + sizeof(format::record_header) <= s.end(); at += 8) {
     at += leading_zeros(pool_->at(at), s.end() - at) / 8 * 8;
     if (s.end() - at >= sizeof(format::record_header) && whole(s, at)) return at;
@@ -82,7 +82,7 @@ std::optional<link> writer_tail::first_whole(const segment& s, link from) const 
 void writer_tail::clear_behind(const segment& s, link position) const {
   std::byte* const rest = pool_->at(position);
   if (all_zero(rest, s.end() - position)) return;
-  for (auto at = first_whole(s, position); at; at = first_whole(s, *at + 8)) {
+  for (auto at = first_intact(s, position); at; at = first_intact(s, *at + 8)) {
     if (version_of(s, *at) == 0 || !record(pool_->at(*at)).value_intact()) continue;
     raise(errc::damaged,
           "{}: damaged at byte {} (record): a record is missing before the one at byte {}; icecore verify lists "

@@ -1,5 +1,5 @@
 // What a writer has put into its segment since its log was written: told by the records themselves. Opening reads it of
-// every writer, survivors read it of one whose process was killed (killed_writers.hpp).
+// every writer, survivors read it of one whose process was killed (dead_writers.hpp).
 //
 //   writer_tail t(pool);
 //   auto seen = t.read(segment, log.from);        // up to the first bytes that are no record that happened
@@ -30,7 +30,7 @@ class writer_tail {
   [[nodiscard]] content read(const segment& s, link from) const;
 
   /// The first record with a right checksum at or behind `from`, whether it happened or not; empty if there is none.
-  [[nodiscard]] std::optional<link> first_whole(const segment& s, link from) const noexcept;
+  [[nodiscard]] std::optional<link> first_intact(const segment& s, link from) const noexcept;
   /// Zeroes what never happened, from `position` to the segment's end. errc::damaged if something there happened.
   void clear_behind(const segment& s, link position) const;
 

@@ -37,8 +37,8 @@ checked_values::~checked_values() { unmap_all(bits_); }
 
 namespace {
 
-std::string_view key_of(const history_base& past, record r) {
-  return (r.is_entry() ? r : past.at(r.as_update().entry)).key();
+std::string_view key_of(const history_base& histories, record r) {
+  return (r.is_entry() ? r : histories.at(r.as_update().entry)).key();
 }
 
 version version_of(record r) {
@@ -48,21 +48,21 @@ version version_of(record r) {
 
 }  // namespace
 
-void checked_values::check(const pool_set& in, const history_base& past, link l) {
-  const record r = past.at(l);
+void checked_values::check(const pool_set& in, const history_base& histories, link l) {
+  const record r = histories.at(l);
   if (!r.value_intact()) {
     raise(errc::damaged, "{}: the value of key '{}' in version {} is damaged on media (record at byte {}, {} bytes)",
-          in.of(l).file().path().native(), key_of(past, r), version_of(r), link_offset(l), r.layout().value_size);
+          in.of(l).file().path().native(), key_of(histories, r), version_of(r), link_offset(l), r.layout().value_size);
   }
   mark(l);
 }
 
-void checked_values::raise_lost(const pool_set& in, const history_base& past, link l) {
-  const record r = past.at(l);
+void checked_values::raise_lost(const pool_set& in, const history_base& histories, link l) {
+  const record r = histories.at(l);
   raise(errc::damaged,
         "{}: what key '{}' held from version {} on is lost on media, until its next record; icecore verify names the "
         "place",
-        in.file().path().native(), key_of(past, r), version_of(r));
+        in.file().path().native(), key_of(histories, r), version_of(r));
 }
 
 }  // namespace icecore::detail

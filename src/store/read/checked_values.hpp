@@ -31,15 +31,15 @@ class checked_values {
 
   /// Returns if the record's large value is intact; errc::damaged with key, version and place if it is not, or if the
   /// record stands for lost ones.
-  void require_intact(const pool_set& in, const history_base& past, link l) {
-    if (past.at(l).is_lost()) raise_lost(in, past, l);
+  void require_intact(const pool_set& in, const history_base& histories, link l) {
+    if (histories.at(l).is_lost()) raise_lost(in, histories, l);
     if ((word_of(l).load(std::memory_order_relaxed) & mask_of(l)) != 0) return;  // relaxed: see mark()
-    check(in, past, l);
+    check(in, histories, l);
   }
 
  private:
-  void check(const pool_set& in, const history_base& past, link l);
-  [[noreturn]] static void raise_lost(const pool_set& in, const history_base& past, link l);
+  void check(const pool_set& in, const history_base& histories, link l);
+  [[noreturn]] static void raise_lost(const pool_set& in, const history_base& histories, link l);
 
   [[nodiscard]] std::atomic<std::uint64_t>& word_of(link l) const noexcept {
     return bits_[link_pool(l)].words[link_offset(l) / format::large_value_size / 64];

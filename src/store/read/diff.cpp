@@ -22,11 +22,11 @@ struct [[gnu::visibility("hidden")]] diff_range::walk {
   /// The difference at one entry; empty if there is none.
   template <class Engine>
   [[nodiscard]] std::optional<difference> at(const Engine& engine, link entry) const {
-    const auto& past = engine.past();
+    const auto& histories = engine.histories();
     const version low = std::min(before, after);
     const version high = std::max(before, after);
-    const link newer = past.find_at(entry, high);
-    if (newer == null_link || past.stamp_of(newer) <= low) return std::nullopt;  // the same record in both
+    const link newer = histories.find_at(entry, high);
+    if (newer == null_link || histories.stamp_of(newer) <= low) return std::nullopt;  // the same record in both
     const link in_high = engine.visible_from(newer, high);
     const link in_low = engine.visible_from(newer, low);
     difference d{engine.key_of(entry), value_at(before == low ? in_low : in_high),

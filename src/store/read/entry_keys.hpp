@@ -22,7 +22,7 @@ class entry_keys : public index::key_source {
 
   [[nodiscard]] std::string_view key_of(link entry) const noexcept final { return space_.record_at(entry).key(); }
   void prefetch(link entry) const noexcept final { __builtin_prefetch(space_.at(entry)); }
-  [[noreturn]] void raise_killed() const final {
+  [[noreturn]] void raise_owner_died() const final {
     persist_->poison("another process that shared it was killed while it changed the index");
     persist_->raise_poisoned();
   }
@@ -41,7 +41,7 @@ class entry_keys : public index::key_source {
 /// Of entries on media that nobody has read before.
 class checked_entry_keys final : public entry_keys {
  public:
-  checked_entry_keys(address_space space, persistence& persist, const lasting_media& media)
+  checked_entry_keys(address_space space, persistence& persist, const durable_media& media)
       : entry_keys(space, persist),
         media_(&media),
         sound_(std::make_unique<std::atomic<link>[]>(std::size_t{1} << sound_bits)) {}
@@ -53,10 +53,10 @@ class checked_entry_keys final : public entry_keys {
     return media_->leads_into_pool(entry, sizeof(format::entry_header)) &&
            media_->leads_into_pool(entry, space_.record_at(entry).layout().value_offset());
   }
-  void distrust(link entry) const override {
+  void verify_key(link entry) const override {
     std::atomic<link>& known = sound_[entry * 0x9e3779b97f4a7c15U >> (64 - sound_bits)];
     if (known.load(std::memory_order_relaxed) == entry) return;  // relaxed: an entry's key never changes
-    if (!media_->is_whole(entry)) media_->raise_damaged(entry, "the entry fails its checksum");
+    if (!media_->is_intact(entry)) media_->raise_damaged(entry, "the entry fails its checksum");
     known.store(entry, std::memory_order_relaxed);
   }
   [[nodiscard]] std::uint64_t state_of(link entry) const noexcept override {
@@ -64,7 +64,7 @@ class checked_entry_keys final : public entry_keys {
     // relaxed, both: whoever finds that they differ has a fence before it looks at the leaf again
     // (index/persistent/evidence.cpp, E1)
     const std::uint64_t head = e.head.load(std::memory_order_relaxed);
-    return mix64(mix64(entry + mix64(head)) + e.second_version.load(std::memory_order_relaxed));
+    return mix64(mix64(entry + mix64(head)) + e.committed_head().load(std::memory_order_relaxed));
   }
   void flush_state(link entry) const noexcept override {
     persist_->flush(&space_.record_at(entry).as_entry().head, 2 * sizeof(std::uint64_t));
@@ -73,7 +73,7 @@ class checked_entry_keys final : public entry_keys {
  private:
   static constexpr unsigned sound_bits = 12;
 
-  const lasting_media* media_;
+  const durable_media* media_;
   /// Entries that were found sound lately. Those that lead to many keys are asked for with each search.
   std::unique_ptr<std::atomic<link>[]> sound_;
 };

@@ -70,13 +70,13 @@ void for_each_block(const engine<Heads>& core, const scan_bounds& bounds, Visit 
 template <class Heads>
 std::size_t visible_records(const engine<Heads>& core, std::span<const link> entries, version v,
                             std::span<link, index::block::capacity> out) {
-  const auto& past = core.past();
+  const auto& histories = core.histories();
   std::array<link, index::block::capacity> starts;
   std::size_t started = 0;
   for (const link entry : entries) {
-    const link start = past.start_of(entry, v);
+    const link start = histories.start_of(entry, v);
     if (start == null_link) continue;
-    if (start != entry) __builtin_prefetch(past.at(start).address());
+    if (start != entry) __builtin_prefetch(histories.at(start).address());
     starts[started++] = start;
   }
   std::size_t n = 0;
@@ -90,7 +90,7 @@ std::size_t visible_records(const engine<Heads>& core, std::span<const link> ent
 /// The key of the entry that a visible record belongs to: if it is the entry itself, that is known to be whole.
 template <class Heads>
 [[nodiscard]] std::string_view key_of_record(const engine<Heads>& core, link l) {
-  const record r = core.past().at(l);
+  const record r = core.histories().at(l);
   return r.is_entry() ? r.key() : core.key_of(r.as_update().entry);
 }
 

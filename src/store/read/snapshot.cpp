@@ -235,8 +235,8 @@ key_history::iterator key_history::begin() {
   record_ = null_link;
   if (entry != null_link) {
     detail::with_engine(*core_, [&](const auto& engine) {
-      const auto& past = engine.past();
-      record_ = up_to_ == version_max ? past.find_latest(entry) : past.find_at(entry, up_to_);
+      const auto& histories = engine.histories();
+      record_ = up_to_ == version_max ? histories.find_latest(entry) : histories.find_at(entry, up_to_);
       show(engine);
     });
   }
@@ -245,7 +245,7 @@ key_history::iterator key_history::begin() {
 
 void key_history::step() {
   detail::with_engine(*core_, [&](const auto& engine) {
-    record_ = engine.past().older(record_);
+    record_ = engine.histories().older(record_);
     show(engine);
   });
 }
@@ -253,18 +253,18 @@ void key_history::step() {
 /// Makes the record at record_ the current change, passing over removals of what was not there (batches record those).
 template <class Engine>
 void key_history::show(const Engine& engine) {
-  const auto& past = engine.past();
-  for (; record_ != null_link; record_ = past.older(record_)) {
-    past.require_whole(record_);
-    const record r = past.at(record_);
+  const auto& histories = engine.histories();
+  for (; record_ != null_link; record_ = histories.older(record_)) {
+    histories.verify_checksum(record_);
+    const record r = histories.at(record_);
     if (r.is_removal()) {
-      const link before = past.older(record_);
+      const link before = histories.older(record_);
       if (before == null_link) continue;
-      past.require_whole(before);
-      if (past.at(before).is_removal()) continue;
+      histories.verify_checksum(before);
+      if (histories.at(before).is_removal()) continue;
     }
-    current_.version = past.stamp_of(record_);
-    past.persist_before_return(record_);
+    current_.version = histories.stamp_of(record_);
+    histories.persist_before_return(record_);
     current_.value.reset();
     if (!r.is_removal()) current_.value = engine.value_of(record_);
     return;

@@ -72,7 +72,7 @@ void engine<Heads>::require_room_in_histories(std::span<const batch::operation* 
   // the searches overlap, and those that link the keys find their nodes in the caches
   index_->find_many(keys, entries);
   for (const link entry : entries) {
-    if (entry != null_link) past_->require_room_above(entry);
+    if (entry != null_link) histories_->require_room_above(entry);
   }
 }
 
@@ -82,8 +82,8 @@ link engine<Heads>::enter_key(const writer& w, std::string_view key) const {
   const entered there =
       enter(w, {record_layout::of_key(key.size()), null_link, key, {}, index::lookup_cache::hash_of(key)});
   if (there.fresh) {
-    const record r = past_->at(there.entry);
-    w.count(there.fresh->layout, false, there.entry, r.header().crc, past_->stamp_of(there.entry));
+    const record r = histories_->at(there.entry);
+    w.count(there.fresh->layout, false, there.entry, r.header().crc, histories_->stamp_of(there.entry));
     return there.entry;
   }
   return null_link;
@@ -101,15 +101,15 @@ void engine<Heads>::enter_keys(const writer& w, std::span<const batch::operation
       if (entry == null_link) continue;
       fresh.push_back(entry);
       // pages reach a device in any order: the next key must not be there without this one (W2)
-      if (past_->persists_on_read() && pool_->persist().by_pages()) pool_->persist().sync();
+      if (histories_->persists_on_read() && pool_->persist().by_pages()) pool_->persist().sync();
     }
   } catch (...) {
     // the keys before stay, and the writer's next record may be another thread's, whose fence orders no flush of this
     // one (W2)
-    past_->await_flushed(fresh);
+    histories_->await_flushed(fresh);
     throw;
   }
-  past_->await_flushed(fresh);
+  histories_->await_flushed(fresh);
 }
 
 template <class Heads>
@@ -143,13 +143,13 @@ version engine<Heads>::apply(const batch& operations) {
     pool_->persist().poison("a batch was cut off in the middle, by damage or for want of memory");
     throw;
   }
-  for (const auto& fresh : run.records) past_->flush_fresh(fresh.at, fresh.layout.size());
-  if (past_->persists_on_read()) pool_->persist().sync();
-  const record b = past_->at(run.batch_link);
+  for (const auto& fresh : run.records) histories_->flush_fresh(fresh.at, fresh.layout.size());
+  if (histories_->persists_on_read()) pool_->persist().sync();
+  const record b = histories_->at(run.batch_link);
   b.fill(batch_layout, null_link, {}, {});
   b.header().depth = static_cast<std::uint32_t>(run.records.size());
   b.seal(w->seed_of(run.batch_link));
-  const version v = past_->complete_batch(run.batch_link);
+  const version v = histories_->complete_batch(run.batch_link);
   w->count(batch_layout, false, run.batch_link, b.header().crc, v);
   for (const auto& fresh : run.records) finish(*w, fresh);
   return v;
@@ -168,8 +168,8 @@ void engine<Heads>::link_batched(batch_run& run, const batch::operation& o) {
   }
   const auto layout = o.value ? record_layout::of_insert(value.size(), true) : record_layout::of_remove(true);
   const fresh_record fresh{run.w.allocate(layout), layout};
-  past_->at(fresh.at).fill(layout, run.batch_link, {}, value);
-  static_cast<void>(past_->link_on_top(there.entry, fresh.at, run.w.seed_of(fresh.at), false));
+  histories_->at(fresh.at).fill(layout, run.batch_link, {}, value);
+  static_cast<void>(histories_->link_on_top(there.entry, fresh.at, run.w.seed_of(fresh.at), false));
   run.records.push_back(fresh);
 }
 

@@ -10,8 +10,8 @@ unsigned bin_of(std::uint64_t room) noexcept { return static_cast<unsigned>(std:
 
 }  // namespace
 
-std::optional<partial_segments::place> partial_segments::exchange(const place& rest, std::uint64_t bytes,
-                                                                  std::uint16_t from) {
+std::optional<open_segments::place> open_segments::exchange(const place& rest, std::uint64_t bytes,
+                                                            std::uint16_t from) {
   const std::scoped_lock lock(shared_->lock);
   const index::arena_ref spare = rest.in.size != 0 ? new_node() : 0;
   const index::arena_ref found = unlink(bytes, from);
@@ -25,7 +25,7 @@ std::optional<partial_segments::place> partial_segments::exchange(const place& r
   return taken;
 }
 
-index::arena_ref partial_segments::new_node() {
+index::arena_ref open_segments::new_node() {
   if (shared_->unused == 0) {
     constexpr std::size_t together = 32;
     const index::arena_ref first = memory_->allocate(together * sizeof(node));
@@ -40,7 +40,7 @@ index::arena_ref partial_segments::new_node() {
   return n;
 }
 
-void partial_segments::add(index::arena_ref n, const place& what) noexcept {
+void open_segments::add(index::arena_ref n, const place& what) noexcept {
   const unsigned bin = what.room() < room_min ? 0 : bin_of(what.room());
   index::arena_ref& first = shared_->bins[link_pool(what.in.offset)][bin];
   at(n) = {what, first};
@@ -48,7 +48,7 @@ void partial_segments::add(index::arena_ref n, const place& what) noexcept {
 }
 
 /// Takes a node of the pool with room for `bytes` out of its bin; 0 if none is found.
-index::arena_ref partial_segments::unlink(std::uint64_t bytes, std::uint16_t in) noexcept {
+index::arena_ref open_segments::unlink(std::uint64_t bytes, std::uint16_t in) noexcept {
   const unsigned least = bin_of(std::max(bytes, room_min));
   for (unsigned bin = least; bin < bin_count; ++bin) {
     index::arena_ref* from = &shared_->bins[in][bin];

@@ -18,7 +18,7 @@
 
 namespace icecore {
 
-class partial_segments {
+class open_segments {
  public:
   struct place {
     segment in;
@@ -37,7 +37,7 @@ class partial_segments {
     index::arena_ref unused = 0;                                                    ///< nodes
   };
 
-  partial_segments(index::arena& memory, state& shared) noexcept : memory_(&memory), shared_(&shared) {}
+  open_segments(index::arena& memory, state& shared) noexcept : memory_(&memory), shared_(&shared) {}
 
   /// Lays a segment aside; one with little room left is never taken again. Throws std::bad_alloc.
   void put(const place& rest) {

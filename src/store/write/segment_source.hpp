@@ -13,7 +13,7 @@ namespace icecore {
 
 class segment_source {
  public:
-  using place = partial_segments::place;
+  using place = open_segments::place;
 
   /// A segment, of file `in` if there is room, with room for `bytes` in the place of `rest`, in which the writer has no
   /// room, when it has filled `since_opening`. errc::no_space, and nothing has changed.
@@ -30,7 +30,7 @@ class segment_source {
 /// Opening scans the pool for segments with room; from then on memory knows them.
 class scanned_segments final : public segment_source {
  public:
-  scanned_segments(pool_set& in, index::arena& memory, partial_segments::state& shared) noexcept
+  scanned_segments(pool_set& in, index::arena& memory, open_segments::state& shared) noexcept
       : pool_(&in), left_(memory, shared) {}
 
   [[nodiscard]] place change(unsigned /*writer*/, const place& rest, const record_totals& /*since_opening*/,
@@ -47,7 +47,7 @@ class scanned_segments final : public segment_source {
 
  private:
   pool_set* pool_;
-  partial_segments left_;
+  open_segments left_;
 };
 
 }  // namespace icecore

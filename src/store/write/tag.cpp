@@ -68,7 +68,7 @@ version store_core::tag_quickly(const tag_options& label, std::int64_t time_ns) 
 
 version store_core::close_with_record(const writer& w, const tag_options* label, std::int64_t time_ns) {
   if (label == nullptr) return clock_->tick();
-  pool_->persist().require_whole_files();
+  pool_->persist().verify_file_sizes();
   const auto layout = record_layout::of_tag(label->name.size(), label->note.size());
   const std::unique_lock<std::mutex> one_at_a_time = catalog_->reserve();
   // Everything that can fail comes before the version is closed and before the record has its place: a place without
@@ -148,7 +148,7 @@ version store_core::close_version() {
 void store_core::sync() {
   check_writable();
   check_first();
-  pool_->persist().require_whole_files();
+  pool_->persist().verify_file_sizes();
   if (pool_->durability().mode == durability::operation) {
     pool_->persist().sync();  // every returned write is durable already; this is for the device's own queue
     return;
@@ -180,7 +180,7 @@ void store_core::close() {
   record_totals totals = shared_->recovered;
   totals.add(writers_->totals());
   const version open = clock_->now();
-  settle_writes();
+  commit_pending_writes();
   certify(open, totals);
   for (const auto& p : writers_->places()) pool_->set_fill(p.in, p.position);
   const bool evidence_counts = leave_for_opening();

@@ -17,11 +17,11 @@ void listed_tags::load(tag_index& into) {
   if (loaded_.load(std::memory_order_relaxed)) return;  // relaxed: under the mutex
   list_.require_as_closed();
   list_.for_each([&](link l) {
-    const record r = past_->at(l);
-    const bool is_tag = media_->is_whole(l) && r.kind() == format::record_kind::tag &&
+    const record r = histories_->at(l);
+    const bool is_tag = media_->is_intact(l) && r.kind() == format::record_kind::tag &&
                         r.header().stamp.load(std::memory_order_acquire) != 0;  // acquire: as any stamp
     if (!is_tag) media_->raise_damaged(l, "the list of tags leads to no tag");
-    into.add({past_->stamp_of(l), r.as_tag().time_ns, std::string(r.key()), std::string(r.value())});
+    into.add({histories_->stamp_of(l), r.as_tag().time_ns, std::string(r.key()), std::string(r.value())});
     return true;
   });
   loaded_.store(true, std::memory_order_relaxed);

@@ -39,8 +39,8 @@ class scanned_tags final : public tag_catalog {
 class listed_tags final : public tag_catalog {
  public:
   /// `were_read`: opening has read the records of all tags.
-  listed_tags(index::node_space& space, const durable_histories& past, const lasting_media& media, bool were_read)
-      : list_(space), past_(&past), media_(&media), loaded_(were_read) {}
+  listed_tags(index::node_space& space, const durable_histories& histories, const durable_media& media, bool were_read)
+      : list_(space), histories_(&histories), media_(&media), loaded_(were_read) {}
 
   [[nodiscard]] std::unique_lock<std::mutex> reserve() override;
   void append(link tag) override { list_.append(tag); }
@@ -53,8 +53,8 @@ class listed_tags final : public tag_catalog {
 
  private:
   tag_list list_;
-  const durable_histories* past_;
-  const lasting_media* media_;
+  const durable_histories* histories_;
+  const durable_media* media_;
   std::mutex mutex_;
   std::atomic<bool> loaded_;
 };

@@ -56,12 +56,12 @@ writer_set::writer_set(pool_set& from, index::arena& memory, state& shared)
   memory_->hold(process_);
 }
 
-void writer_set::settle_last(const durable_heads& heads) noexcept {
-  for (writer_slot& slot : shared_->slots) heads.settle_durably(std::exchange(slot.unsettled, {}));
+void writer_set::commit_last(const durable_heads& heads) noexcept {
+  for (writer_slot& slot : shared_->slots) heads.commit_durably(std::exchange(slot.pending, {}));
 }
 
-std::vector<partial_segments::place> writer_set::places() const {
-  std::vector<partial_segments::place> all;
+std::vector<open_segments::place> writer_set::places() const {
+  std::vector<open_segments::place> all;
   std::vector<link> open;
   for (const writer_slot& slot : shared_->slots) {
     if (slot.place.in.size == 0) continue;
@@ -69,7 +69,7 @@ std::vector<partial_segments::place> writer_set::places() const {
     open.push_back(slot.place.in.offset);
   }
   std::ranges::sort(open);
-  segments_->for_each_left([&](const partial_segments::place& p) {
+  segments_->for_each_left([&](const open_segments::place& p) {
     if (!std::ranges::binary_search(open, p.in.offset)) all.push_back(p);
   });
   return all;
@@ -127,25 +127,25 @@ void writer_set::gate::wait_for(const writer_slot& slot) {
 
 void writer_set::look_after(unsigned process) {
   if (memory_->is_held(process)) return;
-  finish_killed();
+  recover_dead_writers();
 }
 
-void writer_set::poisoner::raise_killed() const {
+void writer_set::poisoner::raise_owner_died() const {
   pool_->persist().poison("another process that shared it was killed amid a write or a tag");
   pool_->persist().raise_poisoned();
 }
 
-void writer_set::finish_killed() {
+void writer_set::recover_dead_writers() {
   // acquire: what the killed process did. Its last stores are there: the kernel gives its lock back when it is gone.
-  const auto of_killed = [&](const writer_slot& slot) {
-    return is_of_killed(slot.sequence.load(std::memory_order_acquire));
+  const auto of_dead = [&](const writer_slot& slot) {
+    return is_of_dead(slot.sequence.load(std::memory_order_acquire));
   };
-  if (std::ranges::none_of(shared_->slots, of_killed)) return;
-  const mended_lock one_at_a_time(shared_->finishing, [] {});  // what a killed one has begun is begun anew
+  if (std::ranges::none_of(shared_->slots, of_dead)) return;
+  const recovering_lock one_at_a_time(shared_->finishing, [] {});  // what a killed one has begun is begun anew
   for (unsigned i = 0; i < writers_max; ++i) {
     writer_slot& slot = shared_->slots[i];
-    if (!of_killed(slot)) continue;
-    finisher_->finish(i, slot);
+    if (!of_dead(slot)) continue;
+    recovery_->roll_forward(i, slot);
     // relaxed: nobody else changes it, under the lock. release: the next holder, and the gate, see what was done (W1)
     slot.sequence.store(slot.sequence.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
@@ -153,20 +153,20 @@ void writer_set::finish_killed() {
 
 // Beside finish(), which another thread may be in: that one looks for the pairs of what the writer made, so it waits
 // for the leaf's lock, which the caller holds, and nobody has the writer before it is through.
-void writer_set::undo_killed(const std::function<bool(std::string_view key, link entry)>& never_shown) {
+void writer_set::roll_back_dead_writers(const std::function<bool(std::string_view key, link entry)>& never_shown) {
   for (unsigned i = 0; i < writers_max; ++i) {
-    // acquire: as finish_killed()
-    if (is_of_killed(shared_->slots[i].sequence.load(std::memory_order_acquire))) finisher_->undo(i, never_shown);
+    // acquire: as recover_dead_writers()
+    if (is_of_dead(shared_->slots[i].sequence.load(std::memory_order_acquire))) recovery_->roll_back(i, never_shown);
   }
 }
 
 /// Nothing but the flag can be left: what is done under the gate is done by a writer, or under other locks.
-void writer_set::open_gate_of_killed() {
+void writer_set::open_gate_of_dead() {
   if (!shared_->gate.try_lock()) return;
   const std::unique_lock<process_lock> held(shared_->gate, std::adopt_lock);
-  if (!shared_->gate.left_half_done()) return;
+  if (!shared_->gate.owner_died()) return;
   shared_->gate_closed.store(false, std::memory_order_release);  // release: as the destructor below
-  shared_->gate.mended();
+  shared_->gate.mark_consistent();
 }
 
 writer_set::gate::~gate() {
@@ -178,8 +178,8 @@ void writer_lease::lease_any(writer_set& set, unsigned own, bool through_gate) {
   backoff wait;
   for (unsigned rounds = 1;; ++rounds) {
     if (rounds % rounds_between_looks == 0) {
-      set.finish_killed();  // all writers may be those of killed processes
-      if (!through_gate) set.open_gate_of_killed();
+      set.recover_dead_writers();  // all writers may be those of killed processes
+      if (!through_gate) set.open_gate_of_dead();
     }
     for (unsigned i = 0; i < writer_set::writers_max; ++i) {
       if (try_lease(set, (own + i) % writer_set::writers_max, through_gate)) return;

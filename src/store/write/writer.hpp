@@ -50,11 +50,11 @@ struct alignas(128) writer_slot {
   std::atomic<std::uint64_t> sequence{0};  // below process_shift; above it the process that leased it last
   /// The newest version this writer has written in; read by others.
   std::atomic<version> last_version{0};
-  partial_segments::place place{};
+  open_segments::place place{};
   link position_before = 0;  // of the last allocation, for rewind
   record_totals totals;
   /// The last update, durable, whose entry is still to be told so (durable_heads::commit()).
-  written_record unsettled{};
+  written_record pending{};
 
   [[nodiscard]] static bool leased(std::uint64_t sequence) noexcept { return (sequence & 1) != 0; }
   [[nodiscard]] static unsigned process(std::uint64_t sequence) noexcept {
@@ -63,15 +63,15 @@ struct alignas(128) writer_slot {
 };
 
 /// What becomes of the last operation of a writer whose process was killed.
-class writer_finisher {
+class dead_writer_recovery {
  public:
   /// The slot is that of a writer at rest when it returns. May be called again if it did not return.
-  virtual void finish(unsigned writer, writer_slot& slot) = 0;
+  virtual void roll_forward(unsigned writer, writer_slot& slot) = 0;
   /// What the writer made last is as if it never was, if it is a new entry and `never_shown` says so.
-  virtual void undo(unsigned writer, const std::function<bool(std::string_view key, link entry)>& never_shown) = 0;
+  virtual void roll_back(unsigned writer, const std::function<bool(std::string_view key, link entry)>& never_shown) = 0;
 
  protected:
-  ~writer_finisher() = default;
+  ~dead_writer_recovery() = default;
 };
 
 /// A leased writer.
@@ -79,7 +79,7 @@ class writer {
  public:
   /// Zeroed memory for a record, at the place its layout wants. errc::no_space leaves everything as it was.
   [[nodiscard, gnu::always_inline]] link allocate(const record_layout& layout) const {
-    partial_segments::place& place = slot_->place;
+    open_segments::place& place = slot_->place;
     link start = layout.place(place.position);
     if (start + layout.size() > place.in.end()) [[unlikely]] {
       change_segment(layout.size() + format::record_padding_max);
@@ -109,7 +109,7 @@ class writer {
     slot_->last_version.store(stamped, std::memory_order_relaxed);
   }
   /// What this writer's last write left to its next one; no entry if nothing.
-  [[nodiscard]] written_record& unsettled() const noexcept { return slot_->unsettled; }
+  [[nodiscard]] written_record& pending() const noexcept { return slot_->pending; }
 
  private:
   friend class writer_lease;
@@ -134,7 +134,7 @@ class writer_set {
     alignas(64) std::atomic<bool> gate_closed{false};
     process_lock gate;
     process_lock finishing;  ///< W4
-    partial_segments::state partials;
+    open_segments::state partials;
     std::atomic<unsigned> processes{0};  ///< that ever shared the store
   };
 
@@ -149,19 +149,17 @@ class writer_set {
   /// it so.
   [[nodiscard]] bool is_alone() const noexcept;
   /// Takes them in the place of scanned(), and of poisoning the store after a kill. Before the first write.
-  void use(segment_source& segments, writer_finisher& finisher) noexcept {
+  void use(segment_source& segments, dead_writer_recovery& finisher) noexcept {
     segments_ = &segments;
-    finisher_ = &finisher;
+    recovery_ = &finisher;
   }
   /// Finishes all writers whose processes were killed (W4); errc::poisoned, for all, if there are any and no finisher
   /// is in use(). Cost: a look at each writer, a system call for each that is leased.
-  void finish_killed();
+  void recover_dead_writers();
   /// Of all writers whose processes were killed. By who holds the lock of the leaf that `never_shown` asks about.
-  void undo_killed(const std::function<bool(std::string_view key, link entry)>& never_shown);
+  void roll_back_dead_writers(const std::function<bool(std::string_view key, link entry)>& never_shown);
   /// Gives a writer a segment to go on in. Before the first write.
-  void set_place(unsigned number, const partial_segments::place& place) noexcept {
-    shared_->slots[number].place = place;
-  }
+  void set_place(unsigned number, const open_segments::place& place) noexcept { shared_->slots[number].place = place; }
   /// What each writer has, while the gate is closed.
   template <typename Visit>
   void for_each_writer(Visit visit) const {
@@ -173,7 +171,7 @@ class writer_set {
   }
 
   /// Settles what each writer's last write left to its next one. Call under the gate (W3).
-  void settle_last(const durable_heads& heads) noexcept;
+  void commit_last(const durable_heads& heads) noexcept;
   /// Sum of what all writers have written since opening. Call under the gate (W3).
   [[nodiscard]] record_totals totals() const noexcept;
   /// Whether since opening no write has taken effect in a version >= `open` that the caller can know of: none has
@@ -193,27 +191,27 @@ class writer_set {
     void wait_for(const writer_slot& slot);
 
     writer_set* set_;
-    mended_lock only_one_;
+    recovering_lock only_one_;
   };
 
   /// Every segment of the store with the place that is filled so far. Call under the gate (W3). O(segments).
-  [[nodiscard]] std::vector<partial_segments::place> places() const;
+  [[nodiscard]] std::vector<open_segments::place> places() const;
 
  private:
   friend class writer_lease;
 
   /// Nothing is known of a killed writer's last operation: nobody may go on.
-  class poisoner final : public writer_finisher {
+  class poisoner final : public dead_writer_recovery {
    public:
     explicit poisoner(pool_set& in) noexcept : pool_(&in) {}
-    void finish(unsigned /*writer*/, writer_slot& /*slot*/) override { raise_killed(); }
-    void undo(unsigned /*writer*/,
-              const std::function<bool(std::string_view key, link entry)>& /*never_shown*/) override {
-      raise_killed();
+    void roll_forward(unsigned /*writer*/, writer_slot& /*slot*/) override { raise_owner_died(); }
+    void roll_back(unsigned /*writer*/,
+                   const std::function<bool(std::string_view key, link entry)>& /*never_shown*/) override {
+      raise_owner_died();
     }
 
    private:
-    [[noreturn]] void raise_killed() const;
+    [[noreturn]] void raise_owner_died() const;
     pool_set* pool_;
   };
 
@@ -221,8 +219,8 @@ class writer_set {
   /// be done about it.
   void look_after(unsigned process);
   /// The gate of a process that was killed under it. errc::poisoned, for all, if the index does not last.
-  void open_gate_of_killed();
-  [[nodiscard]] bool is_of_killed(std::uint64_t sequence) const noexcept {
+  void open_gate_of_dead();
+  [[nodiscard]] bool is_of_dead(std::uint64_t sequence) const noexcept {
     return writer_slot::leased(sequence) && !memory_->is_held(writer_slot::process(sequence));
   }
 
@@ -231,7 +229,7 @@ class writer_set {
   scanned_segments scanned_;
   segment_source* segments_ = &scanned_;
   poisoner poisoner_;
-  writer_finisher* finisher_ = &poisoner_;
+  dead_writer_recovery* recovery_ = &poisoner_;
   index::arena* memory_;
   unsigned process_;  ///< the number of this process among those that ever shared the store
   unsigned first_;    ///< the slot of this process's first thread: two processes rarely want the same

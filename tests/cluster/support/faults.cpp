@@ -31,18 +31,18 @@ class failing_thread {
   ~failing_thread() { settle(); }
   void begin() {
     fails_ = true;
-    unsettled.fetch_add(1);
+    pending.fetch_add(1);
   }
   void settle() {
-    if (fails_) unsettled.fetch_sub(1);
+    if (fails_) pending.fetch_sub(1);
     fails_ = false;
   }
   static void wait_for_others() {
-    while (unsettled.load() != 0) std::this_thread::yield();
+    while (pending.load() != 0) std::this_thread::yield();
   }
 
  private:
-  static inline std::atomic<int> unsettled{0};
+  static inline std::atomic<int> pending{0};
   bool fails_ = false;
 };
 thread_local failing_thread this_thread;

@@ -14,7 +14,7 @@ namespace icecore::testing {
 }
 
 /// Precondition: the store has the persistent index, and was opened with it.
-[[nodiscard]] inline const lasting_segments& segments_of(const store& s) {
+[[nodiscard]] inline const logged_segments& segments_of(const store& s) {
   return static_cast<const detail::durable_engine&>(s.core()).segments();
 }
 

@@ -83,7 +83,7 @@ bool taken_node::try_lease(unsigned source, bool look) {
     // a dead one's pending node is looked at as after a crash, when its last segment is taken or not
     one.known.store(false, std::memory_order_relaxed);
     try {
-      space_.owner().settle_killed();
+      space_.owner().recover_dead();
     } catch (...) {
       one.taken.store(seen, std::memory_order_relaxed);  // the dead one's, as it was
       throw;

@@ -43,10 +43,10 @@ class space_owner {
   /// told, and what that made durable decides after a crash. Throws errc::no_space.
   virtual void take_segment(claim& by) = 0;
   /// What a process that was killed in take_segment() left half done is done, or undone, when it returns.
-  virtual void settle_killed() = 0;
+  virtual void recover_dead() = 0;
   /// A leaf was locked by a process that was killed. What processes were making when they were killed and `never_shown`
   /// says true of, is made undone, durably, before anybody is told that the key is not there.
-  virtual void undo_killed(const std::function<bool(std::string_view key, link entry)>& never_shown) = 0;
+  virtual void roll_back_dead_writers(const std::function<bool(std::string_view key, link entry)>& never_shown) = 0;
   /// Whether a process that shares the store still runs.
   [[nodiscard]] virtual bool is_alive(std::uint16_t process) const noexcept = 0;
   /// errc::damaged: something at `l` is not what it was.
@@ -116,7 +116,7 @@ class node_space {
     state* shared = nullptr;
     word_codec codec{0};
     std::uint64_t epoch = 0;
-    std::uint32_t epochs_believed = 0;  ///< of so many epochs before this one evidence counts
+    std::uint32_t epochs_trusted = 0;  ///< of so many epochs before this one evidence counts
     std::uint16_t process = 0;
     /// Whether a search may link a node that it finds unlinked. Not in an attached process: close() does not stop its
     /// reads, so they must not write.
@@ -141,10 +141,10 @@ class node_space {
   [[nodiscard]] std::uint64_t evidence_of(std::uint64_t digest) const noexcept {
     return digest << epoch_bits | epoch();
   }
-  [[nodiscard]] bool believes_any() const noexcept { return parts_.epochs_believed != 0; }
+  [[nodiscard]] bool trusts_any() const noexcept { return parts_.epochs_trusted != 0; }
   [[nodiscard]] bool believes(std::uint64_t evidence) const noexcept {
     const std::uint64_t age = age_of(evidence);
-    return evidence != 0 && age != 0 && age <= parts_.epochs_believed;
+    return evidence != 0 && age != 0 && age <= parts_.epochs_trusted;
   }
   [[nodiscard]] bool agrees(std::uint64_t evidence, std::uint64_t digest) const noexcept {
     return (evidence ^ evidence_of(digest)) >> epoch_bits == 0;
