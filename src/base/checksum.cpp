@@ -132,6 +132,12 @@ ICECORE_WITH_CRC32C std::uint32_t hardware(std::uint32_t crc, const void* data, 
   return c32;
 }
 
+ICECORE_WITH_CRC32C std::uint32_t hardware_after(std::uint32_t crc, std::uint64_t first, std::uint64_t second,
+                                                 const void* data, std::size_t size) noexcept {
+  const auto c = static_cast<std::uint32_t>(add_word(add_word(crc, first), second));
+  return hardware(c, data, size);
+}
+
 ICECORE_WITH_CRC32C std::uint32_t hardware_word(std::uint32_t crc, std::uint64_t word) noexcept {
   return static_cast<std::uint32_t>(add_word(crc, word));
 }
@@ -151,6 +157,14 @@ std::uint32_t crc32c(std::uint32_t crc, const void* data, std::size_t size) noex
   if (has_instruction) return hardware(crc, data, size);
 #endif
   return crc32c_portable(crc, data, size);
+}
+
+std::uint32_t crc32c(std::uint32_t crc, std::uint64_t first, std::uint64_t second, const void* data,
+                     std::size_t size) noexcept {
+#if defined(ICECORE_HAS_CRC32C_INSTRUCTION)
+  if (has_instruction) return hardware_after(crc, first, second, data, size);
+#endif
+  return crc32c_portable(word_portable(word_portable(crc, first), second), data, size);
 }
 
 // A checksum is linear: what a start adds to the one from 0 is that start, continued by zeros.

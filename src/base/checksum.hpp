@@ -16,6 +16,10 @@ namespace icecore {
 /// Continues the checksum `crc` over the 8 bytes of `word`, little-endian.
 [[nodiscard]] std::uint32_t crc32c(std::uint32_t crc, std::uint64_t word) noexcept;
 
+/// Continues the checksum `crc` over two words and `size` bytes behind them.
+[[nodiscard]] std::uint32_t crc32c(std::uint32_t crc, std::uint64_t first, std::uint64_t second, const void* data,
+                                   std::size_t size) noexcept;
+
 /// The checksum that `size` bytes continue to `after`, where they continue 0 to `after_zero`: undoes crc32c()
 /// ("Reversing CRC", Stigge et al., 2006).
 [[nodiscard]] std::uint32_t crc32c_before(std::uint32_t after, std::uint32_t after_zero, std::size_t size) noexcept;

@@ -78,10 +78,8 @@ std::uint32_t record::compute_crc(std::uint32_t seed) const noexcept {
   const auto& h = header();
   const std::uint64_t first = std::uint64_t{static_cast<std::uint8_t>(h.kind)} | (std::uint64_t{h.flags} << 8) |
                               (std::uint64_t{h.key_size} << 16) | (std::uint64_t{h.value_size} << 32);
-  std::uint32_t crc = crc32c(seed, first);
-  crc = crc32c(crc, std::uint64_t{h.depth});
   const auto [from, to] = covered();
-  return crc32c(crc, at_ + from, to - from);
+  return crc32c(seed, first, h.depth, at_ + from, to - from);
 }
 
 std::uint32_t record::intact_seed() const noexcept {

@@ -12,6 +12,7 @@
 //   R3. A record spans as few cache lines as its size allows; a large value starts at a multiple of 64.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -58,19 +59,7 @@ struct record_layout {
             static_cast<std::uint32_t>(note_size)};
   }
 
-  [[nodiscard]] std::uint64_t fixed_size() const noexcept {
-    switch (kind) {
-      case format::record_kind::entry:
-        return sizeof(format::entry_header);
-      case format::record_kind::insert:
-      case format::record_kind::remove:
-        return sizeof(format::update_header);
-      case format::record_kind::tag:
-        return sizeof(format::tag_header);
-      default:
-        return sizeof(format::record_header);
-    }
-  }
+  [[nodiscard]] std::uint64_t fixed_size() const noexcept { return fixed_sizes[static_cast<std::uint8_t>(kind)]; }
   [[nodiscard]] std::uint64_t batch_link_offset() const noexcept { return fixed_size(); }
   [[nodiscard]] std::uint64_t value_crc_offset() const noexcept {
     return fixed_size() + ((flags & format::flag_batched) != 0 ? 8 : 0);
@@ -100,6 +89,17 @@ struct record_layout {
   }
 
  private:
+  /// By kind; of a byte that is no kind, as media may have, that of the common header.
+  static constexpr auto fixed_sizes = [] {
+    std::array<std::uint8_t, 256> sizes{};
+    sizes.fill(sizeof(format::record_header));
+    sizes[static_cast<std::uint8_t>(format::record_kind::entry)] = sizeof(format::entry_header);
+    sizes[static_cast<std::uint8_t>(format::record_kind::insert)] = sizeof(format::update_header);
+    sizes[static_cast<std::uint8_t>(format::record_kind::remove)] = sizeof(format::update_header);
+    sizes[static_cast<std::uint8_t>(format::record_kind::tag)] = sizeof(format::tag_header);
+    return sizes;
+  }();
+
   [[nodiscard]] static std::uint8_t flags_of(std::size_t value_size, bool batched) noexcept {
     return static_cast<std::uint8_t>((batched ? format::flag_batched : 0) |
                                      (value_size >= format::large_value_size ? format::flag_large_value : 0));

@@ -47,19 +47,16 @@ void lookup_cache::put(std::uint64_t hash, link entry) noexcept {
   const std::uint64_t fresh = (hash & ~link_mask) | entry;
   // relaxed, here and below: what is read is compared, and not followed
   const std::uint64_t tags = line[0].load(std::memory_order_relaxed);
-  unsigned place = ways;  // where it is; else the last empty one
-  for (unsigned i = 0; i < ways; ++i) {
-    if (line[1 + i].load(std::memory_order_relaxed) == fresh) {
-      place = i;
-      break;
-    }
-    if ((tags >> (8 * i) & 0xFFU) == 0) place = i;
+  for (std::uint64_t fitting = bytes_equal(tags, tag_of(hash)); fitting != 0; fitting &= fitting - 1) {
+    if (line[1 + byte_of(fitting)].load(std::memory_order_relaxed) == fresh) return;  // it is there
   }
-  const bool full = place == ways;
-  if (full) place = static_cast<unsigned>((entry * 0x9E3779B97F4A7C15U >> 32) * ways >> 32);
+  const std::uint64_t empty = bytes_equal(tags, 0);
+  const bool full = empty == 0;
+  const unsigned place =
+      full ? static_cast<unsigned>((entry * 0x9E3779B97F4A7C15U >> 32) * ways >> 32) : byte_of(empty);
   const std::uint64_t tagged = (tags & ~(std::uint64_t{0xFF} << (8 * place))) | tag_of(hash) << (8 * place);
   line[1 + place].store(fresh, std::memory_order_release);  // release: see candidate()
-  if (tagged != tags) line[0].store(tagged, std::memory_order_relaxed);
+  line[0].store(tagged, std::memory_order_relaxed);
   if (!full || mask + words_a_line >= words_max_) return;
   // relaxed: a count that nothing depends on
   if (driven_out_.fetch_add(1, std::memory_order_relaxed) + 1 >= (mask + words_a_line) / driven_out_one_in) grow();

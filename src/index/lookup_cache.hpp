@@ -50,13 +50,10 @@ class lookup_cache {
     const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: so many words can be read
     if (mask == 0) return null_link;
     const word* const line = words_ + (hash & mask);
-    // Bytes that are the key's tag, as bits. The first is right; one behind it may be wrong, and is found out below.
-    const std::uint64_t differing = line[0].load(std::memory_order_relaxed) ^ repeated * tag_of(hash);
-    std::uint64_t fitting = (differing - repeated) & ~differing & (repeated << 7) & tags_mask;
+    std::uint64_t fitting = bytes_equal(line[0].load(std::memory_order_relaxed), tag_of(hash));
     for (; fitting != 0; fitting &= fitting - 1) {
       // acquire: pairs with put(), for what its thread knew of the entry when it had found it
-      const std::uint64_t found =
-          line[1 + static_cast<unsigned>(std::countr_zero(fitting)) / 8].load(std::memory_order_acquire);
+      const std::uint64_t found = line[1 + byte_of(fitting)].load(std::memory_order_acquire);
       if (((found ^ hash) & ~link_mask) == 0) return found & link_mask;
     }
     return null_link;
@@ -93,6 +90,15 @@ class lookup_cache {
 
   [[nodiscard]] static std::uint64_t tag_of(std::uint64_t hash) noexcept {
     return 0x80U | (hash >> (link_bits - 7) & 0x7FU);
+  }
+  /// Which bytes of a word of tags equal `tag`: the top bit of each that does. The lowest one is right; those above it
+  /// may be wrong, so the caller checks the words that it finds.
+  [[nodiscard]] static std::uint64_t bytes_equal(std::uint64_t tags, std::uint64_t tag) noexcept {
+    const std::uint64_t differing = tags ^ repeated * tag;
+    return (differing - repeated) & ~differing & (repeated << 7) & tags_mask;
+  }
+  [[nodiscard]] static unsigned byte_of(std::uint64_t equal) noexcept {
+    return static_cast<unsigned>(std::countr_zero(equal)) / 8;
   }
   void grow() noexcept;
 

@@ -24,10 +24,17 @@ void move_up(guarded<T>* values, unsigned slot, unsigned count) noexcept {
   // Two at a time. x86 stores in order and never tears an aligned half of such a store, so readers see what single
   // stores would show them; the sanitizer is told nothing of that and gets single stores.
   static_assert(sizeof(guarded<T>) == 8);
-  for (; i >= slot + 2; i -= 2) {
-    auto* const to = reinterpret_cast<__m128i*>(values + i - 1);
-    _mm_storeu_si128(to, _mm_loadu_si128(reinterpret_cast<const __m128i*>(values + i - 2)));
+  const auto move_two = [values](unsigned end) {
+    auto* const to = reinterpret_cast<__m128i*>(values + end - 1);
+    _mm_storeu_si128(to, _mm_loadu_si128(reinterpret_cast<const __m128i*>(values + end - 2)));
+  };
+  for (; i >= slot + 8; i -= 8) {
+    move_two(i);
+    move_two(i - 2);
+    move_two(i - 4);
+    move_two(i - 6);
   }
+  for (; i >= slot + 2; i -= 2) move_two(i);
 #endif
   for (; i > slot; --i) values[i].store(values[i - 1].load());
 }
