@@ -1,6 +1,7 @@
 #include "history/clock.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 #include "base/raise.hpp"
 
@@ -22,6 +23,7 @@ void version_clock::advance_to(version open) {
   if (open > last_open) {
     raise(errc::invalid_argument, "version {} cannot be opened: the last that a store reaches is {}", open, last_open);
   }
+  assert(open >= now());                          // C2
   extend_limit(open - 1);                         // C1, as the tick that opens it would
   word_->store(open, std::memory_order_seq_cst);  // as tick(): H3
 }

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <atomic>
+#include <cassert>
 #include <cstdint>
 #include <mutex>
 
@@ -36,6 +37,8 @@ class version_clock {
     const version closed = word_->fetch_add(1, std::memory_order_seq_cst);
     // H3: orders this tick before all reads of the caller, and of whomever the caller tells the version
     fence_after_rmw();
+    // relaxed: an assertion. C1
+    assert(closed + 1 < limit_.load(std::memory_order_relaxed));
     return closed;
   }
 

@@ -79,6 +79,8 @@ template <class Heads>
 void basic_histories<Heads>::set_links(record fresh, link entry, link older) const {
   auto& u = fresh.as_update();
   const std::uint32_t depth = at(older).header().depth;
+  assert(depth < format::depth_max);
+  assert(older == entry || at(older).as_update().entry == entry);
   u.entry = entry;
   u.older = older;
   u.record.depth = depth + 1;
@@ -98,6 +100,8 @@ bool basic_histories<Heads>::link_on_top(link entry, link fresh, std::uint32_t s
     Heads::before_link(entry, seen);
     if (unless_removed && at(top).is_removal()) return false;
     verify_checksum(top);
+    // H2; relaxed: an assertion, wait_until_committed() acquired it
+    assert(at(top).header().stamp.load(std::memory_order_relaxed) != 0);
     Heads::require_room_above(entry, top);
     set_links(r, entry, top);
     r.seal(seed);
@@ -113,6 +117,7 @@ version basic_histories<Heads>::complete_batch(link batch) const {
   at(batch).header().stamp.store(format::stamp_ready, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // H3: ready is visible before the clock is read
   const version v = Heads::stamp_batch(batch);
+  assert(v != 0);  // H4
   persist_before_return(batch);
   return v;
 }

@@ -1,6 +1,7 @@
 #include "history/record.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 namespace icecore {
@@ -38,7 +39,9 @@ link record::batch() const noexcept {
 
 void record::fill(const record_layout& layout, link batch, std::string_view key,
                   std::string_view value) const noexcept {
+  assert(layout.plausible());
   auto& h = header();
+  assert(h.kind == record_kind::none && h.crc == 0);  // W2: what a writer fills is zero
   h.kind = layout.kind;
   h.flags = layout.flags;
   h.key_size = layout.key_size;

@@ -1,6 +1,7 @@
 #include "index/lookup_cache.hpp"
 
 #include <sys/mman.h>
+#include <cassert>
 
 #include <algorithm>
 #include <bit>
@@ -43,6 +44,7 @@ lookup_cache::~lookup_cache() {
 void lookup_cache::put(std::uint64_t hash, link entry) noexcept {
   const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: as in candidate()
   if (mask == 0) return;
+  assert(entry != null_link && (entry & ~link_mask) == 0);
   word* const line = words_ + (hash & mask);
   const std::uint64_t fresh = (hash & ~link_mask) | entry;
   // relaxed, here and below: what is read is compared, and not followed

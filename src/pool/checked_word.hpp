@@ -3,6 +3,7 @@
 // Threads: a value; all functions are pure. Cost: one CRC instruction.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <optional>
 
@@ -18,6 +19,7 @@ class word_codec {
   explicit word_codec(std::uint32_t pool_seed) noexcept : pool_seed_(pool_seed) {}
 
   [[nodiscard]] std::uint64_t encode(std::uint64_t number, link at) const noexcept {
+    assert(number <= format::stamp_version_mask);
     constexpr std::uint32_t odd = 0x9e3779b1U;  // tells the files of a store apart
     const std::uint32_t place = static_cast<std::uint32_t>(at >> 3) ^ link_pool(at) * odd;
     const std::uint64_t check = crc32c(pool_seed_ ^ place, number) & 0x7fff;
@@ -30,6 +32,7 @@ class word_codec {
 
   /// A link in a checked word; 0 for the null link. A pool has fewer than 2^44 bytes, a store at most 16 pools.
   [[nodiscard]] std::uint64_t encode_link(link l, link at) const noexcept {
+    assert(link_offset(l) >> short_offset_bits == 0);
     return l == null_link ? 0 : encode(std::uint64_t{link_pool(l)} << short_offset_bits | link_offset(l), at);
   }
   /// Empty if the word, read at this place, is none that encode_link() made.

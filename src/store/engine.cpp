@@ -1,6 +1,7 @@
 #include "store/engine.hpp"
 
 #include <array>
+#include <cassert>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -150,6 +151,7 @@ version engine<Heads>::finish(const writer& w, const fresh_record& fresh) {
   // waits until it is there, and behind the fence the processor runs ahead into the next operation only as far as its
   // window reaches.
   const version v = histories_->stamp_of_own(fresh.at);
+  assert(v != 0 && v <= clock_->now());  // C2: a stamp is a version that was open
   const record r = histories_->at(fresh.at);
   const bool batched = r.batched();  // then it was flushed with its batch
   histories_->sample(fresh.at);

@@ -88,6 +88,7 @@ link btree::try_insert(std::string_view key, entry_factory& factory, link& made)
 void btree::insert_in_leaf(node& leaf, unsigned slot, std::string_view key, link entry) noexcept {
   admit_to_prefix(leaf, key);
   node_form form = leaf.form.load();
+  assert(slot <= form.count && form.count < slot_count);
   leaf.note_insert(slot);
   leaf.make_room(slot, form.count);
   leaf.heads[slot].store(head_of(key, form.prefix_length));
@@ -95,6 +96,9 @@ void btree::insert_in_leaf(node& leaf, unsigned slot, std::string_view key, link
   form.admit_size(true, key.size());
   ++form.count;
   leaf.form.store(form);
+  // N4, as far as heads tell
+  assert(slot == 0 || leaf.heads[slot - 1].load() <= leaf.heads[slot].load());
+  assert(slot + 1 == form.count || leaf.heads[slot].load() <= leaf.heads[slot + 1].load());
 }
 
 std::unique_ptr<ordered_index> make_btree(const key_source& source, std::shared_ptr<arena> memory) {

@@ -1,6 +1,7 @@
 #include "index/btree/node.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -74,7 +75,9 @@ void node::make_room(unsigned slot, unsigned count) noexcept {
 }
 
 void node::take_slots(const node& other, unsigned first, node_form other_form) noexcept {
+  assert(first <= other_form.count);
   node_form mine = form.load();
+  assert(mine.count == 0);
   mine.count = static_cast<std::uint16_t>(other_form.count - first);
   mine.prefix_length = other_form.prefix_length;
   mine.key_size = other_form.key_size;
@@ -88,6 +91,7 @@ void node::take_slots(const node& other, unsigned first, node_form other_form) n
 
 void node::drop_slots(unsigned first) noexcept {
   node_form mine = form.load();
+  assert(first <= mine.count);
   for (unsigned i = first; i < mine.count; ++i) heads[i].store(no_head);
   mine.count = static_cast<std::uint16_t>(first);
   form.store(mine);

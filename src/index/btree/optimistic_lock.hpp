@@ -27,6 +27,7 @@
 #pragma once
 
 #include <atomic>
+#include <cassert>
 #include <cstdint>
 
 #include "base/threads.hpp"
@@ -81,6 +82,7 @@ class optimistic_lock {
   }
 
   void unlock() noexcept {
+    assert(is_locked(word_.load(std::memory_order_relaxed)));  // relaxed: as below
     // Relaxed load: this thread wrote the word last. Release: whoever reads the new word sees what was stored inside.
     word_.store((word_.load(std::memory_order_relaxed) & changes_mask) + 1, std::memory_order_release);
   }

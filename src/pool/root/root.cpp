@@ -1,6 +1,7 @@
 #include "pool/root/root.hpp"
 
 #include <fmt/format.h>
+#include <cassert>
 
 #include <algorithm>
 #include <cstring>
@@ -145,7 +146,8 @@ void root_pages::write_next(format::root next) {
   persist_->verify_file_sizes();
   next.sequence = current_.sequence + 1;
   seal_root(next);
-  std::byte* page = page_of(next);  // not the one that holds the newest root
+  std::byte* page = page_of(next);
+  assert(page != page_of(current_));  // P1: not the one that holds the newest root
   std::memcpy(page, &next, sizeof next);
   persist_->persist(page, sizeof next);
   current_ = next;

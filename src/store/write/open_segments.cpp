@@ -1,5 +1,6 @@
 #include "store/write/open_segments.hpp"
 
+#include <cassert>
 #include <new>
 
 namespace icecore {
@@ -41,6 +42,7 @@ index::arena_ref open_segments::new_node() {
 }
 
 void open_segments::add(index::arena_ref n, const place& what) noexcept {
+  assert(what.position >= what.in.first_record() && what.position <= what.in.end());
   const unsigned bin = what.room() < room_min ? 0 : bin_of(what.room());
   index::arena_ref& first = shared_->bins[link_pool(what.in.offset)][bin];
   at(n) = {what, first};

@@ -1,6 +1,7 @@
 // What records add up to.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 
 #include "history/record.hpp"
@@ -30,6 +31,7 @@ struct record_totals {
   }
   /// Of what was added.
   void subtract(const record_totals& other) noexcept {
+    assert(records >= other.records && record_bytes >= other.record_bytes);
     records -= other.records;
     digest -= other.digest;
     inserts -= other.inserts;

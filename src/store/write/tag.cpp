@@ -8,6 +8,7 @@
 //   4. the root with the certificate is written and synced.
 // A crash before 4 goes back to the durable point before; records beyond it are dropped by recovery.
 #include <unistd.h>
+#include <cassert>
 
 #include <algorithm>
 #include <chrono>
@@ -85,6 +86,7 @@ version store_core::close_with_record(const writer& w, const tag_options* label,
   r.seal(w.seed_of(at));
   pool_->persist().flush(r.address(), layout.size());
   if ((layout.flags & format::flag_large_value) != 0) checked_->mark(at);
+  assert(records_->stamp_of_own(at) == v);  // S2
   catalog_->append(at);
   w.count(layout, false, at, r.header().crc, v);
   return v;

@@ -24,6 +24,7 @@
 
 #include <array>
 #include <atomic>
+#include <cassert>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -85,6 +86,7 @@ class writer {
       change_segment(layout.size() + format::record_padding_max);
       start = layout.place(place.position);
     }
+    assert(start % 8 == 0 && start >= place.position && start + layout.size() <= place.in.end());  // L2, W2
     slot_->position_before = place.position;
     place.position = start + layout.size();
     // The records to come: asked for now, their lines are here when they are filled. A prefetch never faults.
@@ -248,6 +250,7 @@ class writer_lease {
   ~writer_lease() {
     // release: the next holder, and the gate, see all this operation did (W1)
     auto& sequence = writer_.slot_->sequence;
+    assert(writer_slot::leased(sequence.load(std::memory_order_relaxed)));  // W1; relaxed: this thread wrote it
     sequence.store(sequence.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
   writer_lease(const writer_lease&) = delete;
