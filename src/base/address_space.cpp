@@ -11,7 +11,7 @@
 namespace icecore {
 namespace {
 
-/// 0 where the kernel does not tell.
+/// 0 if the kernel does not report it.
 std::uint64_t taken_bytes() noexcept {
   const int file = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   if (file < 0) return 0;

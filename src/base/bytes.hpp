@@ -1,4 +1,4 @@
-// Bytes of memory looked at as a whole.
+// Helpers for raw bytes of memory.
 //
 // Threads: all functions are pure.
 #pragma once
@@ -10,15 +10,15 @@
 
 namespace icecore {
 
-/// What the system maps at once where it can (x86-64, and aarch64 with pages of 4 KiB).
+/// The size of a huge page (x86-64, and aarch64 with pages of 4 KiB).
 inline constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20;
 
-/// Whether `size` bytes are all zero. Cost: that of comparing the range with itself, some 10 GB/s.
+/// Whether `size` bytes are all zero. Cost: comparing the range with itself, some 10 GB/s.
 [[nodiscard]] inline bool all_zero(const std::byte* from, std::size_t size) noexcept {
   return size == 0 || (from[0] == std::byte{0} && std::memcmp(from, from + 1, size - 1) == 0);
 }
 
-/// The eight bytes from `p` on, wherever that is.
+/// The eight bytes from `p` on; `p` may have any alignment.
 [[nodiscard]] inline std::uint64_t word_at(const std::byte* p) noexcept {
   std::uint64_t word;
   std::memcpy(&word, p, sizeof word);

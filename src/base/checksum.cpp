@@ -42,12 +42,12 @@ std::uint64_t load_word(const unsigned char* p) noexcept {
   return word;
 }
 
-/// What a checksum was before one bit of zero.
+/// The checksum before a zero bit that led to this one.
 constexpr std::uint32_t before_bit(std::uint32_t crc) noexcept {
   return (crc >> 31) != 0 ? ((crc ^ polynomial) << 1) | 1 : crc << 1;
 }
 
-/// Likewise before eight bytes of zeros, for each value of each of its bytes: all of it is linear.
+/// The same for eight zero bytes, as a table for each value of each byte of the checksum: the operation is linear.
 constexpr auto before_word = [] {
   std::array<std::array<std::uint32_t, 256>, 4> t{};
   for (std::size_t bit = 0; bit < 32; ++bit) {
@@ -60,8 +60,8 @@ constexpr auto before_word = [] {
   return t;
 }();
 
-// The processor's instruction: not every one has it, so the functions that use it are compiled for those that do, and
-// chosen at run time.
+// Not every processor has the instruction. So the functions that use it are compiled for those that do, and chosen at
+// run time.
 #if defined(__x86_64__)
 #define ICECORE_HAS_CRC32C_INSTRUCTION 1
 #define ICECORE_WITH_CRC32C __attribute__((target("sse4.2")))
@@ -91,11 +91,12 @@ ICECORE_WITH_CRC32C inline std::uint32_t add_byte(std::uint32_t crc, unsigned ch
 #endif
 
 #if defined(ICECORE_HAS_CRC32C_INSTRUCTION)
-/// The instruction gives its result after three cycles but can be begun in each: long data is read at three places at
-/// once, so far apart.
+/// The instruction has a latency of three cycles, but one can start in each cycle. So long data is read at three places
+/// at once, this many bytes apart.
 constexpr std::size_t stride = 1024;
 
-/// What `stride` bytes of zeros make of a checksum, for each value of each of its bytes: all of it is linear.
+/// What `stride` zero bytes make of a checksum, as a table for each value of each of its bytes: the operation is
+/// linear.
 constexpr auto shifts = [] {
   std::array<std::array<std::uint32_t, 256>, 4> t{};
   for (std::size_t bit = 0; bit < 32; ++bit) {
@@ -167,7 +168,7 @@ std::uint32_t crc32c(std::uint32_t crc, std::uint64_t first, std::uint64_t secon
   return crc32c_portable(word_portable(word_portable(crc, first), second), data, size);
 }
 
-// A checksum is linear: what a start adds to the one from 0 is that start, continued by zeros.
+// A checksum is linear: a start value adds to the checksum from 0 that start value, continued by zeros.
 std::uint32_t crc32c_before(std::uint32_t after, std::uint32_t after_zero, std::size_t size) noexcept {
   std::uint32_t start = after ^ after_zero;
   for (; size >= 8; size -= 8) {

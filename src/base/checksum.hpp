@@ -1,7 +1,7 @@
-// CRC32C (Castagnoli), by the CPU's instruction where it has one, by tables elsewhere; the same numbers either way.
+// CRC32C (Castagnoli), by the CPU's instruction if it has one, else by tables. Both give the same numbers.
 //
-// Threads: all functions are pure. Cost: about 3 cycles for 8 bytes with the instruction, one where there are 3 KiB or
-// more.
+// Threads: all functions are pure. Cost: with the instruction about 3 cycles for 8 bytes, or one cycle for data of 3
+// KiB or more.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,11 @@ namespace icecore {
 [[nodiscard]] std::uint32_t crc32c(std::uint32_t crc, std::uint64_t first, std::uint64_t second, const void* data,
                                    std::size_t size) noexcept;
 
-/// The checksum that `size` bytes continue to `after`, where they continue 0 to `after_zero`: undoes crc32c()
+/// The checksum from which `size` bytes lead to `after`, given that they lead from 0 to `after_zero`: reverses crc32c()
 /// ("Reversing CRC", Stigge et al., 2006).
 [[nodiscard]] std::uint32_t crc32c_before(std::uint32_t after, std::uint32_t after_zero, std::size_t size) noexcept;
 
-/// The table-driven version, for machines without the instruction; exposed to be tested against the other.
+/// The table-driven version, for machines without the instruction; public so that tests can compare the two.
 [[nodiscard]] std::uint32_t crc32c_portable(std::uint32_t crc, const void* data, std::size_t size) noexcept;
 
 /// Mixes a word so that each input bit changes about half of the output bits (splitmix64's finalizer).

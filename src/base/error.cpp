@@ -75,7 +75,7 @@ class category_type final : public std::error_category {
     return "unknown icecore error " + std::to_string(code);
   }
 
-  /// So that `e.code() == std::errc::no_space_on_device` and the like hold where there is a plain equivalent.
+  /// Lets `e.code() == std::errc::no_space_on_device` and the like hold where the standard has an equivalent.
   std::error_condition default_error_condition(int code) const noexcept override {
     switch (static_cast<errc>(code)) {
       case errc::invalid_argument:

@@ -1,4 +1,4 @@
-// Throwing icecore::error with a formatted message: what, where, what to do.
+// Throwing icecore::error with a formatted message that says what failed, where, and what to do.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,7 +17,8 @@ template <typename... Args>
   throw error(code, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Throws what a failed system call means: ENOSPC and EDQUOT are no_space, EACCES and EPERM permission, the rest io.
+/// Throws what a failed system call means: ENOSPC, EDQUOT and EFBIG are no_space, EACCES, EPERM and EROFS permission,
+/// the rest io.
 [[noreturn]] inline void raise_errno(int number, std::string_view call, std::string_view path) {
   errc code = errc::io;
   if (number == ENOSPC || number == EDQUOT || number == EFBIG) code = errc::no_space;

@@ -1,4 +1,4 @@
-// What the build is instrumented with, where that limits what a program may ask for.
+// The sanitizers of this build, where they limit what a program may request.
 #pragma once
 
 namespace icecore {
@@ -15,14 +15,14 @@ namespace icecore {
 #endif
 #endif
 
-/// ThreadSanitizer leaves a program some terabytes of addresses, of which many stores at once must reserve less each.
+/// ThreadSanitizer leaves a program some terabytes of addresses, so each of many open stores must reserve less.
 #if defined(ICECORE_UNDER_THREAD_SANITIZER)
 inline constexpr bool addresses_are_scarce = true;
 #else
 inline constexpr bool addresses_are_scarce = false;
 #endif
 
-/// AddressSanitizer finds uses of memory that was freed, not of memory that was kept for later.
+/// AddressSanitizer finds uses of memory that was freed, but not of memory that was kept for later use.
 #if defined(ICECORE_UNDER_ADDRESS_SANITIZER)
 inline constexpr bool memory_is_watched = true;
 #else

@@ -13,8 +13,8 @@
 namespace icecore {
 namespace {
 
-/// Hands out the lowest free number. It allocates nothing: a thread's first write must not end the process where memory
-/// ran out. Never destroyed: threads may end after static destructors ran.
+/// Gives out the lowest free number. It allocates nothing, because a thread's first write must not end the process
+/// where memory ran out. It is never destroyed, because threads may end after static destructors ran.
 class number_pool {
  public:
   unsigned take() noexcept {
@@ -25,13 +25,13 @@ class number_pool {
       taken_[word] |= std::uint64_t{1} << bit;
       return word * 64 + bit;
     }
-    return next_++;  // more threads than that at once: theirs are not used again
+    return next_++;  // more threads at once than there are bits: numbers from here on are not reused
   }
   void give_back(unsigned number) noexcept {
     const std::scoped_lock lock(mutex_);
     if (number < words * 64) taken_[number / 64] &= ~(std::uint64_t{1} << number % 64);
   }
-  /// Around a fork: a child is not to inherit the mutex from a thread that it does not have.
+  /// Around a fork: a child must not inherit the mutex locked by a thread that the child does not have.
   void before_fork() noexcept { mutex_.lock(); }
   void after_fork() noexcept { mutex_.unlock(); }
 
@@ -45,8 +45,8 @@ class number_pool {
 
 constinit number_pool numbers;
 
-/// Gives a thread's number back when the thread ends. A thread_local object would do the same, but its registration
-/// allocates, and ends the process if it cannot.
+/// Gives a thread's number back when the thread ends. A thread_local object could do this too, but registering its
+/// destructor allocates memory, and ends the process if there is none.
 struct number_key {
   pthread_key_t key{};
   bool made = pthread_key_create(&key, [](void* number) {
@@ -104,7 +104,7 @@ void run_on_threads(unsigned threads, const std::function<void(unsigned)>& body)
       try {
         others.emplace_back(guarded, i);
       } catch (const std::system_error&) {
-        guarded(i);  // the machine gives no more threads: do it here
+        guarded(i);  // no more threads can be created: run it here
       }
     }
     guarded(0);

@@ -1,4 +1,4 @@
-// Small helpers for threads: dense thread numbers, running a function on several threads, polite waiting.
+// Small helpers for threads: dense thread numbers, running a function on several threads, waiting with backoff.
 #pragma once
 
 #include <atomic>
@@ -16,25 +16,25 @@ unsigned take_thread_number() noexcept;
 extern std::atomic<std::uint64_t> forks;
 }  // namespace detail
 
-/// A small number no other living thread has; numbers of finished threads are given out again, lowest first.
+/// A small number that no other living thread has. Numbers of finished threads are given out again, lowest first.
 [[nodiscard]] inline unsigned thread_number() noexcept {
   const unsigned own = detail::own_thread_number;
   return own != detail::no_number ? own : detail::take_thread_number();
 }
 
-/// Cores this process may run on, at least 1.
+/// The number of cores on which this process may run, at least 1.
 [[nodiscard]] unsigned core_count() noexcept;
 
 /// `asked`, or all cores if it is 0.
 [[nodiscard]] inline unsigned thread_count(unsigned asked) noexcept { return asked == 0 ? core_count() : asked; }
 
-/// Runs body(0) ... body(threads - 1), each on its own thread (the caller's is one of them), and waits for all.
-/// Throws the first exception one of them threw, after all have ended.
+/// Runs body(0) ... body(threads - 1), each on its own thread (the caller's is one of them, and the only one if no
+/// other can be created), and waits for all. After all have ended, throws the first exception that one of them threw.
 void run_on_threads(unsigned threads, const std::function<void(unsigned)>& body);
 
-/// How often this process is a forked copy of the one that loaded the library: 0 in the original, more in children.
+/// How many forks lie between this process and the one that loaded the library: 0 in the original, more in children.
 [[nodiscard]] inline std::uint64_t fork_generation() noexcept {
-  return detail::forks.load(std::memory_order_relaxed);  // relaxed: the child's only thread counts before all else
+  return detail::forks.load(std::memory_order_relaxed);  // relaxed: the child's only thread counts before anything else
 }
 
 /// Tells the core that this is a spin loop.
@@ -46,7 +46,7 @@ inline void cpu_relax() noexcept {
 #endif
 }
 
-/// Waiting for another thread to finish something short: spins a while, then gives the core away.
+/// Waits for another thread to finish something short: spins for a while, then yields the core.
 class backoff {
  public:
   void pause() noexcept {

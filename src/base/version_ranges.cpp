@@ -6,7 +6,7 @@ namespace icecore {
 
 void version_ranges::add(version_range range) {
   if (range.first >= range.end) return;
-  // all that overlap or touch it become one with it
+  // merge all ranges that overlap or touch the new one into it
   const auto from = std::ranges::lower_bound(ranges_, range.first, {}, &version_range::end);
   auto to = from;
   for (; to != ranges_.end() && to->first <= range.end; ++to) {

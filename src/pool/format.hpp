@@ -1,11 +1,11 @@
-// What is on media: the one truth about every byte of a pool file. docs/format.md tells it in prose.
+// The on-media format: the authoritative definition of every byte of a pool file. docs/format.md describes it in prose.
 //
-// All numbers are little-endian; every structure starts at a multiple of 8. Zeroed media is a valid empty object: a
-// zero kind is "nothing here", link 0 is null, stamp 0 is "not stamped yet", a zero root is "never written".
+// All numbers are little-endian. Every structure starts at a multiple of 8. Zeroed media is a valid empty object: kind
+// 0 means "no record", link 0 is null, stamp 0 means "not stamped yet", and a zero root was never written.
 //
-//   offset 0        root A     4 KiB   } the valid one with the greater sequence counts
+//   offset 0        root A     4 KiB   } the valid page with the greater sequence is the root
 //   offset 4096     root B     4 KiB   }
-//   offset 8192     live page  4 KiB   what only this boot of the machine may trust: the clock, the writer's pid
+//   offset 8192     live page  4 KiB   trusted only during this boot of the machine: the clock, the writer's pid
 //   offset 12288    zero, reserved
 //   offset 65536    segments: each a whole number of 64 KiB granules, a 64-byte header, then records front to back
 //
@@ -36,37 +36,37 @@ inline constexpr std::uint64_t live_page_offset = 2 * page_size;
 inline constexpr std::uint64_t first_segment_offset = granule_size;
 inline constexpr std::uint64_t cache_line_size = 64;
 
-// ---- Words that check themselves ----
+// ---- Checked words ----
 
-/// A stamp word: bits 0-47 version, 48-62 check, 63 "persisted" (volatile in meaning: set only after the record is
-/// durable, never needed on media). Zero: not stamped. A batch record's stamp may also be `stamp_ready`.
+/// A stamp word: bits 0-47 version, 48-62 check, 63 "persisted". Bit 63 is set only after the record is durable; on
+/// media it means nothing. Zero: not stamped. The stamp of a batch record may also be `stamp_ready`.
 inline constexpr unsigned stamp_check_bits = 15;
 inline constexpr std::uint64_t stamp_version_mask = (std::uint64_t{1} << 48) - 1;
 inline constexpr std::uint64_t stamp_persisted = std::uint64_t{1} << 63;
 inline constexpr std::uint64_t stamp_check_mask = ~(stamp_version_mask | stamp_persisted);
-/// All records of the batch are linked (and under operation durability persisted): whoever comes may stamp it.
+/// All records of the batch are linked (and, under operation durability, durable): any thread may stamp the batch.
 inline constexpr std::uint64_t stamp_ready = stamp_persisted;
 
 // ---- Root ----
 
 enum class root_state : std::uint8_t {
   clean = 1,  ///< closed: the certificate covers every record
-  open = 2,   ///< a writer has it, or died with it
+  open = 2,   ///< a writer has it open, or died while it had it open
 };
 
 inline constexpr std::size_t files_max = 16;
 
-/// Of a store of several files; zero in the root of a store that has one.
+/// Used by a store of several files; all zero in the root of a store that has one file.
 struct root_files {
-  std::uint64_t session;                 //    0    8  of the last opening for writing: a count << 32, below it random
-  std::uint64_t session_before;          //    8    8  in file 0: others may still be of this one
-  std::uint16_t node_plus_1[files_max];  //   16   32  in file 0: the NUMA node of whoever writes there; 0: any
-  std::uint16_t path_size[files_max];    //   48   32  in file 0: of the files 1, 2, ...; in these: of file 0
-  char paths[2984];                      //   80       one behind the other; relative ones to the folder of file 0
+  std::uint64_t session;                 //    0    8  number of the last opening for writing: count << 32 | random
+  std::uint64_t session_before;          //    8    8  file 0: the session before; other files may still name it
+  std::uint16_t node_plus_1[files_max];  //   16   32  file 0: by file, the NUMA node of its writers, plus 1; 0: any
+  std::uint16_t path_size[files_max];    //   48   32  file 0: of the paths of files 1, 2, ...; others: [0] of file 0's
+  char paths[2984];                      //   80       back to back; relative ones start at the folder of file 0
 };
 static_assert(sizeof(root_files) == 3064 && offsetof(root_files, path_size) == 48);
 
-/// Versions from `first` to before `end`: closed ones, whose state a power cut took.
+/// Closed versions, from `first` to before `end`, whose state a power cut took.
 struct lost_versions {
   std::uint64_t first;
   std::uint64_t end;
@@ -88,7 +88,7 @@ struct root {
   std::uint64_t file_size;          //   48    8  the file is at least this long
   std::uint64_t clock;              //   56    8  the open version when this root was written
   std::uint64_t clock_limit;        //   64    8  no version >= this was ever given out
-  std::uint64_t durable_version;    //   72    8  D: records stamped <= D are certified, 0: none beyond the fills
+  std::uint64_t durable_version;    //   72    8  D: records stamped <= D are certified; 0: only those below the fills
   std::uint64_t certified_records;  //   80    8  number of certified records
   std::uint64_t certified_sum;      //   88    8  sum of their record_digest()s
   root_state state;                 //   96    1
@@ -96,15 +96,15 @@ struct root {
   std::uint8_t index;               //   98    1  icecore::index_kind
   std::uint8_t zero_1[5];           //   99    5
   std::uint8_t boot_id[16];         //  104   16  of the machine's boot in which it was written
-  std::uint64_t inode;              //  120    8  of the pool file, to tell a copy made under a live writer
+  std::uint64_t inode;              //  120    8  of the pool file; detects a copy made while a writer had it open
   std::int64_t created_ns;          //  128    8  since 1970-01-01 UTC
-  std::uint64_t used_end;           //  136    8  end of the last segment, when state is clean
-  std::uint64_t epoch;              //  144    8  grows with each opening for writing, before that changes anything
+  std::uint64_t used_end;           //  136    8  end of the last segment, if state is clean
+  std::uint64_t epoch;              //  144    8  incremented by each opening for writing, before it changes anything
   link anchor;                      //  152    8  of the persistent index; null: there is none that can be trusted
-  lost_versions lost[lost_max];     //  160  864  ascending, none touches another; zero behind the last
+  lost_versions lost[lost_max];     //  160  864  ascending, with gaps between them; zero behind the last
   root_files files;                 // 1024 3064
-  std::uint32_t evidence_from;  // 4088    4  the low half of the first epoch whose closing left evidence that counts
-  std::uint32_t crc;            // 4092    4  CRC32C of bytes 0-4091
+  std::uint32_t evidence_from;      // 4088    4  low half of the first epoch whose evidence counts
+  std::uint32_t crc;                // 4092    4  CRC32C of bytes 0-4091
 };
 static_assert(sizeof(root) == page_size);
 static_assert(offsetof(root, pool_id) == 24 && offsetof(root, file_size) == 48 && offsetof(root, state) == 96);
@@ -115,10 +115,10 @@ static_assert(std::is_trivially_copyable_v<root>);
 
 // ---- Live page ----
 
-/// Trusted only by the boot that wrote it.
+/// Only the boot that wrote this page may trust it, except for writer_host.
 struct live_page {
   std::atomic<std::uint64_t> clock;  //    0    8  the open version, plain
-  std::uint8_t zero_1[56];           //    8   56  the clock has its cache line to itself
+  std::uint8_t zero_1[56];           //    8   56  so that the clock has a cache line of its own
   std::uint64_t writer_pid;          //   64    8
   char writer_host[64];              //   72   64  zero-terminated
 };
@@ -135,8 +135,8 @@ struct segment_header {
   std::uint32_t generation;  //  8  4  times this space was given out; seeds the records' checksums
   std::uint32_t crc;         // 12  4  CRC32C of magic, granules, generation, seeded with pool id and place (a link)
   std::uint64_t fill;        // 16  8  checked word: all bytes below this offset in the segment are certified
-  std::uint64_t fill_end;    // 24  8  checked word, persistent index only: where its last writer left it; see rest_list
-  link next_free;            // 32  8  persistent index only: the next in the same list of rests
+  std::uint64_t fill_end;    // 24  8  checked word, persistent index only: where records end; see logged_segments
+  link next_free;            // 32  8  checked word, persistent index only: the next segment in its free-space list
   std::uint8_t zero[24];     // 40 24
 };
 static_assert(sizeof(segment_header) == 64 && offsetof(segment_header, fill) == 16);
@@ -153,50 +153,51 @@ enum class record_kind : std::uint8_t {
   tag = 5,     ///< a named or timed tag
 };
 
-inline constexpr std::uint8_t flag_batched = 1;        ///< a batch link follows the header; its stamp decides
-inline constexpr std::uint8_t flag_large_value = 2;    ///< the value's own CRC follows; `crc` leaves the value out
-inline constexpr std::uint8_t flag_removed_first = 4;  ///< an entry whose first record is a removal, or that has none
-/// Never on media: in a private mapping, a record that stands for lost ones (store/check/salvage.hpp).
+inline constexpr std::uint8_t flag_batched = 1;        ///< a batch link follows the header; the batch's stamp decides
+inline constexpr std::uint8_t flag_large_value = 2;    ///< the value's own CRC follows; `crc` does not cover the value
+inline constexpr std::uint8_t flag_removed_first = 4;  ///< an entry whose first record is a removal or missing
+/// Never on media: in a private mapping it marks a record that stands for lost ones (store/check/salvage.hpp).
 inline constexpr std::uint8_t flag_lost = 128;
 inline constexpr std::uint8_t flags_known = flag_batched | flag_large_value | flag_removed_first;
 
-/// Values at least this large carry a CRC of their own and are checked when first read instead of at opening.
+/// Values of at least this size carry their own CRC and are checked when first read instead of at opening.
 inline constexpr std::uint32_t large_value_size = 4096;
-/// Large values start at a multiple of this, for vector instructions and direct I/O of their users.
+/// Large values start at a multiple of this, for vector instructions and for direct I/O by users.
 inline constexpr std::uint64_t large_value_alignment = 64;
-/// Zero bytes between two records of a segment are at most this many.
+/// Two records of a segment have at most this many zero bytes between them.
 inline constexpr std::uint64_t record_padding_max = 64;
 
-/// Of a record in its history: no key has more records.
+/// The greatest depth of a record in its history: no key has more records.
 inline constexpr std::uint32_t depth_max = 0xffffffff;
 
 /// The first 24 bytes of every record.
 struct record_header {
-  record_kind kind;                  //  0  1  never zero, so that a record's first word is not
+  record_kind kind;                  //  0  1  never zero, so a record's first word is never zero
   std::uint8_t flags;                //  1  1
   std::uint16_t key_size;            //  2  2  entry: key bytes; tag: name bytes; else 0
-  std::uint32_t crc;                 //  4  4  of all bytes but this, the stamp, what an entry recomputes, a large value
+  std::uint32_t crc;                 //  4  4  all bytes but crc, stamp, an entry's head and beside_head, a large value
   std::atomic<std::uint64_t> stamp;  //  8  8
   std::uint32_t value_size;          // 16  4  insert, entry: value bytes; tag: note bytes; else 0
-  std::uint32_t depth;               // 20  4  place in the history, 1 for the first; batch: records in it; tag: 0
+  std::uint32_t depth;               // 20  4  position in the history, from 1; batch: number of its records; tag: 0
 };
 inline constexpr std::uint64_t stamp_offset = offsetof(record_header, stamp);
 static_assert(sizeof(record_header) == 24 && stamp_offset == 8);
 
-/// In an entry's head: the newest record is the second and a removal. Pool numbers of links stay below this bit.
+/// In an entry's head: the newest record is the second, a removal. Pool numbers in links stay below this bit.
 inline constexpr std::uint64_t head_is_second_removal = std::uint64_t{1} << 63;
 
-/// Followed by the extensions, the key (padded to 8 with zeros), the value. Head and second are recomputed at opening.
+/// Followed by the extensions, the key (padded to 8 with zeros) and the value. Recovery recomputes head and
+/// beside_head; instant recovery keeps them.
 struct entry_header {
   record_header record;             //  0 24
   std::atomic<std::uint64_t> head;  // 24  8  link to the newest record and a flag; 0: this one is the newest
-  /// What this word means, the kind of the heads decides: it has a name for each.
+  /// The meaning of this word depends on the kind of heads. It has one name for each kind.
   std::atomic<std::uint64_t> beside_head;  // 32  8
 
-  /// Heads that opening computes: the version of the record after this one, once it is known; else 0.
+  /// Heads that opening computes: the version of the key's second record, once it is known; else 0.
   [[nodiscard]] auto& cached_second_version() noexcept { return beside_head; }
   [[nodiscard]] const auto& cached_second_version() const noexcept { return beside_head; }
-  /// Durable heads: the head as it was when the record that it led to was last made durable (H7).
+  /// Durable heads: the head as it was when the record to which it led was last made durable (H7).
   [[nodiscard]] auto& committed_head() noexcept { return beside_head; }
   [[nodiscard]] const auto& committed_head() const noexcept { return beside_head; }
 };
@@ -216,7 +217,7 @@ struct batch_header {
 };
 static_assert(sizeof(batch_header) == 24);
 
-/// Followed by the name (padded to 8 with zeros) and the note. Its stamp is the version that it tags.
+/// Followed by the name (padded to 8 with zeros) and the note. The stamp is the version that the tag closes.
 struct tag_header {
   record_header record;  //  0 24
   std::int64_t time_ns;  // 24  8
@@ -229,7 +230,7 @@ static_assert(sizeof(tag_header) == 32);
 
 // ---- The persistent index (src/index/persistent/) ----
 
-/// A key's head and what it leads to: an entry from a leaf, a node of the level below from the others.
+/// The 8 bytes of a key behind the node's prefix, and a link: in a leaf to the entry, else to a node one level below.
 struct index_pair {
   std::atomic<std::uint64_t> head;  // 0 8
   std::atomic<std::uint64_t> to;    // 8 8
@@ -238,51 +239,51 @@ struct index_pair {
 inline constexpr unsigned index_pairs_max = 27;
 inline constexpr unsigned index_order_words = 4;
 
-/// Its first line holds all that changes when a pair is added or the node is split: what a crash leaves of a line is
-/// what it held at one instant.
+/// The first cache line holds everything that an added pair or a split changes. After a crash, a cache line holds what
+/// it held at one instant.
 struct index_node {
   std::atomic<std::uint64_t> lock;                      //   0   8  see index/persistent/nodes/node_lock.hpp
-  std::atomic<link> next;                               //   8   8  the right neighbour on its level; null: the last
-  std::atomic<std::uint64_t> high_head;                 //  16   8  head of the least key of `next`, with this prefix
+  std::atomic<link> next;                               //   8   8  the right neighbour on this level; null: the last
+  std::atomic<std::uint64_t> high_head;                 //  16   8  8 bytes of the least key of `next`, after prefix
   std::atomic<link> high;                               //  24   8  entry with the least key of `next`; null: no bound
   std::atomic<std::uint64_t> order[index_order_words];  //  32  32  27 bytes: slots by key, 0xff behind the last; count,
                                                         //          level, prefix length (2), 0
   index_pair pairs[index_pairs_max];                    //  64 432
-  std::atomic<link> low;                                // 496   8  entry with the least key; null in the first node
+  std::atomic<link> low;                                // 496   8  entry of its lower bound; null: first of its level
   std::atomic<std::uint64_t> evidence;                  // 504   8  of the node at this place in the other granule
 };
 static_assert(sizeof(index_node) == 512 && offsetof(index_node, order) == 32 && offsetof(index_node, pairs) == 64);
 static_assert(offsetof(index_node, low) == 496 && offsetof(index_node, evidence) == 504);
 
-/// A segment of nodes, or of blocks of tags, has two granules. In each they lie at the same places: from the size of a
-/// segment's header on. One less than there is room for, so that where a segment's last node ends tells it from those
-/// of format 2.1, which have one granule with 127 nodes.
+/// A segment of nodes, or of tag blocks, has two granules. In each granule, blocks lie at the same places, starting
+/// behind the size of a segment header. Each granule holds one block less than would fit. So the place where a
+/// segment's last block ends tells these segments from those of format 2.1, which have one granule with 127 nodes.
 inline constexpr std::uint64_t node_segment_size = 2 * granule_size;
 inline constexpr std::uint64_t nodes_of_granule = 126;
 inline constexpr std::uint64_t nodes_end = sizeof(segment_header) + nodes_of_granule * sizeof(index_node);
 static_assert(nodes_end + sizeof(index_node) <= granule_size);
 
-/// Where nodes are taken from, by one thread at a time. A line.
+/// Where a thread takes nodes from; one thread at a time uses a source. One cache line.
 struct node_source {
   std::atomic<std::uint64_t> position;  //  0  8  link to the next node of its segment; 0: it has none
-  std::atomic<std::uint64_t> end;       //  8  8  of the segment
-  std::atomic<std::uint64_t> pending;   // 16  8  the node last taken: linked (pending_in_use), or perhaps not
-  std::atomic<std::uint64_t> segments;  // 24  8  that were ever taken; a statistic
+  std::atomic<std::uint64_t> end;       //  8  8  link behind the last node of that segment
+  std::atomic<std::uint64_t> pending;   // 16  8  the node taken last: linked (pending_in_use), or perhaps not
+  std::atomic<std::uint64_t> segments;  // 24  8  granules that were ever taken; a statistic
   std::uint64_t zero[4];                // 32 32
 };
 static_assert(sizeof(node_source) == 64);
-/// What leads to the pending node is durable.
+/// Set once the link that leads to the pending node is durable.
 inline constexpr std::uint64_t pending_in_use = std::uint64_t{1} << 63;
 
-/// What a writer has filled, as of when it took its segment. Two copies that say the same, written one after the other:
-/// after a crash the valid one with the greater sequence counts.
+/// What a writer had written when it took its segment. The two copies say the same and are written one after the other.
+/// After a crash, the valid copy with the greater sequence counts.
 struct writer_log {
   std::uint64_t sequence;   //  0  8
-  link open;                //  8  8  the segment that it fills; null: none
+  link open;                //  8  8  the segment that the writer fills; null: none
   std::uint64_t from;       // 16  8  link behind the last record that is counted here
   std::uint64_t newest;     // 24  8  no record counted here has a greater version
-  std::uint64_t totals[8];  // 32 64  of all records that the writer has ever filled (record_totals)
-  std::uint64_t open_size;  // 96  8
+  std::uint64_t totals[8];  // 32 64  of all records that the writer has ever written (record_totals)
+  std::uint64_t open_size;  // 96  8  bytes of the open segment
   std::uint64_t zero[2];    // 104 16
   std::uint32_t zero_2;     // 120 4
   std::uint32_t crc;        // 124 4  of bytes 0-123, seeded with pool id and place
@@ -296,23 +297,24 @@ inline constexpr unsigned free_lists = 16;
 struct index_anchor {
   std::atomic<std::uint64_t> top;                           //     0    8  the first node of the uppermost level
   std::atomic<std::uint64_t> first_leaf;                    //     8    8
-  std::atomic<std::uint64_t> tags;                          //    16    8  the newest block of links to tags
+  std::atomic<std::uint64_t> tags;                          //    16    8  the newest tag block
   std::atomic<std::uint64_t> tags_evidence;                 //    24    8  of all links to tags
   std::uint64_t zero[4];                                    //    32   32
   std::atomic<std::uint64_t> used_end[files_max];           //    64  128  by file: the end of its last segment
-  std::atomic<std::uint64_t> rests[files_max][free_lists];  //   192 2048  by file: segments with room, by its size
+  std::atomic<std::uint64_t> rests[files_max][free_lists];  //   192 2048  free-space lists, by file and size class
   node_source nodes[writers_max];                           //  2240 8192
   writer_log writers[writers_max][2];                       // 10432 32768
 };
 static_assert(offsetof(index_anchor, tags_evidence) == 24 && offsetof(index_anchor, used_end) == 64);
 static_assert(offsetof(index_anchor, nodes) == 2240 && offsetof(index_anchor, writers) == 10432);
 static_assert(sizeof(index_anchor) == 43200 && sizeof(segment_header) + sizeof(index_anchor) <= granule_size);
-// All links and ends in the anchor, in node sources and in blocks of tags are in words that check themselves.
+// All links and ends in the anchor, in node sources and in tag blocks are checked words; those in writer logs are not.
 
-/// Links to tags in the order they were made; as large as a node and taken from the same space.
+/// Links to tags in the order in which the tags were made. A block is as large as a node and is taken from the
+/// same segments.
 struct tag_block {
-  std::uint64_t older;                  //  0   8  the block that was full before
-  std::atomic<std::uint64_t> tags[63];  //  8 504  0 behind the last; the first one of each line leads to this block
+  std::uint64_t older;                  //  0   8  the block before this one, which is full
+  std::atomic<std::uint64_t> tags[63];  //  8 504  0 behind the last; the first of each line leads to this block
 };
 static_assert(sizeof(tag_block) == sizeof(index_node));
 

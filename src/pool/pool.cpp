@@ -20,15 +20,15 @@ namespace icecore {
 namespace {
 
 constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
-/// No segment yet. A store that ever held a record is longer: a file of zeros of this size is a creation that was cut
-/// off, a longer one has been somebody's.
+/// A file without segments. A store that ever held a record is longer. So a file of zeros of this size is an
+/// interrupted creation, while a longer one was in use.
 constexpr std::uint64_t initial_file_size = format::first_segment_offset;
 constexpr std::uint64_t capacity_min = 1024 * mebibyte;
 constexpr std::uint64_t capacity_least = 64 * mebibyte;  // where addresses are limited
 constexpr std::uint64_t capacity_max = std::uint64_t{addresses_are_scarce ? 8 : 16 * 1024} << 30;
-/// Of a pool that processes share: each of them has addresses for the pools of many.
+/// For a pool that processes share: each process reserves addresses for the pools of many others.
 constexpr std::uint64_t capacity_max_shared = std::uint64_t{1024} << 30;
-/// Versions a crash may skip: the clock may run this far before the root must be written again.
+/// A crash may skip this many versions: the clock may run this far before the root must be written again.
 constexpr std::uint64_t first_clock_limit = std::uint64_t{1} << 20;
 
 /// What all first roots have in common.
@@ -48,8 +48,8 @@ format::root first_root() noexcept {
   return r;
 }
 
-/// Whether the page may be what power cuts left of first roots: each word zero or such a root's. It must not be taken
-/// for one if it is somebody else's.
+/// Whether the page may be what power cuts left of a first root: each word is zero or one that such a root has. A page
+/// with other data must not pass.
 bool maybe_torn_first_root(const std::byte* page) noexcept {
   format::root expected = first_root();
   expected.sequence = 1;
@@ -87,7 +87,7 @@ const char* name_of(medium m) noexcept {
                                           : "a block device";
 }
 
-/// How to open the file, before it is touched.
+/// How to open the file. Called before the file is touched.
 access checked_access(const std::filesystem::path& path, const options& opening) {
   if (opening.access == access::read_write && opening.accept_damage) {
     raise(errc::invalid_argument, "{}: damage is accepted for reading only; repair makes a store that can be written",
@@ -138,15 +138,15 @@ pool::pool(const std::filesystem::path& path, const options& opening, const part
           origin(), size);
   }
   if (copy_) copy_->bring(0, format::first_segment_offset);
-  // These first: they tell how much of the file to look at.
+  // Map these first: they say how much of the file to map.
   map(fixed_pages);
   base_ = mapping_->base();
   auto newest = newest_root(base_);
   if (!newest && opening.accept_damage) {
     newest = lost_root(whole_pages);
   } else if (!newest) {
-    // a crash before the first root was written leaves zeros: a valid empty object. That root goes to page B, and the
-    // power cut may have torn it; nothing else is written before it is whole
+    // A crash before the first root was written leaves zeros: a valid empty object. The first root goes to page B,
+    // where the power cut may have torn it. Nothing else is written before that root is intact.
     if (size <= initial_file_size) map(whole_pages);
     const bool never_made = !copy_ && size <= initial_file_size && all_zero(base_, format::page_size) &&
                             maybe_torn_first_root(base_ + format::root_b_offset) &&
@@ -161,7 +161,7 @@ pool::pool(const std::filesystem::path& path, const options& opening, const part
   check_size(*newest, opening);
   check_behind_end(*newest, whole_pages, opening);
   size_told_ = newest->file_size;
-  map(std::min(newest->file_size, whole_pages));  // less only where damage is accepted
+  map(std::min(newest->file_size, whole_pages));  // smaller only if damage is accepted
   if (copy_ && newest->state == format::root_state::clean) copy_->bring(newest->used_end, size);
   check_unused(*newest, opening);
   codec_ = word_codec(pool_seed_of(*newest));
@@ -171,9 +171,9 @@ pool::pool(const std::filesystem::path& path, const options& opening, const part
   if (!shared_) return;
   if (copy_) roots_->invalidate();
   roots_->make_durable();
-  // A growth that was cut off leaves a longer file, in memory with holes: touched, they might find no room. Nothing
-  // lies there, since the root is told of a growth before it is used. Now that the root is durable: of a close that was
-  // killed, the one before it may name a longer file.
+  // An interrupted growth leaves a longer file, in memory with holes; touching a hole may find no memory. Nothing lies
+  // there, because the root records a growth before the space is used. Shrink only now that the root is durable: if a
+  // close was killed, the root before it may name a longer file.
   file_.shrink(newest->file_size);
 }
 
@@ -200,7 +200,7 @@ pool::pool(const std::filesystem::path& path, const options& opening, pool_space
   base_ = mapping_->base();
   format::root r;
   {
-    const std::scoped_lock lock(with.roots);  // a look: who writes next mends what a killed process left
+    const std::scoped_lock lock(with.roots);  // only reads: the next writer repairs what a killed process left
     const auto newest = newest_root(base_);
     if (!newest) raise_no_root();
     r = *newest;
@@ -218,7 +218,7 @@ void pool::share(pool_space& with) {
   file_.admit_attached();
   with.file = file_.identity();
   with.capacity = capacity();
-  // relaxed: nobody else is there yet
+  // relaxed: no other process is there yet
   with.used_end.store(used_end(), std::memory_order_relaxed);
   with.size.store(size(), std::memory_order_relaxed);
   space_ = &with;
@@ -230,8 +230,8 @@ void pool::map(std::uint64_t size) {
   space_->size.store(size, std::memory_order_release);  // release: see size()
 }
 
-/// P4: recovery does not look behind the segments of a closed store. Where that is no end of the file (in a store just
-/// made) it must be zero.
+/// P4: recovery does not read behind the segments of a closed store. Where they end before the file does (in a store
+/// just made), the rest must be zero.
 bool pool::is_zero_behind_its_end(const format::root& r) const noexcept {
   return r.state != format::root_state::clean || r.used_end >= size() ||
          all_zero(base_ + r.used_end, size() - r.used_end);
@@ -278,7 +278,7 @@ std::vector<damage> pool::damages() const {
   return all;
 }
 
-/// A root with what is known where both pages are damaged and that is accepted.
+/// The root to use where both pages are damaged and damage is accepted: it has what is known.
 format::root pool::lost_root(std::uint64_t size) {
   root_lost_ = true;
   if (first_ == nullptr) {
@@ -288,7 +288,7 @@ format::root pool::lost_root(std::uint64_t size) {
   }
   format::root r = first_->roots().read();
   r.pool_number = number_;
-  r.files = {};  // the first one's names of all files
+  r.files = {};  // these are the first file's names of all files
   r.file_size = size;
   r.used_end = size;
   r.state = format::root_state::open;
@@ -342,7 +342,7 @@ void pool::write_first_root(const options& opening) {
 void pool::choose_durability(const options& opening, const format::root& r) {
   durability_.filesystem = file_.filesystem_name();
   if (!shared_) {
-    // a private mapping tells nothing of the medium; the mode is that of the last writer
+    // a private mapping does not show the medium; the mode is that of the last writer
     durability_.medium = file_.on_memory_filesystem() ? medium::memory
                          : file_.is_dax()             ? medium::persistent_memory
                                                       : medium::block_device;
@@ -387,15 +387,16 @@ void pool::choose_durability(const options& opening, const format::root& r) {
   durability_.flush_method = persist_->method();
 }
 
-// With a claim, a crash between any two of these leaves: nothing; a claimed segment behind the end, or one without a
-// header, to which whoever it is claimed for gives both when the store is opened.
+// If there is a claim, a crash between any two steps leaves one of these: nothing; a claimed segment behind the used
+// end; a claimed segment without a header. When the store is opened, logged_segments::recover() moves the end and
+// writes the header for the owner of the claim.
 segment pool::allocate(std::uint64_t bytes, std::uint32_t magic, const std::function<void(const segment&)>& claim) {
   const std::uint64_t size = format::round_up(bytes + sizeof(format::segment_header), format::granule_size);
   persist_->verify_file_sizes();
   link offset = null_link;
   {
-    // Whoever was killed with it left all it guards as it was, or done: each step below is one store. Whose the space
-    // is that was given out then, logged_segments::settle() finds out.
+    // Each step below is one store. So what this lock guards is as it was, or done, if its holder was killed.
+    // logged_segments::recover() finds out who owns the space that was being given out.
     const recovering_lock lock(space_->lock, [] {});
     const auto tell = [&](std::uint64_t at) {
       if (claim) claim({make_link(number_, at), size, 0});
@@ -404,7 +405,7 @@ segment pool::allocate(std::uint64_t bytes, std::uint32_t magic, const std::func
   }
   const segment s = format_segment(offset, size, magic);
 #ifdef MADV_POPULATE_WRITE
-  // one call instead of a page fault each; where the kernel is older the faults come as they do
+  // one call instead of one page fault per page; on older kernels these faults occur as usual
   if (size <= mebibyte) madvise(at(s.offset), size, MADV_POPULATE_WRITE);
 #endif
   return s;
@@ -412,7 +413,7 @@ segment pool::allocate(std::uint64_t bytes, std::uint32_t magic, const std::func
 
 segment pool::format_segment(link offset, std::uint64_t size, std::uint32_t magic) {
   auto& h = header_of(offset);
-  // a generation above the old one makes what may be left on media fail its checksums
+  // a generation greater than the old one makes old records that are left on media fail their checksums
   const segment s{offset, size, h.generation + 1};
   h.generation = s.generation;
   h.granules = static_cast<std::uint32_t>(size / format::granule_size);
@@ -431,7 +432,7 @@ std::uint64_t pool::take_space(std::uint64_t size, const std::function<void(std:
   if (const auto hole = free_.lower_bound(size); hole != free_.end()) {
     const auto [hole_size, offset] = *hole;
     claim(offset);
-    auto node = free_.extract(hole);  // put back as what is left of it: no memory is needed when the claim stands
+    auto node = free_.extract(hole);  // reused for what is left of it: needs no memory once the claim stands
     if (hole_size > size) {
       node.key() = hole_size - size;
       node.mapped() = offset + size;
@@ -439,11 +440,11 @@ std::uint64_t pool::take_space(std::uint64_t size, const std::function<void(std:
     }
     return offset;
   }
-  // relaxed: changed under the lock
+  // relaxed: only changed under the lock
   const std::uint64_t offset = space_->used_end.load(std::memory_order_relaxed);
   if (offset + size > this->size()) grow_to(offset + size);
-  // P4: a segment that is in use has a record or a node first. An end of an earlier time, as after a write that the
-  // device lost, would give it out again.
+  // P4: a segment in use starts with a record or a node. A stale end, as after a write that the device lost, would give
+  // that segment out again.
   constexpr std::uint64_t looked_at = format::record_padding_max + sizeof(std::uint64_t);
   if (logged_end_ != nullptr && !all_zero(base_ + offset + sizeof(format::segment_header), looked_at)) {
     raise(errc::damaged, "{}: damaged at byte {} (index): it tells of an end of the store behind which a segment lies",
@@ -478,7 +479,7 @@ std::string pool::id() const {
 }
 
 std::uint64_t pool::used_end() const {
-  return space_->used_end.load(std::memory_order_relaxed);  // relaxed: a number, nothing is read through it
+  return space_->used_end.load(std::memory_order_relaxed);  // relaxed: a number; nothing is read through it
 }
 
 bool pool::valid_header(link offset, std::uint32_t magic) const noexcept {

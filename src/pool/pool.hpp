@@ -1,14 +1,14 @@
-// A pool: a file in which a store's entries and records live, mapped in memory, given out in segments.
+// A pool: a file, mapped in memory, that holds a store's entries and records and is given out in segments.
 //
 //   pool p(path, options);
 //   segment s = p.allocate(bytes);            // header durable, the rest zero
 //   std::byte* at = p.at(s.offset);
 //
-// A store has one, or several (pool_set.hpp). Places in a pool are links: in the first, whose number is 0, these are
-// offsets in the file.
+// A store has one pool or several (pool_set.hpp). Places in a pool are links. In the first pool, whose number is 0, a
+// link equals the offset in the file.
 //
-// Threads: base(), at() and the persistence are free; allocate() locks shortly, longer if the file must grow.
-// Errors: those of opening (file.hpp), errc::no_space when the device is full: nothing has changed then.
+// Threads: base(), at() and the persistence take no lock; allocate() locks briefly, longer if the file must grow.
+// Errors: those of opening (file.hpp); errc::no_space if the device is full, and then nothing has changed.
 // Invariants:
 //   P3. A segment's header is durable (as far as the mode makes anything durable) before its first record.
 //   P4. All bytes of a segment behind its last record are zero.
@@ -48,36 +48,39 @@ struct segment {
 
 class pool {
  public:
-  /// What a further file is to the store it belongs to.
+  /// How a secondary file belongs to its store.
   struct part {
     const pool* first;
     std::uint16_t number;
-    int node;      ///< whose memory it is to lie in; -1: any
-    bool is_made;  ///< with the store; else it is there
+    int node;      ///< the NUMA node whose memory the file should use; -1: any
+    bool is_made;  ///< true: the file is created with the store; false: it exists
   };
 
-  /// Opens or creates the file and maps all of it. Records are not looked at: that is recovery's business.
+  /// Opens or creates the file and maps all of it. Does not read records: recovery does.
   pool(const std::filesystem::path& path, const options& opening) : pool(path, opening, nullptr) {}
-  /// A further file, beside the first. errc::missing_file if it is not there or not this store's; one that is to be
-  /// made may be what a creation of the same store that was cut off has left, else errc::store_exists.
+  /// Opens or creates a secondary file. errc::missing_file if it does not exist or belongs to another store. Where the
+  /// file is to be created, an empty one or one left by an interrupted creation of the same store is taken over; any
+  /// other is errc::store_exists.
   pool(const std::filesystem::path& path, const options& opening, const part& of) : pool(path, opening, &of) {}
-  /// Beside the process that has it open and shares it as `with`: nothing is mended or cut. errc::invalid_argument if
-  /// that is another file.
+  /// Attaches to the pool that another process has open and shares as `with`; repairs and truncates nothing.
+  /// errc::invalid_argument if that process has another file open.
   pool(const std::filesystem::path& path, const options& opening, pool_space& with, const part* of = nullptr);
 
-  /// From now on other processes may attach; `with` lies in memory that they map. Nobody else uses the pool yet.
+  /// From now on other processes may attach; `with` lies in memory that they map. Precondition: no other thread uses
+  /// the pool.
   void share(pool_space& with);
 
   [[nodiscard]] std::uint16_t number() const noexcept { return number_; }
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] std::byte* at(link place) const noexcept { return base_ + link_offset(place); }
   [[nodiscard]] std::uint64_t size() const noexcept {
+    // acquire: the pages up to this size are mapped
     return space_->size.load(std::memory_order_acquire);
-  }  // acquire: what is there, is mapped
-  /// Grows the file if little room is left and nobody grows it yet, while the others go on taking what there is. To be
-  /// called behind allocate(), with no lock held for which they would wait.
+  }
+  /// Grows the file if little room is left and no other thread is growing it; other threads continue to take the free
+  /// space meanwhile. Call it after allocate(), without holding a lock that other threads wait for.
   void grow_ahead() noexcept;
-  /// Bytes the pool can grow to without moving.
+  /// The size up to which the pool can grow.
   [[nodiscard]] std::uint64_t capacity() const noexcept { return mapping_->capacity(); }
   [[nodiscard]] bool shared() const noexcept { return shared_; }
 
@@ -90,59 +93,60 @@ class pool {
     return *reinterpret_cast<format::live_page*>(base_ + format::live_page_offset);
   }
   [[nodiscard]] const durability_info& durability() const noexcept { return durability_; }
-  /// Leaves things as they were before the creation of the file.
+  /// Restores the state before the creation of the file.
   void undo_creation() const noexcept { file_.undo_creation(); }
   /// 32 hexadecimal digits.
   [[nodiscard]] std::string id() const;
-  /// While the pool comes to be as a copy (options::copy_of): what brings the other one's bytes. Null if it does not.
+  /// While the pool is being made as a copy (options::copy_of): copies the other file's bytes. Null otherwise.
   [[nodiscard]] pool_copy* copy() const noexcept { return copy_.get(); }
-  /// All was brought and is what it should be: durable, and with a root that differs by `change`.
+  /// Call when everything is copied and checked. Makes the copy durable, with a root that differs by `change`.
   void finish_copy(const std::function<void(format::root&)>& change);
-  /// The file that a damage lies in.
+  /// The file in which a damage lies.
   [[nodiscard]] const std::string& origin() const noexcept {
     return copy_ ? copy_->from().path().native() : file_.path().native();
   }
-  /// Root pages that are damaged, in use or not; a file that is too short; bytes behind the end of a closed store.
+  /// Damaged root pages, in use or not; a file that is too short; bytes behind the end of a closed store.
   [[nodiscard]] std::vector<damage> damages() const;
-  /// Both root pages are damaged: nothing tells the clock, or what was certified.
+  /// Both root pages are damaged: the clock and the certificate are not known.
   [[nodiscard]] bool root_lost() const noexcept { return root_lost_; }
-  /// A newer root was lost with the session that it began or the growth that it told of: a segment lies behind the end
-  /// of the file that this one tells of. Only where damage is accepted.
+  /// The newest root was lost, and with it the session that it began or the growth that it recorded: a segment lies
+  /// behind the end of the file that this root names. Only where damage is accepted.
   [[nodiscard]] bool root_outdated() const noexcept { return !outdated_.empty(); }
 
   /// A zeroed segment with room for `bytes` of records, its header durable (P3). Grows the file if it must.
   [[nodiscard]] segment allocate(std::uint64_t bytes) { return allocate(bytes, format::segment_magic, {}); }
-  /// The same of another kind. `claim` is called with the segment while it is still nobody's: what it makes durable
-  /// then says after a crash whose it is.
+  /// The same for another kind of segment. `claim` is called while the segment still belongs to nobody; what `claim`
+  /// makes durable says after a crash who owns the segment.
   [[nodiscard]] segment allocate(std::uint64_t bytes, std::uint32_t magic,
                                  const std::function<void(const segment&)>& claim);
-  /// Writes the header of a segment that was claimed (again).
+  /// Writes the header of a claimed segment, perhaps again after a crash.
   segment format_segment(link offset, std::uint64_t size, std::uint32_t magic);
-  /// From now on the end of the last segment stands durably in the checked word at `place`, too; it is there already.
+  /// From now on the checked word at `place` durably holds the end of the last segment as well. It already does now.
   void keep_used_end(std::atomic<std::uint64_t>& word, link place) noexcept {
     logged_end_ = &word;
     logged_end_at_ = place;
   }
-  /// A hole that recovery found: free for allocate(), already zero.
+  /// Gives allocate() a hole that recovery found and that is already zero.
   void add_free(link offset, std::uint64_t size);
-  /// Takes all of them back.
+  /// Takes all holes back.
   [[nodiscard]] std::vector<segment> take_free();
   void set_used_end(std::uint64_t end) noexcept {
+    // relaxed: no other thread is there yet
     space_->used_end.store(end, std::memory_order_relaxed);
-  }  // alone yet
+  }
   [[nodiscard]] std::uint64_t used_end() const;
 
   [[nodiscard]] format::segment_header& header_of(link offset) const noexcept {
     return *reinterpret_cast<format::segment_header*>(at(offset));
   }
-  /// Whether the header is one that allocate() wrote here and the segment lies inside the file.
+  /// Whether allocate() wrote this header here and the segment lies inside the file.
   [[nodiscard]] bool valid_header(link offset, std::uint32_t magic = format::segment_magic) const noexcept;
   [[nodiscard]] segment segment_at(link offset) const noexcept;
-  /// The certified end of a segment's records (its fill); its first record's place if none. Empty if the word is
-  /// damaged.
+  /// The certified end of a segment's records (its fill); the place of its first record if it has no fill. Empty if the
+  /// word is damaged.
   [[nodiscard]] std::optional<link> fill_of(const segment& s) const noexcept;
   void set_fill(const segment& s, link end) const noexcept;
-  /// The word that says so in the segment's header.
+  /// The word in the segment's header that says so.
   [[nodiscard]] std::uint64_t fill_word(const segment& s, link end) const noexcept {
     return codec_.encode(end - s.offset, s.offset + offsetof(format::segment_header, fill));
   }
@@ -173,11 +177,11 @@ class pool {
   pool_file file_;
   std::uint16_t number_;
   int node_;
-  const pool* first_;  // of the store, if this is a further one
+  const pool* first_;  // of the store, if this is a secondary file
   bool is_made_;
   std::unique_ptr<pool_copy> copy_;
   bool shared_;
-  bool huge_pages_;  // wished for
+  bool huge_pages_;  // requested
   std::unique_ptr<mapping> mapping_;
   std::byte* base_ = nullptr;
   std::shared_ptr<persistence> persist_;  // of all files of the store
@@ -187,20 +191,21 @@ class pool {
   durability_info durability_{};
   bool root_lost_ = false;
   std::string outdated_;         // why the root is not the newest that was written; empty if it is
-  std::uint64_t size_told_ = 0;  // by the root, of the file as it was opened
+  std::uint64_t size_told_ = 0;  // by the root when the file was opened
 
-  /// The least that the file grows by, unless the device refuses it.
+  /// The file grows by at least this, unless the device refuses it.
   static constexpr std::uint64_t growth_min = std::uint64_t{1} << 20;
   static constexpr std::uint64_t growth_step_max = std::uint64_t{1} << 30;
-  /// After a refusal: until the file is so long it grows by what is needed, and nobody asks for more at each segment.
+  /// After a refusal the file grows only by what is needed until it is this long, so that not every segment asks for
+  /// more.
   std::atomic<std::uint64_t> size_refused_{0};
-  std::uint64_t wait_when_refused_ = growth_min;  // by the one who grows it
+  std::uint64_t wait_when_refused_ = growth_min;  // used by the thread that grows the file
 
   pool_space own_space_;
   pool_space* space_ = &own_space_;
   std::atomic<std::uint64_t>* logged_end_ = nullptr;
   link logged_end_at_ = null_link;
-  std::multimap<std::uint64_t, std::uint64_t> free_;  // size -> offset in the file; for this process alone
+  std::multimap<std::uint64_t, std::uint64_t> free_;  // size -> offset in the file; only this process uses them
 };
 
 /// The checksum of a segment's header at `at`.

@@ -13,7 +13,7 @@ pool_copy::pool_copy(const std::filesystem::path& from, pool_file& to) try
       in_memory_(to.on_memory_filesystem()),
       copier_({from_.descriptor(), &from_.path()}, {to.descriptor(), &to.path()}) {
   if (size_ == 0) raise(errc::not_a_store, "{}: is empty", from_.path().native());
-  // in memory, allocating would clear each page before it is written; a device finds better places for all at once
+  // in memory, allocating would clear each page before it is overwritten; a device places all blocks better at once
   in_memory_ ? to.set_size(size_) : to.grow(size_, false);
 } catch (...) {
   to.undo_creation();
@@ -29,7 +29,7 @@ void pool_copy::bring(std::uint64_t offset, std::uint64_t filled, std::uint64_t 
   end = std::min(end, size_);
   if (offset < filled) copier_.copy(offset, filled - offset);
   if (in_memory_) {
-    if (filled < end) to_->fill_holes(filled, end);  // clears nothing before somebody looks at it
+    if (filled < end) to_->fill_holes(filled, end);  // clears no page before it is first read
     return;
   }
   if (offset >= filled) return;

@@ -1,8 +1,8 @@
-// A pool's file that comes to be as the copy of another one, range by range, in the order in which recovery reads it:
-// so each range is checked while the caches still hold it, in the copy itself.
+// A pool file that is made as a copy of another one, range by range, in the order in which recovery reads it. So each
+// range is checked in the copy itself while the caches still hold it.
 //
-// Threads: bring() by several, on ranges apart from each other. What was not brought reads as zeros.
-// Crash: leaves a file without a root (root_pages::hide), which no store opens.
+// Threads: several may call bring(), on ranges that do not overlap. What was not copied reads as zeros.
+// Crash: leaves a file without a root (root_pages::invalidate), which no store opens.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,20 @@ namespace icecore {
 
 class pool_copy {
  public:
-  /// `to` has just been made. Locks `from` for reading for as long as this lives.
+  /// `to` is newly created. Locks `from` for reading while this object lives.
   pool_copy(const std::filesystem::path& from, pool_file& to);
-  /// Undoes the creation of the file, unless it is finished.
+  /// Undoes the creation of the file unless it is finished.
   ~pool_copy();
   pool_copy(const pool_copy&) = delete;
   pool_copy& operator=(const pool_copy&) = delete;
 
   [[nodiscard]] const pool_file& from() const noexcept { return from_; }
 
-  /// Copies what lies from `offset` to `filled`, as far as the file has it, and lets the device begin to write it. From
-  /// there to `end` the copy has zeros, whatever is in the other file.
+  /// Copies the bytes from `offset` to `filled`, as far as the source has them, and lets the device begin to write
+  /// them. From `filled` to `end` the copy has zeros, whatever the source has there.
   void bring(std::uint64_t offset, std::uint64_t filled, std::uint64_t end);
   void bring(std::uint64_t offset, std::uint64_t end) { bring(offset, end, end); }
-  /// All is brought: makes the file and its name durable.
+  /// Call when everything is copied: makes the file and its name durable.
   void finish();
 
  private:

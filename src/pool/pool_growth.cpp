@@ -1,4 +1,4 @@
-// How a pool's file grows: for whoever needs room, and ahead of need.
+// How a pool's file grows: when a thread needs space, and ahead of need.
 #include <algorithm>
 
 #include "base/bytes.hpp"
@@ -7,9 +7,9 @@
 
 namespace icecore {
 
-/// What the file grows to when it must hold `needed` bytes, if the device has room for more than those.
+/// The size to which the file grows when it must hold `needed` bytes, if the device has room for more than these.
 std::uint64_t pool::size_ahead(std::uint64_t needed) const {
-  // Memory costs clearing it and no sync: so it is taken in smaller steps.
+  // Growing in memory costs clearing pages but no sync, so memory is taken in smaller steps.
   const bool in_memory = durability_.medium == medium::memory;
   const std::uint64_t one_in = in_memory ? 64 : 8;
   const std::uint64_t now = size();
@@ -24,7 +24,7 @@ std::uint64_t pool::size_ahead(std::uint64_t needed) const {
 
 void pool::grow_to(std::uint64_t needed) {
   const recovering_lock held(space_->growing, [this] { recover_growth(); });
-  if (size() >= needed) return;  // grown ahead meanwhile
+  if (size() >= needed) return;  // another thread has grown it ahead
   const std::uint64_t ahead = size_ahead(needed);
   if (ahead > needed && extend_ahead(ahead)) return;
   extend_file(needed, false);
@@ -37,11 +37,11 @@ void pool::grow_ahead() noexcept {
     const recovering_lock held(space_->growing, std::try_to_lock, [this] { recover_growth(); });
     if (held && size() < ahead) extend_ahead(ahead);
   } catch (const std::exception&) {
-    return;  // whoever needs the room meets the error again, if there still is one, and reports it
+    return;  // a thread that needs the space meets any error that is still there, and reports it
   }
 }
 
-/// False if the device has no room for so much. By the one who holds the lock for growing, as all that follow.
+/// False if the device has no room for this size. Caller holds the lock for growing, here and in what follows.
 bool pool::extend_ahead(std::uint64_t size) {
   try {
     extend_file(size, huge_pages_);
@@ -49,23 +49,23 @@ bool pool::extend_ahead(std::uint64_t size) {
     return true;
   } catch (const error& e) {
     if (e.code() != errc::no_space) throw;
-    // It is nearly full, or for a while: it is asked again when the store has taken as much of it once more.
+    // The device is nearly full, perhaps only for a while. Ask it again when the store has used this much more of it.
     size_refused_.store(this->size() + wait_when_refused_, std::memory_order_relaxed);  // relaxed: a hint
     wait_when_refused_ = std::min(2 * wait_when_refused_, growth_step_max);
     return false;
   }
 }
 
-/// What a process was doing that was killed while it grew the file, by whoever takes the lock then. The root tells of
-/// the new size, which the file then has as a whole, and is made durable (again); or it does not, and the file may be
-/// longer, in memory with holes.
+/// What the next holder of the lock does after a process was killed while it grew the file. Either the root names the
+/// new size: then the file has all of it, and is mapped and made durable (again). Or it does not: then the file may be
+/// longer than the root says, and in memory it may have holes there.
 void pool::recover_growth() {
   if (const std::uint64_t told = roots_->read().file_size; told > size()) extend_file(told, false);
   file_.shrink(size());
 }
 
 void pool::extend_file(std::uint64_t size, bool huge_pages) {
-  mapping_->require(size);  // first: nothing has changed then
+  mapping_->require(size);  // first: if this fails, nothing has changed
   persist_->verify_file_sizes();
   const bool durable = persist_->by_pages() || durability_.medium == medium::persistent_memory;
   prefer_node(file_, this->size(), size, node_);
@@ -73,7 +73,7 @@ void pool::extend_file(std::uint64_t size, bool huge_pages) {
   persist_->expect_file_size(size, persist_file_);
   if (durable) persist_->sync_file(persist_file_);
   roots_->update_both([size](format::root& r) { r.file_size = size; });  // P6
-  map(size);  // last: until then nobody uses what is new; of a process killed before it, see recover_growth()
+  map(size);  // last: until then no thread uses the new space; for a process killed before this, see recover_growth()
 }
 
 }  // namespace icecore

@@ -1,14 +1,16 @@
-// Creating, and what a power cut leaves at each step:
-//   1. the first file grows, zero: an unfinished creation, as of a store of one file;
-//   2. its root says how many files there are to be and names none: unfinished; whoever creates goes on with its id;
-//   3. each further file gets a root with the store's id and no session: nobody's until 4; who goes on takes it over;
-//   4. the first one's root names all (M3): the store is there.
-// A session begins, and what a crash leaves:
-//   1. the first root names the new session and the one before: each file is of one of the two;
-//   2. the roots of the further files get the new session, one after the other;
-//   3. the first root says that all are of it (M1). Whoever comes before 3 goes on with the same number at 2.
-// It ends: the roots of the further files say "closed", then that of the first (M2). A crash between leaves the first
-// root open: all is read as after any crash.
+// Creation, and what a power cut leaves at each step:
+//   1. The first file grows and is zero: an unfinished creation, as for a store of one file.
+//   2. Its root says how many files there will be and names none: unfinished. The next creation goes on with its id.
+//   3. Each secondary file gets a root with the store's id and no session. It belongs to no store until step 4; the
+//      next creation takes it over.
+//   4. The first file's root names all files (M3): the store exists.
+// How a session begins, and what a crash leaves:
+//   1. The first root names the new session and the one before: each file belongs to one of the two.
+//   2. The roots of the secondary files get the new session, one after the other.
+//   3. The first root says that all files belong to the new session (M1). After a crash before this step, the next
+//      opening uses the same number and resumes at step 2.
+// How it ends: the roots of the secondary files say "closed", then that of the first (M2). A crash between these leaves
+// the first root open: the store is read as after any crash.
 #include "pool/pool_set.hpp"
 
 #include <fcntl.h>
@@ -28,7 +30,7 @@
 namespace icecore {
 namespace {
 
-/// The newest root of a file that somebody may have open.
+/// The newest root of a file that another process may have open.
 std::optional<format::root> root_at(const std::filesystem::path& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return std::nullopt;
@@ -43,10 +45,10 @@ bool same_store(const format::root& a, const format::root& b) noexcept {
   return std::memcmp(a.pool_id, b.pool_id, sizeof a.pool_id) == 0;
 }
 
-/// A session's number: its place among all, and below it what tells it from the same of a copy.
+/// A session's number: a count in the upper half, and below it a random number that differs from that of any copy.
 std::uint64_t session_after(std::uint64_t session) noexcept {
   std::uint32_t random = 0;
-  // without random numbers the count must do
+  // without a random number the count must suffice
   if (::getrandom(&random, sizeof random, 0) != sizeof random) random = 1;
   return ((session >> 32) + 1) << 32 | random;
 }
@@ -104,9 +106,9 @@ void pool_set::make_secondary(const options& opening) {
     count_ = static_cast<std::uint16_t>(placed_.size());
     for (const placement& p : placed_) require_node(p.node, p.path);
     format::root named = first().roots().read();
-    name_files(named, placed_);  // before anything is made: there may be no room for the names
+    name_files(named, placed_);  // before any file is made: there may be no room for the names
     if (named.pool_count != count_) {
-      first().roots().update([&](format::root& r) { r.pool_count = count_; });  // cut off, with other placements
+      first().roots().update([&](format::root& r) { r.pool_count = count_; });  // interrupted, had other placements
     }
     if (count_ == 1) return;
     for (std::uint16_t n = 1; n < count_; ++n) {
@@ -122,7 +124,7 @@ void pool_set::make_secondary(const options& opening) {
   }
 }
 
-/// Placements say where files of the store are now.
+/// `opening.placements` say where the store's files are now.
 void pool_set::relocate(const options& opening) {
   const format::root root = first().roots().read();
   placed_ = named_files(root, path_);
@@ -153,7 +155,8 @@ void pool_set::relocate(const options& opening) {
   }
 }
 
-/// Nothing tells of further files but the placements and these files themselves: all seed their checksums as the first.
+/// Only the placements and the files themselves lead to the secondary files: their checksums have the first one's
+/// seed.
 void pool_set::find_without_root(const options& opening) {
   for (const placement& p : opening.placements) {
     if (same_place(p.path, path_)) continue;
@@ -224,7 +227,7 @@ void pool_set::finish_copy() {
       if (p->number() != 0) p->finish_copy([&](format::root& r) { name_first(r, path_); });
     }
     first().finish_copy([&](format::root& r) {
-      r.anchor = null_link;  // heads are those of no index yet
+      r.anchor = null_link;  // the heads belong to no index yet
       if (count_ > 1) name_files(r, placed_);
     });
   } catch (...) {

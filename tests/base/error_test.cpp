@@ -1,4 +1,4 @@
-// Error codes: each has a text of its own, and the standard's condition where there is one.
+// Error codes: each has its own text, and the standard's condition if there is one.
 #include "icecore/error.hpp"
 
 #include <gtest/gtest.h>

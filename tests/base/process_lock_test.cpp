@@ -73,7 +73,7 @@ TEST_F(process_locks, whose_holder_died_are_never_had_again_and_say_so) {
   }
 }
 
-/// Children are forked before any of them waits, and killed if they wait for ever.
+/// All children are forked before any of them waits. The parent kills those that still wait at the end.
 TEST_F(process_locks, whose_holder_is_killed_let_go_all_who_wait_for_them) {
   constexpr int waiting = 8;
   const pid_t holder = fork();
@@ -96,7 +96,7 @@ TEST_F(process_locks, whose_holder_is_killed_let_go_all_who_wait_for_them) {
     _exit(1);
   }
   while (both_->count < 1 + waiting) std::this_thread::sleep_for(std::chrono::microseconds(100));
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // most of them wait by now
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // by now most of them wait
   ASSERT_EQ(kill(holder, SIGKILL), 0);
   ASSERT_EQ(waitpid(holder, nullptr, 0), holder);
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -141,7 +141,7 @@ TEST_F(process_locks, let_go_whoever_waits_once_the_flag_is_raised) {
   both_->lock.unlock();
 }
 
-/// A process that takes the lock as `hold` does and ends with it.
+/// Starts a process that takes the lock as `hold` does and ends while it holds the lock.
 template <typename Hold>
 void end_while_holding(Hold hold) {
   const pid_t other = fork();
@@ -156,7 +156,7 @@ TEST_F(process_locks, that_outlive_kills_let_the_next_one_mend) {
   both_->lock.make_robust();
   end_while_holding([this] {
     both_->lock.lock();
-    both_->plain = 1;  // half of what is to be 2
+    both_->plain = 1;  // half of a change to 2
   });
   {
     const recovering_lock held(both_->lock, [this] { both_->plain = 2; });

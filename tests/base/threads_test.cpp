@@ -48,7 +48,7 @@ TEST(threads, of_a_child_forked_while_others_begin_and_end_get_numbers) {
   for (int i = 0; i < 400; ++i) {
     const pid_t child = fork();
     if (child == 0) {
-      // no thread: of those that were beginning the child may have inherited locks of the C library
+      // start no thread: the child may have inherited locks of the C library from threads that were just starting
       detail::own_thread_number = detail::no_number;
       _exit(thread_number() == detail::no_number ? 1 : 0);
     }
@@ -68,7 +68,7 @@ std::atomic<bool> has_number{false};
 bool had_number_during_fork = false;
 std::jthread taker;
 
-/// Begins a thread that takes a number, waits for it for a while, and notes whether it has got one before the fork.
+/// Starts a thread that takes a number, waits some time for it, and notes whether it got one before the fork.
 void watch_fork() {
   if (!watches) return;
   taker = std::jthread([] {
@@ -79,7 +79,7 @@ void watch_fork() {
   had_number_during_fork = has_number;
 }
 
-// Before the library's handler is registered, so that it is called after that one: the last thing before the fork.
+// Registered before the library's handler, so that it runs after that handler: as the last thing before the fork.
 [[gnu::constructor(101)]] void register_watch() { pthread_atfork(watch_fork, nullptr, nullptr); }
 
 TEST(threads, take_no_number_while_a_process_forks) {

@@ -1,4 +1,4 @@
-// Sets of versions: what was added is in them, whatever the order, and there is never more of them than has room.
+// Sets of versions: they contain what was added, in any order, and never have more ranges than there is room for.
 #include "icecore/version_ranges.hpp"
 
 #include <gmock/gmock.h>
@@ -48,7 +48,7 @@ TEST(version_ranges, one_more_than_there_is_room_for_joins_the_two_with_the_fewe
   version_ranges all;
   for (version i = 0; i < version_ranges::count_max; ++i) all.add({100 * i + 1, 100 * i + 11});
   ASSERT_EQ(all.ranges().size(), version_ranges::count_max);
-  all.add({720, 730});  // between 711 and 801: 9 behind the one, 71 before the other
+  all.add({720, 730});  // between 711 and 801: 9 behind the first, 71 before the second
   EXPECT_EQ(all.ranges().size(), version_ranges::count_max);
   EXPECT_TRUE(all.contains(715));
   EXPECT_FALSE(all.contains(730));

@@ -25,9 +25,9 @@ struct {
 
 unsigned long filesystem_magic = 0;
 bool is_dax = false;
-std::string boot_memory;  // empty: the kernel tells the boot
+std::string boot_memory;  // empty: the kernel reports the boot
 
-/// Where a path leads while the boot is hidden.
+/// The path that replaces `path` while the boot is hidden.
 std::string led(const char* path) {
   constexpr std::string_view own = "/dev/shm/icecore-boot-";
   const std::string_view asked(path);
@@ -36,7 +36,7 @@ std::string led(const char* path) {
   return asked.starts_with(own) ? boot_memory + std::string(asked.substr(std::strlen("/dev/shm"))) : path;
 }
 
-/// The error with which this call is to fail; 0: it is to be made.
+/// The error with which this call must fail; 0: make the call.
 int failure_of(std::string_view name) {
   if (name != failing.name || failing.which.times <= 0) return 0;
   if (failing.which.after-- > 0) return 0;
@@ -44,7 +44,7 @@ int failure_of(std::string_view name) {
   return failing.error;
 }
 
-/// The function that this program's own hides.
+/// The function that the one in this program hides.
 template <class Function>
 Function* hidden(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));

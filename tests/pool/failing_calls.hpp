@@ -1,9 +1,9 @@
-// System calls and calls of libpmem2 that fail, or answer otherwise, while a test wants them to.
+// Makes system calls and calls of libpmem2 fail, or answer differently, while a test needs it.
 //
 //   const failing_call broken("fstat", EIO);          // until the end of its scope every fstat fails
 //   const failing_call interrupted("fstat", EINTR, {.times = 1});
 //
-// failing_calls.cpp takes the place of the C library's and libpmem2's functions in the program it is linked into.
+// failing_calls.cpp replaces functions of the C library and of libpmem2 in the program into which it is linked.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,22 @@
 namespace icecore::testing {
 
 struct which_calls {
-  int after = 0;              ///< so many succeed first
-  int times = 1'000'000'000;  ///< so many fail then
+  int after = 0;              ///< this many calls succeed first
+  int times = 1'000'000'000;  ///< then this many calls fail
 };
 
-/// One at a time; not for two threads at once.
+/// One object at a time; not for use by two threads at once.
 class failing_call {
  public:
-  /// open, fstat, fstatvfs, statx, fcntl, pread, fsync, fdatasync, posix_fallocate, getrandom, or of libpmem2
-  /// pmem2_map_new, whose errors are negative numbers.
+  /// `name`: open, fstat, fstatvfs, statx, fcntl, pread, fsync, fdatasync, posix_fallocate, getrandom, or pmem2_map_new
+  /// of libpmem2, whose errors are negative numbers.
   failing_call(std::string_view name, int error, which_calls which = {});
   ~failing_call();
   failing_call(const failing_call&) = delete;
   failing_call& operator=(const failing_call&) = delete;
 };
 
-/// While it lives, fstatfs tells this magic number of every file system.
+/// While it lives, fstatfs reports this magic number for every file system.
 class told_filesystem {
  public:
   explicit told_filesystem(unsigned long magic);
@@ -38,7 +38,7 @@ class told_filesystem {
   told_filesystem& operator=(const told_filesystem&) = delete;
 };
 
-/// While it lives, statx tells that every file is mapped directly (DAX).
+/// While it lives, statx reports that every file is mapped directly (DAX).
 class told_dax {
  public:
   told_dax();
@@ -47,8 +47,8 @@ class told_dax {
   told_dax& operator=(const told_dax&) = delete;
 };
 
-/// While it lives, the kernel does not tell which boot this is, and `memory` stands for /dev/shm where a number of our
-/// own is kept.
+/// While it lives, the kernel does not report the boot, and `memory` replaces /dev/shm, where icecore keeps its own
+/// boot number.
 class hidden_boot {
  public:
   explicit hidden_boot(const std::filesystem::path& memory);

@@ -1,5 +1,5 @@
-// A pool file: all of it allocated where it grows, on a memory file system in huge pages where the kernel has them; who
-// holds its lock; and what is told when a system call fails.
+// A pool file: growth allocates all of it, on a memory file system in huge pages if the kernel has them; who holds its
+// lock; what is reported when a system call fails.
 #include "pool/file/file.hpp"
 
 #include <fcntl.h>
@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::uint64_t huge = huge_page_bytes;
 
-/// A pool file on a memory file system, removed afterwards.
+/// A pool file on a memory file system; the test removes it afterwards.
 class pool_file_in_memory : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -48,7 +48,7 @@ class pool_file_in_memory : public ::testing::Test {
     return static_cast<std::uint64_t>(s.st_blocks) * 512;
   }
 
-  /// KiB of this process's shared memory that are mapped by huge pages once the whole file is touched.
+  /// KiB of this process's shared memory that huge pages map after the whole file was touched.
   [[nodiscard]] std::uint64_t huge_kibibytes_when_mapped(std::uint64_t size) const {
     void* const reserved = mmap(nullptr, size + huge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     const auto address = (reinterpret_cast<std::uintptr_t>(reserved) + huge - 1) / huge * huge;
@@ -187,7 +187,7 @@ TEST_F(pool_file_test, who_holds_it_is_told_as_far_as_it_is_known) {
     expect_failure(errc::locked, "for reading", open_again);
   }
   const pool_file writer = made();
-  expect_failure(errc::locked, "has it open for writing", open_again);  // it has not said who it is
+  expect_failure(errc::locked, "has it open for writing", open_again);  // it has not written its pid yet
   writer.grow(1 << 20, false);
   format::live_page page{};
   page.writer_pid = 4'000'000;
@@ -203,7 +203,7 @@ TEST_F(pool_file_test, who_holds_it_is_told_as_far_as_it_is_known) {
     expect_failure(errc::locked, "another process has it open for writing", open_again);
   }
   {
-    // Some systems say EACCES; and who holds the lock may be gone before that is asked.
+    // Some systems return EACCES, and the holder may release the lock before it can be asked for.
     const failing_call refused("fcntl", EACCES, {.times = 2});
     expect_failure(errc::locked, "process 4000000", open_again);
   }

@@ -1,4 +1,4 @@
-// Mapping a file: as many addresses as there are, and what fails is told.
+// Mapping a file: it takes as many addresses as are available, and failures are reported.
 #include "pool/file/mapping.hpp"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
 
-/// Bytes of addresses that this process has taken.
+/// Bytes of addresses that this process uses.
 std::uint64_t address_space() {
   std::uint64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
@@ -43,7 +43,7 @@ TEST_F(Mapping, stays_where_it_is_while_it_grows) {
   std::byte* const base = grown.base();
   base[mebibyte - 1] = std::byte{7};
   grown.extend(4 * mebibyte);
-  grown.extend(2 * mebibyte);  // it has that already
+  grown.extend(2 * mebibyte);  // it is mapped that far already
   EXPECT_EQ(grown.base(), base);
   EXPECT_EQ(grown.size(), 4 * mebibyte);
   base[4 * mebibyte - 1] = std::byte{9};
@@ -70,13 +70,13 @@ TEST_F(Mapping, gives_all_its_addresses_back) {
     mapping m(descriptor_, "pool", 4096 * mebibyte, true);
     m.extend(mebibyte);
   };
-  opened_and_closed();  // libpmem2 keeps something of the first
+  opened_and_closed();  // libpmem2 keeps some memory of the first mapping
   const std::uint64_t before = address_space();
   for (int time = 0; time < 16; ++time) opened_and_closed();
   EXPECT_LE(address_space(), before + 16 * mebibyte);
 }
 
-#if !defined(ICECORE_UNDER_THREAD_SANITIZER) && !defined(ICECORE_UNDER_ADDRESS_SANITIZER)  // they need addresses too
+#if !defined(ICECORE_UNDER_THREAD_SANITIZER) && !defined(ICECORE_UNDER_ADDRESS_SANITIZER)  // both need addresses too
 TEST_F(Mapping, without_addresses_is_refused) {
   rlimit unlimited{};
   ASSERT_EQ(getrlimit(RLIMIT_AS, &unlimited), 0);

@@ -48,7 +48,7 @@ TEST(persist, a_failed_sync_poisons_for_ever) {
   EXPECT_FALSE(p.poisoned());
   EXPECT_EQ(code_of([&] { p.sync(); }), errc::poisoned);
   EXPECT_TRUE(p.poisoned());
-  // now the descriptor is one that could be synced: a retry would "succeed" with data lost
+  // the descriptor could be synced now: a retry would "succeed" with data lost
   FILE* file = std::tmpfile();
   ASSERT_EQ(dup2(fileno(file), ends[1]), ends[1]);
   EXPECT_EQ(code_of([&] { p.sync(); }), errc::poisoned);

@@ -1,4 +1,4 @@
-// Which files a store is made of: asked for by placements, told by roots.
+// Which files a store consists of: as placements request and as roots record.
 #include "pool/root/placements.hpp"
 
 #include <gtest/gtest.h>
@@ -105,7 +105,7 @@ TEST(Placements, a_further_file_tells_of_the_first_unless_its_path_is_too_long) 
   EXPECT_EQ(r.files.paths[0], '\0') << "nothing of the path before is left";
 }
 
-/// The root of a store of three files whose creation was cut off.
+/// The root of a store of three files whose creation was interrupted.
 format::root cut_off() {
   format::root r{};
   r.pool_count = 3;
@@ -172,7 +172,7 @@ TEST(Numa, a_node_that_cannot_be_or_is_not_there_is_refused_and_any_is_not) {
   expect_failure(errc::invalid_argument, "/a: NUMA node -2 cannot be", [] { require_node(-2, "/a"); });
   expect_failure(errc::invalid_argument, "/a: NUMA node 4096 cannot be", [] { require_node(4096, "/a"); });
 #ifdef ICECORE_HAS_NUMA
-  // no machine has so many
+  // no machine has that many
   expect_failure(errc::invalid_argument, "/a: this machine has no NUMA node 4095", [] { require_node(4095, "/a"); });
 #endif
   EXPECT_GE(current_node(), 0);
@@ -194,8 +194,8 @@ TEST(Numa, to_prefer_a_node_changes_nothing_of_the_file) {
 }
 
 #ifdef ICECORE_HAS_NUMA
-// What the kernel says of pages that nobody has touched yet, through another mapping than the one the policy was set
-// by.
+// Asks the kernel for the policy of pages that no process has touched yet, through a mapping other than the one that
+// set the policy.
 TEST(Numa, pages_of_a_file_in_memory_are_to_come_from_the_node_that_is_preferred) {
   const fs::path path = fs::path("/dev/shm") / ("icecore-numa-" + std::to_string(getpid()));
   {

@@ -1,4 +1,4 @@
-// A pool's space, its segments' headers, and what it takes its medium for.
+// A pool's space, its segments' headers, and which medium it assumes.
 #include "pool/pool.hpp"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ options of(durability mode, access how = access::read_write) {
 
 class Pool : public ::testing::Test {
  protected:
-  /// Bytes of records that fill so many granules.
+  /// Bytes of records that fill this many granules.
   static constexpr std::uint64_t filling(std::uint64_t granules) {
     return granules * granule - sizeof(format::segment_header);
   }
@@ -99,7 +99,7 @@ TEST_F(Pool, believes_no_fill_that_no_segment_can_have) {
 TEST_F(Pool, a_nearly_full_device_gives_just_what_is_needed) {
   pool space(path_, of(durability::none));
   space.grow_ahead();
-  const failing_call full("posix_fallocate", ENOSPC, {.times = 1});  // growing by more than is needed
+  const failing_call full("posix_fallocate", ENOSPC, {.times = 1});  // the attempt to grow by more than is needed
   const segment last = space.allocate(filling(20));
   EXPECT_EQ(space.size(), last.end());
 }
@@ -110,7 +110,7 @@ TEST_F(Pool, a_full_device_gives_the_last_of_its_space_and_then_says_so) {
   const failing_call full("posix_fallocate", ENOSPC);
   while (space.used_end() != space.size()) {
     (void)space.allocate(filling(1));
-    space.grow_ahead();  // in vain, and says nothing
+    space.grow_ahead();  // it fails silently
   }
   expect_failure(errc::no_space, "growing", [&] { (void)space.allocate(filling(1)); });
   EXPECT_EQ(space.used_end(), space.size());
@@ -132,7 +132,7 @@ TEST_F(Pool, a_device_without_room_to_grow_ahead_is_asked_again_when_the_file_ha
   {
     const failing_call full("posix_fallocate", ENOSPC, {.times = 1});
     (void)space.allocate(space.size() - space.used_end() - sizeof(format::segment_header));
-    refused += 16 * granule;  // the least it grows by
+    refused += 16 * granule;  // the least by which it grows
     space.grow_ahead();
   }
   while (space.size() < refused) {
@@ -144,7 +144,7 @@ TEST_F(Pool, a_device_without_room_to_grow_ahead_is_asked_again_when_the_file_ha
   EXPECT_GT(space.size(), space.used_end());
 }
 
-/// A pool whose file other processes grow, too.
+/// A pool whose file other processes grow as well.
 class SharedPool : public Pool {
  protected:
   void SetUp() override {
@@ -152,7 +152,7 @@ class SharedPool : public Pool {
     with_->growing.make_robust();
   }
   void TearDown() override { munmap(with_, sizeof *with_); }
-  /// Another process grows the file and is killed behind `step`.
+  /// Another process takes the lock for growing, executes `step` and ends while it holds the lock.
   void grow_and_be_killed(const std::function<void()>& step) {
     const pid_t other = fork();
     if (other == 0) {
@@ -195,7 +195,7 @@ TEST_F(SharedPool, what_a_killed_process_added_and_told_the_root_of_is_taken) {
   EXPECT_EQ(space_.roots().read().file_size, told);
 }
 
-// Of a writer that was killed while it closed: its root, which names a shorter file, may not be on the device yet.
+// For a writer that was killed while it closed: its root, which names a shorter file, may not be on the device yet.
 TEST_F(Pool, a_file_longer_than_its_root_says_is_cut_once_the_root_is_durable) {
   const told_filesystem ext{EXT4_SUPER_MAGIC};
   pool(path_, of(durability::tag)).roots().update([](format::root&) {});
@@ -220,7 +220,7 @@ TEST_F(Pool, without_random_numbers_none_is_made) {
   EXPECT_NO_THROW(pool(path_, of(durability::none)));
 }
 
-/// The medium that libpmem2 and the kernel are made to tell of.
+/// The medium that libpmem2 and the kernel are made to report.
 class PoolOnPersistentMemory : public Pool {
  protected:
   void SetUp() override { setenv("PMEM2_FORCE_GRANULARITY", "CACHE_LINE", 1); }
@@ -239,7 +239,7 @@ TEST_F(PoolOnPersistentMemory, every_operation_is_durable_by_its_cache_lines) {
     EXPECT_TRUE(space.persist().by_cache_lines());
     EXPECT_FALSE(space.persist().by_pages());
     space.roots().update([](format::root& r) { r.state = format::root_state::open; });
-    const segment s = space.allocate(filling(48));  // grows the file, whose size is synced
+    const segment s = space.allocate(filling(48));  // grows the file, so its size is synced
     EXPECT_TRUE(space.valid_header(s.offset));
   }
   const pool read(path_, of(durability::best_available, access::read_only));

@@ -1,4 +1,4 @@
-// What a thread has flushed, and what of it a fence has made durable: in the place of a medium's functions.
+// Records what a thread has flushed and which of it a fence has made durable. Replaces a medium's functions.
 //
 //   persistence lines(-1, "memory", medium::persistent_memory, durability::operation, recorded_lines::flush,
 //                     recorded_lines::fence, false);
@@ -29,18 +29,18 @@ class recorded_lines {
     for (const auto& [at, value] : on_their_way) fenced[at] = value;
     on_their_way.clear();
   }
-  /// Nothing was flushed yet. `then` is called at each flush to come.
+  /// Forgets all flushes and fences so far. Every later flush calls `then`.
   static void begin(std::function<void(const void* data)> then = {}) {
     on_their_way.clear();
     fenced.clear();
     when_flushed = std::move(then);
   }
 
-  /// What the medium has of a word for certain; empty if it was not flushed and fenced.
+  /// The value of a word that the medium has for certain; empty if the word was not flushed and fenced.
   [[nodiscard]] static std::optional<std::uint64_t> durable(const std::atomic<std::uint64_t>& word) {
     return found_in(fenced, word);
   }
-  /// What it will have at the next fence, if the line was flushed since the last one.
+  /// The value that the next fence makes durable; empty if the line was not flushed since the last fence.
   [[nodiscard]] static std::optional<std::uint64_t> flushed(const std::atomic<std::uint64_t>& word) {
     return found_in(on_their_way, word);
   }

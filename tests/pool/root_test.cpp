@@ -44,7 +44,7 @@ TEST_F(root_test, a_torn_update_leaves_the_root_before) {
   const auto before = pages_;
   set_clock(2);
   const auto after = pages_;
-  // any prefix of the update's bytes that is not all of what it changed
+  // each prefix of the update's bytes: only one that contains all of its changes is the new root
   for (std::size_t written = 0; written <= pages_.size(); written += 8) {
     std::memcpy(pages_.data(), after.data(), written);
     std::memcpy(pages_.data() + written, before.data() + written, pages_.size() - written);
@@ -55,7 +55,7 @@ TEST_F(root_test, a_torn_update_leaves_the_root_before) {
 }
 
 TEST_F(root_test, every_flipped_bit_is_seen) {
-  set_clock(1);  // in page B alone
+  set_clock(1);  // only in page B
   const std::size_t page = format::root_b_offset;
   for (std::size_t bit = 0; bit < 8 * sizeof(format::root); ++bit) {
     const auto mask = std::byte{static_cast<unsigned char>(1U << (bit % 8))};
@@ -85,7 +85,7 @@ TEST_F(root_test, a_lost_root_never_comes_back_while_the_next_one_is_written_ove
   set_clock(1);
   set_clock(2);
   const auto before = pages_;
-  set_clock(3);  // to page B, and lost but for its checksum
+  set_clock(3);  // to page B; all of it is lost except its checksum
   const auto lost = pages_;
   for (const bool settles : {false, true}) {
     pages_ = before;
@@ -110,7 +110,7 @@ TEST_F(root_test, a_lost_root_never_comes_back_while_the_next_one_is_written_ove
 
 // ---- On persistent memory ----
 
-/// Lines of memory as they were flushed; durable once a fence came behind.
+/// Records lines of memory as they were flushed; they are durable after the next fence.
 struct flushed_lines {
   using lines = std::map<std::uintptr_t, std::string>;
   static inline lines on_their_way;
@@ -137,7 +137,7 @@ class root_in_persistent_memory : public testing::Test {
 
   [[nodiscard]] std::byte* page(std::uint64_t offset) noexcept { return pages_ + offset; }
 
-  /// Whether all of a range is durable as it is in memory.
+  /// Whether all bytes of a range are durable with their current values.
   static bool is_durable(const std::byte* begin, std::size_t size) {
     for (std::size_t i = 0; i < size; ++i) {
       const auto at = reinterpret_cast<std::uintptr_t>(begin + i);

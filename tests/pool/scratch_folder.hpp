@@ -1,4 +1,4 @@
-// A folder for one test, and what a call that must fail says.
+// A folder for one test, and a check of the error that a failing call reports.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace icecore::testing {
 
-/// A new folder, removed with all it holds.
+/// A new folder; the destructor removes it with its content.
 class scratch_folder {
  public:
   scratch_folder() {

@@ -5,12 +5,12 @@
 
 namespace icecore {
 
-/// All there are, in the objects themselves: nothing is allocated, so a child can go through them.
+/// The list of all lock descriptors, linked through the objects: nothing is allocated, so a forked child can walk it.
 struct lock_descriptor_list {
   constinit static inline std::mutex mutex;
   constinit static inline lock_descriptor* first = nullptr;
 
-  /// In the child, whose only thread this is: it holds the mutex as its parent did.
+  /// Runs in the child. Its only thread holds the mutex, as the forking thread in the parent did.
   static void close_inherited() noexcept {
     for (lock_descriptor* one = first; one != nullptr; one = one->next_) {
       ::close(one->descriptor_);

@@ -1,11 +1,11 @@
-// How long is waited for a thread of another process before it is asked whether that process still lives.
+// How long a thread waits for a thread of another process before it checks whether that process is alive.
 #pragma once
 
 namespace icecore {
 
-/// Rounds of a wait, each with a backoff::pause(), between two such looks. Beyond the first 64 each round gives the
-/// core away, and may get it back only when all others have had their turn: a look, which is a system call or some,
-/// must not be many turns away.
+/// Rounds of a wait, each with a backoff::pause(), between two such checks. After the first 64 rounds each one yields
+/// the core, and may get it back only after all other threads had their turn. So a check, which takes one or more
+/// system calls, must not be many turns away.
 inline constexpr unsigned rounds_between_looks = 128;
 
 }  // namespace icecore

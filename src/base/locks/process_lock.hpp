@@ -1,17 +1,19 @@
-// A lock in memory that processes share. To be used with std::scoped_lock; with recovering_lock where survivors go on
-// after a process was killed while it held the lock:
+// A lock in memory that processes share. Use it with std::scoped_lock; or, if survivors go on after a process was
+// killed while it held the lock, with recovering_lock:
 //
-//   lock.make_robust();                                // while nobody else is there
-//   const recovering_lock held(lock, [&] { ... });            // makes whole what a killed holder left half changed
+//   lock.make_robust();                                // while no other thread or process uses it
+//   const recovering_lock held(lock, [&] { ... });     // repairs what a killed holder left half changed
 //
 // Threads: all functions from any thread of any process that maps it, unless they say otherwise.
-// Errors: a lock that outlives no kill throws errc::poisoned from lock() and try_lock() once a process was killed
-// while it held it: what it guards may be half changed. A flag beside the lock can be raised then, for those who do
-// not need the lock, and who waits for it or tries it gives up then. Waiting: a holder that lives is waited for. What
-// a killed one leaves reaches all who wait within some milliseconds: the C library's robust mutex wakes one of them,
-// and glibc forgets the others (2.36), so each looks again by itself. Invariants:
-//   K1. Once a killed holder's lock is taken, owner_died() is true until somebody has mended what the lock guards,
-//       whoever is killed meanwhile. So mending must be such that it can be done again from wherever it was left.
+// Errors: after a process was killed while it held the lock, lock() and try_lock() of a lock that is not robust throw
+// errc::poisoned: what the lock guards may be half changed. They then also set a flag beside the lock, if it has one,
+// for threads that do not need the lock. Threads that wait for the lock or try it give up when the flag is set.
+// Waiting: a thread waits as long as the holder lives. After a holder was killed, all waiting threads learn of it
+// within some milliseconds: the C library's robust mutex wakes one of them and glibc (2.36) forgets the others, so each
+// checks again on its own.
+// Invariants:
+//   K1. Once a killed holder's lock is taken, owner_died() is true until a holder has repaired what the lock guards,
+//       even if further holders are killed meanwhile. So a repair must be repeatable from wherever it was interrupted.
 #pragma once
 
 #include <pthread.h>
@@ -46,12 +48,13 @@ class process_lock {
   process_lock(const process_lock&) = delete;
   process_lock& operator=(const process_lock&) = delete;
 
-  /// Raises `flag`, in the same shared memory, when lock() throws. Before anyone else is there.
+  /// Sets `flag`, in the same shared memory, when lock() or try_lock() throws. Call it before any other thread or
+  /// process uses the lock.
   void raises(std::atomic<bool>& flag) noexcept {
     to_flag_ = reinterpret_cast<std::byte*>(&flag) - reinterpret_cast<std::byte*>(this);
   }
-  /// From now on the next one to lock it is let in after a holder was killed, to mend what it guards. Before anyone
-  /// else is there.
+  /// From now on, after a holder was killed, the next one may take the lock and repair what it guards. Call it before
+  /// any other thread or process uses the lock.
   void make_robust() noexcept { robust_ = true; }
 
   void lock() {
@@ -59,11 +62,11 @@ class process_lock {
     for (; result == ETIMEDOUT; result = wait_a_while()) raise_if_flagged();
     locked(result);
   }
-  /// False if somebody holds it who lives.
+  /// False if a living process holds it.
   [[nodiscard]] bool try_lock() {
     const int result = pthread_mutex_trylock(&mutex_);
     if (result == EBUSY) {
-      // glibc (2.36) leaves a lock that nobody can have any more as taken by the first one who was told so by a try
+      // in glibc 2.36, the first try that reports the lock as unusable leaves it taken, so later tries find it busy
       raise_if_flagged();
       return false;
     }
@@ -72,13 +75,13 @@ class process_lock {
   }
   void unlock() noexcept { pthread_mutex_unlock(&mutex_); }
 
-  /// Whether a holder was killed and nobody has mended what it left (K1). By the holder.
+  /// Whether a holder was killed and what it left is not repaired yet (K1). Only the holder may call this.
   [[nodiscard]] bool owner_died() const noexcept { return owner_died_; }
-  /// It is whole. By the holder.
+  /// What the lock guards is repaired. Only the holder may call this.
   void mark_consistent() noexcept { owner_died_ = false; }
 
  private:
-  /// The lock, or ETIMEDOUT after some milliseconds.
+  /// Waits for the lock; returns ETIMEDOUT after some milliseconds.
   [[nodiscard]] int wait_a_while() noexcept {
     constexpr long slice_ns = 10'000'000;
     constexpr long second_ns = 1'000'000'000;
@@ -88,7 +91,7 @@ class process_lock {
     until.tv_sec += until.tv_nsec / second_ns;
     until.tv_nsec %= second_ns;
 #if defined(ICECORE_UNDER_THREAD_SANITIZER)
-    // which does not see this one call by itself
+    // ThreadSanitizer does not intercept this call
     __tsan_mutex_pre_lock(&mutex_, __tsan_mutex_try_lock);
     const int result = pthread_mutex_clocklock(&mutex_, CLOCK_MONOTONIC, &until);
     const bool has_it = result == 0 || result == EOWNERDEAD;
@@ -105,7 +108,7 @@ class process_lock {
   }
 
   void raise_if_flagged() {
-    // relaxed: a flag that no data goes with
+    // relaxed: a flag that guards no data
     if (!robust_ && flag() != nullptr && flag()->load(std::memory_order_relaxed)) raise_poisoned();
   }
 
@@ -113,13 +116,14 @@ class process_lock {
     if (result == 0) [[likely]]
       return;
     if (result == EOWNERDEAD && robust_) {
-      owner_died_ = true;  // before the lock is one like any other: a holder killed here leaves the next one the same
+      // before the lock is made consistent: if this holder is killed here, the next one gets EOWNERDEAD too
+      owner_died_ = true;
       pthread_mutex_consistent(&mutex_);
       return;
     }
-    // relaxed: it only ever rises, no data goes with it
+    // relaxed: it is only ever set and guards no data
     if (flag() != nullptr) flag()->store(true, std::memory_order_relaxed);
-    // unlocked without having been made consistent, it can never be locked again
+    // a lock that is unlocked without having been made consistent can never be locked again
     if (result == EOWNERDEAD) pthread_mutex_unlock(&mutex_);
     raise_poisoned();
   }
@@ -131,19 +135,19 @@ class process_lock {
   }
 
   pthread_mutex_t mutex_;
-  std::ptrdiff_t to_flag_ = 0;  ///< bytes from here: processes map both at other addresses
+  std::ptrdiff_t to_flag_ = 0;  ///< bytes from here: processes map both at different addresses
   bool robust_ = false;
-  bool owner_died_ = false;  ///< changed by the holder alone
+  bool owner_died_ = false;  ///< changed only by the holder
 };
 
-/// Holds a lock whose killed holders survivors make up for: by `mend`, which is called while the lock is held.
+/// Holds a lock. If the last holder was killed, calls `recover` first, with the lock held.
 class recovering_lock {
  public:
   template <typename Recover>
   recovering_lock(process_lock& lock, Recover recover) : held_(lock) {
     recover_with(recover);
   }
-  /// Holds it only if nobody does who lives.
+  /// Takes the lock only if no living process holds it.
   template <typename Recover>
   recovering_lock(process_lock& lock, std::try_to_lock_t, Recover recover) : held_(lock, std::try_to_lock) {
     if (held_) recover_with(recover);

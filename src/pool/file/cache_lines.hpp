@@ -1,4 +1,4 @@
-// The cache lines of a range.
+// Iterates over the cache lines of a range.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace icecore {
 
-/// Calls `visit(char* line)` for each line that has a byte of the range, in ascending order.
+/// Calls `visit(char* line)` for each line that contains a byte of the range, in ascending order.
 template <typename Visit>
 void for_each_cache_line(const void* data, std::size_t size, Visit visit) noexcept {
   const auto first = reinterpret_cast<std::uintptr_t>(data) & ~(format::cache_line_size - 1);

@@ -20,8 +20,8 @@
 namespace icecore {
 namespace {
 
-/// posix_fallocate() from one offset to another, begun again where a signal interrupted it. It is interrupted as a
-/// whole, so in pieces, each done before a profiler's next signal comes.
+/// Calls posix_fallocate() from one offset to another, again where a signal interrupted it. A signal undoes the whole
+/// call, so it allocates in pieces, each done before a profiler's next signal comes.
 [[nodiscard]] int allocate(int descriptor, std::uint64_t from, std::uint64_t to) noexcept {
   constexpr std::uint64_t piece = std::uint64_t{64} << 20;
   while (from < to) {
@@ -77,7 +77,7 @@ pool_file::pool_file(const std::filesystem::path& path, access how, creation cre
   }
   if (descriptor_ < 0 && !(may_create && (create == creation::create_new || errno != EEXIST))) {
     descriptor_ = ::open(path.c_str(), flags);
-    // a symbolic link to nothing: O_EXCL does not follow it
+    // a dangling symbolic link: O_EXCL does not follow it
     if (descriptor_ < 0 && errno == ENOENT && may_create) descriptor_ = ::open(path.c_str(), flags | O_CREAT, 0666);
   }
   if (descriptor_ < 0) {
@@ -104,7 +104,7 @@ pool_file::pool_file(const std::filesystem::path& path, access how, creation cre
   }
 }
 
-/// By its path once more, since only that gives another description; so it may be another file by now.
+/// Opens the path once more, since only that gives another file description. So it may be another file by now.
 void pool_file::open_for_locks(int flags) {
   locks_.emplace([&] { return ::open(path_.c_str(), flags); });
   if (locks_->get() < 0) raise_errno(errno, "open", path_.native());
@@ -116,8 +116,8 @@ void pool_file::open_for_locks(int flags) {
 }
 
 pool_file::~pool_file() {
-  // a child just forked may hold the descriptor for a moment, and with it the lock: release it by name. In that child
-  // there is nothing to release
+  // A child that was just forked may still hold the descriptor, and with it the lock: release the lock explicitly. In
+  // that child itself there is nothing to release.
   struct flock l {};
   l.l_type = F_UNLCK;
   l.l_whence = SEEK_SET;
@@ -159,8 +159,8 @@ void pool_file::admit_attached() const {
   if (fcntl(locks_->get(), F_OFD_SETLK, &l) != 0) raise_errno(errno, "fcntl", path_.native());
 }
 
-/// A byte of its own behind all that a file can have, where the process that shares it leaves room: whoever opens the
-/// file, even once that process is dead, sees that another still writes it.
+/// Locks one byte beyond the end of the largest possible file, where the process that shares the file leaves space. So
+/// whoever opens the file sees that another process still writes it, even once the sharing process is dead.
 void pool_file::lock_attached() const {
   constexpr off_t processes_max = 1 << 16;
   struct flock l {};
@@ -176,15 +176,15 @@ void pool_file::lock_attached() const {
   raise(errc::locked, "{}: {} processes are attached already", path_.native(), processes_max);
 }
 
-/// Of a byte for attached processes that somebody holds: another one of these, or who has the whole file and so leaves
-/// no room for them.
+/// For a byte for attached processes that some process holds: another attached process, or one that has locked the
+/// whole file and so leaves no space for attached ones.
 void pool_file::refuse_if_not_shared(std::int64_t at) const {
   struct flock holder {};
   holder.l_type = F_WRLCK;
   holder.l_whence = SEEK_SET;
   holder.l_start = at;
   holder.l_len = 1;
-  if (fcntl(locks_->get(), F_OFD_GETLK, &holder) != 0 || holder.l_type == F_UNLCK) return;  // it has gone meanwhile
+  if (fcntl(locks_->get(), F_OFD_GETLK, &holder) != 0 || holder.l_type == F_UNLCK) return;  // it was released meanwhile
   if (holder.l_type == F_WRLCK && holder.l_start >= attached_from) return;
   raise(
       errc::locked,
@@ -258,15 +258,15 @@ void pool_file::grow(std::uint64_t size, bool huge_pages) const {
   if (huge_pages && on_memory_filesystem()) allocate_huge_pages(before, size);
   const int failed = allocate(descriptor_, before, size);
   if (failed != 0) {
-    shrink(before);  // some file systems leave a part of it behind
+    shrink(before);  // some file systems keep a part of what they allocated
     raise_errno(failed, fmt::format("growing the store from {} to {} bytes", before, size), path_.native());
   }
 }
 
-// A memory file system gives huge pages by itself only where the administrator mounted it so; MADV_COLLAPSE (Linux 6.1)
-// asks for them range by range. Of a range that is empty it makes nothing, of one with a single page it makes a huge
-// page at the cost of clearing it, which allocating and faulting in 512 small ones costs five times over. Everything
-// here is a hint: what fails leaves holes, which the caller fills.
+// A memory file system uses huge pages only if the administrator mounted it so; MADV_COLLAPSE (Linux 6.1) requests them
+// range by range. It does nothing for an empty range. A range with a single page becomes a huge page for the cost of
+// clearing it; allocating and faulting in 512 small pages costs five times as much. Everything here is a hint: a
+// failure leaves holes, which the caller fills.
 void pool_file::allocate_huge_pages(std::uint64_t from, std::uint64_t to) const noexcept {
   constexpr int collapse = 25;  // MADV_COLLAPSE, which older headers lack
   const std::uint64_t first = format::round_up(from, huge_page_bytes);
@@ -275,7 +275,7 @@ void pool_file::allocate_huge_pages(std::uint64_t from, std::uint64_t to) const 
   for (std::uint64_t at = first; at < end; at += huge_page_bytes) {
     if (allocate(descriptor_, at, at + format::page_size) != 0) return;
   }
-  // mapped for the moment, at an address that is aligned as the file is
+  // mapped only for this, at an address that is aligned as the file offset is
   const std::uint64_t bytes = end - first;
   const std::uint64_t reserved = bytes + huge_page_bytes;
   void* const addresses = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -293,7 +293,7 @@ void pool_file::undo_creation() const noexcept {
 }
 
 void pool_file::shrink(std::uint64_t size) const noexcept {
-  // failing leaves unused bytes at the end, which is harmless
+  // a failure leaves unused bytes at the end, which is harmless
   if (ftruncate(descriptor_, static_cast<off_t>(size)) != 0) return;
 }
 
@@ -309,7 +309,7 @@ void pool_file::sync_with_directory() const {
   if (d < 0) raise_errno(errno, "opening its directory", path_.native());
   const int failed = fsync(d) != 0 ? errno : 0;
   ::close(d);
-  // some file systems cannot sync directories and say so; their names are as durable as they get
+  // some file systems report that they cannot sync directories; their names are as durable as they can be
   if (failed != 0 && failed != EINVAL && failed != ENOTSUP)
     raise_errno(failed, "fsync of its directory", path_.native());
 }

@@ -1,8 +1,9 @@
 // A pool file and its lock.
 //
-// One process writes a pool, or any number read it: an open-file-description lock on the whole file, exclusive or
-// shared; beside the exclusive one, if its holder shares the pool, one for each process that attached. Errors:
-// errc::no_such_store, store_exists, not_a_store, permission, locked, no_space, io, each naming the path.
+// Either one process writes a pool or any number of processes read it. An open-file-description lock on the whole file,
+// exclusive or shared, ensures this. If the holder of the exclusive lock shares the pool, each attached process has a
+// lock of its own beside it. Errors: errc::no_such_store, store_exists, not_a_store, permission, locked, no_space, io,
+// each naming the path.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace icecore {
 
-/// tmpfs, ramfs and hugetlbfs: gone at power off.
+/// Whether this is tmpfs, ramfs or hugetlbfs, whose content is gone at power off.
 [[nodiscard]] bool is_on_memory_filesystem(int descriptor) noexcept;
 
 /// A file descriptor with its path, locked from construction to destruction.
@@ -33,37 +34,37 @@ class pool_file {
   [[nodiscard]] std::uint64_t size() const;
   [[nodiscard]] std::uint64_t inode() const;
   [[nodiscard]] file_identity identity() const;
-  /// The first place at or behind `from` that is no hole; empty if the file ends before one.
+  /// The first offset at or behind `from` that is not in a hole; empty if the file ends before one.
   [[nodiscard]] std::optional<std::uint64_t> next_data(std::uint64_t from) const noexcept;
-  /// `size` bytes from `offset` on; false if they are not there.
+  /// Reads `size` bytes at `offset`; false if the file does not have them.
   [[nodiscard]] bool read(void* into, std::size_t size, std::uint64_t offset) const noexcept;
-  /// Grows the file to `size` with every block allocated, so that no later store can fail. Durable after a sync.
-  /// `huge_pages`: on a memory file system, those of the 2 MiB that are new as a whole get a huge page each, where the
-  /// kernel has one.
+  /// Grows the file to `size` and allocates every block, so that no later store can fail. Durable after a sync.
+  /// `huge_pages`: on a memory file system, each 2 MiB range that is completely new gets a huge page if the kernel has
+  /// one.
   void grow(std::uint64_t size, bool huge_pages) const;
   void shrink(std::uint64_t size) const noexcept;
-  /// What is new is a hole: it is to be written to, or filled, before anyone stores to it.
+  /// New space is a hole: write to it or fill it before any thread stores to it through a mapping.
   void set_size(std::uint64_t size) const;
-  /// Sees to it that no later store between these places can fail. What is a hole becomes zeros.
+  /// Ensures that no later store between these offsets can fail. Holes become zeros.
   void fill_holes(std::uint64_t from, std::uint64_t to) const;
-  /// Leaves room beside this process's lock for those of others (access::attached).
+  /// Leaves space beside this process's lock for the locks of attached processes (access::attached).
   void admit_attached() const;
-  /// Leaves things as they were before a creation that failed: no file, or an empty one if there was one.
+  /// Restores the state before a failed creation: no file, or an empty one if there was one.
   void undo_creation() const noexcept;
-  /// Makes the file's content durable, for those who only read it: writers sync through persistence.
+  /// Makes the file's content durable for a process that only reads it. Writers sync through persistence.
   void sync() const;
-  /// Makes the file's name durable: syncs the file and its directory.
+  /// Makes the file and its name durable: syncs the file and its directory.
   void sync_with_directory() const;
 
-  /// Bytes the file system can hold at most.
+  /// The number of bytes that the file system can hold.
   [[nodiscard]] std::uint64_t device_capacity() const noexcept;
   [[nodiscard]] std::string filesystem_name() const;
   [[nodiscard]] bool on_memory_filesystem() const noexcept { return is_on_memory_filesystem(descriptor_); }
-  /// The file system maps this file's pages directly (DAX), as the kernel says.
+  /// Whether the file system maps this file's pages directly (DAX), according to the kernel.
   [[nodiscard]] bool is_dax() const noexcept;
 
  private:
-  /// Locks of attached processes lie from here on: behind all that a file can have.
+  /// Locks of attached processes start here, beyond the end of the largest possible file.
   static constexpr std::int64_t attached_from = std::int64_t{1} << 62;
 
   void open_for_locks(int flags);

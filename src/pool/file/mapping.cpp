@@ -31,7 +31,7 @@ mapping::mapping(int descriptor, std::string path, std::uint64_t capacity, bool 
   constexpr std::uint64_t capacity_least = std::uint64_t{64} << 20;
   while (!reserve()) {
     if (errno != ENOMEM) raise_errno(errno, "mmap", path_);
-    // address space may be limited (ulimit -v): take what there is
+    // address space may be limited (ulimit -v): take what is available
     capacity_ = format::round_up(capacity_ / 2, huge_page_bytes);
     if (capacity_ < capacity_least) {
       raise(errc::io,
@@ -44,8 +44,8 @@ mapping::mapping(int descriptor, std::string path, std::uint64_t capacity, bool 
 
 mapping::~mapping() { munmap(reserved_, capacity_ + huge_page_bytes); }
 
-/// Addresses of the file, without any right to them: no memory is accounted even where overcommit is forbidden, and a
-/// file system with pages of its own gives what suits them.
+/// Maps the file without any access right: so the kernel accounts no memory even where overcommit is forbidden, and a
+/// file system with its own page size aligns the addresses as it needs.
 bool mapping::reserve() noexcept {
   const int kind = (shared_ ? MAP_SHARED : MAP_PRIVATE) | MAP_NORESERVE;
   void* const found = mmap(nullptr, capacity_ + huge_page_bytes, PROT_NONE, kind, descriptor_, 0);
@@ -78,8 +78,8 @@ void mapping::extend(std::uint64_t size) {
   } else if (first) {
     const bool by_pages = granularity_ == PMEM2_GRANULARITY_PAGE;
     done = mapped(capacity_, by_pages ? MAP_SHARED : MAP_SHARED_VALIDATE | MAP_SYNC);
-    // libpmem2 was told to take cache lines for granted; else a file system that refuses them here, and did not there,
-    // would make promises empty
+    // Without MAP_SYNC only if libpmem2 was told to assume cache lines. Otherwise a file system that refuses MAP_SYNC
+    // here, after it granted it to libpmem2, would break the promise of durability.
     const bool granted = std::getenv("PMEM2_FORCE_GRANULARITY") != nullptr;
     if (!done && !by_pages && granted && (errno == EOPNOTSUPP || errno == EINVAL)) done = mapped(capacity_, MAP_SHARED);
   }
@@ -87,7 +87,7 @@ void mapping::extend(std::uint64_t size) {
   size_ = size;
 }
 
-/// What libpmem2 finds of a mapping of the file's beginning holds for all of it.
+/// What libpmem2 finds for a mapping of the file's start holds for the whole file.
 void mapping::ask_medium() {
   pmem2_source* source_made = nullptr;
   check(pmem2_source_from_fd(&source_made, descriptor_), "pmem2_source_from_fd");

@@ -1,9 +1,9 @@
-// The pool file in memory: one range of addresses reserved once, into which growth is mapped, so that nothing moves.
+// The pool file in memory: one range of addresses, reserved once. Growth is mapped into it, so nothing moves.
 //
-// libpmem2 tells what the medium can do (pages, cache lines, or eADR) and how to flush it. The mapping itself is made
-// here: libpmem2's reservations never give back up to 1 GiB of addresses each (1.12).
+// libpmem2 reports what the medium can do (pages, cache lines, or eADR) and how to flush it. The mapping itself is made
+// here, because each reservation of libpmem2 (1.12) never gives back up to 1 GiB of addresses.
 //
-// Threads: extend() by one thread at a time; what is mapped stays mapped until destruction.
+// Threads: one thread at a time calls extend(). What is mapped stays mapped until destruction.
 #pragma once
 
 #include <libpmem2.h>
@@ -16,24 +16,24 @@ namespace icecore {
 
 class mapping {
  public:
-  /// Reserves addresses for `capacity` bytes of the file, or half of them, and so on, where there are too few. A
-  /// private mapping reads the file and keeps stores to itself. Throws errc::io if not even a few can be had.
+  /// Reserves addresses for `capacity` bytes of the file. While too few are available, it tries half as many. Throws
+  /// errc::io if not even 64 MiB can be reserved. A private mapping reads the file and keeps stores to itself.
   mapping(int descriptor, std::string path, std::uint64_t capacity, bool shared);
   ~mapping();
   mapping(const mapping&) = delete;
   mapping& operator=(const mapping&) = delete;
 
-  /// Throws errc::no_space if it could not be mapped so far.
+  /// Throws errc::no_space if `size` bytes cannot be mapped.
   void require(std::uint64_t size) const;
-  /// Maps the file up to `size`, a multiple of the page size that the file already has. A shared mapping leads to all
-  /// that the file may ever have from the first call on, so that growth by any process is mapped here at once; what
-  /// lies behind the file's end must not be touched.
+  /// Maps the file up to `size`, a multiple of the page size that the file already has. The first call maps the whole
+  /// capacity if the mapping is shared, so that growth by any process is visible here at once. Addresses behind the
+  /// file's end must not be touched.
   void extend(std::uint64_t size);
 
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
   [[nodiscard]] std::uint64_t capacity() const noexcept { return capacity_; }
-  /// Of these three precondition: something is mapped.
+  /// Precondition of these three: something is mapped.
   [[nodiscard]] pmem2_granularity granularity() const noexcept { return granularity_; }
   [[nodiscard]] pmem2_flush_fn flush_function() const noexcept { return flush_; }
   [[nodiscard]] pmem2_drain_fn drain_function() const noexcept { return drain_; }

@@ -14,7 +14,7 @@
 namespace icecore {
 namespace {
 
-/// The greatest node's number; -1 where nobody tells.
+/// The greatest node's number; -1 if it is unknown.
 int greatest_node() noexcept {
 #ifdef ICECORE_HAS_NUMA
   return numa_available() < 0 ? -1 : numa_max_node();
@@ -48,8 +48,9 @@ void prefer_node([[maybe_unused]] const pool_file& file, [[maybe_unused]] std::u
                  [[maybe_unused]] std::uint64_t to, [[maybe_unused]] int node) noexcept {
 #ifdef ICECORE_HAS_NUMA
   if (node < 0 || from >= to || node > greatest_node() || !file.on_memory_filesystem()) return;
-  // The policy of a file in memory belongs to the file, by pages; a mapping, which may reach beyond its end, is only
-  // the way to set it. So it holds for the blocks that fallocate() takes next, whoever maps them later.
+  // The policy of a file in memory belongs to the file, page by page. A mapping, which may reach beyond the file's end,
+  // is only the means to set it. So the policy holds for the blocks that fallocate() takes next, whichever process maps
+  // them.
   const std::uint64_t first = from / format::page_size * format::page_size;
   void* const mapped = mmap(nullptr, to - first, PROT_NONE, MAP_SHARED, file.descriptor(), static_cast<off_t>(first));
   if (mapped == MAP_FAILED) return;

@@ -20,10 +20,10 @@
 namespace icecore {
 namespace {
 
-// Our own flush of cache lines, for memory file systems only: libpmem2 takes these for page media and would msync.
+// Our own flush of cache lines, only for memory file systems: libpmem2 takes these for page media and would call msync.
 // On real persistent memory libpmem2's functions are used.
 #if defined(__x86_64__)
-// the instructions as assembly: an intrinsic would need its whole call chain compiled for a newer processor
+// the instructions are assembly: an intrinsic would need its whole call chain compiled for a newer processor
 void flush_clwb(const void* data, std::size_t size) {
   for_each_cache_line(data, size, [](char* line) { asm volatile("clwb %0" : "+m"(*line)); });
 }
@@ -51,7 +51,7 @@ emulation find_best_line_flush() noexcept {
   }
   return {flush_clflush, "clflush"};
 }
-/// Found once: on a virtual machine the question is answered by its host, which takes as long as opening a small store.
+/// Computed once: on a virtual machine the host answers CPUID, which takes as long as opening a small store.
 emulation best_line_flush() noexcept {
   static const emulation best = find_best_line_flush();
   return best;
@@ -66,7 +66,7 @@ struct emulation {
 emulation best_line_flush() noexcept { return {flush_nothing, "none"}; }
 #endif
 
-/// The file's name for a message, where there are several.
+/// The file's name for an error message, if there are several files.
 std::string named_among(unsigned files, const std::string& path) {
   return files > 1 ? fmt::format(" ({})", path) : std::string();
 }
@@ -97,7 +97,7 @@ persistence::persistence(int descriptor, std::string path, medium on, durability
     case medium::block_device:
       break;
   }
-  // the other modes sync seldom and everything: the kernel knows which pages (on DAX too) are dirty
+  // the other modes sync rarely, and everything: the kernel knows which pages (on DAX too) are dirty
   pages_ = true;
   method_ = "fdatasync";
 }
@@ -116,7 +116,7 @@ void persistence::persist(const void* data, std::size_t size) {
 
 void persistence::sync_pages() {
   std::unique_lock lock(mutex_);
-  // a sync that is running may have begun before our stores: only one begun after now counts
+  // a running sync may have begun before our stores: only one that begins from now on counts
   const std::uint64_t wanted = started_ + 1;
   while (completed_ < wanted) {
     if (poisoned()) {
@@ -138,8 +138,8 @@ void persistence::sync_pages() {
   }
 }
 
-/// Whether a sync ended well; else all are poisoned, without memory for the reason too: the kernel has told of the
-/// failure and will not do so again.
+/// Whether a sync succeeded. Otherwise poisons the store, even if there is no memory for the reason: the kernel has
+/// reported the failure and will not report it again.
 template <typename Sync>
 bool persistence::ends_well(Sync sync) noexcept {
   try {
@@ -152,9 +152,9 @@ bool persistence::ends_well(Sync sync) noexcept {
   }
 }
 
-/// What is wrong after a sync of all files; empty if nothing is.
+/// What went wrong in a sync of all files; empty if nothing did.
 std::string persistence::sync_all() const {
-  // their devices write side by side
+  // let the files' devices write in parallel
   for (unsigned i = 1; i < file_count_; ++i) {
     static_cast<void>(sync_file_range(files_[i].descriptor, 0, 0, SYNC_FILE_RANGE_WRITE));
   }
@@ -167,7 +167,7 @@ std::string persistence::sync_all() const {
 
 void persistence::sync_file(unsigned file) {
   if (file_count_ == 0) return;
-  // it may report, and so use up, an error of writing data back: a later sync would then succeed
+  // fsync may report, and so consume, an error of writing data back: a later sync would then succeed
   if (!ends_well([&] { return failure_of(fsync(files_[file].descriptor), "fsync", files_[file]); })) raise_poisoned();
 }
 
@@ -180,7 +180,7 @@ void persistence::verify_file_sizes() {
   if (!ends_well(look)) raise_poisoned();
 }
 
-/// What is wrong after a sync that returned `result`; empty if nothing is.
+/// What went wrong in a sync that returned `result`; empty if nothing did.
 std::string persistence::failure_of(int result, const char* call, const synced_file& of) const {
   const int number = errno;
   if (result != 0)
@@ -188,10 +188,10 @@ std::string persistence::failure_of(int result, const char* call, const synced_f
   return truncation_of(of);
 }
 
-/// What is wrong if a file is shorter than it was; empty if it is not.
+/// The message if a file is shorter than it was; else empty.
 std::string persistence::truncation_of(const synced_file& of) const {
   const auto which = [&] { return named_among(file_count_, of.path); };
-  // acquire, and before the file is asked: it may be growing meanwhile
+  // acquire, and before fstat: the file may be growing meanwhile
   const std::uint64_t expected = of.size.load(std::memory_order_acquire);
   if (expected == 0) return {};
   struct stat s {};
@@ -204,7 +204,7 @@ void persistence::poison(const std::string& reason) {
   const std::scoped_lock lock(mutex_);
   if (poisoned()) return;
   poisoned_->store(true, std::memory_order_relaxed);  // relaxed: the reason is read under the mutex
-  poison_reason_ = reason;                            // behind it: there may be no memory for a reason
+  poison_reason_ = reason;                            // after the flag: there may be no memory for a reason
 }
 
 void persistence::raise_poisoned() const {

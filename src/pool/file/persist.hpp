@@ -1,14 +1,16 @@
-// How bytes reach the media: cache lines flushed and fenced, or pages synced.
+// How bytes reach the media: cache lines are flushed and fenced, or pages are synced.
 //
 //   persist.flush(record, size);  persist.fence();      // cache lines: now durable
 //   persist.sync();                                     // pages: all that was stored before is durable
 //
-// Every flush, fence and sync of the store goes through this page; nothing else touches durability.
-// One object serves all files of a store: a sync is one of all, and if it fails for one all are poisoned.
+// Every flush, fence and sync of an open store goes through this class. (pool_file syncs only new files and those that
+// are opened for reading.) One object serves all files of a store: a sync covers all of them, and if it fails for one,
+// it poisons all.
 //
-// Threads: all functions from any thread. sync() is a group commit: one fdatasync of each file serves all who wait.
-// Errors: a failed sync poisons. The kernel has marked the pages clean, so nobody knows what is on the media, and a
-//   second sync would report success wrongly. sync() throws errc::poisoned from then on.
+// Threads: all functions from any thread. sync() is a group commit: one fdatasync of each file serves all waiting
+// threads.
+// Errors: a failed sync poisons the store. The kernel has marked the pages clean by then, so what is on the media is
+// unknown, and a second sync would wrongly report success. From then on sync() throws errc::poisoned.
 #pragma once
 
 #include <libpmem2.h>
@@ -28,46 +30,47 @@ namespace icecore {
 
 class persistence {
  public:
-  /// Nothing is done at all: a private mapping, which no one else sees.
+  /// Does nothing: for a private mapping, which no other process sees.
   persistence() = default;
-  /// What the mode needs on this medium. The functions are libpmem2's; on a memory file system (emulated) our own take
-  /// their place, since libpmem2 would msync there.
+  /// Does what the mode needs on this medium. The functions are libpmem2's. On a memory file system (emulated) our own
+  /// replace them, since libpmem2 would call msync there.
   persistence(int descriptor, std::string path, medium on, durability mode, pmem2_flush_fn flush_function,
               pmem2_drain_fn drain_function, bool caches_persist);
 
-  /// Another file of the store, on a medium of the same kind; returns its number here. Before any other thread is
-  /// there.
+  /// Adds another file of the store, on the same kind of medium; returns its number here. Call it before any other
+  /// thread uses this object.
   unsigned add_file(int descriptor, std::string path);
 
-  /// Starts writing the cache lines of a range back; durable after the next fence. Does nothing on page media.
+  /// Starts to write back the cache lines of a range. They are durable after the next fence. Does nothing on page
+  /// media.
   void flush(const void* data, std::size_t size) const noexcept {
     if (flush_ != nullptr) flush_(data, size);
   }
-  /// All flushes of this thread before it are durable when it returns.
+  /// On return, all earlier flushes of this thread are durable.
   void fence() const noexcept {
     if (drain_ != nullptr) drain_();
   }
-  /// Makes one structure durable at once, on any medium: flush and fence, or sync.
+  /// Makes one structure durable immediately, on any medium: flush and fence, or sync.
   void persist(const void* data, std::size_t size);
-  /// Page media: everything stored before is durable when it returns. Cache-line media: a fence.
+  /// Page media: on return, everything stored before is durable. Cache-line media: a fence.
   void sync() {
     fence();
     if (pages_) sync_pages();
   }
-  /// The file's size and the places of its blocks are durable when it returns, on any medium.
+  /// On return, the file's size and the places of its blocks are durable, on any medium.
   void sync_file(unsigned file = 0);
-  /// How long the file is at least: a sync of one that somebody has truncated would succeed and keep nothing.
+  /// Sets the least size of the file: a sync of a file that another program truncated would succeed and keep nothing.
   void expect_file_size(std::uint64_t size, unsigned file = 0) noexcept {
-    files_[file].size.store(size, std::memory_order_release);  // release: it has that size already
+    files_[file].size.store(size, std::memory_order_release);  // release: the file already has that size
   }
 
-  /// Throws errc::poisoned if another program has truncated a file. What is stored behind its end then ends the process
-  /// (SIGBUS), and if the file grew again there would be zeros where something was: so before a call takes new space,
-  /// grows a file or certifies what was written. Costs a system call for each file.
+  /// Throws errc::poisoned if another program has truncated a file. A store behind the new end ends the process
+  /// (SIGBUS), and if the file grew again, there would be zeros in the place of data. So call it before taking new
+  /// space, growing a file or certifying what was written. Costs one system call per file.
   void verify_file_sizes();
 
-  /// Takes other functions in place of the medium's, where it is flushed by cache lines: for tests that count what is
-  /// flushed. Before any other thread uses this.
+  /// Replaces the medium's functions if it is flushed by cache lines: for tests that count flushes. Call it before any
+  /// other thread uses this object.
   void replace_line_functions(pmem2_flush_fn flush_function, pmem2_drain_fn drain_function) noexcept {
     if (!by_cache_lines()) return;
     flush_ = flush_function;
@@ -79,9 +82,9 @@ class persistence {
   /// Whether sync() does anything.
   [[nodiscard]] bool by_pages() const noexcept { return pages_; }
   [[nodiscard]] bool poisoned() const noexcept {
-    return poisoned_->load(std::memory_order_relaxed);  // relaxed: a flag that only ever rises, no data goes with it
+    return poisoned_->load(std::memory_order_relaxed);  // relaxed: a flag that is only ever set and guards no data
   }
-  /// From now on all processes that share the pool are poisoned with one; `flag` lies in memory that they map.
+  /// From now on, what poisons one process poisons all that share the pool; `flag` lies in memory that they map.
   void share(std::atomic<bool>& flag) noexcept { poisoned_ = &flag; }
   /// Marks the store as unusable; later operations throw errc::poisoned with this reason.
   void poison(const std::string& reason);
@@ -99,7 +102,7 @@ class persistence {
   struct synced_file {
     int descriptor = -1;
     std::string path;
-    std::atomic<std::uint64_t> size{0};  ///< that it has at least
+    std::atomic<std::uint64_t> size{0};  ///< the file has at least this size
   };
 
   void sync_pages();
@@ -114,7 +117,7 @@ class persistence {
   mutable std::mutex mutex_;
   std::condition_variable synced_;
   std::uint64_t started_ = 0;    // syncs begun
-  std::uint64_t completed_ = 0;  // the last one of them that ended well
+  std::uint64_t completed_ = 0;  // the last of them that succeeded
   bool running_ = false;
   std::string poison_reason_;
 };

@@ -30,13 +30,13 @@ void begin_writing(const range_copier::file& of, std::uint64_t offset, std::uint
 
 void range_copier::copy(std::uint64_t offset, std::uint64_t size) {
   const std::uint64_t begin = offset;
-  // relaxed: a hint that goes with no data
+  // relaxed: a hint that guards no data
   while (size > 0 && kernel_copies_.load(std::memory_order_relaxed)) {
     auto source = static_cast<off_t>(offset);
     off_t target = source;
     const ssize_t count = ::copy_file_range(from_.descriptor, &source, to_.descriptor, &target, size, 0);
     if (count < 0 && errno == EINTR) continue;
-    // between some file systems it does not (EXDEV, ENOTSUP, EINVAL): what the reason is, reading and writing tells
+    // it cannot copy between some file systems (EXDEV, ENOTSUP, EINVAL); any other cause shows when reading or writing
     if (count <= 0) {
       kernel_copies_.store(false, std::memory_order_relaxed);
       break;
@@ -65,7 +65,7 @@ void range_copier::copy(std::uint64_t offset, std::uint64_t size) {
 void range_copier::unshare(std::uint64_t offset, std::uint64_t size) const {
   const bool refused =
       ::fallocate(to_.descriptor, FALLOC_FL_UNSHARE_RANGE, static_cast<off_t>(offset), static_cast<off_t>(size)) != 0;
-  // most file systems share no blocks and do not know the call
+  // most file systems share no blocks and do not support the call
   if (refused && (errno == ENOSPC || errno == EDQUOT || errno == EIO)) {
     raise_errno(errno, "allocating space", to_.path->native());
   }

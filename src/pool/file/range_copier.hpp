@@ -1,10 +1,10 @@
-// Copies ranges of one file to the same places of another: by the kernel, so that the bytes never enter the process, or
-// through a buffer between file systems for which it does not. Each file has blocks of its own afterwards: where a file
-// system shared them instead, the first store to a page of either would need a new one, and be a SIGBUS on a full
-// device. (btrfs cannot promise that to any file.)
+// Copies ranges of one file to the same places of another. The kernel copies, so that the bytes never enter the
+// process; between file systems where it cannot, a buffer is used. Afterwards each file has its own blocks. If a file
+// system let the files share blocks, the first store to a page of either would need a new block, and be a SIGBUS on a
+// full device. (btrfs cannot promise own blocks to any file.)
 //
-// Threads: all functions, on ranges apart from each other. Errors: those of reading and writing, each naming its file;
-// errc::truncated if the file that is read ends within the range.
+// Threads: all functions, on ranges that do not overlap. Errors: those of reading and writing, each naming its file;
+// errc::truncated if the source file ends within the range.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ class range_copier {
  public:
   struct file {
     int descriptor;
-    const std::filesystem::path* path;  ///< for errors
+    const std::filesystem::path* path;  ///< for error messages
   };
   range_copier(file from, file to) noexcept : from_(from), to_(to) {}
 
@@ -31,10 +31,10 @@ class range_copier {
   std::atomic<bool> kernel_copies_{true};
 };
 
-/// Lets the device begin to write a range: a hint, so that a later fsync has less to wait for.
+/// Lets the device begin to write a range: a hint that shortens the wait of a later fsync.
 void begin_writing(const range_copier::file& of, std::uint64_t offset, std::uint64_t size) noexcept;
 
-/// Writes all of the bytes at `offset`.
+/// Writes all bytes at `offset`.
 void write_at(const range_copier::file& to, const void* bytes, std::uint64_t size, std::uint64_t offset);
 
 }  // namespace icecore

@@ -18,7 +18,7 @@ namespace {
 
 using boot_id = std::uint8_t[16];
 
-// A random UUID has 4 in the upper half of this byte; ours have what no UUID has, so the two are told apart.
+// A random UUID has 4 in the upper half of this byte. Our numbers have a value that no UUID has, so the two differ.
 constexpr std::size_t kind_at = 6;
 constexpr std::uint8_t kind_mask = 0xf0;
 
@@ -54,7 +54,7 @@ struct own_file {
   own_file() noexcept { std::snprintf(path, sizeof path, "/dev/shm/icecore-boot-%u", unsigned{geteuid()}); }
 };
 
-/// What others could have put there, or what lasts longer than the machine runs, is not believed.
+/// Rejects a file that another user could have written, or that survives a restart of the machine.
 bool read_own(const own_file& name, boot_id& id) noexcept {
   const int file = ::open(name.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return false;
@@ -66,7 +66,7 @@ bool read_own(const own_file& name, boot_id& id) noexcept {
   return whole && is_own(id);
 }
 
-/// It gets its name when it is whole; of several processes that make one at a time the first one's stays.
+/// Gives the file its name once it is complete. If several processes make one at the same time, the first one's stays.
 void make_own(const own_file& name) noexcept {
   boot_id id;
   if (getrandom(id, sizeof id, 0) != ssize_t{sizeof id}) return;

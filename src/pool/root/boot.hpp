@@ -1,13 +1,13 @@
-// Which boot of the machine this is: a process that was killed has left its writes in the page cache of the same boot.
+// Identifies the boot of the machine. What a killed process wrote is still in the page cache of the same boot.
 //
 //   read_boot_id(root.boot_id);               // of the root that is about to be written
-//   if (written_this_boot(root)) ...          // its memory survived it
+//   if (written_this_boot(root)) ...          // the page cache has what its writer wrote
 //
-// The kernel tells a random number (/proc/sys/kernel/random/boot_id). Where that is hidden, a number of our own stands
-// in /dev/shm, which a restart of the machine empties: that it is still there shows that this is the same boot. That it
-// is another one shows nothing, for /dev/shm may have been emptied, or be another container's.
+// The kernel reports a random number (/proc/sys/kernel/random/boot_id). Where it is hidden, a random number of our own
+// in /dev/shm replaces it. A restart of the machine empties /dev/shm, so the same number shows that this is the same
+// boot. Another number shows nothing: /dev/shm may have been emptied, or may belong to another container.
 //
-// Threads: all functions from any thread. Errors: none; what cannot be told is zero. They take no memory.
+// Threads: all functions from any thread. Errors: none; an unknown boot is zero. No function allocates memory.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,12 @@
 
 namespace icecore {
 
-/// This boot of this machine; zeros if nothing tells.
+/// This boot of this machine; zeros if it is unknown.
 void read_boot_id(std::uint8_t (&id)[16]) noexcept;
-/// Whether the machine has not been started anew since the root was written; false also where that is not known.
+/// Whether the machine has not restarted since the root was written. False also if that is unknown.
 [[nodiscard]] bool written_this_boot(const format::root& r) noexcept;
-/// Whether the root was written in another boot than this one, both told by the kernel. Perhaps of another machine.
+/// Whether the root was written in another boot than this one, both reported by the kernel. It may be another
+/// machine's.
 [[nodiscard]] bool written_in_another_boot(const format::root& r) noexcept;
 
 }  // namespace icecore

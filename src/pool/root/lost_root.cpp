@@ -12,7 +12,7 @@
 namespace icecore {
 namespace {
 
-/// The seed that makes the header's checksum right.
+/// The seed for which the header's checksum is right.
 std::uint32_t seed_of_header(const format::segment_header& h, std::uint64_t offset) {
   std::array<std::byte, sizeof offset + offsetof(format::segment_header, crc)> covered;
   std::memcpy(covered.data(), &offset, sizeof offset);
@@ -26,7 +26,7 @@ std::optional<format::root> root_from_segments(const pool_file& file, std::uint6
   std::map<std::uint32_t, std::uint64_t> votes;
   for (std::uint64_t at = format::first_segment_offset; at + sizeof(format::segment_header) <= size;
        at += format::granule_size) {
-    const auto data = file.next_data(at);  // a file may be long and have nothing in it
+    const auto data = file.next_data(at);  // a file may be long and empty
     if (!data) break;
     at = std::max(at, *data / format::granule_size * format::granule_size);
     format::segment_header h;
@@ -41,14 +41,14 @@ std::optional<format::root> root_from_segments(const pool_file& file, std::uint6
   r.byte_order = format::byte_order_mark;
   r.version_major = format::version_major;
   r.version_minor = format::version_minor;
-  // an id that gives this seed: of its bytes all but the first four are zero
+  // an id that gives this seed: all of its bytes but the first four are zero
   const std::uint32_t first_word = pool_seed_start ^ crc32c_before(seed, 0, sizeof r.pool_id);
   std::memcpy(r.pool_id, &first_word, sizeof first_word);
   r.pool_count = 1;
   r.granule_size = format::granule_size;
   r.file_size = size;
   r.state = format::root_state::open;
-  r.durability = static_cast<std::uint8_t>(durability::operation);  // every record stands by its own checksum
+  r.durability = static_cast<std::uint8_t>(durability::operation);  // every record is checked by its own checksum
   r.index = static_cast<std::uint8_t>(index_kind::btree);
   return r;
 }

@@ -1,11 +1,11 @@
-// A store both of whose root pages are damaged: the pool's seed, found from what it seeded.
+// For a store whose root pages are both damaged: finds the pool's seed from the checksums that it seeded.
 //
 //   std::optional<format::root> stand_in = root_from_segments(file, size);
 //
-// A CRC can be undone: from a segment header's checksum and content follows the one seed that makes it right. Whether
-// it is the pool's the other headers tell, and then the records, each by its own checksum.
+// A CRC can be reversed: the checksum and the content of a segment header determine the one seed that fits them. The
+// other headers show whether it is the pool's seed, and then the records do, each by its own checksum.
 //
-// Threads: all. Cost: a look at each granule that is no hole.
+// Threads: any. Cost: one read for each granule that is not a hole.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace icecore {
 
-/// A root with a pool id that gives the seed most segment headers agree on; of clock, certificate and index it knows
-/// nothing. Empty if there is no segment header.
+/// A root whose pool id gives the seed on which most segment headers agree. It has no knowledge of clock, certificate
+/// and index. Empty if there is no segment header.
 [[nodiscard]] std::optional<format::root> root_from_segments(const pool_file& file, std::uint64_t size);
 
 }  // namespace icecore

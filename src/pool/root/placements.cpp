@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Without symbolic links, as far as these can be followed.
+/// Resolves symbolic links as far as possible.
 fs::path resolved(const fs::path& path) {
   const fs::path absolute = fs::absolute(path);
   std::error_code failed;
@@ -108,7 +108,7 @@ void name_files(format::root& r, const std::vector<placement>& files) {
     if (i == 0) continue;
     const fs::path absolute = resolved(files[i].path);
     const fs::path relative = absolute.lexically_relative(folder);
-    const bool beneath = *relative.begin() != "..";  // of two absolute paths it is never empty
+    const bool beneath = *relative.begin() != "..";  // never empty for two absolute paths
     const std::string text = beneath ? relative.native() : absolute.native();
     if (bytes + text.size() > sizeof named.paths) {
       raise(errc::invalid_argument, "{}: the paths of the store's files take more than the {} bytes there are for them",

@@ -1,4 +1,4 @@
-// What a root must be before anything else of its file is believed.
+// What must hold for a root before anything else in its file is trusted.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 namespace icecore {
 namespace {
 
-/// As set_lost_versions() writes them, and none that is not closed when the store is open.
+/// Whether the ranges are as set_lost_versions() writes them, and all lie in versions that are closed, or will be once
+/// the store is opened.
 bool has_sound_lost_versions(const format::root& r) noexcept {
   const std::uint64_t closed_before = r.state == format::root_state::clean ? r.clock : r.clock_limit;
   std::uint64_t end = 0;
@@ -114,7 +115,7 @@ void pool::check_size(const format::root& r, const options& opening) const {
   if (!root_lost_ && !has_sound_lost_versions(r)) {
     raise(errc::damaged, "{}: the newest root page lists lost versions in a way that no store does", path);
   }
-  constexpr std::uint64_t roots_max = std::uint64_t{1} << 62;  // a root a nanosecond for a century; and it never wraps
+  constexpr std::uint64_t roots_max = std::uint64_t{1} << 62;  // a root per nanosecond for a century; it never wraps
   if (!root_lost_ && r.sequence > roots_max) {
     raise(errc::damaged, "{}: the newest root page says that it is number {}, which no store comes to", path,
           r.sequence);
@@ -130,7 +131,7 @@ void pool::check_size(const format::root& r, const options& opening) const {
     }
     raise(errc::truncated, "{}: is {} bytes long but was {}: its end is missing", path, file_.size(), r.file_size);
   }
-  // what an opening that was cut off has left of a file is decided by the first one's root
+  // if an interrupted opening left this file open, the root of the first file decides
   const bool closed = first_ != nullptr && first_->roots().read().state == format::root_state::clean;
   if (closed) return;
   if (r.state == format::root_state::open && r.inode != file_.inode() && !opening.accept_copy) {
@@ -141,11 +142,11 @@ void pool::check_size(const format::root& r, const options& opening) const {
   }
 }
 
-/// Where the first segment lies behind the end of the file that `r` tells of. Not read through the mapping: a growth
-/// that was cut off leaves holes there, which full memory cannot show.
+/// The first segment behind the end of the file that `r` names. Not read through the mapping: an interrupted growth
+/// leaves holes there, and reading these through it fails if memory is full.
 std::optional<std::uint64_t> pool::segment_behind_end(const format::root& r) const {
   const std::uint32_t seed = pool_seed_of(r);
-  const pool_file& file = copy_ ? copy_->from() : file_;  // what is to be copied, not yet the copy
+  const pool_file& file = copy_ ? copy_->from() : file_;  // the source of a copy, not yet the copy
   for (std::uint64_t at = format::round_up(r.file_size, format::granule_size);; at += format::granule_size) {
     const auto data = file.next_data(at);
     if (!data) return std::nullopt;
@@ -157,9 +158,9 @@ std::optional<std::uint64_t> pool::segment_behind_end(const format::root& r) con
   }
 }
 
-/// A root that tells of a longer file is durable before anything is put there (P2), and then stands in both pages (P6).
-/// So where there is something the newest roots are lost, and with them the clock's limit and the certificate: a store
-/// that goes on from this root would cut off what it does not know of.
+/// A root that names a longer file is durable before anything is written there (P2), and by then is in both pages (P6).
+/// So if there is something, the newest roots are lost, and with them the clock's limit and the certificate. A store
+/// that went on from this root would truncate what the root does not know of.
 void pool::check_behind_end(format::root& r, std::uint64_t whole_pages, const options& opening) {
   if (root_lost_ || whole_pages <= r.file_size) return;
   const auto at = segment_behind_end(r);
@@ -170,13 +171,13 @@ void pool::check_behind_end(format::root& r, std::uint64_t whole_pages, const op
   if (!opening.accept_damage) {
     raise(errc::damaged, "{}: {}; icecore repair makes a new store of what is intact", origin(), outdated_);
   }
-  // as where no root is left: every record stands by its own checksum
+  // as where no root is left: every record is checked by its own checksum
   r.file_size = whole_pages;
   r.state = format::root_state::open;
   r.durability = static_cast<std::uint8_t>(durability::operation);
 }
 
-/// One of the files that a root of the store names, or that is made with it.
+/// Checks a file that a root of the store names, or that is created with the store.
 void pool::check_part(const format::root& r) const {
   const std::string& path = origin();
   const std::string& of = first_->file().path().native();
@@ -184,7 +185,7 @@ void pool::check_part(const format::root& r) const {
   const bool same_store = first_->root_lost() ? pool_seed_of(r) == first_->codec().pool_seed()
                                               : std::memcmp(r.pool_id, first.pool_id, sizeof r.pool_id) == 0;
   if (is_made_) {
-    if (same_store && r.pool_number != 0 && r.files.session == 0) return;  // a creation that was cut off has left it
+    if (same_store && r.pool_number != 0 && r.files.session == 0) return;  // left by an interrupted creation
     raise(errc::store_exists, "{}: something is there already; each file of a new store takes a path of its own", path);
   }
   if (root_lost_) return;

@@ -58,7 +58,7 @@ void set_lost_versions(format::root& r, const version_ranges& lost) noexcept {
   std::ranges::transform(lost.ranges(), r.lost, [](const version_range& each) {
     return format::lost_versions{each.first, each.end};
   });
-  // an icecore that does not know of them would show what they were not
+  // an icecore that does not know lost versions would show wrong states for them
   if (!lost.empty()) r.version_minor = std::max(r.version_minor, format::minor_with_lost_versions);
 }
 
@@ -68,13 +68,14 @@ format::root root_pages::read() const {
   return current_;
 }
 
-/// Another process may have written a newer root. Under both locks.
+/// Another process may have written a newer root. Caller holds both locks.
 void root_pages::look_again() const {
   if (const auto newest = newest_root(base_)) current_ = *newest;
 }
 
-/// Keeps the other processes away, and sees what they wrote. A process killed here may have left a root that is not
-/// durable, or a torn one, as one that was killed before an opening; the next update must not go over the durable one.
+/// Keeps other processes away and reads what they wrote. A process that was killed here may have left a root that is
+/// not durable, or a torn one, just like one that was killed before an opening. The next update must not overwrite the
+/// durable root.
 std::optional<recovering_lock> root_pages::hold() const {
   if (lock_ == nullptr) return std::nullopt;
   std::optional<recovering_lock> held(std::in_place, *lock_, [this] {
@@ -110,7 +111,7 @@ void root_pages::invalidate() {
   for (const std::uint64_t offset : {format::root_a_offset, format::root_b_offset}) {
     if (root_defect(copy_page(base_ + offset))) continue;
     std::memset(base_ + offset, 0, format::page_size);
-    // the device may have it already: it must be gone before the first record is there
+    // the device may have this root already: it must be gone before the first record is written
     persist_->persist(base_ + offset, format::page_size);
   }
 }
@@ -131,7 +132,7 @@ void root_pages::update(const std::function<void(format::root&)>& change) {
   write_next(next);
 }
 
-// A crash between the two leaves the first one, which is a root like any other: nothing relies on what it says yet.
+// A crash between the two writes leaves the first one, which is a valid root: nothing relies on its content yet.
 void root_pages::update_both(const std::function<void(format::root&)>& change) {
   const std::scoped_lock lock(mutex_);
   const auto among_processes = hold();
@@ -141,7 +142,7 @@ void root_pages::update_both(const std::function<void(format::root&)>& change) {
   write_next(next);
 }
 
-/// Durable when it returns. Under both locks.
+/// Durable on return. Caller holds both locks.
 void root_pages::write_next(format::root next) {
   persist_->verify_file_sizes();
   next.sequence = current_.sequence + 1;

@@ -2,15 +2,15 @@
 //
 //   roots.update([](format::root& r) { r.file_size = larger; });    // durable when it returns
 //
-// Threads: update() from any thread; read() gives a copy.
+// Threads: update() from any thread; read() returns a copy.
 // Invariants:
-//   P1. At every instant, crash or not, one of the two pages holds a valid root: an update writes only the page that is
-//       not the newest, and the sequence number and the CRC make it count only when it is whole.
+//   P1. At every instant, crash or not, one of the two pages holds a valid root. An update writes only the page that
+//       does not hold the newest root, and the sequence number and the CRC make it count only when it is intact.
 //   P2. What a root promises (file size, clock limit, certified records) was durable before that root was written.
-//   P6. That an opening changes the store, how long the file is and the limit of the clock are in both pages before
-//       anything relies on them (update_both). So of one lost page (a flipped bit, a write that the device lost) the
-//       other one still knows what was written where. What is in the newest page alone is the certificate since then,
-//       the place of an index that lasts, and that the store was closed.
+//   P6. Three things are in both pages before anything relies on them (update_both): that an opening changes the store,
+//       how long the file is, and the limit of the clock. So if one page is lost (a flipped bit, a write that the
+//       device lost), the other still says what was written where. Only the newest page has the certificate made since
+//       then, the anchor of the persistent index, and the fact that the store was closed.
 #pragma once
 
 #include <cstddef>
@@ -33,9 +33,9 @@ namespace icecore {
 /// The newest valid root of the two pages at `base`; empty if none is valid.
 [[nodiscard]] std::optional<format::root> newest_root(const std::byte* base);
 
-/// Where the checksum that makes a pool's seed of its id starts.
+/// The start of the checksum that turns a pool's id into its seed.
 inline constexpr std::uint32_t pool_seed_start = 0x1cec02e5U;
-/// What seeds all checksums of the pool but the roots'.
+/// The seed of all checksums of the pool except those of its roots.
 [[nodiscard]] inline std::uint32_t pool_seed_of(const format::root& r) noexcept {
   return crc32c(pool_seed_start, r.pool_id, sizeof r.pool_id);
 }
@@ -45,7 +45,7 @@ inline constexpr std::uint32_t pool_seed_start = 0x1cec02e5U;
 /// Sets the checksum of a root whose other fields are all set.
 void seal_root(format::root& r) noexcept;
 
-/// Closed versions whose state power cuts took, as a root says.
+/// The closed versions whose state power cuts took, as a root says.
 [[nodiscard]] version_ranges lost_versions_of(const format::root& r);
 void set_lost_versions(format::root& r, const version_ranges& lost) noexcept;
 
@@ -57,19 +57,19 @@ class root_pages {
 
   [[nodiscard]] format::root read() const;
   void update(const std::function<void(format::root&)>& change);
-  /// The same, in both pages when it returns (P6).
+  /// Like update(), but the change is in both pages on return (P6).
   void update_both(const std::function<void(format::root&)>& change);
-  /// To be called before the first update() of an opening, and before anything is changed that a root certifies. The
-  /// newest root is made durable: its writer may have been killed before it was. And what a power cut has left of a
-  /// torn root in the other page loses its checksum, durably: the words that the next update() puts there might else,
-  /// torn in their turn, make the lost root whole again.
+  /// Call it before the first update() of an opening and before changing anything that a root certifies. Makes the
+  /// newest root durable: its writer may have been killed before it did. Also clears, durably, the checksum of a torn
+  /// root that a power cut left in the other page. Otherwise the words that the next update() puts there might, torn as
+  /// well, make the lost root valid again.
   void make_durable();
-  /// Takes the valid roots of a copy that is not whole yet off its pages: what a crash leaves no store opens. Before
-  /// settle(); until show() there is no update().
+  /// For a copy that is not complete yet: removes the valid roots from its pages, so that what a crash leaves cannot be
+  /// opened. Call it before make_durable(), and call no update() before publish().
   void invalidate();
-  /// Writes the newest root as `change` makes it, durably.
+  /// Applies `change` to the newest root and writes it durably.
   void publish(const std::function<void(format::root&)>& change);
-  /// From now on other processes write roots too; all hold `lock` for it.
+  /// From now on other processes write roots too; each holds `lock` while it does.
   void share(process_lock& lock) noexcept { lock_ = &lock; }
 
  private:
@@ -81,7 +81,7 @@ class root_pages {
   [[nodiscard]] std::optional<recovering_lock> hold() const;
 
   mutable std::mutex mutex_;
-  process_lock* lock_ = nullptr;  ///< if others write roots too
+  process_lock* lock_ = nullptr;  ///< set if other processes write roots too
   std::byte* base_;
   mutable format::root current_;
   persistence* persist_;
