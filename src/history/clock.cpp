@@ -14,7 +14,7 @@ void version_clock::extend_limit(version beyond) {
   const std::uint64_t limit = std::min(beyond + margin + step, version_max);
   std::uint64_t reached = limit;
   roots_->update_both([&](format::root& r) {                   // P6
-    r.clock_limit = reached = std::max(r.clock_limit, limit);  // another process may have been here
+    r.clock_limit = reached = std::max(r.clock_limit, limit);  // another process may have raised it
   });
   limit_.store(reached, std::memory_order_release);
 }
@@ -24,7 +24,7 @@ void version_clock::advance_to(version open) {
     raise(errc::invalid_argument, "version {} cannot be opened: the last that a store reaches is {}", open, last_open);
   }
   assert(open >= now());                          // C2
-  extend_limit(open - 1);                         // C1, as the tick that opens it would
+  extend_limit(open - 1);                         // C1, as tick() does
   word_->store(open, std::memory_order_seq_cst);  // as tick(): H3
 }
 

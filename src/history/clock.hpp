@@ -1,10 +1,11 @@
-// The store's clock: the version that a write now belongs to.
+// The store's clock: the version to which a write now belongs.
 //
-// The clock itself is a word of the pool's live page, so that it outlives a process (page cache survives); a limit kept
-// well ahead in the root outlives the machine, so that no version number is ever used twice.
+// The clock is a word in the pool's live page, so it survives the end of a process (the page cache survives). A limit,
+// kept well ahead of it in the root, survives the end of the machine, so no version number is ever used twice.
 //
-// Threads: all. Memory order: the clock is read and moved with sequential consistency, since "linked before the clock
-//   was read" against "clock moved before the head was read" is a store-load (Dekker) pattern; see history.hpp, H3.
+// Threads: all functions from any thread, except where stated. Memory order: the clock is read and moved with
+//   sequential consistency, since "linked before the clock was read" against "clock moved before the head was read" is
+//   a store-load (Dekker) pattern; see history.hpp, H3.
 // Invariants:
 //   C1. clock < limit, and the limit was durable in the root before any version reached it.
 //   C2. The clock never falls.
@@ -29,13 +30,13 @@ class version_clock {
   /// The open version.
   [[nodiscard]] version now() const noexcept { return word_->load(std::memory_order_seq_cst); }
 
-  /// Closes the open version and returns it. O(1); once in a million calls it writes the root.
+  /// Closes the open version and returns it. O(1); one call in a million writes the root.
   version tick() {
-    // acquire: pairs with the release of whoever extends the limit, so that the root write is seen as done (C1)
+    // acquire: pairs with the release of the thread that extends the limit, so that its root write is done (C1)
     if (word_->load(std::memory_order_relaxed) + margin >= limit_.load(std::memory_order_acquire)) [[unlikely]]
       extend_limit(now());
     const version closed = word_->fetch_add(1, std::memory_order_seq_cst);
-    // H3: orders this tick before all reads of the caller, and of whomever the caller tells the version
+    // H3: orders this tick before all later reads of the caller and of every thread that learns the version from it
     fence_after_rmw();
     // relaxed: an assertion. C1
     assert(closed + 1 < limit_.load(std::memory_order_relaxed));
@@ -43,7 +44,7 @@ class version_clock {
   }
 
   /// Closes all versions below `open`, which is not smaller than the open one. No other thread may write meanwhile.
-  /// errc::invalid_argument, and nothing has moved, if `open` is greater than last_open. O(1): writes the root at most
+  /// Raises errc::invalid_argument and moves nothing if `open` is greater than last_open. O(1): writes the root at most
   /// once.
   void advance_to(version open);
 
@@ -54,7 +55,7 @@ class version_clock {
   /// The greatest version that the clock reaches (C1 with the greatest limit).
   static constexpr version last_open = version_max - margin;
 
-  /// Tells the limit that the root has now. Before the first tick only.
+  /// Sets the limit to the one that the root has now. Only before the first tick.
   void set_limit(std::uint64_t limit) noexcept { limit_.store(limit, std::memory_order_release); }
 
  private:

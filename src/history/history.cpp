@@ -10,13 +10,13 @@
 namespace icecore {
 namespace {
 
-/// Whether the last two jumps on the way from a record at this depth down to the entry are of one length. Lengths are
-/// 2^k - 1, the greatest that there is room for first: so the depth tells, and no record need be read for it.
+/// Whether the last two jumps on the way from a record at this depth down to the entry are equally long. Lengths are
+/// 2^k - 1, the greatest that fits first. So they follow from the depth, and no record need be read.
 bool last_jumps_are_equal(std::uint32_t depth) noexcept {
   std::uint32_t rest = depth - 1;
   while (rest != 0) {
     const std::uint32_t length = (std::uint32_t{1} << (std::bit_width(rest + 1) - 1)) - 1;
-    if (rest == 2 * length) return true;  // nothing is left behind these two
+    if (rest == 2 * length) return true;  // these two jumps reach the entry
     rest -= length;
   }
   return false;
@@ -29,7 +29,8 @@ link basic_histories<Heads>::find_older(link newest, version newest_stamped, ver
   const record r = at(newest);
   if (r.header().depth < version_samples::depth_min) return find_by_jumps(newest, v);
   link l = this->samples_->start(r.as_update().entry, r.header().depth, v, newest, newest_stamped);
-  // between two samples: records written one after the other often lie so, too; fetch them all while reading the first
+  // between two samples: records written one after the other often lie one after the other, too; fetch all of them
+  // while the first is read
   for (unsigned i = 1; i < version_samples::spacing; ++i) {
     __builtin_prefetch(at(l).address() - i * format::cache_line_size);
   }
@@ -50,19 +51,19 @@ link basic_histories<Heads>::find_by_jumps(link newest, version v) const {
     if (stamped != 0 && stamped <= v) return l;
     const record r = at(l);
     if (r.is_entry()) return null_link;
-    // a jump that does not overshoot is taken: everything from l down to it is too new (H1)
+    // take a jump that does not overshoot: everything from l down to it is too new (H1)
     const link jump = followed(l, r.as_update().jump);
     l = stamp_of(jump) > v ? jump : older(l);
   }
 }
 
-/// Returns when the entry's newest record is stamped, and as durable as the mode wants it; false if it is the newest no
-/// more: it was of a batch whose process was killed.
+/// Returns true when the entry's newest record is stamped and as durable as the mode requires. Returns false if it is
+/// no longer the newest: it was of a batch whose process was killed.
 template <class Heads>
 bool basic_histories<Heads>::wait_until_committed(link entry, link l) const {
   backoff wait;
   for (unsigned rounds = 1; stamp_of(l) == 0; ++rounds) {
-    // another writer's batch is between its first link and its stamp: a matter of microseconds. Batches link their keys
+    // another writer's batch is between its first link and its stamp, which takes microseconds. Batches link their keys
     // in ascending order, so two of them never wait for each other
     if (this->persist_->poisoned()) this->persist_->raise_poisoned();
     if (this->recover_dead_writers_ && rounds % rounds_between_looks == 0) {
@@ -105,7 +106,7 @@ bool basic_histories<Heads>::link_on_top(link entry, link fresh, std::uint32_t s
     Heads::require_room_above(entry, top);
     set_links(r, entry, top);
     r.seal(seed);
-    // seq_cst: H3, the writer's side; also the release that publishes the record
+    // seq_cst: H3, the writer's side; includes the release that publishes the record
     if (head.compare_exchange_strong(seen, head_word(fresh), std::memory_order_seq_cst, std::memory_order_relaxed))
       return true;
   }
@@ -113,7 +114,7 @@ bool basic_histories<Heads>::link_on_top(link entry, link fresh, std::uint32_t s
 
 template <class Heads>
 version basic_histories<Heads>::complete_batch(link batch) const {
-  // release: all links come before anyone can stamp the batch (H4); seq_cst RMWs linked them
+  // includes a release: all links, which were made by seq_cst RMWs, come before any thread can stamp the batch (H4)
   at(batch).header().stamp.store(format::stamp_ready, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // H3: ready is visible before the clock is read
   const version v = Heads::stamp_batch(batch);
@@ -125,18 +126,19 @@ version basic_histories<Heads>::complete_batch(link batch) const {
 template <class Heads>
 void basic_histories<Heads>::persist_record(link l) const {
   const record r = at(l);
-  // acquire: a set bit means that another thread's flush and fence are done (H5)
+  // acquire: if the bit is set, another thread has completed the flush and the fence (H5)
   std::uint64_t word = r.header().stamp.load(std::memory_order_acquire);
   if ((word & format::stamp_persisted) != 0) return;
-  if (word == 0) {  // of a batch, from before opening, where heads last: its own stamp may not have come to the media
+  // a batch's record from before opening, with durable heads: its own stamp may not have reached the media
+  if (word == 0) {
     static_cast<void>(stamp_of(l));
     word = r.header().stamp.load(std::memory_order_acquire);
   }
   assert(word != 0 && word != format::stamp_ready);
-  // Its bit is left as it is: setting it would dirty a page for nothing.
+  // The bit stays unset: setting it would dirty a page for nothing.
   if (Heads::was_durable_at_opening(l)) return;
   if (r.batched()) {
-    // its bytes were durable before the batch became ready; what decides is the batch's stamp
+    // its bytes were durable before the batch became ready; now the batch's stamp must be
     persist_record(r.batch());
   } else {
     this->persist_->flush(r.address(), r.layout().size());

@@ -1,12 +1,14 @@
-// One key's versions: an append-only, lock-free list of records from newest to oldest, stamped by whoever comes first.
+// One key's versions: an append-only, lock-free list of records from newest to oldest. The first thread that needs a
+// record's stamp sets it.
 //
-// After versioned CAS (Wei et al., PPoPP 2021) with the append-only per-key histories and lazily completed writes of
-// IPDPS 2022 (section IV); the jump links are Myers' skew-binary ones (1983). The protocol for single records is
-// model-checked as an explicit-state model; docs/design/0001-histories.md tells it and what batches add.
+// Based on versioned CAS (Wei et al., PPoPP 2021) with the append-only per-key histories and lazily completed writes of
+// IPDPS 2022 (section IV); the jump links are Myers' skew-binary ones (1983). An explicit-state model checks the
+// protocol for single records; docs/design/0001-histories.md describes the protocol and what batches add.
 //
-// A write:  fill the record, settle the newest (H2), set the links, seal, CAS the entry's head, stamp, persist.
-// A read:   stamp the newest if nobody has (stamp-on-read), walk to the first record <= version, persist what is
-//           returned if nobody has (persist-on-read).
+// A write:  fill the record, see that the newest is stamped and durable (H2), set the links, seal, CAS the entry's
+//           head, stamp, persist.
+// A read:   stamp the newest if it has no stamp (stamp-on-read), walk to the first record <= version, persist what is
+//           returned if it is not durable yet (persist-on-read).
 //
 // Threads: all functions from any thread.
 // Cost: append O(1); find O(log depth).
@@ -14,29 +16,31 @@
 //   H1. Along a history from newest to oldest, stamps never increase and depth falls by one with each record.
 //   H2. A record is linked only on one that is stamped and, under operation durability, durable. So a record found
 //       valid after a crash has all its older ones.
-//   H3. A record not yet seen by a reader of closed version v will be stamped > v. For a stamp is a clock value read
-//       after linking: if the reader's load of the head (sequentially consistent, after the tick that closed v) came
-//       before the link, the clock read comes after the tick. A new key's link is a store into the index, ordered
-//       before the clock read by a fence. Where an index makes readers wait from before the clock read until after the
-//       link (a leaf's lock), the clock may be read, and the record stamped, before it is linked: a reader that did not
-//       wait looked before the clock was read.
+//   H3. A record that a reader of closed version v did not see gets a stamp > v. The reason: a stamp is a clock value
+//       read after linking. The reader loads the head with sequential consistency, after the tick that closed v. If
+//       that load came before the link, the clock read comes after the tick. A new key's link is a store into the
+//       index, and a fence orders it before the clock read. If an index makes readers wait from before the clock read
+//       until after the link (a leaf's lock), the writer may read the clock and stamp the record before linking it: a
+//       reader that did not wait looked before the clock was read.
 //   H4. A stamp, once set, never changes. Every record of a batch carries the stamp of its batch record, which may be
 //       set only once all records of the batch are linked (and under operation durability durable): stamp_ready.
 //   H5. Under operation durability the persisted bit is set only after record and stamp are durable.
-//   H6. An entry's second version, once not 0, is the stamp of the record of depth 2, which never changes (H4), and
-//       that record is stamped and as durable as a reader needs it. A head says that it links to the second record and
-//       that this is a removal in the same word as the link. So most finds of keys with one or two versions end at the
-//       entry's cache line. Missing, both only cost a look at the newest record.
-//   H7. In a store whose heads last (the persistent index), the word of the second version is the entry's *settled*
-//       word instead: a value that the head has had, and what it linked to was durable before it was stored. It is
-//       stored before the head moves on, so it is the head or what the head was before, on media too: both words lie in
-//       one line, or the first is flushed before the second is stored. A head that differs from it leads to a record of
-//       this entry on top of the settled one, or, after a crash, to bytes that never became one: then the settled word
-//       is the head. So no crash loses a key's history, and nothing has to be read at opening.
-//   H8. A head that leads to no record of its entry is replaced by the settled word alone, by a writer of the entry,
-//       under one lock (hold_heads()), before any writer seals a record of the entry. Readers change no head. So what a
-//       holder of the lock has judged stays so until it has set the head back, although the place that the head leads
-//       to is used again (durable_heads.cpp).
+//   H6. An entry's cached second version, once not 0, is the stamp of the record of depth 2. That stamp never changes
+//       (H4), and that record is stamped and as durable as a reader needs it. One word, the head, holds both the link
+//       to the second record and the bit that says that it is a removal. So most finds of keys with one or two versions
+//       read only the entry's cache line. If the cached version or the bit is missing, a find must read the newest
+//       record; the result is the same.
+//   H7. In a store with durable heads (the persistent index), the word of the cached second version holds the
+//       *committed head* instead: a value that the head has had, stored after the record it links to was durable. The
+//       committed head is stored before the head moves on, so it equals the head or the head's previous value. That
+//       also holds on media: both words lie in one line, or the first is flushed before the second is stored. A head
+//       that differs from the committed head leads to a record of this entry on top of the committed one or, after a
+//       crash, to bytes that never became one: then the committed head is the head. So no crash loses a key's history,
+//       and opening need not read any of it.
+//   H8. Only a writer of the entry replaces a head that leads to no record of its entry, and only by the committed
+//       head. It does so under one lock (hold_heads()), before any writer seals a record of the entry. Readers change
+//       no head. So what a holder of the lock has found about a head stays true until the holder has set it back,
+//       although the space that the head leads to is reused (durable_heads.cpp).
 #pragma once
 
 #include "history/heads/durable_heads.hpp"
@@ -45,7 +49,7 @@
 
 namespace icecore {
 
-/// `Heads`, rebuilt_heads or durable_heads, tell which record of an entry is its newest.
+/// `Heads`, rebuilt_heads or durable_heads, finds which record of an entry is its newest.
 template <class Heads>
 class basic_histories final : public Heads {
  public:
@@ -56,9 +60,10 @@ class basic_histories final : public Heads {
   using Heads::newest_and_head;
   using Heads::stamp_of;
   using Heads::verify_checksum;
-  /// Where to look for what `entry` shows in closed version `v`, as its own cache line tells: null_link if no value is
-  /// visible; otherwise a record to pass to find_from(), the entry itself if it is the one shown. With version_max: as
-  /// of some moment during the call, at which, if null_link comes back, the newest record was a removal or none was.
+  /// Where to start the search for what `entry` shows in closed version `v`, read from the entry's own cache line:
+  /// null_link if no value is visible; otherwise a record to pass to find_from(), which is the entry itself if that is
+  /// the record shown. With version_max the answer holds for some moment during the call; null_link then means that at
+  /// that moment the newest record was a removal or there was none.
   using Heads::start_of;
 
   /// The newest record of an entry: the entry's own first one, or what its head links to.
@@ -67,7 +72,7 @@ class basic_histories final : public Heads {
   /// The record that `entry` shows in closed version `v`: a removal, an insert, or null_link if there was none yet.
   [[nodiscard]] link find_at(link entry, version v) const {
     const link l = newest(entry);
-    // The oldest record lies in the entry, which is read already: if it is too new, all are (H1), unread.
+    // The oldest record lies in the entry, which is already read. If it is too new, all records are (H1): none is read.
     return stamp_of(entry) > v ? null_link : find_from(l, v);
   }
   /// The same, starting from a record of the entry.
@@ -76,14 +81,14 @@ class basic_histories final : public Heads {
     if (stamped != 0 && stamped <= v) return newest;
     return at(newest).is_entry() ? null_link : find_older(newest, stamped, v);
   }
-  /// The newest record that has happened; null_link if none has.
+  /// The newest record that has taken effect; null_link if none has.
   [[nodiscard]] link find_latest(link entry) const { return find_latest_from(newest(entry)); }
   /// The same, starting from the newest record of the entry.
   [[nodiscard]] link find_latest_from(link newest) const {
     if (stamp_of(newest) != 0) return newest;
-    return older(newest);  // of an unready batch: the one below is stamped (H2)
+    return older(newest);  // of a batch that is not ready: the one below is stamped (H2)
   }
-  /// The record before this one in its history, or null_link.
+  /// The next older record of the same history, or null_link.
   [[nodiscard]] link older(link l) const {
     const record r = at(l);
     return r.is_update() ? followed(l, r.as_update().older) : null_link;
@@ -93,7 +98,7 @@ class basic_histories final : public Heads {
   void persist_before_return(link l) const {
     if (this->persist_on_read_) persist_record(l);
   }
-  /// Whether the entry's newest record is a removal; stamped then, and as durable as a read of it must be.
+  /// Whether the entry's newest record is a removal. If so, it is then stamped and as durable as a read of it must be.
   [[nodiscard]] bool is_removed(link entry) const {
     for (;;) {
       const link top = newest(entry);
@@ -103,25 +108,26 @@ class basic_histories final : public Heads {
     }
   }
 
-  /// Links a filled record on top of its entry's history: settles the newest, sets the links, seals, swaps the head.
-  /// False, and nothing linked, if `unless_removed` and the newest record is a removal. errc::invalid_argument, and
-  /// nothing linked, if the history is as deep as one can be.
+  /// Links a filled record on top of its entry's history: waits until the newest record is stamped and durable, sets
+  /// the links, seals, swaps the head. Returns false and links nothing if `unless_removed` and the newest record is a
+  /// removal. Raises errc::invalid_argument and links nothing if the history has the greatest possible depth.
   [[nodiscard]] bool link_on_top(link entry, link fresh, std::uint32_t seed, bool unless_removed) const;
-  /// The same error, if nothing can be linked on the newest record of the entry.
+  /// Raises the same error if nothing can be linked on the newest record of the entry.
   void require_room_above(link entry) const { Heads::require_room_above(entry, newest(entry)); }
-  /// Lets a batch happen: all its records are linked. Returns its version.
+  /// Makes a batch, whose records are all linked, take effect. Returns its version.
   version complete_batch(link batch) const;
 
  private:
-  /// find_from() behind a newest record that is too new and not the only one.
+  /// The part of find_from() for a newest record that is too new and not the only one.
   [[nodiscard]] link find_older(link newest, version newest_stamped, version v) const;
   [[nodiscard]] link find_by_jumps(link newest, version v) const;
   [[nodiscard]] bool wait_until_committed(link entry, link l) const;
   void persist_record(link l) const;
   void set_links(record fresh, link entry, link older) const;
   [[nodiscard]] link jump_of(link l) const { return at(l).is_entry() ? l : followed(l, told_jump_of(l)); }
-  /// Where a whole record says that its jump leads; an entry: to itself. Whether an older record lies there is asked by
-  /// who follows the link (jump_of()): until then its line need not be fetched.
+  /// Where the jump of a record leads, after verifying the record's checksum; for an entry, the entry itself. It does
+  /// not check that an older record lies there: jump_of() does when it follows the link, so until then that line need
+  /// not be fetched.
   [[nodiscard]] link told_jump_of(link l) const {
     const record r = at(l);
     if (r.is_entry()) return l;

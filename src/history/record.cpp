@@ -70,7 +70,7 @@ std::uint32_t record::value_crc() const noexcept {
   return crc;
 }
 
-// An entry's head and second version change; everything else after the common header stays.
+// An entry's head and second version change; everything else after the common header does not.
 record::covered_part record::covered() const noexcept {
   const auto l = layout();
   return {is_entry() ? sizeof(format::entry_header) : sizeof(format::record_header),

@@ -1,14 +1,16 @@
 // Records as they lie in the pool: where their parts are, how they are filled, how they are checked.
 //
-//   record_layout layout = record_layout::of_update(value.size(), /*batched=*/false);
+//   record_layout layout = record_layout::of_insert(value.size(), /*batched=*/false);
 //   std::uint64_t at = layout.place(position);
-//   record r(base + at);  r.fill_update(...);  r.seal(seed);
+//   record r(base + at);  r.fill(layout, null_link, {}, value);  r.seal(seed);
 //
-// Threads: a record has one writer until it is linked. After that only its stamp and an entry's head and
-// second version change, atomically. Invariants:
-//   R1. `crc` covers every byte but itself, the stamp, an entry's head and second version, and a large value. Its seed
-//       is the pool's id, the segment's generation and the record's place: no stale or misplaced bytes pass.
-//   R2. Between sealing and linking nothing of a record changes but older, jump, depth and with them the crc.
+// Threads: a record has one writer until it is linked. After that only its stamp and an entry's head and second version
+//   change, atomically.
+// Invariants:
+//   R1. `crc` covers every byte except itself, the stamp, an entry's head and second version, and a large value. Its
+//       seed is made of the pool's id, the segment's generation and the record's position, so stale and misplaced bytes
+//       fail the check.
+//   R2. Between sealing and linking nothing of a record changes except older, jump and depth, and with them the crc.
 //   R3. A record spans as few cache lines as its size allows; a large value starts at a multiple of 64.
 #pragma once
 
@@ -25,7 +27,7 @@
 
 namespace icecore {
 
-/// Sizes of a record's parts. All derived from kind, flags, key size and value size.
+/// Sizes of a record's parts, all derived from kind, flags, key size and value size.
 struct record_layout {
   format::record_kind kind = format::record_kind::none;
   std::uint8_t flags = 0;
@@ -39,7 +41,7 @@ struct record_layout {
     return {format::record_kind::entry, flags, static_cast<std::uint16_t>(key_size),
             static_cast<std::uint32_t>(value_size)};
   }
-  /// A key without a value: it shows nothing, and changes nothing, until a second record comes.
+  /// A key without a value: it shows nothing and changes nothing until a second record is linked on it.
   [[nodiscard]] static record_layout of_key(std::size_t key_size) noexcept {
     return of_entry(key_size, 0, false, true);
   }
@@ -72,11 +74,11 @@ struct record_layout {
     return format::round_up(value_offset() + value_size, 8);
   }
 
-  /// Whether these sizes can be those of a record at all; to be asked before a record read from media is trusted.
+  /// Whether a record can have these sizes at all. Check this before trusting a record read from media.
   [[nodiscard]] bool plausible() const noexcept;
 
-  /// Where in the pool the record goes when everything before `position` is taken (R3). At most record_padding_max
-  /// bytes further.
+  /// Where in the pool the record goes if everything before `position` is taken (R3). At most record_padding_max bytes
+  /// further.
   [[nodiscard, gnu::always_inline]] link place(link position) const noexcept {
     constexpr std::uint64_t line = format::cache_line_size;
     if ((flags & format::flag_large_value) != 0) {
@@ -106,7 +108,7 @@ struct record_layout {
   }
 };
 
-/// A record in mapped memory. A pointer with names.
+/// A record in mapped memory: a pointer with named accessors.
 class record {
  public:
   explicit record(std::byte* at) noexcept : at_(at) {}
@@ -134,9 +136,9 @@ class record {
   [[nodiscard]] bool batched() const noexcept { return (header().flags & format::flag_batched) != 0; }
   [[nodiscard]] bool has_large_value() const noexcept { return (header().flags & format::flag_large_value) != 0; }
 
-  /// Stands for records that are lost: what it would show is not known (store/check/salvage.hpp).
+  /// Whether it stands for lost records: what it would show is not known (store/check/salvage.hpp).
   [[nodiscard]] bool is_lost() const noexcept { return (header().flags & format::flag_lost) != 0; }
-  /// Whether the value must not be returned unasked: it is large and perhaps unchecked, or lost.
+  /// Whether the value must not be returned without a further check: it is large and perhaps unverified, or lost.
   [[nodiscard]] bool value_unverified() const noexcept {
     return (header().flags & (format::flag_large_value | format::flag_lost)) != 0;
   }
@@ -156,27 +158,26 @@ class record {
     const auto l = layout();
     return {reinterpret_cast<const char*>(at_ + l.value_offset()), l.value_size};
   }
-  /// Of a large value.
+  /// Only for a large value.
   [[nodiscard]] std::uint32_t value_crc() const noexcept;
   [[nodiscard]] link older() const noexcept { return is_update() ? as_update().older : null_link; }
   [[nodiscard]] link jump() const noexcept { return is_update() ? as_update().jump : null_link; }
 
-  /// Fills everything but stamp, crc and, for updates, the links; the memory must be zero. `batch` as in the layout.
+  /// Fills everything except stamp, crc and an update's links; the memory must be zero. `batch` as in the layout.
   void fill(const record_layout& layout, link batch, std::string_view key, std::string_view value) const noexcept;
   /// Sets the crc: after this the record is valid.
   void seal(std::uint32_t seed) const noexcept { header().crc = compute_crc(seed); }
 
-  /// The check of everything the crc covers (R1). Precondition: layout().plausible() and its size is inside the
-  /// segment.
+  /// Checks everything that the crc covers (R1). Precondition: layout().plausible() and its size is inside the segment.
   [[nodiscard]] bool intact(std::uint32_t seed) const noexcept { return header().crc == compute_crc(seed); }
-  /// The one seed with which it is intact. Precondition: as intact().
+  /// The only seed with which it is intact. Precondition: as intact().
   [[nodiscard]] std::uint32_t intact_seed() const noexcept;
-  /// The check of a large value; true for other records, whose value intact() covers.
+  /// Checks a large value; true for other records, whose value intact() covers.
   [[nodiscard]] bool value_intact() const noexcept;
 
  private:
   [[nodiscard]] std::uint32_t compute_crc(std::uint32_t seed) const noexcept;
-  /// The part of what the crc covers that lies behind what all records have.
+  /// The part that the crc covers beyond the header that all records have.
   struct covered_part {
     std::uint64_t from, to;
   };
@@ -185,7 +186,7 @@ class record {
   std::byte* at_;
 };
 
-/// What a certificate sums up: differs if any of place, content or version of a record differs.
+/// What a certificate adds up: differs if position, content or version of a record differs.
 [[nodiscard]] inline std::uint64_t record_digest(link at, std::uint32_t crc, std::uint64_t stamped) noexcept {
   return mix64(mix64(at ^ (std::uint64_t{crc} << 32)) + (stamped & format::stamp_version_mask));
 }

@@ -36,7 +36,7 @@ struct version_samples::history {
   std::array<std::atomic<slot*>, chunk_count> chunks{};
 
   ~history() {
-    for (auto& c : chunks) delete[] c.load(std::memory_order_relaxed);  // relaxed: nobody else is left
+    for (auto& c : chunks) delete[] c.load(std::memory_order_relaxed);  // relaxed: no other thread is left
   }
 
   [[nodiscard]] const slot* find(std::size_t i) const noexcept {
@@ -51,7 +51,7 @@ struct version_samples::history {
     if (chunk == nullptr) {
       auto* fresh = new (std::nothrow) slot[first_chunk_slots << p.chunk];
       if (fresh == nullptr) return nullptr;
-      // release: as above; acquire on failure: another thread's chunk is as good
+      // release: as above; acquire on failure: the chunk that another thread made is just as good
       if (chunks[p.chunk].compare_exchange_strong(chunk, fresh, std::memory_order_acq_rel, std::memory_order_acquire)) {
         chunk = fresh;
       } else {
@@ -66,7 +66,7 @@ version_samples::version_samples() : buckets_(std::make_unique<std::atomic<histo
 
 version_samples::~version_samples() {
   for (std::size_t i = 0; i < bucket_count; ++i) {
-    for (history* h = buckets_[i].load(std::memory_order_relaxed); h != nullptr;) {  // relaxed: nobody else is left
+    for (history* h = buckets_[i].load(std::memory_order_relaxed); h != nullptr;) {  // relaxed: no other thread is left
       history* next = h->next;
       delete h;
       h = next;
@@ -91,10 +91,10 @@ void version_samples::add(link entry, std::uint32_t depth, version stamped, link
     if (fresh == nullptr) return;
     fresh->entry = entry;
     auto& bucket = bucket_of(entry);
-    fresh->next = bucket.load(std::memory_order_relaxed);  // relaxed, and where the exchange fails: it acquires
-    // acquire: what `next` leads to is whole. release: the history is whole before it is found. Two threads may push
-    // one entry's history: the one pushed later is found first, and what was sampled in the other is missing, as
-    // samples may be
+    fresh->next = bucket.load(std::memory_order_relaxed);  // relaxed here and on failure: the exchange acquires
+    // acquire: what `next` leads to is initialized. release: the history is initialized before it is found. Two threads
+    // may push one entry's history: then the one pushed later is found first, and what was sampled in the other is
+    // missing, which is allowed
     while (!bucket.compare_exchange_weak(fresh->next, fresh, std::memory_order_acq_rel, std::memory_order_relaxed)) {
     }
     h = fresh;
@@ -118,7 +118,7 @@ link version_samples::start(link entry, std::uint32_t depth, version v, link new
     const version stamped = stamped_at(i);
     return stamped == 0 || stamped > v;  // a missing one counts as too new: V2
   };
-  // Versions mostly grow evenly with depth: guess the place, then search outwards from it in doubling steps. A good
+  // Versions mostly grow evenly with depth: guess the slot, then search outwards from it in doubling steps. A good
   // guess costs one or two cache misses, a bad one no more than a binary search.
   const version first = stamped_at(0);
   if (first > v) return record_behind(*h, 0, v, newest);
@@ -154,8 +154,8 @@ link version_samples::start(link entry, std::uint32_t depth, version v, link new
   return low < count ? record_behind(*h, low, v, newest) : newest;
 }
 
-/// The record of slot `i` if it is newer than `v`; else `otherwise`. A slot that was missing, and so taken for too new,
-/// may have been filled meanwhile, and its record be older than the one that v shows.
+/// The record of slot `i` if it is newer than `v`; else `otherwise`. The search takes a missing slot for too new. It
+/// may have been filled meanwhile, with a record that is older than the one that v shows.
 link version_samples::record_behind(const history& h, std::size_t i, version v, link otherwise) noexcept {
   const slot* s = h.find(i);
   // acquire: V1

@@ -1,17 +1,19 @@
-// Where in a deep history a version lies: every eighth record of histories deeper than 64, in arrays to search in.
+// Finds a version in a deep history: every eighth record of histories deeper than 64, in arrays that can be searched.
 //
-// Jump links find a version in O(log depth) records, each a cache miss when the history is larger than the caches. The
-// samples put the same search into 2 bytes a record, so that a history of a million records costs about what one of a
-// thousand does: two or three misses. They are an accelerator in memory: any of them may be missing, none may be wrong.
+// Jump links find a version in O(log depth) records, each a cache miss if the history is larger than the caches. The
+// samples do the same search in 2 bytes a record, so a search in a history of a million records costs about as much as
+// in one of a thousand: two or three misses. They only speed searches up, and lie in memory: samples may be missing,
+// but none may be wrong.
 //
 //   samples.add(entry, depth, version, record);             // once the record is stamped
 //   link from = samples.start(entry, depth, v, newest, newest_version);    // at or above the record that v shows
 //
-// Threads: all functions; lock-free. add() of one depth comes from the one thread that linked it (recovery: likewise).
+// Threads: all functions from any thread; lock-free. Only the thread that linked a record calls add() for its depth;
+//   the same holds in recovery.
 // Cost: add O(1); start O(log depth). Memory: 16 bytes for each eighth record of deep histories.
 // Invariants:
 //   V1. A slot is written once: link first, then version (release). Version 0: missing.
-//   V2. Slots hold versions that never decrease (H1), so binary search may skip missing ones as if they were too new.
+//   V2. The versions in slots never decrease (H1), so binary search may treat missing ones as too new.
 #pragma once
 
 #include <array>
@@ -38,11 +40,11 @@ class version_samples {
     return depth >= depth_min && depth % spacing == 0;
   }
 
-  /// Precondition: wanted(depth). Without memory the sample is left out.
+  /// Precondition: wanted(depth). If memory runs out, the sample is left out.
   void add(link entry, std::uint32_t depth, version stamped, link record) noexcept;
 
-  /// The lowest sampled record of the entry that is newer than `v`; `newest`, of depth `depth`, if there is none.
-  /// Near it, if samples are missing, but never below the record that v shows.
+  /// The lowest sampled record of the entry that is newer than `v`; `newest`, of depth `depth`, if there is none. If
+  /// samples are missing it may be a higher one, but it is never below the record that v shows.
   [[nodiscard]] link start(link entry, std::uint32_t depth, version v, link newest,
                            version newest_stamped) const noexcept;
 

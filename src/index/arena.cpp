@@ -24,7 +24,7 @@ constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) noexce
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// What the arena in a file reserved, and so whoever attaches must.
+/// What the arena in a file has reserved; a process that attaches must reserve as much.
 std::uint64_t reserved_in(int file) {
   std::uint64_t reserved = 0;
   const bool is_one = arena::content_of(file) == arena::content::an_arena;
@@ -65,10 +65,10 @@ arena::arena(const arena_options& options) {
   }
   auto* h = new (base_) head_unit;
   h->reserved = std::min(reserved, options.size_max_bytes);
-  // relaxed: nobody else is there yet
+  // relaxed: no other thread uses it yet
   h->used.store(unit_bytes, std::memory_order_relaxed);
   h->committed.store(commit_min_bytes, std::memory_order_relaxed);
-  h->magic.store(magic_word, std::memory_order_release);  // release: whoever finds it finds the rest
+  h->magic.store(magic_word, std::memory_order_release);  // release: a thread that finds it sees the other fields
 }
 
 arena::content arena::content_of(int file) noexcept {
@@ -80,7 +80,7 @@ arena::content arena::content_of(int file) noexcept {
   static_assert(sizeof(head_words) <= sizeof(head_unit) && offsetof(head_words, magic) == offsetof(head_unit, magic));
   struct stat s {};
   const ssize_t size = pread(file, &found, sizeof found, 0);
-  // the file's length after what it says of itself: it grows first
+  // the file's length is read after the head's contents: it grows before they do
   if (size < 0 || fstat(file, &s) != 0 || !S_ISREG(s.st_mode)) return content::something_else;
   const head_words none{};
   if (std::memcmp(&found, &none, sizeof found) == 0) return content::nothing_yet;
@@ -96,7 +96,8 @@ arena::~arena() {
   if (file_ >= 0) ::close(file_);
 }
 
-/// Addresses only. Of a file all of them lead to it at once: where it has no memory yet nobody looks.
+/// Reserves addresses only. If there is a file, all of them map it at once; no thread accesses those without memory
+/// yet.
 void arena::reserve(std::uint64_t bytes, const arena_options& options) {
   const std::uint64_t with_room = bytes + huge_page_bytes;
   // PROT_NONE: no memory is accounted even where overcommit is forbidden.
@@ -112,11 +113,11 @@ void arena::reserve(std::uint64_t bytes, const arena_options& options) {
     mapping_ = nullptr;
     throw std::bad_alloc();
   }
-  // Only a hint: where huge pages are switched off the index works as well, some tenths slower.
+  // Only a hint: if huge pages are switched off, the index works as well, some tens of percent slower.
   if (options.huge_pages) (void)madvise(base_, bytes, MADV_HUGEPAGE);
 }
 
-/// Gives a range its memory. Doing it again, or two at once, does no harm.
+/// Gives a range its memory. Doing this again, or twice at once, is harmless.
 void arena::back(std::uint64_t from, std::uint64_t bytes) const {
   int failed = EINTR;
   if (file_ < 0) {
@@ -127,7 +128,7 @@ void arena::back(std::uint64_t from, std::uint64_t bytes) const {
   if (failed != 0) throw std::bad_alloc();
 }
 
-// A lock on the number's byte, which the kernel gives back when the process ends, however it does.
+// A lock on the number's byte. The kernel releases it when the process ends, for whatever reason.
 
 void arena::hold(unsigned number) const {
   if (file_ < 0) return;
@@ -137,11 +138,11 @@ void arena::hold(unsigned number) const {
   l.l_start = number;
   l.l_len = 1;
   if (fcntl(locks_->get(), F_OFD_SETLK, &l) != 0) throw std::bad_alloc();
-  own_.store(number, std::memory_order_relaxed);  // relaxed: before any other thread is there
+  own_.store(number, std::memory_order_relaxed);  // relaxed: before other threads use the arena
 }
 
 bool arena::is_held(unsigned number) const noexcept {
-  // what this process holds is no obstacle to itself: asked, the kernel would say that nobody holds it
+  // a process does not conflict with its own lock, so the kernel would report that no process holds it
   if (file_ < 0 || number == own_.load(std::memory_order_relaxed)) return true;  // relaxed: as in hold()
   struct flock l {};
   l.l_type = F_WRLCK;
@@ -155,8 +156,8 @@ arena_ref arena::allocate(std::uint64_t bytes) {
   head_unit& h = head();
   if (bytes > h.reserved) throw std::bad_alloc();
   const std::uint64_t size = round_up(bytes, unit_bytes);
-  // Relaxed: the winner of the exchange alone owns the bytes; whoever else gets to see them does so through a
-  // reference that the tree publishes with release.
+  // Relaxed: only the winner of the exchange owns the bytes; other threads see them through a reference that the tree
+  // publishes with release.
   std::uint64_t at = h.used.load(std::memory_order_relaxed);
   for (;;) {
     if (at + size > h.reserved) throw std::bad_alloc();
@@ -168,11 +169,11 @@ arena_ref arena::allocate(std::uint64_t bytes) {
   }
 }
 
-/// Two threads that find too little give the same range, or ranges of which one holds the other, their memory; the
-/// greater end stands. So no one waits, and a process that is killed here holds nobody up.
+/// Two threads that find too little memory commit the same range, or ranges of which one contains the other; the
+/// greater end is stored. So no thread waits, and a process that is killed here delays no other.
 void arena::commit(std::uint64_t end) {
   head_unit& h = head();
-  std::uint64_t old = h.committed.load(std::memory_order_acquire);  // acquire: memory up to there is given
+  std::uint64_t old = h.committed.load(std::memory_order_acquire);  // acquire: memory up to there is committed
   if (end <= old) return;
   std::uint64_t step = std::clamp(old, commit_min_bytes, commit_max_bytes);
   step = std::max(step, round_up(end - old, commit_min_bytes));

@@ -1,20 +1,20 @@
 // The memory an index takes its nodes from: one range of addresses, committed from the front as it is needed. It
-// belongs to one process, or to all that map the same file.
+// belongs to one process, or to all processes that map the same file.
 //
 //   arena a({.huge_pages = true});
 //   const arena_ref r = a.allocate(sizeof(leaf));       // zeroed, 64-byte aligned, never moved, freed with the arena
 //   auto* n = new (a.at(r)) leaf;
 //
 //   arena shared({.file = descriptor, .locks = other});  // a new, empty file in memory
-//   shared.set_root(0, r);                              // where others begin to read
+//   shared.set_root(0, r);                              // where other processes begin to read
 //   arena same({.file = descriptor, .attach = true});   // in another process, at another address
 //
 // A reference is the distance from the arena's base in units of 64 bytes: 32 bits, half a pointer, and position
-// independent, so that processes map an arena at different addresses. Following one is a shift and an add, because the
-// whole range of addresses is reserved at once (without memory) and never moves. What the arena knows of itself is in
-// its first unit, so that all processes know the same.
+// independent, so processes can map an arena at different addresses. Following one is a shift and an add, because the
+// whole range of addresses is reserved at once (without memory) and never moves. The arena's data about itself is in
+// its first unit, so all processes share it.
 //
-// Threads: all functions from any thread of any process; a bump is one compare-and-swap.
+// Threads: all functions from any thread of any process; an allocation is one compare-and-swap.
 // Cost: memory is committed in steps that double from 64 KiB up to 32 MiB, so a tiny index takes 64 KiB at most.
 #pragma once
 
@@ -30,18 +30,19 @@ namespace icecore::index {
 /// Distance from the arena's base in units of 64 bytes. 0: none.
 using arena_ref = std::uint32_t;
 
-/// Which of an arena's roots leads to what.
+/// Which of an arena's roots leads to the index.
 inline constexpr unsigned index_root = 0;
 
 struct arena_options {
   /// Ask the kernel for huge pages (from the first 2 MiB on).
   bool huge_pages = true;
-  /// Beyond this allocate() throws std::bad_alloc. What a 32-bit reference reaches is the most there can be.
+  /// Beyond this allocate() throws std::bad_alloc. A 32-bit reference reaches 256 GiB, which is the most.
   std::uint64_t size_max_bytes = std::uint64_t{256} << 30;
   /// A file on a memory file system that holds the arena, for other processes to attach to; -1: memory of this process.
-  /// This descriptor and the next may be closed once the arena is there.
+  /// This descriptor and the next may be closed once the arena is constructed.
   int file = -1;
-  /// A descriptor of the same file, opened by itself and never mapped: for locks that tell who is alive.
+  /// A descriptor of the same file, from its own open() and never mapped: for locks that show which processes are
+  /// alive.
   int locks = -1;
   /// The file holds an arena already, made by another process.
   bool attach = false;
@@ -54,8 +55,9 @@ class arena {
   static constexpr std::uint64_t commit_max_bytes = std::uint64_t{32} << 20;
   static constexpr unsigned root_count = 2;
 
-  /// Reserves addresses; less than `size_max_bytes` where the process's address space is limited (RLIMIT_AS), but when
-  /// attaching. Throws std::bad_alloc if not even a small range can be had, or not all that is attached to.
+  /// Reserves addresses, fewer than `size_max_bytes` if the process's address space is limited (RLIMIT_AS); when
+  /// attaching, always as many as the arena has. Throws std::bad_alloc if it cannot reserve even a small range or, when
+  /// attaching, all of it.
   explicit arena(const arena_options& options);
   ~arena();
   arena(const arena&) = delete;
@@ -64,51 +66,52 @@ class arena {
   /// Zeroed memory, 64-byte aligned. Throws std::bad_alloc, and then nothing has changed.
   [[nodiscard]] arena_ref allocate(std::uint64_t bytes);
 
-  /// What a file holds that may be one for an arena to attach to: looks at what a wrong one cannot say.
+  /// Whether a file holds an arena to attach to: checks for values that an arena cannot have.
   enum class content { nothing_yet, an_arena, something_else };
   [[nodiscard]] static content content_of(int file) noexcept;
 
-  /// Whether so many bytes from a reference on were handed out.
-  // Relaxed: whoever follows a reference got it after they were.
+  /// Whether this many bytes from a reference on were allocated.
+  // Relaxed: a thread that follows a reference got it after they were.
   [[nodiscard]] bool contains(arena_ref ref, std::uint64_t bytes) const noexcept {
     return ref != 0 && std::uint64_t{ref} * unit_bytes + bytes <= head().used.load(std::memory_order_relaxed);
   }
   [[nodiscard]] std::byte* at(arena_ref ref) const noexcept { return base_ + std::uint64_t{ref} * unit_bytes; }
 
-  /// The reference of what allocate() handed out.
+  /// The reference of what allocate() returned.
   [[nodiscard]] arena_ref ref_of(const std::byte* p) const noexcept {
     return static_cast<arena_ref>(static_cast<std::uint64_t>(p - base_) / unit_bytes);
   }
 
-  /// Where what the arena holds begins: a few references with a number each; 0 until one is set.
-  // Release and acquire: whoever finds a root finds whole what it leads to.
+  /// Where the arena's contents begin: a few numbered references; 0 until set.
+  // Release and acquire: a thread that finds a root sees all that it leads to.
   void set_root(unsigned number, arena_ref ref) noexcept { head().roots[number].store(ref, std::memory_order_release); }
   [[nodiscard]] arena_ref root(unsigned number) const noexcept {
     return head().roots[number].load(std::memory_order_acquire);
   }
 
-  /// Of a shared arena: says that this process, as `number`, is alive, until it ends or the arena goes.
+  /// For a shared arena: marks this process, as `number`, as alive until it ends or the arena is destroyed.
   void hold(unsigned number) const;
-  /// The number that this process holds; 0 of an arena of its own.
+  /// The number that this process holds; 0 for an arena that is not shared.
   [[nodiscard]] unsigned process() const noexcept {
-    const std::uint32_t own = own_.load(std::memory_order_relaxed);  // relaxed: set before any other thread is there
+    // relaxed: set before other threads use the arena
+    const std::uint32_t own = own_.load(std::memory_order_relaxed);
     return own == nobody ? 0 : own;
   }
-  /// Whether the process that holds `number` is still there.
+  /// Whether the process that holds `number` is still alive.
   [[nodiscard]] bool is_held(unsigned number) const noexcept;
 
-  /// Bytes handed out so far.
+  /// Bytes allocated so far.
   // Relaxed: a statistic, it orders nothing.
   [[nodiscard]] std::uint64_t used_bytes() const noexcept { return head().used.load(std::memory_order_relaxed); }
 
  private:
   /// The arena's first unit; reference 0 is none.
   struct alignas(unit_bytes) head_unit {
-    std::uint64_t reserved;                ///< bytes that can ever be handed out
+    std::uint64_t reserved;                ///< bytes that can ever be allocated
     std::atomic<std::uint64_t> committed;  ///< bytes from the base that have memory
-    std::atomic<std::uint64_t> used;       ///< bytes handed out, this unit among them
+    std::atomic<std::uint64_t> used;       ///< bytes allocated, this unit among them
     std::atomic<arena_ref> roots[root_count];
-    std::atomic<std::uint64_t> magic;  ///< written last: all before it is there
+    std::atomic<std::uint64_t> magic;  ///< written last: then the fields before it are set
   };
   static_assert(sizeof(head_unit) == unit_bytes);
   static constexpr std::uint64_t magic_word = 0x616e657261656369U;  ///< "icearena"
@@ -121,7 +124,7 @@ class arena {
   std::byte* base_ = nullptr;     ///< aligned to a huge page
   std::byte* mapping_ = nullptr;  ///< what mmap returned
   std::uint64_t mapping_bytes_ = 0;
-  int file_ = -1;                                   ///< a descriptor of its own
+  int file_ = -1;                                   ///< a descriptor that this arena owns
   std::optional<lock_descriptor> locks_;            ///< of the same file
   mutable std::atomic<std::uint32_t> own_{nobody};  ///< the number this process holds
   static constexpr std::uint32_t nobody = ~std::uint32_t{0};

@@ -1,4 +1,4 @@
-// A count that many threads add to and few ask for.
+// A count that many threads add to and few read.
 #pragma once
 
 #include <array>
@@ -11,13 +11,14 @@ namespace icecore::index {
 class spread_counter {
  public:
   void add(std::uint64_t n) noexcept {
-    // Stacks are megabytes apart, so the frame's address tells threads apart without a thread-local's call.
+    // Stacks are megabytes apart, so the frame's address distinguishes threads without the call that a thread-local
+    // needs.
     const auto stack = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) >> 20;
     // Relaxed: a statistic, it orders nothing.
     parts_[(stack * 0x9E3779B97F4A7C15U) >> 60].value.fetch_add(n, std::memory_order_relaxed);
   }
 
-  /// Exact when nobody adds.
+  /// Exact if no thread adds meanwhile.
   [[nodiscard]] std::uint64_t sum() const noexcept {
     std::uint64_t sum = 0;
     for (const part& p : parts_) sum += p.value.load(std::memory_order_relaxed);  // relaxed: as above

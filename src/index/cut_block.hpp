@@ -1,5 +1,5 @@
-// What block::next holds where a block ends inside its leaf: its last link and one (links are even, L2). The walk goes
-// on behind that link's key.
+// What block::next holds if a block ends inside its leaf: its last link plus one (links are even, L2). The walk
+// continues behind that link's key.
 //
 // Threads: all functions are pure.
 #pragma once

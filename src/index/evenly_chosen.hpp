@@ -1,4 +1,4 @@
-// Some of many links, at equal distances.
+// Chooses some of many links, at equal distances.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace icecore::index {
 
-/// At most `count` of the candidates, in their order, that cut them into `count` + 1 parts of about equal size.
+/// At most `count` of the candidates, in their order, that divide them into `count` + 1 parts of about equal size.
 [[nodiscard]] inline std::vector<link> evenly_chosen(std::vector<link> candidates, std::size_t count) {
   if (candidates.size() <= count) return candidates;
   std::vector<link> chosen;

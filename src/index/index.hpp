@@ -1,14 +1,14 @@
-// The ordered index: leads from a key to its entry. This page is the concept that every index implements.
+// The ordered index: leads from a key to its entry. This file is the concept that every index implements.
 //
 // An index holds links to entries, ordered by the entries' key bytes (unsigned, lexicographic, shorter first). It never
-// owns keys: it reads them through a key_source, and only when the normalized heads it keeps itself tie.
+// owns keys. It keeps their normalized heads itself, and reads a key through a key_source only if heads are equal.
 //
 // Threads: every function may be called from any number of threads at once, except build(), which must be the first.
 // Cost: find, insert, seek O(log n) comparisons; next_block O(block).
 // Invariants:
-//   X1. Links are never removed or changed, so a link once returned stays right and nodes need no reclamation.
+//   X1. Links are never removed or changed, so a link once returned stays valid and nodes need no reclamation.
 //   X2. A link is visible to every find that starts after insert() returned it (release on publish, acquire on read).
-//   X3. Blocks cover the key space without gap or overlap: walking by next_block (previous_block) from any block meets
+//   X3. Blocks cover the key space without gap or overlap: a walk by next_block (block_before) from any block meets
 //       every link that was in the index when the walk began exactly once, in (reverse) key order.
 #pragma once
 
@@ -26,23 +26,23 @@
 namespace icecore::index {
 
 /// Reads the key of the entry behind a link. The view stays valid as long as the index. Implementations must be safe to
-/// call from any thread for any link ever given to the index, even for one read from a node that is just changing.
+/// call from any thread for any link ever given to the index, even for one read from a node that is changing.
 class key_source {
  public:
   [[nodiscard]] virtual std::string_view key_of(link entry) const noexcept = 0;
-  /// Whether key_of() may be called for a link that an index found on media: its key ends where memory does or before.
+  /// Whether key_of() may be called for a link that an index found on media: the key ends inside the mapped memory.
   [[nodiscard]] virtual bool is_readable(link /*entry*/) const noexcept { return true; }
   /// Hints that key_of(entry) and the entry itself will be read soon.
   virtual void prefetch(link entry) const noexcept = 0;
-  /// An index that lies on media says that a key, read by key_of(), was not the one that its head let expect: it may be
-  /// damaged. Throws errc::damaged if so.
+  /// A persistent index calls this for a key, read by key_of(), that is not the one its head made the index expect.
+  /// Throws errc::damaged if the key is damaged.
   virtual void verify_key(link /*entry*/) const {}
-  /// What changes in an entry, as a number: an index that lies on media notes it, and looks whether it is so still.
+  /// A digest of what can change in an entry. A persistent index stores it and later checks that it is still the same.
   [[nodiscard]] virtual std::uint64_t state_of(link /*entry*/) const noexcept { return 0; }
-  /// Sends what state_of() reads on its way to the media.
+  /// Flushes what state_of() reads.
   virtual void flush_state(link /*entry*/) const noexcept {}
-  /// An index says that another process was killed inside a lock of it that nobody can take over: nobody is to wait for
-  /// that. Throws errc::poisoned, and sees to it that all who share the index are told so.
+  /// An index calls this if another process was killed inside a lock that no thread can take over, so that no thread
+  /// waits for it. Throws errc::poisoned, and makes all processes that share the index learn of it.
   [[noreturn]] virtual void raise_owner_died() const {
     raise(errc::poisoned, "another process was killed while it changed the index");
   }
@@ -56,20 +56,20 @@ struct block {
   static constexpr std::size_t capacity = 64;
   std::array<link, capacity> entries;
   std::size_t size = 0;
-  /// Where the walk goes on; means something to the index only, and all there is to know. 0: at the end.
+  /// Where the walk continues; only the index can interpret it, and it needs nothing else. 0: at the end.
   std::uint64_t next = 0;
 };
 
-/// Makes the entry of a key once the index knows that the key has none, so that an insert searches once.
+/// Makes the entry of a key after the index has found that the key has none, so that an insert searches only once.
 class entry_factory {
  public:
-  /// Called at most once for an insert, with nothing locked. What it throws, insert() throws.
+  /// Called at most once for an insert, with nothing locked. Its exceptions leave insert().
   [[nodiscard]] virtual link make() = 0;
 
-  /// Called by an index that publishes under a lock, at most once, when the entry made is about to be published for
-  /// sure: finds that begin after this call see the entry, or wait until they do. A full fence is between whatever
-  /// makes them wait and this call, so that what it reads is no older than any find that misses the entry. A few dozen
-  /// instructions at most: they wait.
+  /// An index that publishes under a lock calls this at most once, when it is certain to publish the entry that was
+  /// made: finds that begin after this call see the entry, or wait until they do. A full fence separates the step that
+  /// makes them wait from this call, so what this function reads is no older than any find that misses the entry. Finds
+  /// wait meanwhile, so it should take a few dozen instructions at most.
   virtual void before_publish() noexcept {}
 
  protected:
@@ -86,10 +86,11 @@ class ordered_index {
   /// out[i] = find(keys[i]), with the memory accesses of neighbouring keys overlapped; prefetches the entries found.
   virtual void find_many(std::span<const std::string_view> keys, std::span<link> out) const = 0;
 
-  /// The key's entry: the one that is there, or else the one that `maker` makes, whose key must be `key` and readable
-  /// through the key_source. It may have been made in vain: if another thread was faster, theirs is returned.
+  /// The key's entry: the existing one, or else the one that `factory` makes, whose key must be `key` and readable
+  /// through the key_source. If another thread inserts the key first, that thread's entry is returned and the one made
+  /// is not used.
   virtual link insert(std::string_view key, entry_factory& factory) = 0;
-  /// The same with an entry that is made already.
+  /// The same with an entry that exists already.
   link insert(std::string_view key, link entry) {
     struct made final : entry_factory {
       explicit made(link l) noexcept : it(l) {}
@@ -107,8 +108,8 @@ class ordered_index {
   virtual void seek_last(block& out) const = 0;
   /// Replaces `b` by the block after it; false, and `b` empty, at the end.
   virtual bool next_block(block& b) const = 0;
-  /// Replaces `out` by the block whose last link is the greatest with a key < `key` (links >= key are left out); false,
-  /// and `out` empty, if there is none.
+  /// Replaces `out` by the block whose last link is the greatest with a key < `key` (it leaves out links >= key);
+  /// false, and `out` empty, if there is none.
   virtual bool block_before(std::string_view key, block& out) const = 0;
 
   /// At most `count` links that cut the keys into parts of about equal size, ascending.
@@ -121,7 +122,7 @@ class ordered_index {
   [[nodiscard]] virtual std::uint64_t size() const noexcept = 0;
   /// Memory taken from the arena, bytes.
   [[nodiscard]] virtual std::uint64_t memory_bytes() const noexcept = 0;
-  /// Checks the structure's own invariants while nobody writes; returns what is wrong, empty if nothing is.
+  /// Checks the structure's own invariants while no thread writes; returns what is wrong, empty if nothing is.
   [[nodiscard]] virtual std::vector<std::string> check() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// Heads of keys: 8 bytes as a number that compares as the bytes do, so that most comparisons never touch a key.
+// Heads of keys: 8 bytes as a number that compares as the bytes do, so that most comparisons never read a key.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace icecore::index {
 
-/// The head of a key of less than 8 bytes.
+/// The head of a key of fewer than 8 bytes.
 [[nodiscard, gnu::noinline]] inline std::uint64_t short_head_of(std::string_view key,
                                                                 std::size_t prefix_length) noexcept {
   std::uint64_t head = 0;
@@ -21,12 +21,12 @@ namespace icecore::index {
   return head;
 }
 
-/// The 8 bytes behind the first `prefix_length` of `key`, big-endian, zeros behind the key's end.
+/// The 8 bytes of `key` behind its first `prefix_length`, big-endian, zeros behind the key's end.
 [[nodiscard]] inline std::uint64_t head_of(std::string_view key, std::size_t prefix_length = 0) noexcept {
   constexpr std::size_t width = sizeof(std::uint64_t);
   if (key.size() < width) [[unlikely]]
     return short_head_of(key, prefix_length);
-  // Where the key ends within the head, the last 8 bytes are read and moved up: zeros fill it.
+  // If the key ends within the head, read its last 8 bytes and shift them up; zeros follow.
   const std::size_t from = std::min(prefix_length, key.size() - width);
   const std::size_t missing = prefix_length - from;
   std::uint64_t head = 0;

@@ -11,18 +11,18 @@
 namespace icecore::index {
 namespace {
 
-/// It grows when as many of its words were lost as this part of them, by so much at a time: most of what is in it then
-/// is no longer found, so not too often.
+/// The table grows by the factor `growth` when it has lost one eighth as many words as it has. Most of its entries are
+/// then no longer found, so it should not grow too often.
 constexpr std::uint64_t driven_out_one_in = 8;
 constexpr std::uint64_t growth = 64;
 
 }  // namespace
 
 lookup_cache::lookup_cache(std::uint64_t bytes_max, bool huge_pages) noexcept : huge_pages_(huge_pages) {
-  // A hash's lower bits tell the place, the upper ones are in the word.
+  // A hash's lower bits select the line, the upper ones are in the word.
   const std::uint64_t words = std::min(std::bit_floor(bytes_max / sizeof(word)), std::uint64_t{1} << link_bits);
   if (words < words_min) return;
-  // Addresses only, and none accessible: no memory is accounted even where overcommit is forbidden.
+  // Only reserves addresses, without access: no memory is accounted even if overcommit is forbidden.
   const std::uint64_t with_room = words * sizeof(word) + huge_page_bytes;
   void* p = mmap(nullptr, with_room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return;
@@ -33,21 +33,22 @@ lookup_cache::lookup_cache(std::uint64_t bytes_max, bool huge_pages) noexcept : 
   if (mprotect(base, words_min * sizeof(word), PROT_READ | PROT_WRITE) != 0) return;
   words_ = reinterpret_cast<word*>(base);
   words_max_ = words;
-  mask_.store(words_min - words_a_line, std::memory_order_relaxed);  // relaxed: nobody else is there yet
+  // relaxed: no other thread uses it yet
+  mask_.store(words_min - words_a_line, std::memory_order_relaxed);
 }
 
 lookup_cache::~lookup_cache() {
   if (mapping_ != nullptr) munmap(mapping_, mapping_bytes_);
 }
 
-// Two threads at once may lose a word or its tag, or have one twice: neither does harm.
+// Two threads at once may lose a word or its tag, or store one twice; both are harmless.
 void lookup_cache::put(std::uint64_t hash, link entry) noexcept {
   const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: as in candidate()
   if (mask == 0) return;
   assert(entry != null_link && (entry & ~link_mask) == 0);
   word* const line = words_ + (hash & mask);
   const std::uint64_t fresh = (hash & ~link_mask) | entry;
-  // relaxed, here and below: what is read is compared, and not followed
+  // relaxed, here and below: what is read is only compared, not followed
   const std::uint64_t tags = line[0].load(std::memory_order_relaxed);
   for (std::uint64_t fitting = bytes_equal(tags, tag_of(hash)); fitting != 0; fitting &= fitting - 1) {
     if (line[1 + byte_of(fitting)].load(std::memory_order_relaxed) == fresh) return;  // it is there
@@ -65,17 +66,18 @@ void lookup_cache::put(std::uint64_t hash, link entry) noexcept {
 }
 
 void lookup_cache::grow() noexcept {
-  if (growing_.exchange(true, std::memory_order_acquire)) return;  // somebody does. acquire: pairs with the end
-  // relaxed: only who grows it writes it
+  // another thread is growing it. acquire: pairs with the end
+  if (growing_.exchange(true, std::memory_order_acquire)) return;
+  // relaxed: only the thread that grows it writes it
   const std::uint64_t words = mask_.load(std::memory_order_relaxed) + words_a_line;
   const std::uint64_t more = std::min(growth * words, words_max_);
   std::byte* const base = reinterpret_cast<std::byte*>(words_);
   const std::uint64_t bytes = more * sizeof(word);
   // relaxed, all of the count: nothing depends on it
   if (words < more && driven_out_.load(std::memory_order_relaxed) >= words / driven_out_one_in) {
-    driven_out_.store(0, std::memory_order_relaxed);  // first: where there is no memory it is not asked for each time
+    driven_out_.store(0, std::memory_order_relaxed);  // first: if there is no memory, do not ask for it at every call
     if (mprotect(base, bytes, PROT_READ | PROT_WRITE) == 0) {
-      // A hint; and a small table is not worth a huge page.
+      // A hint; a small table is not worth a huge page.
       if (huge_pages_ && bytes >= huge_page_bytes) (void)madvise(base, bytes, MADV_HUGEPAGE);
       mask_.store(more - words_a_line, std::memory_order_release);  // release: pairs with candidate()
     }

@@ -1,23 +1,24 @@
-// A table of entries that were found lately, by their keys' hashes, in front of an index: a find that hits reads one
-// line and the entry, and no node of the index.
+// A table of recently found entries, by their keys' hashes, in front of an index: a find that hits reads one line and
+// the entry, and no node of the index.
 //
 //   const std::uint64_t hash = lookup_cache::hash_of(key);
 //   link entry = cache.candidate(hash);                 // null_link, or an entry that is likely the key's
-//   if (entry == null_link || key_of(entry) != key) {   // the caller compares: the table never tells a lie for long
+//   if (entry == null_link || key_of(entry) != key) {   // the caller compares: the entry may be another key's
 //     entry = index.find(key);
 //     if (entry != null_link) cache.put(hash, entry);
 //   }
 //
-// What makes this simple: an entry's key and place never change and no entry ever goes, so whatever word is read, an
-// entry with the right key is the right answer. Nothing is invalidated, and losing a word costs one search.
+// An entry's key and position never change and no entry is ever removed. So whatever word is read, an entry with the
+// right key is the right answer. Nothing is invalidated, and losing a word costs one search.
 //
-// The table is this process's own. A key's hash tells a line of words, in any of which its entry may be. It starts with
-// a page and grows by 64 whenever it has lost an eighth as many entries as it has words, up to its bound: so it is as
-// large as what is looked up again, and stores that are small or read in order cost nothing. Growing moves nothing: a
-// word is found again if the hash's new bits are zero, and else is lost some day to a key whose place it has.
+// Each process has its own table. A key's hash selects a line of words; any of them may hold the key's entry. The table
+// starts with a page and becomes 64 times as large whenever it has lost an eighth as many entries as it has words, up
+// to its bound. So it grows to the size of what is looked up repeatedly, and costs nothing for stores that are small or
+// read in order. Growing moves nothing: a word is found again if the hash's new bits are zero; otherwise another key
+// eventually replaces it.
 //
 // Threads: all functions, from any thread.
-// Cost: one cache line. Why it is there, and what it gains: docs/design/0010-lookup-cache.md.
+// Cost: one cache line. docs/design/0010-lookup-cache.md gives the reasons and the gain.
 #pragma once
 
 #include <atomic>
@@ -34,8 +35,8 @@ namespace icecore::index {
 
 class lookup_cache {
  public:
-  /// At most `bytes_max`, rounded down to a power of two; less than a page: none at all. Where no addresses are left
-  /// there is none either, for it is never needed.
+  /// At most `bytes_max`, rounded down to a power of two; less than a page means no table. If no addresses are
+  /// available there is no table either; nothing depends on it.
   lookup_cache(std::uint64_t bytes_max, bool huge_pages) noexcept;
   ~lookup_cache();
   lookup_cache(const lookup_cache&) = delete;
@@ -45,9 +46,9 @@ class lookup_cache {
     return std::hash<std::string_view>()(key);
   }
 
-  /// An entry whose key had that hash, as far as the word can tell; null_link if none is known.
+  /// An entry whose key had that hash, as far as the word shows; null_link if none is known.
   [[nodiscard]] link candidate(std::uint64_t hash) const noexcept {
-    const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: so many words can be read
+    const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: the words that it covers can be read
     if (mask == 0) return null_link;
     const word* const line = words_ + (hash & mask);
     std::uint64_t fitting = bytes_equal(line[0].load(std::memory_order_relaxed), tag_of(hash));
@@ -58,33 +59,32 @@ class lookup_cache {
     }
     return null_link;
   }
-  /// Asks for the line of a key's words: for writers, who do other things before they need it, and whose locks and
+  /// Prefetches the line of a key's words, for writers: they have other work before they need it, and their locks and
   /// fences would wait for it.
   void prefetch(std::uint64_t hash) const noexcept {
     const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: as in candidate()
-    __builtin_prefetch(words_ + (hash & mask), 1);                     // of no table: a prefetch never faults
+    __builtin_prefetch(words_ + (hash & mask), 1);                     // without a table too: a prefetch never faults
   }
-  /// An entry that the index has given.
+  /// Stores an entry that the index has returned.
   void put(std::uint64_t hash, link entry) noexcept;
 
-  /// Bytes of memory that it may touch now.
+  /// How many bytes of memory it may use now.
   [[nodiscard]] std::uint64_t bytes() const noexcept {
-    const std::uint64_t mask = mask_.load(std::memory_order_relaxed);  // relaxed: a figure
+    const std::uint64_t mask = mask_.load(std::memory_order_relaxed);  // relaxed: a statistic
     return mask == 0 ? 0 : (mask + words_a_line) * sizeof(word);
   }
 
  private:
   using word = std::atomic<std::uint64_t>;
 
-  // A line is a word of tags, one byte for each of its other words; a byte that is 0 says that its word is empty. A
-  // word is a link and above it what is left of the hash: most keys that are not the entry's are told by that and the
-  // tag.
+  // A line is a word of tags, one byte for each of its other words; a byte of 0 says that its word is empty. A word is
+  // a link and, above it, the rest of the hash. This and the tag exclude most entries of other keys.
   static constexpr unsigned link_bits = 52;
   static constexpr std::uint64_t link_mask = (std::uint64_t{1} << link_bits) - 1;
   static_assert(format::files_max <= 1U << (link_bits - link_offset_bits));
   static constexpr std::uint64_t words_min = 4096 / sizeof(word);
   static constexpr unsigned words_a_line = 64 / sizeof(word);
-  static constexpr unsigned ways = words_a_line - 1;  ///< words of one line, in which a key's entry may be
+  static constexpr unsigned ways = words_a_line - 1;  ///< words of a line that may hold a key's entry
   static constexpr std::uint64_t repeated = 0x0101010101010101U;
   static constexpr std::uint64_t tags_mask = (std::uint64_t{1} << (8 * ways)) - 1;
 
@@ -102,12 +102,12 @@ class lookup_cache {
   }
   void grow() noexcept;
 
-  word* words_ = nullptr;  // zeroed; null if there is none
+  word* words_ = nullptr;  // zeroed; null if there is no table
   std::byte* mapping_ = nullptr;
   std::uint64_t mapping_bytes_ = 0;
   std::uint64_t words_max_ = 0;
   bool huge_pages_ = false;
-  std::atomic<std::uint64_t> mask_{0};  // of the hash's bits, the place of a key's line; 0: there is no table
+  std::atomic<std::uint64_t> mask_{0};  // the bits of the hash that select a key's line; 0: there is no table
   alignas(64) std::atomic<std::uint64_t> driven_out_{0};
   std::atomic<bool> growing_{false};
 };

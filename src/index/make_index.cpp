@@ -12,7 +12,7 @@ std::unique_ptr<ordered_index> make_index(index_kind kind, const key_source& sou
     case index_kind::skip_list:
       return make_skip_list(source, std::move(memory));
     case index_kind::btree:
-    case index_kind::persistent:  // that one is not in an arena: make_persistent_index()
+    case index_kind::persistent:  // this one does not lie in an arena: make_persistent_index()
       break;
   }
   return make_btree(source, std::move(memory));

@@ -1,4 +1,4 @@
-// From the kind of index that a store was created with to the index itself.
+// Makes the index of the kind that a store was created with.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 namespace icecore::index {
 
 /// The index that the arena holds, which must be of this kind, or an empty one if it holds none. `source` must outlive
-/// it. Not for the persistent one, which lies in the pool.
+/// it. Not for the persistent index, which lies in the pool.
 [[nodiscard]] std::unique_ptr<ordered_index> make_index(index_kind kind, const key_source& source,
                                                         std::shared_ptr<arena> memory);
 

@@ -1,4 +1,4 @@
-// The clock and its limit: no version is reached before the root says that it may be.
+// The clock and its limit: the clock reaches no version before the root allows it.
 #include "history/clock.hpp"
 
 #include <gtest/gtest.h>

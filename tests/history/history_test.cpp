@@ -9,7 +9,7 @@
 namespace icecore {
 namespace {
 
-// What an operation costs on persistent memory is counted, not timed.
+// The tests count what an operation costs on persistent memory; they do not time it.
 thread_local std::uint64_t lines_flushed = 0;
 thread_local std::uint64_t fences = 0;
 void count_flush(const void* data, std::size_t size) {
@@ -19,7 +19,7 @@ void count_flush(const void* data, std::size_t size) {
 }
 void count_fence() { ++fences; }
 
-/// Histories in plain memory, with a bump allocator where the store has segments.
+/// Histories in plain memory, with a bump allocator instead of the store's segments.
 class history_test : public testing::Test {
  protected:
   history_test()
@@ -52,13 +52,13 @@ class history_test : public testing::Test {
     return r;
   }
 
-  /// As finds and scans do, of a history without removals.
+  /// The same steps as finds and scans take, for a history without removals.
   [[nodiscard]] link find_as_readers_do(link entry, version v) const {
     const link start = histories_.start_of(entry, v);
     return start == null_link ? null_link : histories_.find_from(start, v);
   }
 
-  /// As the store completes a write.
+  /// The same steps as the store takes to complete a write.
   void complete(link fresh) {
     const version stamped = histories_.stamp_of(fresh);
     histories_.sample(fresh);
@@ -91,7 +91,7 @@ TEST_F(history_test, whoever_reads_an_unfinished_write_stamps_and_persists_it) {
   const link e = make_entry("key", "old");
   const link r = place(record_layout::of_insert(3, false), {}, "new");
   ASSERT_TRUE(histories_.link_on_top(e, r, codec_.record_seed(1, r), false));
-  // the writer stops here: linked, neither stamped nor flushed
+  // the writer stops here: linked, but neither stamped nor flushed
   lines_flushed = fences = 0;
   const version before = clock_.tick();
   EXPECT_EQ(histories_.find_at(e, before), e) << "a write that no one stamped by the tag is not in it";
@@ -131,7 +131,7 @@ TEST_F(history_test, the_entry_alone_tells_what_it_shows_of_two_versions) {
   EXPECT_EQ(histories_.start_of(removed, first - 1), null_link);
   EXPECT_EQ(histories_.start_of(removed, first), removed);
   EXPECT_EQ(histories_.start_of(removed, second), null_link);
-  // of more than two only what came before the second
+  // once there are more than two records, only versions before the second are known from the entry
   const link third = append(removed, "3");
   const version last = clock_.tick();
   EXPECT_EQ(histories_.start_of(removed, first), removed);
@@ -146,7 +146,7 @@ TEST_F(history_test, a_second_record_that_its_writer_did_not_finish_is_asked_its
   const version before = clock_.tick();
   const link r = place(record_layout::of_remove(false), {}, {});
   ASSERT_TRUE(histories_.link_on_top(e, r, codec_.record_seed(1, r), false));
-  const version after = clock_.tick();  // the writer stops: linked, neither stamped nor durable
+  const version after = clock_.tick();  // the writer stops: linked, but neither stamped nor durable
   EXPECT_EQ(histories_.start_of(e, before), r);
   EXPECT_EQ(histories_.start_of(e, after), r);
   EXPECT_EQ(histories_.find_from(r, after), e) << "stamped by the reader, behind the tag";

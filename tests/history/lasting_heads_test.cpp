@@ -1,4 +1,4 @@
-// Heads that a crash left leading to no record (H7, H8), and the places they lead to, which are used again.
+// Heads that a crash left leading to no record (H7, H8), and the reuse of the space they lead to.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace icecore {
 namespace {
 
-/// Histories in plain memory, as a store has them whose heads last, with one entry: its newest record is settled, and
+/// Histories in plain memory, as in a store with durable heads. There is one entry: its newest record is committed, and
 /// its head leads to where a crash cut off a write, which opening has zeroed.
 class lasting_heads_test : public testing::Test, private record_checks {
  protected:
@@ -53,7 +53,7 @@ class lasting_heads_test : public testing::Test, private record_checks {
     histories_.flush_fresh(place, layout.size());
     histories_.await_flushed(done);
   }
-  /// Linked, in a batch whose writer was killed before it was ready.
+  /// Links a record of a batch whose writer was killed before the batch was ready.
   void link_batched(link place, link batch) {
     histories_.at(place).fill(record_layout::of_insert(4, true), batch, {}, "lost");
     ASSERT_TRUE(histories_.link_on_top(entry, place, seed_of(place), false));
@@ -72,15 +72,15 @@ class lasting_heads_test : public testing::Test, private record_checks {
   static constexpr link committed = 256;
   static constexpr link cut_off = 512;  ///< where the head leads
   static constexpr link elsewhere = 768;
-  /// Called when the head was found to lead to no record, before anything comes of that.
+  /// Called after the head was found to lead to no record, before that result is used.
   std::function<void()> when_judged_;
   mutable std::atomic<unsigned> asked_for_lock_{0};
 
  private:
   [[nodiscard]] std::uint32_t seed_of(link l) const noexcept { return codec_.record_seed(1, l); }
   [[nodiscard]] bool leads_into_pool(link l, std::uint64_t bytes) const noexcept override {
-    if (l == committed && when_judged_) {  // asked once the record on top was judged
-      const auto call = when_judged_;      // which may take it away
+    if (l == committed && when_judged_) {  // called after the record on top was judged
+      const auto call = when_judged_;      // the call may reset when_judged_
       call();
     }
     return l % 8 == 0 && l + bytes <= memory_.size() - 64;
@@ -135,7 +135,7 @@ TEST_F(lasting_heads_test, a_writer_that_sets_the_head_back_holds_back_the_one_w
   std::atomic<bool> done = false;
   unsigned judged = 0;
   when_judged_ = [&] {
-    if (++judged != 2) return;  // by the one who sets it back
+    if (++judged != 2) return;  // this is the writer that sets the head back
     when_judged_ = {};
     other = std::thread([&] {
       write(cut_off, "three");
@@ -196,7 +196,7 @@ TEST_F(lasting_heads_test, a_stamp_that_was_lost_below_another_record_is_damage)
       << "the newest one may be of a writer that was killed before it stamped it";
 }
 
-// Who had read the head before still comes to it, though another record has its depth now.
+// A thread that read the head earlier still meets the record, although another record has its depth now.
 TEST_F(lasting_heads_test, a_record_of_a_batch_that_never_happened_is_passed_over_and_is_no_damage) {
   constexpr link batch = 1024;
   constexpr link later = 1280;
@@ -210,7 +210,7 @@ TEST_F(lasting_heads_test, a_record_of_a_batch_that_never_happened_is_passed_ove
   EXPECT_EQ(values(), (std::vector<std::string>{"three", "two", "one"}));
 }
 
-// The media may have the head of after a write, and the settled word of two writes before: then both are lost.
+// The media may have the head after a write, and the committed head from two writes before: then both writes are lost.
 TEST_F(lasting_heads_test, what_is_settled_is_durable_before_the_head_goes_on_where_they_lie_in_two_lines) {
   constexpr link apart = 1056;
   static_assert((apart + offsetof(format::entry_header, beside_head)) % format::cache_line_size == 0);

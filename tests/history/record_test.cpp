@@ -65,7 +65,7 @@ RC_GTEST_PROP(record, gives_back_what_was_put_in, (const std::string& key, const
   if (batched) RC_ASSERT(r->batch() == 4096U);
 }
 
-/// Whether the record's checks still pass, as survey asks: first whether it can be a record at all.
+/// Whether the record passes its checks, in the order of the record scan: first whether it can be a record at all.
 bool passes(const record& r, std::uint64_t room) {
   const auto layout = r.layout();
   return layout.plausible() && layout.size() <= room && r.intact(seed) && r.value_intact();

@@ -11,7 +11,7 @@ namespace {
 constexpr link entry = 4096;
 constexpr link record_of(std::uint32_t depth) { return 65536 + 64 * link{depth}; }
 
-/// start() must give a record at or above the deepest one that is newer than v, whatever samples are missing.
+/// start() must return a record at or above the deepest one that is newer than v, whatever samples are missing.
 RC_GTEST_PROP(version_samples, start_is_never_below_the_answer, ()) {
   const auto depth = *rc::gen::inRange<std::uint32_t>(version_samples::depth_min, 3000);
   std::vector<version> stamps(depth + 1, 0);  // by depth
@@ -29,7 +29,7 @@ RC_GTEST_PROP(version_samples, start_is_never_below_the_answer, ()) {
   const link from = samples.start(entry, depth, v, record_of(depth), stamps[depth]);
   RC_ASSERT(from >= record_of(answer));
   if (complete && answer >= version_samples::depth_min && answer < depth) {
-    RC_ASSERT(from <= record_of(answer + version_samples::spacing));  // and close, when nothing is missing
+    RC_ASSERT(from <= record_of(answer + version_samples::spacing));  // and close to it, if no sample is missing
   }
 }
 

@@ -51,7 +51,7 @@ TEST(arena, throws_bad_alloc_at_its_limit_and_stays_usable) {
   EXPECT_THROW(fill(), std::bad_alloc);
   EXPECT_GT(bytes + 1024, 100'000U);
   EXPECT_LE(a.used_bytes(), 100'000U);
-  (void)a.allocate(64);  // what is left is still there
+  (void)a.allocate(64);  // the remaining bytes are still available
 }
 
 TEST(arena, threads_get_memory_of_their_own) {
@@ -106,7 +106,7 @@ TEST_F(shared_arena, is_the_same_wherever_it_is_mapped) {
   ASSERT_EQ(two.root(1), first);
   EXPECT_EQ(two.root(0), 0U);
   EXPECT_EQ(std::memcmp(two.at(first), one.at(first), 100), 0);
-  // both hand out, each what the other has not
+  // both allocate, and never the same bytes
   std::vector<arena_ref> taken;
   for (int i = 0; i < 100; ++i) {
     taken.push_back((i % 2 == 0 ? one : two).allocate(50'000));
@@ -129,7 +129,7 @@ TEST_F(shared_arena, cannot_be_attached_to_before_it_is_there) {
 TEST_F(shared_arena, tells_which_process_has_ended) {
   arena one({.file = file_, .locks = locks_});
   one.hold(0);
-  EXPECT_TRUE(one.is_held(0));  // by this process itself, whose threads wait for each other too
+  EXPECT_TRUE(one.is_held(0));  // held by this process itself, whose threads also wait for each other
   EXPECT_FALSE(one.is_held(7));
   int told[2];
   ASSERT_EQ(pipe(told), 0);
@@ -151,7 +151,7 @@ TEST_F(shared_arena, tells_which_process_has_ended) {
   close(told[1]);
 }
 
-// The shadow memory of a sanitizer needs the address space.
+// A sanitizer's shadow memory needs the address space.
 #if !defined(ICECORE_UNDER_ADDRESS_SANITIZER) && !defined(ICECORE_UNDER_THREAD_SANITIZER)
 TEST(arena, leaves_a_limited_address_space_to_others) {
   rlimit before{};

@@ -1,4 +1,4 @@
-// What only the B+-tree promises: how full its leaves are, and how seldom it reads keys.
+// What only the B+-tree promises: how full its leaves are, and how rarely it reads keys.
 #include "index/btree/btree.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace icecore::index {
 namespace {
 
-/// Links over the room there is for them in all blocks.
+/// The number of links divided by the room for links in all blocks.
 double fill_of(const ordered_index& tree) {
   block b;
   std::size_t blocks = 0;
@@ -93,7 +93,7 @@ TEST(btree, shared_prefixes_are_left_out_of_heads) {
   for (const std::string& key : all) (void)tree->insert(key, table.add(key));
   counted.reads = 0;
   for (const std::string& key : all) ASSERT_NE(tree->find(key), null_link);
-  // the key found itself, and the prefix of open nodes: the root on every way, the edges on few
+  // the key found, and the prefix of open nodes: the root on every path, the edges on few
   EXPECT_LT(counted.reads, all.size() * 5 / 2);
 }
 

@@ -1,4 +1,4 @@
-// An index beside a std::map of the same keys: every function of ordered_index must agree with it.
+// An index next to a std::map of the same keys: every function of ordered_index must agree with the map.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ namespace icecore::index {
 using model = std::map<std::string, link, std::less<>>;
 using keys = std::vector<std::string>;
 
-/// Keys just beside `key`, which are often not in the tree.
+/// Keys close to `key`, which are often not in the tree.
 inline keys neighbours(const std::string& key) {
   keys near{key, key + '\0', key + '\xff'};
   if (!key.empty()) {
@@ -33,7 +33,7 @@ inline keys neighbours(const std::string& key) {
   return near;
 }
 
-/// About `count` of the model's keys and their neighbours, and some that are beyond all.
+/// About `count` of the model's keys and their neighbours, and some that are greater than all.
 inline keys probes(const model& m, std::size_t count) {
   keys result{"", std::string(1, '\0'), std::string(9, '\xff'), "m", std::string(70'000, 'z')};
   const std::size_t step = m.size() / count + 1;
@@ -110,7 +110,7 @@ inline void expect_seeks(const ordered_index& tree, const model& m) {
     ASSERT_EQ(b.size == 0, bound == m.begin());
     if (b.size != 0) {
       ASSERT_EQ(b.entries[b.size - 1], std::prev(bound)->second);
-      // and from its end forward again, without gap or overlap, even by `next` alone
+      // and forward again from its end, without gap or overlap, using only `next`
       block on;
       on.next = b.next;
       const bool more = tree.next_block(on);

@@ -1,5 +1,5 @@
-// Keys for tests of indexes: a key_source that is a table of strings. Slots are plain memory, so that a thread
-// sanitizer sees whether an index publishes the keys that were written before the insert.
+// Keys for tests of indexes: a key_source that is a table of strings. Slots are plain memory, so that the thread
+// sanitizer notices if an index does not publish the keys that were written before the insert.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -49,15 +49,15 @@ class key_table final : public key_source {
     if (entry == damaged_ || !is_readable(entry)) throw std::runtime_error("the entry is damaged");
   }
   [[nodiscard]] std::uint64_t state_of(link entry) const noexcept override { return states_[entry / 8 - 1]; }
-  /// Changes what is not the entry's key.
+  /// Changes the part of the entry that is not its key.
   void set_state(link entry, std::uint64_t state) { states_[entry / 8 - 1] = state; }
-  /// From here on the entry has a key that was not given to it, as after a flip on media.
+  /// From now on the entry has a key other than the one it was given, as after a bit flip on media.
   void damage(link entry, std::size_t byte, unsigned bit) {
     char& changed = keys_[entry / 8 - 1][byte];
     changed = static_cast<char>(changed ^ (1 << bit));
     damaged_ = entry;
   }
-  /// Another key's entry lies at the link from here on, whole.
+  /// From now on an intact entry of another key lies at the link.
   void displace(link entry, std::string key) { keys_[entry / 8 - 1] = std::move(key); }
   void forget_damage() { damaged_ = null_link; }
 

@@ -44,7 +44,7 @@ TEST(lookup_cache, of_seven_keys_with_one_place_all_are_known_and_an_eighth_take
   };
   for (std::uint64_t i = 0; i < ways; ++i) {
     cache.put(at_one_place(i), entry_of(i));
-    cache.put(at_one_place(0), entry_of(0));  // again: it takes no second place
+    cache.put(at_one_place(0), entry_of(0));  // stored again, it takes no second place
   }
   EXPECT_EQ(known(ways), ways);
   cache.put(at_one_place(ways), entry_of(ways));
@@ -52,7 +52,7 @@ TEST(lookup_cache, of_seven_keys_with_one_place_all_are_known_and_an_eighth_take
   EXPECT_EQ(known(ways + 1), ways);
 }
 
-// Tags are compared all at once, where one that fits can make the next one seem to.
+// All tags are compared in one step, in which one that fits can make the next one seem to fit.
 TEST(lookup_cache, of_keys_with_one_place_whose_tags_are_neighbours_each_is_known_as_itself) {
   const auto with_tag = [](std::uint64_t tag) { return std::uint64_t{8} | tag << 45 | std::uint64_t{7} << 52; };
   constexpr std::uint64_t tags = 128;
@@ -78,7 +78,7 @@ TEST(lookup_cache, grows_with_what_is_looked_up_to_its_bound) {
   EXPECT_EQ(cache.bytes(), page_bytes) << "few keys need no more";
   EXPECT_EQ(found_of(cache, few), few);
   constexpr std::uint64_t many = bytes_max / 8 / 4;
-  for (unsigned round = 0; round < 3; ++round) {  // it forgets when it grows
+  for (unsigned round = 0; round < 3; ++round) {  // the table loses entries when it grows
     for (std::uint64_t i = 0; i < many; ++i) cache.put(hash_of(i), entry_of(i));
   }
   EXPECT_EQ(cache.bytes(), bytes_max);
@@ -114,7 +114,7 @@ TEST(lookup_cache, threads_never_get_a_word_that_nobody_put) {
       for (std::uint64_t i = 0; i < 4 * keys; ++i) {
         const std::uint64_t number = (i * 7919 + t * 1000) % keys;
         const link found = cache.candidate(hash_of(number));
-        // of another key only with the same hash: as good as never
+        // another key's entry is only found if the hashes are equal, which practically never happens
         if (found != null_link && found % 64 != 0) wrong.fetch_add(1);
         if (found != entry_of(number)) cache.put(hash_of(number), entry_of(number));
       }

@@ -1,4 +1,4 @@
-// Every index against a std::map, for keys and orders that are hard on heads, prefixes, splits and towers.
+// Every index against a std::map, for keys and orders that are difficult for heads, prefixes, splits and towers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -25,7 +25,7 @@ keys close_integers() {
   return all;
 }
 
-/// Few different bytes, the extreme ones among them: heads tie, padding matters.
+/// Few different bytes, the extreme ones among them: heads are often equal, and padding matters.
 keys short_keys() {
   std::mt19937_64 random(2);
   keys all{""};
@@ -66,7 +66,7 @@ keys long_keys() {
   return all;
 }
 
-/// Long common prefixes first, then keys that lack them, shorter and shorter: prefixes must shrink again.
+/// First long common prefixes, then ever shorter keys without them: prefixes must shrink again.
 keys outsiders() {
   keys all;
   for (std::size_t shared = 40; shared > 0; --shared) {
@@ -130,7 +130,7 @@ TEST_P(an_index_of, inserted_keys_agrees_with_a_map) {
     const link entry = table.add(key);
     const link there = m.try_emplace(key, entry).first->second;
     ASSERT_EQ(tree->insert(key, entry), there);
-    if (m.size() == next_look) {  // at small sizes too: one leaf, the first split, the first inner split
+    if (m.size() == next_look) {  // also at small sizes: one leaf, the first split, the first inner split
       ASSERT_NO_FATAL_FAILURE(expect_agrees(*tree, table, m));
       next_look = next_look * 3 + 1;
     }
@@ -170,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(all, an_index_of,
                          name_of);
 
 RC_GTEST_PROP(an_index, agrees_with_a_map_on_any_keys, ()) {
-  // Few letters and common beginnings, so that keys meet.
+  // Few letters and common beginnings, so that the same key occurs several times.
   const auto letter = rc::gen::element('\0', '\1', 'a', '\xff');
   const auto tail = rc::gen::container<std::string>(letter);
   const auto beginning = rc::gen::element<std::string>("", "a", std::string(8, 'a'), std::string(20, '\0'));

@@ -1,4 +1,4 @@
-// Every index under threads: what index.hpp promises as X1 to X3, while nodes are split and towers linked.
+// Every index used by several threads: what index.hpp promises as X1 to X3, while nodes are split and towers linked.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -90,7 +90,7 @@ TEST_P(an_index_with_threads, each_key_gets_one_entry_whoever_inserts_it) {
   EXPECT_EQ(all_links(*tree).size(), keys);
 }
 
-/// Half of the threads insert, each its own keys; `inserted[t]` says how many keys of thread t are in for certain.
+/// Half of the threads insert, each its own keys; `inserted[t]` says how many keys of thread t are certainly inserted.
 class writers {
  public:
   static constexpr std::size_t count = thread_count / 2;
@@ -106,7 +106,7 @@ class writers {
       const link entry = table_.add(key);
       links_[number(writer, i)] = entry;
       EXPECT_EQ(tree_.insert(key, entry), entry);
-      inserted_[writer].store(i + 1, std::memory_order_release);  // X2 speaks of finds that start after the insert
+      inserted_[writer].store(i + 1, std::memory_order_release);  // X2 is about finds that start after the insert
     }
   }
 
@@ -161,7 +161,7 @@ TEST_P(an_index_with_threads, what_was_inserted_is_found_by_every_later_find) {
   EXPECT_THAT(tree->check(), testing::IsEmpty());
 }
 
-/// The keys of a block ascend, and lie behind (forward) or before (backward) the ones seen so far.
+/// The keys of a block ascend, and lie behind (forward) or before (backward) those seen so far.
 struct walk {
   const key_table& table;
   std::set<link> expected;  ///< each must come exactly once
@@ -254,7 +254,7 @@ TEST_P(an_index_with_threads, a_walk_meets_all_there_was_exactly_once_in_order) 
 }
 
 TEST_P(an_index_with_threads, the_first_splits_are_safe) {
-  constexpr std::size_t keys = 600;  // one leaf, root splits, and little else
+  constexpr std::size_t keys = 600;  // one leaf, splits of the root, and little else
   for (std::size_t round = 0; round < 60; ++round) {
     key_table table(keys);
     const auto tree = make(table);
@@ -320,7 +320,7 @@ TEST_P(an_index_with_threads, that_run_out_of_memory_leaves_no_lock_and_no_half_
   EXPECT_EQ(all_links(*tree).size(), inserted);
 }
 
-/// While an entry is being published another thread looks for it, and for its neighbour.
+/// While an entry is being published, another thread searches for it.
 class watched_maker final : public entry_factory {
  public:
   watched_maker(const ordered_index& tree, std::string key, link entry)
@@ -336,7 +336,7 @@ class watched_maker final : public entry_factory {
       answered = true;
     });
     looking_.wait(false);
-    // Time enough for a find that does not wait. One that was late to begin proves nothing, but does no harm.
+    // Time enough for a find that does not wait. A find that starts late proves nothing, but is harmless.
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     answered_too_early = answered;
   }

@@ -1,4 +1,5 @@
-// Nodes of the persistent index that are not what was written: check() tells each wrong part, and operations refuse.
+// Nodes of the persistent index that differ from what was written: check() reports each wrong part, and operations
+// fail.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -11,12 +12,12 @@
 namespace icecore::index {
 namespace {
 
-// ---- What check() tells ----
+// ---- What check() reports ----
 
 class PersistentCheck : public PersistentRecovery {
  protected:
   void SetUp() override {
-    const node_space::parts parts = memory_.open();  // first: it makes the state anew
+    const node_space::parts parts = memory_.open();  // first, because it creates the state anew
     index_.emplace(table_, parts, memory_.state());
     index_->build({}, 1);
     insert(*index_, 0, 400);
@@ -34,7 +35,7 @@ class PersistentCheck : public PersistentRecovery {
   }
   static auto& pair(index_node& n, unsigned i) { return n.pairs[node_order(n).slot(i)]; }
 
-  /// check() says `what` while `word` is `wrong`, and nothing before and after.
+  /// check() reports `what` while `word` is `wrong`, and nothing before and after.
   void expect_told(const std::string& what, std::atomic<std::uint64_t>& word, std::uint64_t wrong) {
     const std::uint64_t right = word.exchange(wrong);
     const auto told = index_->check();
@@ -88,7 +89,7 @@ TEST_F(PersistentCheck, tells_pairs_that_are_wrong_or_in_another_order) {
 
 TEST_F(PersistentCheck, tells_where_levels_do_not_fit_together) {
   ASSERT_EQ(node_order(above()).level(), 1U);
-  expect_told("pair 3 leads to nothing", pair(above(), 3).to, first_);  // the first one, which has no low
+  expect_told("pair 3 leads to nothing", pair(above(), 3).to, first_);  // the first pair, which has no low
   expect_told("the level above leads to nodes that are not in this level's list", pair(above(), 3).to, second_);
   expect_byte_told("leads to no node", above(), count_byte, 0);
   auto& anchored = memory_.anchor().first_leaf;
@@ -101,7 +102,7 @@ TEST_F(PersistentCheck, tells_where_levels_do_not_fit_together) {
 
 // ---- A key that the medium has changed ----
 
-/// Keys of which the first levels tell nothing by their heads, so that they must be compared whole.
+/// Keys whose heads are equal in the first levels, so that whole keys must be compared.
 std::string alike(std::uint64_t i) { return "all begin alike " + big_endian(i); }
 
 class DamagedKey : public PersistentRecovery {
@@ -117,7 +118,7 @@ class DamagedKey : public PersistentRecovery {
     EXPECT_EQ(to.insert(alike(2 * i), entry), entry);
     return entry;
   }
-  /// The entries that nodes above the leaves compare keys with, and those that end nodes.
+  /// The entries whose keys separate nodes: nodes above the leaves compare keys with them, and they bound nodes.
   [[nodiscard]] std::vector<link> separators() {
     std::vector<link> all;
     for (link leaf = first_of(0); leaf != null_link; leaf = memory_.node_at(leaf).next.load()) {
@@ -125,7 +126,7 @@ class DamagedKey : public PersistentRecovery {
     }
     return all;
   }
-  /// Whether every call is right or says that something is damaged; how many said so.
+  /// Requires that every call is right or reports damage; returns how many reported it.
   template <class Call>
   unsigned complaints(const Call& call) {
     unsigned complaints = 0;
@@ -164,13 +165,13 @@ class DamagedKey : public PersistentRecovery {
   }
 
   std::vector<link> links_;
-  unsigned finds_ = 0;  // that said so, and so on
+  unsigned finds_ = 0;  // how many finds reported damage; the same for seeks and find_many
   unsigned seeks_ = 0;
   unsigned many_ = 0;
 };
 
 TEST_F(DamagedKey, that_separates_nodes_hides_no_other) {
-  constexpr std::size_t last_byte = 16 + 7;  // behind what all begin with
+  constexpr std::size_t last_byte = 16 + 7;  // behind the common beginning of all keys
   for (const link separator : separators()) {
     for (const std::size_t byte : {last_byte, last_byte - 1, std::size_t{0}}) {
       persistent_index other = open();
@@ -187,7 +188,7 @@ TEST_F(DamagedKey, that_separates_nodes_hides_no_other) {
 
 TEST_F(DamagedKey, is_given_to_no_node_as_its_bound) {
   persistent_index other = open();
-  // where this leaf will be cut; the pairs behind, beside which others come, are right
+  // where this leaf will be split; the pairs behind, next to which others are inserted, are right
   const index_node& leaf = memory_.node_at(memory_.node_at(first_of(0)).next.load());
   const link damaged = to_at(leaf, node_order(leaf), index_pairs_max / 2);
   const link behind = to_at(leaf, node_order(leaf), index_pairs_max / 2 + 6);
@@ -206,7 +207,7 @@ TEST_F(DamagedKey, is_given_to_no_node_as_its_bound) {
   EXPECT_EQ(separators(), before);
 }
 
-// ---- A key whose entry was lost, and another key's written in its place ----
+// ---- A key whose entry was lost, with another key's entry in its place ----
 
 class DisplacedKey : public PersistentRecovery {
  protected:
@@ -215,7 +216,7 @@ class DisplacedKey : public PersistentRecovery {
     insert(one, 0, 800, 2);
     leaf_ = &memory_.node_at(memory_.node_at(first_of(0)).next.load());
   }
-  /// The key of a pair of the leaf, in whose place another one's lies from here on.
+  /// The key of a pair of the leaf; from now on another key's entry lies in its place.
   std::string displace(link entry) {
     std::string key(table_.key_of(entry));
     table_.displace(entry, big_endian(100'000));
@@ -247,7 +248,7 @@ TEST_F(DisplacedKey, is_given_to_no_node_as_its_bound) {
   leaf_ = &memory_.node_at(first_of(0));
   const link high = leaf_->high.load();
   const unsigned free = index_pairs_max - node_order(*leaf_).count();
-  displace(entry(index_pairs_max / 2));  // where the leaf will be cut, since all that come are greater
+  displace(entry(index_pairs_max / 2));  // where the leaf will be split, since all new keys are greater
   unsigned refused = 0;
   for (unsigned i = 0; i < free + 3; ++i) {
     const std::string key = big_endian(2 * (index_pairs_max / 2 + 3 + i) + 1);
@@ -287,7 +288,7 @@ class UnboundedLink : public PersistentRecovery {
     persistent_index one = open();
     insert(one, 0, 2000);
   }
-  /// A session in which `word` of the node is `wrong`: every call is right or says so, and one does.
+  /// A session in which `word` of the node is `wrong`: every call is right or reports it, and at least one reports it.
   void expect_told(link ref, std::atomic<std::uint64_t>& word, std::uint64_t wrong) {
     index_node& n = memory_.node_at(ref);
     const std::uint64_t lock = n.lock.load();
@@ -327,7 +328,7 @@ TEST_F(UnboundedLink, is_told_and_not_followed) {
     expect_told(top(), above.pairs[node_order(above).slot(i)].to, outside);
 }
 
-// It asks the node above first, before anybody has looked at the one below.
+// check() examines the node above first, before any thread has checked the one below.
 TEST_F(UnboundedLink, is_told_and_not_followed_by_who_checks_all_nodes) {
   memory_.node_at(memory_.node_at(first_of(0)).next.load()).low.store(outside);
   const persistent_index in = open();
@@ -339,7 +340,7 @@ TEST_F(UnboundedLink, is_told_and_not_followed_by_who_checks_all_nodes) {
   }
 }
 
-// ---- A source of nodes of an earlier time ----
+// ---- A source of nodes from an earlier time ----
 
 TEST_F(PersistentRecovery, a_node_source_of_before_other_nodes_were_given_out_gives_none_out_again) {
   persistent_index one = open();
@@ -365,7 +366,7 @@ TEST_F(PersistentRecovery, a_node_source_of_before_other_nodes_were_given_out_gi
   expect_all(other);
 }
 
-// ---- A lock that nobody holds ----
+// ---- A lock that no thread holds ----
 
 class LockedNode : public PersistentRecovery {
  protected:
@@ -374,7 +375,7 @@ class LockedNode : public PersistentRecovery {
     insert(*in_, 0, 200);
     leaf_ = &memory_.node_at(memory_.node_at(first_of(0)).next.load());
     free_ = leaf_->lock.load();
-    lock(*leaf_);  // by a process that is there, in this session
+    lock(*leaf_);  // by a live process, in this session
   }
 
   std::optional<persistent_index> in_;
@@ -404,7 +405,7 @@ TEST_F(LockedNode, by_a_thread_is_waited_for_however_long_it_takes) {
   EXPECT_NO_THROW(found.get());
 }
 
-// Of the next session, so that it would be mended: it would become a leaf without keys.
+// A lock of the previous session, so the node would be repaired: it would become a leaf without keys.
 TEST_F(LockedNode, by_a_dead_process_without_pairs_is_damaged) {
   for (auto& word : leaf_->order) word.store(0);
   in_.emplace(open());
@@ -434,7 +435,7 @@ TEST(LockHolders, are_counted_until_the_last_one_leaves) {
   EXPECT_FALSE(holders.none());
 }
 
-// A checksum that two halves of a CRC make: no single bit of what it covers may be without effect.
+// The checksum combines the two halves of a CRC: every single bit that it covers must have an effect.
 TEST_F(PersistentRecovery, every_bit_of_a_node_changes_its_checksum) {
   index_node n{};
   node_order order(0, 0);
@@ -449,7 +450,7 @@ TEST_F(PersistentRecovery, every_bit_of_a_node_changes_its_checksum) {
   constexpr std::size_t order_words_end = 8;
   for (std::size_t word = 1; word < sizeof n / 8 - 1; ++word) {
     for (unsigned bit = 0; bit < 64; ++bit) {
-      // what counts and in which order changes what is summed up, not a bit of it
+      // a bit of the order words changes which pairs are summed up, and in which order
       const bool counts = word >= 4 && word < order_words_end;
       words[word].fetch_xor(std::uint64_t{1} << bit);
       EXPECT_TRUE(counts || check_of(n, 99) != right) << "word " << word << ", bit " << bit;

@@ -1,5 +1,6 @@
-// What a closing leaves of nodes elsewhere: who meets a node, or the links of a leaf's entries, in an earlier state
-// afterwards is told. Who meets sound ones never is, whatever else is of an earlier time.
+// The evidence of a node that closing leaves in another node. A thread that later meets the node, or the heads of a
+// leaf's entries, in an earlier state gets an error. A thread that meets sound ones never does, whatever else is
+// outdated.
 #include <cstring>
 #include <stdexcept>
 
@@ -12,7 +13,7 @@ class NodeEvidence : public PersistentRecovery {
  protected:
   static constexpr std::uint64_t keys = 5000;
 
-  /// A session that sets something and is closed. For the next one what any has left counts.
+  /// A session that does `work` and is closed. In the next session the evidence of all sessions so far counts.
   template <class Work>
   void session(const Work& work) {
     persistent_index one = open();
@@ -25,7 +26,7 @@ class NodeEvidence : public PersistentRecovery {
   [[nodiscard]] std::string image() const {
     return {reinterpret_cast<const char*>(memory_.base()), static_cast<std::size_t>(memory_.used())};
   }
-  /// These bytes are as they were.
+  /// Restores these bytes from the image.
   void restore(const std::string& image, std::uint64_t at, std::uint64_t size) {
     std::memcpy(memory_.base() + at, image.data() + at, size);
   }
@@ -106,7 +107,7 @@ TEST_F(NodeEvidence, tells_of_links_of_an_entry) {
     table_.set_state(entry, 7);
   });
   table_.set_state(entry, 0);
-  EXPECT_TRUE(is_told(1001));  // of the same leaf
+  EXPECT_TRUE(is_told(1001));  // in the same leaf
   table_.set_state(entry, 7);
   EXPECT_FALSE(is_told(1001));
 }
@@ -126,7 +127,7 @@ TEST_F(NodeEvidence, from_before_a_crash_tells_nothing) {
     persistent_index crashed = open();
     return crashed.find(big_endian(1000));
   }();
-  // The machine's end: the leaf's word did not reach the media, the entry's links did.
+  // The machine stopped: the leaf's word did not reach the media, but the entry's heads did.
   memory_.node_at(leaf_of(1000)).lock.store(node_word::in_epoch(memory_.node_at(leaf_of(1000)).lock.load(), sessions_));
   table_.set_state(entry, 7);
   memory_.believe(0);

@@ -1,5 +1,4 @@
-// A persistent index in memory of its own, opened session after session: what the tests of its repairs and checks
-// share.
+// A persistent index in memory of its own, opened session after session. The tests of its repairs and checks share it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +18,7 @@ class PersistentRecovery : public ::testing::Test {
  protected:
   static constexpr std::size_t entries_max = 100'000;
 
-  /// A session: all that only memory knew of the one before is gone.
+  /// A session: everything that was only in memory in the session before is gone.
   [[nodiscard]] persistent_index open() {
     const node_space::parts parts = memory_.open();
     persistent_index opened(table_, parts, memory_.state());
@@ -52,7 +51,7 @@ class PersistentRecovery : public ::testing::Test {
     EXPECT_EQ(walked, expected_);
     for (const std::string& wrong : in.check()) ADD_FAILURE() << wrong;
   }
-  /// The first node of a level, as the media has it.
+  /// The first node of a level, as the media have it.
   [[nodiscard]] link first_of(unsigned level) {
     link at = top();
     while (node_order(memory_.node_at(at)).level() > level) {
@@ -66,7 +65,7 @@ class PersistentRecovery : public ::testing::Test {
     const auto place = static_cast<link>(reinterpret_cast<std::byte*>(&memory_.anchor().top) - memory_.base());
     return *word_codec(12345).decode_link(word.load(), place);
   }
-  /// As a writer left it that is no more.
+  /// Locks the node as a writer that is gone left it.
   static void lock(index_node& n) {
     const std::uint64_t word = n.lock.load();
     n.lock.store(node_word::lock(word, node_word::epoch(word), 0));

@@ -1,4 +1,4 @@
-// A persistent index in memory of its own, for tests: no store, no pool, nothing is flushed.
+// A persistent index in memory of its own, for tests: without a store or pool, and nothing is flushed.
 #pragma once
 
 #include <sys/mman.h>
@@ -15,7 +15,7 @@
 
 namespace icecore::index {
 
-/// The space that an index takes, as the media has it. An index can go and another be opened on it.
+/// The space that an index uses, as the media have it. An index can be destroyed and another one opened on it.
 class persistent_memory final : public space_owner {
  public:
   explicit persistent_memory(std::uint64_t size_max_bytes = std::uint64_t{1} << 32)
@@ -30,7 +30,7 @@ class persistent_memory final : public space_owner {
   persistent_memory(const persistent_memory&) = delete;
   persistent_memory& operator=(const persistent_memory&) = delete;
 
-  /// What a session that opens the index has in hand: the epoch grows, and what only memory knew is gone.
+  /// What a session needs to open the index: the epoch grows, and what was only in memory is gone.
   [[nodiscard]] node_space::parts open() {
     ++epoch_;
     state_ = std::make_unique<persistent_index::state>();
@@ -73,16 +73,16 @@ class persistent_memory final : public space_owner {
     return node / format::granule_size % 2 == 0 ? node + format::granule_size : node - format::granule_size;
   }
   void note_met(link) noexcept override {}
-  /// As a store that is closed: of all nodes there are.
+  /// Leaves evidence of all nodes, as a store does that is closed.
   void leave_evidence(const persistent_index& of) const {
     for (link granule = 2 * format::granule_size; granule < used_; granule += format::granule_size)
       of.leave_evidence(granule);
   }
-  /// For the next open(): of so many sessions before it evidence counts.
+  /// For the next open(): evidence of this many sessions before it counts.
   void believe(std::uint32_t epochs) noexcept { epochs_believed_ = epochs; }
 
   static constexpr std::uint16_t dead_process = 77;
-  static constexpr std::uint64_t first_nodes_bytes = format::node_segment_size;  ///< there even if there is no more
+  static constexpr std::uint64_t first_nodes_bytes = format::node_segment_size;  ///< available even if there is no more
 
  private:
   std::uint64_t size_;
@@ -95,7 +95,7 @@ class persistent_memory final : public space_owner {
   std::unique_ptr<persistent_index::state> state_;
 };
 
-/// An empty index with memory of its own: what is asked of it goes to the index.
+/// An empty index with memory of its own; forwards all calls to the index.
 class index_with_memory final : public ordered_index {
  public:
   index_with_memory(const key_source& source, std::uint64_t size)

@@ -1,5 +1,5 @@
-// What the persistent index does with what a crash leaves of it: nodes locked by nobody, splits half done, pairs and
-// levels missing above, nodes taken and never linked. Each state is made as the media would have it.
+// How the persistent index recovers from what a crash leaves of it: nodes locked by no thread, splits half done, pairs
+// and levels missing above, nodes taken and never linked. The tests make each state as the media would have it.
 #include <algorithm>
 #include <optional>
 
@@ -33,7 +33,8 @@ TEST_F(PersistentRecovery, a_node_that_a_dead_writer_locked_is_taken_over) {
   expect_all(other);
 }
 
-// The order words of an insert, the last first: each prefix of the stores shows the pair or does not, and nothing else.
+// The order words of an insert, the last first: each prefix of the stores shows the pair or does not, and changes
+// nothing else.
 TEST_F(PersistentRecovery, an_insert_cut_off_between_order_words_is_done_or_never_was) {
   for (unsigned stored = 0; stored <= node_order::words; ++stored) {
     persistent_memory memory;
@@ -76,7 +77,7 @@ TEST_F(PersistentRecovery, a_split_that_was_cut_off_after_its_link_is_finished) 
     persistent_index one = open();
     insert(one, 0, 200);
   }
-  // The left one as it was before: its own pairs, and those of its right neighbour once more.
+  // The left node as it was before the split: its own pairs, and once more those of its right neighbour.
   index_node& left = memory_.node_at(first_of(0));
   const index_node& right = memory_.node_at(left.next.load());
   node_order order(left);
@@ -106,7 +107,7 @@ TEST_F(PersistentRecovery, what_no_pair_above_leads_to_is_found_and_told_above) 
   node_order order(above);
   ASSERT_EQ(order.level(), 1U);
   const unsigned before = order.count();
-  order.cut(1);  // as if the machine had stopped each time before the level above was told
+  order.cut(1);  // as if the machine had stopped each time before the pair above was added
   order.store_in(above);
   lock(above);
   persistent_index other = open();
@@ -116,8 +117,8 @@ TEST_F(PersistentRecovery, what_no_pair_above_leads_to_is_found_and_told_above) 
   expect_all(other);
 }
 
-// Whatever a crash left, an operation is not slow for it: one that passes many nodes that nobody above knows tells of
-// one of them.
+// Whatever a crash left, no operation becomes slow: a search that passes many nodes without a pair above promotes one
+// of them.
 TEST_F(PersistentRecovery, a_search_repairs_no_more_than_one_pair_above) {
   {
     persistent_index one = open();
@@ -143,7 +144,7 @@ TEST_F(PersistentRecovery, a_search_repairs_no_more_than_one_pair_above) {
   EXPECT_GT(repaired, 1U) << "but searches do repair";
 }
 
-// The same where there are more levels: two of them lack what leads to the nodes below.
+// The same with more levels: two of them lack the pairs for the nodes below.
 TEST_F(PersistentRecovery, a_search_repairs_no_more_than_one_pair_in_all_levels) {
   {
     persistent_index one = open();
@@ -195,14 +196,14 @@ TEST_F(PersistentRecovery, a_node_taken_and_not_linked_is_taken_again) {
   expect_all(other);
 }
 
-/// Media on which what is flushed and fenced is recorded.
+/// Media that record what is flushed and fenced.
 persistence recording() {
   return {
       -1,   "memory", medium::persistent_memory, durability::operation, recorded_lines::flush, recorded_lines::fence,
       false};
 }
 
-// Else another crash would leave it in use, and its source about to give it out.
+// Otherwise another crash would leave the node in use while its source is about to give it out.
 TEST_F(PersistentRecovery, a_source_that_a_crash_left_behind_goes_on_before_its_node_is_linked) {
   {
     persistent_index one = open();
@@ -215,7 +216,7 @@ TEST_F(PersistentRecovery, a_source_that_a_crash_left_behind_goes_on_before_its_
   }
   auto& source = memory_.anchor().nodes[0];
   const auto place = static_cast<link>(reinterpret_cast<std::byte*>(&source.position) - memory_.base());
-  source.position = word_codec(12345).encode_link(lost, place);  // the second of two stores did not come to the media
+  source.position = word_codec(12345).encode_link(lost, place);  // the second of two stores did not reach the media
   persistence media = recording();
   node_space::parts parts = memory_.open();
   parts.persist = &media;
@@ -227,9 +228,9 @@ TEST_F(PersistentRecovery, a_source_that_a_crash_left_behind_goes_on_before_its_
   EXPECT_EQ(recorded_lines::flushed(source.position), source.position.load());
 }
 
-// Else a crash would leave the node in no level, and given out.
+// Otherwise a crash would leave the node in no level, although its source says that it is in use.
 TEST_F(PersistentRecovery, what_leads_to_a_node_on_top_is_durable_before_its_source_says_that_it_is_in_use) {
-  static_cast<void>(open());  // builds it
+  static_cast<void>(open());  // builds the index
   persistence media = recording();
   node_space::parts parts = memory_.open();
   parts.persist = &media;
@@ -250,7 +251,7 @@ TEST_F(PersistentRecovery, what_leads_to_a_node_on_top_is_durable_before_its_sou
   expect_all(one);
 }
 
-// Nobody has looked at it yet, and its source is asked for a node first.
+// No thread has checked the node yet, and the first operation takes a node from its source.
 TEST_F(PersistentRecovery, a_node_in_use_is_never_given_out_again_however_damaged) {
   {
     persistent_index one = open();
@@ -299,7 +300,7 @@ TEST_F(PersistentRecovery, a_node_filled_and_not_linked_is_taken_again_whatever_
     persistent_index one = open();
     insert(one, 0, 1000);
   }
-  // so that it is looked for to the right, too
+  // so that the search for it also moves to the right
   index_node& above = memory_.node_at(top());
   node_order order(above);
   order.cut(1);

@@ -1,4 +1,4 @@
-// What only the skip list promises: how it is built, and what it takes.
+// What only the skip list promises: how it is built, and how much memory it takes.
 #include "index/skip_list/skip_list.hpp"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@
 namespace icecore::index {
 namespace {
 
-/// The numbers from 0 on as keys, 8 bytes each.
+/// The numbers from 0 on as keys of 8 bytes.
 class number_keys final : public key_source {
  public:
   explicit number_keys(std::uint64_t count) {
@@ -30,7 +30,7 @@ class number_keys final : public key_source {
 };
 
 TEST(skip_list, is_built_right_where_towers_take_more_than_a_cache_line) {
-  constexpr std::uint64_t count = (std::uint64_t{1} << 22) + 1000;  // of 4^11 towers one is 12 levels high
+  constexpr std::uint64_t count = (std::uint64_t{1} << 22) + 1000;  // one of 4^11 towers has 12 levels
   const number_keys source(count);
   std::vector<link> sorted(count);
   for (std::uint64_t i = 0; i < count; ++i) sorted[i] = (i + 1) * 8;

@@ -1,40 +1,43 @@
-// Durable heads (H7): which record is a key's newest, when nothing but the entry itself tells.
+// Durable heads (H7): which record is a key's newest, when only the entry itself can say so.
 //
-// What a crash leaves of a write of record r on top of t, in an entry whose words are (head, settled):
-//   (t, before t) or (t, t)   r's link did not reach the media. If r did, whole and stamped, then it is the last of its
-//                             writer's segment, where opening finds it, and restore() links it again.
-//   (r, t)                    r is whole and stamped: it counts. Or it is not (opening has zeroed what it found of r):
+// What a crash leaves of a write of record r on top of t, in an entry whose words are (head, committed head):
+//   (t, before t) or (t, t)   r's link did not reach the media. If r did, intact and stamped, it is the last record of
+//                             its writer's segment: opening finds it there, and restore() links it again.
+//   (r, t)                    If r is intact and stamped, it counts. If not, opening has zeroed what it found of r:
 //                             then the head leads to no record of this entry on top of t, and t is the newest.
 //   (r, r)                    r is durable.
-// (r, t) is also what a live writer leaves of its last write, until its next one (commit()): r is durable then.
-// t is durable in all of them before r is linked (H2), and the settled word says t before the head says r.
+// A live writer, too, leaves (r, t) after its last write, until its next one (commit()): then r is durable. In all of
+// these states t is durable before r is linked (H2), and the committed head says t before the head says r.
 //
-// The place r is used again (H8). Bytes of another entry's record there, or of none, are no record on top of t, so the
-// head goes on leading to nothing, through any number of openings. A record n of this entry there must not be taken for
-// what the head of before the crash led to, nor be set back by whoever judged the place before n was made:
-//   - The writer that makes n sets the head back before it seals n (link_on_top()), and no head leads to n before its
-//     exchange. So when n's bytes first are whole the head leads elsewhere, and whoever finds them whole and the head
-//     still leading there afterwards has seen that exchange.
-//   - A head that leads to nothing changes under the lock alone. Who holds it, and finds the head leading to nothing,
-//     knows that no writer has set it back, so n is not sealed, and it is not until the lock is given back. The
-//     exchanges of writers expect a head that leads to a record, whose place is not used again in this session.
-//   - A reader sets nothing back. It shows t, which was the newest when it read the head; n, linked later, is stamped
-//     later than any version closed by then (H3).
-// That the head was set back need not be durable: (r, t) and (t, t) tell the same, also beside a whole n that a crash
-// left: if n is stamped it was linked and counts, in which case restore() looks at it; else opening zeroes it.
-// A process killed under the lock has set the head back, or not.
+// The space of r is reused (H8). Bytes of another entry's record there, or of no record, are no record on top of t, so
+// the head still leads to nothing, however often the store is opened. A record n of this entry in that space must not
+// be taken for the record that the head led to before the crash. Nor may a thread that judged the space before n was
+// made set the head back afterwards. Three facts ensure this:
+//   - The writer that makes n sets the head back before it seals n (link_on_top()), and no head leads to n before the
+//     writer's exchange. So when n's bytes first are intact, the head leads elsewhere. A thread that finds them intact
+//     and afterwards finds the head leading there has seen that exchange.
+//   - A head that leads to nothing changes only under the lock. A thread that holds the lock and finds the head leading
+//     to nothing knows that no writer has set it back. So n is not sealed, and it will not be until the lock is
+//     released. The exchanges of writers expect a head that leads to a record, whose space is not reused in this
+//     session.
+//   - A reader sets nothing back. It shows t, which was the newest when it read the head. n is linked later, so its
+//     stamp is greater than any version closed by then (H3).
+// Setting the head back need not be durable: (r, t) and (t, t) mean the same, also beside an intact n that a crash
+// left. If n is stamped, it was linked and counts, and restore() examines it; otherwise opening zeroes it. If a process
+// is killed while it holds the lock, the head is set back or it is not; both are correct.
 #include <cassert>
 
 #include "history/heads/durable_heads.hpp"
 
 namespace icecore {
 
-/// Whether at `l` lies an update of `entry` that was linked on what `settled` says.
+/// Whether an update of `entry` that was linked on the committed head lies at `l`.
 bool durable_heads::is_on_top_of(link l, link entry, std::uint64_t committed) const noexcept {
   if (!checks_->leads_into_pool(l, sizeof(format::update_header))) return false;
   const record r = at(l);
   if (!r.is_update() || r.as_update().entry != entry || head_of_older(r) != committed) return false;
-  // What was marked as durable was whole (H5), and is looked at like any other record: its checksum is not computed.
+  // A record marked as durable was intact (H5), and is verified when it is shown, as any other record is. So its
+  // checksum is not computed here.
   const std::uint64_t stamp = r.header().stamp.load(std::memory_order_acquire);  // acquire: H5
   return ((stamp & format::stamp_persisted) != 0 && codec_.valid(stamp, l + format::stamp_offset)) ||
          checks_->is_intact(l);
@@ -53,31 +56,31 @@ newest_record durable_heads::resolve_head(link entry) const {
     const std::uint64_t committed = e.committed_head().load(std::memory_order_acquire);
     if (head == committed) return newest_and_head(entry);
     const bool whole = is_on_top_of(head, entry, committed);
-    // A record of this entry on top of another one than the settled word says was never linked there (H7).
+    // An intact record of this entry on top of a record other than the committed one: the head never led to it (H7).
     const bool misplaced = !whole && is_intact_update_of(head, entry) && head_of_older(at(head)) != committed;
-    // A head that has changed meanwhile was looked at in vain: what it led to may be a record that its writer is making
-    // where a crash has left it leading to. The bytes were loaded before the head is again: no more than the compiler
-    // needs to be told on x86, so no test can miss it there.
+    // If the head has changed meanwhile, the result is void: it may have led, since a crash, to space in which a writer
+    // is now making a new record. The fence orders the loads of the bytes before the second load of the head. On x86 it
+    // only stops the compiler from reordering, so no test can notice its absence there.
     std::atomic_thread_fence(std::memory_order_acquire);
-    // seq_cst: it sees the head set back by whoever made the bytes (H8). relaxed: a settled word that is the same was
-    // acquired above
+    // seq_cst: if the bytes are of a new record, this load sees the head that the record's writer has set back (H8).
+    // relaxed: a committed head that has not changed was acquired above
     if (e.head.load(std::memory_order_seq_cst) != head ||
         e.committed_head().load(std::memory_order_relaxed) != committed)
       continue;
     if (whole) {
-      // Once it is durable nobody needs to doubt it again.
+      // Once the record is durable, advance the committed head, so that the head need not be resolved again.
       const std::uint64_t stamp = at(head).header().stamp.load(std::memory_order_acquire);
       if ((stamp & format::stamp_persisted) != 0) advance_committed(entry, committed, head);
       return {head, head};
     }
-    // The settled word alone may be damaged, which costs nothing; else it was the head that was lost.
+    // If only the committed head is damaged, that costs nothing. Otherwise it was the head that was lost.
     if (head == null_link && !is_intact_update_of(committed, entry)) return {entry, head};
     const bool plausible =
         committed == null_link || (checks_->leads_into_pool(committed, sizeof(format::update_header)) &&
                                    at(committed).is_update() && at(committed).as_update().entry == entry);
     if (!plausible || head == null_link || misplaced)
       checks_->raise_damaged(entry, "the entry's links to its newest record are damaged");
-    // What was spoilt may be the whole entry, not its head: then nothing of it is to be believed.
+    // The whole entry may be damaged, not only its head. Then nothing in it can be trusted.
     if (committed == null_link && !checks_->is_intact(entry))
       checks_->raise_damaged(entry, "the entry fails its checksum");
     return {newest_of(entry, committed), head};
@@ -88,7 +91,8 @@ newest_record durable_heads::checked_newest(link entry, std::uint64_t head) cons
   // acquire: what it links to is durable (H7)
   if (head != at(entry).as_entry().committed_head().load(std::memory_order_acquire)) return resolve_head(entry);
   if (head == null_link) return {entry, head};
-  // A head and a settled word that say the same may both be damaged: what follows them finds out, inside the pool.
+  // Head and committed head may be equal and both damaged. The checks of the record they lead to notice that, as long
+  // as they lead into the pool.
   if (head >= sound_below_ || head % 8 != 0) [[unlikely]] {
     if (!checks_->leads_into_pool(head, sizeof(format::update_header)))
       checks_->raise_damaged(entry, "the entry's links to its newest record are damaged");
@@ -99,23 +103,24 @@ newest_record durable_heads::checked_newest(link entry, std::uint64_t head) cons
   return {head, head};
 }
 
-/// Of an entry that this thread writes to: the head leads to a record, or to none, the first one being the newest.
+/// For an entry that this thread writes to: makes the head lead to the newest record; null if that is the entry itself.
 void durable_heads::set_head_back(link entry) const {
   const recovering_lock alone = checks_->hold_heads();
   const auto [newest, head] = newest_and_head(entry);
   const std::uint64_t word = newest == entry ? null_link : newest;
-  // seq_cst: as any change of a head. Nobody else changes one that leads to no record (H8)
+  // seq_cst: as any change of a head. No other thread changes one that leads to no record (H8)
   if (head != word) at(entry).as_entry().head.store(word, std::memory_order_seq_cst);
 }
 
-// What was there at opening is stamped, or takes its batch's version: zeros where a stamp should be
-// are damage then, and must not become a version of today, which would be believed (set_unverified_up_to()). They are
-// told by the record on top, which was linked on a stamped one (H2). Under no record lies one of a batch that never
-// happened: it was taken out (unlink()), and whoever had read the head before meets it unstamped.
+// A record that existed at opening is stamped, or takes its batch's version. If its stamp is zero otherwise, that is
+// damage. It must not get a version of this session: verify_checksum() would trust that (set_unverified_up_to()). The
+// record on top of it reveals the damage, because it was linked on a stamped one (H2). A record of a batch that never
+// took effect has no record on top: unlink() took it out, and a thread that had read the head before finds the record
+// unstamped.
 version durable_heads::stamp(link l) const {
   if (!checks_->is_intact(l)) checks_->raise_damaged(l, "the record fails its checksum, or has lost its stamp");
   if (!is_followed(l)) return stamp_sealed(l);
-  // acquire: as any stamp. It is looked at again: the record was stamped before it was followed
+  // acquire: as any stamp. Load it again: the record was stamped before another was linked on it
   if (const std::uint64_t word = at(l).header().stamp.load(std::memory_order_acquire); word != 0)
     return word & format::stamp_version_mask;
   const version v = at(l).batched() ? stamp_sealed(l) : 0;
@@ -123,13 +128,13 @@ version durable_heads::stamp(link l) const {
   return v;
 }
 
-/// A stamp that is not valid: that of a batch, or damage.
+/// For an invalid stamp word, which is the "ready" of a batch record, or damage.
 version durable_heads::resolve_stamp(link l, std::uint64_t word) const {
   if (word != format::stamp_ready) checks_->raise_damaged(l, "the record's stamp is damaged");
   return 0;
 }
 
-/// Whether another record was linked on top of `l`. Cost: the records since.
+/// Whether another record was linked on top of `l`. Cost: O(records linked since).
 bool durable_heads::is_followed(link l) const {
   const record r = at(l);
   link top = newest_and_head(r.is_update() ? r.as_update().entry : l).newest;
@@ -138,8 +143,9 @@ bool durable_heads::is_followed(link l) const {
   return top == l;
 }
 
-/// Every link leads to an older record of the same entry, so no walk leaves its history or goes in a circle; and the
-/// one to the record before passes none. The checksum is looked at where a record is shown, not where it is passed.
+/// Every link must lead to an older record of the same entry, so that no walk leaves its history or goes in a circle.
+/// The link to the next older record must skip none. The checksum is verified where a record is shown, not where a walk
+/// passes it.
 void durable_heads::require_older(link from, link to) const {
   const record r = at(from);
   const link entry = r.is_update() ? r.as_update().entry : from;
@@ -151,7 +157,7 @@ void durable_heads::require_older(link from, link to) const {
     checks_->raise_damaged(from, "the record's links do not lead to older records of its key");
 }
 
-/// Before the head moves on from `head`, whose record is durable: the settled word says so.
+/// Advances the committed head to `head`, whose record is durable, before the head moves on from it.
 void durable_heads::advance_committed_to(link entry, std::uint64_t head) const {
   auto& e = at(entry).as_entry();
   const std::uint64_t committed = e.committed_head().load(std::memory_order_acquire);  // acquire: as resolve_head()
@@ -164,29 +170,29 @@ void durable_heads::advance_committed_to(link entry, std::uint64_t head) const {
   }
 }
 
-/// `now` is durable. A late one fails: the word has come further.
+/// The record of `now` is durable. If the exchange fails, the committed head has advanced further already.
 void durable_heads::advance_committed(link entry, std::uint64_t before, link now) const noexcept {
   // release: H7
   at(entry).as_entry().committed_head().compare_exchange_strong(before, now, std::memory_order_release,
                                                                 std::memory_order_relaxed);
 }
 
-// A batch that was not yet ready when its process was killed never happens: nobody else can tell what was to come.
-// While its records were linked, writers of their keys waited (H2), so each of them still is its entry's newest; and
-// readers passed over it, to the one below. A reader that has read the head before it is set back does so afterwards
-// too, and goes on seeing the batch unready, since nobody changes these bytes any more.
+// A batch that was not ready when its process was killed never takes effect: no other process knows its remaining
+// records. While its records were linked, writers of their keys waited (H2), so each record is still its entry's
+// newest. Readers passed over it to the one below. A reader that read the head before it is set back passes over it
+// afterwards too: it still finds the batch not ready, since no thread changes these bytes any more.
 void durable_heads::unlink(link update) const {
   const record r = at(update);
   const link entry = r.as_update().entry;
   std::uint64_t head = update;
-  // seq_cst: as any change of a head. It fails where the writer was killed before it linked the record
+  // seq_cst: as any change of a head. It fails if the writer was killed before it linked the record
   at(entry).as_entry().head.compare_exchange_strong(head, head_of_older(r), std::memory_order_seq_cst,
                                                     std::memory_order_relaxed);
   persist_->flush(&at(entry).as_entry().head, 2 * sizeof(std::uint64_t));
 }
 
 bool durable_heads::was_linked(link update) const {
-  // In this order: where another record was linked on top, this one had been stamped before (H2).
+  // In this order: if another record was linked on top, this one had been stamped before (H2).
   if (newest_and_head(at(update).as_update().entry).newest == update) return true;
   return at(update).header().stamp.load(std::memory_order_acquire) != 0;  // acquire: as any stamp
 }
@@ -199,7 +205,7 @@ void durable_heads::restore(link update) const {
   const link top = newest_and_head(entry).newest;
   if (top != update && at(top).header().depth < r.header().depth) {
     if (top != r.older()) checks_->raise_damaged(update, "the record before it in its history is missing");
-    // relaxed: while opening, nobody else is there
+    // relaxed: no other thread uses the store while it is being opened
     e.committed_head().store(head_of_older(r), std::memory_order_relaxed);
     e.head.store(update, std::memory_order_relaxed);
   }

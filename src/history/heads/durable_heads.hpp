@@ -1,5 +1,5 @@
-// Heads that are durable (H7, H8): opening reads none of them, so whatever they lead to is checked when it is met.
-// The argument is told in durable_heads.cpp.
+// Heads that are durable (H7, H8): opening reads none of them, so whatever they lead to is checked when it is read.
+// durable_heads.cpp explains why this is correct.
 #pragma once
 
 #include "base/locks/process_lock.hpp"
@@ -7,16 +7,16 @@
 
 namespace icecore {
 
-/// What durable heads ask of the media, of which nothing was read at opening: media may hold anything.
+/// What durable heads need to check on the media. Opening has read nothing there, so media may hold anything.
 class record_checks {
  public:
-  /// Whether `l` can be followed for `bytes`.
+  /// Whether `bytes` bytes at `l` lie in the pool.
   [[nodiscard]] virtual bool leads_into_pool(link l, std::uint64_t bytes) const noexcept = 0;
-  /// Whether a record with a right checksum lies at `l`.
+  /// Whether a record with a correct checksum lies at `l`.
   [[nodiscard]] virtual bool is_intact(link l) const noexcept = 0;
-  /// errc::damaged: something at `l` is not what it was.
+  /// Raises errc::damaged: something at `l` has changed.
   [[noreturn]] virtual void raise_damaged(link l, const char* what) const = 0;
-  /// Held by whoever sets a head back (H8), of all processes that share the store.
+  /// The lock that a thread holds while it sets a head back (H8); shared by all processes that share the store.
   [[nodiscard]] virtual recovering_lock hold_heads() const = 0;
 
  protected:
@@ -30,17 +30,17 @@ class durable_heads : public history_base {
   /// Links below `sound_below` lead into the pool.
   durable_heads(history_parts parts, const record_checks& checks, link sound_below)
       : history_base(std::move(parts)), checks_(&checks), sound_below_(sound_below) {}
-  /// The same of heads that opening has computed, and then made durable.
+  /// The same for heads that opening has computed and then made durable.
   durable_heads(history_base&& recovered, const record_checks& checks, link sound_below)
       : history_base(std::move(recovered)), checks_(&checks), sound_below_(sound_below) {}
 
   /// All records of versions greater than this one were written since the store was opened: they are shown without
-  /// being checked. Before any other thread is there.
+  /// verification. Only before other threads use the store.
   void set_unverified_up_to(version newest_found) noexcept { unverified_up_to_ = newest_found; }
 
-  /// See rebuilt_heads, of all that follow. errc::damaged if something is not what it was.
+  /// For this and the next functions see rebuilt_heads. They raise errc::damaged if they find damage.
   [[nodiscard, gnu::always_inline]] version stamp_of(link l) const {
-    // acquire: whoever sees the stamp sees the record; pairs with the CAS that set it
+    // acquire: a thread that sees the stamp sees the record; pairs with the CAS that set it
     const std::uint64_t word = at(l).header().stamp.load(std::memory_order_acquire);
     if (word == 0) return stamp(l);
     if (!codec_.valid(word, l + format::stamp_offset)) [[unlikely]]
@@ -53,7 +53,7 @@ class durable_heads : public history_base {
   }
   [[nodiscard]] static std::uint64_t head_word(link newest) noexcept { return newest; }
   [[nodiscard]] link start_of(link entry, version v) const {
-    // before the entry's stamp; seq_cst: H3, the reader's side
+    // loaded before the entry's stamp; seq_cst: H3, the reader's side
     const std::uint64_t head = at(entry).as_entry().head.load(std::memory_order_seq_cst);
     if (stamp_of(entry) > v) return null_link;  // all others are newer (H1)
     return checked_newest(entry, head).newest;
@@ -62,7 +62,7 @@ class durable_heads : public history_base {
     require_older(from, to);
     return to;
   }
-  /// errc::damaged if the record, which is about to be shown, is not intact but for a large value.
+  /// Raises errc::damaged if the record, which is about to be shown, is not intact. A large value is not covered.
   void verify_checksum(link l) const {
     const std::uint64_t word = at(l).header().stamp.load(std::memory_order_relaxed);  // relaxed: it was read before
     if ((word & format::stamp_version_mask) > unverified_up_to_ && codec_.valid(word, l + format::stamp_offset))
@@ -71,17 +71,17 @@ class durable_heads : public history_base {
     if (!checks_->is_intact(l)) [[unlikely]]
       checks_->raise_damaged(l, "the record fails its checksum");
   }
-  /// With the record's lines, the head that leads to it.
+  /// Flushes the record's lines and the head that leads to it.
   void flush_fresh(link fresh, std::uint64_t bytes) const noexcept {
     if (!persist_on_read_) return;
     const record r = at(fresh);
-    // read first: a line that is on its way to the medium is not read before it is there
+    // read it before the flush: a read of a line that is on its way to the medium waits until the line has arrived
     const link entry = r.is_update() ? r.as_update().entry : null_link;
     persist_->flush(r.address(), bytes);
     if (entry != null_link) flush_head(entry);
   }
 
-  // ---- What a write asks ----
+  // ---- For writes ----
   [[nodiscard]] bool leads_to_newest(link entry, std::uint64_t head, std::uint64_t right) const {
     if (head == right) [[likely]]
       return true;
@@ -90,10 +90,11 @@ class durable_heads : public history_base {
   }
   [[nodiscard]] bool was_taken_back(link entry, link newest) const { return newest_and_head(entry).newest != newest; }
   void before_link(link entry, std::uint64_t head) const { advance_committed_to(entry, head); }  // H7
-  /// What the writer's last write left to its next one: right behind the fence the entry's line was still on its way to
-  /// the medium, and an atomic change of it would have waited.
+  /// Advances the committed head for the writer's pending commit. The write itself did not: directly after its fence
+  /// the entry's line was still on its way to the medium, so an atomic change of it would have waited.
   void commit_pending(const written_record& pending) const noexcept { advance_committed(pending); }
-  /// An update is settled (H7), or will be by the writer's next write. After await_flushed().
+  /// After await_flushed(): advances the committed head for an update (H7), or leaves that to the writer's next write
+  /// as the pending commit.
   void commit(const written_record& w, version /*stamped*/, written_record& pending) const noexcept {
     if (persist_on_read_) {
       pending = w;
@@ -101,27 +102,27 @@ class durable_heads : public history_base {
       advance_committed(w);
     }
   }
-  /// It is settled at once.
+  /// Advances the committed head now.
   void advance_committed(const written_record& w) const noexcept {
     if (w.entry != null_link) advance_committed(w.entry, w.before, w.at);
   }
-  /// The same, durable with the next fence.
+  /// The same; the committed head is durable after the next fence.
   void commit_durably(const written_record& w) const noexcept {
     if (w.entry == null_link) return;
     advance_committed(w);
     if (persist_on_read_) flush_head(w.entry);
   }
 
-  /// While opening: `update` counts, so the entry's history has it.
+  /// While opening: puts `update`, which counts, into its entry's history if it is not there.
   void restore(link update) const;
 
-  // ---- Of a writer whose process was killed (store/persistent/dead_writers.hpp) ----
-  /// Whether a sealed update of no batch was linked.
+  // ---- For dead writers (store/persistent/dead_writers.hpp) ----
+  /// Whether a sealed update outside a batch was linked.
   [[nodiscard]] bool was_linked(link update) const;
-  /// The version of a sealed batch record, whose batch happens now if all its records were linked; else 0.
+  /// The version of a sealed batch record; if all its records were linked, its batch takes effect now. Otherwise 0.
   [[nodiscard]] version roll_forward_batch(link batch) const noexcept { return stamp_batch(batch); }
-  /// Takes a sealed update of a batch that will never happen out of its history. The head is on its way to the media.
-  /// Others may still read the record: its bytes, and its batch's, must stay as they are.
+  /// Unlinks a sealed update of a batch that will never take effect, and flushes the head without a fence. Other
+  /// threads may still read the record, so its bytes and its batch's must stay as they are.
   void unlink(link update) const;
 
  private:

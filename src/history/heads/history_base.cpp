@@ -17,8 +17,8 @@ version history_base::stamp_sealed(link l) const noexcept {
   }
   std::uint64_t expected = 0;
   const std::uint64_t word = codec_.encode(v, l + format::stamp_offset);
-  // release: publishes nothing new (linking did) but keeps the record before its stamp on media lines;
-  // acquire on failure: the other's stamp is as good as ours
+  // release: linking has published the record already; this keeps the record before its stamp on media lines. acquire
+  // on failure: the stamp that another thread set is just as good
   if (r.header().stamp.compare_exchange_strong(expected, word, std::memory_order_acq_rel, std::memory_order_acquire)) {
     return v;
   }
@@ -27,18 +27,18 @@ version history_base::stamp_sealed(link l) const noexcept {
 
 void history_base::stamp_unseen(link fresh) const noexcept {
   const std::uint64_t word = codec_.encode(clock_->now(), fresh + format::stamp_offset);
-  // release: as in stamp(); nobody can be stamping it besides
+  // release: as in stamp_sealed(); no other thread can be stamping it
   at(fresh).header().stamp.store(word, std::memory_order_release);
 }
 
 version history_base::stamp_batch(link batch) const noexcept {
   auto& stamp = at(batch).header().stamp;
-  // acquire: pairs with the release of stamp_ready, behind which all records of the batch are linked
+  // acquire: pairs with the release of stamp_ready; all records of the batch were linked before that
   std::uint64_t word = stamp.load(std::memory_order_acquire);
   if (word == 0) return 0;
   if (word == format::stamp_ready) {
-    // the clock is read after stamp_ready was seen: a reader of closed v that met the batch unready skipped it, and
-    // the clock was beyond v already, so this stamp is too (H3)
+    // the clock is read after stamp_ready was seen: a reader of closed v that met the batch before it was ready skipped
+    // it, and the clock was beyond v already, so this stamp is too (H3)
     const version v = clock_->now();
     const std::uint64_t mine = codec_.encode(v, batch + format::stamp_offset);
     if (stamp.compare_exchange_strong(word, mine, std::memory_order_acq_rel, std::memory_order_acquire)) return v;
@@ -46,7 +46,7 @@ version history_base::stamp_batch(link batch) const noexcept {
   return word & format::stamp_version_mask;
 }
 
-/// Depths have 32 bits: a record above the greatest would be of depth 0.
+/// Depths have 32 bits, so a record on top of the greatest depth would get depth 0.
 void history_base::require_room_above(link entry, link top) const {
   if (at(top).header().depth < format::depth_max) [[likely]]
     return;

@@ -1,7 +1,7 @@
-// What the histories of every store share: where records are, how they are stamped, and how they become durable. The
-// invariants H1 to H8 are told in history.hpp.
+// What the histories of every store share: where records are, how they are stamped, and how they become durable.
+// history.hpp states the invariants H1 to H8.
 //
-// Threads: all functions from any thread, but for those that say otherwise.
+// Threads: all functions from any thread, except where stated.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace icecore {
 /// The addresses behind links: base[pool] + offset.
 class address_space {
  public:
-  /// Behind the numbers of files: memory with records that stand for lost ones.
+  /// The pool number after those of the files: memory with records that stand for lost ones.
   static constexpr std::uint16_t stand_in_pool = format::files_max;
   static_assert(stand_in_pool < link_pool(format::head_is_second_removal), "a head has a bit beside the link");
 
@@ -32,21 +32,21 @@ class address_space {
   explicit address_space(std::span<std::byte* const> pools) noexcept { std::ranges::copy(pools, bases_.begin()); }
   [[nodiscard]] std::byte* at(link l) const noexcept { return bases_[link_pool(l)] + link_offset(l); }
   [[nodiscard]] record record_at(link l) const noexcept { return record(at(l)); }
-  /// Before any other thread is there.
+  /// Only before other threads use it.
   void set_base(std::uint16_t pool, std::byte* base) noexcept { bases_[pool] = base; }
 
  private:
   std::array<std::byte*, stand_in_pool + 1> bases_{};
 };
 
-/// What the end of a write needs of its record: read before its lines are flushed, for reading a line behind the fence
-/// would wait for it, and keep the next operation's reads waiting.
+/// What the end of a write needs to know of its record. It is read before the record's lines are flushed: a read after
+/// the fence would wait for the flushed line and delay the reads of the next operation.
 struct written_record {
   link at;
   std::uint64_t stamp;
-  link entry = null_link;    ///< of an update
-  std::uint64_t before = 0;  ///< of an update: its entry's head before it
-  bool is_second = false;    ///< of its entry
+  link entry = null_link;    ///< of an update only
+  std::uint64_t before = 0;  ///< of an update only: its entry's head before it
+  bool is_second = false;    ///< whether it is its entry's second record
 };
 
 /// What a store gives its histories.
@@ -55,10 +55,10 @@ struct history_parts {
   version_clock* clock;
   word_codec codec;
   persistence* persist;
-  /// Operation durability: nothing is returned that is not durable.
+  /// Operation durability: only durable records are returned.
   bool persist_on_read;
-  /// Called by who waits long for another's write: what processes that were killed have left unfinished is finished, or
-  /// undone, when it returns, or it throws errc::poisoned.
+  /// Called by a thread that has waited long for another thread's write. When it returns, the writes that killed
+  /// processes left unfinished are rolled forward or back; otherwise it throws errc::poisoned.
   std::function<void()> recover_dead_writers;
 };
 
@@ -75,29 +75,29 @@ class history_base {
 
   [[nodiscard]] record at(link l) const noexcept { return space_.record_at(l); }
   [[nodiscard]] const address_space& space() const noexcept { return space_; }
-  /// Before any other thread is there.
+  /// Only before other threads use it.
   [[nodiscard]] address_space& space() noexcept { return space_; }
-  /// Whether operation durability holds: nothing is returned that is not durable.
+  /// Whether operation durability holds: only durable records are returned.
   [[nodiscard]] bool persists_on_read() const noexcept { return persist_on_read_; }
 
-  /// The newest record of an entry whose head was read.
+  /// The newest record of an entry, from its head.
   [[nodiscard]] static link newest_of(link entry, std::uint64_t head) noexcept {
     return head == null_link ? entry : head & ~format::head_is_second_removal;
   }
-  /// Asks for the newest record of an entry, for whoever has something to do before the update that will be linked on
-  /// it.
+  /// Prefetches the newest record of an entry, for a caller that has other work to do before it links an update on it.
   void prefetch_newest(link entry) const noexcept {
     const std::uint64_t head = at(entry).as_entry().head.load(std::memory_order_relaxed);  // relaxed: a hint
     __builtin_prefetch(space_.at(newest_of(entry, head)));
   }
 
-  /// The version of a record that this thread has sealed, stamping it if nobody has. 0: its batch has not happened.
+  /// The version of a record that this thread has sealed; stamps it if it has no stamp. 0: its batch has not taken
+  /// effect.
   [[nodiscard]] version stamp_of_own(link l) const noexcept {
-    // acquire: whoever sees the stamp sees the record; pairs with the CAS that set it
+    // acquire: a thread that sees the stamp sees the record; pairs with the CAS that set it
     const std::uint64_t word = at(l).header().stamp.load(std::memory_order_acquire);
     return word != 0 ? word & format::stamp_version_mask : stamp_sealed(l);
   }
-  /// Stamps a sealed record that nobody else can see yet, while readers who look for it wait (H3).
+  /// Stamps a sealed record that no other thread can see yet, while readers that look for it wait (H3).
   void stamp_unseen(link fresh) const noexcept;
   /// The fence between publishing a new key's entry in the index and stamping it (H3).
   static void fence_after_index_publish() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
@@ -113,28 +113,27 @@ class history_base {
     }
     return w;
   }
-  /// Under operation durability: returns when the record's lines, which were flushed, are there. May throw
-  /// errc::poisoned.
+  /// Under operation durability: returns when the record's flushed lines are durable. May throw errc::poisoned.
   void await_flushed(const written_record& fresh) const {
     if (!persist_on_read_) return;
     persist_->sync();
-    // release: H5. Whoever else marks it writes the same
+    // release: H5. Any other thread that sets the bit stores the same word
     at(fresh.at).header().stamp.store(fresh.stamp | format::stamp_persisted, std::memory_order_release);
   }
-  /// The same of several.
+  /// The same for several records.
   void await_flushed(std::span<const link> fresh) const {
     if (!persist_on_read_ || fresh.empty()) return;
     persist_->sync();
     for (const link l : fresh) set_persisted(l);
   }
 
-  /// Notes where a deep history's record is (version_samples.hpp). Once a record, after it is stamped.
+  /// Adds a sample of a deep history's record (version_samples.hpp). Once for each record, after it is stamped.
   void sample(link l) const {
     const record r = at(l);
     if (version_samples::wanted(r.header().depth)) add_sample(r, l);
   }
 
-  /// All that lies in these segments up to their positions is durable already. Before the first operation only.
+  /// Everything in these segments up to their positions is durable already. Only before the first operation.
   template <typename Places>
   void set_durable(const Places& places) {
     durable_.clear();
@@ -147,15 +146,15 @@ class history_base {
   version stamp_batch(link batch) const noexcept;
   void require_room_above(link entry, link top) const;
   void add_sample(record r, link l) const;
-  /// A store will do: the record is stamped, so that this bit is all that can still change of its word (H4), and
-  /// whoever else sets it stores the same.
+  /// A plain store is enough: the record is stamped, so only this bit of its word can still change (H4), and any other
+  /// thread that sets it stores the same word.
   void set_persisted(link l) const noexcept {
     auto& stamp = at(l).header().stamp;
-    // relaxed: whoever stamped it had this thread see it; release: H5
+    // relaxed: this thread has seen the stamp before; release: H5
     stamp.store(stamp.load(std::memory_order_relaxed) | format::stamp_persisted, std::memory_order_release);
   }
   [[nodiscard]] bool was_durable_at_opening(link l) const noexcept;
-  /// The head of the entry before this update was linked.
+  /// The entry's head before this update was linked.
   [[nodiscard]] static std::uint64_t head_of_older(record update) noexcept {
     const auto& u = update.as_update();
     return u.older == u.entry ? null_link : u.older;
@@ -176,7 +175,8 @@ class history_base {
   std::unique_ptr<version_samples> samples_;
 };
 
-/// An entry's newest record, and the head that told so: it leads there, or, where heads are durable, to no record (H8).
+/// An entry's newest record and the head it was found by. The head leads to that record or, if heads are durable,
+/// perhaps to no record (H8).
 struct newest_record {
   link newest;
   std::uint64_t head;

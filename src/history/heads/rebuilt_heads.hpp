@@ -1,4 +1,4 @@
-// Heads that opening recomputes: nothing durable depends on them, and whatever they lead to was read at opening.
+// Heads that opening recomputes: nothing durable depends on them, and opening has read everything they lead to.
 #pragma once
 
 #include "history/heads/history_base.hpp"
@@ -9,17 +9,17 @@ class rebuilt_heads : public history_base {
  public:
   using history_base::history_base;
 
-  /// Whether entries may be led to before they are stamped and durable.
+  /// False: the index may lead to an entry before the entry is stamped and durable.
   static constexpr bool are_durable = false;
 
-  /// The version a record belongs to, stamping it if nobody has. 0: it is of a batch that has not happened yet.
+  /// The version of a record; stamps it if it has no stamp. 0: it is of a batch that has not taken effect yet.
   [[nodiscard, gnu::always_inline]] version stamp_of(link l) const noexcept { return stamp_of_own(l); }
 
   [[nodiscard, gnu::always_inline]] newest_record newest_and_head(link entry) const noexcept {
     const std::uint64_t head = at(entry).as_entry().head.load(std::memory_order_seq_cst);  // seq_cst: H3, reader's side
     return {newest_of(entry, head), head};
   }
-  /// The head of an entry whose newest record is this update.
+  /// The head word of an entry whose newest record is this update.
   [[nodiscard]] std::uint64_t head_word(link newest) const noexcept {
     const record r = at(newest);
     return r.header().depth == 2 && r.is_removal() ? newest | format::head_is_second_removal : newest;
@@ -30,11 +30,11 @@ class rebuilt_heads : public history_base {
     const std::uint64_t head = e.head.load(std::memory_order_seq_cst);  // seq_cst: H3, the reader's side
     if (stamp_of(entry) > v) return null_link;                          // all others are newer (H1)
     if (head == null_link) return entry;
-    // acquire: whoever sees it may rely on the record's being stamped and durable (H6)
+    // acquire: a thread that sees it can rely on the record being stamped and durable (H6)
     const version second = e.cached_second_version().load(std::memory_order_acquire);
     if (second != 0) {
       if (second > v) return entry;
-      // newest when the head was read, before this: a third one's stamp is greater than v (H3)
+      // it was the newest when the head was read, earlier: a third record's stamp is greater than v (H3)
       if ((head & format::head_is_second_removal) != 0) return null_link;
     }
     return newest_of(entry, head);
@@ -42,20 +42,20 @@ class rebuilt_heads : public history_base {
   [[nodiscard]] static link followed(link /*from*/, link to) noexcept { return to; }
   static void verify_checksum(link /*l*/) noexcept {}
 
-  /// Under operation durability: sends the lines of a sealed and stamped record on their way to the medium.
+  /// Under operation durability: flushes the lines of a sealed and stamped record.
   void flush_fresh(link fresh, std::uint64_t bytes) const noexcept {
     if (persist_on_read_) persist_->flush(at(fresh).address(), bytes);
   }
 
-  // ---- What a write asks ----
-  /// Whether the head leads to the entry's newest record; set right, if not.
+  // ---- For writes ----
+  /// Whether the head leads to the entry's newest record; if not, the head is set back.
   [[nodiscard]] static bool leads_to_newest(link /*entry*/, std::uint64_t /*head*/, std::uint64_t /*right*/) noexcept {
     return true;
   }
   [[nodiscard]] static bool was_taken_back(link /*entry*/, link /*newest*/) noexcept { return false; }
   static void before_link(link /*entry*/, std::uint64_t /*head*/) noexcept {}
   static void commit_pending(const written_record& /*pending*/) noexcept {}
-  /// Notes a second record's version in its entry (H6). Once a record, after it is stamped and await_flushed().
+  /// Stores a second record's version in its entry (H6). Once for each record, after it is stamped and await_flushed().
   void commit(const written_record& w, version stamped, written_record& /*pending*/) const noexcept {
     // release: H6
     if (w.is_second) at(w.entry).as_entry().cached_second_version().store(stamped, std::memory_order_release);

@@ -20,13 +20,13 @@ btree::btree(const key_source& source, std::shared_ptr<arena> memory)
   shared_ = new (arena_.at(place)) state;
   shared_->first_leaf = arena_.allocate(sizeof(node));
   new (arena_.at(shared_->first_leaf)) node(0, null_link, null_link);
-  // Release: as every publication of a node, so that whoever follows the reference sees the node whole.
+  // Release: as every publication of a node, so that a thread that follows the reference sees the whole node.
   shared_->root.store(shared_->first_leaf, std::memory_order_release);
   arena_.set_root(index_root, place);
 }
 
-// The holder's number stands in the word, and its process is asked for only where the wait is long. A process that
-// lives releases what it holds before it is gone: so if it is gone and the word is the same still, it was killed
+// The word holds the holder's number. A waiting thread checks that process only if the wait is long. A process that
+// ends without being killed unlocks first. So if the process is gone and the word is still the same, it was killed
 // inside.
 std::uint64_t btree::wait_for(const node& n) const {
   backoff wait;
@@ -62,7 +62,7 @@ link btree::try_insert(std::string_view key, entry_factory& factory, link& made)
   if (!try_descend<side::right, stop::full_inner>(key, where)) return null_link;
   node& n = *where.node.at;
   if (!n.is_leaf()) {
-    (void)split_inner(where, key);  // either way the way down is another now
+    (void)split_inner(where, key);  // either way the path has changed
     return null_link;
   }
   const place found = lower_bound(n, key, source_);
@@ -78,7 +78,7 @@ link btree::try_insert(std::string_view key, entry_factory& factory, link& made)
   } else {
     const write_guard guard(n.lock, where.node.seen, arena_.process());
     if (!guard.holds()) return null_link;
-    factory.before_publish();  // finds that read the lock's word from here on wait for the unlock
+    factory.before_publish();  // finds that read the lock word from here on wait for the unlock
     insert_in_leaf(n, found.slot, key, made);
   }
   shared_->size.add(1);

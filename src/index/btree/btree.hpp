@@ -1,15 +1,16 @@
-// The B+-tree: an ordered_index whose readers take no lock and write nothing that others read.
+// The B+-tree: an ordered_index whose readers take no lock and write nothing that other threads read.
 //
 //   const auto tree = make_btree(source, {.huge_pages = true});
 //   const link there = tree->insert(key, entry);        // entry, or the link that had the key already
 //
-// Writers lock the leaf they change, and on a split its parent (optimistic_lock.hpp). Full inner nodes are split on the
-// way down, so a split never needs more than two locks, the parent's first; both are only tried, never waited for, so
-// there is no deadlock. Nodes are never freed or merged. Why it is as it is: docs/design/0002-btree.md.
+// Writers lock the leaf they change, and for a split its parent, too (optimistic_lock.hpp). An insert splits full inner
+// nodes on its way down, so a split never needs more than two locks, the parent's first. Writers only try locks and
+// never wait for them, so there is no deadlock. Nodes are never freed or merged. docs/design/0002-btree.md gives the
+// reasons.
 //
 // Threads: as ordered_index says. Failures: std::bad_alloc from insert() and build(), and then the tree is as before;
-// errc::poisoned from all but build() and check() where another process was killed inside a node's lock: what is half
-// changed there nobody can mend.
+//   errc::poisoned from all functions except build() and check() if another process was killed inside a node's lock: no
+//   thread can repair what it left half changed.
 // Files: node.hpp (layout, invariants N1 to N7, search), btree.cpp (descent, find, insert), split.cpp, prefix.cpp,
 // find_many.cpp, walk.cpp (blocks), build.cpp, check.cpp.
 #pragma once
@@ -41,8 +42,8 @@ class btree final : public ordered_index {
   using ordered_index::insert;
   link insert(std::string_view key, entry_factory& factory) override;
 
-  /// As ordered_index says, and more: the first link of `out` is the lower bound itself; `out` is empty only if there
-  /// is none.
+  /// As ordered_index says. In addition, the first link of `out` is the lower bound itself; `out` is empty only if
+  /// there is none.
   void seek(std::string_view key, block& out) const override;
   void seek_first(block& out) const override;
   void seek_last(block& out) const override;
@@ -68,7 +69,7 @@ class btree final : public ordered_index {
     view node;
     unsigned child_slot = 0;  ///< node is parent.children[child_slot]
   };
-  /// Which child a descent takes where its key equals a separator.
+  /// Which child a descent takes if its key equals a separator.
   enum class side { right, left };
   /// What a descent stops at, besides a leaf.
   enum class stop { leaf, full_inner };
@@ -77,7 +78,8 @@ class btree final : public ordered_index {
   [[nodiscard]] arena_ref ref_of(const node* n) const noexcept {
     return arena_.ref_of(reinterpret_cast<const std::byte*>(n));
   }
-  /// The word of a node that is free; waits while a writer is inside. errc::poisoned if its process was killed there.
+  /// The word of a node that is free; waits while a writer is inside. Raises errc::poisoned if that writer's process
+  /// was killed.
   [[nodiscard]] std::uint64_t free_word(const node& n) const {
     const std::uint64_t word = n.lock.peek();
     return optimistic_lock::is_locked(word) ? wait_for(n) : word;
@@ -127,11 +129,11 @@ class btree final : public ordered_index {
   void check_links(const node& n, audit& a) const;
   void check_node(const node& n, audit& a) const;
 
-  /// What a tree is besides its nodes, in the arena: the same for all processes.
+  /// A tree's data besides its nodes. It lies in the arena, the same for all processes.
   struct state {
     std::atomic<arena_ref> root{0};
     arena_ref first_leaf = 0;  ///< splits add to the right only, so the leftmost leaf stays; build() may replace it
-    /// Nodes taken for a split that another writer was faster with: [0] inner nodes, [1] leaves.
+    /// Nodes taken for a split that another writer made first: [0] inner nodes, [1] leaves.
     std::array<free_list, 2> spares;
     spread_counter size;
   };
@@ -142,7 +144,7 @@ class btree final : public ordered_index {
   state* shared_;
 };
 
-/// As the constructor.
+/// Calls the constructor.
 [[nodiscard]] std::unique_ptr<ordered_index> make_btree(const key_source& source, std::shared_ptr<arena> memory);
 /// An empty B+-tree with an arena of its own.
 [[nodiscard]] std::unique_ptr<ordered_index> make_btree(const key_source& source, arena_options options = {});

@@ -1,5 +1,5 @@
-// Bottom-up building from links in order: level by level, the nodes of one level side by side in memory, filled by
-// several threads.
+// Bottom-up building from links in order: level by level, the nodes of one level next to each other in memory, filled
+// by several threads.
 #include <algorithm>
 #include <cassert>
 #include <new>
@@ -18,7 +18,7 @@ void for_each_in_parallel(std::size_t count, unsigned threads, const Work& work)
   std::atomic<std::size_t> next{0};
   const auto run = [&] {
     for (;;) {
-      // Relaxed: only shares out numbers; the results are published by the joins.
+      // Relaxed: only hands out numbers; the joins publish the results.
       const std::size_t first = next.fetch_add(share, std::memory_order_relaxed);
       if (first >= count) return;
       for (std::size_t i = first; i < std::min(first + share, count); ++i) work(i);
@@ -28,7 +28,7 @@ void for_each_in_parallel(std::size_t count, unsigned threads, const Work& work)
   try {
     for (unsigned t = 1; t < threads && t * share < count; ++t) helpers.emplace_back(run);
   } catch (const std::system_error&) {
-    // No more threads to be had: those there are do all the work.
+    // No more threads are available: the existing ones do all the work.
   }
   run();
 }
@@ -58,7 +58,7 @@ struct btree::level_plan {
 };
 
 void btree::build(std::span<const link> sorted, unsigned threads) {
-  // Nine tenths full: later inserts find room before they split (docs/design/0002-btree.md).
+  // Nine tenths full: later inserts find room before they must split (docs/design/0002-btree.md).
   constexpr std::size_t fill_of_leaf = slot_count * 9 / 10;
   constexpr std::size_t children_of_inner = slot_count * 9 / 10;
   assert(size() == 0);
@@ -90,7 +90,7 @@ void btree::build(std::span<const link> sorted, unsigned threads) {
 }
 
 void btree::fill(const level_plan& plan, std::size_t index) noexcept {
-  constexpr std::size_t ahead = 24;  // entries on their way from memory while one is read
+  constexpr std::size_t ahead = 24;  // entries that are prefetched while one is read
   node* n = nullptr;
   std::size_t begin = plan.begin(index);
   const std::size_t end = plan.begin(index + 1);

@@ -1,4 +1,4 @@
-// check(): looks at every invariant of node.hpp, while nobody writes.
+// check(): verifies every invariant of node.hpp. Only while no thread writes.
 #include <fmt/format.h>
 
 #include "index/btree/descent.hpp"

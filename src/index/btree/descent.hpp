@@ -1,8 +1,8 @@
 // How every operation gets from the root to its leaf: optimistic lock coupling.
 //
 // A child's lock word is read before its parent is validated. A split changes child and parent while it holds both
-// locks, so if the parent has not changed since its own word was read, the child's word is from a time when the child
-// spanned the key; and if the child validates against that word later, it still did.
+// locks. So if the parent has not changed since its own word was read, the child spanned the key when the child's word
+// was read. If the child validates against that word later, it still spanned the key then.
 #pragma once
 
 #include "index/btree/btree.hpp"
@@ -11,12 +11,12 @@ namespace icecore::index {
 
 inline btree::view btree::root() const {
   for (;;) {
-    // Acquire: see the node whole.
+    // Acquire: the node's contents are visible.
     const arena_ref ref = shared_->root.load(std::memory_order_acquire);
     node* n = at(ref);
     const std::uint64_t seen = free_word(*n);
-    // A root is split under its lock and the root stored before the unlock: if this is still the root now that its word
-    // has been read, its word is the root's. Relaxed: reading the word acquired what was stored before the unlock.
+    // A split of the root stores the new root before it unlocks the old one. So if this is still the root after its
+    // word was read, the word is the root's. Relaxed: reading the word acquired what was stored before the unlock.
     if (shared_->root.load(std::memory_order_relaxed) == ref) return {n, seen};
   }
 }

@@ -1,8 +1,8 @@
-// find_many: a group of keys goes down the tree abreast, so that their waits for memory overlap.
+// find_many: a group of keys descends the tree together, so that their waits for memory overlap.
 //
-// Each step ends with a prefetch of what the same key's next step reads, and by the time that step's turn comes the
-// other keys' steps have hidden the wait. Whatever does not go smoothly (a locked node, a change, equal heads) is left
-// to find(), which is always right.
+// Each step ends with a prefetch of what the same key's next step reads. When that step's turn comes, the other keys'
+// steps have hidden the wait. Anything unusual (a locked node, a change, equal heads) is left to find(), which handles
+// every case.
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -12,7 +12,7 @@
 namespace icecore::index {
 namespace {
 
-/// Waits that overlap: as many as a core has misses in flight, about.
+/// Waits that overlap: about as many as a core can have misses in flight.
 constexpr std::size_t group_size = 16;
 
 }  // namespace
@@ -20,12 +20,12 @@ constexpr std::size_t group_size = 16;
 struct btree::lookup {
   view parent;
   view here;
-  const guarded<link>* found = nullptr;  ///< where the candidate lies, its line on its way
+  const guarded<link>* found = nullptr;  ///< where the candidate lies; its line is prefetched
   link candidate = null_link;
-  bool exact = false;  ///< the candidate's key is equal for certain
-  bool smooth = true;  ///< nothing has been in the way yet
+  bool exact = false;  ///< the candidate's key is certainly equal
+  bool smooth = true;  ///< nothing unusual was met so far
 
-  /// Takes the lock word of a node that the step before chose and prefetched.
+  /// Reads the lock word of a node that the step before chose and prefetched.
   [[nodiscard]] bool arrive() noexcept {
     here.seen = here.at->lock.peek();
     // As in try_descend(): the child's word first, then the parent's.
@@ -77,7 +77,7 @@ bool btree::step_down(lookup& l, std::string_view key) const noexcept {
   const unsigned slot = found.slot + (found.equal != null_link ? 1U : 0U);
   const arena_ref child = static_cast<const inner_node&>(*l.here.at).children[slot].load();
   if (child == 0) return false;  // torn
-  // Of a leaf only what leads to the one line of links that is then asked for: the fewer lines, the more keys abreast.
+  // Of a leaf only what leads to the one line of links that is read next: fewer lines allow more keys at a time.
   if (form.level == 1) {
     prefetch_lines<0, offsetof(node, links)>(arena_.at(child));
   } else {
@@ -93,7 +93,7 @@ bool btree::search_leaf(lookup& l, std::string_view key) const noexcept {
   if (l.parent.at != nullptr && !l.arrive()) return false;
   const node& n = *l.here.at;
   const node_form form = n.form.load();
-  if (form.open && form.prefix_length != 0) return false;  // needs a look at another key first
+  if (form.open && form.prefix_length != 0) return false;  // needs a comparison with another key first
   const std::uint64_t head = head_of(key, form.prefix_length);
   const unsigned slot = count_smaller(n.heads, head);
   if (slot >= form.count || n.heads[slot].load() != head) return l.here.validate();

@@ -12,7 +12,7 @@
 namespace icecore::index {
 namespace {
 
-/// Compares what is behind the first `from` bytes; both keys must have these in common.
+/// Compares what is behind the first `from` bytes, which both keys must have in common.
 int compare_behind(std::string_view a, std::string_view b, std::size_t from) noexcept {
   return a.substr(std::min(from, a.size())).compare(b.substr(std::min(from, b.size())));
 }
@@ -23,7 +23,7 @@ void move_up(guarded<T>* values, unsigned slot, unsigned count) noexcept {
   unsigned i = count;
 #if defined(__SSE2__) && !defined(ICECORE_UNDER_THREAD_SANITIZER)
   // Two at a time. x86 stores in order and never tears an aligned half of such a store, so readers see what single
-  // stores would show them; the sanitizer is told nothing of that and gets single stores.
+  // stores would show them. The thread sanitizer does not know that, so it gets single stores.
   static_assert(sizeof(guarded<T>) == 8);
   const auto move_two = [values](unsigned end) {
     auto* const to = reinterpret_cast<__m128i*>(values + end - 1);
@@ -103,7 +103,7 @@ void node::refresh_open() noexcept {
   form.store(mine);
 }
 
-// Relaxed, all of last and run: read and written inside the lock, or before it as a guess that the upgrade confirms.
+// Relaxed, all accesses to last and run: inside the lock, or before it as a guess that the upgrade confirms.
 void node::note_insert(unsigned slot) noexcept {
   constexpr std::int16_t run_max = 1000;
   const unsigned before = last.load(std::memory_order_relaxed);
@@ -121,7 +121,7 @@ unsigned node::cut_for_insert(unsigned slot) const noexcept {
   const int length = run.load(std::memory_order_relaxed);
   if (slot == before + 1 && length >= stream_min) return slot;
   if (slot == before && length <= -stream_min) return std::max(slot, 1U);
-  // Several threads that count upwards together arrive a little out of order.
+  // Several threads that count upwards together insert slightly out of order.
   if (high.load() == null_link && slot >= slot_count - slot_count / 8) return slot;
   return slot_count / 2;
 }

@@ -4,23 +4,24 @@
 // separator: the entry whose key is the lowest of the child to its right. Keys are never removed, so an entry's link
 // can stand for its key in separators and fences for ever, and no key bytes are copied.
 //
-// Beside each link is its head: the 8 bytes of its key after the node's prefix, big-endian, zeros behind the key's end,
-// so that integers compare like the bytes. Heads decide nearly every comparison; equal heads (longer keys, or a shorter
-// one padded) are decided by the whole keys.
+// Beside each link is its head: the 8 bytes of its key after the node's prefix, big-endian, zeros behind the key's end.
+// So integers compare like the bytes. Heads decide nearly every comparison. If heads are equal (longer keys, or a
+// shorter one padded), the whole keys decide.
 //
-// Node invariants (outside a writer's lock; check() looks at each):
+// Node invariants (outside a writer's lock; check() verifies each):
 //   N1. low is the lowest link the node may hold (null: no bound), high the lowest it may not (null: no bound). low
 //       never changes; high changes only in a split, to the low of the new right neighbour.
-//   N2. The leftmost leaf aside, a leaf's first link is its low. (So each leaf but the leftmost holds at least one.)
-//   N3. A closed node's (both fences there) prefix_length is at most the common prefix of its fences: so every key that
-//       the descent brings here has that prefix. An open node's prefix is common to its links only, and a search
-//       compares it with that of links[0].
+//   N2. The first link of every leaf except the leftmost is its low. (So each leaf except the leftmost holds at least
+//       one.)
+//   N3. A closed node has both fences. Its prefix_length is at most their common prefix, so every key that the descent
+//       brings here has that prefix. An open node's prefix is only common to its links, and a search compares the key's
+//       beginning with that of links[0].
 //   N4. links[0, count) ascend strictly; heads belong to them; heads[count, slot_count) are `no_head`.
-//   N5. Inner nodes: children[0, count] have one level less; child i spans [links[i - 1], links[i]), the outer bounds
+//   N5. Inner nodes: children[0, count] are one level lower; child i spans [links[i - 1], links[i]), the outer bounds
 //       being the node's own fences.
 //   N6. Leaves: next is the leaf whose low is this leaf's high; 0 for the last one.
-//   N7. A uniform node's links all have keys of key_size bytes. So where these end within the head, as those of
-//       integers do, equal heads are equal keys, and not even a find of a key that is there reads an entry.
+//   N7. A uniform node's links all have keys of key_size bytes. So if these end within the head, as integers do, equal
+//       heads are equal keys, and a find reads no entry even if the key is there.
 #pragma once
 
 #include <atomic>
@@ -42,7 +43,7 @@ inline constexpr unsigned slot_count = 64;
 inline constexpr unsigned separator_count_max = slot_count - 1;
 inline constexpr std::uint64_t no_head = std::numeric_limits<std::uint64_t>::max();
 
-/// What a search must know of a node, in one word: it is read in one load and never torn.
+/// What a search must know of a node, in one word: one load reads it, so it is never torn.
 struct alignas(8) node_form {
   std::uint16_t count = 0;
   std::uint16_t prefix_length = 0;
@@ -55,7 +56,7 @@ struct alignas(8) node_form {
   [[nodiscard]] bool heads_are_exact_for(std::string_view key) const noexcept {
     return uniform && key.size() == key_size && key.size() <= prefix_length + sizeof(std::uint64_t);
   }
-  /// Before keys of this size (or of different ones) are added.
+  /// Called before keys of this size (or of different sizes) are added.
   void admit_size(bool all_of_one_size, std::size_t size) noexcept {
     if (count == 0) key_size = static_cast<std::uint16_t>(size);
     uniform = all_of_one_size && (count == 0 || (uniform && key_size == size));
@@ -69,7 +70,8 @@ struct alignas(arena::unit_bytes) node {
   guarded<link> high;
   guarded<arena_ref> next;             ///< leaves: the right neighbour
   std::atomic<std::uint16_t> last{0};  ///< leaves: the slot of the last insert; writers only, inside the lock
-  std::atomic<std::int16_t> run{0};    ///< leaves: inserts in a row just behind (> 0) or before (< 0) the one before
+  /// leaves: how many inserts in a row went just behind (> 0) or before (< 0) the previous one
+  std::atomic<std::int16_t> run{0};
   alignas(arena::unit_bytes) guarded<std::uint64_t> heads[slot_count];
   guarded<link> links[slot_count];
 
@@ -79,20 +81,22 @@ struct alignas(arena::unit_bytes) node {
   }
   [[nodiscard]] bool is_leaf() const noexcept { return form.load().level == 0; }
 
-  // What follows is for writers, inside the lock or before the node is published (node.cpp).
+  // The following functions are for writers, inside the lock or before the node is published (node.cpp).
 
   /// Moves slots [slot, count) up by one.
   void make_room(unsigned slot, unsigned count) noexcept;
-  /// An empty node takes over the slots [first, count) of `other`, whose form is `other_form`, with its prefix.
+  /// Fills this empty node with the slots [first, count) of `other`, whose form is `other_form`, and takes over its
+  /// prefix.
   void take_slots(const node& other, unsigned first, node_form other_form) noexcept;
-  /// Forgets the slots from `first` on.
+  /// Removes the slots from `first` on.
   void drop_slots(unsigned first) noexcept;
   /// Makes the form agree with the fences.
   void refresh_open() noexcept;
-  /// Remembers where an insert went.
+  /// Stores where an insert went.
   void note_insert(unsigned slot) noexcept;
-  /// Where to cut this full leaf so that an insert at `slot` finds room: `slot_count` for a new leaf of its own.
-  // A stream of keys that ascend (or descend) leaves full leaves behind.
+  /// Where to split this full leaf so that an insert at `slot` gets room; `slot_count` if it needs a new leaf of its
+  /// own.
+  // A stream of ascending (or descending) keys leaves full leaves behind.
   [[nodiscard]] unsigned cut_for_insert(unsigned slot) const noexcept;
 };
 
@@ -104,9 +108,9 @@ struct inner_node : node {
 static_assert(offsetof(node, heads) == 64 && sizeof(node) == 64 + 16 * slot_count);
 static_assert(slot_count <= block::capacity, "a leaf must fit into a block");
 
-/// How many heads are smaller: first how many lines of them, then how many in the line that decides. All loads of a
-/// step are independent, and there is no branch: nothing is mispredicted, and the processor can run ahead into what the
-/// caller does next while the lines are still on their way.
+/// How many heads are smaller: first counts the lines of such heads, then the heads in the line that decides. All loads
+/// of a step are independent and there is no branch. So nothing is mispredicted, and the processor can begin the
+/// caller's next work before the lines have arrived.
 [[nodiscard]] inline unsigned count_smaller(const guarded<std::uint64_t>* heads, std::uint64_t head) noexcept {
   constexpr std::size_t line = arena::unit_bytes / sizeof(std::uint64_t);
   static_assert(slot_count % line == 0);
@@ -128,16 +132,16 @@ struct place {
   link equal;     ///< its link if the keys are equal, else null
 };
 
-/// How `key` compares with the prefix of the node's links; 0: it has that prefix. A closed node's it must have (N3).
+/// How `key` compares with the prefix of the node's links; 0 if it has that prefix, as it must in a closed node (N3).
 [[nodiscard]] int compare_with_prefix(const node& n, node_form form, std::string_view key,
                                       const key_source& source) noexcept;
 
-/// Among equal heads from slot `first` on, by whole keys.
+/// Searches equal heads from slot `first` on by comparing whole keys.
 [[nodiscard]] place lower_bound_of_equal_heads(const node& n, node_form form, unsigned first, std::string_view key,
                                                const key_source& source) noexcept;
 
-/// Where `key` is among the links of a node, or would be; `form` is the node's. Optimistic: right if the node's lock
-/// validates afterwards.
+/// Where `key` is among the links of a node, or would be; `form` is the node's. Optimistic: valid only if the node's
+/// lock validates afterwards.
 [[nodiscard]] inline place lower_bound(const node& n, node_form form, std::string_view key,
                                        const key_source& source) noexcept {
   if (form.open && form.prefix_length != 0) [[unlikely]] {
@@ -162,18 +166,18 @@ inline void prefetch_lines(const std::byte* n) noexcept {
   for (std::size_t line = begin; line < end; line += arena::unit_bytes) __builtin_prefetch(n + line);
 }
 
-/// Asks for the lines that the search of a node reads, all at once: which of them it will be is known too late.
+/// Prefetches all lines that the search of a node may read: it is known too late which of them it will read.
 inline void prefetch_for_search(const std::byte* n, unsigned level) noexcept {
   constexpr std::size_t links = offsetof(node, links);
   if (level == 0) {
     prefetch_lines<0, sizeof(node)>(n);
-  } else {  // a separator's link is read on ties only
+  } else {  // a separator's link is read only if heads are equal
     prefetch_lines<0, links>(n);
     prefetch_lines<sizeof(node), sizeof(inner_node)>(n);
   }
 }
 
-/// Asks for the lines that a walk over leaves reads.
+/// Prefetches the lines that a walk over leaves reads.
 inline void prefetch_for_scan(const std::byte* n) noexcept {
   prefetch_lines<0, arena::unit_bytes>(n);
   prefetch_lines<offsetof(node, links), sizeof(node)>(n);

@@ -1,7 +1,7 @@
 // The prefix that a node leaves out of its heads (N3): when it grows, when it must shrink.
 //
-// Any prefix up to the common one is right, and a longer one costs reading every key of the node. So it grows only
-// where heads tie, which those of integer keys never do, and only at a split, which is when fences draw closer.
+// Any prefix up to the common one is correct, but a longer one costs reading every key of the node. So it grows only if
+// heads are equal, which those of integer keys never are, and only at a split, when the fences get closer.
 #include "index/btree/btree.hpp"
 
 namespace icecore::index {
@@ -25,7 +25,8 @@ std::size_t longest_prefix(const node& n, const key_source& source) noexcept {
   return common_prefix(source.key_of(n.links[0].load()), source.key_of(n.links[form.count - 1].load()));
 }
 
-/// After a split: the prefix as N3 demands, and longer if that may part equal heads. Inside the node's lock.
+/// After a split: sets the prefix as N3 demands, and a longer one if that may separate equal heads. Inside the node's
+/// lock.
 void btree::refresh_prefix(node& n, bool was_open) noexcept {
   const node_form form = n.form.load();
   const bool may_be_too_long = was_open && !form.open && form.prefix_length != 0;
@@ -34,8 +35,8 @@ void btree::refresh_prefix(node& n, bool was_open) noexcept {
   if (prefix_length != form.prefix_length) set_prefix(n, prefix_length);
 }
 
-/// Before `key` is added to `n`: an open node's prefix shrinks to what its links have in common with `key`. Inside the
-/// node's lock.
+/// Called before `key` is added to `n`: an open node's prefix shrinks to what its links have in common with `key`.
+/// Inside the node's lock.
 void btree::admit_to_prefix(node& n, std::string_view key) noexcept {
   const node_form form = n.form.load();
   if (!form.open || form.prefix_length == 0) return;

@@ -1,6 +1,7 @@
-// Splits: where a node is cut, and how the right part gets a node of its own and a place in the parent.
+// Splits: where a node is cut, and how the right part gets a node of its own and a slot in the parent.
 //
-// Memory is taken before any lock, so bad_alloc leaves the tree as it was and no reader waits for the kernel.
+// Memory is allocated before any lock is taken, so bad_alloc leaves the tree as it was and no reader waits for the
+// kernel.
 #include <new>
 #include <optional>
 #include <type_traits>
@@ -10,7 +11,7 @@
 
 namespace icecore::index {
 
-/// A node taken for a split; goes back to the spares unless it was used.
+/// A node taken for a split; it goes back to the free list unless it was used.
 class btree::spare_node {
  public:
   spare_node(btree& tree, bool leaf) : tree_(tree), ref_(tree.take_node(leaf)), leaf_(leaf) {}
@@ -32,8 +33,8 @@ class btree::spare_node {
 struct btree::cut {
   unsigned slot;       ///< links from here on go to the right
   link separator;      ///< low of the right node
-  std::uint64_t head;  ///< of the separator, as a node of this
-  node_form form;      ///< would have it: that of the node that is cut
+  std::uint64_t head;  ///< of the separator, in a node
+  node_form form;      ///< of this form: that of the node that is cut
   bool adds = false;   ///< a leaf is cut at its end: the separator is a new entry, alone in the right leaf
 };
 
@@ -49,11 +50,11 @@ void btree::give_back(arena_ref ref, bool leaf) noexcept {
   shared_->spares[leaf ? 1 : 0].give(ref, [&](arena_ref one, arena_ref next) { at(one)->next.store(next); });
 }
 
-/// False if a writer came between. `where.node` is a full inner node that the insert of `key` comes through.
+/// False if a writer came between. `where.node` is a full inner node on the path of the insert of `key`.
 bool btree::split_inner(const path& where, std::string_view key) {
   const node& n = *where.node.at;
   const node_form form = n.form.load();
-  // Keys that ascend only ever add to the last node's end: leave the rest full.
+  // Ascending keys only ever add at the end of the last node: leave the left node full.
   const bool at_end = n.high.load() == null_link && lower_bound(n, key, source_).slot == form.count;
   const unsigned slot = at_end ? form.count - 2U : form.count / 2U;
   const link separator = n.links[slot].load();
@@ -61,8 +62,8 @@ bool btree::split_inner(const path& where, std::string_view key) {
   return split<inner_node>(where, {.slot = slot, .separator = separator, .head = n.heads[slot].load(), .form = form});
 }
 
-/// False if a writer came between, or if it is now for another try to add `entry`; true if `entry` has been added.
-/// `slot` is where it belongs in the full leaf.
+/// True if `entry` has been added. False if a writer came between, or if the leaf was split and the insert must start
+/// again. `slot` is where the entry belongs in the full leaf.
 bool btree::split_leaf(const path& where, unsigned slot, std::string_view key, link entry) {
   const node& n = *where.node.at;
   node_form form = n.form.load();
@@ -88,7 +89,7 @@ bool btree::split(const path& where, const cut& c) {
   std::optional<spare_node> root_memory;
   if (where.parent.at == nullptr) root_memory.emplace(*this, false);
 
-  // Parent first, then child; neither is waited for, and both hold until the parent knows its new child (N5).
+  // Parent first, then child. No thread waits for either, and both are held until the parent has its new child (N5).
   write_guard parent_guard;
   const unsigned process = arena_.process();
   if (where.parent.at != nullptr && !parent_guard.try_upgrade(where.parent.at->lock, where.parent.seen, process))
@@ -131,7 +132,7 @@ bool btree::split(const path& where, const cut& c) {
   auto& root = *new (arena_.at(root_ref)) inner_node(static_cast<std::uint8_t>(form.level + 1), null_link, null_link);
   root.children[0].store(ref_of(&left));
   add_child(root, 0, c, right_ref);
-  // Release: publishes the new root; before the old one is unlocked (see root()).
+  // Release: publishes the new root, before the old one is unlocked (see root()).
   shared_->root.store(root_ref, std::memory_order_release);
   return true;
 }

@@ -1,12 +1,12 @@
 // Blocks: the links of one leaf, copied at one instant, and how to get from one to the next.
 //
 // Why X3 holds. A leaf never disappears and its low never changes (N1). Links and `next` are copied under the same
-// validated word, so at that instant next.low was this leaf's high: all that the copy lacks of the key space above is
-// from next.low on, and next still begins there whenever it is read later, however often either leaf has been split
-// since: a split moves only a leaf's upper part, into a new leaf that its own next then leads to. So walking by `next`
-// meets each link once. Backwards the walk goes by keys: the block before k ends with the greatest link below k at one
-// instant, and the next step asks for what is below that block's first link; nothing lies between and nothing twice.
-// A block that was cut off at k is continued not by the leaf but by its last link's key, again without a gap.
+// validated word, so at that instant next.low was this leaf's high. So the copy covers its leaf's part of the key space
+// up to next.low. The next leaf still begins there whenever it is read later, however often either leaf has been split
+// since: a split moves only a leaf's upper part, into a new leaf that the leaf's own next then leads to. So a walk by
+// `next` meets each link once. A backward walk goes by keys: the block before k ends with the greatest link below k at
+// one instant, and the next step asks for what is below that block's first link. So it misses nothing and meets nothing
+// twice. A block that was cut off at k is continued by its last link's key, not by the leaf, again without a gap.
 #include <algorithm>
 #include <utility>
 
@@ -87,7 +87,8 @@ bool btree::next_block(block& b) const {
   node* n = at(leaf_of(b.next));
   for (backoff wait; !read_leaf({n, free_word(*n)}, 0, slot_count, b); wait.pause()) {
   }
-  // The leaf after the next, too: the next one's header came with an earlier prefetch. Only a hint, so not validated.
+  // Prefetch the leaf after the next one, too: the next one's header came with an earlier prefetch. This is only a
+  // hint, so the load is not validated.
   const arena_ref after = b.next != 0 ? at(leaf_of(b.next))->next.load() : 0;
   if (after != 0) prefetch_for_scan(arena_.at(after));
   return true;
@@ -100,12 +101,13 @@ bool btree::block_before(std::string_view key, block& out) const {
     const unsigned end = lower_bound(*where.node.at, key, source_).slot;
     if (read_leaf(where.node, 0, end, out)) break;
   }
-  // side::left led to the leaf whose low is below key, and which holds its low (N2): only the leftmost can have
+  // side::left led to the leaf whose low is below `key`, and a leaf holds its low (N2): only the leftmost leaf can have
   // nothing.
   return out.size != 0;
 }
 
-/// Appends the links of a subtree down to `level` to `out`, in order; separators below 1, entries at 0.
+/// Appends the links of a subtree down to `level` to `out`, in order: separators if `level` is above 0, entries if it
+/// is 0.
 void btree::collect(arena_ref ref, unsigned level, std::vector<link>& out) const {
   const node& n = *at(ref);
   std::array<link, slot_count> links;
@@ -122,14 +124,14 @@ void btree::collect(arena_ref ref, unsigned level, std::vector<link>& out) const
   }
   for (unsigned i = 0; i <= form.count; ++i) {
     if (form.level > level) collect(children[i], level, out);
-    // A leaf's first link is the separator above it already.
+    // A leaf's first link is already there: it is the separator above the leaf.
     const bool again = form.level == 0 && i == 0 && !out.empty() && out.back() == links[0];
     if (i < form.count && !again) out.push_back(links[i]);
   }
 }
 
 std::vector<link> btree::split_points(std::size_t count) const {
-  // Subtrees differ in size, by a factor of two at most save at the edges; 16 times finer cuts even that out.
+  // Subtrees differ in size, by at most a factor of two except at the edges; 16 times as many cuts even that out.
   constexpr std::size_t finer = 16;
   std::vector<link> candidates;
   const view top = root();

@@ -1,5 +1,5 @@
 // Bottom-up building from links in order: level by level, nodes filled by several threads. Nothing leads to the nodes
-// before the anchor does, and that is the caller's to make durable.
+// before the anchor does, and the caller makes that durable.
 #include <algorithm>
 #include <atomic>
 #include <cassert>
@@ -24,7 +24,7 @@ struct persistent_index::level_plan {
 };
 
 void persistent_index::build(std::span<const link> sorted, unsigned threads) {
-  // Nine tenths full, as the B+-tree: later inserts find room before they split.
+  // Nine tenths full, like the B+-tree: later inserts find room before they must split.
   constexpr std::size_t fill_of_node = index_pairs_max * 9 / 10;
   assert(size() == 0);
   std::vector<link> items(sorted.begin(), sorted.end());
@@ -42,14 +42,14 @@ void persistent_index::build(std::span<const link> sorted, unsigned threads) {
     std::atomic<std::size_t> shared_out{0};
     constexpr std::size_t share = 64;
     run_on_threads(plan.nodes.size() < share ? 1 : std::max(1U, threads), [&](unsigned) {
-      // relaxed: only shares out numbers; the threads' end publishes what they wrote
+      // relaxed: only hands out numbers; the end of the threads publishes what they wrote
       for (std::size_t first; (first = shared_out.fetch_add(share, std::memory_order_relaxed)) < plan.nodes.size();) {
         for (std::size_t i = first; i < std::min(first + share, plan.nodes.size()); ++i) fill(plan, i);
       }
     });
     if (plan.level == 0) {
       auto& first_leaf = space_.anchor().first_leaf;
-      // relaxed: nobody else is there yet
+      // relaxed: no other thread uses the index yet
       first_leaf.store(space_.encode(plan.nodes.front(), space_.place_of(first_leaf)), std::memory_order_relaxed);
     }
     if (plan.nodes.size() == 1) break;
@@ -60,16 +60,16 @@ void persistent_index::build(std::span<const link> sorted, unsigned threads) {
     plan.nodes.clear();
   }
   auto& top = space_.anchor().top;
-  // relaxed: nobody else is there yet
+  // relaxed: no other thread uses the index yet
   top.store(space_.encode(plan.nodes.front(), space_.place_of(top)), std::memory_order_relaxed);
   shared_->top.store(plan.nodes.front(), std::memory_order_relaxed);
   space_.flush(&space_.anchor(), format::cache_line_size);
   shared_->size.add(sorted.size());
 }
 
-// relaxed, all of it: nobody knows the node
+// relaxed, all of it: no other thread knows the node
 void persistent_index::fill(const level_plan& plan, std::size_t i) const noexcept {
-  constexpr std::size_t ahead = 16;  // entries on their way from memory while one is read
+  constexpr std::size_t ahead = 16;  // entries that are prefetched while one is read
   const link ref = plan.nodes[i];
   index_node& n = space_.at(ref);
   const link low = plan.low(i);

@@ -1,4 +1,4 @@
-// check(): whether every node keeps the invariants of node.hpp. While nobody writes.
+// check(): whether every node keeps the invariants of node.hpp. Only while no thread writes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace icecore::index {
 
 struct persistent_index::audit {
   std::vector<std::string> wrong;
-  std::vector<link> children;  ///< of the level that was checked last, by the pairs that lead to them
+  std::vector<link> children;  ///< of the level that was checked last, in the order of the pairs that lead to them
   std::vector<link> nodes;     ///< of all levels
   std::uint64_t entries = 0;
 
@@ -24,7 +24,7 @@ struct persistent_index::audit {
 
 void persistent_index::check_level(link first, unsigned level, audit& a) const {
   std::vector<link> children;
-  std::size_t told = 0;  // of a.children
+  std::size_t told = 0;  // how many of a.children were found in this level
   link expected_low = null_link;
   std::string_view last;
   bool any = false;
@@ -33,7 +33,7 @@ void persistent_index::check_level(link first, unsigned level, audit& a) const {
     const index_node& n = *v.at;
     a.nodes.push_back(ref);
     const node_order order(n);
-    const link low = n.low.load(std::memory_order_relaxed);  // relaxed, all: nobody writes
+    const link low = n.low.load(std::memory_order_relaxed);  // relaxed, all: no thread writes
     const link high = n.high.load(std::memory_order_relaxed);
     const link next = n.next.load(std::memory_order_relaxed);
     if (node_word::check(v.seen) != check_of(n, space_.seed_of(ref))) a.note(ref, "its checksum is wrong");
@@ -67,7 +67,7 @@ void persistent_index::check_level(link first, unsigned level, audit& a) const {
         any = false;
         continue;
       }
-      if (!source_.is_readable(least)) {  // of a node that nobody has looked at yet
+      if (!source_.is_readable(least)) {  // in a node that has not been checked yet
         a.note(ref, "pair {} leads to a node whose low leads out of the store (N2)", i);
         any = false;
         continue;
@@ -95,7 +95,7 @@ std::vector<std::string> persistent_index::lost_nodes() const {
   std::ranges::sort(a.nodes);
   for (unsigned i = 0; i < node_space::tag_source; ++i) {
     const format::node_source& source = space_.anchor().nodes[i];
-    // relaxed, all: nobody writes
+    // relaxed, all: no thread writes
     const link end = space_.load(source.end, std::memory_order_relaxed);
     const link position = space_.load(source.position, std::memory_order_relaxed);
     const link pending = space_.decode(source.pending.load(std::memory_order_relaxed) & ~format::pending_in_use,

@@ -1,5 +1,5 @@
-// How every operation gets from the top to a node of a level. Nothing is held on the way: a node never goes away, and
-// what it hands to the right is found there (N6).
+// How every operation gets from the top to a node of a level. It holds no lock on the way: a node never goes away, and
+// what a node hands to the right is found there (N6).
 #pragma once
 
 #include "index/persistent/persistent_index.hpp"
@@ -7,7 +7,7 @@
 namespace icecore::index {
 
 inline persistent_index::view persistent_index::top() const {
-  return look_at(shared_->top.load(std::memory_order_acquire));  // acquire: see the node whole
+  return look_at(shared_->top.load(std::memory_order_acquire));  // acquire: the node's contents are visible
 }
 
 /// One step of a descent to `level`, down or to the right; true if `here` is the node.
@@ -36,12 +36,12 @@ bool persistent_index::go_down(view& here, std::string_view key, unsigned level)
     return false;
   }
   prefetch_node(space_.bytes(child));
-  // looked at in the next step: find_many() has others to do meanwhile
+  // looked at in the next step: find_many() has other keys to advance meanwhile
   here = {&space_.at(child), child, 0, here.tells};
   return false;
 }
 
-/// The node of `level` that spans `key` (with side::left, the keys just below it), or one on its left: see is_beyond().
+/// The node of `level` that spans `key` (with side::left, the keys just below it), or one to its left: see is_beyond().
 /// Precondition: the top is not below `level`.
 template <persistent_index::side equal>
 persistent_index::view persistent_index::descend(std::string_view key, unsigned level, bool tells) const {

@@ -1,4 +1,4 @@
-// find_many: a group of keys goes down abreast, so that their waits for memory overlap. Each step ends with a prefetch
+// find_many: a group of keys descends together, so that their waits for memory overlap. Each step ends with a prefetch
 // of what the same key's next step reads.
 #include <algorithm>
 #include <array>
@@ -10,11 +10,11 @@ namespace icecore::index {
 
 void persistent_index::find_many(std::span<const std::string_view> keys, std::span<link> out) const {
   assert(keys.size() == out.size());
-  constexpr std::size_t group_size = 16;  // waits that overlap: as many as a core has misses in flight, about
+  constexpr std::size_t group_size = 16;  // waits that overlap: about as many as a core can have misses in flight
   for (std::size_t first = 0; first < keys.size(); first += group_size) {
     const std::size_t count = std::min(group_size, keys.size() - first);
     std::array<view, group_size> here;
-    std::array<std::uint8_t, group_size> waiting;  // numbers of those that are not at their leaf
+    std::array<std::uint8_t, group_size> waiting;  // numbers of the keys that have not reached their leaf
     const view from = top();
     for (std::size_t i = 0; i < count; ++i) {
       here[i] = from;

@@ -12,7 +12,7 @@ namespace icecore::index {
 
 persistent_index::persistent_index(const key_source& source, const node_space::parts& where, state& shared)
     : source_(source), space_(where), shared_(&shared) {
-  // relaxed: read by no other thread before this one lets it
+  // relaxed: no other thread reads it before this thread hands it over
   shared_->top.store(space_.load(space_.anchor().top, std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
@@ -37,7 +37,8 @@ link persistent_index::insert(std::string_view key, entry_factory& factory) {
     index_node& n = *here.at;
     const node_order order(n);
     if (is_beyond(n, order, key, side::right, true)) {
-      // If a writer came between, the key may belong here after all: of a split, half of the bound may have been read.
+      // If a writer came between, the key may belong here after all: the bound may have been read halfway through a
+      // split.
       static_cast<void>(move_right(here));
       continue;
     }
@@ -59,9 +60,10 @@ link persistent_index::insert(std::string_view key, entry_factory& factory) {
       wait.pause();
       continue;
     }
-    shared_->size.add(1);  // before it is so: a process killed in between leaves a bound that is too great by one
-    // Finds that read the lock's word from here on wait for the unlock. Nothing atomic comes between its flush and that
-    // of the pair, which would wait for the first.
+    // counted before it is inserted: if a process is killed in between, the count is too great by one
+    shared_->size.add(1);
+    // Finds that read the lock word from here on wait for the unlock. No atomic operation comes between the entry's
+    // flush in before_publish() and the pair's flush: it would wait for the first.
     factory.before_publish();
     add_pair(n, here.ref, order, found.index, head_of(key, order.prefix_length()), made);
     return made;
@@ -76,12 +78,12 @@ void persistent_index::flush_leaf_of(std::string_view key) const {
       continue;
     }
     space_.flush(here.at, format::cache_line_size);
-    if (here.validate()) return;  // else a split may have moved the pair
+    if (here.validate()) return;  // otherwise a split may have moved the pair
     look_again(here);
   }
 }
 
-/// Heads of equal keys are equal, so only pairs whose head is that of `key` are looked at whole.
+/// Heads of equal keys are equal, so only pairs whose head is that of `key` have their keys compared.
 persistent_index::place persistent_index::lower_bound(const view& in, const node_order& order,
                                                       std::string_view key) const {
   const index_node& n = *in.at;
@@ -95,7 +97,7 @@ persistent_index::place persistent_index::lower_bound(const view& in, const node
   while (first < end) {
     const unsigned middle = first + (end - first) / 2;
     const link candidate = to_at(n, order, middle);
-    if (candidate == null_link) return {first, null_link};  // torn: the caller's validation fails
+    if (candidate == null_link) return {first, null_link};  // torn: the caller's validation will fail
     const int difference = key.compare(source_.key_of(candidate));
     if (difference == 0) return {middle, candidate};
     others[compared++] = candidate;
@@ -105,32 +107,32 @@ persistent_index::place persistent_index::lower_bound(const view& in, const node
       first = middle + 1;
     }
   }
-  // The key is not there, unless one of these was it and is damaged. Of a node that has changed since, they may be
-  // entries of a process that was killed, which are nobody's: the caller's validation fails.
+  // The key is not there, unless one of these has it and is damaged. If the node has changed since, they may be entries
+  // of a killed process that were rolled back: then the caller's validation will fail.
   if (compared != 0 && !in.validate()) return {first, null_link};
   for (unsigned i = 0; i < compared; ++i) {
     source_.verify_key(others[i]);
-    // Where a lost write took an entry, another key's may have come into its place: its pair still has the head (N4).
+    // If a write was lost, another key's entry may have taken an entry's place: the pair still has the old head (N4).
     if (head_of(source_.key_of(others[i]), order.prefix_length()) != head)
       space_.owner().raise_damaged(others[i], "the index leads to the entry of another key");
   }
   return {first, null_link};
 }
 
-/// The pair of the last child whose low is not above `key` (with side::left: is below it).
+/// The index of the pair for the last child whose low is not above `key` (with side::left: is below it).
 unsigned persistent_index::child_for(const index_node& n, const node_order& order, std::string_view key,
                                      side equal) const {
   const unsigned count = order.count();
   if (count < 2) return 0;
   const std::uint64_t head = head_of(key, order.prefix_length());
-  unsigned first = first_not_below(n, order, 1, head);  // the first child is taken whatever its low (N2)
+  unsigned first = first_not_below(n, order, 1, head);  // the first child is taken whatever its low is (N2)
   unsigned end = first;
   while (end < count && head_at(n, order, end) == head) ++end;
   while (first < end) {
     const unsigned middle = first + (end - first) / 2;
     const link low = low_of(to_at(n, order, middle), order.level());
-    if (low == null_link) break;  // torn: the caller's validation fails
-    source_.verify_key(low);      // a wrong one would lead past the key, which then seems not to be there
+    if (low == null_link) break;  // torn: the caller's validation will fail
+    source_.verify_key(low);      // a wrong key would lead past the key, which would then seem not to be there
     const int compared = key.compare(source_.key_of(low));
     if (compared < 0 || (compared == 0 && equal == side::left)) {
       end = middle;
@@ -144,13 +146,14 @@ unsigned persistent_index::child_for(const index_node& n, const node_order& orde
 /// The entry with the least key of what a pair in a node of `level` leads to.
 link persistent_index::low_of(link to, unsigned level) const noexcept {
   if (level == 0 || to == null_link) return to;
-  return space_.at(to).low.load(std::memory_order_acquire);  // never changes; acquire: whole since it was linked
+  // never changes; acquire: the node was complete when it was linked
+  return space_.at(to).low.load(std::memory_order_acquire);
 }
 
-/// Whether `key` belongs to a node on the right. Where the prefix is not empty the heads may say no although it is so:
-/// a key without the prefix has come from above by a pair that does not tell of a split yet. Then the node's own keys
-/// are all smaller: on the way down nothing is wrong with staying, and at the end it is asked for certain. The bound's
-/// key is sound: whoever first looked at the node has seen to it, or whoever made the bound.
+/// Whether `key` belongs to a node on the right. If the prefix is not empty, the heads may wrongly say no: a key
+/// without the prefix came from above through a pair that does not reflect a split yet. Then the node's own keys are
+/// all smaller. On the way down it does no harm to stay; at the end the caller asks again, with `for_certain`. The
+/// bound's key is intact: the first thread that checked the node verified it, or the thread that made the bound did.
 bool persistent_index::is_beyond(const index_node& n, const node_order& order, std::string_view key, side equal,
                                  bool for_certain) const {
   const link high = n.high.load(std::memory_order_acquire);
@@ -182,7 +185,7 @@ bool persistent_index::is_empty() const {
 
 void persistent_index::look_again(view& v) const { v.seen = free_word(*v.at, v.ref); }
 
-/// To the right neighbour, which the level above may not know; false if a writer came between.
+/// Moves to the right neighbour, for which the level above may have no pair; false if a writer came between.
 bool persistent_index::move_right(view& v) const {
   const link next = v.at->next.load(std::memory_order_acquire);
   if (!v.validate()) return false;
@@ -190,15 +193,15 @@ bool persistent_index::move_right(view& v) const {
   const bool tells = v.tells;
   v = look_at(next);
   v.tells = tells;
-  // A split's own thread is about to tell, most often. After a crash nobody is, so now and then somebody looks (towers
-  // are completed as they are met: sections 4.4.1 and 4.5.2 of the thesis), once in a search, however many nodes it
-  // passes. relaxed: chance will do
+  // Usually the thread that split the node is about to promote it. After a crash no thread is, so now and then a search
+  // does (towers are completed as they are met: sections 4.4.1 and 4.5.2 of the thesis): at most once in a search,
+  // however many nodes it passes. relaxed: the count need not be exact
   constexpr std::uint32_t one_in = 8;
   if (tells && space_.searches_link() && shared_->moves_right.fetch_add(1, std::memory_order_relaxed) % one_in == 0) {
     v.tells = false;
     try {
       promote(next);
-    } catch (const std::exception&) {  // no room, or damage elsewhere: this search needs neither
+    } catch (const std::exception&) {  // no space, or damage elsewhere: this search needs neither
     }
     look_again(v);
   }

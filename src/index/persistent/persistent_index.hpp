@@ -1,25 +1,26 @@
-// The persistent index: an ordered_index that lies in the pool and is there when the store is opened.
+// The persistent index: an ordered_index that lies in the pool and exists already when the store is opened.
 //
 // A skip list of fat nodes after UPSkipList (S. Chowdhury: A Scalable Recoverable Skip List for Persistent Memory on
-// NUMA Machines, University of Waterloo 2021, chapters 4 to 6): levels of nodes, each level a list in key order, the
-// lowest leading to the entries, each other one to nodes of the level below it. What is better here: keys are sorted,
-// a node has no tower but a pair in the level above (so all nodes can be of one size), readers take
-// no lock, locks do not survive, and opening claims nothing. Why it is as it is: docs/design/0008-persistent-index.md.
+// NUMA Machines, University of Waterloo 2021, chapters 4 to 6): levels of nodes, each level a list in key order. The
+// lowest level leads to the entries, each other level to nodes of the level below it. Improvements over UPSkipList:
+// keys are sorted; a node has a pair in the level above instead of a tower, so all nodes can have one size; readers
+// take no lock; locks do not survive a crash; opening claims nothing. docs/design/0008-persistent-index.md gives the
+// reasons.
 //
-// A writer locks the one node that it changes. A split links the new node first and tells the level above afterwards;
-// until then, and for ever if a crash comes between, the node is found from its left neighbour (N6). Whoever moves to
-// the right sees to it now and then that the level above knows.
+// A writer locks only the node that it changes. A split links the new node first and adds its pair to the level above
+// afterwards. Until then, and permanently if a crash comes between, the node is found from its left neighbour (N6).
+// Searches that move to the right add the missing pair now and then.
 //
-// What a crash leaves (memory that survives by cache lines; each store of a line after those before it):
-//   - of an insert: nothing that shows before the order word; then all of it. The entry and its pair are durable, and
-//     the entry is stamped, before the order word is written.
-//   - of a split: the new node unlinked, to be taken again (node_space.hpp); or the old node locked, which mend() then
-//     cuts; or only the pair above missing.
+// What a crash leaves (if memory survives by cache lines, and each store to a line after the stores before it):
+//   - of an insert: nothing visible before the order word; then all of it. The entry and its pair are durable, and the
+//     entry is stamped, before the order word is written.
+//   - of a split: the new node unlinked, to be taken again (node_space.hpp); or the old node locked, which repair()
+//     then cuts; or only the pair above missing.
 //   - of a new uppermost level: the node unlinked, or all of it.
-// What the caller still has to do: fence, before it tells anybody that an insert is done.
+// The caller must fence before it reports that an insert is done.
 //
 // Threads: as ordered_index says; of all processes that share the store. Failures: errc::no_space from insert() and
-// build(), errc::damaged where a node fails its check; then the index is as before.
+//   build(), errc::damaged if a node fails its check; then the index is as before.
 // Files: node_lock.hpp, node.hpp (layout, invariants N1 to N6), node_space.hpp (memory), persistent_index.cpp (descent,
 // find, insert), split.cpp, repair.cpp, evidence.cpp, walk.cpp, build.cpp, check.cpp.
 #pragma once
@@ -40,16 +41,16 @@ namespace icecore::index {
 
 class persistent_index final : public ordered_index, public node_finder {
  public:
-  /// What all processes know of the index besides what is in the pool, in their common arena.
+  /// What all processes share about the index besides the pool; it lies in their common arena.
   struct state {
     node_space::state space;
-    std::atomic<link> top{null_link};  ///< a first node of a level, perhaps not the uppermost any more
+    std::atomic<link> top{null_link};  ///< the first node of a level, perhaps no longer the uppermost
     spread_counter size;
     lock_holders holders;
     std::atomic<std::uint32_t> moves_right{0};
   };
 
-  /// The index that the anchor leads to; to be built first if it leads to none. `source` must outlive it.
+  /// The index that the anchor leads to; build it first if the anchor leads to none. `source` must outlive it.
   persistent_index(const key_source& source, const node_space::parts& where, state& shared);
 
   [[nodiscard]] link find(std::string_view key) const override;
@@ -64,39 +65,40 @@ class persistent_index final : public ordered_index, public node_finder {
   bool block_before(std::string_view key, block& out) const override;
   [[nodiscard]] std::vector<link> split_points(std::size_t count) const override;
 
-  /// All is on its way to the media when it returns; it is durable after a fence (or sync).
+  /// When it returns, everything is flushed; it is durable after a fence (or sync).
   void build(std::span<const link> sorted, unsigned threads) override;
   [[nodiscard]] std::uint64_t size() const noexcept override { return shared_->size.sum(); }
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept override { return space_.bytes_taken(); }
   [[nodiscard]] std::vector<std::string> check() const override;
-  /// Nodes that a source has given out of its last segment and that are in no level, nor the one it gives out again: a
-  /// crash leaves none (node_space.hpp), a build that threw may. While nobody writes.
+  /// Nodes that a source has given out of its last segment and that are in no level, except the one that the source
+  /// will give out again. A crash leaves none (node_space.hpp); a build that threw may. Only while no thread writes.
   [[nodiscard]] std::vector<std::string> lost_nodes() const;
 
   /// Whether there is no key at all. O(1).
   [[nodiscard]] bool is_empty() const;
-  /// Tells how many entries an index that was opened has.
+  /// Adds the number of entries of an index that was opened.
   void count(std::uint64_t entries) noexcept { shared_->size.add(entries); }
-  /// For those who take nodes: whether one that its source gave out is in use.
+  /// For threads that take nodes: whether a node that its source gave out is in use.
   [[nodiscard]] bool is_linked(link node) const override;
-  /// The pair of a key that is there is durable after a fence, whoever was killed before its own.
+  /// Flushes the leaf of an existing key: its pair is durable after a fence, even if its writer was killed before its
+  /// own fence.
   void flush_leaf_of(std::string_view key) const;
-  /// Leaves evidence of all nodes of a granule that were met in this epoch. While nobody else is there.
+  /// Leaves evidence of all nodes of a granule that were met in this epoch. Only while no other thread uses the store.
   void leave_evidence(link granule) const noexcept;
-  /// Where other blocks of a node's size can be taken from.
+  /// The space from which other blocks of a node's size can be taken, too.
   [[nodiscard]] node_space& space() noexcept { return space_; }
 
  private:
-  /// A node as it was when its word was `seen`, free; with a `seen` of 0 it has not been looked at yet.
+  /// A node as it was when its word was `seen` and free. If `seen` is 0, the word has not been loaded yet.
   struct view {
     index_node* at = nullptr;
     link ref = null_link;
     std::uint64_t seen = 0;
-    bool tells = true;  ///< whether the search may yet tell the level above of a node: it does so once at most
+    bool tells = true;  ///< whether the search may still promote a node to the level above: at most one in a search
     // relaxed: see optimistic_lock::validate()
     [[nodiscard]] bool validate() const noexcept { return at->lock.load(std::memory_order_relaxed) == seen; }
   };
-  /// Where a key is among the pairs of a node, or would be.
+  /// The position of a key among the pairs of a node, or where it would be inserted.
   struct place {
     unsigned index;
     link equal;  ///< the pair's link, if the keys are equal
@@ -163,11 +165,11 @@ class persistent_index final : public ordered_index, public node_finder {
   void check_levels(audit& a) const;
 
   const key_source& source_;
-  mutable node_space space_;  // finds take memory too, when they finish what a crash left undone
+  mutable node_space space_;  // finds take memory too, when they promote a node that a crash left without a pair above
   state* shared_;
 };
 
-/// As the constructor.
+/// Calls the constructor.
 [[nodiscard]] std::unique_ptr<persistent_index> make_persistent_index(const key_source& source,
                                                                       const node_space::parts& where,
                                                                       persistent_index::state& shared);

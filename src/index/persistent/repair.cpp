@@ -1,5 +1,5 @@
-// What whoever meets a node does before it reads it: wait for a writer; check a node that nobody has looked at since
-// the store was opened; mend one whose writer is no more.
+// What a thread does at a node before it reads it: waits for a writer; checks a node that has not been checked since
+// the store was opened; repairs one whose writer is dead.
 #include "base/locks/looks.hpp"
 #include "base/threads.hpp"
 #include "index/persistent/descent.hpp"
@@ -7,10 +7,10 @@
 namespace icecore::index {
 namespace {
 
-/// Whether a node's bound is of this key. A key that came into the place of a lost entry is another one, and keys of
-/// the node behind it would seem not to be there.
+/// Whether a node's bound belongs to this key. If another key has taken the place of a lost entry, the bound is wrong,
+/// and keys of the node would seem not to be there.
 bool ends_before(const index_node& n, std::string_view key) noexcept {
-  // relaxed: where it differs the caller has a fence before it looks at the word again
+  // relaxed: if it differs, the caller has a fence before it looks at the word again
   return n.high_head.load(std::memory_order_relaxed) == head_of(key, node_order(n).prefix_length());
 }
 
@@ -32,40 +32,42 @@ std::uint64_t persistent_index::wait_or_repair(index_node& n, link ref) const {
       } else if (is_outdated(n, ref, word)) {
         wrong = "a node of the index, or a key that it leads to, is of an earlier time";
       } else if (const link high = n.high.load(std::memory_order_acquire); high != null_link) {
-        source_.verify_key(high);  // once: is_beyond() compares keys with it time and again
+        source_.verify_key(high);  // once: is_beyond() compares keys with it many times
         if (!ends_before(n, source_.key_of(high))) wrong = "a node of the index ends before the entry of another key";
       }
       if (wrong == nullptr) {
         const std::uint64_t checked = node_word::in_epoch(word, space_.epoch());
         space_.owner().note_met(ref);
-        // acquire: as the load. The line is not flushed: after a crash somebody checks the node again
+        // acquire: as the load. The line is not flushed: after a crash another thread checks the node again
         if (n.lock.compare_exchange_strong(word, checked, std::memory_order_acq_rel, std::memory_order_relaxed))
           return checked;
       } else {
-        // Before its word is loaded again: a writer stores with release, so with any of its stores its lock is seen.
+        // Before its word is loaded again: a writer stores with release, so a thread that sees any of its stores sees
+        // its lock.
         std::atomic_thread_fence(std::memory_order_acquire);
-        // relaxed: behind the fence. Else somebody changes it meanwhile
+        // relaxed: behind the fence. If the word differs, another thread is changing the node
         if (n.lock.load(std::memory_order_relaxed) == word) space_.owner().raise_damaged(ref, wrong);
       }
       continue;
     }
     const bool look = rounds % rounds_between_looks == 0;
     if (!of_this_epoch || (look && !space_.owner().is_alive(node_word::process(word)))) {
-      // The word is locked, so is_outdated() looks at it and at what closing left, not at the contents: all threads
+      // The word is locked, so is_outdated() examines only it and what closing left, not the contents. So all threads
       // decide alike, and none takes the node over.
       if (!of_this_epoch && is_outdated(n, ref, word))
         space_.owner().raise_damaged(ref, "a node of the index is of an earlier time");
       space_.owner().note_met(ref);
       shared_->holders.enter();
       const std::uint64_t mine = node_word::lock(word, space_.epoch(), space_.process());
-      // With the same number of changes: readers who saw the node before wait for the unlock. If the dead one's number
-      // is this one's, then because it was this epoch's and this process's: alive.
+      // The number of changes stays the same, so readers that saw the node before wait for the unlock. `mine` differs
+      // from `word`: a word with this epoch and this process's number belongs to a live process and does not get here.
       if (n.lock.compare_exchange_strong(word, mine, std::memory_order_acq_rel, std::memory_order_relaxed)) {
         try {
           verify_torn(n, ref);
           if (of_this_epoch) roll_back_dead_writers(n);
         } catch (...) {
-          n.lock.store(word, std::memory_order_release);  // release: nothing was changed; the next one finds it so
+          // release: nothing was changed; the next thread finds it as it was
+          n.lock.store(word, std::memory_order_release);
           shared_->holders.leave();
           throw;
         }
@@ -82,12 +84,13 @@ std::uint64_t persistent_index::wait_or_repair(index_node& n, link ref) const {
   }
 }
 
-/// Whether the links of a node whose checksum is right, which has 16 bits that damage may pass by chance, lead to where
-/// nodes and entries can lie: then what follows them finds damage, and not the end of the mapping. Asked by the first
-/// to look at a node: what writers of this epoch put in needs no look.
+/// Whether the links of a node lead to where nodes and entries can lie, so that a thread that follows them finds damage
+/// and not the end of the mapping. The node's checksum is correct, but it has 16 bits, so damage may pass it by chance.
+/// Only the first thread that checks the node in this epoch calls this: what writers of this epoch store needs no
+/// check.
 bool persistent_index::is_bounded(const index_node& n) const noexcept {
   const auto leads_to_node = [&](link l) { return space_.owner().leads_into_pool(l, sizeof(index_node)); };
-  // relaxed, all loads: of a node that changes meanwhile, the word that was seen is there no more
+  // relaxed, all loads: if the node changes meanwhile, its word is no longer the one that was seen
   const node_order order(n);
   for (unsigned i = 0; i < order.count(); ++i) {
     const link to = n.pairs[order.slot(i)].to.load(std::memory_order_relaxed);
@@ -100,8 +103,8 @@ bool persistent_index::is_bounded(const index_node& n) const noexcept {
   return next == null_link || leads_to_node(next);
 }
 
-/// The links and keys from which mend() computes what the node is: it has no checksum until it is unlocked.
-/// errc::damaged if no writer can have left it so.
+/// Verifies the links and keys from which repair() computes the node, which has no checksum until it is unlocked.
+/// Raises errc::damaged if no writer can have left it so.
 void persistent_index::verify_torn(const index_node& n, link ref) const {
   const auto require = [&](bool possible) {
     if (!possible) space_.owner().raise_damaged(ref, "a node of the index that a write was cut off in is impossible");
@@ -110,7 +113,7 @@ void persistent_index::verify_torn(const index_node& n, link ref) const {
   const node_order torn(n);
   unsigned pairs = 0;
   for (unsigned i = 0; i < torn.count(); ++i) {
-    if (torn.byte(i) >= index_pairs_max) continue;  // of words that were still to be written
+    if (torn.byte(i) >= index_pairs_max) continue;  // in words that were yet to be written
     ++pairs;
     const link to = n.pairs[torn.byte(i)].to.load(std::memory_order_relaxed);
     require(to != null_link);
@@ -128,7 +131,7 @@ void persistent_index::verify_torn(const index_node& n, link ref) const {
   verify_low(low, ref);
 }
 
-/// Of a torn node: the entry with the least key of what one of its links leads to.
+/// For a torn node: verifies the entry with the least key of what one of its links leads to.
 void persistent_index::verify_low(link low, link ref) const {
   if (low == null_link) return;
   if (!space_.owner().leads_into_pool(low, sizeof(format::entry_header)))
@@ -136,10 +139,10 @@ void persistent_index::verify_low(link low, link ref) const {
   source_.verify_key(low);
 }
 
-/// Entries of a locked leaf whose writers were killed before their pairs were shown, while others go on: each of those
-/// is whole and has a version, with which opening would enter it, and by then its key may have been found missing, or
-/// have been made by another. (What the machine's end, or that of all processes, leaves so, nobody has met: opening
-/// enters it.)
+/// Rolls back entries of a locked leaf whose writers were killed before their pairs were shown, while other processes
+/// go on. Such an entry is intact and has a version, so the next opening would enter it into the index. By then another
+/// thread may have found its key missing, or made another entry for it. (If the machine or all processes stop, no
+/// thread has met such an entry, and opening enters it.)
 void persistent_index::roll_back_dead_writers(const index_node& n) const {
   // relaxed, all loads: inside the lock
   const node_order torn(n);
@@ -150,7 +153,7 @@ void persistent_index::roll_back_dead_writers(const index_node& n) const {
   space_.owner().roll_back_dead_writers([&](std::string_view key, link entry) {
     if (low != null_link && key < source_.key_of(low)) return false;
     if (high != null_link && key >= source_.key_of(high)) return false;
-    for (unsigned i = 0; i < torn.count(); ++i) {  // as mend() takes them
+    for (unsigned i = 0; i < torn.count(); ++i) {  // as repair() takes them
       const unsigned slot = torn.byte(i);
       if (slot < index_pairs_max && n.pairs[slot].to.load(std::memory_order_relaxed) == entry) return false;
     }
@@ -158,9 +161,9 @@ void persistent_index::roll_back_dead_writers(const index_node& n) const {
   });
 }
 
-/// Makes a node whole whose writer died inside the lock, which this thread has taken over, and unlocks it. What the
-/// writer had done so far is finished if anybody may have seen it, else forgotten; the same if this is interrupted and
-/// done again, since all is computed from the pairs' links, which order words show only once they are durable.
+/// Repairs a node whose writer died inside the lock, which this thread has taken over, and unlocks it. The writer's
+/// change is completed if any thread may have seen it, otherwise dropped. If the repair is interrupted and done again,
+/// the result is the same: all is computed from the pairs' links, which order words show only once they are durable.
 void persistent_index::repair(index_node& n, link ref) const {
   // relaxed, all loads: inside the lock
   const node_order torn(n);
@@ -170,7 +173,7 @@ void persistent_index::repair(index_node& n, link ref) const {
   std::uint32_t seen = 0;
   for (unsigned i = 0; i < torn.count(); ++i) {
     const unsigned slot = torn.byte(i);
-    if (slot >= index_pairs_max || (seen >> slot & 1) != 0) continue;  // of words that were still to be written
+    if (slot >= index_pairs_max || (seen >> slot & 1) != 0) continue;  // in words that were yet to be written
     seen |= std::uint32_t{1} << slot;
     const link low = low_of(n.pairs[slot].to.load(std::memory_order_relaxed), torn.level());
     const bool moved = high != null_link && low != null_link && source_.key_of(low) >= source_.key_of(high);
@@ -190,8 +193,8 @@ void persistent_index::repair(index_node& n, link ref) const {
   unlock(n, ref);
 }
 
-/// Whether a node that may have been linked is. It was filled durably before, so if its low or its level are not those
-/// of a node it was not.
+/// Whether a node that may have been linked is linked. It was durably filled before it was linked. So if its low or its
+/// level is not that of a node, it was not linked.
 bool persistent_index::is_linked(link node) const {
   if (!space_.owner().leads_into_pool(node, sizeof(index_node)))
     space_.owner().raise_damaged(node, "a source of nodes of the index leads out of the store");
@@ -201,7 +204,7 @@ bool persistent_index::is_linked(link node) const {
   if (level > node_order(*look_at(highest).at).level()) return false;
   const link low = n.low.load(std::memory_order_acquire);
   view here = look_at(highest);
-  here.tells = false;      // a source is held: to tell of another node would take another one
+  here.tells = false;      // this thread holds a source: promoting another node would take another one
   if (low == null_link) {  // only a level's first node has none
     for (;;) {
       const node_order order(*here.at);

@@ -1,6 +1,6 @@
-// Changes: a pair added, a node cut in two, a level put on top.
+// Changes: adding a pair, splitting a node, adding a level on top.
 //
-// The order of stores and fences is the crash's argument; persistent_index.hpp tells what each prefix of them leaves.
+// The order of stores and fences makes a crash harmless; persistent_index.hpp says what each prefix of them leaves.
 #include <algorithm>
 #include <cassert>
 
@@ -10,8 +10,8 @@
 namespace icecore::index {
 namespace {
 
-/// Where to cut a full node so that a pair at `index` finds room. Slots are given out lowest first, so a node filled by
-/// keys that ascend has them in order: then it stays full, and what is to come goes to the right.
+/// Where to split a full node so that a pair at `index` gets room. The lowest slots are given out first, so a node
+/// filled by ascending keys has them in order: then it stays full, and later keys go to the right.
 unsigned cut_of(const node_order& order, unsigned index) noexcept {
   constexpr unsigned stream_min = 8;
   if (index == index_pairs_max) {
@@ -24,7 +24,7 @@ unsigned cut_of(const node_order& order, unsigned index) noexcept {
 
 }  // namespace
 
-/// False if somebody changed the node since it was read.
+/// False if another thread has changed the node since it was read.
 bool persistent_index::try_lock(view& v) const noexcept {
   const std::uint64_t locked = node_word::lock(v.seen, space_.epoch(), space_.process());
   shared_->holders.enter();
@@ -35,16 +35,17 @@ bool persistent_index::try_lock(view& v) const noexcept {
   return false;
 }
 
-/// Sends the line on its way, too.
+/// Also flushes the node's first line.
 void persistent_index::unlock(index_node& n, link ref) const noexcept {
   const std::uint64_t word = n.lock.load(std::memory_order_relaxed);  // relaxed: this thread wrote it last
-  // release: whoever reads the new word sees what was stored inside
+  // release: a thread that reads the new word sees what was stored inside
   n.lock.store(node_word::unlock(word, check_of(n, space_.seed_of(ref))), std::memory_order_release);
   shared_->holders.leave();
   space_.flush(&n, format::cache_line_size);
 }
 
-/// Into a locked node with room; unlocks it. A leaf's entry is on its way to the media (index.hpp, publishing()).
+/// Adds a pair to a locked node with room, and unlocks it. A leaf's entry is flushed already (index.hpp,
+/// before_publish()).
 void persistent_index::add_pair(index_node& n, link ref, node_order order, unsigned index, std::uint64_t head,
                                 link to) const noexcept {
   const unsigned slot = order.free_slot();
@@ -52,13 +53,13 @@ void persistent_index::add_pair(index_node& n, link ref, node_order order, unsig
   n.pairs[slot].head.store(head, std::memory_order_release);
   n.pairs[slot].to.store(to, std::memory_order_release);
   space_.flush(&n.pairs[slot], sizeof n.pairs[slot]);
-  space_.fence();  // what the order word shows is durable before it
+  space_.fence();  // the pair is durable before the order words show it
   order.insert(index, slot);
   order.store_in(n);
   unlock(n, ref);
 }
 
-/// How many bytes the keys between two have in common, if it is of use that heads leave them out: `at_least` if not.
+/// How many bytes the keys between two keys have in common, if it helps to leave them out of heads; else `at_least`.
 unsigned persistent_index::prefix_between(link low, link high, std::uint64_t at_least) const noexcept {
   if (low == null_link || high == null_link) return static_cast<unsigned>(at_least);
   const std::string_view a = source_.key_of(low);
@@ -67,21 +68,23 @@ unsigned persistent_index::prefix_between(link low, link high, std::uint64_t at_
   return static_cast<unsigned>(std::max<std::uint64_t>(common_prefix(a, b), at_least));
 }
 
-/// Of a node that is to be cut: the keys that become bounds, and where these change its heads all others, from which
-/// the heads are computed. What was read while somebody changed it is not used, but it was of the index once.
+/// For a node that is about to be split: verifies the keys that become bounds and, if these change the node's heads,
+/// all other keys, from which the heads are computed. What was read while another thread changed the node is not used,
+/// but it belonged to the index once.
 void persistent_index::verify_bounds(const index_node& n, unsigned cut) const {
   const std::uint64_t word = n.lock.load(std::memory_order_acquire);  // acquire: see node_lock.hpp
   const node_order order(n);
   if (order.count() <= cut)
-    return;  // somebody was faster: what is behind the count is of no node, and try_lock() fails
+    return;  // another thread was faster: behind the count there are no pairs, and try_lock() fails
   const unsigned prefix = order.prefix_length();
   const auto verify_pair = [&](unsigned i) {
     const link low = low_of(to_at(n, order, i), order.level());
     if (low == null_link) return;
     source_.verify_key(low);
     if (head_at(n, order, i) == head_of(source_.key_of(low), prefix)) return;
-    // It came into the place of a lost entry; or somebody changes the node, whose lock is seen with any of the changes.
-    // relaxed: the link and the head were loaded with acquire, and a writer stores them behind its lock
+    // Another key has taken the place of a lost entry; or another thread is changing the node, and its lock is seen
+    // with any of its changes. relaxed: the link and the head were loaded with acquire, and a writer stores them after
+    // its lock
     if (!node_word::locked(word) && n.lock.load(std::memory_order_relaxed) == word)
       space_.owner().raise_damaged(low, "the index leads to the entry of another key");
   };
@@ -98,7 +101,7 @@ void persistent_index::verify_bounds(const index_node& n, unsigned cut) const {
   for (unsigned i = 0; heads_change && i < order.count(); ++i) verify_pair(i);
 }
 
-/// Computes the heads of all pairs anew.
+/// Recomputes the heads of all pairs.
 void persistent_index::set_heads(index_node& n, const node_order& order) const noexcept {
   for (unsigned i = 0; i < order.count(); ++i) {
     const link low = low_of(to_at(n, order, i), order.level());
@@ -107,10 +110,10 @@ void persistent_index::set_heads(index_node& n, const node_order& order) const n
   }
 }
 
-/// Cuts a full node that is read as `v`, or leaves it to another thread that was faster. `index`: where a pair is to be
-/// added.
+/// Splits a full node that was read as `v`, or leaves it to another thread that was faster. `index`: where a pair is to
+/// be added.
 void persistent_index::split(view v, unsigned index) const {
-  // before the lock, both: they may take long, and throw
+  // before the lock, both: they may take long, and may throw
   verify_bounds(*v.at, cut_of(node_order(*v.at), index));
   taken_node fresh(space_, *this);
   if (!try_lock(v)) return;
@@ -121,7 +124,7 @@ void persistent_index::split(view v, unsigned index) const {
   const link low = low_of(to_at(left, kept, cut), kept.level());
   const link high = left.high.load(std::memory_order_relaxed);  // relaxed, here and below: inside the lock
 
-  // 1. The right node, known to nobody. A prefix is computed between two bounds only; one that is there stays right.
+  // 1. The right node, which no other thread knows. A prefix needs two bounds; an existing one stays valid.
   node_order moved(kept.level(), prefix_between(low, high, high == null_link ? 0 : kept.prefix_length()));
   for (unsigned i = cut; i < kept.count(); ++i) {
     const unsigned slot = i - cut;
@@ -141,7 +144,7 @@ void persistent_index::split(view v, unsigned index) const {
                    std::memory_order_relaxed);
   space_.flush(&right, sizeof right);
 
-  // 2. If the left one's heads change too, its lock must be on the media before them: it says that they may be wrong.
+  // 2. If the left node's heads change too, its lock must be on the media before them: it says that they may be wrong.
   const unsigned prefix = prefix_between(left.low.load(std::memory_order_relaxed), low, kept.prefix_length());
   const bool heads_change = prefix != kept.prefix_length();
   if (heads_change) space_.flush(&left, format::cache_line_size);
@@ -154,8 +157,8 @@ void persistent_index::split(view v, unsigned index) const {
     space_.fence();
   }
 
-  // 3. One line: the right node is there, the left one ends where it begins. Durable before anybody can be told of what
-  // is in the right one.
+  // 3. One line: it links the right node and ends the left one where the right one begins. It is durable before any
+  //    thread can learn what the right node holds.
   left.next.store(fresh.where(), std::memory_order_release);  // release, here and below: see node_lock.hpp
   fresh.keep();
   left.high.store(low, std::memory_order_release);
@@ -165,20 +168,20 @@ void persistent_index::split(view v, unsigned index) const {
   space_.fence();
   unlock(left, v.ref);
 
-  // 4. The level above. A crash before it costs searches a step.
+  // 4. The level above. If a crash prevents this, searches take one more step.
   promote(fresh.where());
 }
 
-/// Sees to it that the level above leads to a node that has a left neighbour.
+/// Ensures that the level above leads to `node`, which has a left neighbour.
 void persistent_index::promote(link node) const {
   const index_node& n = space_.at(node);
   const unsigned above = node_order(n).level() + 1;
   const link low = n.low.load(std::memory_order_acquire);  // acquire: as low_of()
-  source_.verify_key(low);                                 // its head is about to lead searches
+  source_.verify_key(low);                                 // its head will guide searches
   const std::string_view key = source_.key_of(low);
   for (;;) {
     while (node_order(*top().at).level() < above) raise_top(above);
-    view parent = descend<side::right>(key, above, false);  // does not promote in its turn
+    view parent = descend<side::right>(key, above, false);  // this descent promotes no other node
     node_order now(*parent.at);
     for (;; now = node_order(*parent.at)) {
       const bool beyond = is_beyond(*parent.at, now, key, side::right, true);
@@ -204,14 +207,14 @@ void persistent_index::promote(link node) const {
   }
 }
 
-/// Puts a level `above` on top, if there is none.
+/// Adds a level `above` on top if there is none.
 void persistent_index::raise_top(unsigned above) const {
   auto& durable = space_.anchor().top;
-  std::uint64_t word = durable.load(std::memory_order_acquire);  // acquire: the node is whole
+  std::uint64_t word = durable.load(std::memory_order_acquire);  // acquire: the node is complete
   const link old = space_.decode(word, space_.place_of(durable));
   if (node_order(space_.at(old)).level() >= above) {
-    // Another thread has, and is about to tell; or was killed before it, perhaps before the link was on its way: it is
-    // durable before pairs are put into what only it leads to.
+    // Another thread has added the level and is about to say so in shared_->top; or it was killed before, perhaps
+    // before it flushed the link. The link must be durable before pairs are put into nodes that only it leads to.
     space_.flush(&durable, sizeof durable);
     space_.fence();
     link known = shared_->top.load(std::memory_order_relaxed);
@@ -222,7 +225,7 @@ void persistent_index::raise_top(unsigned above) const {
   taken_node fresh(space_, *this);
   index_node& n = *fresh;
   node_order order(above, 0);
-  n.pairs[0].head.store(0, std::memory_order_relaxed);  // relaxed, all: nobody knows the node
+  n.pairs[0].head.store(0, std::memory_order_relaxed);  // relaxed, all: no other thread knows the node
   n.pairs[0].to.store(old, std::memory_order_relaxed);
   order.insert(0, 0);
   for (auto* field : {&n.next, &n.high_head, &n.high, &n.low}) field->store(0, std::memory_order_relaxed);
@@ -232,7 +235,7 @@ void persistent_index::raise_top(unsigned above) const {
                std::memory_order_relaxed);
   space_.flush(&n, sizeof n);
   space_.fence();
-  // release: the node is whole
+  // release: the node is complete
   if (!durable.compare_exchange_strong(word, space_.encode(fresh.where(), space_.place_of(durable)),
                                        std::memory_order_release, std::memory_order_relaxed))
     return;

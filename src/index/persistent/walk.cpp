@@ -1,6 +1,6 @@
 // Blocks: the links of one leaf, copied at one instant, and how to get from one to the next. X3 holds as in the B+-tree
 // (index/btree/walk.cpp): links and `next` are copied under one validated word, a leaf never goes away, its low never
-// changes, and a split hands its upper part to a leaf that its own next then leads to.
+// changes, and a split hands its upper part to a leaf that the leaf's own next then leads to.
 #include <array>
 
 #include "index/cut_block.hpp"
@@ -96,7 +96,8 @@ bool persistent_index::block_before(std::string_view key, block& out) const {
     if (read_leaf(here, 0, lower_bound(here, order, key).index, out)) break;
     look_again(here);
   }
-  // side::left led to the leaf whose low is below key, and which holds its low (N2): only the first can have nothing.
+  // side::left led to the leaf whose low is below `key`, and a leaf holds its low (N2): only the first leaf can have
+  // nothing.
   return out.size != 0;
 }
 

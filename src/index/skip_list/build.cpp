@@ -1,7 +1,7 @@
 // Building from links in order, and checking.
 //
 // A list that is built is perfectly balanced: tower i (from 0) is on level l if 4^l divides i + 1. So each tower's
-// successors, and where they lie in the arena, can be told from its number alone, and threads share out the towers.
+// successors and their positions in the arena follow from its number alone, and threads divide the towers among them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,14 +14,14 @@
 namespace icecore::index {
 namespace {
 
-/// How many towers apart those of a level are.
+/// The distance between towers of a level.
 constexpr std::uint64_t stride_of(unsigned level) noexcept { return std::uint64_t{1} << (2 * level); }
 
 constexpr unsigned height_of_built(std::uint64_t i) noexcept {
   return std::min(1 + static_cast<unsigned>(std::countr_zero(i + 1)) / 2, height_max);
 }
 
-/// Levels of the towers that take one unit of the arena; those above take two.
+/// The most levels of a tower that takes one unit of the arena; taller ones take two.
 constexpr unsigned small_height_max = 11;
 static_assert(tower::bytes_of(small_height_max) == arena::unit_bytes &&
               tower::bytes_of(small_height_max + 1) == 2 * arena::unit_bytes &&
@@ -44,7 +44,7 @@ void skip_list::build(std::span<const link> sorted, unsigned threads) {
     at(first_).set_next(level, static_cast<arena_ref>(base + units_of(stride_of(level) - 1)));
     highest = level + 1;
   }
-  // The end of build() publishes all of it: it is called before any other function.
+  // The end of build() publishes everything: no other function is called before it.
   raise_height(highest);
   shared_->size.add(count);
 }
@@ -52,7 +52,7 @@ void skip_list::build(std::span<const link> sorted, unsigned threads) {
 /// Makes the towers [begin, end) of the list of `sorted`, whose first is at `base`.
 void skip_list::fill(std::span<const link> sorted, arena_ref base, std::uint64_t begin,
                      std::uint64_t end) const noexcept {
-  constexpr std::size_t ahead = 24;  // entries on their way from memory while one is read
+  constexpr std::size_t ahead = 24;  // entries that are prefetched while one is read
   for (std::uint64_t i = begin; i < end; ++i) {
     if (i + ahead < sorted.size()) source_.prefetch(sorted[i + ahead]);
     tower& t = at(static_cast<arena_ref>(base + units_of(i)));
@@ -81,7 +81,7 @@ std::vector<std::string> skip_list::check() const {
       const tower& t = at(here);
       if (t.height <= level || t.height > height_max) {
         fail(here, level, fmt::format("K1: its height is {}", t.height));
-        break;  // its successor on this level is no reference
+        break;  // its successor on this level is not a reference
       }
       const std::string_view key = source_.key_of(t.entry);
       const arena_ref behind = t.next(level);

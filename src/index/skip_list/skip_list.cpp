@@ -11,7 +11,8 @@
 namespace icecore::index {
 namespace {
 
-/// 1 with probability 3/4, 2 with 3/16, and so on. Entries lie at different places, so their links will do for chance.
+/// 1 with probability 3/4, 2 with 3/16, and so on. Entries lie at different positions, so their links serve as random
+/// numbers.
 unsigned height_of(link entry) noexcept {
   const auto twos = static_cast<unsigned>(std::countr_zero(mix64(entry)));
   return std::min(1 + twos / 2, height_max);
@@ -19,7 +20,7 @@ unsigned height_of(link entry) noexcept {
 
 }  // namespace
 
-/// A tower for an insert; goes back to the spares unless it was used.
+/// A tower for an insert; it goes back to the free list unless it was used.
 class skip_list::spare_tower {
  public:
   spare_tower(skip_list& list, unsigned height) : list_(list), ref_(list.take_tower(height)), height_(height) {}
@@ -77,8 +78,8 @@ arena_ref skip_list::advance(const sought_key& key, unsigned level, position& ou
   }
 }
 
-/// FindSkip: predecessors and successors on all levels in use. Returns the tower of `key`, or 0; if there is one, the
-/// levels below where it was met are left out.
+/// FindSkip: predecessors and successors on all levels in use. Returns the tower of `key`, or 0. If it finds one, it
+/// leaves out the levels below the one where it met the tower.
 arena_ref skip_list::find_skip(const sought_key& key, position& out) const noexcept {
   arena_ref before = first_;
   out.predecessors.fill(first_);  // for levels above those in use
@@ -94,7 +95,7 @@ arena_ref skip_list::find_skip(const sought_key& key, position& out) const noexc
 /// The last tower on `level` before `key`, or before the end if `key` is null: first_ if there is none.
 arena_ref skip_list::last_before(const sought_key* key, unsigned level) const noexcept {
   arena_ref before = first_;
-  arena_ref not_before = 0;  // what was met above need not be compared again
+  arena_ref not_before = 0;  // a tower met above need not be compared again
   for (unsigned l = std::max(height(), level + 1); l-- > level;) {
     for (;;) {
       const arena_ref behind = at(before).next(l);
@@ -111,7 +112,7 @@ arena_ref skip_list::last_before(const sought_key* key, unsigned level) const no
 
 /// The first tower whose key is not smaller; 0 if there is none.
 arena_ref skip_list::lower_bound(const sought_key& key) const noexcept {
-  // Behind the last tower before the key there may be a smaller one by now: go on until there is none.
+  // By now there may be another smaller tower behind the last tower before the key: walk on until there is none.
   for (arena_ref before = last_before(&key, 0);;) {
     const arena_ref behind = at(before).next(0);
     if (behind == 0 || key.compare(at(behind), source_) <= 0) return behind;
@@ -157,7 +158,7 @@ link skip_list::insert(std::string_view key, entry_factory& factory) {
   for (;;) {
     t.set_next(0, where.successors[0]);
     if (at(where.predecessors[0]).publish_next(0, where.successors[0], fresh.ref())) break;
-    // Another tower was linked behind the same predecessor: perhaps this key's, else walk on past it.
+    // Another tower was linked behind the same predecessor. If it is not this key's, walk on past it.
     if (const arena_ref there = advance(sought, 0, where); there != 0) return at(there).entry;
   }
   const arena_ref published = fresh.ref();
@@ -172,7 +173,7 @@ void skip_list::link_above(arena_ref fresh, const sought_key& key, position& whe
   tower& t = at(fresh);
   for (unsigned level = 1; level < t.height; ++level) {
     do {
-      // Nobody else links this tower, so none with its key is met.
+      // No other thread links this tower, so the walk meets none with its key.
       (void)advance(key, level, where);
       t.set_next(level, where.successors[level]);
     } while (!at(where.predecessors[level]).publish_next(level, where.successors[level], fresh));
@@ -182,18 +183,18 @@ void skip_list::link_above(arena_ref fresh, const sought_key& key, position& whe
 
 void skip_list::raise_height(unsigned to) noexcept {
   unsigned now = height();
-  // Relaxed: a hint where to start, it publishes nothing.
+  // Relaxed: a hint where to start; it publishes nothing.
   while (now < to && !shared_->height.compare_exchange_weak(now, to, std::memory_order_relaxed)) {
   }
 }
 
 // ---- find_many ----
 
-/// One of the searches that go on abreast. Each step ends with a prefetch of the tower that the next step reads.
+/// One of the searches that run together. Each step ends with a prefetch of the tower that the next step reads.
 struct skip_list::lookup {
   sought_key key{{}};
   arena_ref before = 0;
-  arena_ref candidate = 0;  ///< on its way from memory
+  arena_ref candidate = 0;  ///< prefetched
   arena_ref not_before = 0;
   unsigned level = 0;
   link found = null_link;
@@ -201,10 +202,10 @@ struct skip_list::lookup {
 };
 
 void skip_list::find_many(std::span<const std::string_view> keys, std::span<link> out) const noexcept {
-  constexpr std::size_t group_size = 16;  // waits that overlap: as many as a core has misses in flight, about
+  constexpr std::size_t group_size = 16;  // waits that overlap: about as many as a core can have misses in flight
   assert(keys.size() <= out.size());
   std::array<lookup, group_size> group;
-  const auto choose = [this](lookup& l) {  // the next tower to compare with; none: the search has ended
+  const auto choose = [this](lookup& l) {  // the next tower to compare with; if none, the search has ended
     for (;;) {
       l.candidate = at(l.before).next(l.level);
       if (l.candidate != 0 && l.candidate != l.not_before) {

@@ -3,19 +3,19 @@
 //   const auto list = make_skip_list(source, {.huge_pages = true});
 //   const link there = list->insert(key, entry);        // entry, or the link that had the key already
 //
-// After Algorithms 2 and 3 of the IPDPS 2022 paper: FindSkip notes the predecessor and successor of a key on each
-// level; a new tower is linked by one compare-and-swap on each level, the lowest first. The one on level 0 decides who
-// is in the list: towers above are shortcuts, which a find may still miss. Towers are never unlinked, so there is no
-// reclamation and no marking. Heights are drawn with probability 1/4 a level, not 1/2: half as many references, and a
-// tower fits a cache line.
+// After Algorithms 2 and 3 of the IPDPS 2022 paper. FindSkip records the predecessor and successor of a key on each
+// level. A new tower is linked by one compare-and-swap on each level, the lowest first. The one on level 0 decides
+// whether the tower is in the list: the links above are shortcuts, which a find may still miss. Towers are never
+// unlinked, so there is no reclamation and no marking. Heights are drawn with probability 1/4 a level, not 1/2: this
+// needs half as many references, and a tower fits into a cache line.
 //
-// Threads: as ordered_index says; lock-free (a failed compare-and-swap means that another thread's succeeded), but for
-// memory, which the kernel gives. Failures: std::bad_alloc from insert() and build(), and then the list is as
-// before.
+// Threads: as ordered_index says; lock-free (a failed compare-and-swap means that another thread's succeeded), except
+//   for memory, which the kernel provides. Failures: std::bad_alloc from insert() and build(), and then the list is as
+//   before.
 // Invariants:
 //   K1. On each level, towers ascend strictly; a tower on level l is on all levels below l.
 //   K2. A tower's head, entry, key_size and height never change once it is published on level 0; its successor on a
-//       level only ever becomes a tower between the two.
+//       level is only ever replaced by a tower between the two.
 // Files: tower.hpp (layout, comparison), skip_list.cpp (search, insert), walk.cpp (blocks), build.cpp (build, check).
 #pragma once
 
@@ -46,8 +46,8 @@ class skip_list final : public ordered_index {
   using ordered_index::insert;
   link insert(std::string_view key, entry_factory& factory) override;
 
-  /// As ordered_index says, and more: the first link of `out` is the lower bound itself; `out` is empty only if there
-  /// is none.
+  /// As ordered_index says. In addition, the first link of `out` is the lower bound itself; `out` is empty only if
+  /// there is none.
   void seek(std::string_view key, block& out) const noexcept override;
   void seek_first(block& out) const noexcept override;
   void seek_last(block& out) const noexcept override;
@@ -72,7 +72,8 @@ class skip_list final : public ordered_index {
   [[nodiscard]] tower& at(arena_ref ref) const noexcept { return *reinterpret_cast<tower*>(arena_.at(ref)); }
   /// Levels in use; a search starts at the highest of them.
   [[nodiscard]] unsigned height() const noexcept {
-    return shared_->height.load(std::memory_order_relaxed);  // relaxed: a hint; towers above it are shortcuts not taken
+    // relaxed: a hint; a search that misses higher levels takes fewer shortcuts
+    return shared_->height.load(std::memory_order_relaxed);
   }
 
   // skip_list.cpp
@@ -92,12 +93,12 @@ class skip_list final : public ordered_index {
   // build.cpp
   void fill(std::span<const link> sorted, arena_ref base, std::uint64_t begin, std::uint64_t end) const noexcept;
 
-  /// What a list is besides its towers, in the arena: the same for all processes.
+  /// A list's data besides its towers. It lies in the arena, the same for all processes.
   struct state {
     arena_ref first = 0;  ///< a tower of all levels before every key
     std::atomic<unsigned> height{1};
     spread_counter size;
-    /// Towers made for a key that another thread was faster with, by height.
+    /// Towers made for a key that another thread inserted first, by height.
     std::array<free_list, height_max + 1> spares;
   };
 
@@ -105,10 +106,10 @@ class skip_list final : public ordered_index {
   std::shared_ptr<arena> memory_;
   arena& arena_;
   state* shared_;
-  arena_ref first_;  ///< the state's, at hand
+  arena_ref first_;  ///< a copy of the state's
 };
 
-/// As the constructor.
+/// Calls the constructor.
 [[nodiscard]] std::unique_ptr<ordered_index> make_skip_list(const key_source& source, std::shared_ptr<arena> memory);
 /// An empty skip list with an arena of its own.
 [[nodiscard]] std::unique_ptr<ordered_index> make_skip_list(const key_source& source, arena_options options = {});

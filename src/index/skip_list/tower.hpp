@@ -1,8 +1,8 @@
 // What a node of the skip list looks like, and how a key compares with one.
 //
 // A tower stands for one key. It holds the entry's link, the first 8 bytes of the key as a number (its head), and a
-// reference to its successor on each of its levels. Heads decide nearly every comparison of integer keys without a look
-// at the entry; a tower of up to 11 levels is one cache line.
+// reference to its successor on each of its levels. Heads decide nearly every comparison of integer keys without
+// reading the entry; a tower of up to 11 levels is one cache line.
 #pragma once
 
 #include <atomic>
@@ -25,9 +25,9 @@ struct tower {
   std::uint16_t key_size;
   std::uint16_t height;  ///< levels, 1 to height_max
 
-  /// The successor on `level`, which must be below `height`; 0 at the end. Acquire: the successor is seen whole.
+  /// The successor on `level`, which must be below `height`; 0 at the end. Acquire: the whole successor is visible.
   [[nodiscard]] arena_ref next(unsigned level) const noexcept { return links()[level].load(std::memory_order_acquire); }
-  /// For whoever has not published the tower on this level yet, or builds alone. Relaxed: publishing releases.
+  /// Only while the tower is not published on this level, or while one thread builds. Relaxed: publishing releases.
   void set_next(unsigned level, arena_ref to) noexcept { links()[level].store(to, std::memory_order_relaxed); }
   /// Links `to` behind this tower on `level`, if `expected` is still there. Release: publishes `to` and its links.
   [[nodiscard]] bool publish_next(unsigned level, arena_ref expected, arena_ref to) noexcept {
@@ -40,7 +40,7 @@ struct tower {
   }
 
  private:
-  // The references begin where the struct's padding does, and go on behind it.
+  // The references begin in the struct's padding and continue behind the struct.
   [[nodiscard]] std::atomic<arena_ref>* links() const noexcept {
     auto* const self = reinterpret_cast<std::byte*>(const_cast<tower*>(this));
     return reinterpret_cast<std::atomic<arena_ref>*>(self + sizeof(tower) - sizeof(std::uint32_t));
@@ -48,7 +48,7 @@ struct tower {
 };
 static_assert(sizeof(tower) == 24 && tower::bytes_of(11) == arena::unit_bytes);
 
-/// A key that is looked for, with its head.
+/// A key that is searched for, with its head.
 struct sought_key {
   std::string_view bytes;
   std::uint64_t head;

@@ -1,8 +1,8 @@
 // Blocks: some neighbouring links, copied from level 0.
 //
-// Why X3 holds. A block's `next` is the tower behind its last link when that was read; towers are never unlinked, so
-// the walk goes on from there however many were linked since: those between the two were not there when the walk began,
-// or it would have met them. Backwards the walk goes by keys: the block before k ends with the last tower before k.
+// Why X3 holds. A block's `next` is the tower behind its last link when that was read. Towers are never unlinked, so
+// the walk continues there however many towers were linked since: those between the two were not there when the walk
+// began, or it would have met them. A backward walk goes by keys: the block before k ends with the last tower before k.
 #include <algorithm>
 #include <utility>
 
@@ -35,7 +35,7 @@ bool skip_list::next_block(block& b) const noexcept {
 
 /// Copies the last links before `key`, or before the end if it is null; false if there are none.
 bool skip_list::read_before(const sought_key* key, block& out) const noexcept {
-  // Level 2 leads to a place some ten links before, level 4 to one some hundred before.
+  // Level 2 leads to a tower about ten links before, level 4 to one about a hundred before.
   constexpr unsigned levels_up[] = {2, 4};
   for (const unsigned level : levels_up) {
     std::array<link, block::capacity> last;
@@ -47,7 +47,8 @@ bool skip_list::read_before(const sought_key* key, block& out) const noexcept {
       last[count++ % block::capacity] = at(here).entry;
       here = at(here).next(0);
     }
-    if (count < block::capacity / 4 && !at_beginning && level != levels_up[1]) continue;  // too few for the walk there
+    // too few links for the cost: start from a higher level
+    if (count < block::capacity / 4 && !at_beginning && level != levels_up[1]) continue;
     out.size = std::min(count, block::capacity);
     const std::size_t oldest = count - out.size;
     for (std::size_t i = 0; i < out.size; ++i) out.entries[i] = last[(oldest + i) % block::capacity];
@@ -65,7 +66,7 @@ bool skip_list::block_before(std::string_view key, block& out) const noexcept {
 }
 
 std::vector<link> skip_list::split_points(std::size_t count) const {
-  // The towers of a level cut the keys evenly enough if there are many times more than are asked for.
+  // The towers of a level divide the keys evenly enough if there are many times more than requested.
   constexpr std::size_t finer = 16;
   std::vector<link> candidates;
   for (unsigned level = height(); level-- > 0;) {

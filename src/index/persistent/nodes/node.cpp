@@ -3,10 +3,10 @@
 namespace icecore::index {
 
 std::uint16_t check_of(const index_node& n, std::uint32_t seed) noexcept {
-  // relaxed: of a node that may be changing meanwhile, the word is looked at again
+  // relaxed: if the node is changing meanwhile, the caller's second look at its word finds that out
   const auto word = [](const std::atomic<std::uint64_t>& of) { return of.load(std::memory_order_relaxed); };
   const node_order order(n);
-  // Three sums that the processor works on side by side.
+  // Three sums that the processor can compute in parallel.
   std::uint32_t a = crc32c(crc32c(crc32c(seed, word(n.next)), word(n.high_head)), word(n.high));
   a = crc32c(a, word(n.low));
   std::uint32_t b = seed;
@@ -26,7 +26,8 @@ std::uint16_t check_of(const index_node& n, std::uint32_t seed) noexcept {
     const auto& x = n.pairs[order.slot(i)];
     a = crc32c(crc32c(a, word(x.head)), word(x.to));
   }
-  // Linear, so that whether a single flipped bit shows depends on its place alone: node_test looks at each.
+  // Linear, so whether a single flipped bit shows depends only on its position. persistent_damage_test.cpp flips each
+  // bit.
   const std::uint32_t mixed = a ^ b ^ c;
   return static_cast<std::uint16_t>(mixed ^ mixed >> 16);
 }

@@ -1,21 +1,22 @@
-// How a node of the persistent index is read, searched and checked. What lies where: pool/format.hpp, index_node.
+// How a node of the persistent index is read, searched and checked. pool/format.hpp, index_node, defines its layout.
 //
-// A node holds up to 27 pairs of a key's head and a link. Pairs are written to any free slot; the order word tells
-// which slots count and in which order, so that finds are binary searches although nothing is ever moved. As in
-// UPSkipList a node has many keys; there they are unsorted, and a find reads them all.
+// A node holds up to 27 pairs of a key's head and a link. A new pair goes to any free slot; the order words say which
+// slots count and in which order, so finds are binary searches although no pair is ever moved. As in UPSkipList a node
+// has many keys; but there they are unsorted, and a find reads all of them.
 //
-// Node invariants (outside a writer's lock; check() looks at each):
-//   N1. low is the entry with the least key the node may hold (null: no bound) and never changes; high is the low of
-//       the right neighbour (null: there is none).
-//   N2. A node but the first of its level holds its low: a leaf as its first pair, another in its first child.
-//   N3. prefix_length is at most the common prefix of low and high, as they were at some time since the last split, so
-//       of all keys in the node; 0 where one is missing.
-//   N4. The keys of order[0, count) ascend strictly; heads belong to them; order bytes behind are 0xff.
+// Node invariants (outside a writer's lock; check() verifies each):
+//   N1. low is the entry with the least key that the node may hold (null: no bound) and never changes; high is the low
+//       of the right neighbour (null: there is none).
+//   N2. Every node except the first of its level holds its low: a leaf as its first pair, any other node in its first
+//       child.
+//   N3. prefix_length is at most the common prefix of low and high, as they were at some time since the last split, and
+//       so at most that of all keys in the node; 0 if low or high is missing.
+//   N4. The keys of order[0, count) ascend strictly; heads belong to them; order bytes behind count are 0xff.
 //   N5. Pairs of a node of level n > 0 lead to nodes of level n - 1, each with a key that is that node's low; the first
 //       pair of a level's first node leads to the first node below.
-//   N6. From a level's first node, `next` leads through all nodes of the level, in order. So a node that no pair leads
-//       to is found all the same, one step to the right (P. Lehman, S. B. Yao: Efficient Locking for Concurrent
-//       Operations on B-Trees, TODS 1981).
+//   N6. From a level's first node, `next` leads through all nodes of the level, in order. So a node without a pair
+//       above is still found, one step to the right (P. Lehman, S. B. Yao: Efficient Locking for Concurrent Operations
+//       on B-Trees, TODS 1981).
 #pragma once
 
 #include <algorithm>
@@ -32,13 +33,13 @@ namespace icecore::index {
 using format::index_node;
 using format::index_pairs_max;
 
-/// The order words of a node, as read at one time: which slots count.
+/// The order words of a node, as they were read: which slots count.
 class node_order {
  public:
   static constexpr unsigned no_slot = 0xff;
   static constexpr unsigned words = format::index_order_words;
 
-  /// Of a node without pairs.
+  /// For a node without pairs.
   explicit node_order(unsigned level = 0, unsigned prefix_length = 0) noexcept {
     words_.fill(~std::uint64_t{0});
     set_byte(count_byte, 0);
@@ -51,17 +52,17 @@ class node_order {
     for (unsigned i = 0; i < words; ++i) words_[i] = n.order[i].load(std::memory_order_acquire);
   }
 
-  /// At most index_pairs_max, whatever was read.
+  /// At most index_pairs_max, whatever was read from the node.
   [[nodiscard]] unsigned count() const noexcept { return std::min(byte(count_byte), index_pairs_max); }
   [[nodiscard]] unsigned level() const noexcept { return byte(level_byte); }
   [[nodiscard]] unsigned prefix_length() const noexcept { return byte(prefix_byte) | byte(prefix_byte + 1) << 8; }
-  /// The slot of the i-th key; a slot that there is, whatever was read.
+  /// The slot of the i-th key; always a valid slot, whatever was read from the node.
   [[nodiscard]] unsigned slot(unsigned i) const noexcept { return std::min(byte(i), index_pairs_max - 1); }
   /// The same, or no_slot.
   [[nodiscard]] unsigned byte(unsigned i) const noexcept {
     return static_cast<unsigned>(words_[i / 8] >> (i % 8 * 8) & 0xff);
   }
-  /// A slot that does not count; there must be one.
+  /// A slot that does not count; the caller must know that there is one.
   [[nodiscard]] unsigned free_slot() const noexcept {
     std::uint32_t used = 0;
     for (unsigned i = 0; i < count(); ++i) used |= std::uint32_t{1} << slot(i);
@@ -83,14 +84,14 @@ class node_order {
     set_byte(prefix_byte + 1, length >> 8);
   }
 
-  /// Writes the words that differ, of a node to which a pair was added or whose last ones go. The last word first: the
-  /// media, which may have any number of these stores, has either the count of before, or the new one with bytes that
-  /// occur twice or are no_slot in the place of what is yet to come. None is missing.
+  /// Writes the words that differ, after a pair was added or the last pairs were cut off. The last word is written
+  /// first. Any number of these stores may be on the media: then they have the old count, or the new count with bytes
+  /// that occur twice, or no_slot where a byte is yet to be written. No slot that counts is missing.
   void store_in(index_node& n) const noexcept {
     for (unsigned i = words; i-- > 0;) store_word(n, i);
   }
-  /// The same where bytes are taken out, so that others come further to the front. The first word first: what leaves a
-  /// word is in the one before it already.
+  /// The same if bytes were taken out, so that others move to the front. The first word is written first: a byte that
+  /// leaves a word is in the word before it already.
   void store_fewer_in(index_node& n) const noexcept {
     for (unsigned i = 0; i < words; ++i) store_word(n, i);
   }
@@ -128,7 +129,7 @@ class node_order {
   unsigned base = first;
   unsigned length = order.count() - std::min(first, order.count());
   if (length == 0) return base;
-  while (length > 1) {  // without branches: which way is chance
+  while (length > 1) {  // without branches: they would be unpredictable
     const unsigned half = length / 2;
     base += head_at(n, order, base + half - 1) < head ? half : 0;
     length -= half;
@@ -139,7 +140,7 @@ class node_order {
 /// The checksum that a free node's word carries.
 [[nodiscard]] std::uint16_t check_of(const index_node& n, std::uint32_t seed) noexcept;
 
-/// Asks for the lines that the search of a node reads.
+/// Prefetches the lines that the search of a node reads.
 inline void prefetch_node(const std::byte* n) noexcept {
 #pragma GCC unroll 8
   for (std::size_t line = 0; line < sizeof(index_node); line += format::cache_line_size) __builtin_prefetch(n + line);

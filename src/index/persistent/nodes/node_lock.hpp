@@ -1,22 +1,24 @@
 // The lock word of a node that lies in the pool: an optimistic lock that no crash leaves locked.
 //
-// The word is that of index/btree/optimistic_lock.hpp (readers look at it before and after they read; writers lock it)
-// with two more things in it. The *epoch*: the number of the opening whose threads last locked or checked the node. A
-// locked word of an earlier epoch is nobody's: whoever meets it takes it over and mends the node (repair.cpp). A free
-// word of an earlier epoch says that the node has yet to be checked: a checksum of the node is in the word then, too.
+// The word works as in index/btree/optimistic_lock.hpp (readers load it before and after they read; writers lock it)
+// and holds two more things. The *epoch* is the number of the opening whose threads last locked or checked the node. A
+// locked word of an earlier epoch has no holder: the first thread that meets it takes it over and repairs the node
+// (repair.cpp). A free word of an earlier epoch says that the node has yet to be checked; for that, a free word also
+// holds a checksum of the node.
 //
 //   bit 0       locked
 //   bits 1-23   changes, modulo 2^23
 //   bits 24-47  epoch, modulo 2^24
 //   bits 48-63  free: checksum of all else in the node; locked: the number of the process that holds it
 //
-// The word shares its line with all that a change of the node writes last. A crash leaves of a line what it held at one
-// instant, so: a free word in the media's image stands for a change that is whole in it or not begun, a locked one for
-// a change that is to be looked at. This is what failure-free epochs (UPSkipList, section 4.1.3) do for each node met;
-// here only nodes that were being changed need mending, all others are only checked. A locked word of this epoch whose
-// process is there is waited for, unless nobody holds any lock (lock_holders.hpp): then it is damage.
+// The word shares its line with everything that a change of the node writes last. After a crash the media hold a line
+// as it was at one instant. So a free word on media stands for a change that is complete there or has not begun, and a
+// locked word for a change that must be examined. Failure-free epochs (UPSkipList, section 4.1.3) do this for each node
+// met; here only nodes that were being changed need repair, and all others are only checked. A thread waits for a
+// locked word of this epoch if its process is alive, unless no thread holds any lock (lock_holders.hpp): then the word
+// is damage.
 //
-// Memory orders are those of optimistic_lock.hpp, whose argument holds here too: fields release and acquire.
+// Memory orders are those of optimistic_lock.hpp, whose argument also holds here: fields release and acquire.
 #pragma once
 
 #include <atomic>
@@ -49,11 +51,11 @@ struct node_word {
                                                     std::uint16_t process) noexcept {
     return make(epoch, word, true, process);
   }
-  /// The word of a change that has ended.
+  /// The word after a change has ended.
   [[nodiscard]] static constexpr std::uint64_t unlock(std::uint64_t word, std::uint16_t check) noexcept {
     return make(epoch(word), (word & changes_mask) + 2, false, check);
   }
-  /// A free word, checked in another epoch.
+  /// The word of a free node last checked in another epoch, after it was checked in `epoch`.
   [[nodiscard]] static constexpr std::uint64_t in_epoch(std::uint64_t word, std::uint64_t epoch) noexcept {
     return make(epoch, word, false, check(word));
   }

@@ -48,12 +48,13 @@ taken_node::taken_node(node_space& space, const node_finder& finder, unsigned so
 
 taken_node::~taken_node() {
   if (kept_) {
-    // What leads to it is durable: who takes the next one need not look for it, nor believe what the node says of
-    // itself. A crash may come before this; then it does. relaxed: one thread has the source
+    // What leads to the node is durable. The next thread to take a node from this source need not search for this one,
+    // nor trust what the node says about itself. After a crash before this store it must. relaxed: one thread has the
+    // source
     source_->pending.store(source_->pending.load(std::memory_order_relaxed) | in_use, std::memory_order_relaxed);
     space_.flush(source_, sizeof *source_);
   }
-  // relaxed, both: whoever has the source next acquires it
+  // relaxed, both: the next thread that has the source acquires it
   shared_->known.store(true, std::memory_order_relaxed);
   shared_->reusable.store(!kept_, std::memory_order_relaxed);
   release();
@@ -70,22 +71,22 @@ void taken_node::lease() {
   }
 }
 
-/// `look`: whether a process that has the source is still there.
+/// `look`: whether to check that a process that has the source is still alive.
 bool taken_node::try_lease(unsigned source, bool look) {
   auto& one = space_.parts_.shared->of[source];
   std::uint32_t seen = one.taken.load(std::memory_order_relaxed);  // relaxed: the exchange decides
   if (seen != 0 && (!look || space_.owner().is_alive(static_cast<std::uint16_t>(seen & 0xffff)))) return false;
   const std::uint32_t mine = std::uint32_t{1} << 16 | space_.process();
-  // acquire: all that the last one who had it did
+  // acquire: everything that the last holder did
   if (!one.taken.compare_exchange_strong(seen, mine, std::memory_order_acquire, std::memory_order_relaxed))
     return false;
   if (seen != 0) {
-    // a dead one's pending node is looked at as after a crash, when its last segment is taken or not
+    // a dead process's pending node is checked as after a crash, once it is decided whether its last segment is taken
     one.known.store(false, std::memory_order_relaxed);
     try {
       space_.owner().recover_dead();
     } catch (...) {
-      one.taken.store(seen, std::memory_order_relaxed);  // the dead one's, as it was
+      one.taken.store(seen, std::memory_order_relaxed);  // still the dead process's
       throw;
     }
   }
@@ -94,16 +95,16 @@ bool taken_node::try_lease(unsigned source, bool look) {
   return true;
 }
 
-void taken_node::release() noexcept { shared_->taken.store(0, std::memory_order_release); }  // release: see lease()
+void taken_node::release() noexcept { shared_->taken.store(0, std::memory_order_release); }  // release: see try_lease()
 
-/// What was never given out is zero. A crash may have kept a node's bytes and not that it was given out; but no level
-/// has it then. A source of before other nodes were given out (a write that the device lost) leads to one that is in
-/// use.
+/// Memory that was never given out is zero. After a crash a node's bytes may be there although its source does not say
+/// that it was given out; but then no level has the node. A source from before other nodes were given out (the device
+/// lost a write) leads to a node that is in use.
 void taken_node::require_unused(link node, const node_finder& finder) const {
   const auto& owner = space_.owner();
   if (!owner.leads_into_pool(node, sizeof(index_node)))
     owner.raise_damaged(space_.place_of(source_->position), "a source of nodes of the index leads out of the store");
-  // but for what is evidence of another node
+  // the field behind these bytes holds evidence of another node
   if (!all_zero(space_.bytes(node), offsetof(index_node, evidence)) && finder.is_linked(node))
     owner.raise_damaged(space_.place_of(source_->position), "a source of nodes of the index gives out one in use");
 }
@@ -128,7 +129,8 @@ void taken_node::take(const node_finder& finder) {
     node_ = pending;
     if (source_ != &space_.anchor().nodes[node_space::tag_source]) space_.owner().note_met(node_);
     if (position != pending) return;
-    set(source_->position, node_segment(get(source_->end)).behind(pending));  // a crash came between the two below
+    // a crash came between the two stores below
+    set(source_->position, node_segment(get(source_->end)).behind(pending));
     space_.flush(source_, sizeof *source_);
     return;
   }
@@ -137,8 +139,8 @@ void taken_node::take(const node_finder& finder) {
       taken_node* of = nullptr;
       void told(link begin, link end) noexcept override {
         format::node_source& s = *of->source_;
-        // In this order: granules are counted before they are taken; and an end in another segment than the position
-        // says that the position is yet to come.
+        // In this order: granules are counted before they are taken; and if the end is in another segment than the
+        // position, the position has yet to be stored.
         s.segments.store(s.segments.load(std::memory_order_relaxed) + node_segment(end).size / format::granule_size,
                          std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst);  // as below
@@ -154,7 +156,7 @@ void taken_node::take(const node_finder& finder) {
     position = get(source_->position);
   }
   require_unused(position, finder);
-  // In this order: should only the first reach the media, the node is given out once more, after it was found unlinked.
+  // In this order: if only the first reaches the media, the node is given out again, after it was found unlinked.
   set(source_->pending, position);
   std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order too; x86 stores in order
   set(source_->position, node_segment(get(source_->end)).behind(position));

@@ -1,15 +1,15 @@
 // Where the nodes of the persistent index lie, and where new ones come from.
 //
-//   taken_node fresh(space);                 // memory that nobody knows of
+//   taken_node fresh(space);                 // memory that nothing leads to
 //   ... fill, flush, fence, link, flush, fence ...
-//   fresh.keep();                            // linked for good; else it is given out again
+//   fresh.keep();                            // linked for good; otherwise it is given out again
 //
-// Nodes come from segments of the pool, each filled front to back by one thread at a time through one of the anchor's
-// node_sources. A source notes the node it gave out last (`pending`), in one line with how far it has come, and that is
-// durable before the node is linked. So a crash loses at most one node of each source, and it is known which: the next
-// one to take a node from the source asks whether it is linked (`node_finder`), and if not, takes it (the log of
-// UPSkipList, section 4.1.4). Once what leads to the node is durable the source notes that too, so that only a crash
-// leaves anything to ask.
+// Nodes come from segments of the pool. One thread at a time fills a segment front to back, through one of the anchor's
+// node_sources. A source stores which node it gave out last (`pending`) in the same line as its position, and this is
+// durable before the node is linked. So a crash loses at most one node of each source, and it is known which one. The
+// next thread that takes a node from the source finds out whether it is linked (`node_finder`), and if not, takes it
+// (the log of UPSkipList, section 4.1.4). Once what leads to the node is durable, the source stores that too, so this
+// is in question only after a crash.
 //
 // Threads: all functions, of all processes that share the store.
 #pragma once
@@ -28,10 +28,10 @@
 
 namespace icecore::index {
 
-/// What the index asks of the store around it.
+/// What the index needs from the store around it.
 class space_owner {
  public:
-  /// Told where a new segment will be, before it is.
+  /// Receives the bounds of a new segment before the segment is taken.
   class claim {
    public:
     virtual void told(link begin, link end) noexcept = 0;
@@ -39,30 +39,30 @@ class space_owner {
    protected:
     ~claim() = default;
   };
-  /// A zeroed segment for nodes, its header durable: from the first free byte to its end. Before it is taken, `by` is
-  /// told, and what that made durable decides after a crash. Throws errc::no_space.
+  /// Takes a zeroed segment for nodes, with a durable header: from its first free byte to its end. Before that it calls
+  /// `by`; what that call made durable decides after a crash whether the segment is taken. Throws errc::no_space.
   virtual void take_segment(claim& by) = 0;
-  /// What a process that was killed in take_segment() left half done is done, or undone, when it returns.
+  /// When it returns, what a killed process left unfinished in take_segment() is rolled forward or back.
   virtual void recover_dead() = 0;
-  /// A leaf was locked by a process that was killed. What processes were making when they were killed and `never_shown`
-  /// says true of, is made undone, durably, before anybody is told that the key is not there.
+  /// Called when a killed process held a leaf's lock. Durably rolls back those unfinished writes of killed processes
+  /// for which `never_shown` is true, before any thread learns that the key is not there.
   virtual void roll_back_dead_writers(const std::function<bool(std::string_view key, link entry)>& never_shown) = 0;
-  /// Whether a process that shares the store still runs.
+  /// Whether a process that shares the store is still running.
   [[nodiscard]] virtual bool is_alive(std::uint16_t process) const noexcept = 0;
-  /// errc::damaged: something at `l` is not what it was.
+  /// Raises errc::damaged: something at `l` has changed.
   [[noreturn]] virtual void raise_damaged(link l, const char* what) const = 0;
-  /// Whether `l` can be followed for `bytes`.
+  /// Whether `bytes` bytes at `l` lie in the pool.
   [[nodiscard]] virtual bool leads_into_pool(link l, std::uint64_t bytes) const noexcept = 0;
-  /// The node at the same place in the other granule of its segment; null in a segment that has one granule.
+  /// The node at the same position in the other granule of its segment; null if the segment has one granule.
   [[nodiscard]] virtual link partner_of(link node) const noexcept = 0;
-  /// The node is about to be of this epoch: closing will leave evidence of it (evidence.cpp).
+  /// Called before the node gets this epoch: closing will leave evidence of it (evidence.cpp).
   virtual void note_met(link node) noexcept = 0;
 
  protected:
   ~space_owner() = default;
 };
 
-/// Whether a node or block that a source gave out last is in use.
+/// Says whether a node or block that a source gave out last is in use.
 class node_finder {
  public:
   [[nodiscard]] virtual bool is_linked(link node) const = 0;
@@ -71,14 +71,14 @@ class node_finder {
   ~node_finder() = default;
 };
 
-/// A segment that nodes are given out of, as told by where its last one ends.
+/// A segment from which nodes are given out, identified by the end of its last node.
 struct node_segment {
   explicit node_segment(link end) noexcept
       : size(link_offset(end) % format::granule_size == format::nodes_end ? format::node_segment_size
                                                                           : format::granule_size),
         begin(format::round_up(end, format::granule_size) - size) {}
   [[nodiscard]] link first() const noexcept { return begin + sizeof(format::segment_header); }
-  /// The node behind this one, or where the last one ends.
+  /// The node behind this one, or the end of the last one.
   [[nodiscard]] link behind(link node) const noexcept {
     const link next = node + sizeof(index_node);
     const bool of_other_granule = size == format::node_segment_size && next == begin + format::nodes_end;
@@ -92,18 +92,18 @@ struct node_segment {
 class node_space {
  public:
   static constexpr std::size_t pools_max = format::files_max;
-  /// The last source is for blocks of links to tags alone.
+  /// The last source is only for blocks of links to tags.
   static constexpr unsigned sources = format::writers_max - 1;
   static constexpr unsigned tag_source = sources;
   static constexpr unsigned epoch_bits = 24;  ///< as in node_lock.hpp
   static constexpr std::uint64_t epoch_mask = (std::uint64_t{1} << epoch_bits) - 1;
 
-  /// What all processes know of the sources, in their common arena.
+  /// What all processes share about the sources; it lies in their common arena.
   struct state {
     struct alignas(64) source {
-      std::atomic<std::uint32_t> taken{0};  ///< 1 and the number of the process that has it; 0: free
-      std::atomic<bool> known{false};     ///< `pending` has been looked at in this epoch: it is linked if not reusable
-      std::atomic<bool> reusable{false};  ///< `pending` is not linked
+      std::atomic<std::uint32_t> taken{0};  ///< bit 16 and the number of the process that has it; 0: free
+      std::atomic<bool> known{false};       ///< `pending` has been checked in this epoch: it is linked unless reusable
+      std::atomic<bool> reusable{false};    ///< `pending` is not linked
     };
     std::array<source, sources + 1> of;
   };
@@ -116,7 +116,7 @@ class node_space {
     state* shared = nullptr;
     word_codec codec{0};
     std::uint64_t epoch = 0;
-    std::uint32_t epochs_trusted = 0;  ///< of so many epochs before this one evidence counts
+    std::uint32_t epochs_trusted = 0;  ///< evidence of this many epochs before this one counts
     std::uint16_t process = 0;
     /// Whether a search may link a node that it finds unlinked. Not in an attached process: close() does not stop its
     /// reads, so they must not write.
@@ -133,11 +133,11 @@ class node_space {
   [[nodiscard]] std::uint64_t epoch() const noexcept { return parts_.epoch & epoch_mask; }
   [[nodiscard]] std::uint16_t process() const noexcept { return parts_.process; }
   [[nodiscard]] bool searches_link() const noexcept { return parts_.searches_link; }
-  /// How many epochs before this one: of a node's word, or of a word of evidence.
+  /// How many epochs ago this was; for the epoch of a node's word or of a word of evidence.
   [[nodiscard]] std::uint64_t age_of(std::uint64_t epoch_then) const noexcept {
     return (parts_.epoch - epoch_then) & epoch_mask;
   }
-  /// A word of evidence: what a closing in this epoch found.
+  /// A word of evidence: the digest that closing in this epoch found.
   [[nodiscard]] std::uint64_t evidence_of(std::uint64_t digest) const noexcept {
     return digest << epoch_bits | epoch();
   }
@@ -149,21 +149,21 @@ class node_space {
   [[nodiscard]] bool agrees(std::uint64_t evidence, std::uint64_t digest) const noexcept {
     return (evidence ^ evidence_of(digest)) >> epoch_bits == 0;
   }
-  /// What seeds a node's checksum.
+  /// The seed of a node's checksum.
   [[nodiscard]] std::uint32_t seed_of(link node) const noexcept { return parts_.codec.record_seed(0, node); }
 
   void flush(const void* data, std::size_t size) const noexcept { parts_.persist->flush(data, size); }
   void fence() const noexcept { parts_.persist->fence(); }
 
-  /// A link in a word at this place, which checks itself.
+  /// A link as a checked word for this position.
   [[nodiscard]] std::uint64_t encode(link l, link at) const noexcept { return parts_.codec.encode_link(l, at); }
-  /// errc::damaged if it is none.
+  /// Raises errc::damaged if the word fails its check.
   [[nodiscard]] link decode(std::uint64_t word, link at) const;
-  /// The place of a word of the anchor, which lies in the first pool.
+  /// The position of a word of the anchor, which lies in the first pool.
   [[nodiscard]] link place_of(const std::atomic<std::uint64_t>& of_anchor) const noexcept {
     return make_link(0, static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(&of_anchor) - parts_.bases[0]));
   }
-  /// What a word of the anchor says.
+  /// The link in a word of the anchor.
   [[nodiscard]] link load(const std::atomic<std::uint64_t>& of_anchor, std::memory_order order) const {
     return decode(of_anchor.load(order), place_of(of_anchor));
   }
@@ -175,11 +175,11 @@ class node_space {
   parts parts_;
 };
 
-/// A node's memory, taken from the source that this thread then has alone.
+/// A node's memory, taken from a source that only this thread uses meanwhile.
 class taken_node {
  public:
   taken_node(node_space& space, const node_finder& finder);
-  /// From this source, which no other thread takes from meanwhile.
+  /// From this source; waits while another thread has it.
   taken_node(node_space& space, const node_finder& finder, unsigned source);
   ~taken_node();
   taken_node(const taken_node&) = delete;
@@ -187,7 +187,8 @@ class taken_node {
 
   [[nodiscard]] link where() const noexcept { return node_; }
   [[nodiscard]] index_node& operator*() const noexcept { return space_.at(node_); }
-  /// What leads to it is durable when this object goes, or the whole index is not to be trusted yet.
+  /// Call it if what leads to the node will be durable when this object is destroyed, or the whole index is not trusted
+  /// yet.
   void keep() noexcept { kept_ = true; }
 
  private:
