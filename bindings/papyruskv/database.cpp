@@ -11,10 +11,10 @@ namespace {
 using icecore::errc;
 using icecore::error;
 
-/// What an update function may write into without a buffer of its own, as in PapyrusKV.
+/// The size of the buffer that update functions may write to in place, as in PapyrusKV.
 constexpr std::size_t update_buffer_size = std::size_t{32} << 20;
 
-/// The caller's bytes as they travel: how many it wants back, and what it gives.
+/// The caller's bytes as they are sent: the size of the output it wants, and the input.
 std::string pack(std::string_view input, std::uint64_t output_size) {
   std::string packed(sizeof output_size, '\0');
   std::memcpy(packed.data(), &output_size, sizeof output_size);
@@ -57,7 +57,7 @@ bool database::hash_fits() {
   for (int i = 0; i < looked_at && at.valid(); ++i, at.next()) {
     try {
       if (data().owner_of(at->key) != data().rank()) return false;
-    } catch (const error&) {  // it returned no rank
+    } catch (const error&) {  // it returned a number that is not a rank
       return false;
     }
   }

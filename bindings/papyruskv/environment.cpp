@@ -17,7 +17,7 @@ std::string_view variable(const char* name) {
   return text != nullptr ? std::string_view(text) : std::string_view();
 }
 
-/// What the variable says, or `otherwise` if it is not set or empty.
+/// The value of the variable, or `otherwise` if it is not set or empty.
 long long number(const char* name, long long otherwise, long long least, long long greatest) {
   const std::string_view text = variable(name);
   if (text.empty()) return otherwise;
@@ -58,7 +58,7 @@ environment read_environment() {
     return number(name, otherwise ? 1 : 0, 0, std::numeric_limits<int>::max()) != 0;
   };
   read.force_redistribute = asked("PAPYRUSKV_FORCE_REDISTRIBUTE", false);
-  // as PapyrusKV: a program that runs again on other ranks finds no database of the run before
+  // as in PapyrusKV: a program that runs again on other ranks finds no database of an earlier run
   read.destroy_repository = asked("PAPYRUSKV_DESTROY_REPOSITORY", true);
   return read;
 }

@@ -1,4 +1,4 @@
-// What the environment says of databases: the variables PAPYRUSKV_... that docs/papyruskv.md lists.
+// Settings of databases from the environment: the variables PAPYRUSKV_... that docs/papyruskv.md lists.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 namespace papyruskv {
 
 struct environment {
-  int group_size = 0;  ///< 0: as icecore::cluster chooses
+  int group_size = 0;  ///< 0: icecore::cluster chooses
   icecore::consistency consistency = icecore::consistency::relaxed;
   std::optional<std::size_t> staging_bytes;
   std::size_t cache_bytes = 0;
@@ -17,7 +17,7 @@ struct environment {
   bool destroy_repository = true;
 };
 
-/// errc::invalid_argument if a variable holds what it cannot mean.
+/// errc::invalid_argument if a variable has a value that is not allowed.
 [[nodiscard]] environment read_environment();
 
 }  // namespace papyruskv

@@ -17,7 +17,8 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// A rank's pool, the manifest, one that is not finished, the mark of a restore. A checkpoint's files have other names.
+/// Whether it is a rank's pool, the manifest, an unfinished manifest or the mark of a restore. A checkpoint's files
+/// have other names.
 bool is_ours(std::string_view name) {
   constexpr std::string_view pool = "rank-";
   constexpr std::string_view pool_end = ".ice";
@@ -45,7 +46,7 @@ void remove_file(const fs::path& path) {
 }
 
 void remove_if_empty(const fs::path& folder) {
-  std::error_code ignored;  // it stays if something of others is in it
+  std::error_code ignored;  // the folder stays if it contains other files
   fs::remove(folder, ignored);
 }
 

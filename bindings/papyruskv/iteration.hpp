@@ -1,4 +1,4 @@
-// A walk over one rank's part of a database, as papyruskv_iter_local shows it.
+// An iteration over one rank's keys, as papyruskv_iter_local gives it.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace papyruskv {
 
 class iteration {
  public:
-  /// At the first key.
+  /// Begins at the first key.
   explicit iteration(const icecore::snapshot& keys) : at_(keys.cursor()) {
     at_.seek_first();
     show();

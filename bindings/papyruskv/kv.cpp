@@ -1,6 +1,5 @@
-// The functions of papyrus/kv.h: arguments are checked here, the work is done by platform, database and
-// icecore::cluster.
-#pragma GCC visibility push(default)  // these functions, and nothing else, are seen from outside
+// The functions of papyrus/kv.h. They check arguments; platform, database and icecore::cluster do the work.
+#pragma GCC visibility push(default)  // only these functions are visible outside the library
 #include "papyrus/kv.h"
 #pragma GCC visibility pop
 
@@ -21,7 +20,8 @@ namespace {
 using icecore::errc;
 using icecore::error;
 
-// Between init and finalize. A program that ends without papyruskv_finalize must not wait for others in a destructor.
+// Set between init and finalize. A plain pointer, because a program that ends without papyruskv_finalize must not wait
+// for other ranks in a destructor.
 std::atomic<platform*> running{nullptr};
 
 platform& all() {
@@ -59,9 +59,10 @@ char* allocated(std::string_view value) {
   return std::copy(value.begin(), value.end(), copy), copy;
 }
 
-/// Gives the caller the value, as papyruskv_get says. `declared`: the size of its buffers if it said one at opening.
+/// Gives the caller the value, as papyruskv_get specifies. `declared`: the size of its buffers, if it gave one at
+/// opening.
 void deliver(std::string_view value, char** val, std::size_t* vallen, std::size_t declared) {
-  // PapyrusKV reads no *vallen, so its programs leave there what they like
+  // PapyrusKV does not read *vallen, so its programs may leave any value there
   const std::size_t room = declared > 0 || vallen == nullptr ? declared : *vallen;
   const bool fits = val == nullptr || *val == nullptr || value.size() <= room;
   if (val != nullptr && *val == nullptr) {
@@ -86,7 +87,7 @@ int get(const char* function, int db, std::string_view key, char** val, std::siz
   return PAPYRUSKV_OK;
 }
 
-/// Runs a collective call that may go on after it: `begin` returns its event.
+/// Runs a collective call that may continue after it returns: `begin` returns its event.
 template <typename Begin>
 void with_event(int db, int* event, Begin&& begin) {
   const int begun = begin();
@@ -237,7 +238,7 @@ int papyruskv_register_update(int db, int fnid, papyruskv_update_fn_t ufn) {
   return call("papyruskv_register_update", [&] {
     static_cast<void>(given(ufn, "ufn"));
     database_of(db).define_update(fnid, ufn);
-    data_of(db).barrier();  // who is asked to run it has it
+    data_of(db).barrier();  // a rank that is asked to run it has it
   });
 }
 

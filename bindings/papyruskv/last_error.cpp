@@ -11,7 +11,7 @@
 namespace papyruskv {
 namespace {
 
-// Of a fixed size, so that there is always memory for it.
+// A fixed size, so that storing a message never needs memory.
 constexpr std::size_t message_size = 1024;
 thread_local char message[message_size];
 

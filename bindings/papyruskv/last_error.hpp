@@ -1,7 +1,7 @@
-// What went wrong in a thread's last call, and how calls come to their results.
+// The error of a thread's last call, and how calls turn exceptions into results.
 //
-//   return papyruskv::call("papyruskv_close", [&] { close(db); });   // PAPYRUSKV_OK, or PAPYRUSKV_ERR with the reason
-//   kept
+//   // returns PAPYRUSKV_OK, or keeps the reason and returns PAPYRUSKV_ERR
+//   return papyruskv::call("papyruskv_close", [&] { close(db); });
 #pragma once
 
 #include <exception>
@@ -10,15 +10,16 @@
 
 namespace papyruskv {
 
-/// Keeps why `function` fails, and writes it to standard error if PAPYRUSKV_LOG asks for that. Returns PAPYRUSKV_ERR.
+/// Keeps the reason why `function` fails, and writes it to standard error if PAPYRUSKV_LOG is set. Returns
+/// PAPYRUSKV_ERR.
 int failed(const char* function, const char* reason) noexcept;
-/// Passes on the result of a call without which no other works. A program that looks at no result would go on and seem
-/// to succeed, so the reason is written to standard error also where PAPYRUSKV_LOG does not ask for it: by rank 0 alone
-/// if all ranks failed for the same reason.
+/// Passes on the result of a call that all others depend on. A program that ignores results would continue and seem to
+/// succeed, so the reason is written to standard error even without PAPYRUSKV_LOG: by rank 0 only if all ranks failed
+/// for the same reason.
 int refused(int result, bool same_on_all) noexcept;
 [[nodiscard]] const char* last_error() noexcept;
 
-/// Runs `work`; what it throws becomes PAPYRUSKV_ERR.
+/// Runs `work`; an exception becomes PAPYRUSKV_ERR.
 template <typename Work>
 int call(const char* function, Work&& work) noexcept {
   try {

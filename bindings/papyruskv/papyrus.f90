@@ -1,14 +1,14 @@
-! PapyrusKV's module for Fortran: the subroutines of papyrus/kv.h, their result in the last argument.
+! PapyrusKV's module for Fortran: the functions of papyrus/kv.h as subroutines, with the result in the last argument.
 !
 !   use papyrus
 !   call papyruskv_init('repository' // char(0), ierror)         ! C's strings: they end with char(0)
 !   call papyruskv_open('weather' // char(0), ior(PAPYRUSKV_CREATE, PAPYRUSKV_RDWR), db, ierror)
 !   call papyruskv_put(db, key, keylen, val, vallen, ierror)     ! lengths are of kind 8
-!   nullify(found)                                               ! or: a buffer of any size, whose size is respected
+!   nullify(found)                                               ! or: a buffer of any size; get never writes beyond it
 !   call papyruskv_get(db, key, keylen, found, vallen, ierror)
 !   call papyruskv_free(found, ierror)
 !
-! MPI is started with MPI_INIT_THREAD and MPI_THREAD_MULTIPLE.
+! The program starts MPI with MPI_INIT_THREAD and MPI_THREAD_MULTIPLE.
 module papyrus
   use, intrinsic :: iso_c_binding
   implicit none
@@ -31,7 +31,7 @@ module papyrus
     type(c_ptr) :: handle = c_null_ptr
   end type papyruskv_pos_t
 
-  ! One key and value of this rank's part: call c_f_pointer(iter%key, key, [iter%keylen]), with character, pointer :: key(:).
+  ! One key and value of this rank: call c_f_pointer(iter%key, key, [iter%keylen]), with character, pointer :: key(:).
   type, bind(c), public :: papyruskv_iter_t
     type(c_ptr) :: key
     integer(c_size_t) :: keylen
@@ -40,7 +40,7 @@ module papyrus
     type(c_ptr) :: handle
   end type papyruskv_iter_t
 
-  ! The program's functions, which are bind(c) too. What they do and may do: papyrus/kv.h.
+  ! The program's functions, which are bind(c) too. papyrus/kv.h says what they do and may do.
   abstract interface
     integer(c_int) function papyruskv_hash_fn_t(key, keylen, nranks) bind(c)
       import :: c_int, c_char, c_size_t
@@ -253,8 +253,8 @@ contains
     ierror = c_put(db, key, keylen, val, vallen)
   end subroutine papyruskv_put
 
-  ! The value goes to the caller's array if `val` has one, which must be contiguous; else to a new one, which
-  ! papyruskv_free frees. `vallen` is the value's length; if it does not fit the result is PAPYRUSKV_ERR.
+  ! The value goes to the caller's array if `val` has one, which must be contiguous; otherwise to a new array, which
+  ! papyruskv_free frees. `vallen` is the value's length; if the value does not fit, the result is PAPYRUSKV_ERR.
   subroutine papyruskv_get(db, key, keylen, val, vallen, ierror)
     integer, intent(in) :: db
     character, intent(in) :: key(*)
@@ -266,7 +266,7 @@ contains
     call papyruskv_get_pos(db, key, keylen, val, vallen, pos, ierror)
   end subroutine papyruskv_get
 
-  ! The same, and where the key was found.
+  ! The same; also returns where the key was found.
   subroutine papyruskv_get_pos(db, key, keylen, val, vallen, pos, ierror)
     integer, intent(in) :: db
     character, intent(in) :: key(*)
@@ -405,7 +405,7 @@ contains
     ierror = c_register_update(db, fnid, c_funloc(ufn))
   end subroutine papyruskv_register_update
 
-  ! `userin` and `userout` are c_loc of what the function is given and writes, or c_null_ptr.
+  ! `userin` and `userout` are c_loc of what the function gets and writes, or c_null_ptr.
   subroutine papyruskv_update(db, key, keylen, pos, fnid, userin, userinlen, userout, useroutlen, ierror)
     integer, intent(in) :: db, fnid
     character, intent(in) :: key(*)

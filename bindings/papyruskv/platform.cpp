@@ -15,7 +15,7 @@ namespace {
 using icecore::errc;
 using icecore::error;
 
-/// The folder; "$NAME" is what the environment's NAME says.
+/// The repository's folder; "$NAME" stands for the value of the environment variable NAME.
 std::filesystem::path folder_of(const char* repository) {
   if (repository == nullptr || *repository == '\0') {
     throw error(errc::invalid_argument, "the repository is the name of a folder, not NULL or empty");
@@ -66,13 +66,13 @@ std::exception_ptr attempt(Work&& work) {
   return nullptr;
 }
 
-/// Closes it. A checkpoint that failed is told to the ranks that did not wait for it, so one may return what others do
-/// not: all go on before it is thrown.
+/// Closes the database and returns the failure. Ranks that did not wait for a failed checkpoint get its failure here,
+/// so ranks may differ: the caller throws it only after its collective steps.
 std::exception_ptr closed(database& closing) {
   return attempt([&closing] { closing.close(); });
 }
 
-/// What a failed rank tells the others.
+/// What a failed rank sends to the others.
 struct failure_notice {
   std::int32_t code = 0;
   char text[1020] = "";
@@ -96,7 +96,7 @@ failure_notice notice_of(const std::exception_ptr& failure) noexcept {
   return notice;
 }
 
-/// Where a database is while a restart makes another one in its place.
+/// The place of a database while a restart makes its replacement.
 std::filesystem::path replaced_path(const std::filesystem::path& folder) {
   return folder.parent_path() / (std::string(replaced_begin) + folder.filename().native());
 }
@@ -161,7 +161,7 @@ void platform::refuse(int handle) const {
 int platform::keep(std::unique_ptr<database> made) {
   int handle = last_handle_;
   do ++handle;
-  while (slot_of(handle).kept != nullptr);  // databases_max of them are never open at once: see open
+  while (slot_of(handle).kept != nullptr);  // terminates: at most databases_max are open at once, see open
   last_handle_ = handle;
   slot& free = slot_of(handle);
   free.kept = std::move(made);
@@ -192,8 +192,8 @@ void platform::answer_others() const {
   for_each([](database& each) {
     if (each.destroyed() || each.data().has_progress_thread()) return;
     try {
-      each.data().signal_wait(0, {});  // waits for nobody, but answers as any call does
-    } catch (const error&) {           // whoever uses that database next is told
+      each.data().signal_wait(0, {});  // waits for no signal, but answers as any call does
+    } catch (const error&) {           // the next call that uses that database reports it
     }
   });
 }
@@ -212,7 +212,7 @@ int platform::least(int mine) const {
   return of_all;
 }
 
-/// If some ranks failed, throws on all what the first of them did.
+/// If some ranks failed, throws on all ranks the error of the lowest of them.
 void platform::throw_on_all(const std::exception_ptr& mine) const {
   const int failed = least(mine ? rank_ : ranks_);
   if (failed == ranks_) return;
@@ -223,13 +223,13 @@ void platform::throw_on_all(const std::exception_ptr& mine) const {
   throw error(static_cast<errc>(notice.code), "rank " + std::to_string(failed) + ": " + notice.text);
 }
 
-/// Every rank removes what it finds: the folder may be each node's own.
+/// Every rank removes what it finds, because each node may have its own folder.
 void platform::remove(const std::filesystem::path& folder) const {
   barrier();
   throw_on_all(attempt([&] { remove_database(folder); }));
 }
 
-/// The same with renaming.
+/// The same for renaming.
 void platform::move(const std::filesystem::path& from, const std::filesystem::path& to) const {
   barrier();
   throw_on_all(attempt([&] {
@@ -240,15 +240,16 @@ void platform::move(const std::filesystem::path& from, const std::filesystem::pa
   }));
 }
 
-/// A restart that was cut off has moved the old database away: it comes back unless the new one is whole.
+/// An interrupted restart has moved the old database away: moves it back unless the new one is complete.
 void platform::finish_restart(const std::filesystem::path& folder) const {
   const std::filesystem::path replaced = replaced_path(folder);
   std::error_code ignored;
   const bool left_here = std::filesystem::exists(replaced, ignored);
   if (all_ranks(!left_here)) return;
-  const bool whole_here = std::filesystem::exists(folder / "manifest", ignored);  // written when all pools are
+  const bool whole_here = std::filesystem::exists(folder / "manifest", ignored);  // written after all pools
   if (all_ranks(whole_here)) return remove(replaced);
-  remove(left_here ? folder : replaced);  // a node of its own, which had not moved it yet, has nothing at `replaced`
+  remove(left_here ? folder : replaced);  // a node with its own folder that had not moved it yet has nothing at
+                                          // `replaced`
   move(replaced, folder);
 }
 
@@ -290,7 +291,7 @@ void platform::require_not_open(const opening& how) const {
   if (open == databases_max) throw error(errc::invalid_argument, "1,024 databases are open; close some of them");
 }
 
-/// A function has no name by which another one would be noticed.
+/// Checks the hash against keys, because a function has no name that would show that it is another one.
 void platform::require_fitting_hash(database& made) const {
   try {
     throw_on_all(attempt([&] {
@@ -314,7 +315,7 @@ int platform::restart(const char* path, opening how) {
   how.options.store.creation = icecore::creation::open_or_create;
   how.from = icecore::checkpoint_source{path, environment_.force_redistribute};
   finish_restart(how.folder);
-  // the one that is replaced comes back if the checkpoint is no good
+  // if the checkpoint cannot be restored, the database that it replaces is moved back
   const std::filesystem::path folder = how.folder;
   const std::filesystem::path replaced = replaced_path(folder);
   move(folder, replaced);
@@ -328,7 +329,7 @@ int platform::restart(const char* path, opening how) {
   }
   try {
     remove(replaced);
-  } catch (const std::exception&) {  // what stays takes room and nothing else
+  } catch (const std::exception&) {  // files that stay only take space
   }
   return keep(std::move(made));
 }
@@ -359,7 +360,7 @@ void platform::set_hash(int handle, papyruskv_hash_fn_t hash) {
   const std::exception_ptr failure = closed(changed);
   remove(changed.folder());
   changed.open_again(comm_.get(), hash);
-  barrier();  // who is asked for an update has its function
+  barrier();  // a rank that is asked for an update has the function
   if (failure) std::rethrow_exception(failure);
 }
 
@@ -367,7 +368,8 @@ void platform::set_hash(int handle, papyruskv_hash_fn_t hash) {
 
 void platform::notify(int signum, std::span<const int> ranks) {
   std::exception_ptr refused;
-  const auto even_so = [&refused](auto&& work) {  // others wait for the signal, whatever fails here
+  const auto even_so = [&refused](auto&& work) {  // other ranks wait for the signal, so errors are kept until it is
+                                                  // sent
     try {
       work();
     } catch (...) {

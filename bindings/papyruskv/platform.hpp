@@ -1,10 +1,11 @@
-// What papyruskv_init makes and papyruskv_finalize ends: the repository, the table of databases, signals.
+// What papyruskv_init creates and papyruskv_finalize destroys: the repository, the table of databases, signals.
 //
 // Invariants:
-//   T1 Handles count up from 1 in the order of collective calls, so a database has the same on all ranks.
-//   T2 The slot of a handle is handle % databases_max; it is found again only with the handle it was filled with, so
-//      an old handle is never taken for a newer one.
-// Threads: any number for `find` and signals; what is collective one at a time, and not while others use that database.
+//   T1 Handles count up from 1 in the order of collective calls, so a database has the same handle on all ranks.
+//   T2 The slot of a handle is handle % databases_max. A slot is found only with the handle that filled it, so an old
+//      handle never stands for a newer database.
+// Threads: any number for `find` and signals; collective calls one at a time, and not while other threads use the
+//   database.
 #pragma once
 
 #include <mpi.h>
@@ -40,7 +41,7 @@ class own_communicator {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-/// What a PAPYRUSKV_... means; errc::invalid_argument if nothing.
+/// The meaning of a flag PAPYRUSKV_...; errc::invalid_argument if it has none.
 [[nodiscard]] icecore::protection protection_of(int flag);
 [[nodiscard]] icecore::consistency consistency_of(int flag);
 [[nodiscard]] icecore::barrier_level level_of(int flag);
@@ -50,16 +51,16 @@ class platform {
   /// Collective over all ranks. errc::mpi if MPI does not run; errc::invalid_argument.
   explicit platform(const char* repository);
 
-  /// Closes what is open and removes the repository if the environment says so. Collective. Throws the first error when
-  /// all is done.
+  /// Closes what is open and removes the repository if the environment says so. Collective. Throws the first error
+  /// after all is done.
   void finalize();
 
-  /// How a database is to be opened, by the arguments of a call. Not collective: errc::invalid_argument, locked.
+  /// How to open a database, from the arguments of a call. Not collective: errc::invalid_argument, locked.
   [[nodiscard]] opening checked(const char* name, int flags, const papyruskv_option_t* wanted) const;
   // What follows is collective, and fails on all ranks for the same reason.
 
   [[nodiscard]] int open(opening how);
-  /// A database made of a checkpoint, in the place of one of that name.
+  /// Opens a database restored from a checkpoint; it replaces one of that name.
   [[nodiscard]] int restart(const char* path, opening how);
   void close(int handle);
   [[nodiscard]] int destroy(int handle);
@@ -67,7 +68,7 @@ class platform {
 
   /// errc::invalid_argument if there is none.
   [[nodiscard]] database& find(int handle) const {
-    // acquire: who was told of the handle finds the database made
+    // acquire: a thread that was given the handle sees the database complete
     database* const found = handle > 0 ? slot_of(handle).made.load(std::memory_order_acquire) : nullptr;
     if (found != nullptr && slot_of(handle).handle.load(std::memory_order_relaxed) == handle) [[likely]]
       return *found;
@@ -112,7 +113,7 @@ class platform {
   signals signals_;
   int rank_ = 0;
   int ranks_ = 0;
-  mutable std::shared_mutex visitors_;  // shared: a database of the table is visited
+  mutable std::shared_mutex visitors_;  // held shared while a database of the table is visited
   std::array<slot, databases_max> slots_;
   int last_handle_ = 0;
 };

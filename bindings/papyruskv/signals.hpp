@@ -1,6 +1,6 @@
-// Signals between ranks: a number that one rank sends and another waits for. They belong to no database.
+// Signals between ranks: numbers that one rank sends and another waits for. They belong to no database.
 //
-// Threads: any number where MPI was started with MPI_THREAD_MULTIPLE, else one. finish() alone.
+// Threads: any number if MPI was started with MPI_THREAD_MULTIPLE, otherwise one; finish() while no other call runs.
 // Cost: a message of four bytes each.
 #pragma once
 
@@ -20,16 +20,16 @@ namespace papyruskv {
 
 class signals {
  public:
-  /// `comm` is used by nothing else.
+  /// `comm` must be used only here.
   signals(MPI_Comm comm, answer_others answer);
 
-  // A rank that does not exist is errc::invalid_argument, thrown when the others of the list have been told or waited
-  // for: they wait for this rank, and a program that looks at no result goes on in order.
+  // A rank that does not exist is errc::invalid_argument, thrown after the others of the list were signalled or waited
+  // for: they wait for this rank, and so a program that ignores results still continues in order.
 
   void notify(int signum, std::span<const int> ranks);
-  /// Waits for one signal of that number from each of the ranks; of a rank named twice, for two.
+  /// Waits for one signal of that number from each of the ranks; for two from a rank that is named twice.
   void wait(int signum, std::span<const int> ranks);
-  /// Receives what nobody waited for, so that MPI has nothing left to deliver. Collective.
+  /// Receives the signals that no call waited for, so that MPI has nothing left to deliver. Collective.
   void finish();
 
  private:
@@ -40,7 +40,7 @@ class signals {
 
   [[nodiscard]] bool known(int rank) const noexcept { return rank >= 0 && rank < ranks_; }
   void refuse_unknown(std::span<const int> ranks) const;
-  /// With the mutex held.
+  /// The caller holds the mutex.
   void send(int signum, int to);
   void receive();
   [[nodiscard]] bool take(int from, int signum);

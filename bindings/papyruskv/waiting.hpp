@@ -1,4 +1,4 @@
-// Waiting for other ranks without keeping them waiting: all open databases answer meanwhile.
+// Waiting for other ranks while all open databases answer their requests.
 #pragma once
 
 #include <mpi.h>
@@ -19,7 +19,7 @@ namespace papyruskv {
   return begun != 0 && ended == 0;
 }
 
-/// Lets the core to others between two looks: at first at once, later for up to half a millisecond.
+/// Gives the core to other threads between two checks: first by yielding, later by sleeping up to half a millisecond.
 class pause {
  public:
   void rest() {
@@ -38,16 +38,16 @@ class pause {
   std::chrono::microseconds rest_{4};
 };
 
-/// Answers what other ranks ask of this rank's databases, if no thread does.
+/// Answers the requests to this rank's databases, if no thread does.
 using answer_others = std::function<void()>;
 
-/// Returns when `done()`.
+/// Returns when `done()` is true.
 template <typename Done>
 void wait_until(const answer_others& answer, Done&& done) {
   for (pause idle; !done(); idle.rest()) answer();
 }
 
-/// The same for a request of MPI.
+/// The same for an MPI request.
 inline void wait_for(const answer_others& answer, MPI_Request& request) {
   wait_until(answer, [&request] {
     int done = 0;

@@ -10,23 +10,22 @@
 // Collective: the constructor, close() and the destructor, barrier, tag, consistency(mode), protect, checkpoint,
 //   restore, and a snapshot's extract, stream and find_by_broadcast. Every rank calls them, in the same order, one
 //   thread of each rank at a time. An error on one rank is thrown on all, and names the rank. Ranks that call different
-//   collective functions all get errc::mpi, and the cluster is of no use any more. Everything else is called by any
-//   rank alone.
-// Failures: a rank that fails where others wait for it (no memory for a request, a failed MPI call, an exception on it
-//   alone) tells all: every wait and every later call ends with errc::rank_failed, which names it. Only close() is
-//   left.
+//   collective functions all get errc::mpi, and the cluster can then only be closed. Any rank alone may call everything
+//   else.
+// Failures: a rank that fails where others wait for it (no memory for a request, a failed MPI call, an exception on
+//   this rank only) notifies all: every wait and every later call ends with errc::rank_failed, which names it. Only
+//   close() is still useful.
 // Threads: with MPI_THREAD_MULTIPLE any number at once, and a thread of the cluster answers other ranks. With less, one
-//   thread at a time, and other ranks are answered only while this one is inside a call of the cluster.
-// Consistency: sequential: a write has been made at its owner when it returns. Relaxed: writes to other ranks are
-// staged
-//   and travel in batches; the writer's own finds see them at once, others after the writer's fence() or a barrier().
-// Durability: as the store options say, for each owner; barrier(barrier_level::storage) makes all writes durable; a tag
-//   is there after a crash on all ranks or on none.
+//   thread at a time, and a rank answers others only while it is inside a call of the cluster.
+// Consistency: sequential: when a write returns, its owner has made it. Relaxed: writes to other ranks are staged and
+//   sent in batches; the writer's own finds see them at once, other ranks after the writer's fence() or a barrier().
+// Durability: as the store options say, for each owner; barrier(barrier_level::storage) makes all writes durable. After
+//   a crash a tag is there on all ranks or on none.
 // Lifetime: values are copies. Snapshots, cursors and ranges are valid while the cluster is open.
-// Errors: icecore::error, whose message names the rank where it happened; std::bad_alloc. A staged write that its owner
-//   refuses is thrown by the next fence(), barrier(), tag() or close() of the rank that wrote it.
-// Cost: of a key of this rank or its storage group (ranks of a node), that of the store; of another rank's, one message
-//   there and one back; see docs/cluster.md.
+// Errors: icecore::error, whose message names the rank where it happened; std::bad_alloc. If an owner refuses a staged
+//   write, the next fence(), barrier(), tag() or close() of the rank that wrote it throws the error.
+// Cost: for a key of this rank or of its storage group (ranks of a node), that of the store; for another rank's key,
+//   one message there and one back; see docs/cluster.md.
 // Source: IPDPS 2022, section IV-A (distribution); PapyrusKV, SC 2017, sections 2 and 3.
 #pragma once
 
@@ -56,49 +55,50 @@ enum class consistency : std::uint8_t {
   sequential = 1,  ///< when it has returned
 };
 
-/// What may be done with a cluster at the moment.
+/// What a cluster currently allows.
 enum class protection : std::uint8_t {
   read_write = 0,
   write_only = 1,   ///< finds of newest values are refused
   read_only = 2,    ///< writes are refused; values of other ranks are kept in a cache
-  update_only = 3,  ///< the set of keys stays: inserts of new keys and removes are refused; every write is sequential
+  update_only = 3,  ///< the set of keys is fixed: inserts of new keys and removes are refused; every write is
+                    ///< sequential
 };
 
 enum class barrier_level : std::uint8_t {
   memory = 0,   ///< all ranks see all writes
-  storage = 1,  ///< and they are durable, as far as the medium can
+  storage = 1,  ///< and they are durable, as far as the medium allows
 };
 
-/// What cluster::update runs at a key's owner: may change `value` (empty: the key is not there; set to empty: it is
-/// removed) and fill `output`, which the caller gets. Returns whether the value is to be written. Must not use the
-/// cluster.
+/// A function that cluster::update runs at a key's owner. It may change `value` (empty: the key is absent; if it makes
+/// it empty, the key is removed) and fill `output`, which the caller gets. It returns whether the value must be
+/// written. It must not use the cluster.
 using update_function = std::function<bool(std::string_view key, std::optional<std::string>& value,
                                            std::string_view input, std::string& output)>;
 
-/// Which rank holds a key. All ranks must be given the same.
+/// Which rank holds a key. All ranks must pass the same rule.
 class ownership {
  public:
   using function = std::function<int(std::string_view key, int ranks)>;
 
-  /// By a hash of the key, as by_hash() says.
+  /// By a hash of the key, the same as by_hash().
   ownership() = default;
   [[nodiscard]] static ownership by_hash();
-  /// By the caller's function, which must return the same rank for the same key everywhere and always, may be called by
-  /// several threads at once, and is known by its name: who opens the cluster again names it again.
+  /// By the caller's function. It must always return the same rank for the same key on all ranks, and several threads
+  /// may call it at once. The cluster records its name: a program that opens the cluster again must give the same name.
   [[nodiscard]] static ownership by_function(std::string name, function owner);
-  /// By ranges of keys: rank r holds the keys from splits[r - 1] on and before splits[r]. One split fewer than ranks,
-  /// ascending.
+  /// By ranges of keys: rank r holds the keys from splits[r - 1] on and before splits[r]. The splits are ascending, one
+  /// fewer than ranks.
   [[nodiscard]] static ownership by_ranges(std::vector<std::string> splits);
 
-  /// errc::invalid_argument if the caller's function returns no rank.
+  /// errc::invalid_argument if the caller's function returns a number that is not a rank.
   [[nodiscard]] int owner_of(std::string_view key, int ranks) const;
-  /// errc::invalid_argument if this rule does not fit so many ranks.
+  /// errc::invalid_argument if this rule does not fit this number of ranks.
   void check(int ranks) const;
-  /// One line that tells this rule from others: "hash", "function NAME" or "ranges" with the splits in hexadecimal.
+  /// One line that identifies this rule: "hash", "function NAME" or "ranges" with the splits in hexadecimal.
   [[nodiscard]] std::string description() const;
-  /// Whether ranks hold ranges of keys in their own order.
+  /// Whether ranks hold ranges of keys in the order of the ranks.
   [[nodiscard]] bool ordered() const noexcept { return rule_ == rule::ranges; }
-  /// Whether it is a function of the caller's.
+  /// Whether it uses a function of the caller.
   [[nodiscard]] bool custom() const noexcept { return rule_ == rule::function; }
 
  private:
@@ -110,33 +110,34 @@ class ownership {
 };
 
 struct cluster_options {
-  /// How each rank's store is opened or made; all ranks must say the same.
+  /// How each rank's store is opened or made; all ranks must pass the same.
   icecore::options store{};
-  icecore::ownership ownership{};  ///< by a hash, unless told otherwise
+  icecore::ownership ownership{};  ///< by a hash, unless set
   icecore::consistency consistency = icecore::consistency::relaxed;
-  /// Ranks in a storage group, counted from rank 0 on; 0: as the environment's ICECORE_GROUP_SIZE says, or the ranks of
-  /// a node. Those of a group that run on one node reach each other's stores directly (reaches_directly).
+  /// The number of ranks in a storage group, counted from rank 0 on; 0: the environment's ICECORE_GROUP_SIZE or, if
+  /// that is not set, the ranks of a node. The ranks of a group that run on one node access each other's stores
+  /// directly (reaches_directly).
   int group_size = 0;
-  /// Staged writes to one rank travel when they take so many bytes. Two such buffers are kept for each rank that is
-  /// written to.
+  /// Staged writes to one rank are sent when they take this many bytes. There are two such buffers for each rank that
+  /// is written to.
   std::size_t staging_bytes = 256 * 1024;
-  /// What the cache of other ranks' values may take under protection::read_only.
+  /// The most bytes that the cache of other ranks' values may take under protection::read_only.
   std::size_t cache_bytes = 64 * 1024 * 1024;
-  /// Answer other ranks in a thread of the cluster where MPI_THREAD_MULTIPLE is given.
+  /// Whether a thread of the cluster answers other ranks where MPI_THREAD_MULTIPLE is given.
   bool progress_thread = true;
 };
 
 class cluster {
  public:
-  /// Opens, or makes, the cluster at `path` (collective on `comm`, which is duplicated): a folder in which each rank
-  /// has its pool `rank-N.ice`, and a manifest. The folder is the same for all ranks or each node's own. Errors:
-  /// errc::mpi if MPI is not running; errc::invalid_argument if ranks of one node give different folders;
-  /// errc::other_cluster if what is there was made by another number of ranks or another ownership, is incomplete, or
-  /// is a checkpoint; those of opening a store.
+  /// Opens or creates the cluster at `path` (collective on `comm`, which is duplicated): a folder in which each rank
+  /// has its pool `rank-N.ice`, and a manifest. The folder is the same for all ranks, or each node has its own. Errors:
+  /// errc::mpi if MPI is not running; errc::invalid_argument if ranks of one node pass different folders;
+  /// errc::other_cluster if the folder's content was made by another number of ranks or with another ownership, is
+  /// incomplete, or is a checkpoint; the errors of opening a store.
   cluster(MPI_Comm comm, const std::filesystem::path& path);
   cluster(MPI_Comm comm, const std::filesystem::path& path, const cluster_options& opening);
 
-  /// Closes, swallowing errors (collective). What is still open when MPI is finalised is closed by that.
+  /// Closes and ignores errors (collective). MPI_Finalize closes a cluster that is still open.
   ~cluster();
   cluster(cluster&&) noexcept;
   cluster& operator=(cluster&&) noexcept;
@@ -147,25 +148,25 @@ class cluster {
 
   // ---- Writing -----------------------------------------------------------------------------------------------------
 
-  /// Sets the key's value in the open version and returns that version. Limits as store::insert; to another rank, value
-  /// and key together a little less than 2 GiB.
+  /// Sets the key's value in the open version and returns that version. Limits as store::insert; for another rank's
+  /// key, key and value together must be a little less than 2 GiB.
   version insert(std::string_view key, std::string_view value);
-  /// Removes the key in the open version and returns that version, whether or not the key was there.
+  /// Removes the key in the open version and returns that version, even if the key is absent.
   version remove(std::string_view key);
-  /// Inserts many, sent by owner; of equal keys the later wins. Returns the version they belong to.
-  /// Under sequential consistency one that fails does not keep the others from being written.
+  /// Inserts many items, sent by owner; of equal keys the later wins. Returns the version they belong to. Under
+  /// sequential consistency, if one insert fails, the others are still made.
   version insert_many(std::span<const item> items);
-  /// Applies all operations at one instant, at once in either consistency, and returns the version they belong to.
+  /// Applies all operations at one instant, without staging, and returns the version they belong to.
   /// errc::invalid_argument unless all keys have one owner.
   version apply(const batch& operations);
 
-  /// Gives an update function a number, on this rank. Every rank defines it before any of them uses it: a barrier lies
-  /// between. errc::invalid_argument if the number has a function already.
+  /// Gives an update function a number, on this rank. Every rank must define it before any of them uses it, with a
+  /// barrier in between. errc::invalid_argument if the number has a function already.
   void define_update(int number, update_function change);
-  /// Runs the function with that number at the key's owner, in either consistency, and returns its output. Updates run
-  /// one at a time at an owner, so each sees what those before it wrote; a write of the key meanwhile, which is no
-  /// update, may be overwritten unseen. errc::invalid_argument if the owner has no such function; what it throws.
-  /// Always a message if the key is another rank's.
+  /// Runs the function with that number at the key's owner, without staging, and returns its output. An owner runs
+  /// updates one at a time, so each update sees the writes of those before it. It may overwrite a concurrent insert or
+  /// remove of the key without having seen it. errc::invalid_argument if the owner has no such function; exceptions of
+  /// the function. Always uses a message if the key is another rank's.
   std::string update(std::string_view key, int number, std::string_view input);
 
   // ---- Reading -----------------------------------------------------------------------------------------------------
@@ -173,20 +174,20 @@ class cluster {
   /// The newest value.
   [[nodiscard]] std::optional<std::string> find(std::string_view key) const;
   /// The value in a closed version. errc::version_not_closed if `at` >= clock(); errc::version_lost if a power cut took
-  /// the version on any rank, here and wherever a version is read.
+  /// the version on any rank. All reads of a version have these errors.
   [[nodiscard]] std::optional<std::string> find(std::string_view key, version at) const;
-  /// Calls `use` with the newest value, if there is one, and returns whether there is. Makes no copy of a value that is
-  /// reached directly. `use` must not use the cluster; the view is valid until it returns.
+  /// Calls `use` with the newest value, if there is one, and returns whether there is one. A value that is reached
+  /// directly is not copied. `use` must not use the cluster; the view is valid until `use` returns.
   bool visit(std::string_view key, const std::function<void(std::string_view value)>& use) const;
   [[nodiscard]] bool contains(std::string_view key) const;
   [[nodiscard]] bool contains(std::string_view key, version at) const;
 
-  /// The newest values; answer i belongs to keys[i]. All owners are asked at once, each in one message.
+  /// The newest values; answer i belongs to keys[i]. Asks all owners at once, each in one message.
   [[nodiscard]] std::vector<std::optional<std::string>> find_many(std::span<const std::string_view> keys) const;
   [[nodiscard]] std::vector<std::optional<std::string>> find_many(std::span<const std::string_view> keys,
                                                                   version at) const;
 
-  /// All records of the key, newest first; staged ones are sent to the owner before.
+  /// All records of the key, newest first. Staged writes are sent to the owner first.
   [[nodiscard]] std::vector<past_value> history(std::string_view key) const;
 
   /// All keys in a closed version. errc::version_not_closed, version_lost, unknown_tag.
@@ -196,9 +197,9 @@ class cluster {
 
   // ---- Tags and versions -------------------------------------------------------------------------------------------
 
-  /// Closes the open version of all ranks and returns its number, the same everywhere (collective): all writes that
-  /// returned on any rank before it called are in it; of two writes, one begun after the other had returned, never the
-  /// later alone. Rank 0 says name, note and time, and holds them.
+  /// Closes the open version of all ranks and returns its number, the same on all ranks (collective). The version
+  /// contains every write that returned on any rank before the call. If it contains a write that began after another
+  /// write had returned, it contains that other write too. Rank 0's name, note and time count, and rank 0 stores them.
   version tag();
   version tag(std::string_view name, std::string_view note = {});
   version tag(const tag_options& label);
@@ -211,8 +212,9 @@ class cluster {
 
   // ---- Synchronising -----------------------------------------------------------------------------------------------
 
-  /// Returns when all writes this rank has staged are made at their owners. Not collective. At storage level all that
-  /// is in the owners' stores is durable, too; each closes its open version for that, as local().latest() does.
+  /// Returns when the owners have made all writes that this rank has staged. Not collective. At storage level it also
+  /// makes the whole content of the owners' stores durable; for that each owner closes its open version, as
+  /// local().latest() does.
   void fence(barrier_level level = barrier_level::memory);
   /// Collective: afterwards all ranks see all that any rank wrote before. At storage level it is also durable, and the
   /// open version is closed if anything was written in it (but not under operation durability).
@@ -224,24 +226,25 @@ class cluster {
   [[nodiscard]] icecore::consistency consistency() const;
   [[nodiscard]] icecore::protection protection() const;
 
-  /// Tells each of `ranks` that this rank is as far as `signum` says, after a fence: who waited for it sees all that
-  /// this rank wrote before. Signals are counted, so none is lost.
+  /// Fences, then sends the signal `signum` to each of `ranks`. A rank that waits for it sees all that this rank wrote
+  /// before. Signals are counted, so none is lost.
   void signal_notify(int signum, std::span<const int> ranks);
   /// Waits for one signal from each of `ranks`.
   void signal_wait(int signum, std::span<const int> ranks);
 
   // ---- Checkpoints -------------------------------------------------------------------------------------------------
 
-  /// Begins to write all of the cluster as it is now, every version and tag, to a folder that all ranks share, and
-  /// returns; writes go on meanwhile (collective). Closes the open version if anything was written in it. A checkpoint
-  /// that is in the folder is replaced when the new one is complete. Events that nobody waits for: close() does.
+  /// Begins to write the cluster as it is now, with every version and tag, to a folder that all ranks share, and
+  /// returns; writes continue meanwhile (collective). Closes the open version if anything was written in it. The new
+  /// checkpoint replaces one that is in the folder when it is complete. close() waits for events that no thread has
+  /// waited for.
   [[nodiscard]] checkpoint_event checkpoint(const std::filesystem::path& folder);
 
-  /// Makes a cluster at `path` of a checkpoint and opens it (collective): by any number of ranks and with any
-  /// ownership. Where both are those of the checkpoint its files are copied and checked, else every record goes to its
-  /// owner. errc::other_cluster if the checkpoint is not complete, damaged if bytes of it fail their check,
-  /// store_exists if a cluster is at `path`; then nothing is there that could be opened. Cost: O(bytes); redistributing
-  /// needs 32 bytes of memory a record.
+  /// Creates a cluster at `path` from a checkpoint and opens it (collective), with any number of ranks and any
+  /// ownership. If both are those of the checkpoint, its files are copied and checked; otherwise every record is sent
+  /// to its owner. errc::other_cluster if the checkpoint is not complete, damaged if some of its bytes fail their
+  /// check, store_exists if a cluster is at `path`; after an error there is nothing that could be opened. Cost:
+  /// O(bytes); redistributing needs 32 bytes of memory a record.
   [[nodiscard]] static cluster restore(MPI_Comm comm, const checkpoint_source& from, const std::filesystem::path& path,
                                        const cluster_options& opening = {});
 
@@ -249,16 +252,18 @@ class cluster {
 
   [[nodiscard]] int rank() const;
   [[nodiscard]] int size() const;
-  /// The rank that holds the key. errc::invalid_argument if the caller's ownership function returns none.
+  /// The rank that holds the key. errc::invalid_argument if the caller's ownership function returns a number that is
+  /// not a rank.
   [[nodiscard]] int owner_of(std::string_view key) const;
   /// The storage group of a rank, counted from 0.
   [[nodiscard]] int group_of(int rank) const;
-  /// Whether the keys of that rank are read and written in its memory, without its taking part: those of its storage
-  /// group that run on its node, unless the system keeps them apart.
+  /// Whether the keys of that rank are read and written in its memory, without its participation: true for the ranks of
+  /// its storage group that run on its node, unless the system isolates them.
   [[nodiscard]] bool reaches_directly(int rank) const;
   /// Whether a thread answers other ranks while this one is outside the cluster's calls.
   [[nodiscard]] bool has_progress_thread() const;
-  /// The store of this rank, to read. Its latest() would close the open version here alone: read closed versions.
+  /// The store of this rank, for reading. Its latest() would close the open version on this rank only, so read closed
+  /// versions.
   [[nodiscard]] const icecore::store& local() const;
   /// The folder of this rank's pool.
   [[nodiscard]] const std::filesystem::path& path() const;

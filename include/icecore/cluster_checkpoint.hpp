@@ -2,16 +2,17 @@
 //
 //   icecore::checkpoint_event writing = c.checkpoint("/scratch/weather");   // collective; returns at once
 //   ... c.insert(...) ...                                                   // not in it
-//   writing.wait();                                                         // whole and on its device, on all ranks
+//   writing.wait();                                                         // complete and on its device, on all ranks
 //
 //   auto c = icecore::cluster::restore(MPI_COMM_WORLD, {"/scratch/weather"}, "/dev/shm/weather");
 //
-// The folder, which all ranks share, gets one file of each rank and, when all of these are whole, a file `checkpoint`
-// that names them: without it there is no checkpoint. A second checkpoint in the same folder replaces the first at that
-// instant and not before.
-// Threads: an event is a value, for any number of threads if the cluster is.
-// Errors: what a rank could not write (errc::no_space, permission, io) is thrown by wait() on all ranks with that
-//   rank's number in front, or if nobody waits by the cluster's close(); the folder then holds what it held before.
+// The folder, which all ranks share, gets one file from each rank and, when all of these are complete, a file
+// `checkpoint` that names them: without it there is no checkpoint. A second checkpoint in the same folder replaces the
+// first at that instant and not before.
+// Threads: an event is a value; any number of threads may use it if any number may use the cluster.
+// Errors: if a rank could not write its file (errc::no_space, permission, io), wait() throws the error on all ranks,
+//   with that rank's number in front; if no thread waits, the cluster's close() throws it. The folder then holds what
+//   it held before.
 // Source: PapyrusKV, SC 2017, section 4.2.
 #pragma once
 
@@ -28,16 +29,16 @@ class running_checkpoint;
 
 class checkpoint_event {
  public:
-  /// Of nothing: done.
+  /// An event of nothing, which is done.
   checkpoint_event() = default;
   explicit checkpoint_event(std::shared_ptr<mpi::running_checkpoint> of) noexcept : of_(std::move(of)) {}
 
   /// Whether wait() would return, or throw, at once.
   [[nodiscard]] bool done() const;
-  /// Returns when the checkpoint is complete on all ranks; not collective. Throws why it is not. Where MPI has one
-  /// thread only, other ranks must be in calls of the cluster meanwhile.
+  /// Returns when the checkpoint is complete on all ranks, or throws the error; not collective. If MPI has one thread
+  /// only, the other ranks must be in calls of the cluster meanwhile.
   void wait() const;
-  /// What this rank has written of its file, in bytes.
+  /// How much of its file this rank has written, in bytes.
   [[nodiscard]] icecore::progress progress() const;
 
  private:
@@ -46,8 +47,8 @@ class checkpoint_event {
 
 /// What to restore.
 struct checkpoint_source {
-  std::filesystem::path folder{};  ///< what cluster::checkpoint() was told; all ranks can read it
-  /// Bring every record to its owner anew also where ranks and ownership are those of the checkpoint.
+  std::filesystem::path folder{};  ///< the argument of cluster::checkpoint(); all ranks can read it
+  /// Send every record to its owner even if ranks and ownership are those of the checkpoint.
   bool redistribute = false;
 };
 

@@ -4,10 +4,10 @@
 //   const icecore::extracted_pairs all = then.extract(icecore::extraction_method::opt_merge);   // every rank calls it
 //   for (std::size_t i = 0; i < all.size(); ++i) use(all[i].key, all[i].value);                 // rank 0 has all
 //
-// Collective: extract, stream and find_by_broadcast of a snapshot (cluster_snapshot.hpp) are called by every rank, in
-//   the order of all collective calls, with the same arguments. Ranks that wait in them answer the requests of others.
-// Lifetime: what was extracted is a copy; it needs the cluster no more.
-// Cost, for N pairs on P ranks, besides each rank's reading its own:
+// Collective: every rank calls extract, stream and find_by_broadcast of a snapshot (cluster_snapshot.hpp), in the order
+//   of all collective calls, with the same arguments. Ranks that wait in them answer the requests of others.
+// Lifetime: the result is a copy; it does not need the cluster any more.
+// Cost, for N pairs on P ranks, besides reading each rank's own pairs:
 //   gather, concatenate  O(N) at the root        naive_merge  O(N log P) at the root (linear scan: O(N P))
 //   opt_merge            O(N) at the root, O(log P) rounds
 //   distributed          O(N / P log P) on each   stream       O(N log P) at the root
@@ -27,31 +27,33 @@
 
 namespace [[gnu::visibility("default")]] icecore {
 
-/// How the pairs of all ranks come together.
+/// How the pairs of all ranks are put together.
 enum class extraction_method : std::uint8_t {
-  gather = 0,       ///< rank after rank at the root: each rank's in order, the whole in none
+  gather = 0,       ///< rank after rank at the root: each rank's pairs are in order, the result is not
   naive_merge = 1,  ///< in order at the root: gathered, then merged from all ranks' parts at once
   opt_merge = 2,    ///< in order at the root: merged in pairs of ranks, in rounds, by several threads
-  concatenate = 3,  ///< in order at the root, without a merge: of owners that hold ranges of keys
-  distributed = 4,  ///< in order over all ranks: each has a stretch, about equal, behind that of the rank before it
+  concatenate = 3,  ///< in order at the root, without a merge: for owners that hold ranges of keys
+  distributed = 4,  ///< in order over all ranks: each has a section, about equal, which follows that of the rank before
+                    ///< it
 };
 
 struct extraction_options {
   int root = 0;         ///< the rank that gets the result; distributed has none
   key_bounds bounds{};  ///< key_bounds::of_prefix for a prefix
-  /// Of each rank: for reading its own pairs and for the merges of opt_merge; 0: all its cores.
+  /// Threads of each rank, for reading its own pairs and for the merges of opt_merge; 0: all its cores.
   unsigned threads = 1;
-  /// naive_merge compares the heads of all ranks for each pair, as a plain K-way merge, instead of by a tournament.
+  /// naive_merge compares the heads of all ranks for each pair, as a plain K-way merge does, instead of using a
+  /// tournament.
   bool linear_scan = false;
-  /// What each rank may take for its own pairs, and once more for what it receives and merges; stream makes its blocks
-  /// so small that they fit.
+  /// The most bytes that each rank may take for its own pairs, and again for what it receives and merges. stream
+  /// reduces its blocks so that they fit.
   std::uint64_t memory_bytes_max = UINT64_MAX;
-  /// Of extract: called on each rank with each of its own pairs, by any one thread, before they travel. What it throws
-  /// is thrown on all ranks. Empty: all pairs will do.
+  /// For extract: any one thread of each rank calls it with each of the rank's own pairs, before they are sent. Its
+  /// exception is thrown on all ranks. Empty: no check.
   std::function<void(const item&)> check{};
 };
 
-/// Pairs in columns of their own. Copies share them.
+/// Pairs in columns that the object owns. Copies share them.
 class extracted_pairs {
  public:
   /// Item i is the `width` bytes at bytes[i * width] if width is not 0, else bytes[offsets[i] .. offsets[i + 1]).
@@ -68,13 +70,13 @@ class extracted_pairs {
   };
 
   extracted_pairs() = default;
-  /// `memory` is kept as long as this or a copy lives.
+  /// `memory` is kept as long as this object or a copy exists.
   extracted_pairs(std::size_t size, const column& keys, const column& values, std::shared_ptr<const void> memory)
       : size_(size), keys_(keys), values_(values), memory_(std::move(memory)) {}
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
-  /// Views that live as long as this or a copy. Precondition: i < size().
+  /// Views that are valid as long as this object or a copy exists. Precondition: i < size().
   [[nodiscard]] item operator[](std::size_t i) const noexcept { return {keys_[i], values_[i]}; }
   [[nodiscard]] const column& keys() const noexcept { return keys_; }
   [[nodiscard]] const column& values() const noexcept { return values_; }

@@ -1,18 +1,18 @@
-// One version of a cluster: finds, and all its keys in order, from whichever rank holds them.
+// One version of a cluster: finds, and all its keys in order, from all ranks.
 //
 //   icecore::cluster_snapshot then = c.at("hour-1");
 //   for (const auto& [key, value] : then.range("a", "m")) ...
 //
-// Threads: a snapshot is a value of two words; copy it freely, read it from any number of threads if the cluster can
-// be.
-//   A cursor or range belongs to one thread at a time.
-// Collective: extract, stream and find_by_broadcast; every rank calls them, one thread of each. All else is called by
-//   any rank alone.
-// Lifetime: valid while the cluster is open. What a cursor shows is valid until it moves.
-// Cost: a cursor merges what the owners have: O(log ranks) an item. Of the own store and those of the storage group it
-//   reads them where they are mapped. Of others it fetches blocks: one of 512 bytes first, each next one twice as long,
-//   up to 256 KiB, asked for while the one before is read. Of owners that hold ranges it asks one after the other. A
-//   seek of a key that is there asks its owner alone, until the cursor goes on (not with ownership by a function).
+// Threads: a snapshot is a value of two words; copy it freely. Any number of threads may read it if any number may use
+//   the cluster. One thread at a time may use a cursor or range.
+// Collective: extract, stream and find_by_broadcast; every rank calls them, one thread of each. Any rank alone may call
+//   all else.
+// Lifetime: valid while the cluster is open. The item of a cursor is valid until the cursor moves.
+// Cost: a cursor merges the items of the owners: O(log ranks) an item. It reads the own store and those of the storage
+//   group in mapped memory. From others it fetches blocks: the first has 512 bytes, each further one twice as many, up
+//   to 256 KiB, and it requests a block while the one before is read. Owners that hold ranges are asked one after the
+//   other. A seek of a key that is there asks only its owner until the cursor moves on (not with ownership by a
+//   function).
 // Source: IPDPS 2022, section IV-A: each rank's pairs in order, merged.
 #pragma once
 
@@ -45,16 +45,16 @@ struct past_value {
   friend bool operator==(const past_value&, const past_value&) = default;
 };
 
-/// A place among the keys of one version between bounds; moves both ways. Turning round costs a seek.
+/// A position among the keys of one version between bounds; moves both ways. A change of direction costs a seek.
 class cluster_cursor {
  public:
-  /// Nowhere yet: seek first.
+  /// Has no position yet: seek first.
   cluster_cursor(const mpi::cluster_core& core, icecore::version at, key_bounds bounds);
   ~cluster_cursor();
   cluster_cursor(cluster_cursor&&) noexcept;
   cluster_cursor& operator=(cluster_cursor&&) noexcept;
 
-  // All between the bounds. A seek asks every owner (of ranges: those it takes to find an item).
+  // All within the bounds. A seek asks every owner (if owners hold ranges: as many as it takes to find an item).
   void seek_first();                       ///< to the first key
   void seek_last();                        ///< to the last key
   void seek(std::string_view key);         ///< to the first key >= `key`
@@ -68,7 +68,7 @@ class cluster_cursor {
   [[nodiscard]] const item& operator*() const noexcept { return current_; }
   [[nodiscard]] const item* operator->() const noexcept { return &current_; }
 
-  /// One step; past an end the cursor becomes invalid. Precondition: valid().
+  /// Moves by one; past an end the cursor becomes invalid. Precondition: valid().
   void next();
   void previous();
 
@@ -131,10 +131,10 @@ class cluster_snapshot {
 
   [[nodiscard]] std::optional<std::string> find(std::string_view key) const;
   [[nodiscard]] bool contains(std::string_view key) const;
-  /// Answer i belongs to keys[i]. All owners are asked at once, each in one message.
+  /// Answer i belongs to keys[i]. Asks all owners at once, each in one message.
   [[nodiscard]] std::vector<std::optional<std::string>> find_many(std::span<const std::string_view> keys) const;
 
-  /// A cursor that is not yet anywhere: seek it.
+  /// A cursor without a position: seek first.
   [[nodiscard]] cluster_cursor cursor(key_bounds bounds = {}) const { return {*core_, at_, std::move(bounds)}; }
 
   [[nodiscard]] cluster_range range() const { return range(key_bounds{}); }
@@ -144,23 +144,24 @@ class cluster_snapshot {
   [[nodiscard]] cluster_range range(key_bounds bounds) const { return cluster_range(cursor(std::move(bounds))); }
   [[nodiscard]] cluster_range prefix(std::string_view prefix) const { return range(key_bounds::of_prefix(prefix)); }
 
-  /// Keys present in this version. Every owner counts its own: O(keys of the largest store).
+  /// The number of keys present in this version. Every owner counts its own: O(keys of the largest store).
   [[nodiscard]] std::uint64_t size() const;
 
   // ---- Collective: every rank calls these, with the same arguments -------------------------------------------------
 
-  /// All pairs between the bounds, at the root; elsewhere none, unless the method is `distributed`. Errors, on all
-  /// ranks alike: errc::invalid_argument for a root that is no rank, bounds out of order, arguments that differ from
-  /// rank to rank, concatenate where owners hold no ranges, and a rank that needs more than memory_bytes_max;
-  /// errc::damaged; std::bad_alloc.
+  /// Returns all pairs between the bounds, at the root; none elsewhere, unless the method is `distributed`. Errors, the
+  /// same on all ranks: errc::invalid_argument if the root is not a rank, the bounds are out of order, the arguments
+  /// differ between ranks, concatenate is used and owners do not hold ranges, or a rank needs more than
+  /// memory_bytes_max; errc::damaged; std::bad_alloc.
   [[nodiscard]] extracted_pairs extract(extraction_method method, const extraction_options& how = {}) const;
   /// Calls `sink` at the root with all pairs between the bounds in order, some at a time. No rank holds more than two
-  /// blocks of 64 KiB (or of one pair) for each rank it deals with. What `sink` throws ends the stream on all ranks; it
-  /// may call the cluster, but nothing collective. Errors as extract; the sink may have got some pairs before.
+  /// blocks of 64 KiB (or of one pair) for each rank it communicates with. An exception of `sink` ends the stream on
+  /// all ranks. `sink` may call the cluster, but nothing collective. Errors as extract; the sink may have got some
+  /// pairs before.
   void stream(const extraction_sink& sink, const extraction_options& how = {}) const;
-  /// find() as the paper has it: the root's question goes to all ranks, and their answers are reduced to one. At the
-  /// root; elsewhere empty. What others give as key is not looked at. O(log ranks) messages in a row, where find()
-  /// needs two.
+  /// find() as in the paper: the root's question is sent to all ranks, and their answers are reduced to one. Returns
+  /// the answer at the root; empty elsewhere. The keys that other ranks pass are ignored. O(log ranks) messages one
+  /// after the other, where find() needs two.
   [[nodiscard]] std::optional<std::string> find_by_broadcast(std::string_view key, int root = 0) const;
 
  private:

@@ -1,5 +1,5 @@
-/* Makes MPI_Init ask for MPI_THREAD_MULTIPLE, with which databases answer other ranks at any time; a program whose MPI
- * has less ends with a message. Include it after mpi.h, or alone. */
+/* Makes MPI_Init ask for MPI_THREAD_MULTIPLE, with which databases answer other ranks at any time. If the MPI library
+ * gives less, the program ends with a message. Include it after mpi.h, or alone. */
 #ifndef PAPYRUS_MPI_H
 #define PAPYRUS_MPI_H
 

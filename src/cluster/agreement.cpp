@@ -23,7 +23,7 @@ void work_beside(progress& running, const std::function<void()>& work) {
   std::atomic<bool> done{false};
   std::thread worker([&] {
     failure = attempt(work);
-    done.store(true, std::memory_order_release);  // release: the failure and the work's results come before
+    done.store(true, std::memory_order_release);  // release: publishes the failure and the work's results
   });
   // acquire: pairs with the release above
   const auto waited = attempt([&] { running.wait([&done] { return done.load(std::memory_order_acquire); }); });
@@ -77,7 +77,7 @@ agreed agreement::on(step here, const std::exception_ptr& failure, std::int64_t 
   }
   const ranks::heard all = say(ranks_, {.failed = failure != nullptr, .step = at, .number = number});
   if (all.broken_by < ranks_.size()) {
-    running_.step();  // its notice, which says why, is likely here
+    running_.step();  // the notice of that rank, which gives the cause, has probably arrived
     running_.told_of(all.broken_by, {});
     running_.throw_if_broken();
   }
@@ -98,7 +98,7 @@ void agreement::throw_other_calls(const agreed& steps) {
       "some ranks called {} while others called {}; collective functions are called by "
       "all ranks in the same order",
       call_of(steps.least), call_of(steps.greatest));
-  running_.fail_everywhere({errc::mpi, why});  // all ranks are here
+  running_.fail_everywhere({errc::mpi, why});  // all ranks reached this step
   refuse(errc::mpi, why);
 }
 

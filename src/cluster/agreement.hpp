@@ -1,17 +1,19 @@
-// Collective steps: all ranks learn whether all of them got so far, so that an error of one is thrown by all.
+// The steps of collective calls. In each step all ranks learn whether every rank has succeeded, so that all ranks throw
+// the error of one.
 //
 //   agreement agree(comm, progress);
 //   auto failure = attempt([&] { open_my_store(); });
 //   agree.on(step::open, failure);                       // throws on all ranks if any failed
 //
 // Invariants:
-//   A1 Every rank takes part in every step of a collective call, whatever happened to it before.
-//   A2 A step tells which call and place it belongs to. Ranks at different steps all get errc::mpi, and the cluster is
-//      broken (P3 of progress.hpp): nobody waits for a rank that went another way.
-//   A3 A rank whose cluster is broken says so in the step, and does not wait: others get errc::rank_failed.
+//   A1 Every rank takes part in every step of a collective call, even if it has failed before.
+//   A2 A step names the call and the place in it. Ranks that are at different steps all get errc::mpi, and the cluster
+//      is broken (P3 of progress.hpp): no rank waits for a rank that took another path.
+//   A3 A rank whose cluster is broken reports this in the step and does not wait: the others get errc::rank_failed.
 //   A4 An exception that leaves a collective call is thrown by all ranks, or it breaks the cluster: all().
 // Threads: one thread of a rank at a time.
-// Cost: that of gather/agreement.hpp. It takes no memory, so a rank that has none left can tell.
+// Cost: that of gather/ranks/agreement.hpp. A step allocates no memory, so a rank that has run out of memory can report
+//   it.
 #pragma once
 
 #include <mpi.h>
@@ -84,11 +86,12 @@ class agreement {
  public:
   agreement(MPI_Comm comm, progress& running);
 
-  /// Waits for all ranks to come to this step. If some failed, throws the error of the first of them.
+  /// Waits until all ranks reach this step. If some failed, throws the error of the lowest of them.
   agreed on(step here, const std::exception_ptr& failure, std::int64_t number = 0);
-  /// Throws the same error on all ranks, each of which knows by an agreement that all do.
+  /// Throws the same error on all ranks. Precondition: every rank knows from an agreement that all ranks call this.
   [[noreturn]] void refuse(errc code, const std::string& why);
-  /// Runs a collective call. What it throws on this rank alone breaks the cluster: the others wait for this rank (A4).
+  /// Runs a collective call. An exception that only this rank throws breaks the cluster, because the others wait for
+  /// this rank (A4).
   template <typename Call>
   auto all(Call&& call) {
     by_all_ = false;
@@ -99,13 +102,13 @@ class agreement {
       throw;
     }
   }
-  /// The exception under way is thrown by all ranks, who agreed on it in another way.
+  /// Records that all ranks throw the current exception, because they agreed on it in another way.
   void thrown_by_all() noexcept { by_all_ = true; }
 
   [[nodiscard]] const ranks::team& ranks() const noexcept { return ranks_; }
-  /// Rank `from` gives `size` bytes to all.
+  /// Rank `from` sends `size` bytes to all ranks.
   void broadcast(void* bytes, int size, int from) { ranks_.bcast(bytes, size, from); }
-  /// Every rank gives `size` bytes; `all` has room for those of all ranks.
+  /// Every rank contributes `size` bytes; `all` has room for the bytes of all ranks.
   void gather(const void* mine, int size, void* all) { ranks_.allgather(mine, size, MPI_BYTE, all); }
 
  private:
@@ -116,10 +119,11 @@ class agreement {
   bool by_all_ = false;
 };
 
-/// How a team of a cluster waits: answering others.
+/// How a team of a cluster waits: it answers other ranks meanwhile.
 [[nodiscard]] ranks::waiting waiting_in(progress& running);
 
-/// Writes a cluster's manifest into the folder of every rank, which may be one or several (collective).
+/// Writes a cluster's manifest into the folder of every rank; the ranks may share one folder or have several
+/// (collective).
 void publish_manifest(agreement& agree, int rank, const std::filesystem::path& folder, const manifest& content);
 
 }  // namespace icecore::mpi

@@ -1,4 +1,4 @@
-// What a rank does alone: reads, writes, fences.
+// Calls that a rank makes alone: reads, writes, fences.
 #include "cluster/cluster_core.hpp"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ void check_size(const write_view& one) {
 cluster_core::~cluster_core() {
   try {
     close();
-  } catch (...) {  // whoever wants to know calls close()
+  } catch (...) {  // a caller that needs the error calls close()
   }
 }
 
@@ -105,7 +105,7 @@ version cluster_core::insert_many(std::span<const item> items) {
   const write_gate::pass through(gate_, waiting());
   check_writes();
   std::vector<std::pair<int, answer<written>>> answers;
-  for (int step = 1; step <= ranks_; ++step) {  // this rank last: the others work meanwhile
+  for (int step = 1; step <= ranks_; ++step) {  // this rank last: meanwhile the others work
     const int to = (rank_ + step) % ranks_;
     const auto& mine = by_owner[static_cast<std::size_t>(to)];
     if (staging()) {
@@ -203,7 +203,7 @@ found_values cluster_core::find_many(std::span<const std::string_view> keys, rea
     by_owner[static_cast<std::size_t>(owner_of(keys[i]))].push_back(i);
   }
   std::vector<std::pair<int, answer<found_values>>> answers;
-  for (int step = 1; step <= ranks_; ++step) {  // this rank last: the others work meanwhile
+  for (int step = 1; step <= ranks_; ++step) {  // this rank last: meanwhile the others work
     const int from = (rank_ + step) % ranks_;
     const auto& places = by_owner[static_cast<std::size_t>(from)];
     if (places.empty()) continue;
@@ -248,7 +248,7 @@ void cluster_core::fence(barrier_level level) {
   begin_call();
   fence_all();
   if (level == barrier_level::memory) return;
-  const write_gate::pass through(gate_, waiting());  // collective calls rely on versions that nobody closes meanwhile
+  const write_gate::pass through(gate_, waiting());  // collective calls rely on no other call closing a version
   std::vector<answer<version>> answers;
   for (int step = 1; step <= ranks_; ++step) answers.push_back(of((rank_ + step) % ranks_).sync());
   for (auto& each : answers) static_cast<void>(each.take());

@@ -1,12 +1,14 @@
-// What a cluster is on one rank: its store, the way to the stores of the others, and the agreement with them.
+// What a cluster is on one rank: its store, access to the stores of the other ranks, and the agreement with them.
 //
-// Collective calls (collective.cpp) stop the writers of every rank at the write gate, fence, and agree; then no write
-// is under way anywhere, and what they do next (tick all clocks, sync, change the consistency) is one instant for all.
+// Collective calls (collective.cpp) stop the writers of every rank at the write gate, fence, and agree. After that no
+// write is under way on any rank, so their next action (advance all clocks, sync, change the consistency) happens at
+// one instant for all ranks.
 //
 // Invariants:
 //   C1 Between two collective calls the stores of all ranks have the same open version, clock_.
-//   C2 A version below clock_ is closed on all ranks, and is the same cut everywhere.
-//   C3 A tag's name is in rank 0's store only when all other ranks have closed its version (durably, where tags are).
+//   C2 A version below clock_ is closed on all ranks, and it is the same cut everywhere.
+//   C3 Rank 0's store gets a tag's name only after all other ranks have closed the tag's version (durably, if tags are
+//      durable).
 #pragma once
 
 #include <mpi.h>
@@ -38,7 +40,7 @@
 
 namespace icecore::mpi {
 
-/// The file that this rank's store is a copy of, in a cluster that is made of a checkpoint.
+/// The file of which this rank's store is a copy, in a cluster that is restored from a checkpoint.
 struct restored_part {
   std::filesystem::path file;
   std::string pool_id;
@@ -70,7 +72,7 @@ class [[gnu::visibility("hidden")]] cluster_core {
   [[nodiscard]] extracted_pairs extract(version at, extraction_method method, const extraction_options& how) const;
   void stream(version at, const extraction_sink& sink, const extraction_options& how) const;
   [[nodiscard]] std::optional<std::string> find_by_broadcast(std::string_view key, version at, int root) const;
-  /// errc::version_not_closed if it may still change; version_lost if a rank's power cut took it.
+  /// errc::version_not_closed if `at` may still change; version_lost if a power cut took it on any rank.
   void check_closed(version at) const;
 
   void fence(barrier_level level);
@@ -86,11 +88,11 @@ class [[gnu::visibility("hidden")]] cluster_core {
   [[nodiscard]] int ranks() const noexcept { return ranks_; }
   [[nodiscard]] int owner_of(std::string_view key) const { return ownership_.owner_of(key, ranks_); }
   [[nodiscard]] bool ordered() const noexcept { return ownership_.ordered(); }
-  /// Whether owner_of() is for whole keys alone: it is a function of the caller's.
+  /// Whether owner_of() accepts complete keys only, because it calls the caller's function.
   [[nodiscard]] bool owns_whole_keys() const noexcept { return ownership_.custom(); }
   [[nodiscard]] int group_of(int rank) const;
   [[nodiscard]] bool reaches_directly(int rank) const;
-  // acquire: who learned of a version from a rank that returned from tag() finds it closed
+  // acquire: a thread that got a version from a rank's finished tag() finds it closed
   [[nodiscard]] version clock() const noexcept { return clock_.load(std::memory_order_acquire); }
   // relaxed: these change only in collective calls, which synchronise writers through the gate
   [[nodiscard]] icecore::consistency consistency() const noexcept {
@@ -103,16 +105,16 @@ class [[gnu::visibility("hidden")]] cluster_core {
   [[nodiscard]] partition& of(int owner) const { return *partitions_[static_cast<std::size_t>(owner)]; }
 
  private:
-  // ---- Opening (opening.cpp) ----
+  // ---- Opening (open/opening.cpp) ----
   struct found_manifest {
     std::optional<manifest> here;
     bool everywhere = false;
     bool anywhere = false;
   };
   void agree_on_arguments(const cluster_options& opening);
-  /// That the ranks of a node have one folder.
+  /// Checks that the ranks of a node have the same folder.
   void check_folder();
-  /// `restores`: a checkpoint may lie in the folder.
+  /// `restores`: the folder may hold a checkpoint.
   [[nodiscard]] found_manifest agree_on_manifest(const options& opening, bool restores) const;
   void open_store(const options& opening, const found_manifest& found, const restored_part* part);
   void agree_on_pools(const found_manifest& found);
@@ -125,22 +127,22 @@ class [[gnu::visibility("hidden")]] cluster_core {
   [[nodiscard]] partition* reach(int rank, std::size_t staging_bytes);
 
   // ---- Collective calls (collective.cpp) ----
-  /// Makes all clocks the greatest of them. No write is under way anywhere.
+  /// Sets all clocks to the greatest of them. Precondition: no write is under way on any rank.
   void align_clocks(step compared, step aligned, const std::exception_ptr& failure = nullptr);
-  /// The same while what all ranks throw is under way; nothing if the cluster is broken.
+  /// The same while an exception that all ranks throw is being handled. Does nothing if the cluster is broken.
   void align_after_failure(step compared, step aligned);
   void begin_collective() const;
   void barrier_of_all(barrier_level level);
   version tag_of_all(const tag_options& label);
   [[nodiscard]] checkpoint_event checkpoint_of_all(const std::filesystem::path& folder);
-  /// The last use of MPI.
+  /// Makes this rank's last use of MPI.
   void part() noexcept;
   void check_label(const tag_options& label) const;
   template <typename Apply>
   void change(std::int64_t wanted, Apply&& apply);
 
-  // ---- Extraction (extraction.cpp) ----
-  /// Agrees that all ranks ask for the same. Afterwards there is a channel_.
+  // ---- Extraction (read/extraction.cpp) ----
+  /// Agrees with all ranks that they ask for the same. Afterwards channel_ exists.
   void enter_extraction(const std::function<void()>& check_arguments, std::int64_t digest) const;
   template <typename Move>
   auto with_all(Move&& move) const;
@@ -150,7 +152,7 @@ class [[gnu::visibility("hidden")]] cluster_core {
   }
   [[nodiscard]] write_gate::hold hold_writes() { return {gate_, waiting()}; }
   [[nodiscard]] partition& owner(std::string_view key) const { return of(owner_of(key)); }
-  /// Whether what this rank finds there is kept: nobody may write, and it came by messages.
+  /// Whether this rank caches what it finds at that owner: no rank may write, and the value came in a message.
   [[nodiscard]] bool is_cached(int owner) const noexcept {
     return !reaches_directly(owner) && allowed() == icecore::protection::read_only;
   }
@@ -169,13 +171,13 @@ class [[gnu::visibility("hidden")]] cluster_core {
   int rank_ = 0;
   int ranks_ = 0;
   std::vector<int> groups_;                       // by rank
-  std::vector<int> nodes_;                        // by rank: the first rank there
-  std::filesystem::path shared_as_;               // this rank's store, for its group; empty: it is not shared
+  std::vector<int> nodes_;                        // by rank: the lowest rank of its node
+  std::filesystem::path shared_as_;               // path of this rank's store for its group; empty: not shared
   std::vector<std::unique_ptr<store>> attached_;  // by rank, until connect(); null: reached by messages
   std::vector<bool> direct_;                      // by rank
 
   std::atomic<version> clock_{0};
-  version_ranges lost_;  // on any rank; from opening on it does not change
+  version_ranges lost_;  // versions lost on any rank; constant after opening
   std::atomic<icecore::consistency> consistency_;
   std::atomic<icecore::protection> allowed_{icecore::protection::read_write};
   mutable messenger messages_;

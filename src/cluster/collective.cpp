@@ -1,4 +1,4 @@
-// What all ranks do together. Each call is a fixed sequence of steps (A1 of agreement.hpp).
+// Calls that all ranks make together. Each call is a fixed sequence of steps (A1 of agreement.hpp).
 #include <fmt/format.h>
 
 #include <utility>
@@ -25,7 +25,7 @@ void cluster_core::align_after_failure(step compared, step aligned) {
 
 void cluster_core::begin_collective() const {
   if (closed_) throw error(errc::closed, "the cluster is closed");
-  running_.step_now_and_then();  // if the cluster is broken, the first step says so to all
+  running_.step_now_and_then();  // if the cluster is broken, the first step reports it to all
 }
 
 void cluster_core::barrier(barrier_level level) {
@@ -80,7 +80,7 @@ version cluster_core::tag_of_all(const tag_options& label) {
   const version closed =
       static_cast<version>(agree_.on(step::tag_held, fenced, static_cast<std::int64_t>(store_->clock())).greatest);
 
-  // No write is under way on any rank. Rank 0, which alone keeps the label, closes its version last (C3).
+  // No write is under way on any rank. Rank 0, the only rank that stores the label, closes its version last (C3).
   const auto close_version = [&](const tag_options* kept) {
     store_->skip_to(closed);
     kept != nullptr ? store_->tag(*kept) : store_->tag();
@@ -94,7 +94,7 @@ version cluster_core::tag_of_all(const tag_options& label) {
     agree_.on(step::tag_named, attempt([&] {
                 if (rank_ == 0) close_version(labelled ? &label : nullptr);
               }));
-  } catch (...) {  // some clocks may be ahead of others now
+  } catch (...) {  // some clocks may now be ahead of others
     align_after_failure(step::tag_clock, step::tag_aligned);
     throw;
   }
@@ -111,7 +111,7 @@ void cluster_core::change(std::int64_t wanted, Apply&& apply) {
       agree_.refuse(errc::invalid_argument, "the ranks do not all ask for the same consistency or protection");
     }
     apply();
-    // a rank that goes on may write: by then nobody still reads from a cache
+    // a rank that continues may write; by then no rank may still read from a cache
     agree_.on(step::change_made, nullptr);
   });
 }
@@ -141,8 +141,8 @@ checkpoint_event cluster_core::checkpoint_of_all(const std::filesystem::path& fo
   manifest content;
   const auto prepared = attempt([&] {
     make_folder(folder);
-    target = std::filesystem::canonical(folder);                        // one folder has one name here
-    static_cast<void>(read_manifest(target, manifest_of::checkpoint));  // throws if something else has this name
+    target = std::filesystem::canonical(folder);                        // gives a folder one name
+    static_cast<void>(read_manifest(target, manifest_of::checkpoint));  // throws if another kind of file has this name
     auto mine = read_manifest(path_);
     if (!mine) {
       throw error(errc::other_cluster,
@@ -164,7 +164,7 @@ checkpoint_event cluster_core::checkpoint_of_all(const std::filesystem::path& fo
   const auto never_mind = [&] {
     if (!begun) return;
     begun->abandon();
-    begun->forget();  // this call tells
+    begun->forget();  // this call throws the failure
   };
   try {
     agree_.on(step::checkpoint_held, attempt([&] {
@@ -198,9 +198,9 @@ void cluster_core::close() {
   if (!running_.broken()) failure = attempt([&] { fence_all(); });
   if (const auto unfinished = attempt([&] { checkpoints_->finish(); }); unfinished && !failure) failure = unfinished;
   auto parted = attempt([&] { agree_.on(step::close_fenced, nullptr); });
-  running_.stop_thread();  // no request can come any more: nobody has one open, and all are here
+  running_.stop_thread();  // no request can arrive any more: all ranks are here, and none has an open request
   for (const auto& each : remote_) each->detach();
-  // until then others may have this rank's store attached
+  // until this step other ranks may have this rank's store attached
   if (!parted) parted = attempt([&] { agree_.on(step::close_detached, nullptr); });
   if (const auto closing = attempt([&] { store_->close(); }); closing && !failure) failure = closing;
   if (!parted) {

@@ -25,7 +25,8 @@ bool has_full_threads() {
 
 namespace {
 
-/// Where there is no cluster yet: answers for others of the process, who may be waited for before all come here.
+/// Waits when the new cluster cannot answer yet: answers for other clusters of the process, whose ranks may be waited
+/// for before all ranks arrive here.
 void wait_for_all(const std::function<bool()>& done) {
   for (backoff pause; !done(); pause.pause()) progress::step_all_of_one_thread();
 }
@@ -54,7 +55,7 @@ communicator::communicator(MPI_Comm original, const std::function<void(const std
       check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
       return done != 0;
     });
-  } catch (...) {  // MPI may make it later all the same
+  } catch (...) {  // MPI may still create it later
     memory.abandon();
     throw;
   }

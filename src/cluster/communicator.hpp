@@ -1,4 +1,4 @@
-// A duplicate of the caller's communicator, and what ends with it.
+// A duplicate of the caller's communicator, and a function to call when MPI is finalised.
 //
 // Threads: one.
 #pragma once
@@ -11,17 +11,18 @@ namespace icecore::mpi {
 
 class communicator {
  public:
-  /// Collective. errc::mpi if MPI is not running, errc::invalid_argument if `original` is no communicator of one group.
+  /// Collective. errc::mpi if MPI is not running, errc::invalid_argument if `original` is not a communicator of one
+  /// group.
   explicit communicator(MPI_Comm original);
-  /// The same, waiting in this way.
+  /// The same, but waits by calling `wait`.
   communicator(MPI_Comm original, const std::function<void(const std::function<bool()>& done)>& wait);
-  /// Collective, unless it was abandoned or MPI has ended.
+  /// Frees the duplicate (collective), unless it was abandoned or MPI has ended.
   ~communicator();
   communicator(const communicator&) = delete;
   communicator& operator=(const communicator&) = delete;
 
   [[nodiscard]] MPI_Comm get() const noexcept { return comm_; }
-  /// The other ranks cannot be relied on to free it too.
+  /// Makes the destructor keep the duplicate, because the other ranks may not free it too.
   void abandon() noexcept { abandoned_ = true; }
 
  private:
@@ -29,7 +30,7 @@ class communicator {
   bool abandoned_ = false;
 };
 
-/// Calls a function when MPI is finalised, while MPI still works, unless this object is gone by then.
+/// Calls a function when MPI is finalised, while MPI still works, unless this object is destroyed before.
 class finalize_hook {
  public:
   explicit finalize_hook(std::function<void()> at_finalize);
@@ -46,7 +47,7 @@ class finalize_hook {
 
 /// Whether MPI can be called.
 [[nodiscard]] bool mpi_runs() noexcept;
-/// Whether it can be called by several threads at once.
+/// Whether several threads may call it at once.
 [[nodiscard]] bool has_full_threads();
 
 }  // namespace icecore::mpi

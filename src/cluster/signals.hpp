@@ -1,4 +1,4 @@
-// Signals that other ranks have sent to this one, counted until someone waits for them.
+// Signals that other ranks have sent to this rank, counted until a thread waits for them.
 //
 // Threads: any number.
 #pragma once
@@ -17,7 +17,7 @@ class signal_board {
     ++counts_[{from, signum}];
   }
 
-  /// Takes one signal of that number from that rank, if one is there.
+  /// Takes one signal of that number from that rank, if there is one.
   [[nodiscard]] bool take(int from, int signum) {
     const std::scoped_lock lock(mutex_);
     const auto it = counts_.find({from, signum});

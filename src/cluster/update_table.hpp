@@ -1,7 +1,7 @@
-// The update functions of a rank, by number, and the right to run one.
+// The update functions of a rank, by number, and the exclusive right to run one.
 //
 //   table.define(7, add);
-//   const auto running = table.running();      // nobody else runs one until it ends
+//   const auto running = table.running();      // no other thread runs one while this exists
 //   running.function(7)(key, value, input, output);
 //
 // Threads: any number.
@@ -29,7 +29,7 @@ class update_table {
   class run {
    public:
     explicit run(update_table& table) : lock_(table.mutex_), functions_(table.functions_) {}
-    /// errc::invalid_argument if there is none.
+    /// errc::invalid_argument if the number has no function.
     [[nodiscard]] const update_function& function(int number) const {
       const auto found = functions_.find(number);
       if (found != functions_.end()) return found->second;

@@ -1,12 +1,12 @@
-// Lets writers through, any number at once, until someone holds them all.
+// A gate that any number of writers pass at once, until a holder shuts it and waits for them to leave.
 //
 //   { const write_gate::pass through(gate, wait); store.insert(...); }      // each write
 //   { const write_gate::hold held(gate, wait); ... }                        // no write is under way in here
 //
 // Invariants:
 //   W1 While a hold exists, no pass exists: a writer that sees the gate shut leaves and waits; a holder waits until
-//      every writer that came before has left.
-//   W2 A holder never starves: shut, the gate lets nobody in.
+//      every writer that came before it has left.
+//   W2 A holder never starves: a shut gate lets no writer in.
 // Threads: any number; one hold at a time (holds are collective calls, which one thread of a rank makes).
 // Cost: two additions on a cache line that few threads share.
 #pragma once
@@ -34,7 +34,7 @@ class write_gate {
         wait([&gate] { return !gate.shut_.load(std::memory_order_acquire); });  // acquire: pairs with the hold's end
       }
     }
-    ~pass() { inside_.fetch_sub(1, std::memory_order_release); }  // release: the holder sees what was written
+    ~pass() { inside_.fetch_sub(1, std::memory_order_release); }  // release: the holder sees the writes
     pass(const pass&) = delete;
     pass& operator=(const pass&) = delete;
 
@@ -54,7 +54,7 @@ class write_gate {
         throw;
       }
     }
-    ~hold() { gate_.shut_.store(false, std::memory_order_release); }  // release: writers see what was done meanwhile
+    ~hold() { gate_.shut_.store(false, std::memory_order_release); }  // release: writers see what the holder did
     hold(const hold&) = delete;
     hold& operator=(const hold&) = delete;
 

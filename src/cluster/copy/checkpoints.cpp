@@ -15,14 +15,16 @@
 namespace icecore::mpi {
 namespace {
 
-/// Threads that are in the cluster's progress on behalf of an event: the cluster waits for them before it goes.
+/// Counts the threads that use the cluster's progress on behalf of an event. The cluster waits for them before it is
+/// destroyed.
 class counted_waiting {
  public:
   explicit counted_waiting(std::atomic<int>& count) noexcept : count_(count) {
-    // seq_cst, as the end's store and the look at this count: either it has ended here or this is seen there
+    // seq_cst, as the store of ended_ and the load of this count: either this thread sees the end, or the thread that
+    // ends the checkpoint sees this count
     count_.fetch_add(1, std::memory_order_seq_cst);
   }
-  // release: what was done with the progress is done before it may go
+  // release: the use of the progress happens before its destruction
   ~counted_waiting() { count_.fetch_sub(1, std::memory_order_release); }
   counted_waiting(const counted_waiting&) = delete;
   counted_waiting& operator=(const counted_waiting&) = delete;
@@ -31,7 +33,7 @@ class counted_waiting {
   std::atomic<int>& count_;
 };
 
-/// The program's own threads go first where there are fewer cores than threads.
+/// Gives the program's own threads priority if there are fewer cores than threads.
 void step_back() noexcept {
   constexpr int niceness = 5;
   static_cast<void>(setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), niceness));
@@ -59,7 +61,7 @@ std::filesystem::path running_checkpoint::part() const { return checkpoint_part(
 
 void running_checkpoint::start(const icecore::checkpoint& cut) noexcept {
   bytes_total_ = cut.bytes();
-  const std::scoped_lock before_it_ends(ending_);  // the thread may be done before it has its name here
+  const std::scoped_lock before_it_ends(ending_);  // the thread may finish before thread_ is assigned
   if (has_ended()) return;                         // another rank could not start
   const auto failure = attempt([&] {
     thread_ = start_quiet_thread([this, from = std::optional(cut)]() mutable {
@@ -98,7 +100,7 @@ void running_checkpoint::write(std::optional<icecore::checkpoint> cut) {
     changed_.wait(lock, [this] { return parts_left_ == 0 || cancelled_.load(std::memory_order_relaxed); });
     if (parts_left_ > 0) return;
   }
-  ending all = parts_;  // nobody changes it any more
+  ending all = parts_;  // no other thread changes it any more
   all.undo = all.failed.happened();
   if (!all.undo) all.failed = ranks::failure::of(attempt([&] { complete_checkpoint(folder_, content_); }));
   const bool complete = !all.failed.happened();
@@ -137,17 +139,17 @@ bool running_checkpoint::tell_conclusion(const std::function<void(const ending&)
 void running_checkpoint::end(ending how) {
   const std::scoped_lock once(ending_);
   if (has_ended()) return;
-  if (how.failed.happened()) {  // nobody needs what the thread may still be writing
+  if (how.failed.happened()) {  // what the thread may still be writing is not needed
     cancelled_.store(true, std::memory_order_relaxed);
     const std::scoped_lock lock(mutex_);
     changed_.notify_all();
   }
-  // K2: a complete one's thread on rank 0 still removes the files of the one before
+  // K2: after a complete checkpoint, rank 0's thread still removes the files of the previous one
   const bool clearing = rank_ == 0 && !how.failed.happened();
   if (!clearing && thread_.joinable()) thread_.join();
   {
     const std::scoped_lock lock(mutex_);
-    if (conclusion_) how = *std::exchange(conclusion_, std::nullopt);  // it was complete before it was abandoned
+    if (conclusion_) how = *std::exchange(conclusion_, std::nullopt);  // it had concluded before it was abandoned
   }
   std::error_code ignored;
   if (how.undo) std::filesystem::remove(part(), ignored);

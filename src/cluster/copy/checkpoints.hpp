@@ -1,15 +1,17 @@
 // The checkpoints of a cluster that are being written.
 //
-// Each rank's file is written by a thread of its own, which makes no MPI calls. When it is done, the progress of the
-// cluster tells rank 0; the thread there, which waits for all, names the files in the manifest and thereby makes them a
-// checkpoint; then all ranks are told how it ended.
+// On each rank a separate thread, which makes no MPI calls, writes the rank's file. When it is done, the progress of
+// the cluster reports this to rank 0. The thread on rank 0 waits for all ranks and names the files in the manifest,
+// which makes them a checkpoint. Then rank 0 reports the outcome to all ranks.
 //
 // Invariants:
-//   K1 The manifest is written only when the files of all ranks are whole and on their device, and it is replaced by
-//      renaming: a crash at any instant leaves the checkpoint before or this one.
-//   K2 Files that the manifest does not name belong to nothing: they are removed when the next checkpoint is complete,
-//      which has ended for all who wait then. While it is not known whether it will name them, files stay.
-//   K3 When the cluster's store is closed, all have ended, and whoever waits is told; no thread reads the store.
+//   K1 The manifest is written only when the files of all ranks are complete and on their device, and it is replaced by
+//      renaming: a crash at any instant leaves either the previous checkpoint or this one.
+//   K2 Files that the manifest does not name are not used. They are removed once the next checkpoint is complete; a
+//      thread that waits for that checkpoint does not wait for the removal. While it is unknown whether the manifest
+//      will name them, they stay.
+//   K3 When the cluster's store is closed, all checkpoints have ended, all waiting threads have the outcome, and no
+//      thread reads the store.
 // Threads: any number where MPI allows them.
 #pragma once
 
@@ -35,11 +37,11 @@
 
 namespace icecore::mpi {
 
-/// How a part of the work ended.
+/// The outcome of a part of the work.
 struct ending {
   ranks::failure failed{};
-  /// The manifest was not touched and will not be: the files of this checkpoint are rubbish. Else they stay (K2): it
-  /// may name them.
+  /// The manifest was not touched and will not be, so the files of this checkpoint can be removed. Otherwise they stay
+  /// (K2), because the manifest may name them.
   bool undo = false;
 };
 
@@ -47,7 +49,7 @@ struct ending {
 class [[gnu::visibility("hidden")]] running_checkpoint {
  public:
   running_checkpoint(mpi::progress& running, std::filesystem::path folder, manifest content, int rank);
-  /// The end of the last of cluster and events.
+  /// Called when the cluster and all events have released it.
   ~running_checkpoint();
   running_checkpoint(const running_checkpoint&) = delete;
   running_checkpoint& operator=(const running_checkpoint&) = delete;
@@ -61,33 +63,33 @@ class [[gnu::visibility("hidden")]] running_checkpoint {
   // ---- For the cluster ----
   /// Begins to write this rank's file.
   void start(const icecore::checkpoint& cut) noexcept;
-  /// On rank 0: holds this until it has ended.
+  /// On rank 0: keeps this lock until the checkpoint has ended.
   void hold(std::unique_ptr<folder_lock> lock) { lock_ = std::move(lock); }
   [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
   [[nodiscard]] const std::string& id() const noexcept { return content_.id; }
-  // acquire: whoever sees the end also sees how
+  // acquire: a thread that sees the end also sees the outcome
   [[nodiscard]] bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
-  /// Whether it has ended and what it made superfluous is removed (K2): the folder is free.
-  // acquire: what was done there is done
+  /// Whether it has ended and the files that it superseded are removed (K2), so that the folder is free.
+  // acquire: the thread also sees the changes in the folder
   [[nodiscard]] bool is_over() const noexcept { return has_ended() && cleared_.load(std::memory_order_acquire); }
-  /// Calls `send` with what rank 0 is to be told of this rank's part, once; again if it throws.
+  /// Calls `send` once with the outcome of this rank's part, for rank 0; calls it again later if it throws.
   bool tell_own(const std::function<void(const ending&)>& send);
-  /// On rank 0: the same with what all are to be told; it has ended then.
+  /// On rank 0: the same with the outcome for all ranks; the checkpoint has then ended here.
   bool tell_conclusion(const std::function<void(const ending&)>& send);
-  /// On rank 0: another rank's part is written, or is not.
+  /// On rank 0: records that another rank's part is written or failed.
   void part_ended(int from, ending how);
   void end(ending how);
-  /// Ends it here and now, unless it has.
+  /// Ends it now, unless it has ended.
   void abandon();
-  /// Whoever is in wait() or done() has left when it returns. Precondition: has_ended().
+  /// Returns when no thread is in wait() or done() any more. Precondition: has_ended().
   void await_waiting() const noexcept;
-  /// Whether it failed and nobody was told.
+  /// Whether it failed and the program has not seen the failure.
   [[nodiscard]] bool failed_untold() const noexcept {
     return how_.failed.happened() && !program_was_told_.load(std::memory_order_relaxed);
   }
-  /// Nobody is to be told how it ended.
+  /// Marks the outcome as seen by the program.
   void forget() noexcept { program_was_told_.store(true, std::memory_order_relaxed); }
-  /// Throws how it failed, if it did and nobody has waited for it.
+  /// Throws the failure, if there is one and the program has not seen it.
   void throw_untold();
 
  private:
@@ -101,25 +103,25 @@ class [[gnu::visibility("hidden")]] running_checkpoint {
   const std::filesystem::path folder_;
   const manifest content_;
   const int rank_;
-  const ranks::failure abandoned_;            // made before there may be no memory for it
-  std::atomic<std::uint64_t> bytes_done_{0};  // relaxed everywhere: a number to be shown
+  const ranks::failure abandoned_;            // made early, because later there may be no memory for it
+  std::atomic<std::uint64_t> bytes_done_{0};  // relaxed everywhere: a number for display
   std::uint64_t bytes_total_ = 0;
-  std::atomic<bool> cancelled_{false};  // relaxed everywhere: nothing goes with it
+  std::atomic<bool> cancelled_{false};  // relaxed everywhere: it publishes no other data
   std::atomic<bool> ended_{false};
   std::atomic<bool> cleared_{false};
   std::thread thread_;
-  std::unique_ptr<folder_lock> lock_;    // of the thread once it has concluded; before and if it fails, of end()
+  std::unique_ptr<folder_lock> lock_;    // released by the thread once it has completed; otherwise by end()
   mutable std::atomic<int> waiting_{0};  // threads that may use running_
   std::mutex ending_;
-  ending how_;                                 // under ending_ until it has ended
-  std::atomic<bool> program_was_told_{false};  // relaxed everywhere: nothing goes with it
+  ending how_;                                 // guarded by ending_ until the checkpoint has ended
+  std::atomic<bool> program_was_told_{false};  // relaxed everywhere: it publishes no other data
 
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::optional<ending> own_;         // until it was taken
-  std::optional<ending> conclusion_;  // until it was taken
+  std::optional<ending> own_;         // until it is taken
+  std::optional<ending> conclusion_;  // until it is taken
   int parts_left_;                    // on rank 0
-  ending parts_;                      // on rank 0: how the first that failed did
+  ending parts_;                      // on rank 0: the outcome of the first part that failed
 };
 
 class checkpoints {
@@ -129,18 +131,18 @@ class checkpoints {
   checkpoints(const checkpoints&) = delete;
   checkpoints& operator=(const checkpoints&) = delete;
 
-  /// Waits until none in this folder is being written.
+  /// Waits until no checkpoint is being written to this folder.
   void wait_for(const std::filesystem::path& folder);
-  /// The checkpoint that `content` is to name, to be started when all ranks have theirs: from then on others may tell
-  /// of it.
+  /// Adds the checkpoint that `content` will name. It must be started once all ranks have added theirs: from then on
+  /// other ranks may send its outcome.
   [[nodiscard]] std::shared_ptr<running_checkpoint> add(const std::filesystem::path& folder, const manifest& content);
-  /// Tells other ranks what is to be told. Returns whether there was anything.
+  /// Sends the pending reports to other ranks. Returns whether there were any.
   bool background();
-  /// What other ranks tell.
+  /// Called for reports from other ranks.
   void part_ended(std::string_view id, int from, ending how);
   void ended(std::string_view id, ending how);
-  /// Returns when all have ended and every rank was told; throws the failure of one that nobody has waited for. None
-  /// is running when it throws.
+  /// Returns when all checkpoints have ended and every rank has the outcome. Throws the failure of one that the program
+  /// has not waited for; no checkpoint is running when it throws.
   void finish();
 
  private:
@@ -154,8 +156,8 @@ class checkpoints {
   mpi::progress& running_;
   const int rank_;
   const int ranks_;
-  std::mutex sending_;            // held before mutex_
-  std::list<remote_call> calls_;  // without an answer yet; under sending_
+  std::mutex sending_;            // locked before mutex_
+  std::list<remote_call> calls_;  // those without an answer yet; guarded by sending_
   std::mutex mutex_;
   std::vector<std::shared_ptr<running_checkpoint>> all_;
 };

@@ -24,7 +24,7 @@
 namespace icecore::mpi {
 namespace {
 
-/// What a rank sends in a round, at most, unless one record is larger: all of it may go to one rank, from each of them.
+/// The most that a rank sends in a round, unless one record is larger. All ranks may send all of it to the same rank.
 std::uint64_t round_bytes(int ranks) {
   constexpr std::uint64_t at_most = std::uint64_t{16} << 20;
   constexpr std::uint64_t at_least = std::uint64_t{1} << 20;
@@ -34,9 +34,9 @@ std::uint64_t round_bytes(int ranks) {
 /// MPI counts bytes in an int.
 constexpr std::uint64_t message_bytes_max = std::uint64_t{1} << 30;
 
-/// A record, or a tag, on its way. Views are into the file that it comes from or into a message.
+/// A record or a tag to be sent. Views are into its file or into a message.
 struct moved : logged {
-  std::uint32_t file = 0;  ///< where a large value lies: the rank that wrote it
+  std::uint32_t file = 0;  ///< the rank whose file holds a large value
 };
 
 void pack(packer& out, const moved& one) {
@@ -85,13 +85,14 @@ moved unpack_moved(unpacker& in) {
   throw error(errc::bad_input, "another rank sent what is no record");
 }
 
-/// How many bytes pack() makes of it at most.
+/// The most bytes that pack() makes of it.
 std::uint64_t packed_size_max(const moved& one) {
   constexpr std::uint64_t numbers = 48;
   return numbers + one.key.size() + one.value.size();
 }
 
-/// Calls use(moved) for what all of them hold, in order: `Cursor` has next() and now(). Of a key all comes in one (R2).
+/// Calls use(moved) for the items of all cursors, in order: `Cursor` has next() and now(). All records of a key come
+/// from one cursor (R2).
 template <typename Cursor, typename Use>
 void in_order(std::vector<Cursor>& all, Use&& use) {
   const auto later = [](const Cursor* a, const Cursor* b) { return b->now().order() < a->now().order(); };
@@ -115,12 +116,13 @@ void in_order(std::vector<Cursor>& all, Use&& use) {
   }
 }
 
-/// A file of this rank: how far it is read.
+/// A file of this rank, and how far it is read.
 class file_cursor {
  public:
   file_cursor(std::uint32_t file, const record_log& log) : log_(&log) { now_.file = file; }
 
-  /// The version up to which there are `bytes`, or one record that is longer; `everything` if all there is are less.
+  /// The version of the last record that fits in the next `bytes` (at least one record fits); `everything` if all
+  /// records fit.
   [[nodiscard]] version reach(std::uint64_t bytes) {
     stop_ = position_;
     for (std::uint64_t sum = 0; stop_ < log_->size(); ++stop_) {
@@ -130,7 +132,7 @@ class file_cursor {
     }
     return stop_ == log_->size() ? everything : log_->at(stop_ - 1).at;
   }
-  /// From now on next() ends behind this version, or where reach() did.
+  /// From now on next() ends after this version, or where reach() stopped.
   void bound(version last) { last_ = last; }
 
   [[nodiscard]] bool next() {
@@ -179,7 +181,7 @@ class source {
   [[nodiscard]] version clock() const noexcept { return clock_; }
   [[nodiscard]] const version_ranges& lost_versions() const noexcept { return lost_; }
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
-  /// Of the files.
+  /// The total size of the files.
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::uint64_t position() const noexcept {
     std::uint64_t sum = 0;
@@ -196,12 +198,12 @@ class source {
   std::uint64_t bytes_ = 0;
 };
 
-/// Reads large values from the checkpoint's files, whoever wrote them, and checks them.
+/// Reads large values from the checkpoint's files, which any rank may have written, and checks them.
 class value_reader {
  public:
   explicit value_reader(const redistribution& what) : what_(what) {}
 
-  /// Valid until the next call.
+  /// The result is valid until the next call.
   [[nodiscard]] std::string_view read(const moved& from) {
     if (from.value_size > capacity_) {
       buffer_ = std::make_unique_for_overwrite<char[]>(from.value_size);
@@ -264,7 +266,7 @@ class value_reader {
   std::size_t capacity_ = 0;
 };
 
-/// Every rank gives each other rank some bytes.
+/// Sends bytes from every rank to every other rank.
 class exchange {
  public:
   explicit exchange(agreement& agree)
@@ -274,8 +276,8 @@ class exchange {
         buffers_(coming_.size()),
         from_(coming_.size()) {}
 
-  /// By rank: what it sent to this one, until the next call. Throws on all ranks if one has no memory for it, or comes
-  /// with a failure.
+  /// Returns, by rank, what that rank sent to this one; valid until the next call. Throws on all ranks if one has no
+  /// memory for it, or passes a failure.
   [[nodiscard]] std::span<const std::string_view> operator()(const std::vector<packer>& to,
                                                              const std::exception_ptr& failure) {
     for (std::size_t r = 0; r < sent_.size(); ++r) sent_[r] = to[r].size();
@@ -290,7 +292,7 @@ class exchange {
       open_.clear();
       open_.reserve(messages);
     });
-    agree_.on(step::restore_ready, failure ? failure : unready);  // from here on nothing fails but MPI
+    agree_.on(step::restore_ready, failure ? failure : unready);  // from here on only MPI can fail
     for (std::size_t r = 0; r < from_.size(); ++r) {
       in_pieces(coming_[r], [&](std::uint64_t at, int size) {
         all.check(MPI_Irecv(buffers_[r].data() + at, size, MPI_BYTE, static_cast<int>(r), tag, all.comm(),
@@ -310,9 +312,9 @@ class exchange {
   }
 
  private:
-  static constexpr int tag = reply_tag_min;  // nobody answers here
+  static constexpr int tag = reply_tag_min;  // no rank answers on this communicator
 
-  /// Keeps its memory from round to round: memory that is new is slow.
+  /// Keeps its memory from round to round, because new memory is slow.
   class buffer {
    public:
     [[nodiscard]] std::string_view of(std::uint64_t size) {
@@ -364,7 +366,7 @@ class writer {
         break;
       default:
         if (to_.remove(one.key)) break;
-        batch recorded;  // batches have recorded removals of what was not there, too
+        batch recorded;  // a batch also records removals of absent keys
         recorded.remove(one.key);
         to_.apply(recorded);
     }
@@ -384,13 +386,13 @@ class writer {
   value_reader values_;
 };
 
-/// What one rank gave for a round, in order: this one kept its own as it is, another packed it.
+/// The items that one rank contributes to a round, in order: this rank's own unpacked, those of another rank packed.
 class incoming {
  public:
   explicit incoming(std::string_view message) : message_(message) {}
   explicit incoming(std::span<const moved> own) : message_({}), own_(own) {}
 
-  /// Reads the next one; false if there is none.
+  /// Reads the next item; false if there is none.
   [[nodiscard]] bool next() {
     if (!own_.empty()) {
       now_ = own_.front();
@@ -423,7 +425,7 @@ class sender {
     return least;
   }
 
-  /// Packs what goes to others, up to this version, and notes what stays.
+  /// Packs the items for other ranks, up to this version, and keeps this rank's own.
   void take(version bound) {
     for (packer& each : out_) each.clear();
     own_.clear();
@@ -438,7 +440,7 @@ class sender {
     });
   }
 
-  /// By rank.
+  /// By receiving rank.
   [[nodiscard]] const std::vector<packer>& out() const noexcept { return out_; }
   [[nodiscard]] std::span<const moved> own() const noexcept { return own_; }
 
@@ -451,11 +453,11 @@ class sender {
 
 options of_new_store(const redistribution& what, const source& from) {
   options making = what.opening->store;
-  // a small page is cleared just before it is written to, in the cache; a huge one is out of it again by then
+  // The kernel clears a small page just before it is written, in the cache; a huge page has left the cache by then
   constexpr std::uint64_t large = 4096;
   making.huge_pages = making.huge_pages && from.bytes() < from.size() * large;
   making.creation = creation::create_new;
-  making.durability = durability::none;  // closing makes all of it durable
+  making.durability = durability::none;  // closing makes everything durable
   making.emulate_durability = false;
   return making;
 }
@@ -472,7 +474,7 @@ std::string redistribute(const redistribution& what, agreement& agree) {
   exchange give_and_take(agree);
   sender mine(what, *from);
   writer writing(*to, what);
-  std::exception_ptr unwritten;  // a rank tells at the next step, and takes part until then
+  std::exception_ptr unwritten;  // a failed rank takes part until the next step, where it reports its failure
   for (bool last = false; !last;) {
     const version bound =
         static_cast<version>(agree.on(step::restore_round, unwritten, static_cast<std::int64_t>(mine.reach())).least);

@@ -1,6 +1,6 @@
-// A cluster made of a checkpoint: its pools first, all of them whole, checked and durable, then the manifest that makes
-// them a cluster. So a restore that is cut off leaves pools that no cluster opens, and a file `restoring` that tells
-// the next one to clear them away.
+// A cluster made from a checkpoint: first its pools, all of them complete, checked and durable, then the manifest that
+// makes them a cluster. So an interrupted restore leaves pools that no cluster opens, and a file `restoring` that makes
+// the next restore remove them.
 #include <fmt/format.h>
 #include <algorithm>
 #include <cerrno>
@@ -51,13 +51,13 @@ class restorer {
       std::error_code ignored;
       std::filesystem::remove(marker(), ignored);
       return made;
-    } catch (...) {  // on all ranks: what they have is no cluster
+    } catch (...) {  // on all ranks: the pools are not a cluster
       undo();
       throw;
     }
   }
 
-  /// Removes what was made.
+  /// Removes what the restore made.
   void undo() const {
     std::error_code ignored;
     remove_manifest(path_);
@@ -105,7 +105,7 @@ class restorer {
                   throw error(errc::store_exists,
                               fmt::format("{}: a cluster is there; restore to another folder", path_.native()));
                 }
-                cut_off = std::filesystem::exists(marker());  // a restore was: its pools are cleared away below
+                cut_off = std::filesystem::exists(marker());  // a restore was interrupted: its pools are removed below
                 if (!cut_off && std::filesystem::exists(own_pool())) {
                   throw error(errc::store_exists,
                               fmt::format("{}: is there, without a cluster's manifest beside it; restore to another "
@@ -127,7 +127,7 @@ class restorer {
     }
   }
 
-  /// Of however many ranks.
+  /// Removes the pools of any number of ranks.
   void remove_pools() const {
     std::error_code ignored;
     for (const auto& each : std::filesystem::directory_iterator(path_)) {
@@ -150,7 +150,8 @@ class restorer {
     return opened(comm, found, nullptr);
   }
 
-  /// A cluster tells by itself, on a communicator of its own, that it cannot be opened.
+  /// The cluster agrees on a communicator of its own whether it can be opened, so all ranks throw what its constructor
+  /// throws.
   [[nodiscard]] std::unique_ptr<cluster_core> opened(MPI_Comm comm, const cluster_options& how,
                                                      const restored_part* part) {
     try {
@@ -161,11 +162,11 @@ class restorer {
     }
   }
 
-  /// Whether the checkpoint's files can be the ranks' pools as they are.
+  /// Whether the checkpoint's files can be used as the ranks' pools without change.
   [[nodiscard]] bool fits() {
     bool mine = !from_.redistribute && content_.ranks == ranks_ && content_.owner == opening_.ownership.description();
     std::exception_ptr failure;
-    if (mine && opening_.ownership.custom()) {  // a name is what the caller says: the function may be another one
+    if (mine && opening_.ownership.custom()) {  // the same name may stand for another function
       failure = attempt([&] {
         options reading;
         reading.access = access::read_only;

@@ -1,5 +1,5 @@
-// Sample sort of parts that are sorted already: samples tell the bounds of the stretches, each rank cuts its part at
-// them and sends everybody its piece, and everybody merges the pieces.
+// Sample sort of parts that are sorted already: samples give the bounds of the sections, each rank cuts its part at
+// these bounds and sends each other rank its piece, and every rank merges the pieces it receives.
 #include <algorithm>
 #include <climits>
 #include <numeric>
@@ -12,10 +12,11 @@
 namespace icecore::ranks {
 namespace {
 
-/// Of an exchange of all with all: enough to hide the latency, few enough for any network's queues.
+/// The steps of an all-to-all exchange that are under way at once: enough to hide the latency, few enough for any
+/// network's queues.
 constexpr int steps_under_way = 4;
 
-/// Keys of this rank at even distances. Each stands for about as many pairs, on whatever rank.
+/// Keys of this rank at even distances. On every rank a sample stands for about the same number of pairs.
 std::vector<std::string_view> own_samples(const parts& all, std::size_t per_rank) {
   const std::uint64_t total = all.total().count;
   const std::uint64_t wanted = std::max<std::uint64_t>(1, per_rank) * static_cast<std::uint64_t>(all.count());
@@ -39,7 +40,7 @@ class all_samples {
     together(all.ranks(), [&] { read_all(); });
   }
 
-  /// The least key of rank's stretch; keys of rank 0's are bounded by nothing below.
+  /// The least key of a rank's section; rank 0's section has no lower bound.
   [[nodiscard]] std::string_view bound(int rank) const noexcept {
     const std::size_t i = keys_.size() * static_cast<std::size_t>(rank) / static_cast<std::size_t>(all_->count());
     return i < keys_.size() ? keys_[i] : std::string_view();
@@ -49,8 +50,8 @@ class all_samples {
  private:
   using size_type = std::uint32_t;  // a key has at most 65,535 bytes
 
-  /// Long keys are cut where all samples together would be more bytes than MPI can count: a part of a key is a bound
-  /// as well.
+  /// Cuts long keys if all samples together would have more bytes than MPI can count: a prefix of a key also serves as
+  /// a bound.
   void write_own(std::size_t per_rank) {
     const std::vector<std::string_view> samples = own_samples(*all_, per_rank);
     const std::size_t bytes_max = INT_MAX / static_cast<std::size_t>(all_->count()) / (samples.size() + 1);
@@ -87,7 +88,7 @@ class all_samples {
   std::vector<std::string_view> keys_;  // into bytes_
 };
 
-/// Pieces of all ranks' parts on their way to the ranks whose stretches they belong to.
+/// Sends the pieces of all ranks' parts to the ranks that own the sections.
 class exchange {
  public:
   exchange(const parts& all, const all_samples& samples, const gather_options& how)
@@ -103,7 +104,7 @@ class exchange {
   void run(std::size_t message_bytes_max) {
     messages m(all_->ranks(), message_bytes_max);
     const int ranks = all_->count();
-    for (int i = 1; i < ranks; ++i) {  // nobody is everybody's first
+    for (int i = 1; i < ranks; ++i) {  // each rank starts with another partner
       const int from = (all_->rank() + ranks - i) % ranks;
       const int to = (all_->rank() + i) % ranks;
       receive(m, received_[static_cast<std::size_t>(from)], from);
@@ -113,7 +114,7 @@ class exchange {
     m.wait();
   }
 
-  /// The pieces of this rank's stretch.
+  /// The pieces of this rank's section.
   [[nodiscard]] std::vector<pairs_view> pieces() const {
     std::vector<pairs_view> views;
     for (const pairs& p : received_) views.push_back(p.view());

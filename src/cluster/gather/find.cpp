@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t inline_bytes = 40;
 constexpr std::size_t inline_words = inline_bytes / sizeof(std::uint64_t);
 
-/// A question as it travels: one cache line, and a message more if the key is longer than its place.
+/// A question as it is sent: one cache line, and a second message if the key does not fit.
 struct sent_question {
   std::uint64_t kind;
   std::uint64_t version;
@@ -29,12 +29,12 @@ static_assert(sizeof(sent_question) == 64);
 constexpr std::uint64_t find_kind = 1;
 constexpr std::uint64_t end_kind = 2;
 
-/// An answer as it travels: numbers whose sum over all ranks is the owner's answer, since all others send zeros. If
-/// `found` and `failed` do not add up to 1 at most, the other sums mean nothing.
+/// An answer as it is sent: numbers whose sum over all ranks is the owner's answer, because all others send zeros. If
+/// `found` plus `failed` is more than 1, the other sums have no meaning.
 struct sent_answer {
   std::uint64_t found = 0;
   std::uint64_t failed = 0;  // ranks whose lookup threw
-  std::uint64_t rank = 0;    // that found it
+  std::uint64_t rank = 0;    // the rank that found it
   std::uint64_t bytes = 0;
   std::array<std::uint64_t, inline_words> value{};
 };
@@ -50,7 +50,7 @@ sent_question packed_question(const question& asked) {
   return sent;
 }
 
-/// This rank's answer, with what its lookup threw.
+/// This rank's answer, and the exception of its lookup.
 struct own_answer {
   sent_answer sent;
   std::optional<std::string_view> value;
@@ -70,7 +70,7 @@ own_answer answer_of(int rank, const local_lookup& look, std::string_view key, v
   return own;
 }
 
-/// The value of an answer, whose bytes behind the first come in messages of their own.
+/// The value of an answer. The bytes of a long value come in messages of their own.
 std::string value_of(const team& ranks, const sent_answer& told, int from_rank) {
   std::string value(told.bytes, '\0');
   if (value.size() <= inline_bytes) {
@@ -95,7 +95,7 @@ class service {
  public:
   service(MPI_Comm comm, const local_lookup& look) : comm_(comm), look_(&look), rank_(team(comm).rank()) {}
 
-  /// False at the end.
+  /// Returns false at the end.
   [[nodiscard]] bool serve_one() {
     sent_question asked{};
     MPI_Status status;
@@ -161,8 +161,8 @@ std::optional<std::string> broadcast_find(const team& ranks, const question& ask
   }
   const own_answer own = answer_of(rank, look, key, sent.version);
   sent_answer sum;
-  // All ranks get the sum, not the root alone: so they agree when something is wrong, at the cost of nothing but the
-  // messages of ranks that would else be idle.
+  // All ranks get the sum, not only the root, so that they agree when something is wrong. This costs only messages of
+  // ranks that would otherwise be idle.
   ranks.allreduce(&own.sent, &sum, words_per_answer, MPI_UINT64_T, MPI_SUM);
   if (sum.failed > 0) agree(ranks, own.failure);
   if (sum.found > 1) raise(errc::damaged, "{} ranks hold one key: each key must have one owner", sum.found);

@@ -1,4 +1,4 @@
-// Finding a key whose pairs are spread over ranks: by asking all of them, or only the owner.
+// Finding a key when the pairs are spread over ranks: by asking all ranks, or only the owner.
 //
 //   const auto look = [&](std::string_view key, version at) { return snapshots.find(key, at); };
 //   auto answer = ranks::broadcast_find(comm, {key, version}, look);      // every rank calls it
@@ -11,10 +11,10 @@
 //   }
 //
 // Threads: by one thread of a rank at a time; the functions use the communicator alone while they run.
-// Errors: what a lookup throws is thrown by broadcast_find on all ranks, and by routed_find at the rank that asked (the
-//   owner goes on serving): as an icecore::error with the same code. errc::damaged if two ranks have the key.
-// Cost, besides the lookups: broadcast_find a broadcast and a reduction, O(log ranks) messages in a row; routed_find
-//   two messages. A value of more than 40 bytes, and a key of more than 40, take one message more each.
+// Errors: broadcast_find throws the exception of a lookup on all ranks, routed_find at the rank that asked (the owner
+//   continues to serve): as an icecore::error with the same code. errc::damaged if two ranks have the key.
+// Cost, besides the lookups: broadcast_find a broadcast and a reduction, O(log ranks) messages one after the other;
+//   routed_find two messages. A value of more than 40 bytes and a key of more than 40 bytes each take one message more.
 // Source: broadcast_find is the find of "Scalable Multi-Versioning Ordered Key-Value Stores", IPDPS 2022, section V-H.
 #pragma once
 
@@ -36,22 +36,22 @@ struct question {
   version at = 0;
 };
 
-/// This rank's own answer; the view must be valid until the next call.
+/// This rank's own answer. The view must be valid until the next call.
 using local_lookup = std::function<std::optional<std::string_view>(std::string_view key, version at)>;
 
-/// Collective. The question is the root's, what others give is not looked at. Answers at the root; empty elsewhere, and
-/// if no rank has the key.
+/// Collective. The root's question counts; those of other ranks are ignored. Returns the answer at the root; empty
+/// elsewhere, and empty if no rank has the key.
 [[nodiscard]] std::optional<std::string> broadcast_find(const team& ranks, const question& asked,
                                                         const local_lookup& look, int root = 0);
 
-/// The answer of `owner`, which must be this rank or serving.
+/// Returns the answer of `owner`, which must be this rank or a rank that is serving.
 [[nodiscard]] std::optional<std::string> routed_find(MPI_Comm comm, int owner, const question& asked,
                                                      const local_lookup& look);
 
-/// Answers whatever rank asks, until some rank ends it.
+/// Answers all ranks that ask, until some rank ends it.
 void serve_routed_finds(MPI_Comm comm, const local_lookup& look);
 
-/// Lets all other ranks return from serve_routed_finds. By one rank, when nobody asks any more.
+/// Makes all other ranks return from serve_routed_finds. One rank calls it, when no rank will ask any more.
 void end_routed_finds(MPI_Comm comm);
 
 }  // namespace icecore::ranks

@@ -14,7 +14,7 @@
 namespace icecore::ranks {
 namespace {
 
-/// What each rank has of one array, and where it goes in the root's.
+/// The bytes of one array on each rank, and where they go in the root's array.
 struct array_parts {
   std::vector<std::uint64_t> bytes;
   std::vector<std::uint64_t> begins;  // one more than ranks
@@ -25,7 +25,7 @@ struct array_parts {
   }
   void end() { begins.push_back(begins.back() + bytes.back()); }
 
-  /// Whether one MPI_Gatherv with int counts of `unit` bytes can tell it.
+  /// Whether one MPI_Gatherv with int counts of `unit` bytes is enough.
   [[nodiscard]] bool fit_one_call(std::uint64_t unit, std::size_t message_bytes_max) const {
     return begins.back() / unit <= INT_MAX && *std::max_element(bytes.begin(), bytes.end()) <= message_bytes_max;
   }
@@ -77,7 +77,7 @@ class array_gathering {
   const gather_options* how_;
 };
 
-/// One column of all ranks, one behind the other.
+/// Gathers one column of all ranks, rank after rank.
 class column_gathering {
  public:
   column_gathering(const parts& all, std::uint64_t extent::*bytes, std::size_t width, const gather_options& how)
@@ -104,13 +104,13 @@ class column_gathering {
   }
 
  private:
-  /// Each rank's offsets count from its own first byte, or from that of what it was sliced from.
+  /// Each rank's offsets count from its own first byte, or from the first byte of the column it was sliced from.
   void rebase(buffer<std::uint64_t>& offsets) const {
     for (std::size_t r = 0; r + 1 < items_.size(); ++r) {
       const std::size_t from = items_[r];
       const std::size_t to = items_[r + 1];
       if (from == to) continue;
-      const std::uint64_t shift = bytes_.begins[r] - offsets[from];  // may wrap around, and back
+      const std::uint64_t shift = bytes_.begins[r] - offsets[from];  // may wrap around; the addition wraps back
       for (std::size_t i = from; i < to; ++i) offsets[i] += shift;
     }
     offsets[items_.back()] = bytes_.begins.back();
@@ -121,7 +121,7 @@ class column_gathering {
   std::size_t width_;
   array_parts bytes_;
   array_parts offsets_;
-  std::vector<std::uint64_t> items_;  // the first of each rank, and one more
+  std::vector<std::uint64_t> items_;  // the index of each rank's first item, and the end
 };
 
 void require_root(const parts& all, const gather_options& how) {
@@ -129,7 +129,7 @@ void require_root(const parts& all, const gather_options& how) {
   raise(errc::invalid_argument, "root {}: the communicator has ranks 0 to {}", how.root, all.count() - 1);
 }
 
-/// All pairs at the root, who must have room for them `times` times.
+/// Gathers all pairs at the root, which must have room for them `times` times.
 pairs gather_parts(const parts& all, const gather_options& how, std::uint64_t times) {
   require_root(all, how);
   const bool root = all.rank() == how.root;
@@ -145,7 +145,7 @@ pairs gather_parts(const parts& all, const gather_options& how, std::uint64_t ti
   return gathered;
 }
 
-/// What each rank's part is of the gathered whole.
+/// The part of each rank in the gathered pairs.
 std::vector<pairs_view> parts_of(const parts& all, const pairs& gathered) {
   std::vector<pairs_view> views;
   std::size_t from = 0;
@@ -157,10 +157,10 @@ std::vector<pairs_view> parts_of(const parts& all, const pairs& gathered) {
   return views;
 }
 
-/// More would share the link, and none would come early.
+/// More would share the link, and none would arrive earlier.
 constexpr int pieces_under_way = 2;
 
-/// One rank's way through opt_merge. Places count ranks from the root on.
+/// One rank's part in opt_merge. Places count ranks from the root on.
 class opt_merging {
  public:
   opt_merging(const parts& all, const gather_options& how)
@@ -170,8 +170,8 @@ class opt_merging {
     for (int p = 0; p < all.count(); ++p) extent_from_.push_back(extent_from_.back().plus(all.of(rank_at(p))));
   }
 
-  /// Makes room for everything that will come, so that memory runs out before the first message or not at all: what is
-  /// not yet written takes no memory.
+  /// Makes room for all that will arrive, so that memory runs out before the first message or not at all. Pages that
+  /// are not written yet take no memory.
   void make_room() {
     require_room(*how_, bytes_at_once());
     for (int step = 1; stays_after(step); step *= 2) {
@@ -210,12 +210,13 @@ class opt_merging {
   }
 
  private:
-  /// Pairs in a message of each column. Columns of any width go whole: their offsets are of no use in pieces.
+  /// The number of pairs in a message of each column. Columns of variable width are sent in one piece, because their
+  /// offsets cannot be used in pieces.
   [[nodiscard]] std::size_t piece_of(const pairs_view& of) const noexcept {
     return of.keys.width == 0 || of.values.width == 0 ? std::max<std::size_t>(1, of.count) : how_->pairs_per_piece;
   }
 
-  /// Receives what another rank has, and merges it with `held`: each piece while the next ones come.
+  /// Receives the pairs of another rank, and merges each piece with `held` while the next ones arrive.
   void take_in(const pairs_view& held, pairs& received, int from_rank, pairs& out) {
     const pairs_view all = received.view();
     const std::size_t piece = piece_of(all);
@@ -243,7 +244,7 @@ class opt_merging {
     if (a < held.count) merge(held.slice(a, held.count), all.slice(b, b), out, a + b);
   }
 
-  /// A failure must not keep the others waiting for what this rank is to send: it is told at the end.
+  /// Keeps a failure until the end, so that other ranks do not wait for what this rank must send.
   void merge(const pairs_view& a, const pairs_view& b, pairs& out, std::size_t to) noexcept {
     const std::exception_ptr now = attempt([&] {
       all_->ranks().work([&] {
@@ -256,17 +257,18 @@ class opt_merging {
 
   [[nodiscard]] int rank_at(int place) const noexcept { return (place + how_->root) % all_->count(); }
 
-  /// Whether this rank receives in the round of this step, or would if there were more ranks; else it sends.
+  /// Whether this rank receives in the round of this step, or would if there were more ranks; otherwise it sends.
   [[nodiscard]] bool stays_after(int step) const noexcept { return step < all_->count() && place_ % (2 * step) == 0; }
 
-  /// What the last round of this rank takes: what it has, what it receives and both together. Those before take less.
+  /// What the last round of this rank needs: its own pairs, those it receives, and both merged. Earlier rounds need
+  /// less.
   [[nodiscard]] std::uint64_t bytes_at_once() const noexcept {
     int step = 1;
     while (stays_after(step)) step *= 2;
     return step == 1 ? 0 : 2 * bytes_of(between(place_, place_ + step));
   }
 
-  /// The extent of what the ranks at places [from, to) have together.
+  /// The extent of all pairs of the ranks at places [from, to).
   [[nodiscard]] extent between(int from, int to) const noexcept {
     const extent& low = extent_from_[static_cast<std::size_t>(from)];
     const extent& high = extent_from_[static_cast<std::size_t>(std::min(to, all_->count()))];
@@ -277,14 +279,14 @@ class opt_merging {
   const parts* all_;
   const gather_options* how_;
   int place_;
-  std::vector<extent> extent_from_;  // of all ranks at lower places
+  std::vector<extent> extent_from_;  // by place: of all ranks at lower places
   std::vector<pairs> received_;
   std::vector<pairs> merged_;
   std::optional<std::string> common_key_;
   std::exception_ptr failure_;
 };
 
-/// errc::invalid_argument if a part begins with no greater key than the one before it ended with.
+/// errc::invalid_argument if the first key of a part is not greater than the last key of the part before it.
 void require_ascending(const std::vector<pairs_view>& views) {
   std::optional<std::size_t> before;
   for (std::size_t r = 0; r < views.size(); ++r) {

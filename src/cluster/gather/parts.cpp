@@ -11,7 +11,7 @@ namespace {
 constexpr int words_per_extent = sizeof(extent) / sizeof(std::uint64_t);
 static_assert(sizeof(extent) == 5 * sizeof(std::uint64_t), "an extent is sent as five numbers");
 
-/// The width that all nonempty parts have; 0 if there is none.
+/// The width that all nonempty parts share; 0 if there is none.
 std::uint64_t common_width(const std::vector<extent>& extents, std::uint64_t extent::*width) {
   std::optional<std::uint64_t> found;
   for (const extent& e : extents) {
@@ -22,7 +22,7 @@ std::uint64_t common_width(const std::vector<extent>& extents, std::uint64_t ext
   return found.value_or(0);
 }
 
-/// Gives a column this width; 0 takes offsets of its own if there were none.
+/// Gives a column this width. For width 0 it makes offsets in `offsets` if the column had none.
 void take_width(column_view& view, std::size_t count, std::size_t width, buffer<std::uint64_t>& offsets) {
   if (view.width == width && (width != 0 || view.offsets != nullptr)) return;
   if (width == 0) {
@@ -39,7 +39,7 @@ void send_column(messages& by, const column_view& from, std::size_t count, int t
   by.send(from.bytes, from.begin_of(count), to_rank, bytes_tag);
 }
 
-/// Items [begin, end) of it; all of them if the column has offsets.
+/// Receives items [begin, end) of the column; these must be all items if the column has offsets.
 void receive_column(messages& by, column& to, std::size_t begin, std::size_t end, int from_rank, int offsets_tag,
                     int bytes_tag) {
   if (begin == end) return;

@@ -1,17 +1,18 @@
-// Streaming in order to one rank: the root merges the heads of blocks that the others send it, each when it is asked.
+// Streaming in order to one rank: the other ranks send blocks on request, and the root merges their heads.
 //
 //   root                                   another rank
 //   room for two blocks of each            sends block 0
-//   block i has come: asks for i + 1  ──►  packs and sends block i + 1, which tells the extent of block i + 2
-//   ... or says stop                  ──►  ends
+//   block i has come: asks for i + 1  ──►  packs and sends block i + 1, which gives the extent of block i + 2
+//   ... or sends stop                 ──►  ends
 //
 // Invariants:
-//   W1. The root has at most two blocks of a rank: one that is read and one that was asked for.
-//   W2. The root knows the extent of a block before it asks for it: the first ones from the start, the others from the
-//       block before. So each block is one message of known size (or several, if it is too large for one).
+//   W1. The root has at most two blocks of a rank: one that it reads and one that it has requested.
+//   W2. The root knows the extent of a block before it requests it: those of the first blocks from the start, every
+//       other one from the block before. So each block is one message of known size (or several, if it is too large for
+//       one).
 //   W3. A rank that has sent a block waits for one credit, unless the block was its last.
-//   W4. A rank tells the extent of a block only when it has it packed: what it has told it can send. One that cannot
-//       read on says so in its last block.
+//   W4. A rank announces the extent of a block only after it has packed the block, so it can send whatever it has
+//       announced. A rank that cannot read on says so in its last block.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -36,8 +37,8 @@ constexpr int words_per_extent = sizeof(extent) / sizeof(std::uint64_t);
 
 constexpr std::size_t align(std::size_t bytes) noexcept { return (bytes + word_bytes - 1) / word_bytes * word_bytes; }
 
-/// A block as it travels: the extent of the next one (count 0: there is none), offsets of keys and values of any size,
-/// bytes of keys and values; each array begins at a multiple of 8.
+/// A block as it is sent: the extent of the next block (count 0: there is none), offsets of keys and values of variable
+/// size, bytes of keys and values; each array begins at a multiple of 8.
 struct packed {
   static std::size_t offsets_bytes(std::uint64_t width, std::uint64_t count) noexcept {
     return width == 0 ? (count + 1) * sizeof(std::uint64_t) : 0;
@@ -85,7 +86,7 @@ struct packed {
   }
 };
 
-/// Memory that is large enough for the largest so far; growing forgets what is in it.
+/// Memory that only grows; growing discards its content.
 class room {
  public:
   void grow(std::size_t bytes) {
@@ -97,7 +98,7 @@ class room {
   buffer<char> memory_;
 };
 
-/// Where the block of `own` that begins at `from` ends: at the pair that makes it block_bytes or more.
+/// The end of the block of `own` that begins at `from`: after the pair that makes it block_bytes or more.
 std::size_t block_end(const pairs_view& own, std::size_t from, std::size_t block_bytes) {
   std::size_t low = from + 1;
   std::size_t high = own.count;
@@ -112,10 +113,10 @@ std::size_t block_end(const pairs_view& own, std::size_t from, std::size_t block
   return std::min(low, own.count);
 }
 
-/// Tells that a rank cannot go on: it will throw why.
+/// Says that a rank cannot continue and will throw the cause.
 constexpr std::uint64_t failed_count = UINT64_MAX;
 
-/// A block in memory of its own, fit to be sent.
+/// A block that owns its memory and is ready to be sent.
 class packed_block {
  public:
   [[nodiscard]] const extent& size() const noexcept { return size_; }
@@ -142,7 +143,7 @@ class sender {
   sender(const team& ranks, const next_block& own, const gather_options& how)
       : ranks_(&ranks), own_(&own), root_(how.root), messages_(ranks, how.message_bytes_max) {}
 
-  /// Reads the first block and returns its size, which the root is to know.
+  /// Reads the first block and returns its size, which the root must know.
   [[nodiscard]] extent begin() {
     take(now_);
     return now_.size();
@@ -161,7 +162,7 @@ class sender {
   }
 
  private:
-  /// What is told (W4) can be sent: with the memory that sending takes.
+  /// Packs the next block and reserves the memory that sending takes, so that it can be sent once announced (W4).
   void take(packed_block& to) {
     to.take((*own_)());
     messages_.reserve(packed::bytes(to.size()));
@@ -175,13 +176,13 @@ class sender {
   messages messages_;
 };
 
-/// Another rank failed while the root was reading: that one throws why.
+/// Another rank failed while the root was reading. That rank throws the cause.
 struct other_failed {};
 
-/// The root's view of one rank: the block it reads, and the one that is on its way.
+/// The root's view of one rank: the block that it reads, and the one that is under way.
 class source {
  public:
-  /// A rank that sends blocks, of which the first is so large.
+  /// A rank that sends blocks. `first` is the size of its first block.
   source(const team& ranks, const gather_options& how, int rank, const extent& first)
       : ranks_(&ranks),
         rank_(rank),
@@ -191,18 +192,18 @@ class source {
   /// The root itself.
   explicit source(const next_block& own) : own_(&own) {}
 
-  /// For the first block.
+  /// Makes room for the block in coming_.
   void make_room() {
     if (coming_.count == 0) return;
     rooms_[room_].grow(packed::bytes(coming_));
     messages_->reserve(packed::bytes(coming_));
   }
-  /// The first block comes without a credit.
+  /// The first block arrives without a credit.
   void begin() {
     if (coming_.count > 0) receive();
   }
 
-  /// Reads on in the next block; false at the end.
+  /// Continues with the next block; false at the end.
   [[nodiscard]] bool load() {
     at_ = 0;
     if (own_ != nullptr) {
@@ -224,7 +225,7 @@ class source {
     return true;
   }
 
-  /// Lets the rank end, whatever it still has.
+  /// Makes the rank stop, even if it has more pairs.
   void stop() {
     if (coming_.count == 0) return;
     messages_->wait();
@@ -235,14 +236,14 @@ class source {
 
   [[nodiscard]] const pairs_view& block() const noexcept { return block_; }
   [[nodiscard]] std::size_t at() const noexcept { return at_; }
-  /// One pair on; false at the end.
+  /// Moves to the next pair; false at the end.
   [[nodiscard]] bool advance() { return ++at_ < block_.count || load(); }
   [[nodiscard]] bool at_last() const noexcept { return at_ + 1 == block_.count; }
-  /// Whether there is a pair at all.
+  /// Whether there is a pair.
   [[nodiscard]] bool ready() { return at_ < block_.count || load(); }
 
  private:
-  /// For the next block. Without room for it, the rank, which waits for a credit (W3), is let go.
+  /// Requests the next block. If there is no room for it, stops the rank, which waits for a credit (W3).
   void ask() {
     const std::exception_ptr failure = attempt([this] {
       make_room();
@@ -263,10 +264,10 @@ class source {
   extent coming_;
   room rooms_[2];
   int room_ = 0;
-  std::unique_ptr<messages> messages_;  // last: it waits before its memory goes
+  std::unique_ptr<messages> messages_;  // last, so that it waits before its memory is freed
 };
 
-/// Pairs that were merged and not yet handed on.
+/// Pairs that were merged and not yet passed to the sink.
 class outgoing {
  public:
   outgoing(const extent& layout, std::size_t bytes_max, const pairs_sink& sink)
@@ -315,7 +316,7 @@ class outgoing {
   std::vector<char> value_bytes_;
 };
 
-/// Keys as numbers where they are 8 bytes, else as they are: views into blocks, so the last of a block is kept.
+/// 8-byte keys as numbers; other keys as views into blocks, so the last key of a block is copied.
 struct word_key {
   using type = std::uint64_t;
   static type at(const source& s) noexcept { return load_key_word(s.block().keys.bytes + s.at() * word_bytes); }
@@ -329,7 +330,7 @@ struct any_key {
   static std::string text(type key) { return std::string(key); }
 };
 
-/// Merges all sources to their ends. A key that two hold, if there is one.
+/// Merges all sources to their ends. Returns a key that two of them hold, if there is one.
 template <class Key>
 std::optional<std::string> merge_sources(std::vector<source>& sources, outgoing& to) {
   std::vector<std::pair<typename Key::type, std::size_t>> first;
@@ -349,7 +350,7 @@ std::optional<std::string> merge_sources(std::vector<source>& sources, outgoing&
     } else {
       least.remove();
     }
-    // The others' heads are all not less than this key was; only the least of them can be equal to it.
+    // No other head is less than this key was, so only the least of them can be equal to it.
     if (!twice && least.size() > 0 && least.key() == key) twice = Key::text(least.key());
   }
   to.flush();
@@ -371,7 +372,7 @@ class receiver {
     }
   }
 
-  /// For all first blocks: nothing may be under way if that fails.
+  /// Makes room for all first blocks. It may only fail while nothing is under way.
   void make_room() {
     for (source& s : sources_) s.make_room();
   }
@@ -379,7 +380,7 @@ class receiver {
     for (source& s : sources_) s.begin();
   }
 
-  /// A key that two ranks hold, if there is one. Whatever happens, no rank is left waiting.
+  /// Returns a key that two ranks hold, if there is one. In every case it leaves no rank waiting.
   [[nodiscard]] std::optional<std::string> run(outgoing& to, bool words) {
     try {
       return words ? merge_sources<word_key>(sources_, to) : merge_sources<any_key>(sources_, to);
@@ -396,7 +397,7 @@ class receiver {
   std::vector<source> sources_;
 };
 
-/// Streams blocks of this layout. At the root, a key that two ranks hold, if there is one.
+/// Streams blocks of this layout. Returns, at the root, a key that two ranks hold, if there is one.
 std::optional<std::string> stream_blocks(const team& ranks, const next_block& own, const extent& layout,
                                          const pairs_sink& sink, const gather_options& how) {
   const bool root = ranks.rank() == how.root;

@@ -1,12 +1,12 @@
-// Waiting by looking again and again, without keeping the core from others for long.
+// Waiting by polling, without occupying the core for long.
 //
 //   backoff pause;
 //   while (!done()) pause.pause();
 //
-// First it only spins, for answers that are microseconds away; then it yields the core, for when the awaited one needs
-// it; then it sleeps for an eighth of the time it has waited so far, at most `sleep_max`: what comes is seen with
-// little delay in relation to how long it took, and who waits for nothing costs next to nothing. Threads: one object a
-// waiting thread.
+// First it only spins, for answers that are microseconds away. Then it yields the core, in case the awaited thread
+// needs it. Then it sleeps for an eighth of the time it has waited so far, at most `sleep_max`. So the delay in
+// noticing an event is small relative to the time waited, and an idle waiter costs almost nothing. Threads: one object
+// for each waiting thread.
 #pragma once
 
 #include <sched.h>
@@ -37,10 +37,10 @@ class backoff {
     }
   }
 
-  /// Something happened: the next thing may be near.
+  /// Call it when something happened, because the next event may be near.
   void reset() noexcept { round_ = 0; }
 
-  /// How long to sleep when one has waited so long.
+  /// How long to sleep after waiting so long.
   [[nodiscard]] static constexpr std::chrono::nanoseconds sleep_after(std::chrono::nanoseconds waited) noexcept {
     return std::clamp(waited / 8, sleep_min, sleep_max);
   }

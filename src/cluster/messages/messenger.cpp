@@ -67,7 +67,7 @@ messenger::~messenger() {
 
 void messenger::abandon(std::list<sending>& all) noexcept {
   static std::mutex mutex;
-  static auto& kept = *new std::list<sending>;  // never freed: other objects may end later than this one would
+  static auto& kept = *new std::list<sending>;  // never freed: other objects may be destroyed later
   const std::scoped_lock lock(mutex);
   kept.splice(kept.end(), all);
 }
@@ -79,7 +79,7 @@ void messenger::send(int to, int tag, std::shared_ptr<const std::string> bytes) 
                             "most {}; let its owner insert or find so large a value",
                             bytes->size(), to, message_size_max));
   }
-  std::list<sending> one;  // made before it is sent: from then on nothing may fail
+  std::list<sending> one;  // allocated before sending: after that nothing may fail
   sending& begun = one.emplace_back(MPI_REQUEST_NULL, std::move(bytes));
   check(MPI_Isend(begun.bytes->data(), static_cast<int>(begun.bytes->size()), MPI_BYTE, to, tag, comm_, &begun.request),
         "MPI_Isend");
@@ -91,7 +91,7 @@ void messenger::send(int to, int tag, std::shared_ptr<const std::string> bytes) 
 
 bool messenger::finish_sends() {
   const std::unique_lock lock(sends_mutex_, std::try_to_lock);
-  if (!lock) return false;  // another thread is at it
+  if (!lock) return false;  // another thread does it
   for (auto it = sends_.begin(); it != sends_.end();) {
     it = completed(it->request) ? sends_.erase(it) : std::next(it);
   }
@@ -110,7 +110,7 @@ std::optional<notice> messenger::receive_notice() {
   if (!lock || noticing_ == MPI_REQUEST_NULL || !completed(noticing_)) return std::nullopt;
   notice told;
   std::memcpy(&told, notice_.data(), sizeof told);
-  return told;  // one is enough
+  return told;  // one notice is enough
 }
 
 void messenger::stop() noexcept {
@@ -123,7 +123,7 @@ void messenger::stop() noexcept {
     if (done == 0) MPI_Request_free(&noticing_);
   }
   noticing_ = MPI_REQUEST_NULL;
-  if (done == 0) notice_.abandon();  // one may be coming just now
+  if (done == 0) notice_.abandon();  // a notice may be arriving
 }
 
 void messenger::tell_failure(const ranks::failure& why) noexcept {
@@ -157,7 +157,7 @@ bool messenger::resend_notices() noexcept {
 
 std::optional<message> messenger::receive_request() {
   const std::unique_lock lock(receives_mutex_, std::try_to_lock);
-  if (!lock) return std::nullopt;  // another thread is at it
+  if (!lock) return std::nullopt;  // another thread does it
   for (auto it = receives_.begin(); it != receives_.end(); ++it) {
     if (!it->arrived()) continue;
     message whole{it->source(), it->take()};
@@ -184,7 +184,7 @@ int messenger::lease_tag() {
   const std::scoped_lock lock(tags_mutex_);
   if (free_tags_.empty()) {
     if (next_tag_ > reply_tag_max) throw error(errc::mpi, "more than 32,765 requests wait for an answer at once");
-    free_tags_.reserve(static_cast<std::size_t>(next_tag_));  // so that returning a tag never fails
+    free_tags_.reserve(static_cast<std::size_t>(next_tag_));  // so that return_tag() never fails
     return next_tag_++;
   }
   const int tag = free_tags_.back();

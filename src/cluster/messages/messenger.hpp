@@ -1,16 +1,19 @@
-// Messages between the ranks of a communicator: sends that never block, receives that are never another thread's.
+// Messages between the ranks of a communicator. Sends never block, and a thread never receives a message that another
+// thread has probed.
 //
 //   messenger m(comm);                       // a duplicate of the caller's communicator
 //   m.send(3, request_tag, bytes);
 //   if (auto request = m.receive_request()) ...
 //
 // Invariants:
-//   M1 No call waits for another rank. What is not sent or received yet is looked at again by later calls.
+//   M1 No call waits for another rank. Later calls continue the sends and receives that are not complete yet.
 //   M2 A message that was probed is received by the thread that probed it (matched probes).
-//   M3 Nothing relies on the order of two messages: each waits for its answer before the next that depends on it.
-//   M4 What MPI sends from or receives into stays in memory until it is done. If nobody waits for that any more, it
-//      stays until the process ends.
-//   M5 A rank that fails tells all others without taking memory: the notices' memory was taken before.
+//   M3 No code relies on the order of two messages: a sender waits for the answer to a message before it sends one that
+//      depends on it.
+//   M4 Memory that MPI sends from or receives into exists until the operation is done. If no thread waits for it any
+//      more, the memory is kept until the process ends.
+//   M5 A rank that fails notifies all others without allocating memory: the memory of the notices is allocated in
+//      advance.
 // Threads: any number where MPI was started with MPI_THREAD_MULTIPLE, else one.
 // Errors: errc::mpi if an MPI call fails, errc::value_too_large for messages of more than 2 GiB - 1 bytes.
 #pragma once
@@ -32,12 +35,12 @@
 
 namespace icecore::mpi {
 
-/// Requests have the first of these tags, notices of failure the second; answers the one that the request named, which
-/// is greater.
+/// Requests have the first of these tags, notices of failure the second. An answer has the tag that its request named,
+/// which is greater.
 inline constexpr int request_tag = 1;
 inline constexpr int failure_tag = 2;
 inline constexpr int reply_tag_min = 3;
-inline constexpr int reply_tag_max = 32'767;  // what every MPI allows
+inline constexpr int reply_tag_max = 32'767;  // every MPI allows tags up to this
 
 /// Throws errc::mpi unless `result` is MPI_SUCCESS.
 inline void check(int result, const char* call) { ranks::check_mpi(result, call); }
@@ -54,7 +57,7 @@ class received_bytes {
   ranks::request_memory memory_;
 };
 
-/// A message that was matched and whose bytes may still be on their way.
+/// A message that was matched and whose bytes may not have arrived yet.
 class arriving {
  public:
   arriving(MPI_Message& matched, const MPI_Status& status);
@@ -62,7 +65,7 @@ class arriving {
   arriving(arriving&& from) noexcept;
   arriving& operator=(arriving&& from) noexcept;
 
-  /// Whether all of it is here.
+  /// Whether all of it has arrived.
   [[nodiscard]] bool arrived();
   [[nodiscard]] int source() const noexcept { return source_; }
   /// Precondition: arrived().
@@ -79,7 +82,7 @@ struct message {
   received_bytes bytes;
 };
 
-/// What a rank that fails tells all others.
+/// What a rank that fails sends to all others.
 struct notice {
   std::int32_t rank = 0;
   ranks::failure why{};
@@ -93,26 +96,26 @@ class messenger {
   messenger& operator=(const messenger&) = delete;
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
-  /// Begins to send; the bytes live until they are sent. If it throws, nothing is sent.
+  /// Begins to send and keeps the bytes until they are sent. If it throws, nothing is sent.
   void send(int to, int tag, std::shared_ptr<const std::string> bytes);
-  /// Looks after what is being sent. Returns whether nothing is any more.
+  /// Continues pending sends. Returns whether all are complete.
   bool finish_sends();
 
-  /// The next request that has arrived whole, from any rank.
+  /// The next request, from any rank, that has arrived completely.
   [[nodiscard]] std::optional<message> receive_request();
   /// The answer with this tag, once it begins to arrive.
   [[nodiscard]] std::optional<arriving> match(int from, int tag) const;
 
-  /// Tells all other ranks, once (M5). Those it does not reach now, resend_notices() tries again.
+  /// Notifies all other ranks, once (M5). resend_notices() retries the ranks that cannot be reached now.
   void tell_failure(const ranks::failure& why) noexcept;
-  /// Returns whether all are sent.
+  /// Returns whether all notices are sent.
   bool resend_notices() noexcept;
-  /// What another rank told of its failure, if any did.
+  /// The failure that another rank reported, if there is one.
   [[nodiscard]] std::optional<notice> receive_notice();
-  /// Notices are received no more. Before MPI ends.
+  /// Stops receiving notices. Called before MPI ends.
   void stop() noexcept;
 
-  /// A tag that no other answer to this rank has at the moment.
+  /// A tag that no other pending answer to this rank has.
   [[nodiscard]] int lease_tag();
   void return_tag(int tag) noexcept;
 
@@ -127,7 +130,7 @@ class messenger {
     MPI_Request request = MPI_REQUEST_NULL;
   };
   void expect_notice();
-  /// Keeps until the process ends what may still be on its way (M4).
+  /// Keeps the memory of sends that may be under way until the process ends (M4).
   static void abandon(std::list<sending>& all) noexcept;
 
   MPI_Comm comm_;
@@ -135,7 +138,7 @@ class messenger {
   std::mutex sends_mutex_;
   std::list<sending> sends_;
   std::mutex receives_mutex_;
-  std::list<arriving> receives_;  // requests that are longer than what MPI sends at once
+  std::list<arriving> receives_;  // requests longer than what MPI sends at once
   ranks::request_memory notice_;
   MPI_Request noticing_ = MPI_REQUEST_NULL;
   std::mutex notices_mutex_;

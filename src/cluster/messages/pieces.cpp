@@ -10,7 +10,7 @@ namespace {
 
 using record = key_history::iterator;
 
-/// How many records of its version are not newer than this one, itself among them. Goes past them.
+/// The number of records of the version of `r` that are not newer than it, including itself. Moves `r` past them.
 std::uint64_t count_not_newer(record r) {
   const version at = r->version;
   std::uint64_t count = 0;
@@ -18,13 +18,13 @@ std::uint64_t count_not_newer(record r) {
   return count;
 }
 
-/// The record of this place; the history's first one if it names none.
+/// The record at this place; the history's first one if the place names none.
 record find(key_history& records, const history_place& place) {
   if (place.at == history_place::newest_record) return records.begin();
   record r = records.begin();
   while (r != std::default_sentinel && r->version > place.at) ++r;
   if (r == std::default_sentinel || r->version != place.at) return r;
-  key_history ahead = records;  // as it is here: begin() would see what was written meanwhile
+  key_history ahead = records;  // a copy from here: begin() would see later writes
   for (std::uint64_t of_version = count_not_newer(record(&ahead)); of_version > place.not_newer; --of_version) ++r;
   return r;
 }

@@ -1,16 +1,18 @@
-// Answers of any length, in pieces: what an owner packs at once is bounded, and the asker asks for the next one.
+// Answers of any length, in pieces: an owner packs a bounded amount at once, and the asker requests the next piece.
 //
 //   history_piece piece = pack_history(records(key), from, out);      // at the owner
 //   history_reader past;                                              // at the asker
 //   while (!past.complete()) past.read(ask(past.next()));
 //
-// Threads: functions and objects for use by one at a time.
-// Cost: an owner reads past what it has sent already: a piece costs O(records before it) steps, without their values.
+// Threads: one at a time.
+// Cost: an owner skips the records it has sent already: a piece costs O(records before it) steps, without their values.
 //
 // Invariants:
-//   H1 A place in a history names a record by its version and by how many records of that version are not newer.
-//      Records are only ever added at the newest end, so a place stays one record, whatever is written meanwhile.
-//   H2 A value that is longer than a piece is sent in several: `offset` tells how much of the place's record was sent.
+//   H1 A place in a history names a record by its version and by the number of records of that version that are not
+//      newer. Records are only added at the newest end, so a place keeps naming the same record, whatever is written
+//      meanwhile.
+//   H2 A value that is longer than a piece is sent in several: `offset` says how much of the record at the place was
+//      sent.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +25,7 @@
 
 namespace icecore::mpi {
 
-/// What an owner packs for one answer, about.
+/// How much an owner packs for one answer, approximately.
 inline constexpr std::size_t piece_bytes = std::size_t{4} << 20;
 
 /// Where a piece of a history begins (H1, H2).
@@ -37,10 +39,10 @@ struct history_place {
 void pack(packer& out, const history_place& place);
 [[nodiscard]] history_place unpack_history_place(unpacker& in);
 
-/// Packs what fits in a piece, newest first, and where the next one begins.
+/// Packs as many records as fit in a piece, newest first, and the place where the next piece begins.
 void pack_history(key_history records, const history_place& from, packer& out);
 
-/// Puts the pieces together.
+/// Joins the pieces.
 class history_reader {
  public:
   [[nodiscard]] bool complete() const noexcept { return complete_; }

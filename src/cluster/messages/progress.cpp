@@ -38,20 +38,20 @@ void progress::start_thread() {
 
 void progress::stop_thread() noexcept {
   if (!thread_.joinable()) return;
-  stopping_.store(true, std::memory_order_relaxed);  // joining synchronises
+  stopping_.store(true, std::memory_order_relaxed);  // relaxed: joining synchronises
   thread_.join();
 }
 
 void progress::run() noexcept {
   backoff pause;
-  while (!stopping_.load(std::memory_order_relaxed)) {  // only to end; joining synchronises
+  while (!stopping_.load(std::memory_order_relaxed)) {  // relaxed: joining synchronises
     try {
       if (step()) {
         pause.reset();
       } else {
         pause.pause();
       }
-    } catch (...) {  // broken: it goes on for the sake of what the others have to be told
+    } catch (...) {  // broken: continue, to send the pending notices
       pause.pause();
     }
   }
@@ -74,7 +74,7 @@ bool progress::step() {
       answer_(std::move(*request));
       found = true;
     }
-  } catch (...) {  // of another rank's request or of MPI, not of what this call is for
+  } catch (...) {  // from another rank's request or from MPI, not from the caller's own operation
     fail(std::current_exception());
     throw_broken();
   }
@@ -95,7 +95,7 @@ bool progress::break_with(int rank, const ranks::failure& why) noexcept {
   if (broken()) return false;
   failed_rank_ = rank;
   failure_ = why;
-  broken_.store(true, std::memory_order_release);  // release: who and why are written before
+  broken_.store(true, std::memory_order_release);  // release: publishes rank and cause
   return true;
 }
 
@@ -114,7 +114,7 @@ std::optional<int> progress::failed_rank() const {
 }
 
 void progress::end_telling() noexcept {
-  constexpr std::chrono::seconds at_most{1};  // a rank that looks at no message any more cannot be told
+  constexpr std::chrono::seconds at_most{1};  // a rank that no longer receives messages cannot be notified
   const auto begun = std::chrono::steady_clock::now();
   backoff pause;
   while (!messages_.resend_notices() && std::chrono::steady_clock::now() - begun < at_most) pause.pause();

@@ -1,19 +1,20 @@
-// What makes requests of other ranks be answered: a thread of its own, and every wait.
+// How requests of other ranks get answered: by a thread for this purpose, and inside every wait.
 //
 //   progress p(messages, answer, background);
 //   p.start_thread();                          // only with MPI_THREAD_MULTIPLE
 //   p.wait([&] { return call.answered(); });   // answers others meanwhile
 //
 // Invariants:
-//   P1 Whoever waits answers, so two ranks that wait for each other both go on.
-//   P2 Answering never waits for another rank, so it can be done inside any wait.
-//   P3 After a failure nothing waits any more, on any rank: the rank that fails tells all others (messenger.hpp, M5),
-//      whose steps see it, and every wait throws it. What fails in a step is a failure: a request that could not be
-//      received or answered is one that somebody waits for. The first failure that a rank learns of stays. One that
-//      fails after it was told of another's tells nobody: whoever told it tells all. Two that fail at once both tell,
-//      and each rank keeps what comes first.
-//   P4 Where MPI allows one thread only, a wait of one cluster also answers for the process's other clusters: else two
-//      ranks that wait in different ones would wait for ever. For this they are in a list of the process.
+//   P1 A thread that waits answers requests, so two ranks that wait for each other both make progress.
+//   P2 Answering never waits for another rank, so any wait can do it.
+//   P3 After a failure nothing waits any more, on any rank: the rank that fails notifies all others (messenger.hpp,
+//      M5), their steps see the notice, and every wait throws it. An exception in a step is a failure, because another
+//      rank waits for a request that could not be received or answered. A rank keeps the first failure it learns of. A
+//      rank that fails after it got a notice from another rank sends no notice, because the first rank notifies all. If
+//      two ranks fail at once, both send notices, and each rank keeps the one that arrives first.
+//   P4 If MPI allows one thread only, a wait of one cluster also answers for the process's other clusters. Otherwise
+//      two ranks that wait in different clusters would wait for ever. The process keeps a list of its clusters for
+//      this.
 // Threads: as messenger.
 #pragma once
 
@@ -33,8 +34,8 @@ namespace icecore::mpi {
 
 class progress {
  public:
-  /// `answer` answers one request; `background` sees to staged writes and returns whether it found something to do.
-  /// `one_thread`: MPI allows no more.
+  /// `answer` answers one request; `background` sends staged writes and returns whether it found something to do.
+  /// `one_thread`: MPI allows only one thread.
   progress(messenger& messages, std::function<void(message&&)> answer, std::function<bool()> background,
            bool one_thread);
   ~progress();
@@ -70,17 +71,17 @@ class progress {
     }
   }
 
-  /// This rank failed: from now on every wait fails, here and on all other ranks.
+  /// This rank failed: from now on every wait fails, on this and all other ranks.
   void fail(const std::exception_ptr& why) noexcept;
   /// Another rank failed.
   void told_of(int rank, const ranks::failure& why) noexcept;
-  /// From now on every wait fails with this error. The other ranks need not be told.
+  /// From now on every wait fails with this error. The other ranks need no notice.
   void fail_everywhere(const ranks::failure& why) noexcept;
-  /// Sends what the others are to be told of this rank's failure, for a while at most.
+  /// Sends the pending notices of this rank's failure, for a limited time.
   void end_telling() noexcept;
-  // acquire: whoever sees it also sees why
+  // acquire: a thread that sees it also sees the cause
   [[nodiscard]] bool broken() const noexcept { return broken_.load(std::memory_order_acquire); }
-  /// Which rank failed; empty if none did, or all know better.
+  /// The rank that failed; empty if none did, or if all ranks have the error itself (fail_everywhere).
   [[nodiscard]] std::optional<int> failed_rank() const;
   void throw_if_broken() const {
     if (broken()) throw_broken();
@@ -89,12 +90,12 @@ class progress {
   [[nodiscard]] messenger& messages() noexcept { return messages_; }
 
  private:
-  /// Those of the process, in the order of their making. Empty where MPI allows many threads.
+  /// The objects of the process, in the order of construction. Empty if MPI allows many threads.
   [[nodiscard]] static std::vector<progress*>& of_one_thread();
 
   void run() noexcept;
   void step_if_due();
-  /// Whether it was not broken before. `rank`: of whom, or all_ranks.
+  /// Returns whether it was not broken before. `rank`: the rank that failed, or all_ranks.
   bool break_with(int rank, const ranks::failure& why) noexcept;
   [[noreturn]] void throw_broken() const;
 
@@ -103,7 +104,7 @@ class progress {
   std::function<bool()> background_;
   std::thread thread_;
   std::atomic<bool> stopping_{false};
-  std::atomic<std::chrono::steady_clock::rep> last_step_{0};  // relaxed everywhere: one step too many does no harm
+  std::atomic<std::chrono::steady_clock::rep> last_step_{0};  // relaxed everywhere: an extra step is harmless
 
   mutable std::mutex failure_mutex_;
   static constexpr int all_ranks = -1;

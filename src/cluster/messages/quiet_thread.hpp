@@ -1,4 +1,4 @@
-// A thread of the library's own, which leaves all signals to the program's threads.
+// Starts a thread of the library that blocks all signals, so that the program's threads get them.
 #pragma once
 
 #include <pthread.h>

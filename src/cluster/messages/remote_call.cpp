@@ -28,7 +28,7 @@ remote_call::~remote_call() {
 bool remote_call::answered() {
   try {
     return look();
-  } catch (...) {  // an answer that could not be received is lost, and its sender waits for its reception
+  } catch (...) {  // the answer is lost, and its sender waits until it is received
     running_.fail(std::current_exception());
     throw;
   }

@@ -17,11 +17,11 @@ namespace icecore::mpi {
 
 class remote_call {
  public:
-  /// Sends `request` (which a packer made for a kind). If that fails, nothing has changed but the request's reply tag.
+  /// Sends `request` (made by a packer for a kind). If that fails, only the request's reply tag has changed.
   remote_call(progress& running, int owner, std::shared_ptr<std::string> request);
   remote_call(progress& running, int owner, std::string request)
       : remote_call(running, owner, std::make_shared<std::string>(std::move(request))) {}
-  /// Waits for the answer if nobody has: an answer that comes later would be taken for another one's.
+  /// Waits for the answer if no call did: otherwise a later call could take the late answer for its own.
   ~remote_call();
   remote_call(const remote_call&) = delete;
   remote_call& operator=(const remote_call&) = delete;
@@ -31,7 +31,7 @@ class remote_call {
   /// Waits for the answer. Views into it live as long as this object. Throws the error that the owner answered with.
   [[nodiscard]] unpacker answer();
 
-  /// The whole answer. Precondition: answer() has returned. This object has none any more.
+  /// The complete answer. Precondition: answer() has returned. This object has no answer afterwards.
   [[nodiscard]] received_bytes take() noexcept { return std::move(*answer_); }
   [[nodiscard]] const std::string& request() const noexcept { return *request_; }
 
@@ -46,7 +46,7 @@ class remote_call {
   std::optional<received_bytes> answer_;
 };
 
-/// How the first byte of an answer tells whether an error follows.
+/// The first byte of an answer, which says whether an error follows.
 enum class outcome : std::uint8_t { done = 0, failed = 1 };
 
 /// Packs the exception that is being handled as an answer.

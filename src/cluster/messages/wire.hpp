@@ -1,9 +1,9 @@
-// What ranks send each other: numbers and byte strings, packed one after the other.
+// The content of messages between ranks: numbers and byte strings, packed one after the other.
 //
 //   packer p(kind::find); p.text(key); ... unpacker u(bytes); const auto key = u.text();
 //
-// Ranks of one MPI job run one program on machines of one byte order; a message never reaches a disk. Every size is
-// checked against what is left before it is used.
+// The ranks of an MPI job run one program on machines of one byte order, and a message is never written to disk. Every
+// size is checked against the remaining bytes before it is used.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ enum class kind : std::uint8_t {
   find = 1,
   contains,
   find_many,
-  write,  ///< inserts and removes, each for itself
+  write,  ///< inserts and removes, independent of each other
   apply,  ///< inserts and removes at one instant
   history,
   scan,
@@ -35,10 +35,10 @@ enum class kind : std::uint8_t {
   update,
   sync,
   checkpoint_part,   ///< the sender's file of a checkpoint is written, or failed
-  checkpoint_ended,  ///< on all ranks
+  checkpoint_ended,  ///< a checkpoint has ended on all ranks
 };
 
-/// Every request begins with its kind and the tag its answer is to have.
+/// Every request begins with its kind and the tag that its answer must have.
 inline constexpr std::size_t reply_tag_offset = 1;
 inline constexpr std::size_t request_header_size = reply_tag_offset + sizeof(std::int32_t);
 
@@ -48,13 +48,13 @@ inline constexpr std::size_t message_size_max = 0x7fff'ffff;
 class packer {
  public:
   packer() = default;
-  /// A request: the sender fills in the reply tag.
+  /// A request. The sender fills in the reply tag.
   explicit packer(kind asked) {
     number(asked);
     number(std::int32_t{0});
   }
 
-  /// Goes on from what was packed before.
+  /// Continues from bytes that were packed before.
   explicit packer(std::string bytes) noexcept : bytes_(std::move(bytes)) {}
 
   template <typename T>
@@ -75,11 +75,11 @@ class packer {
 
   void append(const packer& other) { bytes_.append(other.bytes_); }
   void reserve(std::size_t bytes) { bytes_.reserve(bytes); }
-  /// Makes room for so many bytes more; for many in memory that an earlier message went in (sent_bytes).
+  /// Makes room for so many more bytes; if these are many, in memory that an earlier message used (sent_bytes).
   void make_room(std::size_t more);
-  /// Drops what was packed behind this size.
+  /// Drops the bytes beyond this size.
   void shorten(std::size_t size) noexcept { bytes_.erase(size); }
-  /// Its memory is kept.
+  /// Keeps its memory.
   void clear() noexcept { bytes_.clear(); }
   [[nodiscard]] std::size_t size() const noexcept { return bytes_.size(); }
   [[nodiscard]] const std::string& bytes() const noexcept { return bytes_; }
@@ -89,7 +89,7 @@ class packer {
   std::string bytes_;
 };
 
-/// What is to be sent: its memory, if it is large, is kept for a later message.
+/// Bytes to send. If their memory is large, it is kept for a later message.
 [[nodiscard]] std::shared_ptr<const std::string> sent_bytes(std::string packed);
 
 class unpacker {
@@ -146,7 +146,7 @@ inline void pack(packer& out, const write_view& write) {
   const std::string_view key = in.text();
   return {key, in.optional_text()};
 }
-/// The most bytes a write takes in a message.
+/// The most bytes that a write takes in a message.
 [[nodiscard]] inline std::size_t packed_size(const write_view& write) noexcept {
   constexpr std::size_t sizes_and_flag = 9;
   return sizes_and_flag + write.key.size() + (write.value ? write.value->size() : 0);

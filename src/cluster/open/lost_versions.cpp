@@ -7,7 +7,7 @@
 namespace icecore::mpi {
 
 version_ranges lost_on_any_rank(agreement& agree, int ranks, const version_ranges& mine) {
-  using of_rank = std::array<version_range, version_ranges::count_max>;  // empty ranges behind the last
+  using of_rank = std::array<version_range, version_ranges::count_max>;  // empty ranges after the last
   of_rank told{};
   std::ranges::copy(mine.ranges(), told.begin());
   std::vector<of_rank> all(static_cast<std::size_t>(ranks));

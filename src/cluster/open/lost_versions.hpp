@@ -1,5 +1,5 @@
-// Versions that power cuts took on some rank (store::lost_versions()) are lost to the whole cluster: what the other
-// ranks show of them is no state that the cluster ever had.
+// A version that a power cut took on some rank (store::lost_versions()) is lost to the whole cluster, because the other
+// ranks' part of it is not a state that the cluster ever had.
 //
 // Collective: every rank calls it at the same place. Errors: those of MPI. Cost: a gather of some hundred bytes a rank.
 #pragma once

@@ -56,7 +56,7 @@ class descriptor {
   void sync() const {
     if (::fsync(fd_) != 0) raise_errno("fsync", path_);
   }
-  /// Some file systems cannot sync folders and say so: their names are as durable as they get.
+  /// Some file systems cannot sync folders and report this: a name is as durable there as it can be.
   void sync_folder() const {
     if (::fsync(fd_) != 0 && errno != EINVAL && errno != ENOTSUP) raise_errno("fsync", path_);
   }
@@ -86,7 +86,7 @@ std::string text_of(const manifest& content, manifest_of what) {
   return text;
 }
 
-/// Empty if it is not understood.
+/// Empty if the text is not understood.
 std::optional<manifest> parsed(const std::string& text, manifest_of what) {
   std::istringstream lines(text);
   std::string line;
@@ -116,7 +116,7 @@ std::optional<manifest> parsed(const std::string& text, manifest_of what) {
   return whole ? std::optional(content) : std::nullopt;
 }
 
-/// The id in the name of a checkpoint's file, whole or not; empty if it is not the name of one.
+/// The id in the name of a checkpoint's file, complete or not; empty if `name` is not such a name.
 std::string_view id_of_part(std::string_view name) noexcept {
   constexpr std::string_view begin = "rank-";
   const std::size_t dot = name.find('.');
@@ -140,7 +140,7 @@ void make_folder(const std::filesystem::path& path) {
   }
   const bool is_new = !failure && std::filesystem::create_directories(path, failure);
   if (!failure) {
-    // the names of all folders that were made
+    // makes the names of all new folders durable
     for (auto at = std::filesystem::absolute(path); is_new && at.has_relative_path(); at = at.parent_path()) {
       descriptor(at.parent_path(), O_RDONLY | O_DIRECTORY).sync_folder();
       if (at == made) break;
@@ -198,7 +198,7 @@ void write_manifest(const std::filesystem::path& folder, const manifest& content
     file.write(text_of(content, what));
     file.sync();
   }
-  const descriptor directory(folder, O_RDONLY | O_DIRECTORY);  // what may fail, before the name is given
+  const descriptor directory(folder, O_RDONLY | O_DIRECTORY);  // may fail, so it comes before the rename
   if (::rename(unfinished.c_str(), path.c_str()) != 0) raise_errno("rename", path);
   directory.sync_folder();
 }
@@ -211,7 +211,7 @@ void remove_manifest(const std::filesystem::path& folder) noexcept {
 folder_lock::folder_lock(const std::filesystem::path& folder)
     : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
   if (descriptor_ < 0) raise_errno("open", folder);
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;  // or there are no locks there
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;  // or the file system has no locks
   ::close(descriptor_);
   throw error(errc::locked, fmt::format("{}: another checkpoint is being written there; wait for it, or choose another "
                                         "folder",
@@ -223,7 +223,7 @@ folder_lock::~folder_lock() { ::close(descriptor_); }
 void folder_lock::remove_other_parts(const std::string& kept_id) const noexcept {
   const int descriptor = ::openat(descriptor_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* const folder = descriptor < 0 ? nullptr : ::fdopendir(descriptor);
-  if (folder == nullptr) {  // a file that stays takes room and nothing else
+  if (folder == nullptr) {  // a file that stays takes space and does no other harm
     if (descriptor >= 0) ::close(descriptor);
     return;
   }

@@ -1,4 +1,4 @@
-// What a cluster's folder says of it: a small text file `manifest` beside the pools.
+// The manifest: a small text file `manifest` beside the pools that describes a cluster's folder.
 //
 //   icecore cluster 1
 //   id 2f6c...                      32 hexadecimal digits, the same in every folder of a cluster
@@ -6,12 +6,12 @@
 //   owner hash                      ownership::description()
 //   pool 0 91ab...                  the pool's id, for each rank
 //
-// A checkpoint's folder has a file `checkpoint` with the same lines, whose id is part of its files' names:
+// A checkpoint's folder has a file `checkpoint` with the same lines. Its id is part of the names of its files:
 // `rank-0.2f6c....ice`.
 //
-// It is written when all pools are made and before anything is in them: pools without a manifest hold nothing, or the
-// manifest was lost.
-// Durability: on disk, whole, when write_manifest() returns; a crash leaves the old one or the new one.
+// The manifest is written after all pools are made and before anything is written to them. If pools have no manifest,
+// either they are empty or the manifest was lost.
+// Durability: when write_manifest() returns, the complete file is on disk; a crash leaves the old one or the new one.
 #pragma once
 
 #include <cstdint>
@@ -30,46 +30,46 @@ struct manifest {
   std::vector<std::string> pools;  ///< by rank
 };
 
-/// What a manifest stands for: the pools of a cluster, or the files of a checkpoint.
+/// What a manifest describes: the pools of a cluster, or the files of a checkpoint.
 enum class manifest_of : std::uint8_t { cluster, checkpoint };
 
-/// With all folders above it, if they are not there. errc::permission, io.
+/// Makes the folder and all folders above it that are missing. errc::permission, io.
 void make_folder(const std::filesystem::path& path);
 
 /// The pool of a rank.
 [[nodiscard]] std::filesystem::path pool_path(const std::filesystem::path& folder, int rank);
-/// Whether that is the name of some rank's pool.
+/// Whether `name` is the name of some rank's pool.
 [[nodiscard]] bool is_pool_name(std::string_view name) noexcept;
 
 /// A rank's file of the checkpoint with this id.
 [[nodiscard]] std::filesystem::path checkpoint_part(const std::filesystem::path& folder, std::string_view id, int rank);
 
-/// Whether there is one, be it readable or not.
+/// Whether the folder has one, readable or not.
 [[nodiscard]] bool has_manifest(const std::filesystem::path& folder, manifest_of what = manifest_of::cluster);
 
-/// Empty if there is none. errc::other_cluster if it cannot be understood; io, permission.
+/// Empty if there is none. errc::other_cluster if its content is not understood; io, permission.
 [[nodiscard]] std::optional<manifest> read_manifest(const std::filesystem::path& folder,
                                                     manifest_of what = manifest_of::cluster);
 
-/// `writer` is a number that no other process has that writes here at the same time.
+/// `writer` is a number that no other process that writes here at the same time has.
 void write_manifest(const std::filesystem::path& folder, const manifest& content, int writer,
                     manifest_of what = manifest_of::cluster);
 
-/// If there is one.
+/// Removes the manifest, if there is one.
 void remove_manifest(const std::filesystem::path& folder) noexcept;
 
-/// Makes the files of all ranks, which are whole and on their device, the folder's checkpoint. errc::io if one is not
-/// there. If it throws, the checkpoint before is still there, or this one is: all files are to stay.
+/// Makes the files of all ranks, which are complete and on their device, the folder's checkpoint. errc::io if one is
+/// missing. If it throws, either the previous checkpoint or this one is in place, so the caller must keep all files.
 void complete_checkpoint(const std::filesystem::path& folder, const manifest& content);
 
-/// The right to write a checkpoint into a folder, as long as it lives, among all jobs of the machine (of all machines
-/// where the file system has locks for all of them).
+/// The exclusive right to write a checkpoint into a folder, for the lifetime of this object, among all jobs of the
+/// machine (of all machines if the file system has locks that cover them).
 class folder_lock {
  public:
-  /// errc::locked if another one has it.
+  /// errc::locked if another object has it.
   explicit folder_lock(const std::filesystem::path& folder);
   ~folder_lock();
-  /// Removes the files of all checkpoints but one from the folder, whatever its name is now.
+  /// Removes the files of all checkpoints but one from the folder, even if the folder was renamed.
   void remove_other_parts(const std::string& kept_id) const noexcept;
   folder_lock(const folder_lock&) = delete;
   folder_lock& operator=(const folder_lock&) = delete;

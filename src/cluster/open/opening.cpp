@@ -1,4 +1,4 @@
-// Opening a cluster: every rank takes every step, and learns at each whether all ranks could.
+// Opening: every rank takes every step, and learns in each whether all ranks succeeded.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -17,10 +17,10 @@
 namespace icecore::mpi {
 namespace {
 
-/// Where what ranks of a node share lies.
+/// The folder of what the ranks of a node share.
 constexpr const char* memory_folder = "/dev/shm";
 
-/// What the options say of storage groups, or where they say nothing the environment.
+/// The size of a storage group from the options or, if they do not give it, from the environment.
 int group_size_of(const cluster_options& opening) {
   const char* const told = std::getenv("ICECORE_GROUP_SIZE");
   if (opening.group_size != 0 || told == nullptr || *told == '\0') return opening.group_size;
@@ -31,7 +31,7 @@ int group_size_of(const cluster_options& opening) {
   throw error(errc::invalid_argument, fmt::format("ICECORE_GROUP_SIZE is '{}', which is no number of ranks", told));
 }
 
-/// A number that two ranks have in common only if these options are equal (or by a rare chance).
+/// A number that two ranks share only if these options are equal (or by a rare chance).
 std::int64_t digest_of(const cluster_options& opening) {
   const std::string text =
       fmt::format("{} {} {} {} {} {}", opening.ownership.description(), static_cast<int>(opening.consistency),
@@ -40,11 +40,11 @@ std::int64_t digest_of(const cluster_options& opening) {
   return static_cast<std::int64_t>(std::hash<std::string>{}(text) >> 1);
 }
 
-/// By which name, and as which folder, a rank knows the cluster's folder.
+/// How a rank identifies the cluster's folder: by name and by inode.
 struct folder_identity {
   std::uint64_t name = 0;
   std::uint64_t device = 0;
-  std::uint64_t number = 0;  // 0: it is not there
+  std::uint64_t number = 0;  // 0: it does not exist
 };
 
 folder_identity identity_of(const std::filesystem::path& folder) {
@@ -60,13 +60,13 @@ folder_identity identity_of(const std::filesystem::path& folder) {
   return known;
 }
 
-/// Containers of one node have folders of one name that are not the same; one folder may have several names.
+/// Containers of one node may use one name for different folders, and one folder may have several names.
 bool same_folder(const folder_identity& one, const folder_identity& other) noexcept {
   const bool one_folder = one.number != 0 && one.number == other.number && one.device == other.device;
   return one_folder || one.name == other.name;
 }
 
-/// A pool that an opening makes: removed again if the opening is refused before a manifest names it.
+/// A pool that opening creates. It is removed if opening fails before a manifest names it.
 class new_pool {
  public:
   new_pool(const std::filesystem::path& folder, int rank) : folder_(folder), path_(pool_path(folder, rank)) {
@@ -76,7 +76,7 @@ class new_pool {
   ~new_pool() {
     try {
       if (made_ && !has_manifest(folder_)) std::filesystem::remove(path_);
-    } catch (const std::exception&) {  // an empty pool that stays is used by the next opening
+    } catch (const std::exception&) {  // the next opening uses an empty pool that stays
     }
   }
   new_pool(const new_pool&) = delete;
@@ -84,8 +84,8 @@ class new_pool {
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   [[nodiscard]] bool was_there() const noexcept { return was_there_; }
-  /// This rank's store is open there. Only then is a file that was not there before known to be its own: its lock keeps
-  /// others from making or opening it until it is removed.
+  /// This rank's store is open there. Only now is a file that did not exist before known to be this rank's: its lock
+  /// prevents others from creating or opening it until it is removed.
   void opened() noexcept { made_ = !was_there_; }
 
  private:
@@ -304,7 +304,7 @@ void cluster_core::agree_on_pools(const found_manifest& found) {
   publish_manifest(agree_, rank_, path_, content);
 }
 
-/// Opens the stores of this rank's storage group beside their owners. One that cannot be reached (each rank in a
+/// Opens the stores of this rank's storage group as attached stores. A store that cannot be attached (each rank in a
 /// container of its own, too few addresses) is reached by messages.
 void cluster_core::attach(const options& opening) {
   constexpr std::size_t name_size = 64;
@@ -323,11 +323,11 @@ void cluster_core::attach(const options& opening) {
     try {
       attached_[static_cast<std::size_t>(r)] = std::make_unique<store>(pool_path(path_, r), beside);
       direct_[static_cast<std::size_t>(r)] = true;
-    } catch (const error&) {  // reaches_directly() tells
+    } catch (const error&) {  // reaches_directly() reports it
     }
   }
   agree_.on(step::open_attached, nullptr);
-  // all who will ever attach have: nothing is left behind however the ranks end
+  // no rank will attach after this step: remove the name now, so that nothing stays behind, however the ranks end
   std::error_code ignored;
   if (!shared_as_.empty()) std::filesystem::remove(shared_as_, ignored);
 }
@@ -340,10 +340,10 @@ void cluster_core::connect(const cluster_options& opening) {
     server_ = std::make_unique<server>(messages_, *own_, signals_, *checkpoints_);
     for (int r = 0; r < ranks_; ++r) partitions_.push_back(r == rank_ ? own_.get() : reach(r, opening.staging_bytes));
     hook_ = std::make_unique<finalize_hook>([this] {
-      running_.stop_thread();  // first: inside MPI_Finalize MPICH no longer keeps threads apart
+      running_.stop_thread();  // first: inside MPI_Finalize MPICH no longer separates threads
       try {
         close();
-      } catch (...) {  // nobody is left to be told
+      } catch (...) {  // no caller is left to receive it
       }
     });
     if (opening.progress_thread && has_full_threads()) running_.start_thread();
@@ -362,8 +362,8 @@ partition* cluster_core::reach(int rank, std::size_t staging_bytes) {
   return remote_.back().get();
 }
 
-/// Each rank's store knows them all from then on: so they stay lost in its checkpoints, too. The clocks are aligned, so
-/// all are closed everywhere.
+/// From then on each rank's store has the lost versions of all ranks, so they stay lost in its checkpoints too. The
+/// clocks are aligned, so these versions are closed on all ranks.
 void cluster_core::agree_on_lost_versions() {
   lost_ = lost_on_any_rank(agree_, ranks_, store_->lost_versions());
   agree_.on(step::open_lost, attempt([&] {

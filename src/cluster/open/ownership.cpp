@@ -10,7 +10,7 @@
 namespace icecore {
 namespace {
 
-/// MurmurHash64A (Appleby, public domain). Part of what a cluster is on disk: it never changes.
+/// MurmurHash64A (Appleby, public domain). Part of a cluster's format on disk: it never changes.
 std::uint64_t hash_of(std::string_view key) noexcept {
   constexpr std::uint64_t multiplier = 0xc6a4a7935bd1e995;
   constexpr int shift = 47;

@@ -1,6 +1,5 @@
-// The part of the keys that another rank of this node holds, reached in its own
-// memory: pool and index are mapped here too, and the owner takes no part. Only
-// what needs the owner itself travels as messages: updates, syncs, signals and lists of tags.
+// The keys of another rank of this node, accessed in that rank's memory: its pool and index are mapped here too, and
+// the owner takes no part. Only what needs the owner is sent as messages: updates, syncs, signals and lists of tags.
 #pragma once
 
 #include <memory>
@@ -28,7 +27,7 @@ class attached_partition final : public store_partition {
   void detach() override { attached_.reset(); }
 
  private:
-  std::unique_ptr<store> attached_;  // the base refers to it
+  std::unique_ptr<store> attached_;  // the base class refers to it
   std::unique_ptr<remote_partition> messages_;
 };
 

@@ -1,9 +1,10 @@
-// How this rank reaches the store of one owner: its own and those of its storage group in memory, others by messages.
+// How this rank reaches the store of one owner: its own store and those of its storage group in memory, others by
+// messages.
 //
-// Reads of one key and single writes return when they are done. What is asked of many owners at once is begun first and
-// taken later: `answer::take` waits.
+// Reads of one key and single writes return when they are done. Calls that address many owners at once begin first and
+// are collected later: `answer::take` waits.
 // Threads: any number, as the cluster.
-// Errors: those of the owner's store; of another rank with its number in front.
+// Errors: those of the owner's store; if the owner is another rank, with its number in front.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +24,12 @@
 
 namespace icecore::mpi {
 
-/// A result that may still be on its way.
+/// A result that may not have arrived yet.
 template <typename T>
 class answer {
  public:
   explicit answer(std::function<T()> take) : take_(std::move(take)) {}
-  /// Waits for it. Once.
+  /// Waits for the result. Call it once.
   [[nodiscard]] T take() { return std::exchange(take_, nullptr)(); }
 
  private:
@@ -37,8 +38,8 @@ class answer {
 
 using found_values = std::vector<std::optional<std::string>>;
 
-/// What a find found, and the memory that it lies in: as long as this is held, or, where `memory` is null, as long as
-/// the store is open.
+/// The value that a find returned, and its memory. The bytes are valid as long as this object is held or, if `memory`
+/// is null, as long as the store is open.
 struct held_value {
   std::optional<std::string_view> bytes{};
   std::shared_ptr<const void> memory{};
@@ -47,14 +48,14 @@ using value_visitor = std::function<void(std::string_view)>;
 
 /// The newest value, or the one in a closed version.
 using read_at = std::optional<version>;
-/// How a message says "the newest": no version is so great.
+/// How a message says "the newest": no version is as great.
 inline constexpr version newest = ~version{0};
 
-/// What came of writes that are each for itself.
+/// The result of independent writes.
 struct written {
   version at = 0;            ///< the open version
-  std::uint64_t failed = 0;  ///< how many were refused
-  ranks::failure first{};    ///< of them
+  std::uint64_t failed = 0;  ///< how many the owner refused
+  ranks::failure first{};    ///< why the first of them was refused
 
   void refuse(const ranks::failure& why, std::uint64_t count = 1) noexcept {
     if (failed == 0) first = why;
@@ -70,15 +71,15 @@ class partition {
   partition& operator=(const partition&) = delete;
 
   [[nodiscard]] virtual std::optional<std::string> find(std::string_view key, read_at at) = 0;
-  /// The newest value, without a copy if it can be.
+  /// The newest value, without a copy where that is possible.
   [[nodiscard]] virtual held_value hold(std::string_view key) = 0;
   [[nodiscard]] virtual bool contains(std::string_view key, read_at at) = 0;
   [[nodiscard]] virtual answer<found_values> find_many(std::vector<std::string_view> keys, read_at at) = 0;
   [[nodiscard]] virtual std::vector<past_value> history(std::string_view key) = 0;
-  /// Items in order. What is to be fetched has been asked for when it returns.
+  /// Items in order. When it returns, the request for the first of them has been sent.
   [[nodiscard]] virtual std::unique_ptr<item_stream> scan(const scan_request& wanted) = 0;
   [[nodiscard]] virtual answer<std::uint64_t> count(version at) = 0;
-  /// The tag of this name, or all.
+  /// The tag of this name, or all tags.
   [[nodiscard]] virtual std::vector<tag_info> tags(std::optional<std::string_view> name) = 0;
 
   /// Writes now; throws if the owner refuses.
@@ -88,26 +89,25 @@ class partition {
   virtual version apply(const batch& operations) = 0;
   /// Runs an update function at the owner.
   virtual std::string update(std::string_view key, int number, std::string_view input) = 0;
-  /// Makes durable what is in the owner's store; returns its open version.
+  /// Makes the content of the owner's store durable; returns its open version.
   [[nodiscard]] virtual answer<version> sync() = 0;
   virtual void signal(int signum) = 0;
-  /// Lets go of the owner's store, which is about to be closed. Nothing is asked of this any more.
+  /// Releases the owner's store, which will be closed next. No other call may follow.
   virtual void detach() {}
 
-  // ---- Relaxed consistency: of a store that is reached directly these are writes like any other
-  // ----------------------
+  // ---- Relaxed consistency: in a store that is reached directly these are ordinary writes ---------------------------
 
-  /// Writes now or later; what is refused later, the next `take_refused` tells. `open` is the version it belongs to.
+  /// Writes now or later; take_refused() reports what is refused later. `open` is the version the write belongs to.
   virtual version stage(const write_view& one, version open) = 0;
   /// Sends what is staged, and returns a number for fenced().
   virtual std::uint64_t begin_fence() { return 0; }
-  /// Whether what was staged before the begin_fence() that returned `mark` has been written.
+  /// Whether the writes that were staged before the begin_fence() that returned `mark` are complete.
   [[nodiscard]] virtual bool fenced(std::uint64_t /*mark*/) { return true; }
   /// What the owner refused since the last call.
   [[nodiscard]] virtual written take_refused() { return {}; }
-  /// Sends what has waited long enough. Returns whether there was something to do.
+  /// Sends what has been staged long enough. Returns whether there was something to do.
   virtual bool background() { return false; }
-  /// Returns when nothing that was asked for ahead is under way.
+  /// Returns when no request that was sent ahead is under way.
   virtual void finish_ahead() noexcept {}
 };
 

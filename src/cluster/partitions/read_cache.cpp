@@ -3,8 +3,7 @@
 namespace icecore::mpi {
 
 std::size_t read_cache::size_of(const entry& one) noexcept {
-  constexpr std::size_t overhead =
-      240;  // list and hash nodes, a string's header, a message's and what counts its holders
+  constexpr std::size_t overhead = 240;  // list and hash nodes, headers of a string and a message, the reference count
   return overhead + one.key.size() + (one.value.bytes ? one.value.bytes->size() : 0);
 }
 

@@ -1,4 +1,4 @@
-// Values of other ranks' keys, kept while nobody may write: the least recently used go first.
+// Values of other ranks' keys, cached while no rank may write: the least recently used are dropped first.
 //
 // Threads: any number.
 // Cost: O(1) an operation.
@@ -19,14 +19,15 @@ class read_cache {
  public:
   explicit read_cache(std::size_t bytes_max) : bytes_max_(bytes_max) {}
 
-  /// Of one find: the value if the cache has it, and what `keep` needs to know that the cache is still the same.
+  /// The result of a find: the value if the cache has it, and the state that `keep` needs to see that the cache was not
+  /// cleared meanwhile.
   struct look {
     bool hit = false;
     held_value value{};
     std::uint64_t epoch = 0;
   };
   [[nodiscard]] look find(std::string_view key);
-  /// Keeps what the owner answered, in the memory that it came in, unless the cache was cleared since the look.
+  /// Keeps the owner's answer, in the memory in which it arrived, unless the cache was cleared since the look.
   void keep(const look& before, std::string_view key, const held_value& value);
 
   void clear();

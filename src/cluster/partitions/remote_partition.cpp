@@ -50,7 +50,7 @@ std::shared_ptr<remote_call> remote_partition::call(std::string request) {
 
 template <typename Use>
 bool remote_partition::with_staged(std::string_view key, Use&& use) {
-  // acquire: of both, so that a reader who has seen a write of this rank returned finds it counted
+  // acquire, both: a reader that has seen a write of this rank return finds it counted
   if (staged_count_.load(std::memory_order_acquire) == written_count_.load(std::memory_order_acquire)) return false;
   const std::scoped_lock lock(mutex_);
   std::optional<write_view> found = staged_.find(key);
@@ -71,7 +71,7 @@ std::optional<std::string> remote_partition::find(std::string_view key, read_at 
 
 held_value remote_partition::hold(std::string_view key) {
   held_value found;
-  const auto copy = [&found](const write_view& staged) {  // it may be sent, and be gone, at any time
+  const auto copy = [&found](const write_view& staged) {  // a copy: the write may be sent and disappear at any time
     if (!staged.value) return;
     const auto bytes = std::make_shared<const std::string>(*staged.value);
     found = {*bytes, bytes};
@@ -100,7 +100,7 @@ std::string find_many_request(std::span<const std::string_view> keys, read_at at
   return out.take();
 }
 
-/// Reads as many values as the answer has into out, and returns how many.
+/// Unpacks the values of the answer into `out`, and returns how many there were.
 std::size_t unpack_values(unpacker in, std::span<std::optional<std::string>> out) {
   std::size_t count = 0;
   for (; count < out.size() && !in.at_end(); ++count) out[count] = in.optional_text();
@@ -125,7 +125,7 @@ answer<found_values> remote_partition::find_many(std::vector<std::string_view> k
       [this, values, at, asked_keys = std::move(asked_keys), places = std::move(places), first = std::move(first)] {
         found_values found(asked_keys.size());
         std::size_t done = unpack_values(first->answer(), found);
-        while (done < found.size()) {  // the owner answers with so much that it fits in a message
+        while (done < found.size()) {  // the owner answers with as many as fit in a message
           remote_call more(running_, owner_, find_many_request(std::span(asked_keys).subspan(done), at));
           const std::size_t count = unpack_values(more.answer(), std::span(found).subspan(done));
           if (count == 0) throw error(errc::bad_input, fmt::format("rank {} answered a find with nothing", owner_));
@@ -196,7 +196,7 @@ answer<written> remote_partition::write_many(std::span<const write_view> many) {
   for (const write_view& one : many) {
     if (out.size() > request_header_size && out.size() + packed_size(one) > staging_bytes_) {
       calls.push_back(call(std::exchange(out, packer(kind::write)).take()));
-      // one after the other: the later of two writes of a key is to win (M3)
+      // one after the other: of two writes of a key the later must win (M3)
       running_.wait([&] { return calls.back()->answered(); });
     }
     pack(out, one);
@@ -254,7 +254,7 @@ version remote_partition::stage(const write_view& one, version open) {
     collect();
     const bool fits = staged_.empty() || staged_.bytes() + packed_size(one) <= staging_bytes_;
     if (!fits) send_staged();
-    if (!fits && !staged_.empty()) return false;  // a batch is under way already (R1)
+    if (!fits && !staged_.empty()) return false;  // a batch is under way (R1)
     if (staged_.empty()) staged_since_ = std::chrono::steady_clock::now();
     staged_.append(one);
     staged_count_.fetch_add(1, std::memory_order_release);  // see with_staged
@@ -271,7 +271,7 @@ void remote_partition::collect() {
     unpacker in = under_way_->call->answer();
     const written result = unpack_written(in);
     if (result.failed != 0) refused_.refuse(result.first, result.failed);
-  } catch (...) {  // the owner could not even begin
+  } catch (...) {  // the owner refused the batch as a whole
     refused_.refuse(ranks::failure::of(std::current_exception()));
   }
   const std::uint64_t end = under_way_->end;
@@ -286,15 +286,15 @@ void remote_partition::send_staged() {
   *request = staged_.take_request();
   try {
     under_way_ = batch_under_way{std::make_unique<remote_call>(running_, owner_, request), std::move(index),
-                                 staged_count_.load(std::memory_order_relaxed)};  // under mutex_
-  } catch (...) {                                                                 // not sent: it stays staged
+                                 staged_count_.load(std::memory_order_relaxed)};  // relaxed: under mutex_
+  } catch (...) {                                                                 // not sent: the writes stay staged
     staged_.put_back(std::move(*request), std::move(index));
     throw;
   }
 }
 
 std::uint64_t remote_partition::begin_fence() {
-  const std::uint64_t mark = staged_count_.load(std::memory_order_acquire);  // see with_staged
+  const std::uint64_t mark = staged_count_.load(std::memory_order_acquire);  // acquire: see with_staged
   if (mark == written_count_.load(std::memory_order_acquire)) return mark;
   const std::scoped_lock lock(mutex_);
   collect();
@@ -324,7 +324,7 @@ bool remote_partition::background() {
   if (staged_count_.load(std::memory_order_acquire) == written_count_.load(std::memory_order_acquire)) return false;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return false;
-  constexpr std::chrono::milliseconds staged_max{1};  // what is staged travels soon even if nothing follows
+  constexpr std::chrono::milliseconds staged_max{1};  // sends staged writes soon, even if no others follow
   const bool answered = under_way_ && under_way_->call->answered();
   collect();
   if (under_way_ || staged_.empty() || std::chrono::steady_clock::now() - staged_since_ < staged_max) return answered;

@@ -1,9 +1,9 @@
-// The part of the keys that another rank holds, reached by messages; and this rank's staged writes to it.
+// The keys of another rank, reached by messages, and this rank's staged writes to it.
 //
 // Invariants:
-//   R1 At most one batch of staged writes is under way to an owner, so batches are written in the order of staging.
-//   R2 A staged write is found by this rank until its owner has written it.
-//   R3 A write that is not staged is sent only when what was staged before has been written.
+//   R1 At most one batch of staged writes to an owner is under way, so batches are written in the order of staging.
+//   R2 This rank finds its staged write until the owner has written it.
+//   R3 A write that is not staged is sent only when everything staged before it is written.
 #pragma once
 
 #include <algorithm>
@@ -48,17 +48,17 @@ class remote_partition final : public partition {
   void finish_ahead() noexcept override { ahead_.finish(); }
 
  private:
-  /// So that a batch fits in a message.
+  /// Keeps a batch small enough for one message.
   static constexpr std::size_t staging_bytes_max = std::size_t{1} << 30;
 
   struct batch_under_way {
     std::unique_ptr<remote_call> call;
     staged_index index;
-    std::uint64_t end;  // writes staged up to and with the last of it
+    std::uint64_t end;  // number of writes staged up to and including its last
   };
 
   [[nodiscard]] std::shared_ptr<remote_call> call(std::string request);
-  /// Waits until what this rank has staged so far has been written (R3).
+  /// Waits until everything that this rank has staged so far is written (R3).
   void end_calls();
   /// Calls `use` with the newest staged write of the key, if there is one.
   template <typename Use>
@@ -72,9 +72,9 @@ class remote_partition final : public partition {
   const int owner_;
   const std::size_t staging_bytes_;
 
-  // acquire and release of these tell readers and fences without the lock that nothing is staged
+  // acquire and release of these let readers and fences see without the lock that nothing is staged
   std::atomic<std::uint64_t> staged_count_{0};   // ever
-  std::atomic<std::uint64_t> written_count_{0};  // of these, written or refused by the owner
+  std::atomic<std::uint64_t> written_count_{0};  // of these, those that the owner has written or refused
   std::mutex mutex_;
   staged_writes staged_;
   std::chrono::steady_clock::time_point staged_since_{};

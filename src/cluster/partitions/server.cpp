@@ -27,7 +27,7 @@ ending unpack_ending(unpacker& in) {
   return how;
 }
 
-/// Nobody can be told but all: without a tag there is no answer.
+/// Breaks the cluster: a request without a tag cannot be answered.
 [[noreturn]] void throw_no_request(const message& received) {
   throw error(errc::bad_input,
               fmt::format("rank {} sent {} bytes that are no request; all ranks must run the same icecore",
@@ -126,7 +126,7 @@ void server::find(unpacker& in, packer& out) {
 }
 
 void server::find_many(unpacker& in, packer& out) {
-  constexpr std::size_t answer_bytes = 64 * 1024 * 1024;  // who asked for more asks again
+  constexpr std::size_t answer_bytes = 64 * 1024 * 1024;  // an asker that wants more asks again
   const read_at at = unpack_read_at(in);
   std::vector<std::string_view> keys;
   while (!in.at_end()) keys.push_back(in.text());

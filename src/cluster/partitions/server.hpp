@@ -1,7 +1,7 @@
 // Answers the requests of other ranks from the store of this one.
 //
-// Never waits for another rank (P2 of progress.hpp). Whatever goes wrong becomes an answer, which the asker throws;
-// what cannot become one, since there is no memory for it or the request names no tag, is thrown here and breaks the
+// Never waits for another rank (P2 of progress.hpp). An error becomes an answer, which the asker throws. An error that
+// cannot become an answer, because memory has run out or the request names no tag, is thrown here and breaks the
 // cluster. Threads: any number; requests are independent of each other.
 #pragma once
 

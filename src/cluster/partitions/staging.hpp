@@ -1,4 +1,5 @@
-// Writes to one other rank that have not been sent yet, packed as they will travel, and findable by key.
+// Writes to one other rank that have not been sent yet, packed in the form in which they are sent, and searchable by
+// key.
 //
 //   staged_writes s;
 //   s.append({"k", "v"});
@@ -23,12 +24,12 @@ namespace icecore::mpi {
 /// Finds the newest write of a key in packed writes: an open hash table of where each begins.
 class staged_index {
  public:
-  /// Remembers that the write at `offset` of `bytes` is now the newest of its key.
+  /// Records that the write at `offset` of `bytes` is now the newest of its key.
   void add(std::string_view bytes, std::uint32_t offset);
   [[nodiscard]] std::optional<write_view> find(std::string_view bytes, std::string_view key) const;
 
  private:
-  static constexpr std::uint32_t none = 0;  // no write begins there: the request's header does
+  static constexpr std::uint32_t none = 0;  // no write begins there: the request's header is there
 
   [[nodiscard]] std::size_t slot_of(std::string_view bytes, std::string_view key) const;
   void grow(std::string_view bytes);
@@ -47,9 +48,9 @@ class staged_writes {
   [[nodiscard]] std::size_t bytes() const noexcept { return packed_.size(); }
   [[nodiscard]] bool empty() const noexcept { return packed_.size() == request_header_size; }
 
-  /// The request that makes these writes. What is left is empty.
+  /// The request for these writes. This object is empty afterwards.
   [[nodiscard]] std::string take_request();
-  /// Both as they were before they were taken.
+  /// Restores both to the state before they were taken.
   void put_back(std::string request, staged_index index) noexcept;
   /// The index of the request that is taken next.
   [[nodiscard]] staged_index take_index() { return std::exchange(index_, staged_index{}); }

@@ -7,7 +7,7 @@
 
 namespace icecore::mpi {
 
-// A store that is read only may have been closed by a crash below the version that the others reached.
+// A crash may have closed a read-only store below the version that the other ranks reached.
 version store_partition::readable(version at) const { return store_.read_only() ? std::min(at, store_.clock()) : at; }
 
 std::optional<std::string_view> store_partition::view(std::string_view key, read_at at) const {
@@ -61,7 +61,7 @@ std::vector<tag_info> store_partition::tags(std::optional<std::string_view> name
 }
 
 void store_partition::check_update(std::string_view key, bool inserts) const {
-  // relaxed: it changes only in a collective call, which ends before any write that follows it is sent
+  // relaxed: it changes only in a collective call, which ends before any later write is sent
   if (allowed_.load(std::memory_order_relaxed) != protection::update_only) return;
   if (!inserts) throw error(errc::protection, "a remove under update-only protection, which keeps the set of keys");
   if (!store_.contains(key)) {

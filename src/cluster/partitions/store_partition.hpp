@@ -1,4 +1,4 @@
-// The part of the keys whose store this process has open.
+// The keys of a store that this process has open.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ namespace icecore::mpi {
 
 class store_partition : public partition {
  public:
-  /// `signalled(signum)` is called for signals that this rank sends itself.
+  /// `signalled(signum)` is called for signals that this rank sends to itself.
   store_partition(store& held, const std::atomic<protection>& allowed, std::function<void(int)> signalled)
       : store_(held), allowed_(allowed), signalled_(std::move(signalled)) {}
 
@@ -38,12 +38,12 @@ class store_partition : public partition {
   [[nodiscard]] std::optional<tag_info> tag_from(version least) const { return store_.find_tag_from(least); }
   [[nodiscard]] snapshot at(version closed) const { return store_.at(readable(closed)); }
 
-  // ---- For answering others without a copy ------------------------------------------------------------------------
+  // ---- For answering other ranks without a copy ---------------------------------------------------------------------
 
   [[nodiscard]] std::optional<std::string_view> view(std::string_view key, read_at at) const;
   void views(std::span<const std::string_view> keys, read_at at, std::span<std::optional<std::string_view>> out) const;
   [[nodiscard]] key_history records(std::string_view key) const { return store_.history(key); }
-  /// Applies one write; adds to `total` what came of it.
+  /// Applies one write and adds its result to `total`.
   void write_into(const write_view& one, written& total);
 
  private:

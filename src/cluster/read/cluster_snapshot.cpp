@@ -16,13 +16,13 @@ cluster_cursor& cluster_cursor::operator=(cluster_cursor&&) noexcept = default;
 template <typename Move>
 void cluster_cursor::move(Move&& how) {
   if (!merge_) merge_ = std::make_unique<mpi::merge>(*core_, at_, bounds_);
-  valid_ = false;  // should fetching fail
+  valid_ = false;  // in case fetching fails
   how(*merge_);
   valid_ = merge_->valid();
   if (valid_) current_ = merge_->current();
 }
 
-// Keys are copied: the caller's may be the current one, in a block that seeking gives up.
+// Keys are copied, because the caller's key may be the current one, in a block that seeking releases.
 void cluster_cursor::seek_first() { seek({}); }
 void cluster_cursor::seek_last() {
   move([](mpi::merge& all) { all.seek_before(std::nullopt); });

@@ -1,5 +1,5 @@
-// Extraction over the ranks of a cluster: all agree that they want the same, each reads its own store, and the pairs
-// come together in messages of their own (cluster/gather).
+// Extraction over the ranks of a cluster: all ranks agree that they ask for the same, each reads its own store, and the
+// pairs are moved on a separate communicator (cluster/gather).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,11 +17,11 @@
 namespace icecore::mpi {
 namespace {
 
-/// Of stream, unless memory is scarce.
+/// The block size of stream, unless memory is scarce.
 constexpr std::size_t stream_block_bytes = 64 * 1024;
 constexpr std::size_t stream_block_bytes_min = 1024;
 
-/// Bounds that two ranks share only if they are equal (or by a rare chance).
+/// Texts of bounds that two ranks share only if the bounds are equal (or by a rare chance).
 std::string text_of(const std::optional<std::string>& bound) {
   return bound ? fmt::format("{}:{}", bound->size(), *bound) : "none";
 }
@@ -37,7 +37,7 @@ void check_bounds(const key_bounds& bounds) {
   throw error(errc::invalid_argument, "the bounds of an extraction are out of order: the first key is behind the last");
 }
 
-/// The blocks in which stream may hold pairs: two of each rank, the root's own, and one that is handed on.
+/// The size of the blocks in which stream holds pairs: two of each rank, the root's own, and one for the sink.
 std::size_t stream_block(const extraction_options& how, int ranks) {
   const std::uint64_t blocks = 2 * static_cast<std::uint64_t>(ranks) + 2;
   const std::uint64_t block = std::min<std::uint64_t>(how.memory_bytes_max / blocks, stream_block_bytes);
@@ -46,7 +46,7 @@ std::size_t stream_block(const extraction_options& how, int ranks) {
                                                   blocks * stream_block_bytes_min, how.memory_bytes_max));
 }
 
-/// errc::invalid_argument if the pairs would take more. O(pairs): only where there is a bound.
+/// errc::invalid_argument if the pairs need more than memory_bytes_max. O(pairs), but only if that is set.
 void check_memory(const snapshot& own, const extraction_options& how) {
   if (how.memory_bytes_max == UINT64_MAX) return;
   std::uint64_t bytes = 0;
@@ -67,7 +67,7 @@ void check_pairs(const columns& own, const std::function<void(const item&)>& che
   for (std::size_t i = 0; i + 1 < own.keys.offsets.size(); ++i) check({at(own.keys, i), at(own.values, i)});
 }
 
-/// What the range of a snapshot yields, block by block.
+/// Reads a range of a snapshot block by block.
 class block_reader {
  public:
   block_reader(const snapshot& own, const key_bounds& bounds, std::size_t block_bytes)
@@ -148,13 +148,13 @@ void cluster_core::enter_extraction(const std::function<void()>& check_arguments
   try {
     channel_ = std::make_unique<extraction_channel>(comm_.get(), running_);
   } catch (...) {
-    agree_.ranks().gave_up();  // the duplication of this communicator
+    agree_.ranks().gave_up();  // a collective call, the duplication of this communicator, was abandoned
     throw;
   }
 }
 
-/// Moves the pairs. What that ends with is thrown by all ranks (gather/gather.hpp), unless MPI failed, which has broken
-/// the cluster, or memory that no agreement covers ran out here.
+/// Moves the pairs. All ranks throw its exceptions (gather/gather.hpp), except in two cases: MPI failed, which has
+/// broken the cluster, or this rank ran out of memory outside an agreement.
 template <typename Move>
 auto cluster_core::with_all(Move&& move) const {
   const ranks::team& all = channel_->ranks();
@@ -199,7 +199,7 @@ extracted_pairs cluster_core::extract(version at, extraction_method method, cons
       try {
         return shown(run(method, all, narrowed(ranks::view_of(*own)), gathering));
       } catch (...) {
-        if (running_.broken()) static_cast<void>(own.release());  // MPI may still be sending from it
+        if (running_.broken()) static_cast<void>(own.release());  // MPI may still send from it
         throw;
       }
     });

@@ -1,11 +1,11 @@
-// The ranks of a cluster as those of cluster/gather, with messages of their own.
+// The ranks of a cluster as a team of cluster/gather, with a communicator of its own.
 //
 //   extraction_channel channel(comm, running);          // collective
 //   ranks::opt_merge(channel.ranks(), own);
 //
-// Its communicator is not that of the cluster's requests and agreements, so no message is taken for another's. Whoever
-// waits in it answers other ranks (P1 of progress.hpp). Long local work is done in a thread beside where nobody else
-// would answer, unless the program was promised that MPI sees no second thread.
+// Its communicator is separate from that of the cluster's requests and agreements, so no message is received in the
+// wrong place. A thread that waits in it answers other ranks (P1 of progress.hpp). If no thread of the cluster answers
+// them, long local work is done in a second thread, unless MPI was initialised for one thread only.
 // Threads: one of a rank at a time.
 #pragma once
 

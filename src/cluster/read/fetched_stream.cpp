@@ -55,7 +55,7 @@ void fetched_stream::ask_for_what_follows() { backward_ ? ask(from_, false, last
 void fetched_stream::take_block() {
   const std::scoped_lock taken(asked_->mutex);
   if (!asked_->call) throw error(errc::closed, "the cluster is closed");
-  static_cast<void>(asked_->call->answer());  // throws what the owner answered with
+  static_cast<void>(asked_->call->answer());  // throws the owner's error
   block_ = asked_->call->take();
   asked_->call.reset();
   rest_ = unpacker(block_->view());

@@ -1,9 +1,11 @@
-// The items of another rank's store, fetched in blocks: a small one first, each next one twice as long, up to 256 KiB.
-// Who only wants the first item pays for little more; who goes on finds the next block under way already.
+// The items of another rank's store, fetched in blocks: the first block is small, and each further one is twice as
+// long, up to 256 KiB. So a reader that needs only the first item pays little more than for that item, and for a reader
+// that continues the next block is already under way.
 //
 // Invariants:
-//   F1 A block that is asked for ahead is asked for when the reader goes to the second item of the one before.
-//   F2 When the cluster closes, no request is under way: requests_ahead waits for them all, whoever holds the streams.
+//   F1 The next block is requested when the reader moves to the second item of the current block.
+//   F2 When the cluster closes, no request is under way: requests_ahead waits for all of them, even if a program still
+//      holds the streams.
 // Threads: a stream by one at a time; requests_ahead by any number.
 #pragma once
 
@@ -19,14 +21,14 @@
 
 namespace icecore::mpi {
 
-/// A block ends with the item that makes it as long as was asked for.
+/// A block ends with the item that makes it reach the requested length.
 inline constexpr std::uint32_t block_bytes_first = 512;
 inline constexpr std::uint32_t block_bytes_max = 256 * 1024;
 
 /// The requests for blocks that are under way to one owner (F2).
 class requests_ahead {
  public:
-  /// One request, or none any more.
+  /// One request; null once it is answered or dropped.
   struct request {
     std::mutex mutex;
     std::unique_ptr<remote_call> call;
@@ -64,13 +66,13 @@ class fetched_stream final : public item_stream {
   std::optional<std::string> to_;
 
   std::uint32_t block_bytes_ = block_bytes_first;
-  std::shared_ptr<requests_ahead::request> asked_;  // the block behind this one, if it was asked for
+  std::shared_ptr<requests_ahead::request> asked_;  // the next block, if it was requested
   std::optional<received_bytes> block_;
   unpacker rest_{std::string_view()};
   std::string_view last_key_;  // of this block
-  bool ends_ = false;          // with this block
+  bool ends_ = false;          // no block follows this one
   bool valid_ = false;
-  bool first_item_ = false;  // of this block is the current one
+  bool first_item_ = false;  // the current item is the first of this block
   item current_{};
 };
 

@@ -1,9 +1,9 @@
-// The items of one owner between bounds, in key order or against it, wherever they come from.
+// The items of one owner between bounds, in key order or in reverse, from any kind of partition.
 //
-//   const auto items = of(owner).scan(wanted);          // begun: nobody has waited for anything yet
+//   const auto items = of(owner).scan(wanted);          // begins; waits for nothing
 //   for (; items->valid(); items->next()) use(items->current());
 //
-// Threads: for use by one at a time.
+// Threads: one at a time.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace icecore::mpi {
 struct scan_request {
   version at;
   std::string_view from;
-  bool after;  ///< begin behind `from`, not at it
+  bool after;  ///< begin after `from`, not at it
   std::optional<std::string_view> to;
   bool backward = false;  ///< begin with the last item before `to`, and go down to `from`
 };

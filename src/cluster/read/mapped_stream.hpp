@@ -1,6 +1,6 @@
-// The items of a store that this process has open: a cursor and a bound, nothing is copied.
+// The items of a store that this process has open: a cursor and a bound, without copies.
 //
-// Threads: for use by one at a time.
+// Threads: one at a time.
 #pragma once
 
 #include <optional>

@@ -46,7 +46,7 @@ void merge::begin(std::vector<int> owners, const scan_request& wanted, bool soug
   spared_.clear();
   if (!core_.ordered()) {
     const auto own = std::find(owners.begin(), owners.end(), core_.rank());
-    std::rotate(own, own + 1, owners.end());  // last, see open()
+    std::rotate(own, own + 1, owners.end());  // this rank last, see open()
     if (sought) {                             // N1
       const int owner = core_.owner_of(wanted.from);
       open({&owner, 1}, wanted);
@@ -64,7 +64,7 @@ void merge::begin(std::vector<int> owners, const scan_request& wanted, bool soug
 }
 
 void merge::open(std::span<const int> owners, const scan_request& wanted) {
-  std::vector<std::unique_ptr<item_stream>> all;  // the other ranks work while this one reads its own
+  std::vector<std::unique_ptr<item_stream>> all;  // the other ranks work while this one reads its own store
   for (const int owner : owners) all.push_back(core_.of(owner).scan(wanted));
   for (auto& each : all) {
     if (!each->valid()) continue;

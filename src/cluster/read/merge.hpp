@@ -5,12 +5,12 @@
 //   while (m.valid()) { use(m.current()); m.next(); }
 //
 // Invariants:
-//   N1 Whoever seeks a key asks its owner first. If the key is there, no other owner has an item before it, so they are
-//      asked only when the reader goes on; else all of them are asked at once. An ownership by a function is not asked
-//      whose the sought bytes are: they may be no whole key.
+//   N1 A seek of a key asks the key's owner first. If the key is there, no other owner has an item before it, so the
+//      others are asked only when the reader moves on; otherwise all of them are asked at once. With ownership by a
+//      function, the function is not asked for the owner of the sought bytes, because they may not be a complete key.
 // Threads: one.
-// Cost: O(log owners) an item, besides what the streams cost (fetched_stream.hpp, mapped_stream.hpp). Owners that hold
-//   ranges are read one after the other.
+// Cost: O(log owners) an item, besides the cost of the streams (fetched_stream.hpp, mapped_stream.hpp). If owners hold
+//   ranges, they are read one after the other.
 #pragma once
 
 #include <memory>
@@ -25,9 +25,9 @@ class [[gnu::visibility("hidden")]] merge {
  public:
   merge(const cluster_core& core, version at, const key_bounds& bounds) : core_(core), at_(at), bounds_(bounds) {}
 
-  /// To the first item with key >= `key` (or > `key`) between the bounds; next() goes up from there.
+  /// Moves to the first item with key >= `key` (or > `key`) between the bounds; next() then goes up.
   void seek(std::string_view key, bool after = false);
-  /// To the last item with key < `key`, or the last of all, between the bounds; next() goes down from there.
+  /// Moves to the last item with key < `key`, or the last of all, between the bounds; next() then goes down.
   void seek_before(std::optional<std::string_view> key);
   [[nodiscard]] bool valid() const noexcept { return !heads_.empty(); }
   /// Views that are valid until the next step. Precondition: valid().
@@ -36,7 +36,7 @@ class [[gnu::visibility("hidden")]] merge {
   [[nodiscard]] bool backward() const noexcept { return backward_; }
 
  private:
-  /// One owner's items from somewhere on, and the first of them.
+  /// One owner's stream, and its current item.
   struct head {
     std::unique_ptr<item_stream> items;
     item now;
@@ -46,23 +46,23 @@ class [[gnu::visibility("hidden")]] merge {
   [[nodiscard]] auto later() const {
     return [this](const head& a, const head& b) { return backward_ ? a.now.key < b.now.key : a.now.key > b.now.key; };
   }
-  /// Begins anew with these owners, in the order of their ranges where they hold some.
-  /// `sought`: somebody asked for the key wanted.from.
+  /// Starts with these owners, in the order of their ranges if they hold ranges. `sought`: the caller seeks the key
+  /// wanted.from.
   void begin(std::vector<int> owners, const scan_request& wanted, bool sought);
-  /// Adds the streams of these owners that have what is wanted.
+  /// Adds the streams of those of these owners that have matching items.
   void open(std::span<const int> owners, const scan_request& wanted);
   void open_next_range(const scan_request& wanted);
-  /// Asks the owners that N1 has spared so far for what lies behind the current item.
+  /// Asks the owners that N1 has skipped so far for what follows the current item.
   void ask_the_others();
-  /// All that is between the bounds.
+  /// A request for all that is between the bounds.
   [[nodiscard]] scan_request everything() const;
 
   const cluster_core& core_;
   const version at_;
   const key_bounds bounds_;
   bool backward_ = false;
-  std::vector<head> heads_;   // a heap: the one with the least key is first, going down the greatest
-  std::vector<int> waiting_;  // owners of later ranges, the next last
+  std::vector<head> heads_;   // a heap: its first has the least key, or the greatest when going down
+  std::vector<int> waiting_;  // owners of later ranges, the next one last
   std::vector<int> spared_;   // owners that were not asked (N1)
 };
 

@@ -1,4 +1,4 @@
-// 8-byte keys as numbers that compare as their bytes do.
+// 8-byte keys as numbers that compare in the same order as the keys' bytes.
 //
 // Threads: all functions are pure. Cost: a load and a byte swap.
 #pragma once
@@ -16,7 +16,7 @@ inline constexpr std::size_t word_bytes = sizeof(std::uint64_t);
   return std::endian::native == std::endian::little ? __builtin_bswap64(word) : word;
 }
 
-/// 8 bytes of any place, as they lie in memory.
+/// The 8 bytes at any address, in memory order.
 [[nodiscard]] inline std::uint64_t load_word(const char* from) noexcept {
   std::uint64_t word;
   std::memcpy(&word, from, word_bytes);

@@ -13,10 +13,10 @@
 namespace icecore::ranks {
 namespace {
 
-/// A thread merges so many parts at once: the loads of one part wait for each other, those of several do not.
+/// The number of parts that a thread merges at once: loads of one part depend on each other, loads of several do not.
 constexpr std::size_t lanes = 4;
 
-/// Fewer pairs than these are not worth a thread of their own.
+/// Fewer pairs than these are not worth a separate thread.
 constexpr std::size_t pairs_per_thread_min = 16'384;
 
 bool of_words(const pairs_view& p) noexcept { return p.keys.width == word_bytes && p.values.width == word_bytes; }
@@ -26,8 +26,8 @@ struct part {
   std::size_t a, a_end, b, b_end;
 };
 
-/// Parts of about equal shares of `a`, each with what of `b` belongs to it. All keys of a part are less than all of the
-/// next one's, unless the two inputs share a key: then both are in the same part.
+/// Splits `a` into about equal parts, each with the matching pairs of `b`. All keys of a part are less than all keys of
+/// the next; if the two inputs share a key, both copies are in the same part.
 std::vector<part> split(const pairs_view& a, const pairs_view& b, std::size_t parts) {
   std::vector<part> made;
   made.reserve(parts);
@@ -53,15 +53,15 @@ struct word_merge {
   char* out_keys;
   char* out_values;
 
-  /// One pair: both heads are loaded and one is chosen, without a branch that could be guessed wrong. Whether they are
-  /// equal.
+  /// Merges one pair: loads both heads and selects one, without a branch that could be mispredicted. Returns whether
+  /// their keys are equal.
   [[gnu::always_inline]] bool step(part& p) const noexcept {
     const std::uint64_t a_key = load_word(a_keys + p.a * word_bytes);
     const std::uint64_t b_key = load_word(b_keys + p.b * word_bytes);
     const std::uint64_t a_value = load_word(a_values + p.a * word_bytes);
     const std::uint64_t b_value = load_word(b_values + p.b * word_bytes);
     const bool take_b = swapped_if_little(b_key) < swapped_if_little(a_key);
-    const std::uint64_t mask = std::uint64_t{0} - take_b;  // arithmetic, lest it become a branch
+    const std::uint64_t mask = std::uint64_t{0} - take_b;  // arithmetic, so that the compiler makes no branch of it
     const std::size_t to = (p.a + p.b) * word_bytes;
     store_word(out_keys + to, a_key ^ ((a_key ^ b_key) & mask));
     store_word(out_values + to, a_value ^ ((a_value ^ b_value) & mask));
@@ -85,11 +85,11 @@ struct word_merge {
     return equal;
   }
 
-  /// Merges `lanes` parts in step with each other, as long as none can run out.
+  /// Merges `lanes` parts in lockstep, as long as none can end.
   bool together(std::array<part, lanes>& parts) const noexcept {
     bool equal = false;
     for (;;) {
-      std::size_t safe = SIZE_MAX;  // steps that no input of any part can end within
+      std::size_t safe = SIZE_MAX;  // number of steps that no input of any part can end within
       for (const part& p : parts) safe = std::min({safe, p.a_end - p.a, p.b_end - p.b});
       if (safe == 0) return equal;
       std::array<part, lanes> now = parts;
@@ -103,7 +103,7 @@ struct word_merge {
     }
   }
 
-  /// Whether a key was in both.
+  /// Returns whether some key was in both inputs.
   bool run(std::span<const part> parts) const noexcept {
     static_assert(lanes == 4, "together() has a step for each");
     bool equal = false;
@@ -120,7 +120,7 @@ struct word_merge {
   }
 };
 
-/// Where the next item of a column of the output goes.
+/// Writes items to a column of the output, one after the other.
 class column_writer {
  public:
   column_writer(column& to, std::size_t item, std::uint64_t byte) noexcept : to_(&to), item_(item), byte_(byte) {}
@@ -153,7 +153,7 @@ class pairs_writer {
   column_writer values_;
 };
 
-/// A key that both hold, if there is one.
+/// Returns a key that both hold, if there is one.
 std::optional<std::string> merge_part(const pairs_view& a, const pairs_view& b, const part& of, pairs& out,
                                       std::size_t out_begin) {
   pairs_writer to(out, out_begin + of.a + of.b,
@@ -176,7 +176,7 @@ std::optional<std::string> merge_part(const pairs_view& a, const pairs_view& b, 
   return twice;
 }
 
-/// Some key that both hold. O(smaller log larger): only for telling what is wrong.
+/// Some key that both hold. O(smaller log larger): used only for an error message.
 std::optional<std::string> common_key(const pairs_view& a, const pairs_view& b) {
   if (a.count > b.count) return common_key(b, a);
   for (std::size_t i = 0; i < a.count; ++i) {
@@ -217,7 +217,7 @@ std::optional<std::string> merge_two_of_any(const pairs_view& a, const pairs_vie
   return std::nullopt;
 }
 
-/// An input that is not yet merged to its end, of 8-byte keys and values or of any.
+/// Reads the heads of an input: 8-byte keys as numbers, other keys as views.
 struct word_reader {
   using key_type = std::uint64_t;
   static key_type key_at(const pairs_view& input, std::size_t i) noexcept {
@@ -231,7 +231,7 @@ struct any_reader {
   static std::string text(key_type key) { return std::string(key); }
 };
 
-/// Appends without asking for sizes.
+/// Appends 8-byte items without looking at sizes.
 class word_writer {
  public:
   explicit word_writer(pairs& to) noexcept : keys_(to.keys.bytes.data()), values_(to.values.bytes.data()) {}

@@ -13,7 +13,8 @@ namespace {
 constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 constexpr std::size_t cache_line_bytes = 64;
 
-// relaxed everywhere: buffers are freed by the thread that gave their requests up, or by one that it handed them to
+// relaxed everywhere: a buffer is freed by the thread that abandoned its requests, or by a thread that synchronised
+// with that one
 std::atomic<bool> kept_for_mpi{false};
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) noexcept { return (bytes + unit - 1) / unit * unit; }
@@ -54,7 +55,7 @@ void* detail::allocate(std::size_t bytes) {
   const std::size_t size = round_up(bytes, unit);
   void* const memory = std::aligned_alloc(unit, size);
   if (memory == nullptr) throw std::bad_alloc();
-  if (large) madvise(memory, size, MADV_HUGEPAGE);  // refused: small pages do as well, only slower
+  if (large) madvise(memory, size, MADV_HUGEPAGE);  // if refused, small pages work too, only slower
   return memory;
 }
 

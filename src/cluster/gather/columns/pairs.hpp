@@ -1,17 +1,17 @@
-// Sorted pairs of keys and values as columns: what ranks send each other when a snapshot of all of them is extracted.
+// Sorted pairs of keys and values as columns: what ranks send each other to extract a snapshot of all of them.
 //
 //   icecore::columns own = store.at(v).extract();
 //   ranks::pairs all = ranks::opt_merge(comm, ranks::view_of(own));     // gather.hpp
 //   for (std::size_t i = 0; i < all.count(); ++i) use(all.view().keys[i], all.view().values[i]);
 //
 // Threads: views and their functions are pure; pairs is a plain container.
-// Lifetime: a view is valid as long as what it was made of.
+// Lifetime: a view is valid as long as what it was made from.
 // Cost: a column is one or two allocations, whatever its number of items; views and slices allocate nothing.
 //
 // Invariants of a column:
 //   C1. If `width` is not 0, item i is the `width` bytes at bytes + i * width, and there are no offsets.
-//   C2. Else item i is [offsets[i] - offsets[0], offsets[i + 1] - offsets[0]) of bytes. So a slice of a column is a
-//       column: it needs no new offsets.
+//   C2. Otherwise item i is [offsets[i] - offsets[0], offsets[i + 1] - offsets[0]) of bytes. So a slice of a column is
+//       a column and needs no new offsets.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +25,17 @@
 namespace icecore::ranks {
 
 namespace detail {
-/// Memory that nobody has written yet, in huge pages where it is large. std::bad_alloc if there is none.
+/// Uninitialised memory, in huge pages if it is large. std::bad_alloc if there is none.
 [[nodiscard]] void* allocate(std::size_t bytes);
 struct release {
   void operator()(void* memory) const noexcept;
 };
 }  // namespace detail
 
-/// From now on no buffer's memory is given back: requests of MPI were given up that may use it still.
+/// From now on buffers never free their memory: abandoned MPI requests may still use it.
 void keep_all_buffers() noexcept;
 
-/// A fixed number of elements that nobody has written yet.
+/// A fixed number of uninitialised elements.
 template <class T>
 class buffer {
   static_assert(std::is_trivially_default_constructible_v<T> && std::is_trivially_copyable_v<T>);
@@ -55,7 +55,7 @@ class buffer {
   std::size_t size_ = 0;
 };
 
-/// A column that somebody else owns (C1, C2).
+/// A column that another object owns (C1, C2).
 struct column_view {
   std::size_t width = 0;
   const std::uint64_t* offsets = nullptr;
@@ -74,26 +74,26 @@ struct column_view {
   }
 };
 
-/// Pairs that somebody else owns, in ascending order of keys, each key once.
+/// Pairs that another object owns, in ascending order of keys, each key once.
 struct pairs_view {
   std::size_t count = 0;
   column_view keys;
   column_view values;
 
-  /// [from, to) of them.
+  /// The pairs [from, to).
   [[nodiscard]] pairs_view slice(std::size_t from, std::size_t to) const noexcept {
     return {to - from, keys.without(from), values.without(from)};
   }
-  /// The first place whose key is not less than `key`. O(log count).
+  /// The first index whose key is not less than `key`. O(log count).
   [[nodiscard]] std::size_t lower_bound(std::string_view key) const noexcept;
-  /// The first place whose key is greater than `key`. Precondition: no two keys are equal. O(log count).
+  /// The first index whose key is greater than `key`. Precondition: no two keys are equal. O(log count).
   [[nodiscard]] std::size_t upper_bound(std::string_view key) const noexcept {
     const std::size_t place = lower_bound(key);
     return place < count && keys[place] == key ? place + 1 : place;
   }
 };
 
-/// The sizes of pairs: what has to be known to make room for them. Plain numbers, fit to be sent.
+/// The sizes of pairs, which determine the memory they need. Plain numbers that can be sent as bytes.
 struct extent {
   std::uint64_t count = 0;
   std::uint64_t key_width = 0;  ///< 0: keys of any size
@@ -108,10 +108,10 @@ struct extent {
   }
 };
 [[nodiscard]] extent extent_of(const pairs_view& of) noexcept;
-/// What the columns take.
+/// The bytes that the columns take.
 [[nodiscard]] std::uint64_t bytes_of(const extent& of) noexcept;
 
-/// A column of its own.
+/// A column that owns its memory.
 struct column {
   std::size_t width = 0;
   buffer<std::uint64_t> offsets;  ///< count + 1 of them if width is 0, the first is 0
@@ -120,11 +120,11 @@ struct column {
   [[nodiscard]] column_view view() const noexcept { return {width, offsets.data(), bytes.data()}; }
 };
 
-/// Pairs of its own. Moves, does not copy.
+/// Pairs that own their memory. They can be moved, not copied.
 class pairs {
  public:
   pairs() = default;
-  /// Room for pairs of this extent, not yet written but for the first and last offsets.
+  /// Room for pairs of this extent. Only the first and last offsets are initialised.
   explicit pairs(const extent& size);
 
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
@@ -137,17 +137,17 @@ class pairs {
   std::size_t count_ = 0;
 };
 
-/// What snapshot::extract gave, as it is.
+/// The result of snapshot::extract, without a copy.
 [[nodiscard]] pairs_view view_of(const columns& extracted) noexcept;
 
-/// The same pairs as columns of fixed width where all items of a column happen to have one: less to send, faster to
+/// The same pairs, with fixed-width columns where all items of a column have the same size: less to send, faster to
 /// merge. O(count).
 [[nodiscard]] pairs_view narrowed(const pairs_view& from) noexcept;
 
-/// Fixed-size columns as snapshot::extract fills them. `count` is what it returned.
+/// Fixed-size columns as snapshot::extract fills them. `count` is its return value.
 [[nodiscard]] pairs_view view_of(const fixed_columns& filled, std::size_t count) noexcept;
 
-/// Pairs of their own with the same content. O(bytes).
+/// A copy of the pairs that owns its memory. O(bytes).
 [[nodiscard]] pairs copy_of(const pairs_view& from);
 
 }  // namespace icecore::ranks

@@ -1,4 +1,4 @@
-// A tree of losers: which of many sorted inputs has the least head, and what comes after it.
+// A tree of losers: it finds which of many sorted inputs has the least head, and then the next one.
 //
 //   tournament<std::uint64_t> heads(first_keys);
 //   while (heads.size() > 0) {
@@ -6,7 +6,7 @@
 //     more(heads.input()) ? heads.replace(next_key(heads.input())) : heads.remove();
 //   }
 //
-// Threads: for use by one at a time.
+// Threads: one at a time.
 // Cost: replace O(log inputs), one comparison a level along one path; remove and building O(inputs).
 // Source: Knuth, The Art of Computer Programming, volume 3, section 5.4.1, "Multiway merging".
 //
@@ -31,20 +31,20 @@ class tournament {
     for (std::size_t i = 0; i < first_keys.size(); ++i) players_.push_back({first_keys[i], i, 0});
     play_all();
   }
-  /// Of chosen inputs: (key, number) of each.
+  /// Of a selection of inputs: (key, number) of each.
   explicit tournament(std::span<const std::pair<Key, std::size_t>> inputs) {
     players_.reserve(inputs.size());
     for (const auto& [key, input] : inputs) players_.push_back({key, input, 0});
     play_all();
   }
 
-  /// Inputs that are still in it.
+  /// The number of inputs that have not ended.
   [[nodiscard]] std::size_t size() const noexcept { return players_.size(); }
-  /// The least head and the input it is of. Precondition: size() > 0.
+  /// The least head and the number of its input. Precondition: size() > 0.
   [[nodiscard]] const Key& key() const noexcept { return nodes_[0].key; }
   [[nodiscard]] std::size_t input() const noexcept { return nodes_[0].input; }
 
-  /// The winner's input goes on with this key.
+  /// The winner's input continues with this key.
   void replace(const Key& next) noexcept {
     player winner{next, nodes_[0].input, nodes_[0].leaf};
     for (std::size_t n = (size() + winner.leaf) / 2; n > 0; n /= 2) {
@@ -66,7 +66,7 @@ class tournament {
   struct player {
     Key key;
     std::size_t input;
-    std::size_t leaf;  // its place among the inputs that are left
+    std::size_t leaf;  // its index among the remaining inputs
   };
 
   void play_all() {
@@ -90,10 +90,10 @@ class tournament {
 
   std::vector<player> players_;
   std::vector<player> nodes_;
-  std::vector<player> winners_;  // only while playing all; kept for its memory
+  std::vector<player> winners_;  // used only in play_all(); kept to reuse its memory
 };
 
-/// The same interface, looking at every head each time: O(inputs) for each pair.
+/// The same interface, but compares every head each time: O(inputs) for each pair.
 template <class Key>
 class linear_scan {
  public:

@@ -5,7 +5,7 @@
 namespace icecore::ranks {
 namespace {
 
-// The greatest of something is the least of its negative, so one reduction does for all.
+// The greatest of a set is the negative of the least of the negatives, so one reduction is enough.
 using numbers = std::array<std::int64_t, 6>;
 
 numbers packed(const team& all, const said& mine) {

@@ -22,12 +22,12 @@ failure failure::of(const std::exception_ptr& caught) noexcept {
     return {out_of_memory, "out of memory"};
   } catch (const std::exception& e) {
     return {errc::io, e.what()};
-  } catch (...) {  // of a function of the caller's
+  } catch (...) {  // thrown by a function of the caller
     return {errc::io, "something was thrown that is no std::exception"};
   }
 }
 
-// The size may have come from another rank.
+// The size may come from another rank, so it is bounded.
 std::string_view failure::text() const noexcept { return {text_.data(), std::min<std::size_t>(size_, text_.size())}; }
 
 failure failure::of_rank(int rank) const noexcept {

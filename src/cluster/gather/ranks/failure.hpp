@@ -1,11 +1,12 @@
-// What went wrong on a rank, as ranks tell each other: as many bytes whatever it was, and no memory but its own, since
-// running out of memory is what often has to be told.
+// The failure of a rank, in the form in which ranks send it to each other. It has a fixed size and allocates no memory,
+// because the failure is often that memory has run out.
 //
 //   const failure mine = failure::of(std::current_exception());
 //   all.bcast(&mine_or_theirs, sizeof(failure), first);
 //   theirs.raise(first);                               // throws it with "rank 3: " in front
 //
-// Errors: std::bad_alloc stays what it is; an icecore::error keeps its code; all else is errc::io with its text.
+// Errors: std::bad_alloc stays std::bad_alloc; an icecore::error keeps its code; any other exception becomes errc::io
+//   with its text.
 #pragma once
 
 #include <array>
@@ -21,18 +22,18 @@ namespace icecore::ranks {
 
 class failure {
  public:
-  /// None.
+  /// No failure.
   failure() noexcept = default;
-  /// Text beyond the room there is for it is cut.
+  /// Text that does not fit is cut.
   failure(std::int32_t code, std::string_view text) noexcept;
   failure(errc code, std::string_view text) noexcept : failure(static_cast<std::int32_t>(code), text) {}
-  /// What was caught; none if it is null.
+  /// The failure for a caught exception; none if `caught` is null.
   [[nodiscard]] static failure of(const std::exception_ptr& caught) noexcept;
 
   [[nodiscard]] bool happened() const noexcept { return code_ != 0; }
   [[nodiscard]] std::int32_t code() const noexcept { return code_; }
   [[nodiscard]] std::string_view text() const noexcept;
-  /// The same, with the rank in front of its text.
+  /// The same failure, with the rank in front of its text.
   [[nodiscard]] failure of_rank(int rank) const noexcept;
 
   /// Throws it. Precondition: happened().
@@ -45,7 +46,7 @@ class failure {
 
   std::int32_t code_ = 0;
   std::uint32_t size_ = 0;
-  std::array<char, text_size_max> text_;  // so many bytes of it
+  std::array<char, text_size_max> text_;  // the first size_ bytes are used
 };
 static_assert(sizeof(failure) == 2048 && std::is_trivially_copyable_v<failure>, "a failure travels as its bytes");
 

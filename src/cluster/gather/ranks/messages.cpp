@@ -11,7 +11,7 @@ messages::messages(const team& all, std::size_t message_bytes_max)
     : all_(&all), message_bytes_max_(std::clamp<std::size_t>(message_bytes_max, 1, INT_MAX)) {}
 
 messages::~messages() {
-  static_cast<void>(attempt([this] { wait(); }));  // whatever is wrong has been thrown already
+  static_cast<void>(attempt([this] { wait(); }));  // an error has been thrown before
 }
 
 void messages::reserve(std::size_t bytes) {
@@ -31,7 +31,8 @@ void messages::send(const void* from, std::size_t bytes, int to_rank, int tag) {
 }
 
 void messages::receive(void* to, std::size_t bytes, int from_rank, int tag) {
-  reserve(bytes);  // nothing may fail once a part is under way: whoever sends would not be asked for it
+  reserve(bytes);  // allocate first: once a part is under way nothing may fail, because the other side would wait for
+                   // the rest
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t part = std::min(bytes - done, message_bytes_max_);
     requests_.push_back(MPI_REQUEST_NULL);
@@ -44,7 +45,7 @@ void messages::receive(void* to, std::size_t bytes, int from_rank, int tag) {
 
 void messages::wait() {
   const std::exception_ptr failure = attempt([this] { all_->wait(requests_); });
-  requests_.clear();  // but for its memory: the next message of this size needs none
+  requests_.clear();  // keeps its memory: the next message of this size allocates none
   if (failure) std::rethrow_exception(failure);
 }
 

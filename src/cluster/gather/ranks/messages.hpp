@@ -7,7 +7,7 @@
 //
 // Threads: by one thread of a rank at a time.
 // Errors: those of team.hpp.
-// Interfaces: MPI's counts are int, so what is larger goes as several messages in order.
+// Interfaces: MPI's counts are int, so larger data is sent as several messages in order.
 #pragma once
 
 #include <mpi.h>
@@ -23,13 +23,13 @@ namespace icecore::ranks {
 class messages {
  public:
   messages(const team& all, std::size_t message_bytes_max);
-  ~messages();  ///< waits for what is under way: its memory is about to go
+  ~messages();  ///< waits for what is under way, because its memory may be freed next
   messages(const messages&) = delete;
   messages& operator=(const messages&) = delete;
 
-  /// Takes the memory that a message of this size will need here.
+  /// Allocates the memory that a message of this size needs here.
   void reserve(std::size_t bytes);
-  /// Nothing is sent if `bytes` is 0, and nothing is to be received. The memory is in use until wait() has returned.
+  /// If `bytes` is 0, no message is sent or expected. The memory is in use until wait() has returned.
   void send(const void* from, std::size_t bytes, int to_rank, int tag);
   void receive(void* to, std::size_t bytes, int from_rank, int tag);
   void wait();

@@ -40,7 +40,7 @@ void request_memory::abandon() noexcept {
   static std::atomic<block*> abandoned{nullptr};
   if (!block_) return;
   block* const kept = block_.release();
-  kept->next = abandoned.load(std::memory_order_relaxed);  // relaxed everywhere: nobody ever reads the list
+  kept->next = abandoned.load(std::memory_order_relaxed);  // relaxed everywhere: no thread ever reads the list
   while (!abandoned.compare_exchange_weak(kept->next, kept, std::memory_order_relaxed)) {
   }
 }

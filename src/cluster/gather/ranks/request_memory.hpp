@@ -1,9 +1,9 @@
-// Memory that a request of MPI reads or writes. Who waits for the request may have to give up before it is done; MPI
-// may use the memory later all the same, so then it is never freed.
+// Memory that an MPI request reads or writes. The thread that waits for the request may have to give up before it is
+// done. MPI may still use the memory then, so it is never freed.
 //
 //   request_memory memory(size);
 //   MPI_Iallreduce(..., memory.data(), ...);
-//   ...                                       // done: nothing to do; given up:
+//   ...                                       // if done: nothing to do; if given up:
 //   memory.abandon();
 //
 // Threads: one object by one at a time.
@@ -17,18 +17,18 @@ namespace icecore::ranks {
 class request_memory {
  public:
   request_memory() noexcept = default;
-  /// Not initialised. Large blocks are used again (spares.hpp).
+  /// Uninitialised. Large blocks are reused (spares.hpp).
   explicit request_memory(std::size_t size);
 
   [[nodiscard]] char* data() noexcept { return block_ ? block_->bytes() : nullptr; }
   [[nodiscard]] const char* data() const noexcept { return block_ ? block_->bytes() : nullptr; }
   [[nodiscard]] std::size_t size() const noexcept { return block_ ? block_->size : 0; }
-  /// Keeps the memory until the process ends, and has none any more.
+  /// Keeps the memory until the process ends; this object then has none.
   void abandon() noexcept;
 
  private:
   struct alignas(std::max_align_t) block {
-    block* next;  // of the abandoned ones: kept in a list, so that leak checkers find them
+    block* next;  // links the abandoned blocks, so that leak checkers find them
     std::size_t size;
     std::size_t capacity;
     [[nodiscard]] char* bytes() noexcept { return reinterpret_cast<char*>(this + 1); }

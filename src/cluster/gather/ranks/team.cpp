@@ -11,7 +11,8 @@
 namespace icecore::ranks {
 namespace {
 
-/// Nobody waits for these any more. MPI may use their memory all the same: not everything can be cancelled.
+/// No thread waits for these requests any more. MPI may still use their memory, because not everything can be
+/// cancelled.
 void give_up(std::span<MPI_Request> requests) noexcept {
   for (MPI_Request& request : requests) {
     if (request == MPI_REQUEST_NULL) continue;
@@ -50,8 +51,8 @@ void team::finish(const char* name, std::span<request_memory*> used, Begin begin
   };
   try {
     check(begin(&request), name);
-    how_.until(std::ref(completed));  // by reference: a function of its own would take memory
-  } catch (...) {                     // a collective call that has begun cannot be taken back
+    how_.until(std::ref(completed));  // by reference: a copy of the function would allocate memory
+  } catch (...) {                     // a collective call that has begun cannot be undone
     in_step_ = false;
     if (request != MPI_REQUEST_NULL) {
       for (request_memory* each : used) each->abandon();
@@ -66,7 +67,8 @@ std::size_t team::bytes_of(int count, MPI_Datatype type) {
   return static_cast<std::size_t>(count) * static_cast<std::size_t>(size);
 }
 
-/// A collective call whose arguments lie in memory of its own: the caller's may be gone before MPI is through with it.
+/// A collective call whose arguments are copied to memory of the team, because the caller's memory may be freed before
+/// MPI has finished with it.
 template <class Begin>
 void team::in_own_memory(const char* name, const void* mine, std::size_t given, void* all, std::size_t taken,
                          Begin begin) const {
@@ -140,7 +142,7 @@ void team::gatherv(const void* mine, int count, MPI_Datatype type, void* all, co
       return MPI_Igatherv(mine, count, type, all, counts, begins, type, root, comm_, request);
     });
   } catch (...) {
-    keep_all_buffers();  // all pairs of a rank: too much to be copied
+    keep_all_buffers();  // all pairs of a rank: too many to copy
     throw;
   }
 }
