@@ -28,7 +28,7 @@ constexpr unsigned tags = 100;
 [[nodiscard]] std::string key_of(unsigned i) { return "key " + std::to_string(i); }
 [[nodiscard]] std::string value_of(unsigned i) { return "a value of some length, " + std::to_string(i); }
 
-class LastingDamage : public ::testing::Test {
+class PersistentDamage : public ::testing::Test {
  protected:
   [[nodiscard]] static options opening() {
     options o;
@@ -93,7 +93,7 @@ class LastingDamage : public ::testing::Test {
   std::filesystem::path path_ = folder_ / "spoiled.ice";
 };
 
-TEST_F(LastingDamage, a_flipped_bit_in_either_copy_of_a_log_loses_nothing_after_a_kill) {
+TEST_F(PersistentDamage, a_flipped_bit_in_either_copy_of_a_log_loses_nothing_after_a_kill) {
   const std::string file = killed();
   const link anchor = anchor_of(file);
   unsigned logs = 0;
@@ -124,7 +124,7 @@ TEST_F(LastingDamage, a_flipped_bit_in_either_copy_of_a_log_loses_nothing_after_
   EXPECT_EQ(logs, 2U) << "no log to spoil";
 }
 
-TEST_F(LastingDamage, segments_that_changed_places_are_told_after_a_kill) {
+TEST_F(PersistentDamage, segments_that_changed_places_are_told_after_a_kill) {
   const std::string file = killed();
   std::vector<std::size_t> segments;
   for (std::size_t at = format::first_segment_offset; at < file.size(); at += format::granule_size) {
@@ -143,7 +143,7 @@ TEST_F(LastingDamage, segments_that_changed_places_are_told_after_a_kill) {
   }
 }
 
-TEST_F(LastingDamage, zeros_in_the_list_of_tags_are_told_after_a_kill) {
+TEST_F(PersistentDamage, zeros_in_the_list_of_tags_are_told_after_a_kill) {
   const std::string file = killed();
   const link place = anchor_of(file) + offsetof(format::index_anchor, tags);
   const link newest = link_in(file, place);
@@ -160,7 +160,7 @@ TEST_F(LastingDamage, zeros_in_the_list_of_tags_are_told_after_a_kill) {
 }
 
 // As a device does it that lost all that was written to the anchor's first line and to the first leaf.
-TEST_F(LastingDamage, an_index_without_keys_is_told_where_logs_tell_of_some) {
+TEST_F(PersistentDamage, an_index_without_keys_is_told_where_logs_tell_of_some) {
   child writer([&] {
     store s(path_, opening());
     std::filesystem::copy_file(path_, folder_ / "empty.ice");
@@ -180,7 +180,7 @@ TEST_F(LastingDamage, an_index_without_keys_is_told_where_logs_tell_of_some) {
   expect_error(errc::damaged, "it is empty", [&] { const store s(path_, opening()); });
 }
 
-TEST_F(LastingDamage, a_newest_record_that_lost_its_stamp_is_not_of_today) {
+TEST_F(PersistentDamage, a_newest_record_that_lost_its_stamp_is_not_of_today) {
   version tagged = 0;
   {
     store s(path_, opening());
@@ -202,7 +202,7 @@ TEST_F(LastingDamage, a_newest_record_that_lost_its_stamp_is_not_of_today) {
 
 // ---- A line of the anchor that is of an earlier time: a write that the device lost ----
 
-class LastingAnchor : public LastingDamage {
+class LastingAnchor : public PersistentDamage {
  protected:
   /// The files as they were in the middle of a process's life and when it was killed. In between segments were left
   /// with room, taken again and filled, nodes were split, and blocks of tags filled up.
@@ -273,7 +273,7 @@ TEST_F(LastingAnchor, of_an_earlier_time_gives_nothing_out_again_and_keeps_nobod
   }
 }
 
-TEST_F(LastingDamage, a_link_that_passes_a_record_of_its_key_is_told) {
+TEST_F(PersistentDamage, a_link_that_passes_a_record_of_its_key_is_told) {
   {
     store s(path_, opening());
     for (const char* value : {"first", "second", "third", "fourth"}) {
@@ -297,7 +297,7 @@ TEST_F(LastingDamage, a_link_that_passes_a_record_of_its_key_is_told) {
   expect_error(errc::damaged, "do not lead to older records", [&] { static_cast<void>(s.find("key", 2)); });
 }
 
-TEST_F(LastingDamage, of_a_head_and_the_newest_record_shows_nothing_older_to_whoever_accepts_it) {
+TEST_F(PersistentDamage, of_a_head_and_the_newest_record_shows_nothing_older_to_whoever_accepts_it) {
   {
     store s(path_, opening());
     s.insert("key", "older");

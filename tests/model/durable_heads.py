@@ -5,8 +5,8 @@ and judged, and what is then left is what the next life begins with. Each thread
 cut off there is zeroed and its place used again: a head may lead to such a place. src/history/heads/durable_heads.cpp is the code of
 this model, docs/design/0008-persistent-index.md its story: keep them in step.
 
-    lasting_heads.py                     all programs, then all mutants (each must be caught)
-    lasting_heads.py PROGRAM [MUTANT]    one of them
+    durable_heads.py                     all programs, then all mutants (each must be caught)
+    durable_heads.py PROGRAM [MUTANT]    one of them
 
 Head and settled word lie in one line, a record in another: a crash leaves of a line what it held at one instant since it was
 last made durable, and a kill of the process what it held last. A place is a thread's number and how many came before it.

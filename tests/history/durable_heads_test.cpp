@@ -16,9 +16,9 @@ namespace {
 
 /// Histories in plain memory, as in a store with durable heads. There is one entry: its newest record is committed, and
 /// its head leads to where a crash cut off a write, which opening has zeroed.
-class lasting_heads_test : public testing::Test, private record_checks {
+class durable_heads_test : public testing::Test, private record_checks {
  protected:
-  lasting_heads_test()
+  durable_heads_test()
       : memory_(1 << 16),
         base_(reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory_.data()) + 63) / 64 * 64)),
         persist_(-1, "memory", medium::persistent_memory, durability::operation, recorded_lines::flush,
@@ -106,13 +106,13 @@ class lasting_heads_test : public testing::Test, private record_checks {
   durable_histories histories_;
 };
 
-TEST_F(lasting_heads_test, a_head_that_leads_to_no_record_shows_the_settled_one) {
+TEST_F(durable_heads_test, a_head_that_leads_to_no_record_shows_the_settled_one) {
   EXPECT_EQ(values(), (std::vector<std::string>{"two", "one"}));
   write(elsewhere, "three");
   EXPECT_EQ(values(), (std::vector<std::string>{"three", "two", "one"}));
 }
 
-TEST_F(lasting_heads_test, a_reader_does_not_undo_a_write_that_uses_the_place_again_where_the_head_leads) {
+TEST_F(durable_heads_test, a_reader_does_not_undo_a_write_that_uses_the_place_again_where_the_head_leads) {
   when_judged_ = [&] {
     when_judged_ = {};
     write(cut_off, "three");
@@ -121,7 +121,7 @@ TEST_F(lasting_heads_test, a_reader_does_not_undo_a_write_that_uses_the_place_ag
   EXPECT_EQ(values(), (std::vector<std::string>{"three", "two", "one"}));
 }
 
-TEST_F(lasting_heads_test, a_writer_does_not_undo_a_write_that_uses_the_place_again_where_the_head_leads) {
+TEST_F(durable_heads_test, a_writer_does_not_undo_a_write_that_uses_the_place_again_where_the_head_leads) {
   when_judged_ = [&] {
     when_judged_ = {};
     write(cut_off, "three");
@@ -130,7 +130,7 @@ TEST_F(lasting_heads_test, a_writer_does_not_undo_a_write_that_uses_the_place_ag
   EXPECT_EQ(values(), (std::vector<std::string>{"four", "three", "two", "one"}));
 }
 
-TEST_F(lasting_heads_test, a_writer_that_sets_the_head_back_holds_back_the_one_who_uses_the_place_again) {
+TEST_F(durable_heads_test, a_writer_that_sets_the_head_back_holds_back_the_one_who_uses_the_place_again) {
   std::thread other;
   std::atomic<bool> done = false;
   unsigned judged = 0;
@@ -150,7 +150,7 @@ TEST_F(lasting_heads_test, a_writer_that_sets_the_head_back_holds_back_the_one_w
   EXPECT_EQ(all, (std::vector<std::string>{"four", "one", "three", "two"}));
 }
 
-TEST_F(lasting_heads_test, links_out_of_the_store_are_damage_although_head_and_settled_word_agree) {
+TEST_F(durable_heads_test, links_out_of_the_store_are_damage_although_head_and_settled_word_agree) {
   for (const link wrong : {link{1} << 40, committed + 4}) {
     histories_.at(entry).as_entry().head = wrong;
     histories_.at(entry).as_entry().committed_head() = wrong;
@@ -158,26 +158,26 @@ TEST_F(lasting_heads_test, links_out_of_the_store_are_damage_although_head_and_s
   }
 }
 
-TEST_F(lasting_heads_test, a_head_that_was_lost_beside_a_settled_record_is_damage) {
+TEST_F(durable_heads_test, a_head_that_was_lost_beside_a_settled_record_is_damage) {
   histories_.at(entry).as_entry().head = null_link;
   EXPECT_THROW(static_cast<void>(histories_.newest(entry)), std::runtime_error);
   EXPECT_THROW(static_cast<void>(histories_.start_of(entry, version_max)), std::runtime_error);
 }
 
-TEST_F(lasting_heads_test, a_settled_word_that_was_lost_beside_a_later_record_is_damage) {
+TEST_F(durable_heads_test, a_settled_word_that_was_lost_beside_a_later_record_is_damage) {
   write(elsewhere, "three");
   histories_.at(entry).as_entry().committed_head() = null_link;
   EXPECT_THROW(static_cast<void>(histories_.newest(entry)), std::runtime_error);
 }
 
-TEST_F(lasting_heads_test, a_spoilt_entry_whose_head_leads_to_no_record_has_no_newest_one) {
+TEST_F(durable_heads_test, a_spoilt_entry_whose_head_leads_to_no_record_has_no_newest_one) {
   histories_.at(entry).as_entry().committed_head() = null_link;
   EXPECT_EQ(histories_.newest(entry), entry) << "before it was spoilt";
   *reinterpret_cast<char*>(histories_.at(entry).address() + histories_.at(entry).layout().key_offset()) ^= 1;
   EXPECT_THROW(static_cast<void>(histories_.newest(entry)), std::runtime_error);
 }
 
-TEST_F(lasting_heads_test, links_to_a_record_of_another_key_are_damage_although_they_agree) {
+TEST_F(durable_heads_test, links_to_a_record_of_another_key_are_damage_although_they_agree) {
   constexpr link other = 1024;
   histories_.at(other).fill(record_layout::of_entry(5, 3, false), null_link, "other", "its");
   for (const std::uint64_t word : {std::uint64_t{committed}, std::uint64_t{other}}) {
@@ -187,7 +187,7 @@ TEST_F(lasting_heads_test, links_to_a_record_of_another_key_are_damage_although_
   }
 }
 
-TEST_F(lasting_heads_test, a_stamp_that_was_lost_below_another_record_is_damage) {
+TEST_F(durable_heads_test, a_stamp_that_was_lost_below_another_record_is_damage) {
   histories_.at(entry).header().stamp = 0;
   EXPECT_THROW(static_cast<void>(histories_.stamp_of(entry)), std::runtime_error);
   EXPECT_EQ(histories_.at(entry).header().stamp, 0U) << "a version of today";
@@ -197,7 +197,7 @@ TEST_F(lasting_heads_test, a_stamp_that_was_lost_below_another_record_is_damage)
 }
 
 // A thread that read the head earlier still meets the record, although another record has its depth now.
-TEST_F(lasting_heads_test, a_record_of_a_batch_that_never_happened_is_passed_over_and_is_no_damage) {
+TEST_F(durable_heads_test, a_record_of_a_batch_that_never_happened_is_passed_over_and_is_no_damage) {
   constexpr link batch = 1024;
   constexpr link later = 1280;
   histories_.at(batch).fill(record_layout::of_batch(), null_link, {}, {});
@@ -211,7 +211,7 @@ TEST_F(lasting_heads_test, a_record_of_a_batch_that_never_happened_is_passed_ove
 }
 
 // The media may have the head after a write, and the committed head from two writes before: then both writes are lost.
-TEST_F(lasting_heads_test, what_is_settled_is_durable_before_the_head_goes_on_where_they_lie_in_two_lines) {
+TEST_F(durable_heads_test, what_is_settled_is_durable_before_the_head_goes_on_where_they_lie_in_two_lines) {
   constexpr link apart = 1056;
   static_assert((apart + offsetof(format::entry_header, beside_head)) % format::cache_line_size == 0);
   constexpr link two = 1280;
@@ -225,7 +225,7 @@ TEST_F(lasting_heads_test, what_is_settled_is_durable_before_the_head_goes_on_wh
   EXPECT_EQ(recorded_lines::durable(word), two);
 }
 
-TEST_F(lasting_heads_test, nothing_is_written_on_top_of_a_damaged_record) {
+TEST_F(durable_heads_test, nothing_is_written_on_top_of_a_damaged_record) {
   histories_.at(committed).as_update().jump = elsewhere;
   EXPECT_THROW(write(elsewhere, "three"), std::runtime_error);
   EXPECT_NE(histories_.at(entry).as_entry().head, elsewhere);
