@@ -61,7 +61,7 @@ void store_core::close_in_destructor() noexcept {
   if (is_closed_ || fork_generation_ != fork_generation()) return;
   try {
     close();
-  } catch (...) {  // whoever wants to know calls close()
+  } catch (...) {  // call close() to learn of errors
   }
 }
 

@@ -1,17 +1,17 @@
-// The store behind the public classes, as far as it is the same whatever its heads are: versions, tags, syncs, closing,
-// and what it says of itself. engine.hpp has the rest: reading and writing keys.
+// The part of the store behind the public classes that does not depend on the kind of heads: versions, tags, syncs,
+// closing, and statistics. engine.hpp has the rest: reading and writing keys.
 //
 // The main path:  insert: store.cpp -> engine.cpp (put) -> index/ -> history/history.cpp -> pool/file/persist.cpp
 //                 find:   store.cpp -> engine.hpp (visible_at) -> index/ -> history/history.hpp
 //                 open:   store.cpp -> opening.cpp -> recovery.cpp -> index/ (build), or instant_recovery.cpp
 //
-// Threads: everything from any thread, but construction, close() and destruction.
+// Threads: any thread may call any function, except construction, close() and destruction, which run alone.
 // Invariants: those of pool (P), history (H), clock (C), writers (W), and
-//   S1. An entry is in the index before its first record is stamped, or finds of its key wait until it is (H3); it
-//       never leaves it.
+//   S1. An entry is in the index before its first record is stamped, or finds of its key wait until it is (H3);
+//       it never leaves the index.
 //   S2. A tag's record is stamped with the version it tags, and is written before that tag is acknowledged.
 //   S3. The certificate in the root (durable_version, certified_records, certified_sum) counts exactly the records that
-//       lie below their segment's fill or are stamped <= durable_version; all of them were durable before it was
+//       lie before their segment's fill end or are stamped <= durable_version; all of them were durable before it was
 //       written.
 #pragma once
 
@@ -43,25 +43,25 @@ namespace icecore::detail {
 struct checkpoint_cut;
 class record_scan;
 
-/// What opening makes of a store's files, whatever its heads are.
+/// What opening makes from a store's files, for both kinds of heads.
 struct store_parts {
   std::unique_ptr<pool_set> pool;
-  std::shared_ptr<index::arena> memory;  ///< where what processes share lies
+  std::shared_ptr<index::arena> memory;  ///< holds what processes share
   shared_state* shared = nullptr;        ///< in `memory`
   std::unique_ptr<version_clock> clock;
   std::unique_ptr<writer_set> writers;
   std::unique_ptr<index::lookup_cache> lookups;  ///< in front of the index
   std::unique_ptr<checked_values> checked;
   std::unique_ptr<tag_index> tags;
-  index_kind kind{};  ///< what it is opened with
+  index_kind kind{};  ///< the index it is opened with
   version_ranges lost;
   double recovery_seconds = 0;
   bool recovered_from_crash = false;
   bool opened_at_once = false;
   std::vector<finding> findings;           ///< damage that was accepted
-  std::unique_ptr<std::byte[]> stand_ins;  ///< for what is lost: histories link into them
+  std::unique_ptr<std::byte[]> stand_ins;  ///< stand for lost records: histories link into them
   bool accepts_damage = false;
-  bool attached = false;  ///< another process has opened the store, and shares it
+  bool attached = false;  ///< another process has opened the store and shares it
 
   [[nodiscard]] bool read_only() const noexcept { return !pool->shared(); }
   [[nodiscard]] address_space space() const { return address_space(pool->bases()); }
@@ -75,7 +75,7 @@ class [[gnu::visibility("hidden")]] store_core {
 
   /// Makes everything durable, certifies it and marks the store clean. Nothing else may run.
   void close();
-  /// All is there: lets other processes in.
+  /// Lets other processes attach. Call when the store is complete.
   void share(const std::filesystem::path& as);
 
   // ---- Versions and tags ----
@@ -86,21 +86,21 @@ class [[gnu::visibility("hidden")]] store_core {
   }
   version tag(const tag_options& label);
   void sync();
-  /// Closes all versions below `open` at once. Nobody else may write meanwhile.
+  /// Closes all versions below `open` in one step. No other thread may write meanwhile.
   void skip_to(version open) {
     check_writable();
     if (clock_->now() < open) clock_->advance_to(open);
   }
-  /// Notes, durably, that the state of these closed versions is not known. Nobody else may be there.
+  /// Notes durably that the state of these closed versions is unknown. No other thread or process may use the store.
   void lose(const version_ranges& versions);
-  /// Closes the open version if anything was written in it; the newest closed version after that.
+  /// Closes the open version if anything was written in it. Returns the newest closed version.
   version close_version();
 
-  /// The store as it is now, to be written to a file of its own (checkpoint.cpp).
+  /// The store's present state, for writing it to a file of its own (copy/checkpoint.cpp).
   [[nodiscard]] std::shared_ptr<const checkpoint_cut> cut();
 
-  /// Throws unless version `v` is immutable here, and known: closed, or, in a store opened for reading, the one left
-  /// open; and no power cut took it.
+  /// Throws unless version `v` is immutable here and known: it must be closed, or be the open version of a store opened
+  /// for reading, and no power cut may have taken it.
   void check_readable(version v) const {
     check_usable();
     const version open = clock_->now();
@@ -110,7 +110,7 @@ class [[gnu::visibility("hidden")]] store_core {
     if (is_closed) raise_lost(v);
     raise_not_closed(v);
   }
-  /// Closed versions whose state power cuts took. Changed while nobody else is there.
+  /// Closed versions whose state power cuts took. Changes only while no other thread uses the store.
   [[nodiscard]] const version_ranges& lost() const noexcept { return lost_; }
 
   // ---- Reading ----
@@ -122,7 +122,7 @@ class [[gnu::visibility("hidden")]] store_core {
     if (found != null_link) lookups_->put(hash, found);
     return found;
   }
-  /// The value of a record found visible: checks a large value that nobody has read yet. errc::damaged names it.
+  /// The value of a visible record. Checks a large value that has not been checked yet: errc::damaged names it.
   [[nodiscard]] std::string_view value_of(link l) const {
     const record r = records_->at(l);
     if (r.value_unverified()) checked_->require_intact(*pool_, *records_, l);
@@ -130,7 +130,7 @@ class [[gnu::visibility("hidden")]] store_core {
   }
 
   // ---- The parts ----
-  /// Whether it is an engine<durable_heads>; else it is an engine<rebuilt_heads>. Asked by with_engine() alone.
+  /// Whether this is an engine<durable_heads>; if not, it is an engine<rebuilt_heads>. Only with_engine() calls it.
   [[nodiscard]] bool heads_are_durable() const noexcept { return heads_are_durable_; }
   [[nodiscard]] const history_base& records() const noexcept { return *records_; }
   [[nodiscard]] index::ordered_index& index() const noexcept { return *index_; }
@@ -142,7 +142,7 @@ class [[gnu::visibility("hidden")]] store_core {
   }
   [[nodiscard]] pool_set& the_pool() const noexcept { return *pool_; }
   [[nodiscard]] bool read_only() const noexcept { return !pool_->shared(); }
-  /// For what is left to the process that opened the store first.
+  /// Throws unless this process is the one that opened the store: some functions are left to that one.
   void check_first() const {
     if (attached_) [[unlikely]]
       raise_attached();
@@ -155,17 +155,17 @@ class [[gnu::visibility("hidden")]] store_core {
   /// errc::forked after a fork (the child shares the file's lock and would write beside its parent), errc::poisoned
   /// after a failed sync, errc::closed if the process that shared the store has closed it.
   [[gnu::always_inline]] void check_usable() const {
-    // relaxed: flags that no data goes with
+    // relaxed: no data depends on these flags
     if (fork_generation_ != fork_generation() || pool_->persist().poisoned() ||
         shared_->is.load(std::memory_order_relaxed) == shared_state::phase::closed) [[unlikely]]
       raise_unusable();
   }
 
  protected:
-  /// The references are to what the derived class has.
+  /// The derived class owns what the references refer to.
   store_core(store_parts&& parts, bool heads_are_durable, const history_base& records, const entry_keys& keys,
              index::ordered_index& index, tag_catalog& catalog);
-  /// By each final class's destructor, while all of it is there.
+  /// Each final class's destructor calls it while all members still exist.
   void close_in_destructor() noexcept;
 
   void check_writable() const {
@@ -173,7 +173,7 @@ class [[gnu::visibility("hidden")]] store_core {
       raise_read_only();
     check_usable();
   }
-  /// The key's entry, if it was found lately.
+  /// The key's entry, if the lookup cache has it.
   [[nodiscard]] link known_entry_of(std::string_view key, std::uint64_t hash) const noexcept {
     const link l = lookups_->candidate(hash);
     return l != null_link && keys_->is_of(l, key) ? l : null_link;
@@ -181,7 +181,7 @@ class [[gnu::visibility("hidden")]] store_core {
 
   std::unique_ptr<pool_set> pool_;
   std::unique_ptr<version_clock> clock_;
-  std::shared_ptr<index::arena> memory_;  // where what processes share lies
+  std::shared_ptr<index::arena> memory_;  // holds what processes share
   shared_state* shared_;                  // in memory_
   std::unique_ptr<writer_set> writers_;
   std::unique_ptr<index::lookup_cache> lookups_;  // in front of the index
@@ -192,15 +192,15 @@ class [[gnu::visibility("hidden")]] store_core {
   index::ordered_index* index_;
   tag_catalog* catalog_;
   bool heads_are_durable_;
-  bool no_writeback_stalls_;  // for the kernel to write a page back: so on memory and persistent memory
+  bool no_writeback_stalls_;  // memory or persistent memory: no store waits for the kernel to write a page back
 
  private:
-  // What closing and checking ask of the kind of heads.
-  /// Before the last certificate is taken.
+  // Steps of closing and checking that depend on the kind of heads.
+  /// close() calls it before it takes the last certificate.
   virtual void commit_pending_writes() = 0;
-  /// Leaves what the next opening looks for instead of reading the records. Whether evidence of this epoch counts.
+  /// Writes what an instant recovery needs. Returns whether evidence of this epoch counts.
   [[nodiscard]] virtual bool leave_for_opening() = 0;
-  /// Whether the index leads to each entry, and what the heads and the list of tags tell.
+  /// Reports entries that the index does not lead to, and faults in the heads and in the list of tags.
   virtual void check_index(const record_scan& found, verify_report& report) const = 0;
 
   [[noreturn]] void raise_attached() const;
@@ -213,28 +213,28 @@ class [[gnu::visibility("hidden")]] store_core {
   version tag_quickly(const tag_options& label, std::int64_t time_ns);
   version tag_durably(const tag_options* label, std::int64_t time_ns);
   version close_with_record(const writer& w, const tag_options* label, std::int64_t time_ns);
-  /// Whether no write has completed in the open version `open`.
+  /// Whether no write has taken effect in the open version `open` that the caller can know of.
   [[nodiscard]] bool untouched(version open) const noexcept;
-  /// Whether the version before `open` shows all there is.
+  /// Whether the version before `open` shows every write.
   [[nodiscard]] bool shown_by_newest_closed(version open) const noexcept {
     return untouched(open) && !lost_.contains(open - 1);
   }
   /// Syncs all data, then writes the root that certifies it (S3).
   void certify(version durable_version, const record_totals& totals);
 
-  index_kind kind_;       // what it is open with
-  std::mutex tag_mutex_;  // one tag with a record or with a sync at a time
+  index_kind kind_;       // the index it is open with
+  std::mutex tag_mutex_;  // held by each tag that writes a record or syncs
   std::uint64_t fork_generation_;
   version_ranges lost_;
   double recovery_seconds_;
   bool recovered_from_crash_;
   bool took_index_over_;
   std::vector<finding> findings_;           // damage that was accepted
-  std::unique_ptr<std::byte[]> stand_ins_;  // for what is lost: histories link into them
+  std::unique_ptr<std::byte[]> stand_ins_;  // stand for lost records: histories link into them
   bool accepts_damage_;
   bool is_closed_ = false;
-  bool attached_;                    // another process has opened the store, and shares it
-  std::filesystem::path shared_as_;  // if this one shares it
+  bool attached_;                    // another process has opened the store and shares it
+  std::filesystem::path shared_as_;  // where this process shares it; empty if it does not
 };
 
 }  // namespace icecore::detail

@@ -32,14 +32,14 @@ version engine<Heads>::put(std::string_view key, std::string_view value) {
   const std::uint64_t hash = index::lookup_cache::hash_of(key);
   lookups_->prefetch(hash);
   const writer_lease w(*writers_);
-  // Again: a write that met a failed sync may have left an unfinished record in this writer's segment, behind which
-  // nothing must come. It poisoned the store before it gave the writer back.
+  // Check again: a write that met a failed sync may have left an unfinished record in this writer's segment, and no
+  // record may follow that one. That write poisoned the store before it returned the writer.
   check_usable();
   const entered there =
       enter(*w, {record_layout::of_entry(key.size(), value.size(), false), null_link, key, value, hash});
   if (there.fresh) {
     const version v = finish(*w, *there.fresh);
-    // behind the fence, which would wait for the word's line
+    // after the fence in finish(), which would have to wait for this store's cache line
     lookups_->put(hash, there.entry);
     return v;
   }
@@ -58,7 +58,7 @@ std::optional<version> engine<Heads>::remove(std::string_view key) {
   const writer_lease w(*writers_);
   check_usable();  // see put()
   const link entry = entry_of(key);
-  // Before a record is made in vain; whether another thread removes the key meanwhile, link_on_top() tells.
+  // Check before making a useless record. link_on_top() detects that another thread removes the key meanwhile.
   if (entry == null_link || histories_->is_removed(entry)) return std::nullopt;
   const record_layout layout = record_layout::of_remove(false);
   const fresh_record fresh{w->allocate(layout), layout};
@@ -67,8 +67,8 @@ std::optional<version> engine<Heads>::remove(std::string_view key) {
   return finish(*w, fresh);
 }
 
-/// Links a filled record of no batch on top of its entry's history. Where that fails, or nothing is to be linked, the
-/// record is taken back: nothing that counts may come to lie behind one that does not.
+/// Links a filled record that is in no batch on top of its entry's history. If that fails, or the record is not to be
+/// linked, gives the record's memory back: no valid record may come to lie behind one that does not count.
 template <class Heads>
 bool engine<Heads>::link_single(const writer& w, link entry, const fresh_record& fresh, bool unless_removed) const {
   bool linked = false;
@@ -82,14 +82,14 @@ bool engine<Heads>::link_single(const writer& w, link entry, const fresh_record&
   return linked;
 }
 
-/// Fills a new entry when the index asks for it; takes it back unless it is kept.
+/// Fills a new entry when the index asks for it. Gives its memory back unless the entry is kept.
 template <class Heads>
 class engine<Heads>::entry_filler final : public index::entry_factory {
  public:
   entry_filler(const writer& w, const histories_type& histories, const new_entry& what, bool no_writeback_stalls)
       : writer_(w), histories_(histories), what_(what), no_writeback_stalls_(no_writeback_stalls) {}
   ~entry_filler() {
-    // another thread was faster, or the index had no memory: no one has seen the entry
+    // another thread was faster, or the index had no memory: no other thread has seen the entry
     if (made_ != null_link && !kept_) writer_.rewind(made_, what_.layout);
   }
   entry_filler(const entry_filler&) = delete;
@@ -102,10 +102,10 @@ class engine<Heads>::entry_filler final : public index::entry_factory {
     r.seal(writer_.seed_of(made_));
     return made_;
   }
-  /// Stamped and flushed here, the record is on its way to the medium while the index makes room for it.
+  /// Stamps and flushes the record here, so that its flush proceeds while the index makes room for it.
   void before_publish() noexcept override {
-    // On a block device the kernel may be writing the page back: a store to it would fault and wait, and readers with
-    // it. The records of a batch take the batch's stamp, which does not exist yet.
+    // On a block device the kernel may be writing the page back: a store to it would fault and wait, and readers would
+    // wait with it. The records of a batch take the batch's stamp, which does not exist yet.
     // The persistent index may only point to durable, stamped entries, so do both now although readers wait.
     if (!Heads::are_durable && (!no_writeback_stalls_ || what_.batch != null_link)) return;
     histories_.stamp_unseen(made_);
@@ -117,7 +117,7 @@ class engine<Heads>::entry_filler final : public index::entry_factory {
   }
   [[nodiscard]] bool stamped() const noexcept { return stamped_; }
   [[nodiscard]] bool flushed() const noexcept { return flushed_; }
-  /// Whether the key's entry is the one made here; it is kept then.
+  /// Whether the key's entry is the one made here; if so, keeps it.
   [[nodiscard]] bool keep_if(link entry) noexcept { return kept_ = made_ != null_link && made_ == entry; }
 
  private:
@@ -147,13 +147,13 @@ typename engine<Heads>::entered engine<Heads>::enter(const writer& w, const new_
 template <class Heads>
 version engine<Heads>::finish(const writer& w, const fresh_record& fresh) {
   if ((fresh.layout.flags & format::flag_large_value) != 0) checked_->mark(fresh.at);
-  // All that is read of the record, and all else, before the flush: reading a line that is on its way to the medium
-  // waits until it is there, and behind the fence the processor runs ahead into the next operation only as far as its
-  // window reaches.
+  // Read everything needed of the record, and do all other work, before the flush: a load from a line that is being
+  // flushed waits until the medium has it, and after the fence the processor runs ahead into the next operation only as
+  // far as its window reaches.
   const version v = histories_->stamp_of_own(fresh.at);
   assert(v != 0 && v <= clock_->now());  // C2: a stamp is a version that was open
   const record r = histories_->at(fresh.at);
-  const bool batched = r.batched();  // then it was flushed with its batch
+  const bool batched = r.batched();  // if so, it was flushed with its batch
   histories_->sample(fresh.at);
   w.count(fresh.layout, r.is_removal(), fresh.at, r.header().crc, v);
   const written_record done = histories_->written_of(fresh.at);
@@ -174,7 +174,8 @@ template <class Heads>
 link engine<Heads>::visible_latest(std::string_view key) const {
   const link entry = entry_of(key);
   if (entry == null_link) return null_link;
-  // A removal that the entry alone tells of was the newest when the head was read, and has happened.
+  // start_of() returns null_link for a removal that the entry alone shows: that was the newest record when the head was
+  // read, and it has taken effect.
   const link start = histories_->start_of(entry, version_max);
   if (start == null_link) return null_link;
   const link l = histories_->find_latest_from(start);
@@ -189,7 +190,7 @@ void engine<Heads>::find_many(std::span<const std::string_view> keys, const vers
   std::array<link, group> links;
   for (std::size_t first = 0; first < keys.size(); first += group) {
     const std::size_t count = std::min(group, keys.size() - first);
-    // three passes, each over all of the group, so that their cache misses overlap: entries, where to begin, answers
+    // three passes over the whole group, so that its cache misses overlap: entries, first records to look at, answers
     index_->find_many(keys.subspan(first, count), std::span(links).first(count));
     for (std::size_t i = 0; i < count; ++i) {
       if (links[i] == null_link) continue;

@@ -1,5 +1,5 @@
-// A store's keys, read and written. Of which kind its heads are is decided when it is opened: each kind is a class, and
-// with_engine() finds out once a call, or once a scan, which it is.
+// Reads and writes a store's keys. Opening decides which kind of heads a store has. Each kind is a class of its own;
+// with_engine() selects it once per call or once per scan.
 //
 //   const auto found = with_engine(core, [&](const auto& engine) { return engine.find(key); });
 #pragma once
@@ -41,7 +41,8 @@ class [[gnu::visibility("hidden")]] engine : public store_core {
                  std::span<std::optional<std::string_view>> out) const;
   [[nodiscard]] std::vector<std::string_view> keys(const key_bounds& bounds) const;
 
-  /// The record that shows `key` in version `v` (not a removal), durable as a reader needs it; null_link if none.
+  /// The record that shows `key` in version `v` (not a removal), made durable if a reader needs that; null_link if
+  /// none.
   [[nodiscard]] link visible_at(std::string_view key, version v) const {
     const link entry = entry_of(key);
     return entry == null_link ? null_link : entry_visible_at(entry, v);
@@ -57,7 +58,7 @@ class [[gnu::visibility("hidden")]] engine : public store_core {
     const link l = histories_->find_from(newest, v);
     return l == null_link ? null_link : returned(l);
   }
-  /// errc::damaged where the entry was there before the store was opened at once and is not whole.
+  /// errc::damaged if the entry is older than the instant recovery that opened the store, and is not intact.
   [[nodiscard]] std::string_view key_of(link entry) const {
     histories_->verify_checksum(entry);
     return histories_->at(entry).key();
@@ -74,7 +75,7 @@ class [[gnu::visibility("hidden")]] engine : public store_core {
     if (l == null_link) return std::nullopt;
     return value_of(l);
   }
-  /// Persist-on-read, then null_link if the record is a removal.
+  /// Applies persist-on-read, then returns null_link if the record is a removal.
   [[nodiscard]] link returned(link l) const {
     histories_->verify_checksum(l);
     histories_->persist_before_return(l);
@@ -85,21 +86,21 @@ class [[gnu::visibility("hidden")]] engine : public store_core {
   struct fresh_record {
     link at;
     record_layout layout;
-    bool flushed = false;  ///< stamped, and its lines are on their way
+    bool flushed = false;  ///< stamped, and its flush has begun
   };
   struct new_entry {
     record_layout layout;
     link batch;
     std::string_view key;
     std::string_view value;
-    std::uint64_t hash;  ///< of the key, for the table of entries found lately
+    std::uint64_t hash;  ///< of the key, for the lookup cache
   };
   struct entered {
     link entry;
     std::optional<fresh_record> fresh;  ///< if the entry is the new one
   };
   class entry_filler;
-  /// The key's entry: the one there is, or `what`, published in the index.
+  /// The key's entry: the existing one, or else `what`, which is then published in the index.
   [[nodiscard]] entered enter(const writer& w, const new_entry& what) const;
   [[nodiscard]] bool link_single(const writer& w, link entry, const fresh_record& fresh, bool unless_removed) const;
   version finish(const writer& w, const fresh_record& fresh);
@@ -117,7 +118,7 @@ class [[gnu::visibility("hidden")]] engine : public store_core {
   const histories_type* histories_;
 };
 
-// ---- Heads that opening has computed, and an index in memory ----
+// ---- Heads computed at opening, and an index in memory ----
 
 struct rebuilt_parts {
   std::unique_ptr<entry_keys> keys;
@@ -139,7 +140,7 @@ class [[gnu::visibility("hidden")]] rebuilt_engine final : public engine<rebuilt
   rebuilt_parts own_;
 };
 
-// ---- Heads that are durable, and an index that lies beside the records ----
+// ---- Durable heads, and an index that lies beside the records ----
 
 struct durable_parts {
   std::unique_ptr<durable_media> media;
@@ -168,7 +169,7 @@ class [[gnu::visibility("hidden")]] durable_engine final : public engine<durable
 /// Opens the store that the path names, or creates it, or attaches to it.
 [[nodiscard]] std::unique_ptr<store_core> open_store(const std::filesystem::path& path, const options& opening);
 
-/// Calls `f` with the engine that `core` is.
+/// Calls `f` with `core` as the engine it is.
 template <class F>
 decltype(auto) with_engine(const store_core& core, F&& f) {
   if (core.heads_are_durable()) return f(static_cast<const engine<durable_heads>&>(core));

@@ -22,7 +22,7 @@ constexpr std::uint64_t digest_of(std::initializer_list<std::uint64_t> numbers) 
 
 }  // namespace
 
-/// Sizes alone would not do: two members of one size may have changed places.
+/// Sizes alone do not suffice: two members of the same size may have been swapped.
 std::uint64_t shared_state::arrangement_of_this() noexcept {
   using slot = writer_slot;
   using writers_of = writer_set::state;
@@ -92,7 +92,7 @@ shared_state* shared_state::find_in(const index::arena& memory, const std::files
   const index::arena_ref place = memory.root(store_root);
   if (place == 0) return nullptr;
   auto* const found = reinterpret_cast<shared_state*>(memory.at(place));
-  // another one's may be shorter, and lie at the end
+  // the state of another version may be shorter, and may lie at the end of the arena
   if (!memory.contains(place, sizeof found->arrangement) || found->arrangement != arrangement_of_this() ||
       !memory.contains(place, sizeof(shared_state))) {
     raise(errc::unsupported_format, "{}: shared by another version of icecore; all processes must have the same",

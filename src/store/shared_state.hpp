@@ -1,4 +1,4 @@
-// What the processes that share an open store know together. It lies in the store's arena, beside the index.
+// State that all processes sharing an open store have in common. It lies in the store's arena, beside the index.
 #pragma once
 
 #include <filesystem>
@@ -9,22 +9,22 @@
 
 namespace icecore::detail {
 
-/// The arena's root that leads to it.
+/// The root of the arena that leads to this state.
 inline constexpr unsigned store_root = 1;
 
 struct shared_state {
   enum class phase : std::uint32_t { opening, open, closed };
 
-  /// Tells another icecore's arrangement of it, and of what lies beside it, from this one's.
+  /// A digest of the layout of this state and of what lies beside it. Another version of icecore has another one.
   [[nodiscard]] static std::uint64_t arrangement_of_this() noexcept;
 
-  std::uint64_t arrangement = arrangement_of_this();  ///< first, in every icecore's
+  std::uint64_t arrangement = arrangement_of_this();  ///< first in every version of icecore
   std::atomic<phase> is{phase::opening};
   std::atomic<bool> poisoned{false};
   std::uint8_t pool_id[16]{};
-  std::uint64_t epoch = 0;  ///< of the opening: another one's processes have nothing to do with this
+  std::uint64_t epoch = 0;  ///< of the opening: processes of another opening must not use this state
   icecore::durability durability{};
-  record_totals recovered;                           ///< what was there at opening
+  record_totals recovered;                           ///< what opening found
   version newest_recovered = 0;                      ///< the newest version that had a record at opening
   std::array<pool_space, format::files_max> spaces;  ///< of each file
   writer_set::state writers;
@@ -43,7 +43,7 @@ struct shared_state {
     lasting.heads.raises(poisoned);
   }
 
-  /// From now on survivors mend what a killed process has left under a lock. Before anyone else is there.
+  /// From now on survivors repair what a killed process left under a lock. Call before any other process can attach.
   void make_robust() noexcept {
     for (pool_space& space : spaces) {
       space.lock.make_robust();
@@ -56,11 +56,11 @@ struct shared_state {
     lasting.heads.make_robust();
   }
 
-  /// The one that another process has made; null if there is none yet. errc::unsupported_format, which names the file
-  /// it is shared as, if it is not arranged as this one's.
+  /// The state that another process has made; null if there is none yet. errc::unsupported_format, naming the file it
+  /// is shared as, if its layout differs from this process's.
   [[nodiscard]] static shared_state* find_in(const index::arena& memory, const std::filesystem::path& shared_as);
 
-  /// A new one. Throws std::bad_alloc.
+  /// Makes a new one. Throws std::bad_alloc.
   [[nodiscard]] static shared_state& make_in(index::arena& memory) {
     constexpr std::size_t units = alignof(shared_state) / index::arena::unit_bytes;
     index::arena_ref place = memory.allocate(sizeof(shared_state) + alignof(shared_state));

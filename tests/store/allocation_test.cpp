@@ -1,8 +1,8 @@
-// Memory that runs out at any moment: the call that met it throws std::bad_alloc, what was acknowledged is there, and
-// the store goes on, or opens again where it says that it must be.
+// Memory runs out at any moment: the call that meets it throws std::bad_alloc, what was acknowledged is there, and the
+// store goes on, or opens again if it says that it must be.
 //
-// This program's allocations fail when a test wants them to: malloc's, with which operator new and libpmem2 allocate;
-// under a sanitizer, which needs malloc itself, those of operator new.
+// This program's allocations fail when a test wants it: malloc's, with which operator new and libpmem2 allocate; under
+// a sanitizer, which needs malloc itself, those of operator new.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -20,7 +20,7 @@
 
 namespace {
 
-/// Counts down to the allocation that fails; of one thread, others' never fail.
+/// Counts down to the allocation that fails. Per thread: those of other threads never fail.
 struct countdown {
   bool armed = false;
   bool for_good = false;  // that one and all after it
@@ -39,7 +39,7 @@ bool fails() noexcept {
 }  // namespace
 
 #if defined(ICECORE_UNDER_ADDRESS_SANITIZER) || defined(ICECORE_UNDER_THREAD_SANITIZER)
-constexpr long stride = 13;  // each allocation takes several times as long
+constexpr long stride = 13;  // each allocation takes several times as long here
 
 void* operator new(std::size_t size) {
   void* const memory = fails() ? nullptr : std::malloc(size);
@@ -58,7 +58,7 @@ struct folder_walk;
 
 extern "C" {
 
-/// libpmem2 looks for persistent memory at each mapping; glibc 2.36's fts_open() crashes where it gets no memory.
+/// libpmem2 looks for persistent memory at each mapping; glibc 2.36's fts_open() crashes if it gets no memory.
 struct folder_walk* fts_open(char* const*, int, int (*)(const void*, const void*)) {
   errno = ENOENT;
   return nullptr;
@@ -106,7 +106,7 @@ struct operation {
   return {"insert", [=](store& s) { s.insert(key, value); }, [=](model& m) { m.insert(key, value); }};
 }
 
-/// Reading allocates what it returns; what that is, read_everything() compares afterwards.
+/// Reading allocates what it returns; read_everything() compares the results afterwards.
 [[nodiscard]] std::vector<operation> reading() {
   return {{"find", [](store& s) { (void)s.find("a"); }},
           {"find_many",
@@ -162,7 +162,7 @@ class Allocations : public ::testing::TestWithParam<setting> {
   void SetUp() override { steps_ = script(); }
   void TearDown() override { allocations = {}; }
 
-  /// Runs the call; true if memory ran out in it.
+  /// Runs the call. Returns true if memory ran out in it.
   template <class Call>
   bool ran_out(const Call& call) {
     bool thrown = false;
@@ -181,7 +181,7 @@ class Allocations : public ::testing::TestWithParam<setting> {
     return thrown;
   }
 
-  /// The script with the nth allocation failing; whether there was an nth.
+  /// Runs the script with the nth allocation failing. Returns whether there was an nth.
   bool run(long n, bool for_good) {
     met_ = false;
     std::filesystem::remove(path_);
@@ -211,14 +211,14 @@ class Allocations : public ::testing::TestWithParam<setting> {
     return met_;
   }
 
-  /// After a failure: the store answers and takes writes as before, or says that it must be opened again.
+  /// After a failure the store answers and takes writes as before, or says that it must be opened again.
   void go_on(std::optional<store>& s, model& holds) {
     ++failures_;
     try {
       read_everything(*s, holds);
     } catch (const error& failure) {
       ASSERT_EQ(failure.code(), errc::poisoned) << failure.what();
-      s.reset();  // closing a poisoned store fails, and that is all right
+      s.reset();  // closing a poisoned store fails, which is right
       s.emplace(path_, GetParam().options());
       ASSERT_GE(s->clock(), holds.clock);
       holds.clock = s->clock();

@@ -27,7 +27,7 @@ struct signals {
   std::atomic<std::uint64_t> count;
 };
 
-signals* resting = nullptr;  ///< in a process that comes to rest at its first flush
+signals* resting = nullptr;  ///< in a process that stops at its first flush
 
 class Attached : public SharedStore {
  protected:
@@ -123,7 +123,7 @@ TEST_P(Attached, each_process_has_the_store_at_an_address_of_its_own) {
   for (int i = 0; i < 200; ++i) s.insert("key " + std::to_string(i), std::string(static_cast<std::size_t>(i) * 7, 'v'));
   log->count = address_of(s);
   child other([&] {
-    // What the first mapped is still there: no two mappings of one process have the same address.
+    // What the first process mapped is still mapped: no two mappings of one process have the same address.
     const store beside_it(path_, beside());
     return address_of(beside_it) == log->count ? 1 : 0;
   });
@@ -194,7 +194,7 @@ TEST_P(Attached, many_write_at_once_while_the_first_tags_and_nothing_is_lost) {
   for (const auto& change : s.history("of all").oldest_first()) {
     ASSERT_GE(change.version, before);
     before = change.version;
-    const std::string value(*change.value);  // "who:i": each one's in its order
+    const std::string value(*change.value);  // "who:i": each writer's values are in order
     const auto who = static_cast<unsigned>(std::stoul(value));
     ASSERT_EQ(std::stoul(value.substr(value.find(':') + 1)), next[who]++);
   }
@@ -339,7 +339,7 @@ TEST_P(Attached, a_forked_child_keeps_its_killed_parent_neither_alive_nor_attach
       while (log->step < 3) std::this_thread::sleep_for(1ms);
       return 0;
     });
-    s.insert("another", "value");  // has a segment from now on: taking one flushes, too
+    s.insert("another", "value");  // it has a segment from now on: taking one also flushes
     resting = &*log;
     s.core().the_pool().persist().replace_line_functions(
         [](const void*, std::size_t) {

@@ -37,7 +37,7 @@ void write(store& s, const std::string& value) {
 
 class Attaching : public SharedStore {
  protected:
-  /// A process that ends killed, with the store open.
+  /// A process that is killed with the store open.
   static void in_a_process_that_is_killed(const std::function<void()>& work) {
     child one([&] {
       work();
@@ -156,7 +156,7 @@ class SharedFile : public ::testing::Test {
   std::filesystem::path common_ = folder_ / "common";
 };
 
-/// A recovery that failed, or was killed, has dropped what did not count, and set what a session of its own would need.
+/// A recovery that failed, or was killed, has dropped what did not count, and set what its own session would need.
 TEST_F(SharedFile, of_a_killed_process_is_not_believed_once_somebody_began_to_recover) {
   child one([&] {
     static store s(path_, first());
@@ -167,7 +167,7 @@ TEST_F(SharedFile, of_a_killed_process_is_not_believed_once_somebody_began_to_re
   ASSERT_EQ(one.wait(), -SIGKILL);
   std::string left = read_file(path_);
   const std::size_t end = (left.find_last_not_of('\0') + 72) / 8 * 8;
-  left.replace(end, 8, "\x01rest of");  // as of a write that was cut off
+  left.replace(end, 8, "\x01rest of");  // as of an interrupted write
   write_file(path_, left);
   bool changed = false;
   for (int n = 0;; ++n) {
@@ -232,7 +232,7 @@ TEST_F(SharedFile, whose_words_lead_out_of_it_is_told) {
   const store s(path_, first());
   constexpr std::uint64_t roots_at = 24;
   const std::uint64_t beyond = std::uint64_t{1} << 44;
-  for (const std::uint64_t at : {0U, 8U, 16U}) {  // what it reserved, has memory for, has handed out
+  for (const std::uint64_t at : {0U, 8U, 16U}) {  // what it has reserved, has memory for, has handed out
     with_word(common_, at, beyond, [&] { expect_refused(errc::invalid_argument, "is no file"); });
   }
   constexpr std::uint64_t mark_at = roots_at + sizeof(index::arena_ref) * index::arena::root_count;

@@ -1,4 +1,4 @@
-// Atomic batches: all of it or nothing, for every reader, in every version, with any other batches beside it.
+// Atomic batches: all or nothing, for every reader, in every version, beside any other batches.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -121,7 +121,7 @@ TEST_P(Batches, overlapping_batches_in_opposite_orders_do_not_wait_for_each_othe
     static_cast<void>(registers.find(random() % keys));
     if (thread == 1) store_.tag();
   });
-  // Batches over the same keys are in one order in all histories.
+  // All histories have batches over the same keys in one order.
   const auto ids = [&](std::uint64_t key) {
     std::vector<std::uint64_t> found;
     for (const auto& [version, value] : registers.history(key)) found.push_back(value.value());

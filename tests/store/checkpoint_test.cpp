@@ -1,4 +1,4 @@
-// Checkpoints: a store of one instant, written while writes go on, whole or not there.
+// Checkpoints: a store of one instant, written while writes go on; complete, or not there.
 #include "icecore/checkpoint.hpp"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ class Checkpoint : public ::testing::TestWithParam<setting> {
       }
     }
   }
-  /// The model of what a checkpoint taken now holds.
+  /// The model of what a checkpoint taken now contains.
   static model now(model& m) {
     if (m.touched()) m.close_version();
     return m;
@@ -156,12 +156,12 @@ TEST_P(Checkpoint, of_a_checkpoint_and_of_a_store_opened_for_reading_is_the_same
 TEST_P(Checkpoint, shows_one_instant_while_threads_write) {
   store s = open();
   constexpr int rounds = 20;
-  constexpr int writes_a_round = 400;  // each round reads all that there is
+  constexpr int writes_a_round = 400;  // each round reads everything there
   std::atomic<int> allowed{writes_a_round};
   std::atomic<bool> stop{false};
   std::vector<std::thread> writers;
   for (int t = 0; t < 3; ++t) {
-    writers.emplace_back([&, t] {  // of each thread the greater key is never newer than the smaller one
+    writers.emplace_back([&, t] {  // in each thread the greater key is never newer than the smaller one
       const std::string name = std::to_string(t);
       for (int i = 0; !stop; ++i) {
         s.insert(name + "a", std::to_string(i));
@@ -369,7 +369,7 @@ TEST_F(CopyAtOpening, of_which_a_kill_left_a_part_no_store_opens) {
   child copier([&]() -> int {
     options opening = copying_;
     opening.recovery_threads = 1;
-    opening.on_progress = [](const progress&) { _exit(7); };  // all is brought, not all is checked
+    opening.on_progress = [](const progress&) { _exit(7); };  // everything is brought, but not everything is checked
     const store copy(to_, opening);
     return 0;
   });

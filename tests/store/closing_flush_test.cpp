@@ -1,8 +1,8 @@
-// What an opening after a kill and a clean close have made durable on persistent memory: all that the next opening
-// relies on, whatever a process that was killed had left in the caches alone. The machine may stop right behind them.
+// What an opening after a kill, and a clean close, have made durable on persistent memory: everything that the next
+// opening relies on, whatever a killed process had left only in the caches. The machine may stop right after them.
 //
-// This program takes the flushes: it stands in for libpmem2 and says that memory is persistent memory. What the medium
-// has is what was flushed and fenced, and no line more.
+// This program replaces the flushes: it stands in for libpmem2 and reports that memory is persistent memory. The medium
+// has what was flushed and fenced, and no other line.
 #include <gtest/gtest.h>
 #include <libpmem2.h>
 #include <linux/magic.h>
@@ -31,19 +31,18 @@ namespace {
 using lines = std::map<std::uintptr_t, std::string>;
 constexpr std::uintptr_t line_size = icecore::format::cache_line_size;
 
-/// Lines by how they lie: flushed, and what was in them then; durable once a fence came behind.
+/// Lines by address: flushed, with their content at that time; durable once a fence followed.
 lines on_their_way;
 lines durable;
-/// What is left of a process that is killed before it has flushed so often.
+/// What a process leaves that is killed before its flush number `at_flush`.
 struct left_by_kill {
-  std::uint64_t at_flush = 0;  // 0: none is
+  std::uint64_t at_flush = 0;  // 0: no process is killed
   std::filesystem::path path;
   std::optional<std::string> caches;
   lines durable;
 } killed;
 std::uint64_t flushes = 0;
-/// Where the file is mapped, and what the medium had of it when the session began; outside of one logs are not looked
-/// at.
+/// Where the file is mapped, and what the medium had of it when the session began; logs are checked only in a session.
 const std::byte* mapped_at = nullptr;
 std::optional<std::string> medium_before;
 
@@ -60,7 +59,7 @@ std::string on_medium(const std::byte* first, std::size_t size) {
   return all;
 }
 
-/// Of the two copies of a writer's log one is durable while the other is written: that one may be torn.
+/// While one copy of a writer's log is written, and may be torn, the other one must be durable.
 void look_at_log(const void* flushed) {
   using namespace icecore::format;
   constexpr std::size_t size = sizeof(writer_log);
@@ -123,8 +122,8 @@ class ClosingFlush : public ::testing::Test {
     o.index = index_kind::persistent;
     return o;
   }
-  /// Opens the store, does something and closes it; what is durable then comes to the medium, and what was durable
-  /// when a process was killed in it, when the store was open, and when all was done, to other ones.
+  /// Opens the store, does something and closes it; then the medium gets what is durable. Other files get what was
+  /// durable when a process was killed in the session, when the store was open, and when the work was done.
   template <class Work>
   void session(const Work& work) {
     on_their_way.clear();
@@ -165,7 +164,7 @@ class ClosingFlush : public ::testing::Test {
     }
   }
 
-  /// Keys that split leaves, and put a level on top; updates, removals, a batch, segments and tags that need more room.
+  /// Keys that split leaves and add a level on top; updates, removals, a batch; segments and tags that need more room.
   static void write(store& s, unsigned round) {
     const std::string mark = std::to_string(round);
     for (int i = 0; i < 40; ++i) s.insert("key " + std::to_string(i * 7 % 40 + 100) + mark, mark);
@@ -203,7 +202,7 @@ class ClosingFlush : public ::testing::Test {
     for (const std::string& wrong : segments_of(s).check()) ADD_FAILURE() << wrong;
     for (const damage& d : s.verify().damages) ADD_FAILURE() << d.structure << ": " << d.what;
   }
-  /// What the store has that the machine leaves when it stops with this on the medium.
+  /// What the store contains if the machine stops with this on the medium.
   [[nodiscard]] std::string content_of(const std::string& medium) {
     write_file(path_, medium);
     const store s(path_, opening());
@@ -212,9 +211,9 @@ class ClosingFlush : public ::testing::Test {
     return content(s);
   }
 
-  /// Kills the process that works on the store as it is, at one in so many flushes: what the next one finds is durable
-  /// when it has opened the store, and all when it has worked in its turn, and when it has closed it. How often it was
-  /// killed.
+  /// Kills the process that works on the store as it is, at one flush in `one_in`. What the next process finds is
+  /// durable when it has opened the store, and everything is when it has done its work, and when it has closed the
+  /// store. Returns the number of kills.
   template <class Work, class Next>
   unsigned kill_in(const Work& work, std::uint64_t one_in, const Next& work_of_next) {
     const std::string closed = read_file(path_);
@@ -271,7 +270,7 @@ TEST_F(ClosingFlush, what_a_session_wrote_or_met_is_durable_when_it_is_closed) {
   session([&](store& s) { EXPECT_EQ(content(s), before); });
   const std::string closed = read_file(path_);
   EXPECT_EQ(content_of(medium_), before);
-  write_file(path_, closed);  // the machine goes on: lines that are flushed now bring along what lies in them
+  write_file(path_, closed);  // the machine goes on: a line that is flushed now takes along everything in it
   session([&](store& s) {
     EXPECT_FALSE(s.tags().empty());
     write(s, 2);
@@ -291,13 +290,13 @@ TEST_F(ClosingFlush, so_it_is_where_the_process_was_killed_while_a_segment_chang
   EXPECT_GT(kill_in(write_into_segments, 1, write_into_segments), 20U);
 }
 
-// The next writer may put another segment before what a change has just linked, and opening looks no further.
+// The next writer may put another segment in front of the one just linked, and opening looks no further.
 TEST_F(ClosingFlush, a_change_of_segments_is_durable_before_the_next_one_begins) {
   session([](store& s) { write(s, 1); });
   write_file(path_, medium_);
   store s(path_, opening());
   auto& segments = const_cast<logged_segments&>(segments_of(s));
-  constexpr unsigned writer = format::writers_max - 1;  // nobody's
+  constexpr unsigned writer = format::writers_max - 1;  // not in use
   logged_segments::place place{};
   for (int i = 0; i < 2; ++i) {
     place = segments.change(writer, place, {}, 0, 1000, 0);

@@ -1,5 +1,5 @@
-// G6: nothing wrong is ever returned. A bit is flipped in the bytes of a small store, one at a time; each time the
-// store either refuses to open or to answer, with an error that says so, or everything it answers is right.
+// G6: nothing wrong is ever returned. One bit at a time is flipped in the bytes of a small store. Each time the store
+// either refuses to open or to answer, with an error that says so, or all its answers are right.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ namespace {
 
 class Damage : public ::testing::Test {
  protected:
-  /// What a reader, a writer and the checker make of a file with these bytes. Throws broken_promise.
+  /// What a reader, a writer and verify do with a file of these bytes. Throws broken_promise.
   void read_damaged(const std::string& bad) {
     write_file(path_, bad);
     std::string complaint;
@@ -67,7 +67,7 @@ class Damage : public ::testing::Test {
       opened.insert("another", "written on");
       opened.close();
     }
-    // What was damaged without having been met was closed with the rest: nothing is lost by that.
+    // Damage that was not met was closed with the rest: that loses nothing.
     const store again = [&] {
       try {
         return store(path_);
@@ -84,7 +84,7 @@ class Damage : public ::testing::Test {
     promise(again.find("another") == "written on", [] { return std::string("written on: a new key is lost"); });
   }
 
-  /// Refuses, saying why, or keeps its promises.
+  /// The question is refused with a reason, or answered as promised.
   template <class Question>
   static void ask(const Question& question) {
     try {
@@ -94,7 +94,7 @@ class Damage : public ::testing::Test {
     }
   }
 
-  /// Each way of asking, as the first thing that is done with a store just opened.
+  /// Asks each question as the first one to a store just opened.
   void ask_first(const std::string& bad) {
     const auto to = [&](const auto& question) {
       write_file(path_, bad);
@@ -143,7 +143,7 @@ class Damage : public ::testing::Test {
     to([&](store& s) {
       for (const auto& [key, history] : holds_.records) {
         ask([&] {
-          auto wanted = history.rbegin();  // change by change: a wrong one is seen, whatever comes of the next
+          auto wanted = history.rbegin();  // change by change: a wrong one is seen, whatever follows
           for (const change& one : s.history(key)) {
             promise(wanted != history.rend() && one.version == wanted->version && one.value == wanted->value,
                     [&] { return "the history of " + show(key); });
@@ -174,7 +174,7 @@ class Damage : public ::testing::Test {
     });
   }
 
-  /// Calls damage(bytes, offset) for each part of this size of a closed store in which there is anything.
+  /// Calls damage(bytes, offset) for each part of this size of a closed store that is not empty.
   template <class Function>
   void for_each_used_part(index_kind index, std::size_t size, Function damage) {
     SCOPED_TRACE("index " + std::to_string(static_cast<int>(index)) + ", parts of " + std::to_string(size));
@@ -215,14 +215,14 @@ TEST_F(Damage, a_line_a_sector_or_a_page_of_zeros_never_gives_a_wrong_answer) {
   }
 }
 
-/// Opened at once nothing has been read: what is asked first meets the damage, whatever it is that is asked.
+/// After instant recovery nothing has been read: the first question meets the damage, whichever question it is.
 TEST_F(Damage, whatever_is_asked_first_is_answered_rightly_or_refused) {
   options opening;
   opening.index = index_kind::persistent;
   fill_small_store(path_, opening, holds_).close();
   const std::string sound = read_file(path_);
   std::vector<std::size_t> places;
-  // records, not the nodes of the index: those are checked whole, whoever meets them
+  // records, not nodes of the index: those are always checked completely
   const std::size_t first = sound.find("key-0");
   const std::size_t end = sound.find("in the version left open") + 24;
   ASSERT_NE(first, std::string::npos);
@@ -232,12 +232,12 @@ TEST_F(Damage, whatever_is_asked_first_is_answered_rightly_or_refused) {
   }
   std::erase_if(places, [&](std::size_t at) { return sound[at] == 'L' && at % 512 != 0; });
   for_each_place(places, [&](std::size_t at) {
-    ask_first(flipped(sound, at, 0));  // the bit that tells an insert from a removal, where there is a kind
+    ask_first(flipped(sound, at, 0));  // the bit that distinguishes an insert from a removal, if there is a kind
     ask_first(flipped(sound, at, static_cast<unsigned>(at * 7 + at / 8) % 8));
   });
 }
 
-/// What lies behind the damaged record of an update that failed must not be lost for it.
+/// What lies behind the damaged record of a failed update must not be lost because of that.
 TEST_F(Damage, a_write_that_met_damage_leaves_nothing_in_the_way_of_the_next_ones) {
   for (const bool removal : {false, true}) {
     std::filesystem::remove(path_);
@@ -272,7 +272,7 @@ TEST_F(Damage, a_write_that_met_damage_leaves_nothing_in_the_way_of_the_next_one
   }
 }
 
-/// Where there are many: leaves, and nodes above them.
+/// With many nodes: leaves, and nodes above them.
 TEST_F(Damage, a_node_of_the_persistent_index_that_looks_locked_never_gives_a_wrong_answer) {
   options opening;
   opening.index = index_kind::persistent;
@@ -300,8 +300,8 @@ TEST_F(Damage, a_node_of_the_persistent_index_that_looks_locked_never_gives_a_wr
   });
 }
 
-/// As a device may give back that has lost a line's charge: every word odd, which is how a node of the persistent index
-/// says that it is locked.
+/// As from a device on which a line has lost its charge: every word is odd, which in a node of the persistent index
+/// means that it is locked.
 TEST_F(Damage, a_line_or_a_sector_of_garbage_never_gives_a_wrong_answer) {
   for (const index_kind index : {index_kind::btree, index_kind::persistent}) {
     for (const std::size_t size : {64U, 512U}) {
@@ -322,7 +322,7 @@ TEST_F(Damage, a_line_or_a_sector_of_garbage_never_gives_a_wrong_answer) {
 
 TEST_F(Damage, a_line_a_sector_or_a_page_that_was_never_written_again_never_gives_a_wrong_answer) {
   {
-    // the same store at an earlier close: its pages are whole and have the same pool's checksums
+    // the same store at an earlier close: its pages are intact and have the same pool's checksums
     store s = fill_small_store(path_, {}, holds_);
     s.close();
   }
@@ -343,7 +343,7 @@ TEST_F(Damage, a_line_a_sector_or_a_page_that_was_never_written_again_never_give
   for (const std::size_t size : {64U, 512U, 4096U, 65'536U}) {
     SCOPED_TRACE(size);
     std::vector<std::size_t> places;
-    // but not the roots: a root that a device has lost after it was synced cannot be told from one never written
+    // but not the roots: a root that the device lost after its sync cannot be distinguished from one never written
     for (std::size_t at = 65'536; at + size <= sound.size(); at += size) {
       if (sound.compare(at, size, earlier, at, size) != 0) places.push_back(at);
     }
@@ -441,7 +441,7 @@ TEST_F(Damage, damaged_root_pages_are_named_by_verify) {
 
     write_file(path_, flipped(flipped(sound, older + 100, 1), newer + 100, 1));
     report = verify_file(path_);
-    // each page, and what both together mean
+    // each page, and both together
     ASSERT_EQ(report.damages.size(), 3U);
     EXPECT_TRUE(std::ranges::all_of(report.damages, [](const damage& d) { return d.structure == "root"; }));
     EXPECT_TRUE(std::ranges::any_of(
@@ -453,7 +453,7 @@ TEST_F(Damage, an_end_that_is_missing_is_told_even_if_it_held_nothing) {
   std::string left;
   {
     const store opened = fill_small_store(path_, {}, holds_);
-    left = read_file(path_);  // with room behind what it holds
+    left = read_file(path_);  // with free space behind what it holds
   }
   write_file(path_, left.substr(0, left.size() / 2));
   const verify_report report = verify_file(path_);
@@ -485,7 +485,7 @@ TEST_F(Damage, a_damaged_large_value_is_an_error_when_it_is_read_and_all_else_is
     EXPECT_EQ(opened.find("deep"), "11");
     EXPECT_FALSE(opened.verify().ok());
   } catch (const error& failure) {
-    EXPECT_EQ(failure.code(), errc::damaged);  // to refuse the whole store is safe, too
+    EXPECT_EQ(failure.code(), errc::damaged);  // refusing the whole store is safe too
   }
 }
 

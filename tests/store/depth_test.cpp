@@ -1,4 +1,4 @@
-// Long histories and large values: found right at any depth and size, at a cost that hardly grows.
+// Long histories and large values are found correctly at any depth and size, at a cost that hardly grows.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -14,7 +14,7 @@
 namespace icecore::testing {
 namespace {
 
-/// The seconds that `count` finds at random versions of a history `depth` deep take; each answer is checked.
+/// The seconds that `count` finds take at random versions of a history `depth` deep. Each answer is checked.
 double seconds_of_finds(const map<std::uint32_t, std::uint64_t>& deep, std::uint64_t depth, std::uint64_t count) {
   std::mt19937_64 random(depth);
   const auto begin = std::chrono::steady_clock::now();
@@ -54,7 +54,7 @@ void run_deep(std::uint64_t depth) {
   EXPECT_EQ(expected, 0U);
 }
 
-/// As if the key had so many records: in memory alone, for as long as the store is open.
+/// Pretends that the key has this many records: only in memory, while the store is open.
 void pretend_depth(const store& s, std::string_view key, std::uint32_t depth) {
   const link entry = s.core().entry_of(key);
   s.core().records().at(entry).header().depth = depth;
@@ -212,7 +212,7 @@ TEST(Depth, a_history_a_hundred_thousand_deep_is_read_right_at_every_version) { 
 TEST(Depth, a_value_larger_than_its_type_allows_is_refused_before_it_is_read) {
   const scratch folder;
   store s(folder / "refused.ice");
-  // the view lies about its size: whoever looked at the bytes would crash
+  // the view lies about its size: a store that read the bytes would crash
   const std::string_view larger("x", value_size_max + 1);
   try {
     s.insert("larger", larger);

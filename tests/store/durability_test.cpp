@@ -1,4 +1,4 @@
-// G4: the store gives the durability that was chosen, or says that the device cannot.
+// G4: the store provides the chosen durability, or says that the device cannot.
 #include <gtest/gtest.h>
 
 #include <algorithm>

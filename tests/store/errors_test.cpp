@@ -1,5 +1,5 @@
-// docs/errors.md says what a user sees of each fault. Here each fault is made, and its line must be there, word for
-// word. With ICECORE_PRINT_ERRORS set the lines are printed, to be put there.
+// docs/errors.md says what a user sees of each fault. This test makes each fault and requires its line there, word for
+// word. With ICECORE_PRINT_ERRORS set it prints the lines, to be copied there.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -49,7 +49,7 @@ class Errors : public ::testing::Test {
     return opening;
   }
 
-  /// The message as it stands in the table: what differs from machine to machine is named.
+  /// The message as the table has it: names stand for what differs between machines.
   [[nodiscard]] std::string general(std::string text) const {
     const auto replace = [&](const std::string& what, const char* by) {
       for (auto at = text.find(what); at != std::string::npos; at = text.find(what)) text.replace(at, what.size(), by);
@@ -90,7 +90,7 @@ class Errors : public ::testing::Test {
     expect_line("a version that is still open", [&] { (void)s.at(s.clock()); });
     version_ranges lost;
     lost.add({1, 2});
-    s.lose(lost);  // as recovery says it
+    s.lose(lost);  // as recovery reports it
     expect_line("a version that a power cut took", [&] { (void)s.at(1); });
     s.close();
     expect_line("a store that was closed", [&] { s.insert("a", "2"); });
@@ -106,7 +106,7 @@ class Errors : public ::testing::Test {
     expect_unknown_crash();
   }
 
-  /// Written on, but not tagged, on a machine that may still run.
+  /// Written to further, but not tagged, on a machine that may still run.
   void expect_unknown_crash() {
     std::string image;
     {

@@ -1,5 +1,5 @@
-// Pieces of a cleanly closed store with the persistent index that are of an earlier time: a write that the device lost.
-// Whoever opens the store at once is told by the call that comes to them; a sound store is never told to be damaged.
+// Pieces of a cleanly closed store with the persistent index are of an earlier time, because the device lost a write.
+// After instant recovery, the call that meets them reports it. An undamaged store is never reported as damaged.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -33,7 +33,7 @@ format::root root_of(const std::string& file) {
   return newest_root(reinterpret_cast<const std::byte*>(file.data())).value();
 }
 
-/// Two states of a store, as sessions that followed each other left it closed.
+/// Two states of a store, as two consecutive sessions left it closed.
 class Evidence : public ::testing::TestWithParam<durability> {
  protected:
   [[nodiscard]] static options opening() {
@@ -77,7 +77,7 @@ class Evidence : public ::testing::TestWithParam<durability> {
     return value_of(i);
   }
 
-  /// Whether the call says that something is damaged.
+  /// Whether the call reports damage.
   template <class Call>
   static bool is_told(const Call& call) {
     try {
@@ -96,7 +96,7 @@ class Evidence : public ::testing::TestWithParam<durability> {
     const auto found = s.find(key_of(i));
     EXPECT_EQ(found ? std::optional<std::string>(*found) : std::nullopt, newest_of(i)) << key_of(i);
   }
-  /// Every answer is right, or says that something is damaged; so it is for who writes on, and in the next session.
+  /// Every answer is right, or reports damage, also for a process that writes on, and in the next session.
   [[nodiscard]] unsigned complaints_about(const std::string& file, unsigned step) const {
     write_file(path_, file);
     unsigned told = 0;
@@ -210,7 +210,7 @@ TEST_P(Evidence, tells_of_links_to_tags_of_an_earlier_time) {
   unsigned tried = 0;
   for (std::size_t block = format::first_segment_offset + sizeof(format::segment_header);
        block + sizeof(format::tag_block) <= after_.size(); block += 64) {
-    std::uint64_t first = 0;  // of its links: leads to the block itself
+    std::uint64_t first = 0;  // of its links: it leads to the block itself
     std::memcpy(&first, closed.data() + block + offsetof(format::tag_block, tags), sizeof first);
     if (codec.decode_link(first, block + offsetof(format::tag_block, tags)) != block) continue;
     std::string spoilt = closed;
@@ -247,7 +247,7 @@ TEST_P(Evidence, from_before_a_kill_tells_nothing) {
     return ::raise(SIGKILL);
   });
   ASSERT_EQ(writer.wait(), -SIGKILL);
-  // Links reached the media, and no leaf's word did: as where the machine stops.
+  // Links reached the media, but no leaf's word did: as if the machine had stopped.
   std::string file = read_file(path_);
   for (std::size_t at = format::first_segment_offset; at + format::granule_size <= file.size();
        at += format::granule_size) {
@@ -256,7 +256,7 @@ TEST_P(Evidence, from_before_a_kill_tells_nothing) {
     if (h.magic != format::index_segment_magic || h.granules != 2) continue;
     for (std::size_t node = at + sizeof h; node < at + format::node_segment_size; node += sizeof(format::index_node)) {
       if (node % format::granule_size < sizeof h || node >= after_.size()) continue;
-      // the word, where nothing else of the first line has changed but it
+      // the word, if nothing else in the first line has changed
       if (file.compare(node + 8, 56, after_, node + 8, 56) == 0) file.replace(node, 8, after_, node, 8);
     }
   }

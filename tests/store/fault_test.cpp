@@ -1,6 +1,6 @@
-// System calls that fail: the store says so, never claims what is not so, and opens again with all it had acknowledged.
+// System calls fail: the store reports it, never claims anything untrue, and opens again with everything acknowledged.
 //
-// The calls below take the place of the C library's in this program, and fail when a test wants them to.
+// The calls below replace the C library's in this program, and fail when a test wants it.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -17,7 +17,7 @@
 
 namespace {
 
-/// Which calls fail: the one after `calls_left` more, and `times` - 1 after it.
+/// Which calls fail: the one after `calls_left` more, and the `times` - 1 calls after it.
 struct {
   int calls_left = -1;  // negative: none
   int times = 1;
@@ -83,14 +83,14 @@ namespace {
 
 void no_faults() { faults = {}; }
 
-/// The `n`th call from now on fails, and `times` - 1 after it.
+/// The `n`th call from now on fails, and the `times` - 1 calls after it.
 void fail_call(int n, int error, int times = 1) { faults = {n, times, error, false, 0}; }
 
 class Faults : public ::testing::TestWithParam<setting> {
  protected:
   void TearDown() override { no_faults(); }
 
-  /// Whether a failure is one of those that a failing call may become.
+  /// Whether the error is one that a failing call may lead to.
   static void expect_documented(const error& failure) {
     const auto code = static_cast<errc>(failure.code().value());
     EXPECT_TRUE(code == errc::io || code == errc::no_space || code == errc::poisoned || code == errc::not_durable ||
@@ -239,7 +239,7 @@ TEST_P(Faults, whichever_call_fails_while_it_grows_nothing_acknowledged_is_lost)
         } catch (const error& failure) {
           failed = true;
           expect_documented(failure);
-          if (failure.code() == errc::poisoned) continue_reading = false;  // after a failed sync nothing is answered
+          if (failure.code() == errc::poisoned) continue_reading = false;  // after a failed sync no call answers
           for (std::uint64_t i = 0; continue_reading && i < acknowledged; ++i) {
             ASSERT_EQ(numbers.find(i), i) << "not readable any more";
           }
@@ -262,7 +262,7 @@ TEST_P(Faults, a_file_truncated_by_another_program_is_noticed_at_the_next_sync) 
   store s(path_, GetParam().options());
   s.insert("key", "value");
   s.sync();
-  std::filesystem::resize_file(path_, std::filesystem::file_size(path_) - 4096);  // free space: touched by no one
+  std::filesystem::resize_file(path_, std::filesystem::file_size(path_) - 4096);  // free space: no thread touches it
   expect_error(errc::poisoned, "truncated", [&] { s.sync(); });
 }
 

@@ -1,5 +1,5 @@
-// Every bit of every byte that a store uses, flipped one at a time: verify reports it, or nothing that is read changes.
-// The counts of both, by structure, are printed.
+// Every bit of every byte that a store uses is flipped, one at a time: verify reports it, or nothing that is read
+// changes. The counts of both are printed for each structure.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -20,7 +20,7 @@
 namespace icecore::testing {
 namespace {
 
-/// What a byte of a pool file is part of. From older_root_page on it may be flipped without a word.
+/// What a byte of a pool file is part of. From older_root_page on, a flip need not be reported.
 enum part : std::uint8_t {
   root_page,
   segment_header,
@@ -30,12 +30,12 @@ enum part : std::uint8_t {
   links,
   key,
   value,
-  older_root_page,  // of an open store: what it says is out of date
+  older_root_page,  // of an open store: its content is out of date
   live_page,
   recomputed,   // an entry's head and second version
   last_record,  // of a dead writer: like a write that the crash interrupted (docs/guarantees.md)
-  stamp_top,    // with the persisted bit, which means nothing on media; the other seven are of the check
-  index,        // nodes and logs of an index that lies in the file: verify says nothing of their spare bytes
+  stamp_top,    // with the persisted bit, which means nothing on media; the other seven belong to the check
+  index,        // nodes and logs of an index in the file: verify does not check their spare bytes
   unused,
   parts
 };
@@ -61,7 +61,8 @@ std::uint64_t mark_record(std::vector<part>& map, const record r, std::uint64_t 
   return at + layout.size();
 }
 
-/// What each byte is. `crashed`: the writer died, so that the last record of each segment is like an interrupted write.
+/// Says for each byte what it is. `crashed`: the writer died, so each segment's last record is like an interrupted
+/// write.
 std::vector<part> map_of(std::string& bytes, bool crashed) {
   std::vector<part> map(bytes.size(), unused);
   auto* base = reinterpret_cast<std::byte*>(bytes.data());
@@ -122,7 +123,7 @@ class Flip : public ::testing::TestWithParam<setting> {
     const std::vector<part> map = map_of(bytes, crashed);
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < map.size(); ++i) {
-      // of the values' 5,000 equal bytes a sample, of what is not used too
+      // take only a sample of the values' 5,000 equal bytes, and of unused ones
       const bool repeats = i > 64 && map[i] == map[i - 64] && bytes[i] == bytes[i - 64] && bytes[i] == bytes[i - 1];
       if (map[i] == unused || repeats ? i % 509 == 0 : true) places.push_back(i);
     }
@@ -165,7 +166,7 @@ class Flip : public ::testing::TestWithParam<setting> {
 #ifdef ICECORE_LONG_TESTS
   unsigned every_bit_ = 1;
 #else
-  unsigned every_bit_ = 8;  // another one in each byte
+  unsigned every_bit_ = 8;  // a different bit in each byte
 #endif
   scratch folder_;
   std::filesystem::path path_ = folder_ / "flipped.ice";
@@ -186,11 +187,11 @@ TEST_P(Flip, every_bit_of_what_a_dead_writer_left_is_checked_or_means_nothing) {
   flip_all(true);
 }
 
-// G6: opened at once, no record is read before it is asked for. A key that leads searches to others must not hide them.
+// G6: instant recovery reads no record before it is asked for. A key that leads searches to others must not hide them.
 TEST(FlipInKey, hides_no_other_key_from_a_store_that_is_opened_at_once) {
   const scratch folder;
   const auto path = folder / "flipped.ice";
-  constexpr unsigned keys = 700;  // two levels and more
+  constexpr unsigned keys = 700;  // two levels or more
   const auto key = [](unsigned i) { return "all begin alike " + std::to_string(1'000'000 + i); };
   options opening;
   opening.index = index_kind::persistent;
@@ -228,7 +229,7 @@ TEST(FlipInKey, hides_no_other_key_from_a_store_that_is_opened_at_once) {
 INSTANTIATE_TEST_SUITE_P(EveryDurability, Flip, ::testing::ValuesIn(tmpfs_settings()),
                          [](const auto& about) { return about.param.name(); });
 
-// G6, again opened at once: damage in a key's newest record.
+// G6, again after instant recovery: damage in a key's newest record.
 class DamagedNewestRecord : public ::testing::Test {
  protected:
   DamagedNewestRecord() {
@@ -251,7 +252,7 @@ class DamagedNewestRecord : public ::testing::Test {
     end_ = value + newest_.size();
     return bytes;
   }
-  /// Opens what the damage has left: the newest value is found, before and after a tag, or the damage is told.
+  /// Opens what the damage has left: the newest value is found, before and after a tag, or the damage is reported.
   void read(const std::string& damaged) {
     write_file(path_, damaged);
     try {
@@ -274,7 +275,7 @@ class DamagedNewestRecord : public ::testing::Test {
   unsigned reported_ = 0;
 };
 
-// It is not taken for what a crash left of a write, which would show the value before it.
+// It is not taken for a write that a crash interrupted, which would show the value before it.
 TEST_F(DamagedNewestRecord, by_a_flip_shows_no_older_value) {
   const std::string bytes = make(false);
   for (std::size_t at = record_; at < end_; ++at) {
@@ -286,7 +287,7 @@ TEST_F(DamagedNewestRecord, by_a_flip_shows_no_older_value) {
   EXPECT_GT(reported_, newest_.size());
 }
 
-// Zeros have no stamp. What reads them must not give them one of today: they would be believed.
+// Zeros have no stamp. A reader must not give them one of today: then they would be trusted.
 TEST_F(DamagedNewestRecord, by_zeros_is_told) {
   const std::string bytes = make(true);
   for (const std::size_t size : {8U, 16U, 64U}) {

@@ -1,4 +1,4 @@
-// What a write costs the medium: how many cache lines are flushed, and how often one waits for them.
+// What a write costs the medium: how many cache lines it flushes, and how often it waits for them.
 #include <gtest/gtest.h>
 
 #include "icecore/icecore.hpp"
@@ -19,14 +19,15 @@ void count_flush(const void* data, std::size_t size) {
 }
 void count_fence() { ++fences; }
 
-/// A store on a memory file system under operation durability, whose flushes and fences are counted.
+/// A store on a memory file system under operation durability. Its flushes and fences are counted.
 class flush_count : public ::testing::TestWithParam<index_kind> {
  protected:
   flush_count() : store_(folder_ / "counted.ice", setting{place::tmpfs, durability::operation, GetParam()}.options()) {
     store_.core().the_pool().persist().replace_line_functions(count_flush, count_fence);
   }
 
-  /// Does something once unmeasured, so that a segment is at hand, and expects what each of a hundred times costs.
+  /// Does something once without measuring, so that a segment is at hand, and checks the cost of each of a hundred
+  /// times.
   template <class Operation>
   void expect_each(std::uint64_t lines_max, std::uint64_t fences_expected, Operation operation) {
     operation(0);
@@ -85,9 +86,9 @@ TEST_P(flush_count, a_tag_without_a_name_flushes_nothing) {
 
 TEST_P(flush_count, large_values_flush_their_lines_and_two_more_at_most_and_wait_once_each) {
   constexpr std::uint64_t count = 100;
-  constexpr std::uint64_t segments_max = 10;  // that are begun meanwhile, each with a line and a wait of its own
+  constexpr std::uint64_t segments_max = 10;  // begun meanwhile; each costs one line and one wait
   const std::string value(4096, 'v');
-  store_.insert("first", std::string(2 * count * value.size(), 'v'));  // files that grow meanwhile would count
+  store_.insert("first", std::string(2 * count * value.size(), 'v'));  // growth of the file meanwhile would count
   lines_flushed = fences = 0;
   for (std::uint64_t i = 0; i < count; ++i) store_.insert(std::to_string(i), value);
   EXPECT_GE(lines_flushed, count * (value.size() / format::cache_line_size + 1));

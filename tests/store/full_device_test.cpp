@@ -1,5 +1,5 @@
-// A full device: a clear error at growth, nothing acknowledged lost, everything readable, and on it goes with more
-// room.
+// A full device: a clear error at growth, nothing acknowledged lost, everything readable, and the store goes on when
+// there is more room.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -18,7 +18,7 @@
 namespace icecore::testing {
 namespace {
 
-/// Mounts a memory file system of `size` (as mount's option) that only this process sees and that goes with it. Empty
+/// Mounts a memory file system of `size` (as mount's option) that only this process sees and that ends with it. Empty
 /// if that is not permitted; then errno says why.
 std::optional<std::filesystem::path> small_device(const scratch& folder, const char* size) {
   static const bool separate = [] {
@@ -52,7 +52,7 @@ class FullDevice : public ::testing::TestWithParam<setting> {
     value.resize(size, static_cast<char>('a' + n % 26));
     return value;
   }
-  /// Inserts until there is no room; how many were acknowledged.
+  /// Inserts until there is no room. Returns how many inserts were acknowledged.
   static std::uint64_t fill(store& s, std::size_t value_size, std::uint64_t first = 0) {
     map<std::uint64_t, std::string> entries(s);
     for (std::uint64_t n = first;; ++n) {

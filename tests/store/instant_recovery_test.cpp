@@ -1,5 +1,5 @@
-// A store with the persistent index is opened without being read: what opening and the first find touch of its file
-// does not grow with it, after a kill either.
+// Instant recovery does not read the store: what opening and the first find touch of its file does not grow with it,
+// also after a kill.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -17,8 +17,8 @@
 namespace icecore::testing {
 namespace {
 
-/// Bytes of mappings of the files in a folder that this process has touched, with those around them that the kernel
-/// maps at once.
+/// Bytes of the mappings of a folder's files that this process has touched, including the surrounding ones that the
+/// kernel maps at the same time.
 [[nodiscard]] std::uint64_t touched_in(const std::filesystem::path& folder) {
   std::ifstream mappings("/proc/self/smaps");
   std::uint64_t kib = 0;
@@ -43,7 +43,7 @@ class OpeningAtOnce : public ::testing::TestWithParam<setting> {
  protected:
   [[nodiscard]] static std::string key_of(std::uint64_t i) { return std::to_string(i * 0x9e3779b97f4a7c15U); }
 
-  /// What the first process touches that opens a store of so many keys whose writers were killed.
+  /// What the first process touches that opens a store of this many keys whose writers were killed.
   [[nodiscard]] static of_a_size open_after_kill(std::uint64_t keys) {
     const scratch folder(GetParam().where);
     const std::filesystem::path path = folder / "large.ice";

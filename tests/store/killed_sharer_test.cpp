@@ -1,5 +1,5 @@
-// A process that shares a store with the B+-tree or the skip list is killed amid a write: whoever waits for it, for
-// what it held or for what it was to finish, is told so (errc::poisoned), and nobody waits for ever.
+// A process that shares a store with the B+-tree or the skip list is killed amid a write. Any process that waits for
+// it, for what it held or for what it was about to finish, gets errc::poisoned, and none waits for ever.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
@@ -22,7 +22,7 @@
 #include "support/shared_store.hpp"
 
 namespace {
-/// How often this process has given its core away.
+/// How often this process has yielded its core.
 std::atomic<unsigned> turns{0};
 }  // namespace
 
@@ -39,11 +39,11 @@ using namespace std::chrono_literals;
 
 struct progress {
   std::atomic<int> step;
-  std::atomic<unsigned> held;  ///< threads that have come to their first flush
+  std::atomic<unsigned> held;  ///< threads that have reached their first flush
 };
 progress* noted = nullptr;
 
-/// The killed process comes to rest at its first flush, in each thread.
+/// The killed process stops at its first flush, in each thread.
 void rest_at_flush(const void*, std::size_t) {
   ++noted->held;
   for (;;) pause();
@@ -52,13 +52,13 @@ void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
 class KilledSharer : public SharedStore {
  protected:
-  /// Another process attaches, and is killed when `threads` of it, which do this, have come to a flush.
+  /// Another process attaches. It is killed when `threads` of its threads, which run `write`, have reached a flush.
   void kill_amid(unsigned threads, const std::function<void(store&, unsigned)>& write) {
     child other([&] {
       while (log_->step < 1) std::this_thread::sleep_for(100us);
       store s(path_, beside());
       noted = &*log_;
-      // Each has a segment before: taking one flushes, too.
+      // Each thread has a segment before: taking one also flushes.
       std::barrier ready(
           threads, [&]() noexcept { s.core().the_pool().persist().replace_line_functions(rest_at_flush, fence); });
       in_threads(threads, [&](unsigned i) {
@@ -78,7 +78,7 @@ class KilledSharer : public SharedStore {
   void expect_poisoned(const std::function<void()>& call) {
     turns = 0;
     expect_error(errc::poisoned, "killed", call);
-    // On a busy machine each turn may take as long as all others' together.
+    // On a busy machine each turn may take as long as those of all others together.
     EXPECT_LT(turns, 1'000U) << "who waits for a killed process hardly ever looks";
     expect_error(errc::poisoned, "close it and open it again", [&] { store_->insert("a", "b"); });
     expect_error(errc::poisoned, "close it and open it again", [&] { static_cast<void>(store_->find("a")); });

@@ -1,5 +1,5 @@
-// A process that shares a store with the persistent index is killed amid a write, at many points of it: the others go
-// on, and what it was doing has happened as a whole or not at all.
+// A process that shares a store with the persistent index is killed amid a write, at many points of it. The others go
+// on, and its operation has taken effect completely or not at all.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -26,14 +26,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What the killed process and the others share.
+/// State shared by the killed process and the others.
 struct progress {
   std::atomic<std::uint32_t> done;     ///< steps of the script that returned
   std::atomic<std::uint64_t> flushes;  ///< flushes and fences of them
-  std::atomic<int> at;                 ///< how far the two have come, where they take turns
+  std::atomic<int> at;                 ///< how far the two are, if they take turns
 };
 
-/// One call that may be cut off, and what it comes to.
+/// One call that may be cut off, and its effect.
 struct step {
   std::function<void(store&)> call;
   std::function<void(model&)> effect;
@@ -50,11 +50,11 @@ using script = std::vector<step>;
   return {[=](store& s) { s.apply(all); }, [=](model& m) { m.apply(all); }};
 }
 
-/// What a process does that is to be killed; `round` makes its keys its own.
+/// What the process to be killed does; `round` makes its keys unique.
 struct scenario {
   const char* name;
   script (*steps)(unsigned round);
-  unsigned steps_max;  ///< instructions of it that are looked at
+  unsigned steps_max;  ///< instructions of it at which it may be killed
 };
 
 [[nodiscard]] std::string own(unsigned round, const char* what) { return what + std::to_string(round); }
@@ -114,13 +114,13 @@ class KilledWriter : public SharedStore {
     }
   }
 
-  /// In the process to be killed: it is, at the flush or fence of this number.
+  /// In the process to be killed: kills it at the flush or fence of this number.
   void count_line_functions_of(store& s, std::uint64_t last) {
     counted.at = &*progress_;
     counted.last = last;
     s.core().the_pool().persist().replace_line_functions(counted_flush, counted_fence);
   }
-  /// In the process to be killed: attaches and runs the script; `ready` is called in between.
+  /// In the process to be killed: attaches and runs the script, and calls `ready` in between.
   template <class Ready>
   void run(const script& all, Ready ready) {
     store s(path_, beside());
@@ -132,10 +132,10 @@ class KilledWriter : public SharedStore {
     }
   }
 
-  /// What is there must be what the script came to when it was cut off. Then all go on.
+  /// What is there must be the effect of the script up to where it was cut off. Then all processes go on.
   void go_on(const script& all, unsigned round) {
     for (std::uint32_t i = 0; i < progress_->done; ++i) all[i].effect(expected_);
-    // Keys of a batch that never happened may be there, without a value.
+    // Keys of a batch that never took effect may be there, without a value.
     for (const std::string_view key : store_->keys()) {
       if (store_->history(key).oldest_first().empty()) expected_.records[std::string(key)];
     }
@@ -168,8 +168,8 @@ class KilledWriter : public SharedStore {
     }
   }
 
-  /// A process is killed at one flush or fence after the other of the scenario, until it comes to its end; after each
-  /// kill `met(round)` is what the survivors do first.
+  /// Kills a process at one flush or fence of the scenario after the other, until it completes. After each kill the
+  /// survivors call `met(round)` first.
   template <class Met>
   void kill_at_each_line_function(const scenario& each, unsigned& round, Met met) {
     unsigned kills = 0;
@@ -190,7 +190,7 @@ class KilledWriter : public SharedStore {
     EXPECT_GE(kills, 3U);
   }
 
-  /// Closed, verified, opened again.
+  /// Closes the store, verifies it and opens it again.
   void check_all() {
     compare_everything(*store_, expected_);
     store_->close();
@@ -203,7 +203,7 @@ class KilledWriter : public SharedStore {
     compare_everything(*store_, expected_);
   }
 
-  /// In the process to be killed, which opens the store and tags it; `ready` is called in between, `ended` before it
+  /// In the process to be killed, which opens the store and tags it. Calls `ready` in between, and `ended` before it
   /// would close.
   template <class Ready, class Ended>
   void open_and_tag(const std::string& name, Ready ready, Ended ended) {
@@ -215,12 +215,12 @@ class KilledWriter : public SharedStore {
     ended();
   }
 
-  /// Beside a process that did so and was killed.
+  /// Goes on beside a process that did this and was killed.
   void go_on_without_opener(std::optional<store>& other, const std::string& name, unsigned& tagged) {
     other->insert("of all", name);
     EXPECT_EQ(other->find("first"), name);
     EXPECT_EQ(other->find("of all"), name);
-    // so many that one of them begins where the killed one wrote
+    // so many that one of them begins where the killed process wrote
     for (int i = 0; i < 10; ++i) {
       store another(path_, beside());
       another.insert("of many", name);
@@ -294,7 +294,7 @@ TEST_P(KilledWriter, though_it_opened_the_store_and_was_tagging_it_is_made_up_fo
   EXPECT_GE(tagged, 2U);
 }
 
-// Whoever attaches, or asks what needs all writers at rest, finishes the killed one before anybody has met its keys.
+// Attaching, or a call that stops all writers, recovers the dead writer before any thread has met its keys.
 TEST_P(KilledWriter, who_finishes_it_before_anybody_has_met_its_keys_is_not_refused) {
   if (GetParam().durability != durability::operation) GTEST_SKIP() << "nothing is flushed by lines";
   const deadline soon("who finishes a killed writer", 280s);
@@ -312,8 +312,8 @@ TEST_P(KilledWriter, who_finishes_it_before_anybody_has_met_its_keys_is_not_refu
   ASSERT_NO_FATAL_FAILURE(check_all());
 }
 
-// One is killed amid the insert of a key; a survivor meets the key before anybody looks after the killed one, and is
-// killed too. What the survivor was told stays so.
+// One process is killed amid the insert of a key. A survivor meets the key before any process has recovered the dead
+// writer, and is killed too. What the survivor read stays true.
 TEST_P(KilledWriter, what_a_survivor_was_told_of_its_key_stays_so_though_it_is_killed_too) {
   if (GetParam().durability != durability::operation) GTEST_SKIP() << "nothing is flushed by lines";
   const deadline soon("survivors killed after a killed writer", 280s);
@@ -379,7 +379,7 @@ constexpr unsigned points = 1'000;
 constexpr unsigned points = 16;
 #endif
 
-/// A stopped process, run instruction by instruction and then killed.
+/// A stopped process, which is run instruction by instruction and then killed.
 class stepped {
  public:
   explicit stepped(const std::function<void()>& work) : pid_(fork()) {
@@ -403,13 +403,13 @@ class stepped {
   stepped(const stepped&) = delete;
   stepped& operator=(const stepped&) = delete;
 
-  /// Until it stops itself.
+  /// Runs until it stops itself.
   void until_stopped() {
     int status = 0;
     if (waitpid(pid_, &status, 0) != pid_ || !WIFSTOPPED(status) || WSTOPSIG(status) != SIGSTOP)
       throw broken_promise("the process did not come to where it is stepped from");
   }
-  /// At most so many instructions; how many it took until it stopped itself or ended.
+  /// Runs at most this many instructions. Returns how many it ran until it stopped itself or ended.
   unsigned step(unsigned most) {
     for (unsigned i = 0; i < most; ++i) {
       int status = 0;
@@ -447,7 +447,8 @@ TEST_P(KilledWriter, at_any_instruction_is_made_up_for) {
           ::raise(SIGSTOP);
         });
         random = random * 6364136223846793005U + 1442695040888963407U;
-        // the first one is let go, and counted: the others are killed at points all over that length
+        // the first process is let go, and its instructions are counted: the others are killed at points over that
+        // length
         const unsigned part = length / points + 1;
         const unsigned at = i == 0 ? each.steps_max : (i - 1) * part + static_cast<unsigned>(random >> 33) % part;
         const unsigned went = writer.step(at);
@@ -459,7 +460,7 @@ TEST_P(KilledWriter, at_any_instruction_is_made_up_for) {
   }
 }
 
-/// Under the gate too, where tags are durable: who waits for it gets through.
+/// Also under the gate, if tags are durable: a process that waits for the gate gets through.
 TEST_P(KilledWriter, though_it_opened_the_store_the_others_go_on_until_the_last_one_ends) {
   if (!may_trace()) GTEST_SKIP() << "no process may be traced here";
   const deadline soon("survivors of a killed opener", 280s);

@@ -1,4 +1,4 @@
-// Every limit of keys, values, tags and versions, and the sizes around the format's own boundaries.
+// Every limit of keys, values, tags and versions, and sizes around the format's own boundaries.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -66,7 +66,7 @@ TEST(LittleAddressSpace, has_room_for_several_stores) {
   const scratch folder;
   child limited([&] {
     constexpr rlim_t gibibyte = rlim_t{1} << 30;
-    rlim_t pages = 0;  // that this process has, whatever ran in it before
+    rlim_t pages = 0;  // of this process, whatever ran in it before
     std::ifstream("/proc/self/statm") >> pages;
     const rlim_t most = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + gibibyte;
     const rlimit limit{most, most};
@@ -302,7 +302,7 @@ TEST_F(Limits, closed_versions_alone_can_be_lost_and_stay_so) {
     EXPECT_EQ(store_.history("a").newest_first().size(), 2U) << "records are there, whatever versions are lost";
     reopen();
   }
-  // the older root page, which stands in for a damaged newest one, says so too
+  // the older root page, which replaces a damaged newest one, says so too
   lose(1, 2);
   std::string image = read_file(store_.path());
   const auto path = store_.path();
@@ -336,7 +336,7 @@ TEST_F(Limits, finds_of_many_want_spans_of_one_size) {
 
 TEST_F(Limits, what_is_too_large_for_the_store_is_too_large_for_a_batch) {
   batch operations;
-  const std::string_view larger("x", value_size_max + 1);  // told by its size, not read
+  const std::string_view larger("x", value_size_max + 1);  // recognized by its size, not read
   expect_error(errc::value_too_large, "4294967296 bytes", [&] { operations.insert("key", larger); });
   const std::string longer(key_size_max + 1, 'k');
   expect_error(errc::key_too_long, "65536 bytes", [&] { operations.insert(longer, ""); });

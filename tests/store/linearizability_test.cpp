@@ -83,7 +83,7 @@ struct operation {
 struct recorded_run {
   std::map<std::uint64_t, operation> writes;  // by value; removes have no value and are not recorded
   std::vector<operation> tags;
-  std::map<unsigned, std::uint64_t> removes;  // of each key
+  std::map<unsigned, std::uint64_t> removes;  // for each key
 };
 
 recorded_run run_and_record(store& store, unsigned threads, unsigned keys, std::uint64_t writes_each) {
@@ -112,7 +112,7 @@ recorded_run run_and_record(store& store, unsigned threads, unsigned keys, std::
       write.returned_ns = ticks_ns();
       done[thread].push_back(write);
       if (n % 11 == 0 && registers.remove(key)) ++removed[key];
-      if (n % 64 == 0) std::this_thread::yield();  // to the one that tags
+      if (n % 64 == 0) std::this_thread::yield();  // to the thread that tags
     }
     --running;
   });

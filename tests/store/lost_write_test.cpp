@@ -1,5 +1,5 @@
-// Writes that the device lost, or spoilt, after a kill: the store gives all that was acknowledged, or says what is
-// missing. What the page cache had when the writer was killed is here taken for what the device has.
+// Writes that the device lost or damaged, after a kill: the store shows everything acknowledged, or says what is
+// missing. What the page cache had when the writer was killed is taken for the content of the device.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -21,7 +21,7 @@ namespace {
 std::string key(int i) { return "key " + std::to_string(i); }
 std::string newest_value(int i) { return "newest of " + std::to_string(i); }
 
-/// Where the root page that counts is, or the other one.
+/// The position of the root page that counts, or of the other one.
 std::uint64_t root_page(const std::string& file, bool newest) {
   const auto sequence_at = [&](std::uint64_t offset) {
     format::root root;
@@ -32,7 +32,7 @@ std::uint64_t root_page(const std::string& file, bool newest) {
   return a_is_newer == newest ? format::root_a_offset : format::root_b_offset;
 }
 
-/// What a writer of the store leaves that is killed behind `write`.
+/// What a writer of the store leaves if it is killed after `write`.
 template <class Write>
 std::string image_of_killed(const std::filesystem::path& path, const options& how, const Write& write) {
   child writer([&] {
@@ -60,7 +60,7 @@ struct lost_root {
 
 class LostRoot : public ::testing::TestWithParam<lost_root> {
  protected:
-  static constexpr int keys = 9000;  // a file that grows twice
+  static constexpr int keys = 9000;  // so many that the file grows twice
 
   [[nodiscard]] options how() const {
     options o;
@@ -71,7 +71,7 @@ class LostRoot : public ::testing::TestWithParam<lost_root> {
     return o;
   }
 
-  /// Runs `write` in a writer that is killed behind it, and returns what it left.
+  /// Runs `write` in a writer that is killed afterwards. Returns what it left.
   template <class Write>
   [[nodiscard]] std::string killed_after(const Write& write) const {
     store(path_, how()).insert("first", "1");
@@ -124,7 +124,7 @@ TEST_P(LostRoot, a_session_whose_newest_root_was_not_written_costs_nothing_after
   store(path_, how()).insert("first", "1");
   const std::string before = read_file(path_);
   const std::string image = killed_after([](store& s) { s.insert("second", "2"); });
-  // the page has what it had before the newest root was written to it
+  // the page has its content from before the newest root was written to it
   std::string stale = image;
   const std::uint64_t page = root_page(image, true);
   stale.replace(page, format::page_size, before, page, format::page_size);
@@ -148,7 +148,7 @@ TEST_P(LostRoot, no_version_comes_twice_when_the_root_that_moved_the_limit_is_lo
 }
 
 TEST_P(LostRoot, a_file_that_is_longer_than_its_root_tells_is_not_cut_off) {
-  constexpr version far = 2'000'000'000;  // nobody has written in it
+  constexpr version far = 2'000'000'000;  // no write is in this version
   const std::string image = killed_after([](store& s) {
     for (int i = 0; i < keys; ++i) s.insert(key(i), newest_value(i));
     s.skip_to(far);
@@ -239,7 +239,7 @@ TEST_P(Hole, of_zeros_among_records_of_a_killed_writer_is_damage) {
   };
   const int lost_at_most = 1 + static_cast<int>(GetParam().size) / 40;
   EXPECT_GE(read_all(store(path, accepting)), keys - 2 * lost_at_most);
-  try {  // without the index that lasts it is refused; with it, where it is met
+  try {  // without the persistent index opening refuses it; with it, the call that meets the damage does
     const store s(path, how);
     EXPECT_EQ(GetParam().index, index_kind::persistent);
     read_all(s);
@@ -273,16 +273,16 @@ class LostEnd : public ::testing::TestWithParam<index_kind> {
     o.index = GetParam();
     return o;
   }
-  /// What a writer leaves that is killed behind `write`.
+  /// What a writer leaves if it is killed after `write`.
   template <class Write>
   [[nodiscard]] std::string killed_after(const Write& write) const {
     return image_of_killed(path_, how(), write);
   }
-  /// The same after a power cut: under operation durability all that was acknowledged counts, too.
+  /// The same after a power cut. Under operation durability everything acknowledged counts then too.
   [[nodiscard]] static std::string in_another_boot(std::string image) {
     return with_roots_changed(image, [](format::root& r) { std::memset(r.boot_id, 7, sizeof r.boot_id); });
   }
-  /// No older value than the newest one is shown by whoever accepts damage.
+  /// Expects that an opening with accepted damage shows no older value than the newest.
   void expect_newest_or_nothing(int keys) const {
     options accepting = reading();
     accepting.accept_damage = true;
@@ -302,7 +302,7 @@ TEST_P(LostEnd, with_some_records_of_a_batch_is_damage_and_no_part_of_the_batch_
     for (int i = 0; i < keys; ++i) together.insert(key(i), newest_value(i));
     s.apply(together);
   });
-  // of the last record one line, and all behind it
+  // one line of the last record, and everything behind it
   const std::size_t from = image.find(newest_value(keys - 1)) / format::cache_line_size * format::cache_line_size;
   const std::size_t end = (from / format::granule_size + 1) * format::granule_size;
   image.replace(from, end - from, end - from, '\0');
@@ -338,12 +338,12 @@ TEST_P(LostEnd, shows_nothing_older_to_whoever_accepts_damage) {
   std::string image = killed_after([](store& s) {
     for (int i = 0; i < keys; ++i) s.insert(key(i), "older");
     for (int i = 0; i < keys; ++i) s.insert(key(i), newest_value(i));
-    s.insert("one more", "x");  // with the persistent index a writer notes with its next write that a head is settled
+    s.insert("one more", "x");  // with the persistent index, a write advances the committed head of the one before
   });
   const std::size_t from = image.find(newest_value(keys / 2)) / format::cache_line_size * format::cache_line_size;
   const std::size_t end = (from / format::granule_size + 1) * format::granule_size;
   image.replace(from, end - from, end - from, '\0');
-  image[image.find(newest_value(0))] ^= 1;  // by itself the lost end looks like writes that the crash cut off
+  image[image.find(newest_value(0))] ^= 1;  // on its own, the lost end looks like writes that the crash interrupted
   for (const std::string& file : {image, in_another_boot(image)}) {
     write_file(path_, file);
     expect_newest_or_nothing(keys);
@@ -381,8 +381,8 @@ TEST_P(LostEnd, with_a_large_value_is_damage_where_memory_survived) {
 }
 
 TEST_P(LostEnd, of_a_large_value_with_a_record_behind_it_is_damage_though_the_zeros_look_like_padding) {
-  // It ends 8 bytes behind the beginning of a line. The tag fits in the rest of that line, the record behind it does
-  // not: that one begins on the next line whether the tag is there or not.
+  // The value ends 8 bytes behind the beginning of a line. The tag fits in the rest of that line, but the record behind
+  // it does not: that one begins on the next line whether the tag is there or not.
   const std::string large(format::large_value_size + 8, 'v');
   {
     store s(path_, how());
@@ -402,7 +402,7 @@ TEST_P(LostEnd, of_a_large_value_with_a_record_behind_it_is_damage_though_the_ze
 
 TEST_P(LostEnd, before_a_record_is_damage_where_exactly_one_line_of_one_record_is_lost) {
   std::string image = killed_after([](store& s) {
-    for (int i = 10; i < 20; ++i) s.insert("of 64 " + std::to_string(i), std::string(16, 'x'));  // a line each
+    for (int i = 10; i < 20; ++i) s.insert("of 64 " + std::to_string(i), std::string(16, 'x'));  // one line each
   });
   const std::size_t line = image.find("of 64 17") / format::cache_line_size * format::cache_line_size;
   image.replace(line, format::cache_line_size, format::cache_line_size, '\0');
@@ -454,7 +454,7 @@ TEST_P(LostEnd, with_the_record_of_a_batch_is_no_damage_after_a_power_cut_though
     s.apply(one);
   });
   const std::size_t value = image.find(newest_value(0));
-  // the reader has stamped it, but not yet seen that it is durable (H5)
+  // the reader has stamped it, but has not yet seen that it is durable (H5)
   auto& update =
       *reinterpret_cast<format::update_header*>(&image[value - sizeof(link) - sizeof(format::update_header)]);
   ASSERT_TRUE(update.record.stamp.fetch_and(~format::stamp_persisted));
@@ -463,7 +463,7 @@ TEST_P(LostEnd, with_the_record_of_a_batch_is_no_damage_after_a_power_cut_though
   image.replace(at, sizeof(format::batch_header), sizeof(format::batch_header), '\0');
   write_file(path_, in_another_boot(image));
   options opening = how();
-  opening.check_values = true;  // all is read, whatever the index
+  opening.check_values = true;  // reads everything, whatever the index
   EXPECT_EQ(store(path_, opening).find(key(0)), "older");
 }
 

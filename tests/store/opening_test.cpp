@@ -1,4 +1,4 @@
-// Opening what is no store, not any more, or not allowed: always a clear error, and nothing is changed.
+// Opening what is not a store, no longer a store, or not allowed: always a clear error, and nothing is changed.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -47,7 +47,7 @@ class Opening : public ::testing::Test {
     opening.creation = creation::open_existing;
     return opening;
   }
-  /// Expects opening in every way to fail so, and the file to stay as it is.
+  /// Expects that every way of opening fails with this error, and that the file stays as it is.
   void expect_refused(errc code, const std::string& part = "") const {
     const std::string before = read_file(path_);
     for (const options& opening : {options{}, reading(), existing()}) {
@@ -121,7 +121,7 @@ TEST_F(Opening, a_symbolic_link_to_nothing_is_told) {
 
 TEST_F(Opening, without_permission_it_says_so) {
   make_store();
-  // root may do everything: try as nobody, in a child
+  // root may do everything: try as user nobody, in a child
   ASSERT_EQ(chmod(path_.c_str(), 0), 0);
   ASSERT_EQ(chmod(folder_.path().c_str(), 0755), 0);
   child other([&] {
@@ -274,7 +274,7 @@ TEST_F(Opening, a_store_that_this_library_cannot_have_made_is_refused) {
     root.clock = 1;
     root.clock_limit = version_max + 1;
   });
-  // ranges of lost versions ascend, touch not, and are of closed versions
+  // ranges of lost versions ascend, do not touch, and contain only closed versions
   const auto with_lost = [](std::vector<format::lost_versions> ranges) {
     return [ranges = std::move(ranges)](auto& root) {
       root.clock = 9;
@@ -292,7 +292,7 @@ TEST_F(Opening, a_store_that_this_library_cannot_have_made_is_refused) {
   }
   write_file(path_, with_roots_changed(sound, with_lost({{2, 4}, {5, 9}})));
   EXPECT_EQ(store(path_, reading()).lost_versions().ranges().size(), 2U);
-  // of a store of one file no other is named, and none of a file that there is not
+  // a store of one file names no other file, and no store names a file that it does not have
   expect_root_refused(errc::unsupported_format, "file 1 of 1", [](auto& root) { root.files.path_size[1] = 5; });
   expect_root_refused(errc::unsupported_format, "file 1 of 17", [](auto& root) { root.pool_count = 17; });
 }

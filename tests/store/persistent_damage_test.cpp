@@ -1,5 +1,5 @@
-// What lasts beside the records of a store with the persistent index (writers' logs, lists of segments, the index's
-// anchor), spoiled as devices do it: every answer is right, or an error says what is damaged. Nothing hangs.
+// What is durable beside the records of a store with the persistent index (writers' logs, lists of segments, the
+// index's anchor) is damaged as devices do it. Every answer is right, or an error says what is damaged. Nothing hangs.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -43,7 +43,7 @@ class PersistentDamage : public ::testing::Test {
       if (i % (keys / tags) == 0) s.tag({.name = "tag " + std::to_string(i)});
     }
   }
-  /// The file as a process leaves it that is killed behind all its writes; segments of several kinds are in it.
+  /// The file that a process leaves if it is killed after all its writes; segments of several kinds are in it.
   [[nodiscard]] std::string killed() const {
     child writer([&] {
       store s(path_, opening());
@@ -67,7 +67,7 @@ class PersistentDamage : public ::testing::Test {
     std::memcpy(&word, file.data() + place, sizeof word);
     return word_codec(pool_seed_of(root_of(file))).decode_link(word, place).value_or(null_link);
   }
-  /// Opens the file and asks it everything; what is refused as damaged is counted.
+  /// Opens the file and asks everything; counts the answers that are refused as damaged.
   [[nodiscard]] unsigned complaints_of(const std::string& file) const {
     write_file(path_, file);
     unsigned complaints = 0;
@@ -200,7 +200,7 @@ TEST_F(PersistentDamage, a_newest_record_that_lost_its_stamp_is_not_of_today) {
   expect_error(errc::damaged, "stamp", [&] { s.insert("one key", "another value"); });
 }
 
-// ---- A line of the anchor that is of an earlier time: a write that the device lost ----
+// ---- A line of the anchor is of an earlier time, because the device lost a write ----
 
 class LastingAnchor : public PersistentDamage {
  protected:
@@ -235,7 +235,7 @@ class LastingAnchor : public PersistentDamage {
     spoiled.replace(at, bytes, before_, at, bytes);
     return spoiled;
   }
-  /// Writes to the store, and looks whether anything was lost that nobody told of.
+  /// Writes to the store, and checks that nothing was lost without an error.
   void expect_nothing_hidden() const {
     const auto ask = [&](const auto& call) {
       try {

@@ -1,6 +1,5 @@
-// What a power cut may leave on a device: of all that was written since the last sync, any 512-byte sector in its old
-// or its new state. Made by hand from two images of the file, with the boot's id changed, since a test cannot cut
-// power.
+// What a power cut may leave on a device: of everything written since the last sync, any 512-byte sector in its old or
+// its new state. Made by hand from two images of the file, with the boot id changed, because a test cannot cut power.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +33,7 @@ void change_boot(std::string& image) {
   }
 }
 
-/// `later` with each sector behind the roots, by chance, as it was in `earlier`. Roots are synced one by one.
+/// `later`, in which random sectors behind the roots are as they were in `earlier`. Roots are synced one by one.
 std::string mixed(const std::string& earlier, const std::string& later, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const unsigned old_in_eight = static_cast<unsigned>(random() % 9);
@@ -47,7 +46,7 @@ std::string mixed(const std::string& earlier, const std::string& later, std::uin
   return image;
 }
 
-/// The root that the making of this store wrote first, to page B.
+/// The root that creating this store wrote first, to page B.
 std::string first_root(const std::string& closed_store) {
   format::root r;
   std::memcpy(&r, closed_store.data() + format::root_a_offset, sizeof r);
@@ -69,14 +68,14 @@ class PowerCut : public ::testing::TestWithParam<setting> {
   [[nodiscard]] std::filesystem::path path() const { return folder_ / "store.ice"; }
   [[nodiscard]] bool keeps_each_write() const { return GetParam().durability == durability::operation; }
   [[nodiscard]] store open() const { return store(path(), GetParam().options()); }
-  /// Of a file of somebody else.
+  /// For a file that belongs to something else.
   void expect_untouched(const std::string& theirs) const {
     write_file(path(), theirs);
     expect_error(errc::not_a_store, "not an icecore store", [&] { const store s = open(); });
     EXPECT_TRUE(read_file(path()) == theirs);
   }
 
-  /// Makes what was written so far durable, by the means of the mode.
+  /// Makes what was written so far durable, in the way of the mode.
   static version make_durable(store& s, durability mode) {
     if (mode == durability::none) {
       s.sync();
@@ -180,7 +179,7 @@ TEST_P(PowerCut, takes_versions_that_were_not_durable_and_reading_one_is_an_erro
     store s = open();
     s.insert("a", "1");
     durable = make_durable(s, GetParam().durability);
-    image = read_file(path());  // all that comes to the medium, but of operations
+    image = read_file(path());  // all that reaches the medium, unless each operation is durable
     s.insert("a", "2");
     if (GetParam().durability == durability::tag) {
       lost = s.clock();  // a tag would be durable
@@ -214,7 +213,7 @@ TEST_P(PowerCut, takes_versions_that_were_not_durable_and_reading_one_is_an_erro
     const checkpoint copied = s.checkpoint();
     copied.write(path().native() + ".copy");
     if (how == access::read_write) {
-      // what comes after them is as ever
+      // what comes after them is as usual
       const std::string value = "after " + std::to_string(s.clock());
       s.insert("a", value);
       EXPECT_EQ(s.find("a", s.tag()), value);
@@ -239,7 +238,7 @@ TEST_P(PowerCut, takes_versions_that_were_not_durable_and_reading_one_is_an_erro
 
 using LossyPowerCut = PowerCut;
 
-// A recovery that was killed, or whose machine stopped, has either noted what is lost or left what tells it.
+// A recovery that was killed, or whose machine stopped, has noted what is lost, or has left what shows it.
 TEST_P(LossyPowerCut, takes_versions_and_a_second_one_amid_the_recovery_finds_them_lost_all_the_same) {
   std::string image;
   version lost = 0;
@@ -257,7 +256,7 @@ TEST_P(LossyPowerCut, takes_versions_and_a_second_one_amid_the_recovery_finds_th
     const store s = open();
     reopened = read_file(path());
   }
-  // each root that the recovery wrote, and the older one that a damaged page goes back to
+  // each root that the recovery wrote, and the older one that replaces a damaged page
   for (const std::uint64_t damaged : {format::root_a_offset, format::root_b_offset}) {
     std::string left = reopened;
     change_boot(left);
@@ -276,7 +275,7 @@ TEST_P(LossyPowerCut, many_of_them_take_more_ranges_than_a_root_has_room_for_and
     std::string image;
     {
       store s = open();
-      // of each session some versions are durable, more and more of them
+      // some versions of each session are durable, more and more of them
       for (int i = 0; i < cut % 7 + 1; ++i) {
         const std::string value = std::to_string(cut) + "/" + std::to_string(i);
         s.insert("a", value);
@@ -297,7 +296,7 @@ TEST_P(LossyPowerCut, many_of_them_take_more_ranges_than_a_root_has_room_for_and
     ++readable;
     ASSERT_EQ(s.find("a", v), value);
   }
-  // the ranges that became one have the fewest versions between them
+  // the ranges that were merged have the fewest versions between them
   EXPECT_GE(readable, kept.size() - 10);
 }
 
@@ -358,7 +357,7 @@ TEST_P(PowerCut, while_a_store_is_made_is_not_seen_in_a_file_of_somebody_else) {
   EXPECT_NO_THROW(static_cast<void>(open())) << "of a store of two files";
 }
 
-/// Those under which not all that was acknowledged survives.
+/// The settings in which not everything acknowledged survives.
 std::vector<setting> lossy_settings() {
   std::vector<setting> lossy;
   std::ranges::copy_if(all_settings(), std::back_inserter(lossy),

@@ -1,7 +1,7 @@
-// G3: nobody waits for a reader, and a reader never waits for a stalled writer's publication.
+// G3: no thread waits for a reader, and a reader never waits for a stalled writer to publish.
 //
-// A writer thread is stalled at a random instruction, by a signal handler that waits, while others go on. These write
-// so little that one segment suffices: a segment is given out under a lock, which the stalled thread may hold.
+// A writer thread is stalled at a random instruction, by a signal handler that waits, while other threads go on. These
+// write so little that one segment suffices: a segment is allocated under a lock, which the stalled thread may hold.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
@@ -39,8 +39,8 @@ class Progress : public ::testing::TestWithParam<setting> {
     sigaction(SIGUSR1, &action, nullptr);
   }
 
-  /// A thread that has come as far as `work`: one that is stalled while it begins may hold locks of the C library, or
-  /// of a sanitizer.
+  /// A thread that has reached `work`: a thread stalled while it starts may hold locks of the C library, or of a
+  /// sanitizer.
   template <class Work>
   [[nodiscard]] std::thread begun(const Work& work) {
     has_begun_ = false;
@@ -75,7 +75,7 @@ TEST_P(Progress, readers_tags_and_writers_of_other_keys_do_not_wait_for_a_stalle
   std::thread writer = begun([&] {
     for (std::uint64_t n = 1; !stop; ++n) registers.insert(static_cast<unsigned>(n % keys), n);
   });
-  const bool durable_tags = GetParam().durability == durability::tag;  // those wait writers out: that is their promise
+  const bool durable_tags = GetParam().durability == durability::tag;  // those wait for writers, as promised
   struct seen {
     version closed;
     std::array<std::uint64_t, keys> values;
@@ -103,7 +103,7 @@ TEST_P(Progress, readers_tags_and_writers_of_other_keys_do_not_wait_for_a_stalle
   }
   stop = true;
   writer.join();
-  for (const auto& [closed, values] : kept) {  // the stalled write went on, and into no closed version
+  for (const auto& [closed, values] : kept) {  // the stalled write went on, but not into a closed version
     for (unsigned key = 0; key < keys; ++key) ASSERT_EQ(registers.at(closed).find(key), values[key]);
   }
 }

@@ -1,4 +1,4 @@
-// Record logs: all that a closed store holds, in the order of versions.
+// Record logs: everything that a closed store holds, in the order of versions.
 #include "icecore/record_log.hpp"
 
 #include <gtest/gtest.h>
@@ -89,7 +89,7 @@ TEST_F(RecordLog, has_every_version_of_every_key_in_order) {
   EXPECT_EQ(log.pool_id(), s.stats().pool_id);
   EXPECT_EQ(found.size(), s.keys().size());
   for (const auto& [key, records] : found) {
-    if (key.starts_with("never there")) {  // a batch has recorded it, histories do not tell of it
+    if (key.starts_with("never there")) {  // a batch has recorded it, histories do not show it
       EXPECT_TRUE(records.size() == 1 && !records[0].second) << key;
       continue;
     }

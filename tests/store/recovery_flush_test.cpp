@@ -1,7 +1,8 @@
-// What recovery makes durable on persistent memory: the records of a killed process, which may be in the caches only,
-// before anything says that they count. A power cut soon after the opening would leave a root that certifies them.
+// What recovery makes durable on persistent memory: the records of a killed process, which may be only in the caches,
+// before anything says that they count. Otherwise a power cut soon after the opening would leave a root that certifies
+// them.
 //
-// This program takes the flushes: it stands in for libpmem2 and says that memory is persistent memory.
+// This program replaces the flushes: it stands in for libpmem2 and reports that memory is persistent memory.
 #include <gtest/gtest.h>
 #include <libpmem2.h>
 #include <linux/magic.h>
@@ -27,7 +28,7 @@
 
 namespace {
 
-/// Lines by how they lie: flushed, and what was in them then; durable once a fence came behind.
+/// Lines by address: flushed, with their content at that time; durable once a fence followed.
 using lines = std::map<std::uintptr_t, std::string>;
 lines on_their_way;
 lines durable;
@@ -78,7 +79,7 @@ class RecoveryFlush : public ::testing::TestWithParam<index_kind> {
     o.index = GetParam();
     return o;
   }
-  /// The file as a process leaves it that is killed, with all that was in the caches.
+  /// The file that a killed process leaves, with everything that was in the caches.
   void write_and_be_killed(durability mode) {
     std::string left;
     {
@@ -113,7 +114,7 @@ TEST_P(RecoveryFlush, all_that_counts_is_durable_when_the_store_is_open) {
     std::filesystem::remove(path_);
     write_and_be_killed(mode);
     const store s(path_, opening());
-    const lines then = durable;  // whoever reads what is not known to be durable flushes it in its turn
+    const lines then = durable;  // readers flush what is not known to be durable
     ASSERT_EQ(s.durability().medium, medium::persistent_memory);
     ASSERT_TRUE(s.stats().recovered_from_crash);
     unsigned looked_at = 0;
@@ -164,8 +165,8 @@ TEST_P(OpeningAtOnceFlush, the_header_of_a_segment_that_is_gone_on_with_is_durab
   }
 }
 
-// Pairs of the index that a session without flushes left in the caches are flushed by nobody later; and what one with
-// flushes left must not be gone on with by one without, while the root still tells of flushes.
+// Index pairs that a session without flushes left in the caches are never flushed later. And a session without flushes
+// must not continue what one with flushes left, while the root still says that lines were flushed.
 TEST_P(OpeningAtOnceFlush, a_session_is_opened_at_once_by_one_that_makes_durable_in_the_same_way_alone) {
   constexpr durability modes[] = {durability::none, durability::tag, durability::operation};
   for (const durability before : modes) {
@@ -183,11 +184,11 @@ TEST_P(OpeningAtOnceFlush, a_session_is_opened_at_once_by_one_that_makes_durable
   }
 }
 
-// Its keys that came before the one that failed stay in the index. What lies behind them in the segment may be another
-// thread's, whose fence orders no flush of this one.
+// The batch's keys that came before the failing one stay in the index. What lies behind them in the segment may be
+// another thread's, whose fence orders no flush of this thread.
 TEST_P(OpeningAtOnceFlush, keys_of_a_batch_that_fails_are_durable_when_it_has_failed) {
   store s(path_, opening());
-  // a leaf with room for one key; and no node can be taken for a second one
+  // a leaf has room for one key, and no node can be allocated for a second one
   for (unsigned i = 0; i + 1 < format::index_pairs_max; ++i) s.insert("key " + std::to_string(100 + i), "value");
   auto& pools = s.core().the_pool();
   auto& anchor = *reinterpret_cast<format::index_anchor*>(pools.at(pools.roots().read().anchor));

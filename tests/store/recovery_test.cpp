@@ -1,4 +1,4 @@
-// What a crash may leave in the file, made by hand: windows too short for a kill to hit reliably.
+// States that a crash may leave in the file, made by hand: a kill would not hit such short windows reliably.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -66,7 +66,7 @@ TEST(Recovery, a_batch_killed_between_its_stamp_and_its_records_own_is_whole) {
   int cleared = 0;
   for_each_record(file, [&](record r) {
     if (!r.batched()) return;
-    r.header().stamp.store(0);  // the batch record's stamp is there, this one was not set yet
+    r.header().stamp.store(0);  // the batch record has its stamp, this record does not have it yet
     ++cleared;
   });
   ASSERT_EQ(cleared, 3);
@@ -80,10 +80,10 @@ TEST(Recovery, a_batch_killed_between_its_stamp_and_its_records_own_is_whole) {
 }
 
 TEST(Recovery, a_file_that_a_growth_cut_off_left_longer_opens_as_it_was) {
-  constexpr std::uintmax_t cut_off = std::uintmax_t{8} << 20;  // holes: on a full device touching them ends in SIGBUS
+  constexpr std::uintmax_t cut_off = std::uintmax_t{8} << 20;  // holes: on a full device a store to them ends in SIGBUS
   const scratch folder;
   const auto path = folder / "store.ice";
-  { store(path).insert("key", "value"); }  // closed: the file is as short as can be
+  { store(path).insert("key", "value"); }  // closed: the file is as short as it can be
   const auto size = std::filesystem::file_size(path);
   child writer([&] {
     store s(path);
@@ -127,7 +127,7 @@ TEST(Recovery, what_entries_recompute_is_put_right) {
     s.insert("a", "3");
     s.close();
   }
-  const link right = 1;  // as it was closed
+  const link right = 1;  // as it was when closed
   for (const link head : {right, link{0}, link{65544}, link{65536 + 64}, link{1} << 50, ~link{7}}) {
     for (const bool flagged : {false, true}) {
       for (const version second : {version{0}, version{1}, version{3}, ~version{0}}) {

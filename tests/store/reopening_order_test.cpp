@@ -1,4 +1,4 @@
-// Reopening sorts the keys of all shapes, on several threads: what is read back is what was written, in order.
+// Reopening sorts keys of all shapes, on several threads: what is read back is what was written, in order.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -11,7 +11,7 @@
 namespace icecore::testing {
 namespace {
 
-constexpr std::size_t key_count = 80'000;  // above 4 MiB of pool, from which on several threads read it
+constexpr std::size_t key_count = 80'000;  // more than 4 MiB of pool, which several threads read
 
 using key_set = std::set<std::string>;
 
@@ -38,7 +38,7 @@ key_set paths() {
   return keys;
 }
 
-/// Heads that tie by the thousand, keys that begin or end another, zeros at the end.
+/// Heads that tie by the thousand, keys that are the beginning or the end of another, zeros at the end.
 key_set ties() {
   key_set keys{"", std::string(1, '\0')};
   for (std::size_t i = 0; keys.size() < key_count; ++i) {
@@ -51,7 +51,7 @@ key_set ties() {
   return keys;
 }
 
-/// All but one in a narrow range: even buckets serve them badly.
+/// All but one are in a narrow range: even buckets suit them badly.
 key_set crowded() {
   key_set keys{std::string(8, '\xff')};
   for (std::uint64_t i = 0; keys.size() < key_count; ++i) {
@@ -61,7 +61,7 @@ key_set crowded() {
   return keys;
 }
 
-/// Nearly all in one bucket, and in one again behind what those share.
+/// Nearly all are in one bucket, and behind what those share, in one bucket again.
 key_set odd_ones() {
   key_set keys = paths();
   keys.insert({"meta", "/models/1", "/models/x", ""});

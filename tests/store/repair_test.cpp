@@ -1,4 +1,4 @@
-// Repair and reading in spite of damage: what is intact is all there, what is lost is named, and nothing wrong is
+// Repair, and reading in spite of damage: everything intact is there, what is lost is named, and nothing wrong is
 // shown.
 #include <gtest/gtest.h>
 
@@ -48,12 +48,12 @@ namespace {
                              [&](const auto& u) { return u.key == key && u.first <= v && v <= u.last; });
 }
 
-/// Of a loss at this place a part, or all, cannot be named.
+/// Whether part of a loss, or all of it, cannot be attributed to a key.
 [[nodiscard]] bool has_nameless(const repair_report& report) {
   return std::ranges::any_of(report.losses, [](const damage& d) { return !d.key; });
 }
 
-/// What a repaired store must be, given what the sound one held.
+/// Judges a repaired store, given what the undamaged one held.
 class judge {
  public:
   judge(const store& repaired, const repair_report& report, const model& held)
@@ -96,7 +96,7 @@ class judge {
     if (!found.empty()) every_record(key, history, found);
   }
 
-  /// Every record of the sound store is there or named.
+  /// Every record of the undamaged store is there or named.
   void every_record(const std::string& key, const std::vector<model::record>& history,
                     const std::vector<change>& found) const {
     for (const auto& r : history) {
@@ -106,7 +106,7 @@ class judge {
           report_.losses, [&](const damage& d) { return d.key == key && (!d.version || *d.version == r.version); });
       // a removal behind a stand-in removal changes nothing
       const bool idle = !r.value && is_unknown(report_, key, r.version - 1);
-      // of several above the newest intact one only the newest may be told: the others are counted
+      // of several lost above the newest intact one only the newest may be named: the others are counted
       const bool counted = has_nameless(report_) && is_unknown(report_, key, r.version);
       promise(there || named || idle || counted, [&] {
         return "a record of " + show(key) + " in version " + std::to_string(r.version) + " is gone without a word";
@@ -134,8 +134,7 @@ class judge {
   const model& held_;
 };
 
-/// What a store that was opened in spite of its damage may answer: the truth, an error, or nothing of a key it has
-/// lost.
+/// Checks that a store opened in spite of its damage gives the truth, an error, or nothing for a key that it has lost.
 void read_in_spite_of_damage(const std::filesystem::path& path, const model& held) {
   const store opened(path, accepting_damage());
   const auto keys = opened.keys();
@@ -171,7 +170,7 @@ class Repair : public ::testing::Test {
     sound_ = read_file(path_);
   }
 
-  /// Repairs a file with these bytes, judges what comes out and reads the file in spite of its damage.
+  /// Repairs a file with these bytes, judges the result, and reads the file in spite of its damage.
   repair_report repaired(const std::string& bytes) {
     write_file(path_, bytes);
     std::filesystem::remove(repaired_);
@@ -188,7 +187,7 @@ class Repair : public ::testing::Test {
     return report;
   }
 
-  /// The place of a value in the sound store.
+  /// The position of a value in the undamaged store.
   [[nodiscard]] std::size_t place_of(std::string_view value) const {
     const std::size_t at = sound_.find(value);
     EXPECT_NE(at, std::string::npos);
@@ -267,7 +266,7 @@ TEST_F(Repair, damage_is_accepted_for_reading_only) {
 }
 
 TEST_F(Repair, a_lost_record_in_the_middle_of_a_history_hides_what_is_older_only_in_its_versions) {
-  // deep: its 5th of 12 records, "4"; 4 to a version
+  // deep: the 5th of its 12 records, "4"; 4 in each version
   const auto& history = holds_.records.at("deep");
   const store sound(path_, accepting_damage());
   const std::string_view value = sound.history("deep").oldest_first()[4].value.value();
@@ -302,7 +301,7 @@ TEST_F(Repair, a_lost_newest_record_never_lets_an_older_one_be_the_newest) {
 }
 
 TEST_F(Repair, a_record_that_was_zeroed_as_a_whole_is_missed_at_its_place) {
-  // 56 bytes, a gap behind each, and 64: just as many zeros as may lie between two records
+  // 56 bytes, a gap behind each, and 64: exactly as many zeros as may lie between two records
   for (const std::string value : {"8 bytes!", "16 bytes, a line"}) {
     const auto lines = folder_ / (std::to_string(value.size()) + ".ice");
     {
@@ -322,7 +321,7 @@ TEST_F(Repair, a_record_that_was_zeroed_as_a_whole_is_missed_at_its_place) {
   }
 }
 
-// The heads lead behind the gap: to records that are whole, and newer than all that is read before it.
+// The heads lead behind the gap: to intact records that are newer than everything read before it.
 TEST(DamagedTail, nothing_older_is_shown_for_what_lies_behind_a_gap_in_what_a_killed_writer_left) {
   constexpr int keys = 20;
   const scratch folder;
@@ -449,7 +448,7 @@ class random_damage {
  public:
   explicit random_damage(std::uint64_t seed) : random_(seed) {}
 
-  /// A store of a few versions with a little of everything, closed.
+  /// A store of a few versions with something of every kind, closed.
   void fill(const std::filesystem::path& path, model& holds) {
     options writing;
     writing.index = below(2) == 0 ? index_kind::btree : index_kind::skip_list;
@@ -543,7 +542,7 @@ class random_damage {
 
 class RandomDamage : public Repair {
  protected:
-  /// So many stores, each damaged so many times.
+  /// Makes `stores` stores and damages each of them several times.
   void run(std::uint64_t seed, unsigned stores, unsigned damages_of_each) {
     std::vector<std::size_t> places(stores);
     for (std::size_t i = 0; i < stores; ++i) places[i] = i;

@@ -83,7 +83,7 @@ TEST_F(Places, a_later_opening_may_give_each_file_another_node) {
   }
   {
     options o = files_.plain();
-    o.placements = {{files_.path(2), -1}};  // where it is; its node stays
+    o.placements = {{files_.path(2), -1}};  // where it is already; its node stays the same
     store s(files_.path(), o);
     EXPECT_EQ(s.stats().files[2].node, 0);
     s.close();
@@ -131,7 +131,7 @@ TEST_F(Places, what_a_placement_leads_to_must_be_a_file_of_the_store) {
              }));
   expect_missing("is not one of the 3 files", placed(files_.folder() / "a fourth"));
   expect_missing("is not one of the 3 files", placed(files_.folder() / "nothing"));
-  // whoever accepts damage gets what there is
+  // an opening that accepts damage shows what there is
   compare_histories(store(files_.path(), accepting({{files_.folder() / "nothing", -1}})), model_);
 }
 
@@ -142,7 +142,7 @@ TEST_F(Places, files_that_were_swapped_are_named) {
   fs::rename(files_.folder() / "aside", files_.path(2));
   expect_missing("further-1.ice: is file 3 of the store", reading());
   expect_missing("have two been swapped?", files_.plain());
-  // each says which it is
+  // each error says which file it is
   compare_histories(store(files_.path(), reading(further())), model_);
 }
 
@@ -241,7 +241,7 @@ TEST_F(Places, without_the_root_of_a_file_what_is_of_another_store_in_its_place_
   const files other({.where = place::tmpfs, .durability = durability::none}, count);
   store(other.path(), other.making()).close();
   change_roots(1, [](format::root& r) { r.pool_number = 2; });
-  // two that both say they are file 3: the second is taken, and file 2 is missing
+  // two files both claim to be file 3: the second is taken, and file 2 is missing
   const store found(files_.path(), accepting(further()));
   EXPECT_EQ(found.stats().files.size(), 2U);
 }
@@ -260,7 +260,7 @@ TEST_F(Places, what_a_creation_that_was_cut_off_left_is_taken_over_and_nothing_e
   std::fill(first.begin() + format::first_segment_offset, first.end(), '\0');
   write_file(files_.path(), first);
   for (unsigned n = 1; n < count; ++n) fs::remove(files_.path(n));
-  // a file of the same store that has been in a session, and one that is a first one
+  // a file of the same store that has been in a session, and one that is a first file
   write_file(files_.path(1), further_file);
   expect_error(errc::store_exists, "further-1.ice: something is there already",
                [&] { const store s(files_.path(), files_.making()); });
@@ -301,7 +301,7 @@ TEST_F(Places, a_store_that_replaces_another_removes_all_files_of_that) {
 
 TEST_F(Places, a_store_that_replaces_another_leaves_files_that_are_not_of_that) {
   make();
-  // in the place of one file there is one of another store, in that of another one nothing
+  // one file's path holds a file of another store, another one's holds nothing
   const files other({.where = place::tmpfs, .durability = durability::none}, 2);
   store(other.path(), other.making()).close();
   fs::copy_file(other.path(1), files_.path(1), fs::copy_options::overwrite_existing);

@@ -1,6 +1,6 @@
-// What a power cut may leave of a store of several files: each file as it was when it was last synced, with any of the
-// sectors that were changed since, at its old or its new length, and without its name until its folder was synced.
-// Taken at every sync of a run: creating, sessions, growth, closing.
+// What a power cut may leave of a store of several files: each file as it was at its last sync, with any of the sectors
+// that changed since, at its old or its new length, and without its name until its folder was synced. Checked at every
+// sync of a run: creating, sessions, growth, closing.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -32,7 +32,7 @@ struct file_state {
 };
 using folder_state = std::map<fs::path, file_state>;
 
-/// Looks at a folder at each sync while it lives. One at a time.
+/// Records the state of a folder at each sync while it lives. One at a time.
 class recorder {
  public:
   explicit recorder(fs::path folder) : folder_(std::move(folder)) {
@@ -46,7 +46,7 @@ class recorder {
 
   static void stop() noexcept { active = nullptr; }
 
-  /// The moments just before each sync, and with each what `told` was then.
+  /// The moments just before each sync, each with the value that `told` had then.
   struct moment {
     folder_state left;
     int told;
@@ -104,7 +104,7 @@ void change_boot(std::string& image) {
   }
 }
 
-/// What a power cut leaves of a file, by chance.
+/// A random one of the states in which a power cut may leave a file.
 std::string cut(const file_state& file, std::mt19937_64& random) {
   constexpr std::size_t sector = 512;
   const auto new_in_eight = static_cast<unsigned>(random() % 9);
@@ -137,7 +137,7 @@ namespace {
 
 class SeveralFilesPowerCut : public ::testing::TestWithParam<unsigned> {
  protected:
-  /// On a memory file system every sync is made, and fast.
+  /// On a memory file system, where every sync is called and is fast.
   [[nodiscard]] static options plain() {
     return setting{.where = place::tmpfs, .durability = durability::tag}.options();
   }
@@ -148,7 +148,7 @@ class SeveralFilesPowerCut : public ::testing::TestWithParam<unsigned> {
   }
   [[nodiscard]] static fs::path first(const fs::path& folder) { return folder / "first.ice"; }
 
-  /// A key of each file, in a version of its own, durable when it returns.
+  /// Writes a key to each file, in a version of its own. It is durable when this returns.
   void write(store& s, crew& threads, int round) const {
     for (unsigned n = 0; n < GetParam(); ++n) {
       threads.run(n, [&] { s.insert("round " + std::to_string(round) + " " + std::to_string(n), value(round)); });
@@ -167,7 +167,7 @@ class SeveralFilesPowerCut : public ::testing::TestWithParam<unsigned> {
         SCOPED_TRACE("sync " + std::to_string(i) + " of " + std::to_string(run.moments.size()) + ", image " +
                      std::to_string(image));
         const scratch elsewhere;
-        const bool killed = image == 0;  // all that was written is there
+        const bool killed = image == 0;  // everything written is there
         for (const auto& [path, state] : run.moments[i].left) {
           if (!killed && !state.named && random() % 2 == 0) continue;
           write_file(elsewhere.path() / path.filename(), killed ? state.working : cut(state, random));
@@ -177,12 +177,12 @@ class SeveralFilesPowerCut : public ::testing::TestWithParam<unsigned> {
         for (int again = 0; again < 2; ++again) {
           store s(first(elsewhere.path()), opening);
           if (image == 0) {
-            EXPECT_EQ(s.stats().files.size(), GetParam());  // it reads what all of the process maps
+            EXPECT_EQ(s.stats().files.size(), GetParam());  // it reads everything that the process maps
           }
           for (int round = 0; round <= run.moments[i].told; ++round) {
             for (unsigned n = 0; n < GetParam(); ++n) {
               const std::string key = "round " + std::to_string(round) + " " + std::to_string(n);
-              if (round == 0 && may_be_made) continue;  // there was no such round
+              if (round == 0 && may_be_made) continue;  // that round did not happen
               EXPECT_EQ(s.find(key), value(round)) << key;
             }
           }
@@ -229,7 +229,7 @@ TEST_P(SeveralFilesPowerCut, in_a_session_leaves_all_that_was_durable) {
   expect_all_left(run, false, 3);
 }
 
-// What a cut in the beginning of a session left is opened, and that is cut off, too.
+// What a power cut at the beginning of a session left is opened, and that opening is cut off too.
 TEST_P(SeveralFilesPowerCut, twice_while_a_session_begins_leaves_all_that_was_durable) {
   {
     crew threads(GetParam());
@@ -253,7 +253,8 @@ TEST_P(SeveralFilesPowerCut, twice_while_a_session_begins_leaves_all_that_was_du
   }
 }
 
-// The rest of a creation is no store yet, and nobody's: another one may be made of it, of one file or of others.
+// The remains of a creation are not a store yet, and belong to none: another store may be made of them, with one file
+// or others.
 TEST_P(SeveralFilesPowerCut, what_is_left_of_a_creation_can_become_another_store) {
   recorder run(folder_.path());
   { const store s(first(folder_.path()), making(folder_.path())); }
@@ -276,7 +277,7 @@ TEST_P(SeveralFilesPowerCut, what_is_left_of_a_creation_can_become_another_store
       is_store = false;
     }
     if (is_store) continue;
-    if (fs::exists(first(elsewhere.path()))) {  // what only reads it says so, as of an empty file
+    if (fs::exists(first(elsewhere.path()))) {  // a reader reports it as an empty file
       expect_error(errc::not_a_store, "", [&] { (void)verify_file(first(elsewhere.path())); });
     }
     store other(first(elsewhere.path()), plain());

@@ -1,5 +1,5 @@
-// A store of several files: all that a store does, over all of them, and each file that is missing, foreign or damaged
-// named.
+// A store of several files: everything that a store does, over all of them; and each file that is missing, foreign or
+// damaged is named.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Bytes of records in each file.
+/// Bytes of the records in each file.
 std::vector<std::uint64_t> filled_in(const store& s) {
   std::vector<std::uint64_t> bytes;
   for (const file_statistics& f : s.stats().files) bytes.push_back(f.used_bytes - format::first_segment_offset);
@@ -48,7 +48,8 @@ class SeveralFiles : public ::testing::TestWithParam<several> {
   [[nodiscard]] store make() const { return store(files_.path(), files_.making()); }
   [[nodiscard]] store open() const { return store(files_.path(), files_.plain()); }
 
-  /// What a crash has left, opened: with the persistent index the version it left open takes no more.
+  /// For a store opened after a crash: with the persistent index the version left open takes no more writes, so the
+  /// clock may be one greater.
   void expect_clock_of_recovered(const store& s) {
     if (GetParam().how.index != index_kind::persistent) return;
     EXPECT_GE(s.clock(), model_.clock);
@@ -140,7 +141,7 @@ TEST_P(SeveralFiles, a_checkpoint_has_as_many_and_is_a_store_of_its_own) {
     reading.check_values = true;
     compare_everything(store(to, reading), then);
   }
-  // its files belong to no other store, not even to the one it was taken of
+  // its files belong to no other store, not even to the one it was taken from
   s.close();
   const std::string own = read_file(files_.path(1));
   write_file(files_.path(1), read_file(to.native() + ".1"));
@@ -166,7 +167,7 @@ TEST_P(SeveralFiles, a_checkpoint_that_was_cut_off_is_made_again) {
   const checkpoint now = s.checkpoint();
   const fs::path to = files_.folder() / "checkpoint.ice";
   now.write(to);
-  fs::remove(to);  // the further ones have their names first
+  fs::remove(to);  // the secondary files get their names first
   EXPECT_NO_THROW(now.write(to));
   EXPECT_TRUE(verify_file(to).ok());
   fs::remove(to);
@@ -344,7 +345,7 @@ TEST_P(SeveralFiles, bytes_of_one_are_no_bytes_of_another) {
     }
     s.close();
   }
-  // the same place of two files: segment headers, records and stamps are all of a size here
+  // the same position in two files: segment headers, records and stamps all have one size here
   std::string one = read_file(files_.path(1));
   const std::string first = read_file(files_.path());
   std::copy(first.begin() + format::first_segment_offset, first.begin() + format::first_segment_offset + 4096,
@@ -370,7 +371,7 @@ TEST_P(SeveralFiles, a_flipped_bit_is_found_and_named_with_its_file) {
       bad[at] = static_cast<char>(bad[at] ^ (1 << random() % 8));
       write_file(files_.path(n), bad);
       const verify_report report = verify_file(files_.path());
-      // a head is a guess that opening makes anew
+      // a head is a guess, which opening computes anew
       if (report.ok()) {
         options reading = files::reading();
         reading.check_values = true;
@@ -384,7 +385,7 @@ TEST_P(SeveralFiles, a_flipped_bit_is_found_and_named_with_its_file) {
       try {
         options reading = files::reading();
         reading.check_values = true;
-        compare_histories(store(files_.path(), reading), model_);  // of a root page there are two
+        compare_histories(store(files_.path(), reading), model_);  // a root has two pages
       } catch (const error& e) {
         EXPECT_NE(e.message().find(files_.path(n).native()), std::string::npos) << e.message();
       }
@@ -397,7 +398,7 @@ TEST_P(SeveralFiles, a_damaged_value_is_named_with_its_key_whichever_file_holds_
   const std::array large{std::string(5000, 'A'), std::string(5000, 'B')};
   {
     store s = make();
-    // many records: while one file is still being read, the damage of the other is found
+    // many records: the damage in one file is found while the other is still being read
     for (unsigned n = 0; n < 2; ++n) {
       scribe_.threads().run(n, [&] {
         s.insert("key " + std::to_string(n), "first");
@@ -462,7 +463,7 @@ TEST_P(SeveralFiles, a_copy_made_under_a_live_writer_is_told_and_accepted_when_a
     expect_clock_of_recovered(accepted);
     compare_histories(accepted, model_);
   }
-  // one file alone: it was open, the first is closed now
+  // one file alone: it was open when copied, the first is closed now
   const fs::path left_open = files_.folder() / "left open";
   store s = open();
   fs::copy_file(files_.path(1), left_open);
@@ -544,7 +545,7 @@ TEST_P(SeveralFiles, two_writers_assigned_to_two_files_write_each_to_its_own) {
 
 TEST_P(SeveralFiles, a_node_has_the_writers_that_run_on_it) {
   options o = files_.making();
-  o.placements.back().node = 0;  // every machine has it
+  o.placements.back().node = 0;  // every machine has this node
   store s(files_.path(), o);
   for (unsigned n = 0; n < files_.count(); ++n) {
     scribe_.threads().run(n, [&] { s.insert("of " + std::to_string(n), "v"); });

@@ -35,7 +35,7 @@ struct signals {
   std::atomic<int> step;
 };
 
-/// What a child does that holds the store open until it is told to go on.
+/// What a child does: it holds the store open until it may go on.
 template <class Open>
 auto holding(const shared<signals>& log, const Open& open) {
   return [&log, open] {
@@ -151,7 +151,7 @@ TEST_F(Sharing, a_forked_child_is_told_to_open_the_store_again) {
     if (!refused([&] { static_cast<void>(opened->at(version{1})); })) return 8;
     if (!refused([&] { static_cast<void>(opened->stats()); })) return 9;
     if (!refused([&] { static_cast<void>(then.find("a")); })) return 10;
-    opened.reset();  // does not close the parent's store
+    opened.reset();  // this does not close the parent's store
     return 0;
   });
   EXPECT_EQ(forked.wait(), 0);

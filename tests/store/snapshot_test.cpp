@@ -1,4 +1,4 @@
-// Extraction, parallel visits and bounds: what the arguments may be, and what happens when they are wrong.
+// Extraction, parallel visits and bounds: which arguments are allowed, and what happens when they are wrong.
 #include <gtest/gtest.h>
 
 #include <algorithm>

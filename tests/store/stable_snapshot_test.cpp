@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The first answer each version gave, with which all later ones are compared.
+/// The first answer that each version gave; all later ones are compared with it.
 class first_answers {
  public:
   void compare(version at, std::uint64_t answer) {

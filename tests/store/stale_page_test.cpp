@@ -1,5 +1,5 @@
-// Pages of a closed store that are spoilt, or of an earlier time: a write that the device lost. Nothing older than the
-// newest value is shown to whoever accepts the damage, and the clock does not go back.
+// Pages of a closed store that are damaged, or of an earlier time because the device lost a write. An opening that
+// accepts the damage shows nothing older than the newest value, and the clock does not go back.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -42,13 +42,13 @@ class StalePage : public ::testing::TestWithParam<index_kind> {
     }
     before_ = read_file(path_);
   }
-  /// The file as it is, but for these bytes.
+  /// The file as it is, except that these bytes are of the earlier time.
   [[nodiscard]] std::string with_stale(std::size_t at, std::size_t size) const {
     std::string file = read_file(path_);
     return file.replace(at, size, before_, at, size);
   }
 
-  /// Of those keys.
+  /// Checks the keys that `of` selects.
   template <class Which>
   void expect_newest_or_nothing(const Which& of) const {
     const store s(path_, accepting());

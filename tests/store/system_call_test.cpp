@@ -1,7 +1,7 @@
-// Any system call that fails, once, with any errno it may have: the store says so in a documented error that names the
-// file, or does without; what was acknowledged is there when it is opened again.
+// Any system call fails, once, with any errno it may have: the store reports it in a documented error that names the
+// file, or does without the call. What was acknowledged is there when the store is opened again.
 //
-// The calls below take the place of the C library's in this program, for libpmem2 too, and fail when a test wants it.
+// The calls below replace the C library's in this program, for libpmem2 too, and fail when a test wants it.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -22,7 +22,7 @@
 
 namespace {
 
-/// The call that fails, on this thread and while armed: the one after `left` more of that name, `times` in a row.
+/// The call that fails, on this thread and while armed: after `left` more calls of that name, `times` calls in a row.
 struct planned_fault {
   std::string_view name;
   int error = 0;

@@ -1,4 +1,4 @@
-// The typed map: encodings keep the order of their type, and everything the store does is there with types.
+// The typed map: encodings keep the order of their type, and everything that the store does is there with types.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
@@ -30,7 +30,7 @@ void expect_order_kept(const T& a, const T& b) {
 }
 
 RC_GTEST_PROP(KeyCodec, integers_of_every_width_keep_their_order, (std::int64_t a, std::int64_t b, unsigned shift)) {
-  // shifted, so that small and large numbers of both signs are met
+  // shifted, so that small and large numbers of both signs occur
   a >>= shift % 64;
   b >>= shift / 64 % 64;
   expect_order_kept<std::int64_t>(a, b);
@@ -145,7 +145,7 @@ TEST_F(TypedMap, does_with_types_what_the_store_does_with_bytes) {
   for (const auto& [version, value] : particles.history(9)) histories.push_back(value);
   EXPECT_EQ(histories, (std::vector<std::optional<particle>>{std::nullopt, second}));
   EXPECT_EQ(particles.history_oldest_first(-7).front().value, first);
-  std::map<std::int64_t, bool> changed;  // key -> still there
+  std::map<std::int64_t, bool> changed;  // key -> whether it is still there
   for (const auto& [key, before, after] : particles.diff(one, two)) changed[key] = after.has_value();
   EXPECT_EQ(changed, (std::map<std::int64_t, bool>{{-100, false}, {-7, true}, {1, true}, {9, false}}));
 }

@@ -1,6 +1,6 @@
-// A store that was left open, where nothing tells whether the machine stopped or the process alone: nothing that is
-// there is lost without a word. Made by hand: what the page cache had, under a root of another boot and the name of
-// another machine.
+// A store was left open, and nothing shows whether the machine stopped or only the process: nothing that is there is
+// lost without a word. Made by hand: what the page cache had, under a root of another boot and the name of another
+// machine.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -50,7 +50,7 @@ class UnknownCrash : public ::testing::TestWithParam<setting> {
     return o;
   }
   [[nodiscard]] bool keeps_each_write() const { return GetParam().durability == durability::operation; }
-  /// Of several segments, but where each write waits for the device.
+  /// Enough for several segments, except where each write waits for the device.
   [[nodiscard]] int keys() const { return keeps_each_write() ? 50 : 3000; }
 
   /// What a writer left: one durable key, and others behind its durable point.
@@ -90,12 +90,12 @@ TEST_P(UnknownCrash, loses_nothing_that_is_there_without_being_asked) {
   const std::string image = left_open();
   for (const std::string& left : {of_another_machine(of_another_boot(image)),
                                   of_another_machine(of_no_known_boot(image)), of_no_known_boot(image)}) {
-    if (keeps_each_write()) {  // there is nothing to ask: all of it is promised
+    if (keeps_each_write()) {  // there is nothing to ask: all of it was promised
       expect_all_of(left);
       continue;
     }
     expect_asked(left);
-    expect_asked(left);  // being asked is no answer
+    expect_asked(left);  // asking does not decide anything
 
     write_file(path(), left);
     EXPECT_EQ(found(store(path(), reading(crash_kind::process))), keys());
@@ -184,7 +184,7 @@ TEST_P(UnknownCrash, does_not_matter_where_nothing_whole_is_behind_the_durable_p
   EXPECT_FALSE(s.lost_versions().empty());
 }
 
-// A memory file system that still has what was put there has been up since.
+// A memory file system that still has a file has been up since the file was made.
 TEST_P(UnknownCrash, is_none_where_the_boot_is_hidden_while_memory_lasts) {
   const scratch memory;
   const hidden_boot hidden(memory.path());
@@ -204,7 +204,7 @@ TEST_P(UnknownCrash, is_none_where_the_boot_is_hidden_while_memory_lasts) {
   std::filesystem::permissions(numbers().front(), std::filesystem::perms::owner_read);
   expect_all_of(image);
 
-  std::filesystem::remove(numbers().front());  // started anew, or in another container
+  std::filesystem::remove(numbers().front());  // the system was started anew, or this is another container
   expect_asked(image);
   ASSERT_EQ(numbers().size(), 1U);
   expect_asked(of_another_machine(image));

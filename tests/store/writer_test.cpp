@@ -15,8 +15,8 @@
 namespace icecore::testing {
 namespace {
 
-/// What was asked of the medium, in order: "flush", "fence". A flush of other bytes than `watched`, or of bytes that
-/// are not zero yet, is called that.
+/// The calls to the medium, in order: "flush", "fence". A flush of bytes other than `watched`, or of bytes that are not
+/// zero yet, has a name that says so.
 struct line_log {
   const std::byte* watched = nullptr;
   std::size_t size = 0;

@@ -1,4 +1,5 @@
-// What salvage found, in words: each finding says place, structure, what is wrong, and key and version where told.
+// Puts what salvage found into words: a finding has a position, a structure, what is wrong, and key and version if
+// known.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace {
 
 using format::record_kind;
 
-/// For a message: printable, short.
+/// Makes bytes printable and short, for a message.
 std::string printable(std::string_view bytes) {
   constexpr std::size_t shown_max = 60;
   std::string text;
@@ -48,7 +49,7 @@ void salvage::add_finding(link place, std::string structure, std::string what, b
   findings_.push_back({{place, std::move(structure), std::move(what), std::move(key), v}, lost});
 }
 
-/// An intact record whose stamp is damaged. Of an update whose version is not told the history will tell.
+/// Names an intact record whose stamp is damaged. An update whose version is unknown is left to read_history().
 void salvage::name_versionless(const range& of) {
   const link l = of.what.from;
   const record r = at(l);
@@ -75,8 +76,8 @@ void salvage::name_versionless(const range& of) {
   }
 }
 
-/// The records of a hole: `lost` are their places, newest first, with versions or 0; of `unplaced` more nothing is
-/// known.
+/// Names the records of a hole: `lost` are their positions, newest first, with versions or 0; of `unplaced` more
+/// nothing is known.
 void salvage::name_lost(const hole& of, const std::vector<std::pair<link, version>>& lost, std::uint32_t unplaced) {
   const std::string key = key_of(of.entry);
   std::string unknown = fmt::format("what the key held from version {} on is not known", of.first);
@@ -98,7 +99,7 @@ void salvage::name_lost(const hole& of, const std::vector<std::pair<link, versio
   named_records_ += static_cast<std::int64_t>(lost.size()) + unplaced;
 }
 
-/// Updates whose entry is lost: nothing else holds their key.
+/// Names updates whose entry is lost: nothing else holds their key.
 void salvage::name_orphans(link entry, updates_of_entry updates) {
   range* g = range_of(entry);
   std::string what = g != nullptr ? g->what.what : "nothing is there";
@@ -112,7 +113,7 @@ void salvage::name_orphans(link entry, updates_of_entry updates) {
   }
 }
 
-/// Unless the survey has named it: it looks at links only where nothing else is wrong.
+/// Does nothing if the record scan has named it: the scan checks links only if nothing else is wrong.
 void salvage::name_relinked(link update) {
   const auto names_it = [&](const damage& d) { return d.offset == update; };
   const auto& parts = found_->parts();
@@ -143,14 +144,14 @@ void salvage::name_unexplained() {
   const auto says_so = [](const damage& d) { return d.structure == "file"; };
   const auto& parts = found_->parts();
   const bool said = std::ranges::any_of(parts, [&](const auto& p) { return std::ranges::any_of(p.damages, says_so); });
-  // compared before anything is subtracted: a damaged root certifies any number
+  // compare before subtracting anything: a damaged root certifies any number
   if (said || found_->missing_records() <= named_records_) return;
   add_finding(0, "file",
               fmt::format("{} more records are lost whose keys cannot be told: the root certifies them",
                           found_->missing_records() - named_records_));
 }
 
-/// What a damaged record between these bytes says of its key or name: nothing to rely on, but a hint to its user.
+/// What a damaged record between these positions says of its key or name: unreliable, but a hint for the user.
 std::string salvage::perhaps(link from, link to) const {
   if (from % 8 != 0 || from + sizeof(format::entry_header) > to || !pool_->contains(from, to - from)) return {};
   const record r = at(from);
@@ -161,7 +162,8 @@ std::string salvage::perhaps(link from, link to) const {
   return {};
 }
 
-/// What the survey named itself: headers, whose records are all there, large values, and the certificate.
+/// Takes over what the record scan named itself: headers, whose records are all there, large values, and the
+/// certificate.
 void salvage::take_over_damages() {
   for (const auto& part : found_->parts()) {
     for (const damage& d : part.damages) findings_.push_back({d, d.structure != "segment"});

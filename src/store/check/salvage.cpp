@@ -13,7 +13,7 @@ namespace {
 using format::record_kind;
 
 std::uint64_t stamp_word(record r) noexcept {
-  // relaxed: nobody writes what is being salvaged
+  // relaxed: nothing writes what is being salvaged
   return r.header().stamp.load(std::memory_order_relaxed) & ~format::stamp_persisted;
 }
 
@@ -37,8 +37,9 @@ salvage::salvage(const pool_set& in, record_scan& found) : pool_(&in), found_(&f
 
 // ---- Versions ----
 
-/// Intact records whose stamp is damaged: a batch and its records tell each other's, and so do neighbours of one
-/// version. A record of a damaged batch has its own stamp only if the batch had its before (H4).
+/// Infers the versions of intact records whose stamp is damaged: a batch and its records show each other's, and so do
+/// neighbours of the same version. A record of a damaged batch has its own stamp only if the batch had its stamp before
+/// (H4).
 void salvage::tell_versions() {
   for (range& g : ranges_) {
     if (!g.what.versionless) continue;
@@ -63,7 +64,7 @@ void salvage::tell_versions() {
       take_back(g, *v);
       g.explained = true;
     } else if (r.is_entry()) {
-      // H1: all later records of the key are as new
+      // H1: all later records of the key are at least as new
       told_[l] = std::max<version>(1, g.what.least);
       lost_entries_.push_back(l);
       found_->parts().front().entries.push_back(l);
@@ -73,8 +74,8 @@ void salvage::tell_versions() {
   }
 }
 
-/// Whether nothing but the record of this batch can have been lost there: no other one would have fitted in, or what is
-/// left of this one is followed by zeros.
+/// Whether only the record of this batch can have been lost there: no other one would have fitted in, or what is left
+/// of this one is followed by zeros.
 bool salvage::holds_batch_alone(const range& g, link batch) const noexcept {
   const link end = batch + record_layout::of_batch().size();
   if (g.what.record != batch || end > g.what.to) return false;
@@ -83,7 +84,7 @@ bool salvage::holds_batch_alone(const range& g, link batch) const noexcept {
          (at(batch).kind() == record_kind::batch && all_zero(pool_->at(end), rest));
 }
 
-/// Lets an intact record count whose version has been told.
+/// Lets an intact record count whose version has been inferred.
 void salvage::take_back(const range& from, version v) {
   record_scan_part& into = found_->parts().front();
   const link l = from.what.from;
@@ -143,7 +144,7 @@ void salvage::read_histories() {
 
 bool salvage::is_entry(link l) const noexcept { return std::ranges::binary_search(entries_, l); }
 
-/// What damaged records say of the entry they belong to: a word for lost_newest() to weigh.
+/// Collects what damaged records say of the entry they belong to: claims for lost_newest() to weigh.
 void salvage::find_owners() {
   for (const range& g : ranges_) {
     if (g.what.record % 8 != 0 || !pool_->contains(g.what.record, sizeof(format::update_header))) continue;
@@ -155,7 +156,7 @@ void salvage::find_owners() {
 void salvage::read_history(link entry, updates_of_entry updates) {
   link below = entry;
   link out_of_order = null_link;
-  std::optional<version> forked;  // from here on two records say that they come next: which of them did is not told
+  std::optional<version> forked;  // from here on two records claim to come next; which one did is unknown
   for (std::size_t i = 0; i < updates.size(); ++i) {
     const link l = updates[i];
     const bool has_twin = i + 1 < updates.size() && depth_of(at(updates[i + 1])) == depth_of(at(l));
@@ -181,8 +182,8 @@ void salvage::read_history(link entry, updates_of_entry updates) {
   if (newest != null_link) add_hole(entry, null_link, below, newest);
 }
 
-/// Whether an update's links lead to the record before it, `below`, and to an older one of the same history. Where
-/// every checksum is right but a link is not, no store wrote it.
+/// Whether an update's links lead to the record before it, `below`, and to an older one of the same history. If every
+/// checksum is right but a link is wrong, no store wrote it.
 bool salvage::is_linked(link update, link below) const noexcept {
   const auto& u = at(update).as_update();
   if (u.older != below) return false;
@@ -192,30 +193,30 @@ bool salvage::is_linked(link update, link below) const noexcept {
   return of_same_entry && depth_of(jump) < depth_of(at(update));
 }
 
-/// Whether the entry's head led to a whole record when the store was left. Where memory survived, a record was there
-/// before its head led to it. Where it did not, but each operation was made durable, the head of one that was
-/// interrupted may lead to nothing; something else is lost too, so that is not believed. But where heads last, one that
-/// an earlier crash left leading to nothing stays so, and the settled word tells (H7).
+/// Whether the entry's head led to an intact record when the store was left. If memory survived, a record was there
+/// before its head led to it. If it did not, but each operation was made durable, the head of an interrupted operation
+/// may lead to nothing; but something else is lost too, so this explanation is not trusted. However, if heads are
+/// durable, a head that an earlier crash left leading to nothing stays so, and the committed head decides (H7).
 bool salvage::was_intact(link entry, link head, link newest) const {
   if (!found_->memory_survived() && !found_->keeps_all()) return false;
-  if (found_->is_intact_record(head)) return true;  // but for its large value
+  if (found_->is_intact_record(head)) return true;  // except perhaps for its large value
   if (static_cast<index_kind>(pool_->roots().read().index) != index_kind::persistent) return true;
-  // relaxed: nobody writes what is being salvaged
+  // relaxed: nothing writes what is being salvaged
   const std::uint64_t committed = at(entry).as_entry().committed_head().load(std::memory_order_relaxed);
   return history_base::newest_of(entry, committed) != newest;
 }
 
-/// Where the newest record of an entry was, if it is lost: `newest` is the newest of those that are not.
+/// Where the newest record of an entry was, if it is lost. `newest` is the newest of those that are not.
 link salvage::lost_newest(link entry, link newest, updates_of_entry updates) const {
   const auto& e = at(entry).as_entry();
   const bool durable = static_cast<index_kind>(pool_->roots().read().index) == index_kind::persistent;
-  // relaxed: nobody writes what is being salvaged. The settled word (H7) tells where the head is spoilt.
+  // relaxed: nothing writes what is being salvaged. The committed head (H7) helps if the head is damaged.
   const std::uint64_t head_word = e.head.load(std::memory_order_relaxed);
   const std::uint64_t committed = durable ? e.committed_head().load(std::memory_order_relaxed) : head_word;
   for (const std::uint64_t word : {head_word, committed}) {
     const link head = history_base::newest_of(entry, word);
     if (head == newest || head == entry) continue;
-    // a head that a crash left behind may lead to a record in the middle, whose loss the one after it tells
+    // a head that a crash left behind may lead to a record in the middle: the one after that shows its loss
     const bool in_the_middle = std::ranges::any_of(updates, [&](link l) { return at(l).as_update().older == head; });
     const bool in_damage = range_of(head) != nullptr;
     const bool all_seen = std::ranges::all_of(ranges_, [](const range& g) { return g.what.harmless; });
@@ -227,7 +228,7 @@ link salvage::lost_newest(link entry, link newest, updates_of_entry updates) con
   const auto [first, last] = owners_.equal_range(entry);
   for (auto i = first; i != last; ++i) {
     const record r = at(i->second);
-    const bool whole = range_of(i->second)->what.versionless;  // then it is to be believed
+    const bool whole = range_of(i->second)->what.versionless;  // if so, it is trusted
     if (!whole && r.as_update().older != newest) continue;
     if (depth_of(r) > depth_of(at(newest)) && (whole || depth_of(r) == depth_of(at(newest)) + 1)) return i->second;
   }
@@ -245,8 +246,9 @@ const salvage::range* salvage::range_of(link l) const noexcept {
   return l < g.what.to ? &g : nullptr;
 }
 
-/// Names the records between `below` and `above`, as far down as damaged ones tell, and notes from which version on the
-/// key's value is not known. `above` null: of those above the newest intact one, `newest` is the place of one.
+/// Names the records between `below` and `above`, as far down as damaged ones show, and notes from which version on the
+/// key's value is not known. If `above` is null: names those above the newest intact one; `newest` is the position of
+/// one of them.
 void salvage::add_hole(link entry, link above, link below, link newest) {
   const version v_below = version_of(below);
   version greatest = above != null_link ? version_of(above) : version_max;
@@ -267,8 +269,8 @@ void salvage::add_hole(link entry, link above, link below, link newest) {
     --missing;
     greatest = told.value_or(greatest);
     const bool readable = place % 8 == 0 && pool_->contains(place, sizeof(format::update_header));
-    // Where no record above tells how many are missing, the stamp does at least tell that it is this place's: other
-    // bytes that came here may be of the same key.
+    // If no record above shows how many are missing, the stamp at least shows that the record belongs to this position:
+    // other bytes that came here may be of the same key.
     const auto agrees = [&](record r) {
       if (!r.is_update() || r.as_update().entry != entry) return false;
       const std::uint32_t depth = depth_of(r) - depth_of(at(below));
@@ -287,7 +289,7 @@ void salvage::add_hole(link entry, link above, link below, link newest) {
   name_lost(h, lost, unplaced);
 }
 
-// ---- Mending ----
+// ---- Repair ----
 
 void salvage::repair_records() {
   for (const auto& [l, v] : told_) {
@@ -313,7 +315,7 @@ std::unique_ptr<std::byte[]> salvage::repair_histories(rebuilt_histories& histor
     u.record.kind = record_kind::insert;
     u.record.flags = format::flag_lost;
     u.record.depth = depth_of(at(h.below)) + 1;
-    u.record.stamp.store(h.first, std::memory_order_relaxed);  // relaxed: nobody else is there yet
+    u.record.stamp.store(h.first, std::memory_order_relaxed);  // relaxed: nothing else runs yet
     u.entry = h.entry;
     u.older = u.jump = h.below;
     auto& e = histories.at(h.entry).as_entry();
@@ -328,7 +330,7 @@ std::unique_ptr<std::byte[]> salvage::repair_histories(rebuilt_histories& histor
     const link newest = histories.newest(h.entry);
     e.head.store(newest, std::memory_order_relaxed);
     e.committed_head().store(0, std::memory_order_relaxed);
-    // jumps may lead over or into what is lost; finds in such a history take O(depth)
+    // jumps may lead over or into what is lost: without them, finds in such a history take O(depth)
     for (link l = newest; histories.at(l).is_update(); l = histories.at(l).older())
       histories.at(l).as_update().jump = histories.at(l).older();
   }

@@ -1,25 +1,25 @@
-// What damage cost: which records of which keys a survey did not find, and a store of what is left.
+// What damage cost: which records of which keys a record scan did not find, and a store made of what is left.
 //
-//   survey found(pool, {});
+//   record_scan found(pool, {});
 //   salvage rest(pool, found);
 //   for (const finding& f : rest.findings()) ...       // verify stops here
-//   rest.repair_records();  ...heads...  rest.repair_histories(past);   // a private mapping becomes readable
+//   rest.repair_records();  ...heads...  rest.repair_histories(histories);   // a private mapping becomes readable
 //
-// How lost records are named. A record that is intact is believed, one that is not is never. So the key of a lost
-// record is told by its neighbours: the one after it links to it and counts one more in depth; of a lost newest record
-// the entry's head tells, which has no checksum, but is believed only where it leads into damage. What a damaged record
-// says of itself counts only where it agrees with an intact one. Where an entry is lost its key is, and all that is
-// left of the history.
+// How lost records are identified. An intact record is trusted; any other record never is. So the neighbours of a lost
+// record show its key: the record after it links to it and has a depth that is greater by one. For a lost newest record
+// the entry's head does; a head has no checksum, so it is trusted only if it leads into damage. What a damaged record
+// says of itself counts only if it agrees with an intact one. If an entry is lost, so are its key and what is left of
+// the history.
 //
-// Versions of lost records: the stamp checks itself, whatever else is damaged; else they lie between those of the
-// neighbours in the history (H1) and in the segment (W2).
+// Versions of lost records: the stamp has a check of its own, whatever else is damaged. If that fails, the version lies
+// between those of the neighbours in the history (H1) and in the segment (W2).
 //
-// Threads: one. Cost: O(n log n) in the records, O(n) memory; nothing but a glance at the survey if all is well.
+// Threads: one. Cost: O(n log n) in the records, O(n) memory; only a glance at the record scan if all is well.
 // Invariants:
-//   D1. Nothing that failed a check is ever shown as a key, a value or the absence of one.
-//   D2. Where a record of a history is lost, no older one is shown in its place: a stand-in, or a flag in the entry,
-//       makes every read of these versions fail.
-//   D3. What is on media is not changed: stand-ins lie in memory of their own, all else in a private mapping.
+//   D1. Nothing that failed a check is ever shown as a key, as a value or as the absence of one.
+//   D2. If a record of a history is lost, no older one is shown in its place: a stand-in, or a flag in the entry, makes
+//       every read of these versions fail.
+//   D3. What is on media is not changed: stand-ins lie in memory of their own, everything else in a private mapping.
 #pragma once
 
 #include <cstdint>
@@ -46,18 +46,18 @@ struct finding {
 
 class salvage {
  public:
-  /// Analyses; changes nothing but the survey: it gets the records whose version could be told, and loses those that
-  /// belong to nothing.
+  /// Analyses the damage. Changes only the record scan: adds the records whose version could be inferred, and removes
+  /// those that belong to nothing.
   salvage(const pool_set& in, record_scan& found);
 
-  /// In the order of their places.
+  /// In the order of their positions.
   [[nodiscard]] const std::vector<finding>& findings() const noexcept { return findings_; }
   [[nodiscard]] std::vector<damage> damages() const;
 
-  /// Sets the stamps that could be told, flags entries whose first record's version could not. Before anything reads
-  /// versions. Precondition, here and below: a private mapping.
+  /// Sets the stamps that could be inferred, and flags entries if the version of their first record could not. Call
+  /// before anything reads versions. Precondition, here and below: a private mapping.
   void repair_records();
-  /// Mends links and links histories around what is missing, with stand-ins in its place, which live as long as the
+  /// Repairs links, and links histories around what is missing, with stand-ins in its place. These live as long as the
   /// memory returned.
   [[nodiscard]] std::unique_ptr<std::byte[]> repair_histories(rebuilt_histories& histories);
 
@@ -71,12 +71,12 @@ class salvage {
   };
   struct range {
     lost_range what;
-    bool explained = false;    // something that lay in it is named
-    bool names_batch = false;  // the record of a batch lay in it, which its records tell
+    bool explained = false;    // a finding names something that lay in it
+    bool names_batch = false;  // the record of a batch lay in it, as the batch's records show
   };
   using updates_of_entry = std::span<const link>;
 
-  // salvage.cpp: from the survey to holes
+  // salvage.cpp: from the record scan to holes
   void tell_versions();
   [[nodiscard]] bool holds_batch_alone(const range& g, link batch) const noexcept;
   void take_back(const range& from, version v);
@@ -89,7 +89,7 @@ class salvage {
   void add_hole(link entry, link above, link below, link lost_newest);
   [[nodiscard]] bool is_linked(link update, link below) const noexcept;
 
-  // findings.cpp: words for them
+  // findings.cpp: puts them into words
   void name_versionless(const range& of);
   void name_lost(const hole& of, const std::vector<std::pair<link, version>>& lost, std::uint32_t unplaced);
   void name_relinked(link update);
@@ -105,16 +105,16 @@ class salvage {
   [[nodiscard]] range* range_of(link l) noexcept;
   [[nodiscard]] const range* range_of(link l) const noexcept;
   [[nodiscard]] bool is_entry(link l) const noexcept;
-  /// The version that the stamp of a damaged record tells, if it lies between the bounds.
+  /// The version in the stamp of a damaged record, if it lies between the bounds.
   [[nodiscard]] std::optional<version> told_by_stamp(link l, version least, version greatest) const noexcept;
 
   const pool_set* pool_;
   record_scan* found_;
-  std::vector<range> ranges_;                   // by place
-  std::unordered_map<link, version> told_;      // of records whose own stamp does not tell it
-  std::vector<link> lost_entries_;              // keys are known, the first record's version is not
+  std::vector<range> ranges_;                   // by position
+  std::unordered_map<link, version> told_;      // of records whose own stamp does not show it
+  std::vector<link> lost_entries_;              // their keys are known, the version of the first record is not
   std::vector<link> entries_;                   // that are intact, ascending
-  std::unordered_multimap<link, link> owners_;  // entry -> places of damaged records that say they are of it
+  std::unordered_multimap<link, link> owners_;  // entry -> damaged records that claim to belong to it
   std::vector<hole> holes_;
   std::vector<std::pair<link, link>> relinked_;  // updates whose links are wrong, with the record before
   std::int64_t named_records_ = 0;

@@ -16,7 +16,7 @@ namespace icecore {
 namespace {
 
 verify_report report_of(const pool_set& in, detail::record_scan& found) {
-  // links matter where every checksum is right: of what is damaged salvage tells more
+  // links matter only if every checksum is right: otherwise salvage reports more
   if (found.damages().empty()) found.check_chains();
   verify_report report;
   report.segments = found.segments().size();
@@ -31,7 +31,7 @@ verify_report report_of(const pool_set& in, detail::record_scan& found) {
   return report;
 }
 
-/// A key is entered once only: opening, which sorts the entries, refuses a second one.
+/// A key is entered only once: opening, which sorts the entries, refuses a second entry.
 void check_keys(const pool_set& in, const detail::record_scan& found, verify_report& report) {
   const address_space space(in.bases());
   const auto twice = detail::sort_entries(found, space).of_one_key;
@@ -41,13 +41,13 @@ void check_keys(const pool_set& in, const detail::record_scan& found, verify_rep
                             std::string(space.record_at(other).key()), std::nullopt});
 }
 
-/// Their places, which are links, as files and bytes in these.
+/// Turns their positions, which are links, into files and bytes in these.
 void localize(const pool_set& in, std::vector<damage>& damages) {
   std::ranges::stable_sort(damages, {}, &damage::offset);
   for (damage& d : damages) d = in.localized(std::move(d));
 }
 
-/// Of a closed store whose index lies in it, in these files.
+/// For a closed store with a persistent index, in these files.
 void check_persistent_index(const std::filesystem::path& path, const std::vector<std::string>& files,
                             const options& reading, verify_report& report) {
   try {
@@ -55,7 +55,7 @@ void check_persistent_index(const std::filesystem::path& path, const std::vector
     report.damages.insert(report.damages.end(), found.begin(), found.end());
   } catch (const error& e) {
     if (e.code() != errc::damaged) throw;
-    // what opening and looking around have met begins with the file's name
+    // an error that is met while opening and checking begins with the file's name
     const auto named =
         std::ranges::find_if(files, [&](const std::string& file) { return e.message().starts_with(file + ": "); });
     report.damages.push_back(
@@ -68,7 +68,7 @@ void check_persistent_index(const std::filesystem::path& path, const std::vector
 verify_report detail::store_core::verify(const progress_function& on_progress) const {
   check_usable();
   check_first();
-  if (accepts_damage_) {  // the mapping is mended, the file not
+  if (accepts_damage_) {  // the mapping is repaired, the file is not
     std::vector<placement> where;
     for (const pool* p : pool_->files()) {
       if (p->number() != 0) where.push_back({p->file().path(), -1});
@@ -90,15 +90,15 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
 
 namespace detail {
 
-/// Whether the index leads to each entry, and, where heads are durable, each head to the newest record, and the list of
-/// tags to each tag.
+/// Reports entries that the index does not lead to and, if heads are durable, heads that do not lead to the newest
+/// record and tags that are not in the list of tags.
 template <class Heads>
 void engine<Heads>::check_index(const record_scan& found, verify_report& report) const {
   const auto note = [&](link at, const char* structure, std::string what, link entry) {
     std::string key(histories_->at(entry).key());  // as it is, damaged or not
     report.damages.push_back({at, structure, std::move(what), std::move(key), std::nullopt});
   };
-  // What is read here may be damaged, which it says by throwing.
+  // What is read here may be damaged: then reading it throws.
   const auto damage_met = [](auto check) -> std::optional<std::string> {
     try {
       check();
@@ -127,7 +127,7 @@ void engine<Heads>::check_index(const record_scan& found, verify_report& report)
       });
     }
   }
-  // Of no entry: in the file that the message begins with, or the first.
+  // For damage of no entry: in the file whose name begins the message, or in the first one.
   const auto note_whole = [&](const char* structure, std::string what) {
     const auto& files = pool_->files();
     const auto named =

@@ -1,15 +1,15 @@
-// Checkpoints: the pool's file up to where each segment was filled at one instant, with a root that says it was closed.
+// Checkpoints: the pool's file up to each segment's fill end at one instant, with a root that says it was closed.
 //
-//   1. The gate stops the writers; the open version is closed if anything was written in it; how far each segment is
-//      filled, and the totals, are noted. What lies before those places is never changed again but for the words that
-//      every opening makes anew (an entry's head and second version) and the persisted bits of stamps.
-//   2. Writers go on, behind those places. The kernel copies the file's bytes before them to the same places of a new
-//      file, from the page cache that the mapping is a view of.
-//   3. Each segment's fill, then the root, clean and with the certificate of 1., are written; all is synced; the file
-//      gets its name.
-// Of a store of several files each is written, the further ones beside the first ("model.ice.1"), which gets its name
-// last. A crash leaves the unfinished file under another name, without a root: nothing opens it; and perhaps further
-// ones that belong to no first, which the next checkpoint of that name replaces.
+//   1. The gate stops the writers; the open version is closed if anything was written in it; the fill ends of the
+//      segments, and the totals, are noted. What lies before these fill ends is never changed again, except for the
+//      words that every recovery computes anew (an entry's head and second version) and the persisted bits of stamps.
+//   2. Writers go on, behind these fill ends. The kernel copies the file's bytes before them to the same positions of a
+//      new file, from the page cache that the mapping is a view of.
+//   3. Each segment's fill end, then the root, clean and with the certificate of step 1, are written; everything is
+//      synced; the file gets its name.
+// If the store has several files, each is written: the secondary files lie beside the first ("model.ice.1"), which gets
+// its name last. A crash leaves the unfinished file under another name and without a root, so nothing opens it; and
+// perhaps secondary files that belong to no first file, which the next checkpoint of that name replaces.
 #include "icecore/checkpoint.hpp"
 
 #include <fcntl.h>
@@ -55,12 +55,12 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
   auto made = std::make_shared<checkpoint_cut>();
   made->from = this;
   {
-    // named tags write their record behind their tick: none may be between the two
+    // named tags write their record after their tick: the cut must not fall between the two
     const std::scoped_lock one_at_a_time(tag_mutex_);
     const writer_set::gate stopped(*writers_);
     const version open = clock_->now();
     if (read_only()) {
-      // nothing can be closed here; in the copy, where the newest closed version would be one that is lost
+      // nothing can be closed here; the copy's clock moves on if its newest closed version would be a lost one
       made->open = lost_.contains(open - 1) ? open + 1 : open;
     } else {
       made->open = shown_by_newest_closed(open) ? open : clock_->tick() + 1;
@@ -82,17 +82,17 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
 
 namespace {
 
-/// A file being written, its errors named.
+/// A file being written; its errors name it.
 class output_file {
  public:
   explicit output_file(const std::filesystem::path& path)
       : path_(path), descriptor_([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }) {
     if (descriptor_.get() < 0) raise_errno(errno, "open", path_.native());
-    // as a store that is open for writing: whoever finds the file leaves it alone (unfinished.cpp)
+    // locked like a store that is open for writing: a process that finds the file leaves it alone (unfinished.cpp)
     struct flock l {};
     l.l_type = F_WRLCK;
     l.l_whence = SEEK_SET;
-    static_cast<void>(::fcntl(descriptor_.get(), F_OFD_SETLK, &l));  // without locks there, the look at the end must do
+    static_cast<void>(::fcntl(descriptor_.get(), F_OFD_SETLK, &l));  // if locks fail there, require_name() must do
   }
   void resize(std::uint64_t size) const {
     if (::ftruncate(descriptor_.get(), static_cast<off_t>(size)) != 0) raise_errno(errno, "ftruncate", path_.native());
@@ -118,7 +118,7 @@ class output_file {
 
  private:
   std::filesystem::path path_;
-  lock_descriptor descriptor_;  // a forked child keeps none: it would keep the name from whoever comes next
+  lock_descriptor descriptor_;  // a forked child holds none: it would block the next user of the name
 };
 
 /// Writes one file after the other.
@@ -126,11 +126,11 @@ class checkpoint_writer {
  public:
   checkpoint_writer(const detail::checkpoint_cut& cut, std::filesystem::path to, const progress_function& on_progress)
       : cut_(&cut), pools_(&cut.from->the_pool()), to_(std::move(to)), on_progress_(&on_progress) {
-    // its files are of one session, and of no other store's: neither those of the store nor of another checkpoint fit
+    // the copy's files share a session that no other files have: neither the store's nor another checkpoint's fit
     if (pools_->count() > 1) session_ = session_of_copy(pools_->roots().read().files.session);
   }
 
-  /// The file of this number, whole and synced.
+  /// Writes the file of this number completely, and syncs it.
   void write(std::uint16_t number, const output_file& file) {
     const pool& from = *pools_->find(number);
     file.resize(cut_->ends[number]);
@@ -159,26 +159,26 @@ class checkpoint_writer {
       at += size;
       done_ += size;
       if (*on_progress_ && done_ - told_ >= told_every_bytes) {
-        cut_->from->check_usable();  // closed or poisoned meanwhile: not a minute of copying more
+        cut_->from->check_usable();  // throws if it was closed or poisoned meanwhile
         (*on_progress_)({"writing the checkpoint", told_ = done_, cut_->bytes(), "bytes"});
       }
     }
   }
 
-  /// The root of the file as it would be had the store been closed at the cut.
+  /// The root that the file would have if the store had been closed at the cut.
   [[nodiscard]] format::root closed_root(const pool& from, std::uint64_t inode) const {
     format::root r = from.roots().read();
     r.state = format::root_state::clean;
     r.used_end = cut_->ends[from.number()];
     r.file_size = r.used_end;
     r.inode = inode;
-    r.anchor = null_link;  // an index that lasts is not copied: it changes all the time
+    r.anchor = null_link;  // a persistent index is not copied: it changes all the time
     r.files.session = r.files.session_before = session_;
     if (from.number() == 0) {
       r.clock = cut_->open;
       r.clock_limit = std::max(r.clock_limit, cut_->open);
       r.durable_version = 0;
-      set_lost_versions(r, cut_->from->lost());  // of a store opened for reading the root does not say it yet
+      set_lost_versions(r, cut_->from->lost());  // the root of a store opened for reading does not list them yet
       r.certified_records = cut_->totals.records;
       r.certified_sum = cut_->totals.digest;
       if (pools_->count() > 1) name_files(r, places());
@@ -204,7 +204,7 @@ class checkpoint_writer {
   std::uint64_t told_ = 0;
 };
 
-/// What a checkpoint that was cut off has left of a further file goes; anything else stays.
+/// Removes what a checkpoint that was cut off has left of a secondary file. Throws if anything else is there.
 void require_free(const std::filesystem::path& path, std::uint16_t number, const format::root& of) {
   if (!std::filesystem::exists(std::filesystem::symlink_status(path))) return;
   if (!is_file_of(path, number, of)) {
@@ -226,7 +226,7 @@ void checkpoint::write(const std::filesystem::path& to, const progress_function&
   }
   const pool_set& pools = cut_->from->the_pool();
   unfinished_store making(to, ".writing");
-  const output_file file(making.path());  // first: whoever writes the same checkpoint meets its lock
+  const output_file file(making.path());  // first: another writer of the same checkpoint meets its lock
   checkpoint_writer writing(*cut_, to, on_progress);
   std::vector<std::unique_ptr<unfinished_store>> further;
   for (std::uint16_t n = 1; n < pools.count(); ++n) {

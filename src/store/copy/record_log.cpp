@@ -23,7 +23,8 @@ options reading_of(const options& opening) {
 }  // namespace
 
 struct [[gnu::visibility("hidden")]] record_log::content {
-  /// Of one key an older record has a smaller depth (L1), a tag has none (L2). By place then: files are read forwards.
+  /// An older record of the same key has a smaller depth (L1), a tag has none (L2). Then by position: files are read
+  /// forwards.
   struct place {
     version at;
     std::uint32_t depth;
@@ -51,7 +52,7 @@ struct [[gnu::visibility("hidden")]] record_log::content {
     for (const auto& part : found.parts()) count += part.entries.size() + part.updates.size() + part.tags.size();
     places.reserve(count);
     const auto add = [&](link l, bool is_tag) {
-      const version v = found.version_of(l).value_or(0);  // the survey has seen that there is one
+      const version v = found.version_of(l).value_or(0);  // the record scan has made sure that there is one
       const std::uint32_t depth = is_tag ? 0 : record(from.at(l)).header().depth;
       places.push_back({is_tag ? v + 1 : v, depth, l});
     };

@@ -1,10 +1,10 @@
-// Repair: what is intact of a damaged store, written to a new one.
+// Repair: writes what is intact in a damaged store to a new one.
 //
 // The damaged store is opened for reading with its damage accepted (salvage.hpp), so that each history is there with
 // stand-ins for what is lost. Its records are copied in the order of their versions, through the same calls that any
-// writer uses: the new store keeps all invariants by itself. In the place of what is lost comes a removal (D2): a value
-// that may be wrong would be believed, a value that is not there is asked about, and the report tells of which
-// versions.
+// writer uses, so the new store keeps all invariants. A removal takes the place of what is lost (D2): users would trust
+// a value that may be wrong, but they look into a value that is missing, and the report says which versions are
+// affected.
 #include <algorithm>
 #include <tuple>
 
@@ -19,22 +19,22 @@ namespace {
 using detail::store_core;
 using detail::with_engine;
 
-/// Damage is accepted where all records are read: heads are rebuilt then.
+/// Damage is accepted only by an opening that reads all records, and that rebuilds the heads.
 using damaged_store = detail::engine<rebuilt_heads>;
 
 /// One record to be written.
 struct copied_record {
   version v;
   link from;                   // null: a removal in the place of lost records
-  std::uint32_t entry_number;  // whose removal that is
-  std::uint32_t place;         // in the key's new history
+  std::uint32_t entry_number;  // the entry that this removal is for
+  std::uint32_t place;         // position in the key's new history
 };
 
 class copier {
  public:
   copier(const damaged_store& from, repair_report& report) : from_(&from), report_(&report) {}
 
-  /// Takes in the histories of all keys. O(records).
+  /// Collects the histories of all keys. O(records).
   void collect() {
     detail::for_each_block(*from_, {}, [&](std::span<const link> entries) {
       for (const link entry : entries) collect(entry);
@@ -95,7 +95,7 @@ class copier {
     if (records_.size() > first) ++report_->keys;
   }
 
-  /// The entry that a removal without a record is of.
+  /// The number of the entry that a removal without a record is for.
   std::uint32_t number_of(link entry) {
     if (entries_.empty() || entries_.back() != entry) entries_.push_back(entry);
     return static_cast<std::uint32_t>(entries_.size() - 1);
@@ -132,7 +132,7 @@ class copier {
     if (!r.is_removal()) {
       static_cast<void>(to.put(key, r.value()));
     } else if (!to.remove(key)) {
-      batch one;  // batches have recorded removals of what was not there, too
+      batch one;  // batches record removals of absent keys too
       one.remove(key);
       static_cast<void>(to.apply(one));
     }
@@ -142,10 +142,10 @@ class copier {
   repair_report* report_;
   std::vector<copied_record> records_;
   std::vector<link> entries_;
-  std::vector<link> history_;  // of the key at hand, oldest first
+  std::vector<link> history_;  // of the current key, oldest first
 };
 
-/// Losses and the rest of what was found at opening. Large values are looked at when they are copied.
+/// Sorts what was found at opening into losses and the rest. Large values are checked when they are copied.
 void sort_findings(const store_core& from, repair_report& report) {
   for (const detail::finding& f : from.findings()) {
     (f.lost ? report.losses : report.mended).push_back(f.place);

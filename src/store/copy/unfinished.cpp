@@ -17,13 +17,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Removes a store with all its files: the first one last, which names the others.
+/// Removes a store with all its files: the first one last, because it names the others.
 void remove_store(const fs::path& path, std::error_code& failed) {
   for (const fs::path& further : secondary_files(path)) fs::remove(further, failed);
   fs::remove(path, failed);
 }
 
-/// Removes what a process that was killed has left, unless another one is just writing it.
+/// Removes what a killed process has left, unless another process is writing it now.
 void remove_leftover(const fs::path& path) {
   if (!fs::exists(fs::symlink_status(path))) return;
   options reading;
@@ -39,7 +39,7 @@ void remove_leftover(const fs::path& path) {
   if (failed) throw fs::filesystem_error("removing what was left", path, failed);
 }
 
-/// Where the file system cannot keep a file from being replaced, a look at it just before must do.
+/// If the file system cannot protect a file from being replaced, a check just before must suffice.
 int rename_to_new(const fs::path& from, const fs::path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
   if (errno != EINVAL && errno != ENOSYS) return -1;
@@ -81,7 +81,7 @@ void unfinished_store::finish(replacing how) {
   if (descriptor < 0) raise_errno(errno, "opening it", folder.native());
   const int failed = ::fsync(descriptor) != 0 ? errno : 0;
   ::close(descriptor);
-  // some file systems cannot sync directories and say so
+  // some file systems cannot sync directories, and report that
   if (failed != 0 && failed != EINVAL) raise_errno(failed, "fsync", folder.native());
 }
 

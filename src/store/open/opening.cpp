@@ -25,7 +25,7 @@ namespace {
   raise(errc::closed, "{}: the store is not shared yet, or no longer", shared_as.native());
 }
 
-/// The file of `shared_as`, closed at the end.
+/// The file of `shared_as`; the destructor closes it.
 class memory_file {
  public:
   memory_file(const std::filesystem::path& path, int flags) : path_(path) {
@@ -36,7 +36,7 @@ class memory_file {
     if (locks_->get() < 0) {
       const int number = errno;
       ::close(descriptor_);
-      if (flags != 0) ::unlink(path.c_str());  // made here: else the next try would find something there
+      if (flags != 0) ::unlink(path.c_str());  // made here: otherwise the next try would find it there
       raise_errno(number, "open", path.native());
     }
     struct stat one {};
@@ -53,7 +53,7 @@ class memory_file {
 
   [[nodiscard]] int locks() const noexcept { return locks_->get(); }
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
-  /// What it holds is followed without a check of every word. So nobody may have written it but this user's processes.
+  /// Its contents are followed without a check of every word, so only processes of this user may have written it.
   void require_own() const {
     struct stat s {};
     if (fstat(descriptor_, &s) != 0) raise_errno(errno, "fstat", path_.native());
@@ -97,7 +97,7 @@ class memory_file {
   std::optional<lock_descriptor> locks_;
 };
 
-/// An entry takes at least half as much of the pool as of the index: no more addresses are needed than that.
+/// An entry takes at least half as many bytes of the pool as of the index, so twice the pool's addresses suffice.
 constexpr std::uint64_t index_bytes_max(std::uint64_t capacity) noexcept { return 2 * capacity; }
 
 }  // namespace
@@ -122,21 +122,22 @@ rebuilt_parts rebuilt_parts_of(const store_parts& parts) {
 
 namespace {
 
-/// Where the store ends, as the index's anchor tells of each file.
+/// Takes the end of each file from the index's anchor, or notes it there if the anchor is fresh.
 void take_over_ends(const store_parts& parts, const durable_media& media, link anchor_at, anchor_is anchor) {
   pool_set& pools = *parts.pool;
   for (pool* p : pools.files()) {
     auto& word = media.anchor().used_end[p->number()];
     const link place = anchor_at + static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(&word) -
                                                               reinterpret_cast<const std::byte*>(&media.anchor()));
-    const std::uint64_t said = word.load(std::memory_order_relaxed);  // relaxed, here and below: nobody else is there
+    const std::uint64_t said = word.load(std::memory_order_relaxed);  // relaxed, here and below: nothing else runs
     const std::uint64_t end = said & format::stamp_version_mask;
     if (anchor == anchor_is::fresh) {
       word.store(pools.codec().encode(p->used_end(), place), std::memory_order_relaxed);
       pools.persist().flush(&word, sizeof word);
     } else if (anchor == anchor_is::there) {
-      // What lies behind a wrong end would be given out again, and cut off at closing. The first root is closed last:
-      // while it says that the store is open, another one may be of before its last segment was taken.
+      // Space behind a wrong end would be allocated again, and cut off at closing. The first file's root is closed
+      // last: while it says that the store is open, another file's root may date from before that file's last segment
+      // was taken.
       const format::root own = p->roots().read();
       const auto clean = format::root_state::clean;
       const bool closed = own.state == clean && pools.roots().read().state == clean;
@@ -241,7 +242,7 @@ std::unique_ptr<store_core> attach(const std::filesystem::path& path, const opti
   }
   shared_state* const shared = shared_state::find_in(*common, opening.shared_as);
   const auto is_shared = [&] {
-    // acquire: all that was there when the store was shared
+    // acquire: sees everything that was there when the store was shared
     return shared != nullptr && shared->is.load(std::memory_order_acquire) == shared_state::phase::open;
   };
   if (!is_shared()) raise_not_shared(opening.shared_as);
@@ -249,8 +250,9 @@ std::unique_ptr<store_core> attach(const std::filesystem::path& path, const opti
   as_shared.durability = shared->durability;
   as_shared.emulate_durability = true;
   auto pool = std::make_unique<pool_set>(path, as_shared, shared->spaces);
-  // From here on nobody opens the store (the pool's locks are held), and these words do not change: so if they are
-  // those of the opening that shared it, all that is shared is of now, whoever was killed or opened it before.
+  // From here on no process can open the store (the pool's locks are held), and these words do not change. So if they
+  // are those of the opening that shared the store, everything shared is current, whoever was killed or opened it
+  // before.
   if (!is_shared()) raise_not_shared(opening.shared_as);
   const format::root root = pool->roots().read();
   if (std::memcmp(root.pool_id, shared->pool_id, sizeof root.pool_id) != 0) {
@@ -270,7 +272,7 @@ std::unique_ptr<store_core> attach(const std::filesystem::path& path, const opti
     rebuilt_parts made = rebuilt_parts_of(parts);
     made.histories = std::make_unique<rebuilt_histories>(history_parts_of(parts));
     auto attached = std::make_unique<rebuilt_engine>(std::move(parts), std::move(made));
-    recover_dead_writers();  // else only who waits for one looks, and its place would lie idle
+    recover_dead_writers();  // or only waiting threads would do so, and its segment would lie idle
     return attached;
   }
   durable_parts made =
@@ -287,7 +289,7 @@ std::unique_ptr<store_core> open_store(const std::filesystem::path& path, const 
   return opening.access == access::attached ? attach(path, opening) : open(path, opening);
 }
 
-/// All is there: lets others in.
+/// Lets other processes attach. Call when the store is complete.
 void store_core::share(const std::filesystem::path& as) {
   const format::root root = pool_->roots().read();
   std::memcpy(shared_->pool_id, root.pool_id, sizeof root.pool_id);

@@ -1,12 +1,12 @@
-// How a store's parts come together: opened by the first process, or attached to by others beside it.
+// How a store's parts are put together: by the first process, which opens it, or by others that attach to it.
 //
-//   plan                what the pool holds, and what is asked        who carries it out
+//   plan                what the pool holds, or what is asked for     carried out by
 //   create, rebuild     nothing yet; records, which are all read      recovery.cpp
 //   salvage, copy       damaged records; those of another file        recovery.cpp
-//   take over           a durable index, which is believed            instant_recovery.cpp
-//   attach              a store that another process has open         attach(), here
+//   take over           a persistent index, which is trusted          instant_recovery.cpp
+//   attach              a store that another process has open         attach() in opening.cpp
 //
-// Each makes complete parts, and of them the engine (engine.hpp), which is whole from then on.
+// Each makes all the parts and then builds the engine (engine.hpp) from them, which is complete from then on.
 #pragma once
 
 #include <memory>
@@ -17,17 +17,18 @@ namespace icecore::detail {
 
 [[nodiscard]] history_parts history_parts_of(const store_parts& parts);
 
-/// Heads are to be computed, and the index built, but for one in the arena that another process has built. Without
-/// histories.
+/// Parts for heads that opening computes. The index is still to be built, unless it lies in an arena where another
+/// process has built it. Without histories.
 [[nodiscard]] rebuilt_parts rebuilt_parts_of(const store_parts& parts);
 
 enum class anchor_is : std::uint8_t {
   fresh,   ///< made just now
   there,   ///< left by the last session
-  in_use,  ///< by the processes that share the store
+  in_use,  ///< used by the processes that share the store
 };
 
-/// The index is the one that the root's anchor leads to, or that is to be built there. `records` are those of before.
+/// Parts for durable heads. The index is the one that the root's anchor leads to, or is still to be built there.
+/// `records` becomes the base of the histories.
 [[nodiscard]] durable_parts durable_parts_in(store_parts& parts, const format::root& root, std::uint64_t epoch,
                                              anchor_is anchor, history_base&& records);
 

@@ -18,7 +18,7 @@ namespace {
 using format::record_kind;
 
 std::uint64_t load_stamp(record r) noexcept {
-  // acquire: verify reads beside writers; what is stamped is whole
+  // acquire: verify reads beside writers; a stamped record is intact
   return r.header().stamp.load(std::memory_order_acquire);
 }
 
@@ -29,17 +29,17 @@ struct record_scan::reading {
   link fill;            // certified end
   link position;        // end of what counts so far
   link end;             // where to stop at the latest
-  bool certified_only;  // a segment without a header, where that may be what a crash left
-  bool headerless;      // its header is damaged: it may be several segments, one behind the other
+  bool certified_only;  // a segment without a header, as a crash may have left it: no more counts
+  bool headerless;      // its header is damaged: it may be several segments in a row
   bool end_unknown;     // header or fill is damaged: zeros need not be the end
   record_scan_part& into;
-  version last = 0;          // of the record before position,
-  link last_at = null_link;  // and where it begins
+  version last = 0;          // of the record before position
+  link last_at = null_link;  // where that record begins
   struct {
     link at = null_link;
     std::uint32_t missing = 0;  // of its records, which lie behind it
     std::size_t lost_before = 0;
-  } batch{};  // that was read last
+  } batch{};  // the one read last
 };
 
 record_scan::record_scan(const pool_set& in, const record_scan_options& how)
@@ -47,7 +47,7 @@ record_scan::record_scan(const pool_set& in, const record_scan_options& how)
   same_boot_ = written_this_boot(root_);
   if (crashed()) ended_by_ = what_crashed(in, how_.crash);
   keep_all_ = memory_survived() || root_.durability == static_cast<std::uint8_t>(durability::operation);
-  // a power cut on page media leaves pages of one operation in any order
+  // after a power cut on page media, any of the pages of one operation may be missing
   ordered_ = keep_all_ && (memory_survived() || in.durability().medium != medium::block_device);
   std::uint64_t total = 0;
   for (const pool* p : in.files()) {
@@ -62,7 +62,7 @@ record_scan::record_scan(const pool_set& in, const record_scan_options& how)
   std::atomic<std::uint64_t> done{0};
   run_on_threads(static_cast<unsigned>(parts_.size()), [&](unsigned thread) {
     std::uint64_t reported = 0;
-    // relaxed: only the counting matters, the segments were all there before
+    // relaxed: only the count matters; the segments were all there before the threads began
     for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < segments_.size() && !failed();) {
       read_segment(i, parts_[thread]);
       const std::uint64_t size = segments_[i].in.size;
@@ -97,7 +97,7 @@ void record_scan::find_segments() {
 
 void record_scan::find_segments_in(const pool& p) {
   const std::uint64_t size = p.size();
-  // one root decides; if it says so, the others do
+  // one root decides: if it says that the store is closed, the other roots say so too
   const bool closed = root_.state == format::root_state::clean && !p.root_lost() && !p.root_outdated();
   const std::uint64_t used_end = p.number() == 0 ? root_.used_end : p.roots().read().used_end;
   const link end = make_link(p.number(), closed ? std::min(used_end, size) : size);
@@ -128,7 +128,7 @@ void record_scan::find_segments_in(const pool& p) {
   }
 }
 
-/// All that lies in a file that is not there is lost.
+/// Everything in a missing file is lost.
 void record_scan::note_missing_files() {
   for (const auto& absent : pool_->missing()) {
     const link from = make_link(absent.number, format::first_segment_offset);
@@ -141,8 +141,8 @@ void record_scan::bring_now(link from, link end) const {
   if (pool_->copying()) pool_->bring(from, end, end);
 }
 
-/// What could not be brought must not be read: in memory that is full, a look at a hole is a SIGBUS. Whoever asks looks
-/// at failed() then.
+/// What could not be brought must not be read: if memory is full, reading a hole is a SIGBUS. So callers check failed()
+/// afterwards.
 void record_scan::bring(link from, link filled, link end) const noexcept {
   if (!pool_->copying()) return;
   try {
@@ -158,7 +158,7 @@ void record_scan::bring_segment(std::size_t index) const noexcept {
   if (brought_ == nullptr) return;
   std::call_once(brought_[index], [&] {
     const segment s = segments_[index].in;
-    // behind its fill a closed store has nothing that counts
+    // a closed store has nothing that counts behind its fill ends
     const bool filled = root_.state == format::root_state::clean && pool_->valid_header(s.offset);
     bring(s.offset, filled ? pool_->fill_of(s).value_or(s.end()) : s.end(), s.end());
   });
@@ -184,15 +184,15 @@ void record_scan::map_granules() {
   }
 }
 
-/// Granules without a valid header: free space, or a segment whose header is damaged. All that lies there is taken for
-/// one segment, as long as the generation of its first intact record lets records be read.
+/// Handles granules without a valid header: free space, or a segment whose header is damaged. Everything there is taken
+/// for one segment if an intact record in it shows a generation with which records can be read.
 void record_scan::find_headerless(link from, link end) {
   constexpr std::uint64_t header = sizeof(format::segment_header);
   for (link at = from; at < end; at += format::granule_size) {
     const std::uint64_t size = std::min(format::granule_size, end - at);
     const std::byte* bytes = pool_->at(at);
     const bool only_header = size > header && all_zero(bytes + header, size - header);
-    // the header of a segment that a crash kept from being used
+    // a header only: a crash kept the segment from being used
     const bool unused = only_header && root_.state == format::root_state::open;
     if (!unused && !all_zero(bytes, size)) {
       if (const auto generation = generation_in(at, end)) {
@@ -211,8 +211,8 @@ void record_scan::find_headerless(link from, link end) {
   }
 }
 
-/// The generation that makes a record at or behind `from` intact: it seeds the checksum. Bytes that are no record ask
-/// for any, seldom for one that there may be.
+/// The generation with which the first record at or behind `from` is intact: it seeds the checksum. Bytes that are no
+/// record would need an arbitrary generation, which is seldom a possible one.
 std::optional<std::uint32_t> record_scan::generation_in(link from, link end) const noexcept {
   constexpr std::uint32_t generations_max = 64;  // a segment's space is given out again only after crashes
   const std::uint32_t named = pool_->header_of(from).generation;
@@ -225,8 +225,8 @@ std::optional<std::uint32_t> record_scan::generation_in(link from, link end) con
   return std::nullopt;
 }
 
-/// Where a crash may have left records without their segment's header, those in which nothing counts are free space;
-/// of all others the header is damaged.
+/// Where a crash may have left records without their segment's header, a segment in which nothing counts is free space.
+/// The header of any other one is damaged.
 void record_scan::drop_leftovers() {
   if (headerless_.empty()) return;
   std::erase_if(segments_, [&](const open_segments::place& p) {
@@ -280,16 +280,16 @@ void record_scan::read_segment(std::size_t index, record_scan_part& into) {
 void record_scan::read_records(reading& r) const {
   while (read_record(r)) {
   }
-  // A batch is stamped when all its records are there. What was lost of it at the end would else look like a write that
-  // the crash interrupted.
+  // A batch is stamped when all its records are there. Without this, records of it that were lost at the end would look
+  // like a write that the crash interrupted.
   if (r.batch.missing == 0 || r.into.lost.size() != r.batch.lost_before || r.position >= r.end) return;
   r.into.lost.push_back(
       {r.position, r.end, r.position, "records of a batch are missing here", false, false, false, r.last, version_max});
   r.position = r.end;
 }
 
-/// Where a closed store has fewer records than were certified, a segment's header may be of an earlier time: what lies
-/// behind its fill was lost sight of.
+/// If a closed store has fewer records than were certified, a segment's header may be of an earlier time, and the
+/// records behind its fill end were missed.
 void record_scan::read_behind_fills() {
   const bool certified =
       root_.state == format::root_state::clean && how_.filled == nullptr && !pool_->root_unreliable();
@@ -311,7 +311,7 @@ bool record_scan::intact_record(const segment& s, link at) const noexcept {
   if (at % 8 != 0 || at < s.first_record() || at + sizeof(format::record_header) > s.end()) return false;
   const record r(pool_->at(at));
   const record_layout layout = r.layout();
-  // a record where none is ever put is none: what lies before it would be missing for ever
+  // a record can only lie where records are put: otherwise what lies before it would be missing for ever
   return layout.plausible() && layout.place(at) == at && layout.size() <= s.end() - at &&
          (!r.is_entry() || r.header().depth == 1) && r.intact(pool_->codec().record_seed(s.generation, at));
 }
@@ -336,9 +336,9 @@ std::optional<version> record_scan::version_of(link at) const noexcept {
   return v;
 }
 
-/// The version that a record's own stamp tells; 0 if it tells none. A reader may set it before the record of the batch
-/// is durable: so where memory did not survive, one beyond the durable point tells that the batch has happened only if
-/// it is marked as persisted (H5).
+/// The version that a record's own stamp shows; 0 if it shows none. A reader may set it before the record of the batch
+/// is durable. So if memory did not survive, a stamp beyond the durable point shows that the batch has taken effect
+/// only if it is marked as persisted (H5).
 version record_scan::own_version(link at) const noexcept {
   const std::uint64_t own = load_stamp(record(pool_->at(at)));
   if (!pool_->codec().valid(own, at + format::stamp_offset)) return 0;
@@ -353,7 +353,7 @@ bool record_scan::counts(const reading& r, link start, version v) const noexcept
   return start < r.fill || v <= root_.durable_version || (keep_all_ && !r.certified_only);
 }
 
-/// The next place at or behind `from` where a whole record lies whose version is wanted; empty if none does.
+/// The next position at or behind `from` of an intact record whose version is wanted; empty if there is none.
 template <typename Wanted>
 std::optional<link> record_scan::next_record(const reading& r, link from, Wanted wanted) const noexcept {
   for (link at = from; at + sizeof(format::record_header) <= r.end; at += 8) {
@@ -362,25 +362,25 @@ std::optional<link> record_scan::next_record(const reading& r, link from, Wanted
       if (at + sizeof(format::record_header) > r.end) break;
     }
     if (!intact_record(r.in, at)) continue;
-    // Where the record of its batch is lost its own stamp still tells that the batch has happened (H4).
+    // If the record of its batch is lost, its own stamp still shows that the batch has taken effect (H4).
     const auto v = version_of(at);
     if (wanted(at, v ? *v : own_version(at))) return at;
   }
   return std::nullopt;
 }
 
-/// The next place at or behind `from` where a record lies that counts; empty if none does.
+/// The next position at or behind `from` of a record that counts; empty if there is none.
 std::optional<link> record_scan::next_counted(const reading& r, link from) const noexcept {
   return next_record(r, from, [&](link at, version v) { return counts(r, at, v); });
 }
 
-/// Whether a record lies behind what counts for certain that has happened, and counts if the process alone died. Behind
-/// zeros or torn bytes, too: what they mean is asked then.
+/// Whether behind everything that certainly counts lies a record that has taken effect, which counts if the process
+/// alone died. Looks behind zeros and torn bytes too: what they mean depends on the same answer.
 bool record_scan::has_undecided(const reading& r) const noexcept {
   return !keep_all_ && next_record(r, r.position, [](link, version v) { return v != 0; }).has_value();
 }
 
-/// Takes in the record behind r.position; false when the segment is done.
+/// Takes in the record behind r.position. Returns false when the segment is done.
 bool record_scan::read_record(reading& r) const {
   link start = r.position;
   while (start < r.end && start - r.position <= format::record_padding_max && word_at(pool_->at(start)) == 0)
@@ -392,8 +392,8 @@ bool record_scan::read_record(reading& r) const {
           r, {r.position, 0, r.position, "records are missing here: zeros where the segment says it is filled"});
     }
     if (r.end_unknown) return pass_zeros(r);
-    // A crash leaves no zeros before a record that counts: whoever wrote that one had all before it in the same memory,
-    // or durable (W2). A closed store has nothing behind its fills, if they are those that it was closed with.
+    // A crash leaves no zeros before a record that counts: its writer had everything before it in the same memory, or
+    // durable (W2). A closed store has nothing behind its fill ends, if they are those that it was closed with.
     return (crashed() || fills_unverified_) &&
            pass_damage(r, {r.position, 0, r.position, "records are missing here: zeros before one that counts"});
   }
@@ -405,15 +405,15 @@ bool record_scan::read_record(reading& r) const {
   if (layout.place(r.position) != start && v && counts(r, start, *v)) {
     return pass_damage(r, {r.position, start, r.position, "a record is missing here: zeros in its place"});
   }
-  if (!v || *v == 0) {  // behind one that never happened nothing counts (W2)
+  if (!v || *v == 0) {  // nothing counts behind a record that never took effect (W2)
     const char* what = v ? "the record is not stamped" : "the record's stamp is damaged";
     return pass_damage(r, {start, start + layout.size(), start, what, true});
   }
-  if (!counts(r, start, *v)) return false;  // an interrupted write, or beyond the durable point
-  // a tag's note is read at opening, other values later
+  if (!counts(r, start, *v)) return false;  // an interrupted write, or one beyond the durable point
+  // a tag's note is read at opening, other values are read later
   const bool check_now = start >= r.fill || how_.large_values || layout.kind == record_kind::tag;
   if ((layout.flags & format::flag_large_value) != 0 && check_now) {
-    // where memory survived, what is stamped was written whole
+    // if memory survived, a stamped record was written completely
     const bool interruptible = !memory_survived() && start >= r.fill && *v > root_.durable_version;
     if (rec.value_intact()) {
       r.into.checked_values.push_back(start);
@@ -433,9 +433,9 @@ bool record_scan::read_record(reading& r) const {
   return r.position < r.end;
 }
 
-/// Whether the zeros before `start` may be a lost record that no certificate counts, and not padding. The write that
-/// lost it lost the end of the record before it, too. Checksums tell that, but opening does not compute those of large
-/// values.
+/// Whether the zeros before `start` may be a lost record that no certificate counts, and not padding. The device write
+/// that lost it also lost the end of the record before it. Checksums show that, but opening does not compute those of
+/// large values.
 bool record_scan::hides_a_record(const reading& r, link start, version v) const noexcept {
   const bool has_room = start - r.position >= sizeof(format::record_header);
   const bool certified = !crashed() || r.position < r.fill || v <= root_.durable_version;
@@ -446,7 +446,7 @@ bool record_scan::hides_a_record(const reading& r, link start, version v) const 
 
 void record_scan::take(reading& r, link start, version v) const {
   const std::uint64_t offset = link_offset(start);
-  // a segment's words are its reader's alone
+  // only the thread that reads a segment writes its words
   of_pools_[link_pool(start)].begins[offset / bits_unit] |= std::uint64_t{1} << (offset / 8 % 64);
   const record rec(pool_->at(start));
   const record_layout layout = rec.layout();
@@ -476,15 +476,15 @@ void record_scan::take(reading& r, link start, version v) const {
   r.position = start + layout.size();
 }
 
-/// Notes what cannot be read at range.from, up to range.to if that is known, and goes on behind it; false, and nothing
-/// noted, if it is where an interrupted write left the segment.
+/// Notes the bytes that cannot be read, from range.from to range.to if that is known, and goes on behind them. Returns
+/// false when the segment is done; notes nothing if an interrupted write left the segment like this.
 bool record_scan::pass_damage(reading& r, lost_range range) const {
   const link behind = range.to != 0 ? range.to : range.record + 8;
   const auto next = next_counted(r, behind);
-  // A whole record with a stamp has happened, though that of its batch is lost; in a closed store each has.
+  // An intact record with a stamp has taken effect, even if that of its batch is lost; in a closed store every one has.
   const bool closed = !crashed() && how_.filled == nullptr;
   const bool happened = range.versionless && (closed || counts(r, range.record, own_version(range.record)));
-  // Perhaps lost, perhaps what a crash left of nothing.
+  // Something may be lost here, or these are remains of a crash where nothing was.
   if (range.from >= r.fill && !next && !happened && r.end_unknown) {
     if (!r.headerless) range.least = r.last;
     range.to = r.end;
@@ -497,7 +497,7 @@ bool record_scan::pass_damage(reading& r, lost_range range) const {
     range.least = r.last;
     if (const version v = next ? version_of(*next).value_or(0) : 0; v != 0) range.greatest = v;
   }
-  // Where nothing that counts lies behind it, all that a crash may have left there is lost.
+  // If nothing behind it counts, everything that a crash may have left there is lost.
   const bool to_end = crashed() && keep_all_;
   const link end = range.to != 0 ? range.to : next ? *next : to_end ? r.end : std::max(r.fill, behind);
   range.to = end;
@@ -506,7 +506,7 @@ bool record_scan::pass_damage(reading& r, lost_range range) const {
   return r.position < r.end;
 }
 
-/// Goes on behind zeros in a segment of which nobody tells how far it is filled; false if nothing lies there.
+/// Goes on behind zeros in a segment whose fill end is unknown. Returns false if nothing lies there.
 bool record_scan::pass_zeros(reading& r) const {
   const auto next = next_counted(r, r.position);
   lost_range zeros{r.position, next.value_or(r.end), r.position, "zeros in a segment whose header is damaged"};
@@ -520,8 +520,8 @@ void record_scan::report(record_scan_part& into, link at, const char* structure,
   into.damages.push_back({at, structure, std::move(what), std::nullopt, std::nullopt});
 }
 
-/// Whose the damaged records are. An update's key is in its entry, in a segment that another thread may still be
-/// reading when the damage is found: so this waits until all is read.
+/// Names the damaged records. An update's key is in its entry, in a segment that another thread may still be reading
+/// when the damage is found, so this waits until everything has been read.
 void record_scan::name_damages(record_scan_part& part) const {
   for (damage& d : part.damages) {
     if (!begins(d.offset)) continue;

@@ -1,21 +1,21 @@
-// Reading all pools front to back: which records are there, which of them count, what is damaged. Recovery builds the
-// store from it; verify reports it. It changes nothing.
+// Reads all pools front to back and finds which records there are, which of them count, and what is damaged. Recovery
+// builds the store from the result; verify reports it. The scan changes nothing.
 //
-//   survey found(pool, {.threads = 2});
+//   record_scan found(pool, {.threads = 2});
 //   if (!found.damages().empty()) ...
 //   for (const auto& part : found.parts()) for (link entry : part.entries) ...
 //
-// What counts (S3 in core.hpp). A record is certified if it lies below its segment's fill or is
-// stamped <= the root's durable version. All certified records must be there and sum up to the certificate. Beyond them
-// a session may have left more:
+// What counts (S3 in core.hpp). A record is certified if it lies before its segment's fill end or is stamped <= the
+// root's durable version. All certified records must be there and add up to the certificate. Beyond them a session may
+// have left more:
 //   - closed cleanly: nothing;
-//   - its memory survived (the process alone died), or it persisted each operation: all intact, stamped records count;
-//   - the machine stopped under tag durability or none: nothing counts, the store goes back to its durable point;
-//   - nobody knows which of the two it was: nothing counts, and opening asks if anything would (refuse_unknown_crash).
-// In each segment what counts is a prefix (W2): the survey reads on until zeros, an unstamped record, one that does not
-// count, or bytes that are no record. Such bytes are an interrupted write if nothing counted lies behind them, damage
-// otherwise. Behind damage it reads on at the next record that counts, and in a segment whose header is damaged with
-// the generation that fits its records: so it finds all that is intact, from which salvage.hpp tells what was lost.
+//   - its memory survived (only the process died), or it persisted each operation: all intact, stamped records count;
+//   - the machine stopped under durability `tag` or `none`: nothing counts, the store goes back to its durable point;
+//   - it is not known which of the two happened: nothing counts, and opening asks if any might (refuse_unknown_crash).
+// In each segment what counts is a prefix (W2): the scan reads until zeros, an unstamped record, a record that does not
+// count, or bytes that are no record. Such bytes are an interrupted write if no record behind them counts, and damage
+// otherwise. Behind damage the scan continues at the next record that counts. In a segment whose header is damaged it
+// uses the generation that fits the records. So it finds everything intact, and salvage.hpp infers what was lost.
 #pragma once
 
 #include <array>
@@ -37,26 +37,26 @@ namespace icecore::detail {
 
 struct record_scan_options {
   unsigned threads = 1;
-  /// Check large certified values too (verify); else they are checked when first read.
+  /// Check large certified values too (verify); otherwise they are checked when first read.
   bool large_values = false;
-  /// What ended the last session, where nothing tells it (options::crash).
+  /// What ended the last session, if nothing else shows it (options::crash).
   icecore::crash_kind crash = crash_kind::unknown;
-  /// An open store is looked at: where each segment is filled to; beyond that a writer may be at work.
+  /// For an open store: the fill end of each segment; a writer may be at work beyond it.
   const std::vector<open_segments::place>* filled = nullptr;
   progress_function on_progress;
 };
 
-/// Bytes in which records that count lie and cannot be read, or only without their version.
+/// Bytes that hold records that count and cannot be read, or can be read except for their version.
 struct lost_range {
   link from;
-  link to;                         ///< 0 while it is not known
-  link record;                     ///< where the first record seems to begin; from there, or behind zeros
-  std::string what;                ///< is wrong, in words
+  link to;                         ///< 0 while unknown
+  link record;                     ///< where the first record seems to begin: at `from`, or behind zeros
+  std::string what;                ///< what is wrong, in words
   bool versionless = false;        ///< a single record, intact but for its stamp
-  bool maybe_empty = false;        ///< nothing tells that anything was there,
+  bool maybe_empty = false;        ///< nothing shows that anything was there,
   bool harmless = false;           ///< and then nothing is wrong with it
-  version least = 0;               ///< W2: no version in it is smaller,
-  version greatest = version_max;  ///< or greater
+  version least = 0;               ///< W2: the smallest version that it can hold,
+  version greatest = version_max;  ///< and the greatest
 };
 
 /// What one thread found.
@@ -70,9 +70,9 @@ struct record_scan_part {
   record_totals totals;  ///< of all that counts
   record_totals certified;
   version newest = 0;           ///< the greatest stamp
-  version newest_tag = 0;       ///< that of a tag
+  version newest_tag = 0;       ///< the greatest stamp of a tag
   std::uint64_t bytes = 0;      ///< that were checksummed
-  std::uint64_t undecided = 0;  ///< segments with a record that counts or not by what ended the last session
+  std::uint64_t undecided = 0;  ///< segments with a record that counts only if the process alone died
 };
 
 class record_scan {
@@ -80,49 +80,51 @@ class record_scan {
   record_scan(const pool_set& in, const record_scan_options& how);
 
   [[nodiscard]] const std::vector<record_scan_part>& parts() const noexcept { return parts_; }
-  /// For salvage, which adds records whose version it can tell and takes those out that belong to nothing.
+  /// For salvage, which adds records whose version it can infer and removes those that belong to nothing.
   [[nodiscard]] std::vector<record_scan_part>& parts() noexcept { return parts_; }
   /// Each segment with the end of what counts in it.
   [[nodiscard]] const std::vector<open_segments::place>& segments() const noexcept { return segments_; }
-  /// Granules that belong to no segment; may hold rests of an interrupted session.
+  /// Granules that belong to no segment. They may hold leftovers of an interrupted session.
   [[nodiscard]] const std::vector<segment>& holes() const noexcept { return holes_; }
-  /// Those of an index that lasts: no records.
+  /// The segments of a persistent index: they hold no records.
   [[nodiscard]] const std::vector<segment>& index_segments() const noexcept { return index_segments_; }
   /// The end of the last segment in that file.
   [[nodiscard]] link used_end(std::uint16_t number) const noexcept { return of_pools_[number].used_end; }
-  /// Their offsets are links.
+  /// The damage found. Its offsets are links.
   [[nodiscard]] std::vector<damage> damages() const;
-  /// errc::damaged with the first of them, if there are any.
+  /// errc::damaged, naming the first damage, if there is any.
   void refuse_damaged() const;
-  /// errc::crash_unknown if there are records that count or not by what the last session ended with, and that is not
+  /// errc::crash_unknown if it depends on what ended the last session whether some records count, and that is not
   /// known.
   void refuse_unknown_crash() const;
   [[nodiscard]] record_totals totals() const;
   [[nodiscard]] version newest() const;
-  /// Records that the root certifies and that are not there. Negative: there are more than it certifies.
+  /// The number of records that the root certifies and that are missing. Negative if there are more than it certifies.
   [[nodiscard]] std::int64_t missing_records() const noexcept { return missing_records_; }
   [[nodiscard]] version newest_tag() const;
-  /// The last writer died with the store open.
+  /// Whether the last writer died with the store open.
   [[nodiscard]] bool crashed() const noexcept {
     return root_.state == format::root_state::open && how_.filled == nullptr;
   }
-  /// All that was acknowledged counts, durable by the last root or not.
+  /// Whether everything acknowledged counts, even if the last root does not say that it is durable.
   [[nodiscard]] bool keeps_all() const noexcept { return keep_all_; }
-  /// This is still the same boot of the machine: the clock in memory counts.
+  /// Whether this is still the same boot of the machine: then the clock in memory counts.
   [[nodiscard]] bool same_boot() const noexcept { return same_boot_; }
-  /// The process alone died, by what the boot or the user tells, or the session was closed: all that it wrote is there.
+  /// Whether the process alone died, as the boot or the user says, or the session was closed: then everything it wrote
+  /// is there.
   [[nodiscard]] bool memory_survived() const noexcept { return ended_by_ == crash_kind::process; }
 
-  /// Whether a record that counts begins at `l`: links read from media are not to be trusted. Once all is read.
+  /// Whether a record that counts begins at `l`, which may be a wrong link from media. Call when everything has been
+  /// read.
   [[nodiscard]] bool begins(link l) const noexcept;
-  /// Whether a record with a right checksum starts at `l`, whether it counts or not.
+  /// Whether a record with a correct checksum starts at `l`, whether it counts or not.
   [[nodiscard]] bool is_intact_record(link l) const noexcept;
-  /// The version of the whole record at this place; 0 if it has not happened (unstamped, or of a batch that never was);
-  /// empty if its stamp is damaged.
+  /// The version of the intact record at this position; 0 if it has not taken effect (it is unstamped, or its batch was
+  /// never completed); empty if its stamp is damaged.
   [[nodiscard]] std::optional<version> version_of(link at) const noexcept;
 
-  /// Checks that each update's older record is there and fits, and that no other update follows it: then histories are
-  /// chains, each from its newest record to its entry. Appends what is wrong to the parts' damages.
+  /// Checks that each update's older record is there and fits, and that no other update follows that record: then
+  /// histories are chains, each from its newest record to its entry. Appends what is wrong to the parts' damages.
   void check_chains();
 
  private:
@@ -135,8 +137,8 @@ class record_scan {
   void drop_leftovers();
   [[nodiscard]] std::optional<std::uint32_t> generation_in(link from, link end) const noexcept;
   void map_granules();
-  /// Of a pool that comes to be as a copy: what it is about to read. A failure of bring() and bring_segment() is thrown
-  /// when all threads have ended.
+  /// If the pool is being made as a copy: fetch what the scan is about to read. A failure of bring() or bring_segment()
+  /// is thrown when all threads have ended.
   void bring_now(link from, link end) const;
   void bring(link from, link filled, link end) const noexcept;
   void bring_segment(std::size_t index) const noexcept;
@@ -169,20 +171,20 @@ class record_scan {
   struct free_memory {
     void operator()(std::uint64_t* at) const noexcept { std::free(at); }
   };
-  /// A bit for each 8 bytes of a pool. From calloc: it takes memory only where segments are.
+  /// A bit for each 8 bytes of a pool. It comes from calloc, so it takes memory only where segments are.
   using bits = std::unique_ptr<std::uint64_t[], free_memory>;
   static constexpr std::uint64_t bits_unit = 8 * 64;
   [[nodiscard]] static bits bits_of(std::uint64_t size);
-  /// What is looked up by place.
+  /// Tables that are indexed by position.
   struct of_pool {
     bits begins{};                                    ///< where a record that counts begins
-    bits followed{};                                  ///< those that an update follows; while chains are checked
+    bits followed{};                                  ///< records that an update follows; while chains are checked
     std::uint64_t size = 0;                           ///< 0 if it is missing
     std::vector<std::uint32_t> segment_of_granule{};  ///< index into segments_ + 1
     link used_end = 0;
   };
   std::array<of_pool, format::files_max> of_pools_;
-  /// Of any link: one that no file can be meant by leads to an empty pool.
+  /// Accepts any link: one whose number no file can have leads to an empty pool.
   [[nodiscard]] const of_pool& pool_of(link l) const noexcept {
     static const of_pool none;
     return link_pool(l) < of_pools_.size() ? of_pools_[link_pool(l)] : none;
@@ -192,21 +194,21 @@ class record_scan {
   record_scan_options how_;
   format::root root_;
   bool same_boot_ = false;
-  crash_kind ended_by_ = crash_kind::process;  // the last session, if it was not closed
+  crash_kind ended_by_ = crash_kind::process;  // what ended the last session, if it was not closed
   bool keep_all_ = false;
   bool ordered_ = false;  // a segment's header is on media before its records (P3)
   std::vector<open_segments::place> segments_;
-  std::vector<link> headerless_;  // places of those whose header is damaged
+  std::vector<link> headerless_;  // starts of those whose header is damaged
   std::vector<segment> holes_;
   std::vector<segment> index_segments_;
   bool fills_unverified_ = false;  // fewer records were found than a clean close has certified
   std::int64_t missing_records_ = 0;
   std::vector<record_scan_part> parts_;
-  mutable std::unique_ptr<std::once_flag[]> brought_;  // by segment, where there is anything to bring
+  mutable std::unique_ptr<std::once_flag[]> brought_;  // by segment, if there is anything to bring
   mutable std::mutex unbrought_mutex_;
   mutable std::exception_ptr unbrought_;
   /// Something was not brought. relaxed everywhere: a thread whose own bring failed sees its own store, one that waited
-  /// for another's sees it through the once_flag, and to all others it only says that going on is in vain.
+  /// for another's sees it through the once_flag, and to all others it only says that it is useless to go on.
   mutable std::atomic<bool> failed_{false};
 };
 

@@ -1,4 +1,4 @@
-// Of a survey: whether the records' links make histories, each a chain of updates that ends at its entry.
+// Checks that the records' links form histories, each a chain of updates that ends at its entry.
 #include <atomic>
 
 #include "base/threads.hpp"
@@ -7,7 +7,7 @@
 namespace icecore::detail {
 
 void record_scan::check_chains() {
-  constexpr std::size_t ahead = 16;  // so many records are on their way from memory
+  constexpr std::size_t ahead = 16;  // this many records are being prefetched
   for (of_pool& o : of_pools_) {
     if (o.size != 0) o.followed = bits_of(o.size);
   }
@@ -25,11 +25,11 @@ void record_scan::check_chains() {
   for (of_pool& o : of_pools_) o.followed.reset();
 }
 
-/// False if another update has said before that it follows this record, which counts.
+/// Returns false if another update has already claimed to follow this record, which counts.
 bool record_scan::follow(link older) noexcept {
   const std::uint64_t offset = link_offset(older);
   const std::uint64_t bit = std::uint64_t{1} << (offset / 8 % 64);
-  // relaxed: of two threads with one bit one comes second
+  // relaxed: of two threads that set one bit, one comes second
   std::atomic_ref word(of_pools_[link_pool(older)].followed[offset / bits_unit]);
   return (word.fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
 }

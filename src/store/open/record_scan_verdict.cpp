@@ -1,4 +1,5 @@
-// What a survey found, held against what the roots certify: what is damaged, and whether the store is refused.
+// Compares what a record scan found with what the roots certify: what is damaged, and whether opening refuses the
+// store.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace icecore::detail {
 
 void record_scan::check_certificate() {
   if (pool_->root_unreliable()) return;
-  // a clean root was written when nothing was under way; another one's clock has gone on since, below its limit
+  // a clean root was written when nothing was under way; after any other, the clock has moved on, below its limit
   const version last = root_.state == format::root_state::clean ? root_.clock : root_.clock_limit;
   if (newest() > last || newest_tag() >= last) {
     report(parts_.front(), 0, "file",
@@ -35,7 +36,7 @@ void record_scan::check_certificate() {
                                                                     root_.certified_records, certified.records));
 }
 
-/// A file that was cut short. A clean close cuts it too, of which an older root does not know.
+/// Reports a file that was cut short. A clean close cuts it too, which an older root does not know.
 void record_scan::check_end(const pool& p) {
   const std::uint64_t was = p.number() == 0 ? root_.file_size : p.roots().read().file_size;
   if (p.size() >= was) return;
@@ -50,7 +51,7 @@ void record_scan::check_end(const pool& p) {
   parts_.front().lost.push_back(std::move(end));
 }
 
-/// A version has one tag, a name too. Checksums tell of no other: whoever wrote it was not this store.
+/// A version has at most one tag, and so has a name. Checksums do not show a second one: this store did not write it.
 void record_scan::check_tags() {
   std::vector<link> tags;
   for (const auto& p : parts_) tags.insert(tags.end(), p.tags.begin(), p.tags.end());

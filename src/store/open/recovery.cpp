@@ -26,7 +26,7 @@ recovery::recovery(store_parts& parts, const options& opening)
 std::unique_ptr<store_core> recovery::run() {
   const auto begin = std::chrono::steady_clock::now();
   const bool read_only = parts_.read_only();
-  // The index lies on the media where they can be written; who only reads builds one in memory.
+  // A persistent index needs media that can be written; a store opened for reading builds an index in memory.
   const bool lasts = parts_.kind == index_kind::persistent && !read_only;
   pool_set& p = *parts_.pool;
   const unsigned threads = p.size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening_.recovery_threads);
@@ -57,13 +57,13 @@ std::unique_ptr<store_core> recovery::run() {
   take_over(found);
   std::optional<durable_parts> durable;
   if (read_only) {
-    // a write that this process is about to show must not be lost: the writer may have died before it made it durable
+    // a write that this process is about to show must not be lost: its writer may have died before making it durable
     const bool promised = p.durability().mode == durability::operation;
     if (promised && found.crashed()) {
       for (const pool* file : p.files()) file->file().sync();
     }
   } else {
-    // a closed store has no index segments but those it was closed with: it is open before any of them is changed
+    // a closed store has only the index segments that it was closed with: mark it open before any of them is changed
     if (!found.crashed()) begin_session(found);
     free_index(found);
     if (!is_new || found.crashed()) drop_uncounted(found);
@@ -77,7 +77,7 @@ std::unique_ptr<store_core> recovery::run() {
   return std::make_unique<rebuilt_engine>(std::move(parts_), std::move(*rebuilt));
 }
 
-/// D3: a private mapping is made readable without what is lost.
+/// D3: makes a private mapping readable without what is lost.
 void recovery::accept_damaged(record_scan& found) {
   if (found.damages().empty()) found.check_chains();
   salvage room(*parts_.pool, found);
@@ -87,17 +87,17 @@ void recovery::accept_damaged(record_scan& found) {
   parts_.findings = room.findings();
 }
 
-/// Each entry's head becomes its deepest record that counts, its second version that of its record of depth 2. What is
-/// on media is only a guess, often a right one: it is checked, and written only where it is wrong, so that opening
-/// dirties no page without need.
+/// Each entry's head becomes its deepest record that counts, and its cached second version that of its record of depth
+/// 2. The words on media are only a guess, though often a right one: they are checked, and written only if they are
+/// wrong, so that opening dirties no page without need.
 void recovery::set_heads(const record_scan& found) const {
   const auto& histories = *histories_;
   const auto threads = static_cast<unsigned>(found.parts().size());
-  constexpr std::size_t ahead = 16;  // so many records are on their way from memory
+  constexpr std::size_t ahead = 16;  // this many records are being prefetched
   const auto is_of = [&](link l, link entry) {
     return found.begins(l) && histories.at(l).is_update() && histories.at(l).as_update().entry == entry;
   };
-  // relaxed: one thread writes it, and the threads' end orders all of it before the first operation
+  // relaxed: one thread writes it, and joining the threads orders all of it before the first operation
   const auto set = [](std::atomic<std::uint64_t>& word, std::uint64_t value) {
     if (word.load(std::memory_order_relaxed) != value) word.store(value, std::memory_order_relaxed);
   };
@@ -105,17 +105,17 @@ void recovery::set_heads(const record_scan& found) const {
     const auto& entries = found.parts()[t].entries;
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (i + ahead < entries.size()) {
-        // relaxed: nobody else is there yet; a wrong guess makes a useless prefetch
+        // relaxed: nothing else runs yet; a wrong guess only makes a useless prefetch
         const std::uint64_t soon = histories.at(entries[i + ahead]).as_entry().head.load(std::memory_order_relaxed);
         parts_.pool->prefetch(history_base::newest_of(entries[i + ahead], soon));
       }
       const link entry = entries[i];
       auto& e = histories.at(entry).as_entry();
-      const std::uint64_t guess = e.head.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
+      const std::uint64_t guess = e.head.load(std::memory_order_relaxed);  // relaxed: nothing else runs yet
       const link newest = history_base::newest_of(entry, guess);
       const bool right = newest != entry && is_of(newest, entry);
       set(e.head, right ? histories.head_word(newest) : null_link);
-      // Where the head is right there is a record of depth 2, which sets it below.
+      // If the head is right there is a record of depth 2, which sets the version below.
       if (!right) set(e.cached_second_version(), 0);
       static_cast<void>(histories.stamp_of(entry));  // a batched record takes its batch's stamp
     }
@@ -134,7 +134,7 @@ void recovery::set_heads(const record_scan& found) const {
       const auto deeper = [&] {
         return histories.at(history_base::newest_of(entry, now)).header().depth < r.header().depth;
       };
-      // relaxed: the threads' end orders all of it before the first operation
+      // relaxed: joining the threads orders all of it before the first operation
       while (deeper() && !e.head.compare_exchange_weak(now, histories.head_word(update), std::memory_order_relaxed)) {
       }
       if (r.header().depth == 2) set(e.cached_second_version(), stamped);
@@ -145,7 +145,7 @@ void recovery::set_heads(const record_scan& found) const {
 
 std::vector<link> recovery::entries_in_key_order(const record_scan& found) const {
   entries_in_order sorted = sort_entries(found, histories_->space());
-  if (sorted.of_one_key) {  // a key is entered once only, so one of them is not ours
+  if (sorted.of_one_key) {  // a key is entered only once, so one of them is not ours
     const auto [one, other] = *sorted.of_one_key;
     raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice, also at {}",
           parts_.pool->origin(other), link_offset(other), parts_.pool->place_of(one));
@@ -169,7 +169,7 @@ void recovery::take_over(const record_scan& found) {
   parts_.shared->newest_recovered = found.newest();
   parts_.recovered_from_crash = found.crashed();
   const version clock = clock_after(*parts_.pool, what_is_there(found));
-  // relaxed: nobody else is there yet
+  // relaxed: nothing else runs yet
   parts_.pool->live().clock.store(clock, std::memory_order_relaxed);
   const format::root root = parts_.pool->roots().read();
   parts_.lost = lost_versions_of(root);
@@ -185,20 +185,20 @@ void recovery::drop_uncounted(const record_scan& found) const {
     } else if (!found.crashed()) {
       return;
     }
-    // zeros too, after a crash: a recovery that was killed may have stored them and not flushed them
+    // zeros too, after a crash: a recovery that was killed may have stored them without flushing them
     p.persist().flush(at, end - from);
   };
   for (const auto& place : found.segments()) clear(place.position, place.in.end());
   for (const auto& hole : found.holes()) clear(hole.offset, hole.end());
-  if (!found.crashed()) return;  // a clean close has set the fills
-  // what counts may still be in the caches only: the writer died before it flushed it, or never meant to
+  if (!found.crashed()) return;  // a clean close has set the fill ends
+  // what counts may still be only in the caches: the writer died before it flushed it, or was not going to
   for (const auto& place : found.segments()) {
     p.persist().flush(p.at(place.in.offset), place.position - place.in.offset);
   }
   p.persist().sync();
   const record_totals totals = found.totals();
-  // Nothing else is left: all that is there counts, whatever the fills say while they are being set. What was lost is
-  // noted with it: the next recovery would find all versions durable.
+  // Nothing else is left, so everything there counts, whatever the fill ends say while they are being set. What was
+  // lost is noted in the same root: the next recovery would find all versions durable.
   p.roots().update([&](format::root& r) {
     set_lost_versions(r, parts_.lost);
     r.durable_version = version_max;
@@ -210,22 +210,23 @@ void recovery::drop_uncounted(const record_scan& found) const {
 }
 
 void recovery::begin_session(const record_scan& found) const {
-  // S3: the fills stand for all there is
+  // S3: the fill ends vouch for everything there
   start_session(*parts_.pool, what_is_there(found), 0, [&](format::root& r) {
     begin_epoch(r, true);
     r.anchor = null_link;
-    // One that lasts is named once it is there: if there is no room for it the store keeps the index it has.
+    // A persistent index is named once it is complete: if there is no room for it the store keeps the index it has.
     if (parts_.kind != index_kind::persistent) r.index = static_cast<std::uint8_t>(parts_.kind);
   });
   parts_.clock->set_limit(parts_.pool->roots().read().clock_limit);
 }
 
-// ---- An index that lasts ----
+// ---- A persistent index ----
 
-/// Before heads are changed: they become those of an index in memory, and who came after a crash would trust the index
-/// that lasts, and with it what heads last tell. A copy's root is hidden until all is there, and forgets it then.
-/// And before anything is changed of what a killed process shared: from here on nobody attaches through what it left,
-/// even if this one is killed, too. Whoever shared a store that is closed has closed it: there begin_session() counts.
+/// Call before heads are changed: they become those of an index in memory, and an opening after a crash would trust the
+/// persistent index and the durable heads with it. The root of a copy is invalid until the copy is complete, and
+/// forgets the old index then. Call also before anything changes that a killed process shared: from here on no process
+/// attaches through what it left, even if this process is killed too. A closed store was closed by the process that
+/// shared it: there begin_session() does this.
 void recovery::begin_changes(const record_scan& found) const {
   pool_set& p = *parts_.pool;
   if (p.copying() || (!found.crashed() && p.roots().read().anchor == null_link)) return;
@@ -235,10 +236,10 @@ void recovery::begin_changes(const record_scan& found) const {
   });
 }
 
-/// The segments of the one there was are free.
+/// Frees the segments of the previous index.
 void recovery::free_index(const record_scan& found) const {
   pool_set& p = *parts_.pool;
-  // Headers last: while one is there, a crash leaves a segment of an index, whatever is in it.
+  // Headers last: while a header is there, a crash leaves a segment of an index, whatever is in it.
   constexpr std::uint64_t header = sizeof(format::segment_header);
   const auto zero = [&](link offset, std::uint64_t size) {
     std::memset(p.at(offset), 0, size);
@@ -247,16 +248,16 @@ void recovery::free_index(const record_scan& found) const {
   if (found.index_segments().empty()) return;
   for (const segment& s : found.index_segments()) zero(s.offset + header, s.size - header);
   p.persist().sync();
-  // No sync behind these: the next one, or the next fence, comes before anything in that space counts.
+  // No sync behind these: the next sync, or the next fence, comes before anything in that space counts.
   for (const segment& s : found.index_segments()) zero(s.offset, header);
   for (const segment& s : found.index_segments()) {
     if (s.end() <= found.used_end(link_pool(s.offset))) p.add_free(s.offset, s.size);
   }
 }
 
-/// All of it is durable before the root leads to it; until then a crash leaves segments of an index that no root leads
-/// to, which the next opening frees. The root says by then that the store is open: there is more than it was closed
-/// with.
+/// All of it is durable before the root leads to it. Until then a crash leaves segments of an index that no root leads
+/// to, and the next opening frees them. By then the root says that the store is open, because there is more than it was
+/// closed with.
 durable_parts recovery::build_durable_index(const record_scan& found, const std::vector<link>& sorted) {
   pool_set& p = *parts_.pool;
   const segment first =
@@ -269,7 +270,7 @@ durable_parts recovery::build_durable_index(const record_scan& found, const std:
   list_tags(found, made);
   logged_segments& segments = made.media->segments();
   for (const auto& place : found.segments()) segments.add_free_space(place);
-  // holes too: whoever opens the store at once does not look for them
+  // holes too: an instant recovery does not look for them
   for (pool* file : p.files()) {
     for (const segment& hole : file->take_free()) {
       const segment s = file->format_segment(hole.offset, hole.size, format::segment_magic);
@@ -289,13 +290,13 @@ durable_parts recovery::build_durable_index(const record_scan& found, const std:
   return made;
 }
 
-/// H7, of all entries.
+/// Establishes H7 for all entries.
 void recovery::make_heads_durable(const record_scan& found) const {
   const rebuilt_histories& histories = *histories_;
   run_on_threads(static_cast<unsigned>(found.parts().size()), [&](unsigned t) {
     for (const link entry : found.parts()[t].entries) {
       auto& e = histories.at(entry).as_entry();
-      // relaxed: nobody else is there yet
+      // relaxed: nothing else runs yet
       const std::uint64_t head = e.head.load(std::memory_order_relaxed) & ~format::head_is_second_removal;
       e.head.store(head, std::memory_order_relaxed);
       e.committed_head().store(head, std::memory_order_relaxed);

@@ -1,13 +1,13 @@
-// Opening: from the records in the pool to a store that works. One parallel pass over the records, one over the
-// histories, a sort, and the index built bottom-up.
+// Opening by a record scan: makes a working store from the records in the pool. One parallel pass over the records, one
+// over the histories, a sort, and a bottom-up build of the index.
 //
 // Order, and what a crash inside recovery leaves:
-//   1. survey, certificate, chains: nothing is written; damage throws here, or is accepted by a reader (salvage.hpp).
-//   2. heads and the stamps of batched records are set: both are recomputed at every opening.
-//   3. what does not count is zeroed and synced: the old root says the same of what is left (so that what was dropped
-//      cannot come back: trap 6). Then a root that certifies all there is and lists what was lost, then the fills,
+//   1. record scan, certificate, chains: nothing is written; damage throws here, or a reader accepts it (salvage.hpp).
+//   2. heads and the stamps of batched records are set: every recovery recomputes both.
+//   3. what does not count is zeroed and synced: the old root still describes what is left, and what was dropped cannot
+//      come back. Then a root is written that certifies everything there and lists what was lost, then the fill ends,
 //      synced.
-//   4. the root of the new session is written: from now on the fills stand for all there is.
+//   4. the root of the new session is written: from now on the fill ends vouch for everything there.
 #pragma once
 
 #include <vector>
@@ -21,7 +21,7 @@ namespace icecore::detail {
 class recovery {
  public:
   recovery(store_parts& parts, const options& opening);
-  /// The store, opened. Takes the parts.
+  /// Opens the store. Takes the parts.
   [[nodiscard]] std::unique_ptr<store_core> run();
 
  private:
@@ -31,7 +31,7 @@ class recovery {
   [[nodiscard]] std::vector<link> entries_in_key_order(const record_scan& found) const;
   void take_over(const record_scan& found);
   void begin_session(const record_scan& found) const;
-  // An index that lasts, in the place of the one before or of none.
+  // A persistent index, which replaces the previous one if there is one.
   void begin_changes(const record_scan& found) const;
   void free_index(const record_scan& found) const;
   [[nodiscard]] durable_parts build_durable_index(const record_scan& found, const std::vector<link>& sorted);

@@ -15,7 +15,7 @@ namespace {
 
 using host_name = std::array<char, sizeof format::live_page::writer_host>;
 
-/// All zero if the machine does not tell.
+/// All zero if the machine does not report its name.
 host_name this_host() noexcept {
   host_name host{};
   if (gethostname(host.data(), host.size() - 1) != 0) host = {};
@@ -26,15 +26,15 @@ bool is_of_host(const format::live_page& live, const host_name& host) noexcept {
   return std::memcmp(live.writer_host, host.data(), host.size()) == 0;
 }
 
-/// For the error of others who want to write; and whoever finds the store left open knows on which machine that was.
-/// Before the root says that a session has begun: the sync of that root makes it durable. Only sessions that sync are
-/// asked about; those that flush by lines are of operation durability (what_crashed()).
+/// Notes this process for the error that other would-be writers get, and this host for an opening that finds the store
+/// left open. Call before the root says that a session has begun: the sync of that root makes this durable. Only
+/// sessions that sync need the host; those that flush by lines have operation durability (what_crashed()).
 void name_writer(const pool_set& pools) {
   const host_name host = this_host();
   for (const pool* p : pools.files()) {
     auto& live = p->live();
     live.writer_pid = static_cast<std::uint64_t>(getpid());
-    // only where it is another one: a power cut must not tear what was right
+    // only if it differs: a power cut must not tear a correct name
     if (!is_of_host(live, host)) std::memcpy(live.writer_host, host.data(), host.size());
   }
 }
@@ -62,13 +62,13 @@ crash_kind what_crashed(const pool_set& p, crash_kind said) {
 version clock_after(const pool_set& p, const found_store& found) {
   const format::root root = p.roots().read();
   const bool closed = root.state == format::root_state::clean;
-  // Who accepts damage may find both root pages of an earlier time: as if they were lost.
+  // If damage is accepted, both root pages may be of an earlier time: then treat them as lost.
   const version last = closed ? root.clock : root.clock_limit;
   if (!p.root_unreliable() && (found.newest > last || found.newest_tag >= last))
     return std::min(found.newest + 2 * version_clock::step, version_max);
   if (closed) return root.clock;
-  const version lived = p.live().clock.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
-  // where the newest root is lost the limit is not known, but how far it is moved
+  const version lived = p.live().clock.load(std::memory_order_relaxed);  // relaxed: nothing else runs yet
+  // if the newest root is lost, the limit is not known, but the step by which it moves is
   if (p.root_unreliable()) {
     const bool near = lived >= found.newest && lived - found.newest < 1024 * version_clock::step;
     return std::max(root.clock_limit, (near ? lived : found.newest) + 2 * version_clock::step);
@@ -79,14 +79,15 @@ version clock_after(const pool_set& p, const found_store& found) {
 }
 
 version_range lost_in_power_cut(const format::root& last, version clock) noexcept {
-  // Durable is what has been certified since the session began, or was closed before: all there was then is. The
-  // version that was open then is there as it was, but more may have come into it before it was closed.
+  // Durable is what was certified since the session began, and what was closed before: all of that is there. The
+  // version that was open when the session began is there as it was then, but it may have received more before it was
+  // closed.
   return {std::max(last.durable_version + 1, last.clock), clock};
 }
 
 void start_session(pool_set& p, const found_store& found, version certified,
                    const std::function<void(format::root&)>& more) {
-  const version clock = p.live().clock.load(std::memory_order_relaxed);  // relaxed: nobody else is there yet
+  const version clock = p.live().clock.load(std::memory_order_relaxed);  // relaxed: nothing else runs yet
   const std::uint64_t inode = p.file().inode();
   name_writer(p);
   p.start_session([&](format::root& r) {

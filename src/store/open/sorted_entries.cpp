@@ -15,9 +15,9 @@ namespace icecore::detail {
 namespace {
 
 constexpr std::size_t entries_per_bucket = 256;
-constexpr std::size_t buckets_max = 4096;  // each has a place that is written to at the same time
+constexpr std::size_t buckets_max = 4096;  // each has a position that is written at the same time
 constexpr std::size_t crowd_min = 16 * entries_per_bucket;
-constexpr std::size_t crowd_share = 16;  // a bucket with more than one in so many entries is crowded
+constexpr std::size_t crowd_share = 16;  // a bucket with more than 1/crowd_share of the entries is crowded
 constexpr unsigned crowd_levels = 8;     // crowded buckets within crowded ones: bounds the memory and the passes
 
 /// An entry with its head, so that most comparisons stay in this array.
@@ -26,11 +26,11 @@ struct headed {
   link entry;
 };
 
-/// One sorting: the steps of sort_entries(), each done by all threads before the next begins.
+/// One sort: the steps of sort_entries(). All threads finish a step before the next one begins.
 class entry_sort {
  public:
-  /// `parts`: what each thread begins with, views of what outlives this. `common`: bytes all keys are known to share.
-  /// `levels`: of crowded buckets that are sorted as sets of their own.
+  /// `parts`: the entries that each thread begins with, as views of memory that outlives this. `common`: the number of
+  /// bytes that all keys are known to share. `levels`: how deep crowded buckets are sorted as sets of their own.
   entry_sort(const address_space& space, std::vector<std::span<const link>> parts, std::size_t common, unsigned levels)
       : space_(space),
         parts_(std::move(parts)),
@@ -40,7 +40,7 @@ class entry_sort {
     for (const auto& part : parts_) count_ += part.size();
   }
 
-  /// Writes the entries to `out`, which has room for just them.
+  /// Writes the entries to `out`, which has room for exactly them.
   void run(std::span<link> out) {
     if (count_ == 0) return;
     find_prefix();
@@ -55,7 +55,7 @@ class entry_sort {
  private:
   [[nodiscard]] std::string_view key_of(link entry) const noexcept { return space_.record_at(entry).key(); }
 
-  /// What all keys begin with. Heads behind it sort as the keys do, but for ties.
+  /// Finds the prefix that all keys share. Heads behind it sort as the keys do, except for ties.
   void find_prefix() {
     std::string_view first;
     for (const auto& part : parts_) {
@@ -95,7 +95,8 @@ class entry_sort {
     range_ = std::ranges::max(greatest) - least_;
   }
 
-  /// As many buckets as keep each small, and a shift that makes a head's bucket of its distance from the least.
+  /// Chooses enough buckets to keep each small, and a shift that turns a head's distance from the least into its
+  /// bucket.
   void cut_range() {
     const std::size_t wanted = std::clamp<std::size_t>(std::bit_floor(count_ / entries_per_bucket), 1, buckets_max);
     const int bits = static_cast<int>(std::bit_width(range_)) - static_cast<int>(std::bit_width(wanted - 1));
@@ -125,8 +126,8 @@ class entry_sort {
     });
   }
 
-  /// Crowded buckets, whose keys share more than all do, are sorted by all threads as sets of their own; then the
-  /// others by one thread each.
+  /// Crowded buckets, whose keys share more than all keys do, are sorted by all threads as sets of their own; then the
+  /// other buckets, by one thread each.
   void sort_buckets(std::span<link> out) {
     const auto begin_of = [&](std::size_t b) { return b == 0 ? 0 : ends_[b - 1]; };
     const auto crowded = [&](std::size_t b) {
@@ -138,7 +139,7 @@ class entry_sort {
     }
     std::atomic<std::size_t> next{0};
     run_on_threads(threads_, [&](unsigned) {
-      // relaxed: only shares out numbers
+      // relaxed: only hands out numbers
       for (std::size_t b; (b = next.fetch_add(1, std::memory_order_relaxed)) < ends_.size();) {
         if (!crowded(b)) sort_bucket(begin_of(b), ends_[b], out);
       }

@@ -1,4 +1,4 @@
-// Sorting the entries that a survey found by their keys, on several threads.
+// Sorts the entries that a record scan found by their keys, with several threads.
 #pragma once
 
 #include <optional>
@@ -15,13 +15,13 @@ struct entries_in_order {
   std::optional<std::pair<link, link>> of_one_key;  ///< two of them, if any two have the same key
 };
 
-/// All entries of the survey, sorted by as many threads as made it. O(n log n), O(n) memory: 40 bytes an entry while
-/// it runs, and as many again for each level of crowded buckets, at most 8.
+/// All entries of the record scan, sorted by as many threads as it had. O(n log n) time, O(n) memory: 40 bytes for each
+/// entry while it runs, and as many again for each level of crowded buckets, at most 8.
 //
-// Each entry gets a head, the 8 bytes of its key behind what all keys begin with. The heads' range is cut into even
-// buckets, small enough for a core's cache where keys spread evenly; every thread moves its part of the entries into
-// them, then sorts buckets, as many as it gets to. A bucket that is far too large holds keys with more in common: it is
-// sorted in the same way, behind that.
+// Each entry gets a head: the 8 bytes of its key behind the prefix that all keys share. The heads' range is cut into
+// even buckets, small enough for a core's cache if keys spread evenly. Every thread moves its part of the entries into
+// them; then each thread sorts one bucket after the other until none is left. A bucket that is far too large holds keys
+// with a longer common prefix: it is sorted in the same way, by heads behind that prefix.
 [[nodiscard]] entries_in_order sort_entries(const record_scan& found, const address_space& space);
 
 }  // namespace icecore::detail

@@ -8,7 +8,7 @@ namespace icecore::detail {
 void dead_writers::roll_forward(unsigned writer, writer_slot& slot) {
   logged_segments& segments = media_->segments();
   persistence& persist = pool_->persist();
-  // The log, not the slot: the process may have been killed when it had one and not yet the other.
+  // Use the log, not the slot: the process may have been killed when it had changed one and not yet the other.
   const auto log = segments.recovered_log(writer);
   open_segments::place place;
   record_totals totals;
@@ -21,16 +21,16 @@ void dead_writers::roll_forward(unsigned writer, writer_slot& slot) {
     newest = std::max(newest, happened.newest);
     make_durable(happened.last);
     if (roll_back_batch(s, happened.position)) {
-      // no head leads there when the segment is nobody's: write_log() fences first
+      // no head leads there once the segment belongs to no writer: write_log() fences first
       segments.abandon(writer, {s, happened.position}, totals, newest);
     } else {
       tails_.clear_behind(s, happened.position);
-      // zeros too: another one may have stored them and been killed before it flushed them
+      // zeros too: another survivor may have stored them and been killed before it flushed them
       persist.flush(pool_->at(happened.position), s.end() - happened.position);
       place = {s, happened.position};
     }
   }
-  // Zeros, too, before other records come to lie behind them.
+  // Make the zeros durable too, before other records come to lie behind them.
   if (histories_->persists_on_read()) persist.sync();
   totals.subtract(segments.before(writer));
   slot.place = place;
@@ -38,7 +38,7 @@ void dead_writers::roll_forward(unsigned writer, writer_slot& slot) {
   commit(slot.pending.entry);
   slot.pending = {};
   slot.totals = totals;
-  slot.last_version.store(newest, std::memory_order_release);  // release: as writer::count()
+  slot.last_version.store(newest, std::memory_order_release);  // relaxed would do: the sequence's release covers it
 }
 
 void dead_writers::roll_back(unsigned writer,
@@ -48,7 +48,7 @@ void dead_writers::roll_back(unsigned writer,
   persistence& persist = pool_->persist();
   const segment& s = log->open;
   const auto t = tails_.read(s, log->from);
-  link undone = t.position;  // by another one, who was killed before it was durable
+  link undone = t.position;  // or zeroed by a survivor that was killed before the zeros were durable
   for (const link l : t.last) {
     const record r = histories_->at(l);
     if (!r.is_entry() || !never_shown(r.key(), l)) continue;
@@ -56,20 +56,20 @@ void dead_writers::roll_back(unsigned writer,
     undone = l;
     break;
   }
-  // the key may be made again, and must not reach the media before these zeros do
+  // the key may be entered again, and must not reach the media before these zeros do
   persist.flush(pool_->at(undone), s.end() - undone);
   persist.fence();
   if (histories_->persists_on_read()) persist.sync();
 }
 
-/// What the killed writer's last update but one left to its next write. It may be half written: of it only the entry
-/// counts, of whichever update that is.
+/// Resolves the commit that the dead writer's last update but one left pending. The slot's record may be half written:
+/// only its entry is used, whichever update that belongs to.
 void dead_writers::commit(link entry) const {
   if (entry == null_link) return;
   try {
     static_cast<void>(histories_->newest(entry));
   } catch (const error& e) {
-    if (e.code() != errc::damaged) throw;  // who reads the entry is told
+    if (e.code() != errc::damaged) throw;  // readers of the entry get this error
   }
 }
 
@@ -79,7 +79,7 @@ writer_tail::content dead_writers::what_happened(const segment& s, link from) co
   if (roll_forward_linked(s, t.position)) t = tails_.read(s, from);
   for (const link l : t.last) {
     const record r = histories.at(l);
-    const bool undone = r.kind() == format::record_kind::none;  // meanwhile, by who took its leaf's lock over: undo()
+    const bool undone = r.kind() == format::record_kind::none;  // by roll_back(), under its leaf's lock, meanwhile
     if (!undone && (!r.is_entry() || index_->find(r.key()) == l)) continue;
     if (!undone) std::memset(r.address(), 0, r.layout().size());
     return tails_.read(s, from);
@@ -87,7 +87,7 @@ writer_tail::content dead_writers::what_happened(const segment& s, link from) co
   return t;
 }
 
-/// Stamps what is linked behind `position`; false if nothing is.
+/// Stamps what is linked behind `position`. Returns false if nothing is.
 bool dead_writers::roll_forward_linked(const segment& s, link position) const {
   const durable_histories& histories = *histories_;
   const auto next = tails_.first_intact(s, position);
@@ -97,7 +97,7 @@ bool dead_writers::roll_forward_linked(const segment& s, link position) const {
   return r.is_update() && !r.batched() && histories.was_linked(*next) && histories.stamp_of(*next) != 0;
 }
 
-/// Of a batch that never happens; false if none of its records can have been linked.
+/// Sets back the heads of a batch that never takes effect. Returns false if none of its records can have been linked.
 bool dead_writers::roll_back_batch(const segment& s, link position) const {
   const durable_histories& histories = *histories_;
   bool linked = false;
@@ -110,15 +110,15 @@ bool dead_writers::roll_back_batch(const segment& s, link position) const {
   return linked;
 }
 
-/// What the killed process may not have flushed, or not fenced, before others rely on it.
+/// Makes durable what the killed process may not have flushed, or not fenced, before others rely on it.
 void dead_writers::make_durable(const std::vector<link>& last) const {
   const durable_histories& histories = *histories_;
   for (const link l : last) {
     const record r = histories.at(l);
-    static_cast<void>(histories.stamp_of(l));  // of a batch the others' stamps are those of its record
+    static_cast<void>(histories.stamp_of(l));  // a batch's records take the stamp of its batch record
     histories.flush_fresh(l, r.layout().size());
     if (r.is_entry()) index_->flush_leaf_of(r.key());
-    // The process that opened the store makes all tags: while it lives it lists them, under a lock of its own.
+    // The process that opened the store makes all tags. While it lives it lists them itself, under a lock of its own.
     const bool unlisted = r.kind() == format::record_kind::tag && !media_->is_alive(writer_set::first_process);
     if (unlisted) tags_->list().list(l);
   }

@@ -1,36 +1,38 @@
-// Writers whose processes were killed amid a write, in a store that goes on: their last operation is finished, or it
-// never happened. Only where the index lasts: what a kill leaves there is what opening finds after it.
+// Dead writers: their processes were killed amid a write, and the store goes on. Their last operation is rolled forward
+// or rolled back. Only with the persistent index: there a kill leaves no more than what opening would find after it.
 //
 // What is known of such a writer: all its operations but the last one had returned, or its thread had gone on from
-// them. Its log names its segment and where what is not counted begins (logged_segments.hpp); the records from there
-// on tell the rest. Memory has outlived the process, so it is decided what the last operation had come to:
+// them. Its log names its segment and where the records that it has not counted begin (logged_segments.hpp); those
+// records tell the rest. Memory outlives the process, so the state of the last operation can be decided:
 //
-//   left                                    what it is                   what is done
-//   ------------------------------------    ------------------------- -----------------------------------------------
-//   bytes that fail their checksum          nobody knows of them         zeroed
-//   update, sealed, no head led to it       nobody knows of it           zeroed
-//   update, linked, not stamped             it happened                  stamped, as whoever meets it does
-//   entry, stamped or not, without a pair   nobody knows of it: finds    zeroed; with that stamp it could not be
-//     in the index                          waited for its leaf's lock     entered, for its version may be closed and
-//                                                                          have been read. By whoever takes the leaf's
-//                                                                          lock over, before it is free: undo()
-//   entry with a pair                       it happened                  its pair may not be on its way to the media
-//   batch, ready or stamped                 it happened                  stamped
-//   batch, not ready, no record linked      nobody knows of it           zeroed
-//   batch, not ready, some records linked   it never happens: nobody     the heads are set back; see below
-//                                           can tell what was to come
-//   tag, stamped and whole                  it happened                  listed, if it is not
-//   all of it, counted or half counted      it happened                  counted anew: log and records say the sum
+//   left                                    meaning                      what is done
+//   ------------------------------------    -------------------------    ---------------------------------------------
+//   bytes that fail their checksum          nobody has seen them         zeroed
+//   update, sealed, no head led to it       nobody has seen it           zeroed
+//   update, linked, not stamped             it took effect               stamped, as by any thread that meets it
+//   entry, stamped or not, without a pair   nobody has seen it: finds    zeroed; it must not be entered with that
+//     in the index                          waited for its leaf's lock     stamp, whose version may be closed and have
+//                                                                          been read. The thread that takes the leaf's
+//                                                                          lock over does it before it frees the leaf:
+//                                                                          roll_back()
+//   entry with a pair                       it took effect               its pair is flushed, in case it was not
+//   batch, ready or stamped                 it took effect               stamped
+//   batch, not ready, no record linked      nobody has seen it           zeroed
+//   batch, not ready, some records linked   it never takes effect: its   the heads are set back; see below
+//                                           other records are unknown
+//   tag, stamped and intact                 it took effect               listed, if it is not
+//   any of these, counted or half counted   it took effect               counted again: log and records give the sum
 //
-// Zeroed is only what nothing ever led to, so nobody reads it: but for one thing, pairs that a leaf showed while it was
-// locked by the killed process; what is read through these is not believed (persistent_index::lower_bound()). Records
-// of a batch that some head did lead to may be being read. They stay as they are for ever, unready; so the rest of
-// their segment is given up, which nothing names any more, and a full recovery takes it back.
+// Only bytes that nothing ever led to are zeroed, so no thread reads them, with one exception: pairs that a leaf showed
+// while the killed process held its lock. What is read through these is not trusted (persistent_index::lower_bound()).
+// Records of a batch that some head did lead to may be being read. They stay as they are for ever, unready. So the free
+// space of their segment is given up: nothing names it any more, and a full recovery takes it back.
 //
-// All is computed from the media and done again if it is interrupted: zeroing makes a record one that fails its
-// checksum; a head that is set back no record leads to; the log names no segment only when all heads are set back.
+// All of this is computed from the media, and is done again if it is interrupted: a zeroed record is one that fails its
+// checksum; a head that was set back does not lead to the record any more; the log stops naming the segment only when
+// all heads are set back.
 //
-// Threads: finish(), one at a time (W4); undo(), all.
+// Threads: roll_forward(): one at a time (W4); roll_back(): all.
 #pragma once
 
 #include "history/history.hpp"

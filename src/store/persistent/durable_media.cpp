@@ -35,7 +35,7 @@ index::node_space::parts durable_media::index_parts(std::uint64_t epoch, std::ui
 }
 
 void durable_media::take_segment(claim& by) {
-  // where the thread runs that will fill them
+  // near this thread, which will fill them
   const segment taken = segments_.take_for_nodes(pool_->number_for(thread_number()), [&](const segment& s) {
     by.told(s.first_record(), s.offset + format::granule_size + format::nodes_end);
   });
@@ -56,7 +56,7 @@ void durable_media::note_met(link node) noexcept {
   const std::uint64_t granule = link_offset(node) / format::granule_size;
   auto& word = shared_->met[granule / 64 % shared_->met.size()];
   const std::uint64_t bit = std::uint64_t{1} << granule % 64;
-  // relaxed, both: stored before the node's word is of this epoch, and only ever set
+  // relaxed, both: the bit is set before the node's word is of this epoch, and never cleared
   if ((word.load(std::memory_order_relaxed) & bit) == 0) word.fetch_or(bit, std::memory_order_relaxed);
 }
 
@@ -65,7 +65,7 @@ void durable_media::for_each_met(const std::function<void(link granule)>& visit)
     const std::uint64_t end = p->used_end() / format::granule_size;
     for (std::uint64_t first = 0; first < end; first += 64) {
       std::uint64_t bits =
-          shared_->met[first / 64 % shared_->met.size()].load(std::memory_order_relaxed);  // relaxed: alone
+          shared_->met[first / 64 % shared_->met.size()].load(std::memory_order_relaxed);  // relaxed: nothing else runs
       for (; bits != 0; bits &= bits - 1) {
         const std::uint64_t granule = first + static_cast<unsigned>(std::countr_zero(bits));
         if (granule < end) visit(make_link(p->number(), granule * format::granule_size));
@@ -88,7 +88,8 @@ void durable_media::raise_damaged(link l, const char* what) const {
 std::optional<segment> durable_media::segment_of(link l) const noexcept {
   if (!leads_into_pool(l, sizeof(format::record_header))) return std::nullopt;
   const pool& p = pool_->of(l);
-  // Most segments are one granule. In others few records begin behind the first one: only behind a large value.
+  // Most segments are one granule. In larger ones few records begin behind the first granule: only behind a large
+  // value.
   for (link at = l / format::granule_size * format::granule_size; link_offset(at) >= format::first_segment_offset;
        at -= format::granule_size) {
     if (!p.valid_header(at)) continue;
@@ -104,9 +105,9 @@ bool durable_media::is_intact(link l) const noexcept {
   if (!in || in->end() - l < sizeof(format::record_header)) return false;
   const record r(pool_->at(l));
   const record_layout layout = r.layout();
-  if (!r.batched() && r.header().stamp.load(std::memory_order_relaxed) == 0) {  // relaxed: zero for long, or not at all
+  if (!r.batched() && r.header().stamp.load(std::memory_order_relaxed) == 0) {  // relaxed: only an old 0 matters
     const auto fill = pool_->fill_of(*in);
-    if (fill && l < *fill) return false;  // it was closed with a stamp
+    if (fill && l < *fill) return false;  // when the store was closed, it had a stamp
   }
   return layout.plausible() && layout.size() <= in->end() - l &&
          r.intact(pool_->codec().record_seed(in->generation, l));

@@ -1,4 +1,4 @@
-// What the persistent index and the histories of a store that has one ask of the store's pool.
+// What the persistent index, and the histories of a store that has one, need from the store's pool.
 //
 // Threads: all functions.
 #pragma once
@@ -19,12 +19,12 @@ namespace icecore::detail {
 
 class durable_media final : public index::space_owner, public record_checks {
  public:
-  /// What is in the arena.
+  /// The part in the arena.
   struct state {
     index::persistent_index::state index;
     logged_segments::state segments;
     process_lock heads;
-    /// By the number of a granule, in whichever file: whether a node in it was met in this epoch.
+    /// By granule number, for all files together: whether a node in such a granule was met in this epoch.
     std::array<std::atomic<std::uint64_t>, 1024> met{};
   };
 
@@ -33,14 +33,14 @@ class durable_media final : public index::space_owner, public record_checks {
   [[nodiscard]] logged_segments& segments() noexcept { return segments_; }
   [[nodiscard]] const logged_segments& segments() const noexcept { return segments_; }
   [[nodiscard]] format::index_anchor& anchor() const noexcept { return *anchor_; }
-  /// For an index on this pool, opened as `process`, attached or not. Evidence counts from `evidence_from` on.
+  /// For an index on this pool that is opened as `process`, attached or not. Evidence counts from `evidence_from` on.
   [[nodiscard]] index::node_space::parts index_parts(std::uint64_t epoch, std::uint32_t evidence_from, unsigned process,
                                                      bool attached) noexcept;
-  /// The granules that note_met() was told of, and perhaps others, of segments of nodes or any. While nobody else is
-  /// there. Cost: a look at one word for each 4 MiB of the store, and the headers of granules that share a bit.
+  /// Visits the granules that note_met() has noted, and perhaps others, whatever they hold. Call while nothing else
+  /// runs. Cost: a look at one word for each 4 MiB of the store, and the headers of granules that share a bit.
   void for_each_met(const std::function<void(link granule)>& visit) const;
 
-  // What the index asks.
+  // For the index.
   void take_segment(claim& by) override;
   void recover_dead() override { segments_.recover_dead(); }
   [[nodiscard]] link partner_of(link node) const noexcept override;
@@ -48,13 +48,13 @@ class durable_media final : public index::space_owner, public record_checks {
   [[nodiscard]] bool is_alive(std::uint16_t process) const noexcept override { return processes_->is_held(process); }
   void roll_back_dead_writers(const std::function<bool(std::string_view key, link entry)>& never_shown) override;
 
-  // What both ask.
+  // For both.
   [[noreturn]] void raise_damaged(link l, const char* what) const override;
   [[nodiscard]] bool leads_into_pool(link l, std::uint64_t bytes) const noexcept override {
     return l % 8 == 0 && link_offset(l) >= format::first_segment_offset && pool_->contains(l, bytes);
   }
 
-  // What histories ask. Cost: one look at the segment's header, one CRC.
+  // For the histories. Cost: one look at the segment's header, one CRC.
   [[nodiscard]] bool is_intact(link l) const noexcept override;
   [[nodiscard]] recovering_lock hold_heads() const override {
     return {shared_->heads, [] {}};

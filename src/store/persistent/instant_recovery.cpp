@@ -19,11 +19,11 @@ bool instant_recovery::possible(const pool_set& p, const options& opening) {
                      p.valid_header(segment_at, format::index_segment_magic);
   if (!there || !p.missing().empty()) return false;
   if (root.state == format::root_state::clean) return true;
-  // Readers of a store that was left open change nothing, so there is nowhere to put what is to be made anew.
+  // A reader of a store that was left open changes nothing, so it has no place for what must be made anew.
   if (!p.shared()) return false;
-  // What was flushed line by line is whole on the media, after a power cut too. All else is whole in the caches while
-  // the machine lives, and is made durable by a sync, which a session that flushes by lines has none of. Nor may the
-  // root tell of lines while a session that flushes none of them finishes operations.
+  // What was flushed line by line is complete on the media, after a power cut too. Everything else is complete in the
+  // caches while the machine runs, and a sync makes it durable; but a session that flushes by lines does not sync. Nor
+  // may the root speak of flushed lines while a session that flushes none rolls operations forward.
   const bool were_flushed = root.durability == static_cast<std::uint8_t>(durability::operation) &&
                             p.durability().medium != medium::block_device;
   const bool are_flushed = p.persist().by_cache_lines();
@@ -38,7 +38,7 @@ std::unique_ptr<store_core> instant_recovery::run() {
   found_store found;
   found.crashed = root.state == format::root_state::open;
   found.same_boot = written_this_boot(root);
-  // Before anything is locked in it: a lock of an epoch that is used again would be taken for a living thread's.
+  // Before anything in the index is locked: a lock of an epoch that is used twice would seem to be a living thread's.
   if (writes) {
     forget_writer(p);
     p.roots().update_both([&](format::root& r) {  // P6
@@ -49,19 +49,20 @@ std::unique_ptr<store_core> instant_recovery::run() {
   } else {
     ++root.epoch;
   }
-  parts_.lost = lost_versions_of(root);  // and no more: whatever was acknowledged is there
+  parts_.lost = lost_versions_of(root);  // nothing is added: everything acknowledged is there
   durable_parts made =
       durable_parts_in(parts_, root, root.epoch, anchor_is::there, history_base(history_parts_of(parts_)));
   take_over_writers(made, found);
-  // After a crash fills do not stand for all there is, the newest version does, so nothing more may come into it.
+  // After a crash the fill ends do not vouch for everything there, but the newest version does: no write may be added
+  // to it.
   version clock = clock_after(p, found);
   if (found.crashed && clock <= found.newest) clock = found.newest + 1;
-  p.live().clock.store(clock, std::memory_order_relaxed);  // relaxed: nobody else is there yet
-  // What is whole may be so in the caches alone, if a process was killed and not the machine: heads and pairs that lead
-  // to it, those of nodes that are mended too, must not reach the media before it does.
+  p.live().clock.store(clock, std::memory_order_relaxed);  // relaxed: nothing else runs yet
+  // If a process was killed and the machine runs on, intact records may be only in the caches: heads and pairs that
+  // lead to them, also those of nodes that are repaired, must not reach the media before the records do.
   if (found.crashed) p.persist().sync();
   index::persistent_index& index = *made.index;
-  const bool was_empty = index.is_empty();  // then it has no keys but those that are entered now
+  const bool was_empty = index.is_empty();  // if so, its only keys are those that are entered now
   if (found.crashed) roll_forward_last_operations(made);
   if (was_empty && found.totals.keys > index.size()) {
     raise(errc::damaged,
@@ -69,7 +70,7 @@ std::unique_ptr<store_core> instant_recovery::run() {
           "everything, icecore reindex makes the index anew",
           p.origin(), found.totals.keys);
   }
-  index.count(found.totals.keys - index.size());  // which has counted those that were entered just now
+  index.count(found.totals.keys - index.size());  // size() includes those that were entered just now
   parts_.shared->recovered = found.totals;
   parts_.shared->newest_recovered = found.newest;
   parts_.recovered_from_crash = found.crashed;
@@ -95,7 +96,7 @@ void instant_recovery::take_over_writers(const durable_parts& made, found_store&
     if (found.crashed && log->open.size != 0) {
       const writer_tail::content t = tails.read(log->open, log->from);
       tails.clear_behind(log->open, t.position);
-      // zeros too: an opening that was killed may have stored them and not flushed them
+      // zeros too: an opening that was killed may have stored them without flushing them
       parts_.pool->persist().flush(parts_.pool->at(log->from), log->open.end() - log->from);
       log->from = t.position;
       log->totals.add(t.totals);
@@ -138,14 +139,15 @@ void instant_recovery::roll_forward_last_operations(const durable_parts& made) {
         raise(errc::damaged, "{}: damaged at byte {} (entry): the key is entered twice", parts_.pool->origin(l),
               link_offset(l));
       }
-      index.flush_leaf_of(r.key());  // a pair that was there may be so in the caches alone
+      index.flush_leaf_of(r.key());  // a pair that was there may be only in the caches
     } else if (r.is_update()) {
       updates.emplace_back(r.as_update().entry, r.header().depth, l);
     } else if (r.kind() == format::record_kind::tag) {
       made.tags->list().list(l);
     }
   }
-  // A link may have come to the media without its record, of a tag that never was: where its writer's tail ends.
+  // A link may have reached the media without its record, if the tag never took effect: it leads behind a writer's
+  // tail.
   made.tags->list().recover([&](link l) {
     return std::ranges::any_of(changed_logs_, [l](const auto& changed) {
       const logged_segments::log& of_writer = changed.second;
@@ -159,8 +161,8 @@ void instant_recovery::roll_forward_last_operations(const durable_parts& made) {
     }
     histories.restore(l);
   }
-  // Only now, and all that was flushed is durable before the first of them changes (write_log()): behind what a log has
-  // counted nobody looks for an operation to finish.
+  // Only now, and everything flushed is durable before the first of them changes (write_log()): in what a log has
+  // counted, no opening looks for an operation to roll forward.
   for (const auto& [writer, log] : changed_logs_) made.media->segments().write_log(writer, log);
 }
 

@@ -1,17 +1,19 @@
-// Opening a store whose index lasts: in a time that depends on how many threads have written, not on how much.
+// Instant recovery: opens a store with the persistent index in a time that depends on how many threads have written,
+// not on how much they wrote.
 //
-// What is read: the roots, the anchor with the writers' logs, and of each writer's open segment what it filled since it
-// took it. In memory that survives by cache lines (or in which the last writer's process alone died) a crash leaves
-// unfinished only the last operation of each writer: all before it had returned, or its thread had gone on from it, and
-// so it was durable, with the head and the index's pair that lead to it. So of each segment's end:
-//   - bytes that are no stamped record are of operations that never happened: they are zeroed (so that nothing can make
-//     them whole later), and whatever leads to them is passed over, and set back by the next write to its key (H7, H8;
-//     a pair in the index never does);
-//   - the last record, or batch, happened: what leads to it is made anew where it did not reach the media.
-// All that is done here can be done again, should the machine stop meanwhile; the root then still says what it did.
-// Nodes that were being changed are mended when they are met (index/persistent/repair.cpp).
+// What is read: the roots, the anchor with the writers' logs, and in each writer's open segment what the writer filled
+// since it took it. If memory survives by cache lines (or only the last writer's process died), a crash leaves only the
+// last operation of each writer unfinished: all operations before it had returned, or the thread had gone on from them,
+// so they were durable, with the heads and the index's pairs that lead to them. So at each segment's end:
+//   - bytes that are no stamped record belong to operations that never took effect: they are zeroed (so that nothing
+//     can make them intact later). What leads to them is passed over, and the next write to its key sets it back (H7,
+//     H8; a pair in the index never leads to them);
+//   - the last record, or batch, took effect: what leads to it is made again if it did not reach the media.
+// Everything done here can be done again if the machine stops meanwhile; the root then still says the same.
+// Nodes that were being changed are repaired when they are met (index/persistent/repair.cpp).
 //
-// If a crash may have left memory in any order (pages on a device, power gone), recovery.hpp opens the store as one
+// If a crash may have left memory in any order (pages on a device, power cut), recovery.hpp opens the store like one
+// with another index, and builds the index anew.
 // with another index, and makes the index anew.
 #pragma once
 
@@ -27,11 +29,11 @@ namespace icecore::detail {
 
 class instant_recovery {
  public:
-  /// Whether the store that the pool holds can be opened so.
+  /// Whether the store that the pool holds can be opened this way.
   [[nodiscard]] static bool possible(const pool_set& p, const options& opening);
 
   explicit instant_recovery(store_parts& parts) : parts_(parts) {}
-  /// The store, opened. Takes the parts.
+  /// Opens the store. Takes the parts.
   [[nodiscard]] std::unique_ptr<store_core> run();
 
  private:

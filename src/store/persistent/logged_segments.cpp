@@ -14,9 +14,9 @@
 namespace icecore {
 namespace {
 
-/// Rooms of list b are from 1 KiB times 2^b to twice that; of the last one, all greater ones.
+/// List b holds segments with 1 KiB times 2^b to twice that of room; the last list also holds all with more.
 unsigned list_of(std::uint64_t room) noexcept {
-  constexpr unsigned least = 11;  // bits of 1 KiB
+  constexpr unsigned least = 11;  // bit width of 1 KiB
   const auto bits = static_cast<unsigned>(std::bit_width(room));
   return std::min(bits < least ? 0 : bits - least, format::free_lists - 1);
 }
@@ -47,9 +47,9 @@ std::optional<logged_segments::log> logged_segments::read_log(unsigned writer) c
     const bool valid = l.sequence != 0 && l.crc == crc_of(l);
     if (valid && (best == nullptr || l.sequence > best->sequence)) best = &l;
   }
-  // Where one copy fails its checksum the other one says the same, or the crash came while the one was written (L).
+  // If one copy fails its checksum, the other one says the same, or the crash came while the first was written (L).
   if (best == nullptr) {
-    // the first one may have been torn; then its writer had not begun to write
+    // a crash may have torn the first copy; then its writer had not begun to write
     const bool second_too = copy_of(writer, 0).sequence != 0 && copy_of(writer, 1).sequence != 0;
     if (!written || !second_too) return std::nullopt;
     raise(errc::damaged, "{}: damaged at byte {} (index): both copies of a writer's log fail their checksums",
@@ -99,9 +99,10 @@ void logged_segments::write_log(unsigned writer, const log& l) {
     to.crc = crc_of(to);
     pool_->persist().flush(&to, sizeof to);
   };
-  // What counts is durable before the other copy is torn: a process that was killed may have left it in the caches
-  // alone. With it all is that the caller has flushed, as what a segment held is before the log leads to another one.
-  // Then the new one is durable, before the copy that counted so far becomes the same.
+  // The copy that counts must be durable before the other one is torn: a killed process may have left it only in the
+  // caches. The same fence makes everything durable that the caller has flushed: so the content of a segment is durable
+  // before the log leads to another one. Then the new copy is durable before the one that counted so far is overwritten
+  // with the same.
   pool_->persist().flush(&counts, sizeof counts);
   pool_->persist().fence();
   write(other);
@@ -121,7 +122,7 @@ void logged_segments::set_next(const segment& s, link next) const noexcept {
   pool_->persist().flush(&header, sizeof header);
 }
 
-/// `rest` must be nobody's. The segment's header says where it is filled to and what comes behind it in the list.
+/// `room` must belong to no writer. The segment's header notes its fill end and the next segment in the list.
 void logged_segments::add_free_space(const place& room) {
   auto& header = pool_->header_of(room.in.offset);
   header.fill_end = pool_->codec().encode(room.position - room.in.offset,
@@ -158,7 +159,7 @@ logged_segments::place logged_segments::place_left(link at) const {
   return p;
 }
 
-/// E: as far as the next record may begin. Whoever took the segment before has put one there.
+/// E: checks up to where the next record may begin. If another writer has taken the segment, it has put one there.
 void logged_segments::require_unused(const place& taken, const char* told_by) const {
   const std::uint64_t looked_at = std::min(taken.room(), format::record_padding_max + sizeof(std::uint64_t));
   if (all_zero(pool_->at(taken.position), looked_at)) return;
@@ -182,7 +183,7 @@ logged_segments::place logged_segments::exchange(unsigned writer, const place& r
     if (room.in.size != 0) add_free_space(room);
     write_log(writer, {s, from, std::max(newest, shared_->newest_before), totals});
   };
-  // In the list of its own size class the first may be too small; in those of greater ones any will do.
+  // In the list of its own size class the first may be too small; in those of greater sizes any will do.
   for (unsigned list = list_of(std::max(bytes, room_min)); list < format::free_lists; ++list) {
     auto& first = anchor_->rests[in][list];
     const link at = load(first);
@@ -194,10 +195,10 @@ logged_segments::place logged_segments::exchange(unsigned writer, const place& r
     name_it(taken.in, taken.position);
     if (const link now = load(first); now == at) {
       store(first, next);
-    } else {  // name_it() has put the one left before it
+    } else {  // name_it() has put the one left in front of it
       set_next(pool_->segment_at(now), next);
     }
-    // durable before the next one's change, who may put another before it in the list: see take_off_lists()
+    // durable before the next change, which may put another one in front of it in the list: see take_off_lists()
     pool_->persist().fence();
     return taken;
   }
@@ -210,7 +211,7 @@ logged_segments::place logged_segments::exchange(unsigned writer, const place& r
 
 void logged_segments::give_header(link at, std::uint64_t size, std::uint32_t magic) const {
   if (pool_->valid_header(at, magic)) {
-    // It may be so in the caches alone, if its process was killed; without it records would lose their generation (P3).
+    // If its process was killed, it may be only in the caches; without it records would lose their generation (P3).
     const auto& header = pool_->header_of(at);
     pool_->persist().flush(&header, sizeof header);
     return;
@@ -219,7 +220,7 @@ void logged_segments::give_header(link at, std::uint64_t size, std::uint32_t mag
     raise(errc::damaged, "{}: damaged at byte {} (index): it names a segment that is not in the file",
           pool_->origin(at), link_offset(at));
   }
-  // A crash came between the claim and the header: nothing was written there yet.
+  // A crash came between the claim and the header: nothing has been written there yet.
   constexpr std::uint64_t header = sizeof(format::segment_header);
   if (!all_zero(pool_->at(at) + header, size - header)) {
     raise(errc::damaged,
@@ -232,12 +233,12 @@ void logged_segments::give_header(link at, std::uint64_t size, std::uint32_t mag
 void logged_segments::record_end(std::uint16_t number, std::uint64_t end) const {
   pool& p = *pool_->find(number);
   if (end > p.used_end()) p.set_used_end(end);
-  // a process may have been killed between the two
+  // a process may have been killed between the two steps
   auto& word = anchor_->used_end[number];
   const std::uint64_t said = pool_->codec().encode(p.used_end(), place_of(&word));
-  // relaxed, both: under the lock, or while nobody writes
+  // relaxed, both: under the lock, or while no thread writes
   if (word.load(std::memory_order_relaxed) == said) return;
-  word.store(said, std::memory_order_relaxed);  // flushed by settle(), with all of the anchor
+  word.store(said, std::memory_order_relaxed);  // recover() flushes all of the anchor
 }
 
 void logged_segments::recover() const {
@@ -256,18 +257,18 @@ void logged_segments::recover() const {
     give_header(taken.begin, taken.size, format::index_segment_magic);
     record_end(link_pool(taken.begin), link_offset(taken.begin) + taken.size);
     const link position = load(source.position);
-    if (position < taken.begin || position > last)  // it is of the segment before, which is full
+    if (position < taken.begin || position > last)  // it belongs to the segment before, which is full
       store(source.position, taken.first());
   }
   take_off_lists(owned);
-  // A process that was killed may have left any word of these whole in the caches alone, where nothing above changes it
-  // and nobody would flush it: should the machine stop after a clean close, the media would have the word before it.
-  // (The logs' copies: write_log().)
+  // A killed process may have left any of these words complete but only in the caches. Nothing above changes such a
+  // word, so nobody would flush it, and if the machine stopped after a clean close, the media would have the previous
+  // word. (For the logs' copies see write_log().)
   pool_->persist().flush(anchor_, offsetof(format::index_anchor, writers));
   pool_->persist().fence();
 }
 
-/// What was taken was a list's first, behind which at most the segment left for it came.
+/// A segment that was taken was the first of its list; since then at most the one left for it was put in front of it.
 void logged_segments::take_off_lists(const std::vector<link>& owned) const {
   const auto is_owned = [&](link at) { return std::ranges::find(owned, at) != owned.end(); };
   for (auto& lists : anchor_->rests) {
@@ -277,7 +278,7 @@ void logged_segments::take_off_lists(const std::vector<link>& owned) const {
       const segment s = place_left(one).in;
       const link two = next_of(s);
       pool_->persist().flush(&pool_->header_of(one),
-                             sizeof(format::segment_header));  // as the anchor's words: settle()
+                             sizeof(format::segment_header));  // as the anchor's words: recover()
       if (is_owned(one)) {
         store(first, two);
       } else if (two != null_link && is_owned(two)) {

@@ -6,12 +6,12 @@
 
 namespace icecore::detail {
 
-// relaxed, all of it: one thread at a time
+// relaxed, everywhere here: one thread at a time
 link tag_list::newest() const {
   const link block =
       bounded(space_.load(space_.anchor().tags, std::memory_order_relaxed), space_.place_of(space_.anchor().tags));
-  // The block that was given out last is linked when its source says that it is in use. Another one is of an earlier
-  // time: a write that the device lost.
+  // The block that was given out last is linked when its source says that it is in use. If another block is linked,
+  // that link is of an earlier time: the device lost a write.
   const auto& source = space_.anchor().nodes[index::node_space::tag_source];
   const std::uint64_t noted = source.pending.load(std::memory_order_relaxed);
   const bool in_use = (noted & format::pending_in_use) != 0;
@@ -22,7 +22,7 @@ link tag_list::newest() const {
 
 link tag_list::older(link block) const { return bounded(space_.decode(at(block).older, block), block); }
 
-/// `block`, which the word at `told_by` leads to, if it is in the store as a whole.
+/// Returns `block`, which the word at `told_by` leads to, if all of it lies in the store.
 link tag_list::bounded(link block, link told_by) const {
   if (block != null_link && !space_.owner().leads_into_pool(block, sizeof(format::tag_block)))
     space_.owner().raise_damaged(told_by, "the list of tags leads out of the store");
@@ -55,7 +55,7 @@ void tag_list::reserve() {
   auto& first = space_.anchor().tags;
   first.store(space_.encode(where, space_.place_of(first)), std::memory_order_relaxed);
   space_.flush(&first, sizeof first);
-  space_.fence();  // keep(): what leads to the block is durable
+  space_.fence();  // for keep(): what leads to the block is durable
   fresh.keep();
 }
 
@@ -83,12 +83,12 @@ void tag_list::list(link tag) {
   append(tag);
 }
 
-// A place that is given to nothing leads to its own block, as a mark does. The anchor's word, which a process that was
-// killed may have left in the caches alone, has been flushed by logged_segments::settle().
+// A place that is marked as unused leads to its own block, as a mark does. logged_segments::recover() has flushed the
+// anchor's word, which a killed process may have left only in the caches.
 
 void tag_list::recover(const std::function<bool(link)>& was_cut_off) {
   unsigned seen = 0;
-  bool is_end = true;  // of the newest block: behind the last link
+  bool is_end = true;  // whether this is the newest block, behind its last link
   for (link block = newest(); block != null_link && seen < under_way_max; block = older(block)) {
     for (std::size_t i = std::size(at(block).tags); i-- > 0;) {
       std::atomic<std::uint64_t>& place = at(block).tags[i];
@@ -100,7 +100,7 @@ void tag_list::recover(const std::function<bool(link)>& was_cut_off) {
         if (listed != null_link && !was_cut_off(listed)) continue;
         place.store(space_.encode(block, place_of(block, i)), std::memory_order_relaxed);
       }
-      space_.flush(&place, sizeof(std::uint64_t));  // this one's, or that of an opening that was killed
+      space_.flush(&place, sizeof(std::uint64_t));  // stored here, or by an opening that was killed
     }
     is_end = false;
   }

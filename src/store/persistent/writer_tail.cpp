@@ -16,7 +16,7 @@ bool writer_tail::whole(const segment& s, link at) const noexcept {
          r.intact(pool_->codec().record_seed(s.generation, at));
 }
 
-/// Of a whole record; 0 if it never happened. A batch's records lie in one segment.
+/// The version of an intact record; 0 if it never took effect. A batch's records lie in one segment.
 version writer_tail::version_of(const segment& s, link at) const noexcept {
   const word_codec& codec = pool_->codec();
   const record r(pool_->at(at));
@@ -44,12 +44,14 @@ writer_tail::content writer_tail::read(const segment& s, link from) const {
     const version v = version_of(s, at);
     const record r(pool_->at(at));
     if (r.layout().place(t.position) != at) break;  // one is missing before it
-    // A large value is flushed with its record, and may not have come as far. Only the last one's can be so.
+    // A large value is flushed with its record, but may have reached the media only in part. Only the last one's can be
+    // so.
     if (v == 0 || !r.value_intact()) break;
     const record_layout layout = r.layout();
     const link l = at;
     const link of_batch = r.kind() == format::record_kind::batch ? l : r.batched() ? r.batch() : null_link;
-    // The keys of a batch that come before it: of several there is no fence behind each.
+    // Keys that a batch enters lie before it. There is no fence behind each of them, so together they are one
+    // operation.
     const bool in_row = layout.is_key_alone() ? key_before : of_batch != null_link && of_batch == batch;
     if (!in_row) t.last.clear();
     key_before = layout.is_key_alone();
@@ -63,7 +65,7 @@ writer_tail::content writer_tail::read(const segment& s, link from) const {
     t.position = at + layout.size();
   }
   if (missing == 0) return t;
-  // It was stamped when all of them were there.
+  // The batch was stamped when all of its records were there.
   raise(
       errc::damaged,
       "{}: damaged at byte {} (record): records of a batch are missing here; icecore verify lists everything, icecore "

@@ -1,11 +1,11 @@
-// What a writer has put into its segment since its log was written: told by the records themselves. Opening reads it of
-// every writer, survivors read it of one whose process was killed (dead_writers.hpp).
+// What a writer has put into its segment since its log was written, according to the records themselves. Opening reads
+// it for every writer, survivors read it for a dead one (dead_writers.hpp).
 //
 //   writer_tail t(pool);
-//   auto seen = t.read(segment, log.from);        // up to the first bytes that are no record that happened
-//   t.clear_behind(segment, seen.position);       // what never happened is zero
+//   auto seen = t.read(segment, log.from);        // up to the first bytes that are no record that took effect
+//   t.clear_behind(segment, seen.position);       // zeroes what never took effect
 //
-// Threads: nobody may write in the segment meanwhile; its records may be stamped by whoever reads them.
+// Threads: no thread may write in the segment meanwhile; readers may stamp its records.
 #pragma once
 
 #include <optional>
@@ -29,9 +29,10 @@ class writer_tail {
   };
   [[nodiscard]] content read(const segment& s, link from) const;
 
-  /// The first record with a right checksum at or behind `from`, whether it happened or not; empty if there is none.
+  /// The first record with a correct checksum at or behind `from`, whether it took effect or not; empty if there is
+  /// none.
   [[nodiscard]] std::optional<link> first_intact(const segment& s, link from) const noexcept;
-  /// Zeroes what never happened, from `position` to the segment's end. errc::damaged if something there happened.
+  /// Zeroes what never took effect, from `position` to the segment's end. errc::damaged if something there took effect.
   void clear_behind(const segment& s, link position) const;
 
  private:

@@ -42,7 +42,7 @@ std::string_view key_of(const history_base& histories, record r) {
 }
 
 version version_of(record r) {
-  // relaxed: for the message only
+  // relaxed: used only in the message
   return r.header().stamp.load(std::memory_order_relaxed) & format::stamp_version_mask;
 }
 

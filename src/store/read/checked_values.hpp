@@ -1,9 +1,9 @@
-// Which large values have been checked against their CRC. Opening checks the records but not the large values that lie
-// in the certified part of the pool; those are checked when first read, so that opening does not read terabytes of
-// tensors.
+// Which large values have been checked against their CRC. Opening checks the records, but not the large values in the
+// certified part of the pool: a large value is checked when it is first read, so that opening does not read terabytes
+// of tensors.
 //
-// A bit for each 4 KiB of each pool: a large value's record is longer than that, so no two share a bit.
-// Threads: all functions. Cost: one load where the value was checked before, one pass over the value where not.
+// There is a bit for each 4 KiB of each pool. The record of a large value is longer than that, so no two share a bit.
+// Threads: all functions. Cost: one load if the value has been checked, one pass over the value if not.
 #pragma once
 
 #include <array>
@@ -18,19 +18,19 @@ namespace icecore::detail {
 
 class checked_values {
  public:
-  /// The bits take memory only where large values are.
+  /// The kernel gives the bits memory only where a large value has been marked.
   explicit checked_values(const pool_set& of);
   ~checked_values();
   checked_values(const checked_values&) = delete;
   checked_values& operator=(const checked_values&) = delete;
 
   void mark(link l) noexcept {
-    // relaxed: the bit hands nothing on. The bytes were there before anybody had the record's link
+    // relaxed: no data depends on the bit. The bytes were there before any other thread had the record's link
     word_of(l).fetch_or(mask_of(l), std::memory_order_relaxed);
   }
 
-  /// Returns if the record's large value is intact; errc::damaged with key, version and place if it is not, or if the
-  /// record stands for lost ones.
+  /// Returns if the record's large value is intact. Throws errc::damaged with key, version and position if it is not,
+  /// or if the record stands for lost ones.
   void require_intact(const pool_set& in, const history_base& histories, link l) {
     if (histories.at(l).is_lost()) raise_lost(in, histories, l);
     if ((word_of(l).load(std::memory_order_relaxed) & mask_of(l)) != 0) return;  // relaxed: see mark()

@@ -59,7 +59,7 @@ void diff_range::step() {
   }
 }
 
-/// Fills block_ from the current index block, or the next ones if it has no difference. Empty: at the end.
+/// Fills block_ from the current index block, or from later ones if that has no difference. Empty at the end.
 void diff_range::load() {
   const detail::scan_bounds bounds(walk_->bounds);
   block_.clear();

@@ -1,4 +1,4 @@
-// Keys for the index, read from the entries.
+// Reads the index's keys from the entries.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 namespace icecore::detail {
 
-/// Of entries that were read at opening, or written since.
+/// Keys of entries that were read at opening or written since.
 class entry_keys : public index::key_source {
  public:
   entry_keys(address_space space, persistence& persist) noexcept : space_(space), persist_(&persist) {}
@@ -26,9 +26,9 @@ class entry_keys : public index::key_source {
     persist_->poison("another process that shared it was killed while it changed the index");
     persist_->raise_poisoned();
   }
-  /// Whether the entry is this key's.
+  /// Whether the entry belongs to this key.
   [[nodiscard]] bool is_of(link entry, std::string_view key) const noexcept {
-    // its header tells where the key is, which is in the next line as often as in this one
+    // the entry's header says where the key is: as often in the next line as in this one
     __builtin_prefetch(space_.at(entry) + format::cache_line_size);
     return space_.record_at(entry).key() == key;
   }
@@ -38,7 +38,7 @@ class entry_keys : public index::key_source {
   persistence* persist_;
 };
 
-/// Of entries on media that nobody has read before.
+/// Keys of entries on media that may not have been read since the store was opened.
 class checked_entry_keys final : public entry_keys {
  public:
   checked_entry_keys(address_space space, persistence& persist, const durable_media& media)
@@ -61,7 +61,7 @@ class checked_entry_keys final : public entry_keys {
   }
   [[nodiscard]] std::uint64_t state_of(link entry) const noexcept override {
     const auto& e = space_.record_at(entry).as_entry();
-    // relaxed, both: whoever finds that they differ has a fence before it looks at the leaf again
+    // relaxed, both: a caller that finds a difference issues a fence before it looks at the leaf again
     // (index/persistent/evidence.cpp, E1)
     const std::uint64_t head = e.head.load(std::memory_order_relaxed);
     return mix64(mix64(entry + mix64(head)) + e.committed_head().load(std::memory_order_relaxed));
@@ -74,7 +74,7 @@ class checked_entry_keys final : public entry_keys {
   static constexpr unsigned sound_bits = 12;
 
   const durable_media* media_;
-  /// Entries that were found sound lately. Those that lead to many keys are asked for with each search.
+  /// Entries that have passed their check lately. Those whose keys separate nodes are checked in each search.
   std::unique_ptr<std::atomic<link>[]> sound_;
 };
 

@@ -1,5 +1,6 @@
-// Whole snapshots at once, on several threads: each takes parts of the key space, collects them, and the parts are put
-// together in key order (IPDPS 2022, extract_snapshot; the multi-threaded merge has nothing to merge within a node).
+// Extracts whole snapshots with several threads: each thread takes parts of the key space and collects their items, and
+// the parts are joined in key order (IPDPS 2022, extract_snapshot; its multi-threaded merge has nothing to merge within
+// a node).
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -16,13 +17,14 @@ namespace {
 
 using detail::scan_bounds;
 
-/// Parts a thread gets on average, so that uneven ones even out.
+/// Average number of parts for each thread: with several, uneven parts balance out.
 constexpr unsigned parts_per_thread = 8;
 
-/// Entries of a part of an extraction to fixed columns, about: its rows stay in a core's cache until they are copied.
+/// Approximate number of entries in a part when extracting to fixed columns: a part's rows stay in a core's cache until
+/// they are copied.
 constexpr std::size_t entries_per_part = 8192;
 
-/// At least `parts_min` parts if there are several threads and keys enough.
+/// Splits the bounds into at least `parts_min` parts if there are several threads and enough keys.
 template <class Engine>
 std::vector<scan_bounds> split(const Engine& core, const scan_bounds& all, unsigned threads,
                                std::size_t parts_min = 0) {
@@ -44,14 +46,14 @@ std::vector<scan_bounds> split(const Engine& core, const scan_bounds& all, unsig
   return parts;
 }
 
-/// Calls visit(part, records) for the records that show a value, part by part; records of one part come in key order
-/// and from one thread. `visit` returns false to stop.
+/// Calls visit(part, records) for the visible records, part by part. The records of one part come in key order and from
+/// one thread. `visit` returns false to stop.
 template <class Engine, typename Visit>
 void visit_parts(const Engine& core, version at, const std::vector<scan_bounds>& parts, unsigned threads, Visit visit) {
   std::atomic<std::size_t> next{0};
   std::atomic<bool> stopped{false};
   run_on_threads(std::min(threads, static_cast<unsigned>(parts.size())), [&](unsigned) {
-    // relaxed: only a work counter and a hint; what threads hand over is ordered by their end
+    // relaxed: only a work counter and a hint; joining the threads orders what they hand over
     for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < parts.size();) {
       detail::for_each_block(core, parts[i], [&](std::span<const link> entries) {
         std::array<link, index::block::capacity> visible;
@@ -71,7 +73,7 @@ void visit_parts(const Engine& core, version at, const std::vector<scan_bounds>&
   });
 }
 
-/// Copies of a size known to be 8 are one load and one store.
+/// A copy whose size is known to be 8 is one load and one store.
 void copy_sized(std::byte* to, const char* from, std::size_t size) noexcept {
   if (size == 8) {
     std::memcpy(to, from, 8);
@@ -115,7 +117,7 @@ class fixed_writer {
   raise(errc::invalid_argument, "extract: the columns have room for {} items, the snapshot has more", capacity);
 }
 
-/// Rows of fixed columns that a thread collects before it knows where they go; the memory is used again and again.
+/// Rows of fixed columns that a thread collects before it knows where they go. The memory is reused for each part.
 template <class Engine>
 class collected_rows {
  public:
@@ -137,7 +139,7 @@ class collected_rows {
   void grow_to(std::size_t rows) {
     if (rows <= room_) return;
     room_ = 2 * rows;
-    // one byte more, so that a column of empty items is not taken for one that is not wanted
+    // one byte more: data() of a column of empty items must differ from nullptr, which stands for an unwanted column
     if (shape_->keys != nullptr) keys_.resize(room_ * shape_->key_size + 1);
     if (shape_->values != nullptr) values_.resize(room_ * shape_->value_size + 1);
   }
@@ -155,14 +157,15 @@ class collected_rows {
   std::vector<std::byte> values_;
 };
 
-/// Extraction by several threads. Parts are taken in order; a thread that has collected its part waits until the one
-/// before is collected, too, and so knows where its rows go. Nobody waits for copying.
+/// Extraction by several threads. Parts are taken in order. A thread that has collected its part waits until the parts
+/// before it are collected too, because only then does it know where its rows go. No thread waits for another one to
+/// copy.
 template <class Engine>
 class ordered_extraction {
  public:
   ordered_extraction(const Engine& core, version at, const std::vector<scan_bounds>& parts, const fixed_columns& out)
       : core_(&core), at_(at), parts_(&parts), out_(&out), writer_(core, out), first_rows_(parts.size() + 1) {
-    for (auto& row : first_rows_) row.store(unknown, std::memory_order_relaxed);  // relaxed: before the threads begin
+    for (auto& row : first_rows_) row.store(unknown, std::memory_order_relaxed);  // relaxed: no thread has started
     first_rows_[0].store(0, std::memory_order_relaxed);
   }
 
@@ -172,7 +175,7 @@ class ordered_extraction {
       try {
         work();
       } catch (...) {
-        stopped_.store(true, std::memory_order_relaxed);  // who waits for this part's rows must not wait for ever
+        stopped_.store(true, std::memory_order_relaxed);  // or threads that wait for this part would wait for ever
         throw;
       }
     });
@@ -182,7 +185,7 @@ class ordered_extraction {
  private:
   static constexpr std::size_t unknown = ~std::size_t{0};
 
-  // Relaxed, all that follow: numbers and a hint; what is copied lies in places of each thread's own.
+  // Relaxed in all of the following: these are numbers and a hint, and each thread copies to rows of its own.
   [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_relaxed); }
 
   void work() {
@@ -202,7 +205,7 @@ class ordered_extraction {
     }
   }
 
-  /// `unknown` if another thread has failed.
+  /// The first row of the part; `unknown` if another thread has failed.
   [[nodiscard]] std::size_t await_first_row(std::size_t part) const noexcept {
     for (backoff wait;; wait.pause()) {
       const std::size_t row = first_rows_[part].load(std::memory_order_relaxed);
@@ -215,7 +218,7 @@ class ordered_extraction {
   const std::vector<scan_bounds>* parts_;
   const fixed_columns* out_;
   fixed_writer<Engine> writer_;
-  std::vector<std::atomic<std::size_t>> first_rows_;  // of each part, and of what is behind the last
+  std::vector<std::atomic<std::size_t>> first_rows_;  // of each part; the last is the number of all rows
   std::atomic<std::size_t> next_{0};
   std::atomic<bool> stopped_{false};
 };
@@ -237,7 +240,7 @@ std::size_t count(const Engine& core, version at, unsigned threads) {
   std::vector<std::size_t> counts(parts.size(), 0);
   visit_parts(core, at, parts, threads, [&](std::size_t part, std::span<const link> records) {
     counts[part] += records.size();
-    if (core.accepts_damage()) {  // whether a key with a lost record is present is not known
+    if (core.accepts_damage()) {  // the lost record may be a removal: value_of() throws
       for (const link l : records) {
         if (core.records().at(l).is_lost()) static_cast<void>(core.value_of(l));
       }

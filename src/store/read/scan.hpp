@@ -1,4 +1,4 @@
-// Walking the index in blocks with the memory accesses of many keys overlapped: what every scan is made of.
+// Walks the index in blocks and overlaps the memory accesses of many keys. All scans are built on it.
 //
 //   for_each_block(engine, bounds, [&](std::span<const link> entries) { ...; return true; });
 //   std::size_t n = visible_records(engine, entries, version, out);
@@ -11,7 +11,7 @@
 
 namespace icecore::detail {
 
-/// The bounds of one part of a scan, as views. The empty key is the smallest: an empty `from` bounds nothing.
+/// The bounds of one part of a scan, as views. The empty key is the smallest, so an empty `from` is no bound.
 struct scan_bounds {
   std::string_view from{};
   std::string_view to{};
@@ -25,7 +25,7 @@ struct scan_bounds {
   [[nodiscard]] bool beyond(std::string_view key) const noexcept { return bounded_above && key >= to; }
 };
 
-/// The entries of a block that lie within bounds. Only blocks at an end of the bounds look at keys one by one.
+/// The entries of a block that lie within bounds. Keys are compared one by one only in blocks at an end of the bounds.
 template <class Heads>
 [[nodiscard]] std::span<const link> within(const engine<Heads>& core, const index::block& b,
                                            const scan_bounds& bounds) {
@@ -41,8 +41,8 @@ inline void prefetch_entries(const store_core& core, const index::block& b) {
   for (std::size_t i = 0; i < b.size; ++i) __builtin_prefetch(core.records().space().at(b.entries[i]));
 }
 
-/// Calls visit(entries) for consecutive parts of the index within bounds, in key order, until it returns false. The
-/// entries of the part after are being fetched meanwhile.
+/// Calls visit(entries) for consecutive parts of the index within bounds, in key order, until it returns false.
+/// Prefetches the entries of the next part meanwhile.
 template <class Heads, typename Visit>
 void for_each_block(const engine<Heads>& core, const scan_bounds& bounds, Visit visit) {
   std::array<index::block, 2> blocks;
@@ -59,14 +59,14 @@ void for_each_block(const engine<Heads>& core, const scan_bounds& bounds, Visit 
     const auto entries = within(core, current, rest);
     if (!entries.empty()) {
       if (!visit(entries)) return;
-      rest.from = {};  // all later ones are greater
+      rest.from = {};  // all later keys are greater
     }
     const bool ended = current.size > 0 && bounds.beyond(core.key_of(current.entries[current.size - 1]));
     if (!more || ended) return;
   }
 }
 
-/// Writes the records of `entries` that show a value in version `v` to `out`, in order; returns how many.
+/// Writes the records of `entries` that are visible in version `v` to `out`, in order; returns how many.
 template <class Heads>
 std::size_t visible_records(const engine<Heads>& core, std::span<const link> entries, version v,
                             std::span<link, index::block::capacity> out) {
@@ -87,7 +87,7 @@ std::size_t visible_records(const engine<Heads>& core, std::span<const link> ent
   return n;
 }
 
-/// The key of the entry that a visible record belongs to: if it is the entry itself, that is known to be whole.
+/// The key of the entry that a visible record belongs to. A record that is the entry itself is known to be intact.
 template <class Heads>
 [[nodiscard]] std::string_view key_of_record(const engine<Heads>& core, link l) {
   const record r = core.histories().at(l);

@@ -22,8 +22,8 @@ key_bounds key_bounds::of_prefix(std::string_view prefix) {
 
 // ---- Cursor ----
 
-/// Loads index blocks into a cursor. The block's first entry is kept even if it shows nothing: the walk back goes on
-/// from it.
+/// Loads index blocks into a cursor. Keeps the block's first entry even if none of the block is visible, because the
+/// walk back continues from it.
 template <class Engine>
 struct [[gnu::visibility("hidden")]] cursor::access {
   const Engine& core;
@@ -46,7 +46,7 @@ struct [[gnu::visibility("hidden")]] cursor::access {
     c.valid_ = true;
   }
 
-  /// To the first item of the blocks behind the current one.
+  /// Moves to the first item of the blocks behind the current one.
   void forward() const {
     index::block b;
     do {
@@ -58,7 +58,7 @@ struct [[gnu::visibility("hidden")]] cursor::access {
     show(0);
   }
 
-  /// To the last item with a key below `key`, going back as far as needed.
+  /// Moves to the last item with a key below `key`, going back as far as needed.
   void backward(std::string_view key) const {
     index::block b;
     for (;;) {
@@ -70,7 +70,7 @@ struct [[gnu::visibility("hidden")]] cursor::access {
     }
   }
 
-  /// To the first item of block `b` that satisfies `wanted`, or of those behind.
+  /// Moves to the first item that satisfies `wanted` in block `b` or, if there is none, in the blocks behind it.
   template <typename Wanted>
   void first_of(const index::block& b, Wanted wanted) const {
     c.valid_ = false;
@@ -250,7 +250,7 @@ void key_history::step() {
   });
 }
 
-/// Makes the record at record_ the current change, passing over removals of what was not there (batches record those).
+/// Makes the record at record_ the current change. Skips removals of absent keys, which batches may record.
 template <class Engine>
 void key_history::show(const Engine& engine) {
   const auto& histories = engine.histories();

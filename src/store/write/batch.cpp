@@ -1,11 +1,11 @@
-// Atomic batches: all records linked, then one stamp for all.
+// Atomic batches: all records are linked, then one stamp makes all of them take effect.
 //
 // The batch record is placed first, so that the others can link to it, and filled last. Keys are linked in ascending
-// order: a writer that meets a record of an unready batch waits for that batch, so waiting always goes from a batch
-// that has come less far to one that is further along the keys, never in a circle.
+// order: a writer that meets a record of an unready batch waits for that batch, so a batch only waits for one that is
+// further along the keys, and waits never form a circle.
 //
-// What a crash leaves at each point: before the batch's stamp is durable, nothing (recovery drops every record whose
-// batch record is invalid or unstamped); after it, everything, since all records were durable before it became ready.
+// What a crash leaves: before the batch's stamp is durable, nothing (recovery drops every record whose batch record is
+// invalid or unstamped); after it, everything, because all records were durable before the batch became ready.
 #include <algorithm>
 
 #include "base/raise.hpp"
@@ -51,7 +51,7 @@ std::vector<const batch::operation*> last_of_each_key(const batch& operations) {
   return last;
 }
 
-/// Room that surely suffices for the operation, whichever kind of record it needs.
+/// Enough room for the operation, whichever kind of record it needs.
 std::uint64_t room_for(const batch::operation& o, bool lasts) noexcept {
   const std::size_t value_size = o.value ? o.value->size() : 0;
   const auto as_entry = record_layout::of_entry(o.key.size(), value_size, true, !o.value);
@@ -62,21 +62,21 @@ std::uint64_t room_for(const batch::operation& o, bool lasts) noexcept {
 
 }  // namespace
 
-/// Before anything is linked: what is linked cannot be unlinked.
+/// Call before anything is linked, because no link can be undone.
 template <class Heads>
 void engine<Heads>::require_room_in_histories(std::span<const batch::operation* const> todo) const {
   std::vector<std::string_view> keys;
   keys.reserve(todo.size());
   for (const auto* o : todo) keys.push_back(o->key);
   std::vector<link> entries(todo.size());
-  // the searches overlap, and those that link the keys find their nodes in the caches
+  // the searches overlap, and the later ones that link the keys find their nodes in the caches
   index_->find_many(keys, entries);
   for (const link entry : entries) {
     if (entry != null_link) histories_->require_room_above(entry);
   }
 }
 
-/// The entry, if it is new. It is durable, with the pair that leads to it, after the next sync.
+/// Returns the entry if it is new. It is durable, with the pair that leads to it, after the next sync.
 template <class Heads>
 link engine<Heads>::enter_key(const writer& w, std::string_view key) const {
   const entered there =
@@ -89,8 +89,8 @@ link engine<Heads>::enter_key(const writer& w, std::string_view key) const {
   return null_link;
 }
 
-/// A durable index leads only to what has happened, come what may of the batch: so the keys are there first, alone.
-/// They show nothing, and lie before the batch, so that it is the last of its segment (W2).
+/// A persistent index may only lead to stamped entries, whatever becomes of the batch. So the keys are entered first,
+/// without values. They show nothing, and they lie before the batch, so that it is the last of its segment (W2).
 template <class Heads>
 void engine<Heads>::enter_keys(const writer& w, std::span<const batch::operation* const> todo) const {
   std::vector<link> fresh;
@@ -100,12 +100,12 @@ void engine<Heads>::enter_keys(const writer& w, std::span<const batch::operation
       const link entry = enter_key(w, o->key);
       if (entry == null_link) continue;
       fresh.push_back(entry);
-      // pages reach a device in any order: the next key must not be there without this one (W2)
+      // pages reach a device in any order: the next key must not become durable without this one (W2)
       if (histories_->persists_on_read() && pool_->persist().by_pages()) pool_->persist().sync();
     }
   } catch (...) {
-    // the keys before stay, and the writer's next record may be another thread's, whose fence orders no flush of this
-    // one (W2)
+    // the keys entered so far stay. The writer's next record may be another thread's, whose fence orders no flush of
+    // this thread (W2)
     histories_->await_flushed(fresh);
     throw;
   }
@@ -133,13 +133,13 @@ version engine<Heads>::apply(const batch& operations) {
   batch_run run{*w, null_link, {}};
   run.records.reserve(todo.size());
   require_room_in_histories(todo);
-  w->reserve(room);  // the last thing that may fail before something is linked, but for an index that lasts
+  w->reserve(room);  // the last step that may fail before anything is linked, unless the index is persistent
   if constexpr (Heads::are_durable) enter_keys(*w, todo);
   run.batch_link = w->allocate(batch_layout);
   try {
     for (const auto* o : todo) link_batched(run, *o);
   } catch (...) {
-    // what is linked cannot be unlinked: the batch stays unready, no reader ever sees it, reopening drops it
+    // what is linked cannot be unlinked: the batch stays unready, no reader ever sees it, and reopening drops it
     pool_->persist().poison("a batch was cut off in the middle, by damage or for want of memory");
     throw;
   }
@@ -158,8 +158,8 @@ version engine<Heads>::apply(const batch& operations) {
 template <class Heads>
 void engine<Heads>::link_batched(batch_run& run, const batch::operation& o) {
   const std::string_view value = o.value ? std::string_view(*o.value) : std::string_view();
-  // a removal of a key that never was is recorded too: an insert of it by another thread may fall between here and the
-  // batch's instant, and must then come before the removal
+  // a removal of an absent key is recorded too: another thread may insert the key between here and the batch's instant,
+  // and that insert must then come before the removal
   const auto as_entry = record_layout::of_entry(o.key.size(), value.size(), true, !o.value);
   const entered there = enter(run.w, {as_entry, run.batch_link, o.key, value, index::lookup_cache::hash_of(o.key)});
   if (there.fresh) {

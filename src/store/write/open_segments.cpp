@@ -6,7 +6,7 @@
 namespace icecore {
 namespace {
 
-/// Rooms of bin b are from 2^(b - 1) to 2^b - 1; those too small to be of use are in bin 0.
+/// Bin b holds segments with 2^(b - 1) to 2^b - 1 bytes of room; bin 0 holds those with too little to be of use.
 unsigned bin_of(std::uint64_t room) noexcept { return static_cast<unsigned>(std::bit_width(room)); }
 
 }  // namespace

@@ -1,9 +1,9 @@
-// Segments that no writer is filling now, so that the next one who needs room gets some of theirs.
+// Segments that no writer is filling now, from which the next writer that needs room takes one.
 //
-// They are listed in the store's arena, for all processes that share it. Listed by pool and room, in bins of which each
-// holds twice the room of the one before, so that taking looks at few of them however many there are.
+// The list lies in the store's arena, for all processes that share it. It is divided by pool and room into bins, each
+// for twice the room of the bin before, so that taking a segment looks at few of them however many there are.
 //
-// Threads: all functions, from any thread of any process. Cost: put() O(1), take() O(bins).
+// Threads: all functions, from any thread of any process. Cost: put() O(1), exchange() O(bins).
 #pragma once
 
 #include <array>
@@ -27,26 +27,26 @@ class open_segments {
   };
 
  private:
-  static constexpr unsigned bin_count = 65;  // by the bits that the room takes
+  static constexpr unsigned bin_count = 65;  // by the bit width of the room
 
  public:
-  /// What is in the arena.
+  /// The part in the arena.
   struct state {
     process_lock lock;
     std::array<std::array<index::arena_ref, bin_count>, format::files_max> bins{};  ///< of each pool
-    index::arena_ref unused = 0;                                                    ///< nodes
+    index::arena_ref unused = 0;                                                    ///< free nodes
   };
 
   open_segments(index::arena& memory, state& shared) noexcept : memory_(&memory), shared_(&shared) {}
 
-  /// Lays a segment aside; one with little room left is never taken again. Throws std::bad_alloc.
+  /// Adds a segment to the list; one with little room left is never taken again. Throws std::bad_alloc.
   void put(const place& rest) {
     if (rest.in.size == 0) return;
     const std::scoped_lock lock(shared_->lock);
     add(new_node(), rest);
   }
-  /// A segment of pool `from` with room for `bytes`, in the place of `rest`, which is laid aside; empty, and nothing
-  /// has changed, if there is none. Throws std::bad_alloc, and then nothing has changed either.
+  /// Takes a segment of pool `from` with room for `bytes`, and adds `rest` to the list. If there is none, returns
+  /// nothing and changes nothing. Throws std::bad_alloc, and then changes nothing either.
   [[nodiscard]] std::optional<place> exchange(const place& rest, std::uint64_t bytes, std::uint16_t from = 0);
 
   template <typename Visit>
@@ -67,7 +67,7 @@ class open_segments {
   static_assert(sizeof(node) == index::arena::unit_bytes);
 
   static constexpr std::uint64_t room_min = 128;
-  /// So many of a bin are looked at whose rooms may be too small.
+  /// At most this many segments of a bin are looked at; their rooms may be too small.
   static constexpr unsigned looked_at_max = 16;
 
   [[nodiscard]] node& at(index::arena_ref ref) const noexcept { return *reinterpret_cast<node*>(memory_->at(ref)); }

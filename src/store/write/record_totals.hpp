@@ -1,4 +1,4 @@
-// What records add up to.
+// Counts and sums over records.
 #pragma once
 
 #include <cassert>
@@ -8,7 +8,7 @@
 
 namespace icecore {
 
-/// Sums over records. Certified ones are what a root vouches for.
+/// Sums over records. Certificates are made of them.
 struct record_totals {
   std::uint64_t records = 0;  ///< of any kind
   std::uint64_t digest = 0;   ///< sum of their record_digest()s
@@ -29,7 +29,7 @@ struct record_totals {
     value_bytes += other.value_bytes;
     record_bytes += other.record_bytes;
   }
-  /// Of what was added.
+  /// `other` must have been added before.
   void subtract(const record_totals& other) noexcept {
     assert(records >= other.records && record_bytes >= other.record_bytes);
     records -= other.records;

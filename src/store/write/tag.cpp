@@ -4,9 +4,9 @@
 //   1. the gate stops writers between two operations: every record linked so far is stamped (at most with the open
 //      version), so no stalled writer or helper can stamp the closed version later;
 //   2. the clock ticks, the certificate (count and digest of all records <= v) is taken, the gate opens;
-//   3. the data is synced: everything stored before, records <= v above all;
+//   3. the data is synced: everything stored before, and so all records <= v;
 //   4. the root with the certificate is written and synced.
-// A crash before 4 goes back to the durable point before; records beyond it are dropped by recovery.
+// A crash before step 4 goes back to the previous durable point; recovery drops the records beyond it.
 #include <unistd.h>
 #include <cassert>
 
@@ -63,7 +63,7 @@ version store_core::tag_quickly(const tag_options& label, std::int64_t time_ns) 
   const writer_lease w(*writers_);
   check_usable();  // see put()
   const version v = close_with_record(*w, &label, time_ns);
-  if (records_->persists_on_read()) pool_->persist().sync();  // S2; outside operation durability no one waits
+  if (records_->persists_on_read()) pool_->persist().sync();  // S2; in the other modes a tag does not wait
   return v;
 }
 
@@ -72,15 +72,15 @@ version store_core::close_with_record(const writer& w, const tag_options* label,
   pool_->persist().verify_file_sizes();
   const auto layout = record_layout::of_tag(label->name.size(), label->note.size());
   const std::unique_lock<std::mutex> one_at_a_time = catalog_->reserve();
-  // Everything that can fail comes before the version is closed and before the record has its place: a place without
-  // a record would count as damage once another record follows it.
+  // Everything that can fail comes before the version is closed and before the record gets its place: a place without a
+  // record would count as damage once another record follows it.
   w.reserve(layout.size() + format::record_padding_max);
   const version v = clock_->tick();
   const link at = w.allocate(layout);
   const record r = records_->at(at);
   r.fill(layout, null_link, label->name, label->note);
   r.as_tag().time_ns = time_ns;
-  // release: a crash image that has the stamp may still lack the rest, which the crc tells
+  // release: a crash image that has the stamp may still lack the rest; the crc detects that
   r.header().stamp.store(pool_->codec().encode(v, at + offsetof(format::record_header, stamp)),
                          std::memory_order_release);
   r.seal(w.seed_of(at));
@@ -133,7 +133,7 @@ void store_core::lose(const version_ranges& versions) {
   }
   version_ranges all = lost_;
   all.add(versions);
-  // twice: the older root page, which stands in for a damaged newest one, must say it too
+  // twice: the older root page, which replaces a damaged newest one, must say it too
   for (int page = 0; page < 2; ++page) pool_->roots().update([&](format::root& r) { set_lost_versions(r, all); });
   lost_ = std::move(all);
 }
@@ -142,7 +142,7 @@ version store_core::close_version() {
   check_usable();
   if (read_only()) return clock_->now();
   const version open = clock_->now();
-  // no write that this caller can have seen is in the open version: it need not be closed
+  // the open version has no write that this caller can have seen, so it need not be closed
   if (shown_by_newest_closed(open)) return open - 1;
   return clock_->tick();
 }
@@ -167,9 +167,9 @@ void store_core::sync() {
   certify(v, certified);
 }
 
-// Closing: 1. all data durable and certified, the open version too (nothing is written any more), so that a crash from
-// here on keeps everything; 2. the fills, which from the next opening on stand for all that was there; 3. the clean
-// root. A crash between two of them leaves a root that is still right.
+// Closing: 1. makes all data durable and certifies it, including the open version, which gets no more writes, so that a
+// crash from here on loses nothing; 2. writes the fill ends, which from the next opening on vouch for everything that
+// was there; 3. writes the clean root. A crash between two of these steps leaves a root that is still right.
 void store_core::close() {
   if (is_closed_) return;
   is_closed_ = true;

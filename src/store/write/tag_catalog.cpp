@@ -19,7 +19,7 @@ void listed_tags::load(tag_index& into) {
   list_.for_each([&](link l) {
     const record r = histories_->at(l);
     const bool is_tag = media_->is_intact(l) && r.kind() == format::record_kind::tag &&
-                        r.header().stamp.load(std::memory_order_acquire) != 0;  // acquire: as any stamp
+                        r.header().stamp.load(std::memory_order_acquire) != 0;  // acquire: as for any stamp
     if (!is_tag) media_->raise_damaged(l, "the list of tags leads to no tag");
     into.add({histories_->stamp_of(l), r.as_tag().time_ns, std::string(r.key()), std::string(r.value())});
     return true;
@@ -28,7 +28,7 @@ void listed_tags::load(tag_index& into) {
 }
 
 void listed_tags::leave_evidence() const {
-  if (loaded_.load(std::memory_order_relaxed)) list_.leave_evidence();  // relaxed: nobody else is there
+  if (loaded_.load(std::memory_order_relaxed)) list_.leave_evidence();  // relaxed: nothing else runs
 }
 
 }  // namespace icecore::detail

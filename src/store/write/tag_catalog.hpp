@@ -1,6 +1,6 @@
-// Where a store finds its tags again: in its records, which opening scans, or in a list beside the persistent index.
+// Where a store finds its tags: in its records, which opening scans, or in a list beside the persistent index.
 //
-// Threads: all functions, but list() and leave_evidence().
+// Threads: all functions, except list() and leave_evidence().
 #pragma once
 
 #include <atomic>
@@ -15,10 +15,10 @@ namespace icecore::detail {
 
 class tag_catalog {
  public:
-  /// Sees to it that the next append() needs no memory, and that nobody else makes one before the lock is given back.
+  /// Makes sure that the next append() needs no memory, and that no other thread appends before the lock is released.
   /// errc::no_space.
   [[nodiscard]] virtual std::unique_lock<std::mutex> reserve() = 0;
-  /// The record of a tag, which is on its way to the media. Durable after the next fence, or sync.
+  /// Appends the record of a tag, whose flush has begun. Durable after the next fence, or sync.
   virtual void append(link tag) = 0;
   /// Adds the tags that opening has not read. errc::damaged.
   virtual void load(tag_index& into) = 0;
@@ -35,7 +35,7 @@ class scanned_tags final : public tag_catalog {
   void load(tag_index& /*into*/) override {}
 };
 
-/// The tags are listed, and the list is read when somebody first asks for a tag.
+/// The tags are listed, and the list is read when a tag is first asked for.
 class listed_tags final : public tag_catalog {
  public:
   /// `were_read`: opening has read the records of all tags.
@@ -46,9 +46,9 @@ class listed_tags final : public tag_catalog {
   void append(link tag) override { list_.append(tag); }
   void load(tag_index& into) override;
 
-  /// One at a time, by who makes up for a crash or for a killed process.
+  /// Used by one thread at a time: the one that recovers from a crash or from a killed process.
   [[nodiscard]] tag_list& list() noexcept { return list_; }
-  /// As tag_list's, of who has read the tags: who has not has added none. While nobody else is there.
+  /// As tag_list's. Does nothing if this process has not read the tags: then it has added none. Nothing else may run.
   void leave_evidence() const;
 
  private:

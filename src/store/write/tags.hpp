@@ -1,7 +1,7 @@
-// The named and timed tags of a store, in memory: by name, by version, by time. Built from the tag records: by opening,
-// or, in a store that was opened at once, when somebody first asks for a tag.
+// The named and timed tags of a store, in memory: by name, by version, by time. Built from the tag records: at opening,
+// or, after an instant recovery, when a tag is first asked for.
 //
-// Threads: all functions; a mutex, since tags are few and O(log tags).
+// Threads: all functions. A mutex suffices, since tags are few and each call is O(log tags).
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class tag_index {
   [[nodiscard]] bool reserve(std::string_view name);
   void release(std::string_view name) noexcept;
 
-  /// Not one whose version or name is there already.
+  /// Does nothing if its version or its name is there already.
   void add(tag_info tag);
 
  private:
@@ -32,7 +32,7 @@ class tag_index {
   using times = std::map<std::pair<std::int64_t, version>, version>;
 
  public:
-  /// All that a tag needs here but its version, so that nothing can fail any more once the version is closed.
+  /// Everything that adding a tag needs except its version, so that nothing can fail once the version is closed.
   struct prepared {
     versions::node_type by_version;
     times::node_type by_time;

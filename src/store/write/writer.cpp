@@ -13,7 +13,7 @@
 namespace icecore {
 
 void writer::change_segment(std::uint64_t bytes) const {
-  // looked at anew each time: the thread may have moved to a core of another node
+  // looked up each time: the thread may have moved to a core of another node
   const std::uint16_t in = pool_->number_for(number_);
   // relaxed: this thread has the writer
   slot_->place = segments_->change(number_, slot_->place, slot_->totals,
@@ -32,7 +32,7 @@ void writer::rewind(link last, const record_layout& layout) const noexcept {
   pool_->persist().flush(at, layout.size());
   try {
     pool_->persist().sync();
-  } catch (...) {  // the store is poisoned, or no memory was left to say so: nothing will come behind it
+  } catch (...) {  // the store is poisoned, or no memory was left to report it: no record will follow
   }
 }
 
@@ -42,8 +42,8 @@ writer_set::writer_set(pool_set& from, index::arena& memory, state& shared)
       scanned_(from, memory, shared.partials),
       poisoner_(from),
       memory_(&memory),
-      process_(shared.processes.fetch_add(1, std::memory_order_relaxed)) {  // relaxed: a number of its own is all
-  constexpr unsigned apart = 16;                                            // threads that most processes have at most
+      process_(shared.processes.fetch_add(1, std::memory_order_relaxed)) {  // relaxed: it need only be unique
+  constexpr unsigned apart = 16;                                            // most processes have no more threads
   first_ = process_ * apart % writers_max;
   constexpr unsigned processes_max = 1 << (64 - writer_slot::process_shift);
   static_assert(processes_max <= index::optimistic_lock::holders_max, "locks of the index tell as many apart");
@@ -76,8 +76,8 @@ std::vector<open_segments::place> writer_set::places() const {
 }
 
 bool writer_set::is_alone() const noexcept {
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // who is not counted yet finds the store closed
-  const unsigned processes = shared_->processes.load(std::memory_order_relaxed);  // relaxed: behind the fence
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // a process that is not counted yet will find the store closed
+  const unsigned processes = shared_->processes.load(std::memory_order_relaxed);  // relaxed: after the fence
   for (unsigned p = 0; p < processes; ++p) {
     if (p != process_ && memory_->is_held(p)) return false;
   }
@@ -92,9 +92,9 @@ record_totals writer_set::totals() const noexcept {
 
 bool writer_set::none_since(version open) const noexcept {
   for (const writer_slot& slot : shared_->slots) {
-    // acquire, and in this order: whoever knows of a write has seen what came after its writer was leased. So the
-    // sequence is odd here, or so new that the write's count() is seen, too: the end of the lease releases it.
-    // relaxed, therefore: the version
+    // acquire, and in this order: a thread that knows of a write has seen what came after its writer was leased. So
+    // here the sequence is odd, or so new that the write's count() is seen too, because the end of the lease releases
+    // it. Therefore the version may be relaxed.
     if (writer_slot::leased(slot.sequence.load(std::memory_order_acquire))) return false;
     if (slot.last_version.load(std::memory_order_relaxed) >= open) return false;
   }
@@ -103,9 +103,9 @@ bool writer_set::none_since(version open) const noexcept {
 
 writer_set::gate::gate(writer_set& set)
     : set_(&set), only_one_(set.shared_->gate, [&] {
-        set.shared_->gate_closed.store(false, std::memory_order_release);  // release: as the destructor
+        set.shared_->gate_closed.store(false, std::memory_order_release);  // release: as in the destructor
       }) {
-  // seq_cst against the exchange in writer_lease: either the writer sees the gate closed or we see it at work
+  // seq_cst against the exchange in writer_lease: either the writer sees the gate closed or we see the writer leased
   set.shared_->gate_closed.store(true, std::memory_order_seq_cst);
   try {
     for (const writer_slot& slot : set.shared_->slots) wait_for(slot);
@@ -136,23 +136,24 @@ void writer_set::poisoner::raise_owner_died() const {
 }
 
 void writer_set::recover_dead_writers() {
-  // acquire: what the killed process did. Its last stores are there: the kernel gives its lock back when it is gone.
+  // acquire: sees what the killed process did. Its last stores are there: the kernel releases its lock when it is gone.
   const auto of_dead = [&](const writer_slot& slot) {
     return is_of_dead(slot.sequence.load(std::memory_order_acquire));
   };
   if (std::ranges::none_of(shared_->slots, of_dead)) return;
-  const recovering_lock one_at_a_time(shared_->finishing, [] {});  // what a killed one has begun is begun anew
+  const recovering_lock one_at_a_time(shared_->finishing, [] {});  // what a killed holder began is done again
   for (unsigned i = 0; i < writers_max; ++i) {
     writer_slot& slot = shared_->slots[i];
     if (!of_dead(slot)) continue;
     recovery_->roll_forward(i, slot);
-    // relaxed: nobody else changes it, under the lock. release: the next holder, and the gate, see what was done (W1)
+    // relaxed: only the holder of the lock changes it. release: the next holder, and the gate, see what was done (W1)
     slot.sequence.store(slot.sequence.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
 }
 
-// Beside finish(), which another thread may be in: that one looks for the pairs of what the writer made, so it waits
-// for the leaf's lock, which the caller holds, and nobody has the writer before it is through.
+// Another thread may be in roll_forward() meanwhile. That one looks for the index pairs of what the writer made, so it
+// waits for the leaf's lock, which the caller holds; and no thread leases the writer before roll_forward() has
+// returned.
 void writer_set::roll_back_dead_writers(const std::function<bool(std::string_view key, link entry)>& never_shown) {
   for (unsigned i = 0; i < writers_max; ++i) {
     // acquire: as recover_dead_writers()
@@ -160,17 +161,17 @@ void writer_set::roll_back_dead_writers(const std::function<bool(std::string_vie
   }
 }
 
-/// Nothing but the flag can be left: what is done under the gate is done by a writer, or under other locks.
+/// Only the flag can be left: what is done under the gate is done by a writer, or under other locks.
 void writer_set::open_gate_of_dead() {
   if (!shared_->gate.try_lock()) return;
   const std::unique_lock<process_lock> held(shared_->gate, std::adopt_lock);
   if (!shared_->gate.owner_died()) return;
-  shared_->gate_closed.store(false, std::memory_order_release);  // release: as the destructor below
+  shared_->gate_closed.store(false, std::memory_order_release);  // release: as in the destructor below
   shared_->gate.mark_consistent();
 }
 
 writer_set::gate::~gate() {
-  // release: what was done under the gate is seen by whoever finds it open
+  // release: a thread that finds the gate open sees what was done under it
   set_->shared_->gate_closed.store(false, std::memory_order_release);
 }
 
@@ -178,7 +179,7 @@ void writer_lease::lease_any(writer_set& set, unsigned own, bool through_gate) {
   backoff wait;
   for (unsigned rounds = 1;; ++rounds) {
     if (rounds % rounds_between_looks == 0) {
-      set.recover_dead_writers();  // all writers may be those of killed processes
+      set.recover_dead_writers();  // all writers may belong to killed processes
       if (!through_gate) set.open_gate_of_dead();
     }
     for (unsigned i = 0; i < writer_set::writers_max; ++i) {

@@ -1,25 +1,25 @@
-// Writers: who fills which segment. Each write borrows a writer for its duration and fills that writer's segment front
-// to back, so that no two threads ever touch the same free space.
+// Writers: which thread fills which segment. Each write leases a writer for its duration and fills that writer's
+// segment front to back, so no two threads ever touch the same free space.
 //
 //   writer_lease w(core.writers());
 //   link fresh = w->allocate(layout);                 // zeroed memory, errc::no_space if there is none
 //   ... fill, link, stamp ...
 //   w->count(...);                                    // then the lease ends
 //
-// Writers lie in the store's arena, for all processes that share it.
+// Writers lie in the store's arena, and all processes that share the store use them.
 //
-// Threads: a writer belongs to the thread that leased it. Leasing is one uncontended atomic exchange on a cache line
-//   that the thread had last time; only above `writers_max` threads at once does one wait.
+// Threads: a writer belongs to the thread that leased it. A lease is one uncontended atomic exchange on a cache line
+//   that the thread had last time. A thread waits only if more than `writers_max` threads write at once.
 // Invariants:
-//   W1. A writer's sequence is odd exactly while it is leased, and says in the same word by which process: there is no
-//       instant at which a kill leaves it unknown whose a lease was.
+//   W1. A writer's sequence is odd exactly while it is leased, and the same word holds the process that leased it: a
+//       kill at any instant leaves no doubt whose lease it was.
 //   W2. In a segment, stamps never decrease from front to back: one writer at a time fills it, one operation after the
 //       other. So what a crash must drop is always a segment's end.
 //   W3. While the gate is closed no operation runs and none begins; all counters are then exact.
-//   W4. Where the index lasts, a writer whose process was killed is finished by one survivor at a time, under a lock of
-//       its own; the sequence becomes even when all else is done, so a survivor killed meanwhile leaves it to the next.
+//   W4. With a persistent index, one survivor at a time recovers the dead writers, under a lock of its own. A writer's
+//       sequence becomes even as the last step, so if the survivor is killed too, the next one starts again.
 //       The holder never waits for a thread that wants this lock.
-// Errors: where the index does not last, errc::poisoned for all once a process was killed amid a write.
+// Errors: without a persistent index, errc::poisoned for all processes once one was killed amid a write.
 #pragma once
 
 #include <array>
@@ -43,18 +43,18 @@
 
 namespace icecore {
 
-/// What there is of a writer: the same for all processes that share the store.
+/// A writer's state, common to all processes that share the store.
 struct alignas(128) writer_slot {
   static constexpr unsigned process_shift = 48;
   static constexpr std::uint64_t count_mask = (std::uint64_t{1} << process_shift) - 1;
 
-  std::atomic<std::uint64_t> sequence{0};  // below process_shift; above it the process that leased it last
+  std::atomic<std::uint64_t> sequence{0};  // below process_shift; the bits above hold the process that leased it last
   /// The newest version this writer has written in; read by others.
   std::atomic<version> last_version{0};
   open_segments::place place{};
-  link position_before = 0;  // of the last allocation, for rewind
+  link position_before = 0;  // before the last allocation; for rewind
   record_totals totals;
-  /// The last update, durable, whose entry is still to be told so (durable_heads::commit()).
+  /// The last update: it is durable, but its entry's committed head is not advanced yet (durable_heads::commit()).
   written_record pending{};
 
   [[nodiscard]] static bool leased(std::uint64_t sequence) noexcept { return (sequence & 1) != 0; }
@@ -63,12 +63,12 @@ struct alignas(128) writer_slot {
   }
 };
 
-/// What becomes of the last operation of a writer whose process was killed.
+/// What to do with the last operation of a dead writer.
 class dead_writer_recovery {
  public:
-  /// The slot is that of a writer at rest when it returns. May be called again if it did not return.
+  /// When it returns, the slot is that of an idle writer. If it does not return, it may be called again.
   virtual void roll_forward(unsigned writer, writer_slot& slot) = 0;
-  /// What the writer made last is as if it never was, if it is a new entry and `never_shown` says so.
+  /// Undoes the writer's last operation if that made a new entry and `never_shown` says that no thread has seen it.
   virtual void roll_back(unsigned writer, const std::function<bool(std::string_view key, link entry)>& never_shown) = 0;
 
  protected:
@@ -78,7 +78,7 @@ class dead_writer_recovery {
 /// A leased writer.
 class writer {
  public:
-  /// Zeroed memory for a record, at the place its layout wants. errc::no_space leaves everything as it was.
+  /// Zeroed memory for a record, at the position its layout wants. errc::no_space leaves everything as it was.
   [[nodiscard, gnu::always_inline]] link allocate(const record_layout& layout) const {
     open_segments::place& place = slot_->place;
     link start = layout.place(place.position);
@@ -89,15 +89,15 @@ class writer {
     assert(start % 8 == 0 && start >= place.position && start + layout.size() <= place.in.end());  // L2, W2
     slot_->position_before = place.position;
     place.position = start + layout.size();
-    // The records to come: asked for now, their lines are here when they are filled. A prefetch never faults.
+    // Prefetch for the coming records, so that their lines are here when they are filled. A prefetch never faults.
     __builtin_prefetch(pool_->at(place.position) + 4 * format::cache_line_size, 1);
     return start;
   }
   /// Gives the last allocation back: zeroes it. Under operation durability the zeros are durable when it returns: the
-  /// next record may lie behind some of them and reach the medium before they do, and what then lay before it would be
-  /// damage. In the other modes nothing counts that was not synced, and these bytes with it.
+  /// next record may lie behind some of them and reach the medium before they do, and the old bytes before it would
+  /// then count as damage. In the other modes only what was synced counts, so these bytes do not.
   void rewind(link last, const record_layout& layout) const noexcept;
-  /// Sees to it that records of `bytes` in all can be allocated without failing.
+  /// Makes sure that records of `bytes` in total can be allocated without failing.
   void reserve(std::uint64_t bytes) const;
 
   /// The checksum seed of a record in this writer's segment.
@@ -110,7 +110,7 @@ class writer {
     // relaxed: the end of the lease releases it, for none_since()
     slot_->last_version.store(stamped, std::memory_order_relaxed);
   }
-  /// What this writer's last write left to its next one; no entry if nothing.
+  /// The pending commit of this writer's last write; without an entry if there is none.
   [[nodiscard]] written_record& pending() const noexcept { return slot_->pending; }
 
  private:
@@ -130,12 +130,12 @@ class writer_set {
   static constexpr unsigned writers_max = format::writers_max;
   static constexpr unsigned first_process = 0;  ///< the one that opened the store
 
-  /// What is in the arena.
+  /// The part in the arena.
   struct state {
     std::array<writer_slot, writers_max> slots;
     alignas(64) std::atomic<bool> gate_closed{false};
     process_lock gate;
-    process_lock finishing;  ///< W4
+    process_lock finishing;  ///< held while dead writers are recovered (W4)
     open_segments::state partials;
     std::atomic<unsigned> processes{0};  ///< that ever shared the store
   };
@@ -143,26 +143,27 @@ class writer_set {
   /// `shared` lies in `memory`.
   writer_set(pool_set& from, index::arena& memory, state& shared);
 
-  /// Segments that opening has found, for writers that take no others (use()).
+  /// The segments that opening has found, for writers that use no other source (use()).
   [[nodiscard]] scanned_segments& scanned() noexcept { return scanned_; }
   /// The number of this process among those that ever shared the store.
   [[nodiscard]] unsigned process() const noexcept { return process_; }
-  /// Whether no other process that shares the store is there. Asked when it is closed: who attaches from now on finds
-  /// it so.
+  /// Whether no other process shares the store now. Call after marking the store closed: a process that attaches later
+  /// finds it so.
   [[nodiscard]] bool is_alone() const noexcept;
-  /// Takes them in the place of scanned(), and of poisoning the store after a kill. Before the first write.
+  /// Uses `segments` in place of scanned(), and `finisher` instead of poisoning the store after a kill. Call before the
+  /// first write.
   void use(segment_source& segments, dead_writer_recovery& finisher) noexcept {
     segments_ = &segments;
     recovery_ = &finisher;
   }
-  /// Finishes all writers whose processes were killed (W4); errc::poisoned, for all, if there are any and no finisher
-  /// is in use(). Cost: a look at each writer, a system call for each that is leased.
+  /// Recovers all dead writers (W4). errc::poisoned, for all processes, if there are any and use() was not called.
+  /// Cost: a look at each writer, and a system call for each that is leased.
   void recover_dead_writers();
-  /// Of all writers whose processes were killed. By who holds the lock of the leaf that `never_shown` asks about.
+  /// Rolls back all dead writers. The caller holds the lock of the leaf that `never_shown` asks about.
   void roll_back_dead_writers(const std::function<bool(std::string_view key, link entry)>& never_shown);
-  /// Gives a writer a segment to go on in. Before the first write.
+  /// Gives a writer a segment to continue. Call before the first write.
   void set_place(unsigned number, const open_segments::place& place) noexcept { shared_->slots[number].place = place; }
-  /// What each writer has, while the gate is closed.
+  /// Visits each writer that has a segment. Call while the gate is closed.
   template <typename Visit>
   void for_each_writer(Visit visit) const {
     for (unsigned i = 0; i < writers_max; ++i) {
@@ -172,16 +173,16 @@ class writer_set {
     }
   }
 
-  /// Settles what each writer's last write left to its next one. Call under the gate (W3).
+  /// Advances the committed heads that the writers' last writes left pending. Call under the gate (W3).
   void commit_last(const durable_heads& heads) noexcept;
   /// Sum of what all writers have written since opening. Call under the gate (W3).
   [[nodiscard]] record_totals totals() const noexcept;
-  /// Whether since opening no write has taken effect in a version >= `open` that the caller can know of: none has
+  /// Whether no write since opening that the caller can know of has taken effect in a version >= `open`: none has
   /// completed, and none is under way.
   [[nodiscard]] bool none_since(version open) const noexcept;
 
   /// Stops all writers between two operations, for as long as it lives (W3).
-  /// errc::poisoned if another process was killed amid a write, and the index does not last.
+  /// errc::poisoned if another process was killed amid a write and the index is not persistent.
   class gate {
    public:
     explicit gate(writer_set& set);
@@ -196,13 +197,13 @@ class writer_set {
     recovering_lock only_one_;
   };
 
-  /// Every segment of the store with the place that is filled so far. Call under the gate (W3). O(segments).
+  /// Every segment of the store that has records, with its fill end. Call under the gate (W3). O(segments).
   [[nodiscard]] std::vector<open_segments::place> places() const;
 
  private:
   friend class writer_lease;
 
-  /// Nothing is known of a killed writer's last operation: nobody may go on.
+  /// Without a persistent index nothing is known of a dead writer's last operation, so all processes must stop.
   class poisoner final : public dead_writer_recovery {
    public:
     explicit poisoner(pool_set& in) noexcept : pool_(&in) {}
@@ -217,10 +218,10 @@ class writer_set {
     pool_set* pool_;
   };
 
-  /// For who waits long for a writer that `process` has: whether it was killed. errc::poisoned, for all, if nothing can
-  /// be done about it.
+  /// For a thread that waits long for a writer that `process` has leased: recovers the dead writers if the process was
+  /// killed. errc::poisoned, for all processes, if that is impossible.
   void look_after(unsigned process);
-  /// The gate of a process that was killed under it. errc::poisoned, for all, if the index does not last.
+  /// Opens the gate if its holder was killed. errc::poisoned, for all processes, if the index is not persistent.
   void open_gate_of_dead();
   [[nodiscard]] bool is_of_dead(std::uint64_t sequence) const noexcept {
     return writer_slot::leased(sequence) && !memory_->is_held(writer_slot::process(sequence));
@@ -234,7 +235,7 @@ class writer_set {
   dead_writer_recovery* recovery_ = &poisoner_;
   index::arena* memory_;
   unsigned process_;  ///< the number of this process among those that ever shared the store
-  unsigned first_;    ///< the slot of this process's first thread: two processes rarely want the same
+  unsigned first_;    ///< the slot of this process's first thread: two processes rarely use the same one
 };
 
 /// A borrowed writer.
@@ -242,13 +243,13 @@ class writer_lease {
  public:
   /// `through_gate`: the caller itself holds the gate.
   explicit writer_lease(writer_set& set, bool through_gate = false) {
-    // a thread's own writer first: its line is in this core's cache and no one else wants it
+    // try the thread's own writer first: its line is in this core's cache and no other thread uses it
     const unsigned own = (set.first_ + thread_number()) % writer_set::writers_max;
     if (!try_lease(set, own, through_gate)) [[unlikely]]
       lease_any(set, own, through_gate);
   }
   ~writer_lease() {
-    // release: the next holder, and the gate, see all this operation did (W1)
+    // release: the next holder, and the gate, see everything that this operation did (W1)
     auto& sequence = writer_.slot_->sequence;
     assert(writer_slot::leased(sequence.load(std::memory_order_relaxed)));  // W1; relaxed: this thread wrote it
     sequence.store(sequence.load(std::memory_order_relaxed) + 1, std::memory_order_release);
@@ -267,7 +268,7 @@ class writer_lease {
     if (writer_slot::leased(sequence)) return false;
     const std::uint64_t mine = ((sequence + 1) & writer_slot::count_mask) | std::uint64_t{set.process_}
                                                                                 << writer_slot::process_shift;
-    // seq_cst against the gate's store: either it sees this writer at work or we see it closed
+    // seq_cst against the gate's store: either the gate sees this writer leased or we see the gate closed
     if (!slot.sequence.compare_exchange_strong(sequence, mine, std::memory_order_seq_cst, std::memory_order_relaxed)) {
       return false;
     }

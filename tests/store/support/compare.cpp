@@ -1,4 +1,4 @@
-// Reading all of a store in all ways, beside the model.
+// Reads all of a store in all ways, and compares it with the model.
 #include <algorithm>
 #include <mutex>
 #include <set>

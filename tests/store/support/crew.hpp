@@ -1,4 +1,4 @@
-// Threads that do one thing at a time, in turn: each has a writer of its own, so that a store of several files is
+// Threads that do one thing at a time, in turn. Each has a writer of its own, so that a store of several files is
 // written in all of them.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace icecore::testing {
 
 class crew {
  public:
-  /// With the caller's there are `count` threads.
+  /// There are `count` threads, including the caller's.
   explicit crew(unsigned count);
   ~crew();
   crew(const crew&) = delete;

@@ -31,7 +31,7 @@ std::vector<std::size_t> offsets_to_flip(const std::string& bytes, bool every) {
     if (bytes[i] != 0) last_used = i;
     used[i] = bytes[i] != 0 || i - last_used <= 8 || (i + 8 < bytes.size() && bytes[i + 8] != 0);
   }
-  std::size_t run = 0;  // of equal bytes: a large value needs no flip of each
+  std::size_t run = 0;  // of equal bytes: not each byte of a large value needs a flip
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     run = i > 0 && bytes[i] == bytes[i - 1] ? run + 1 : 0;
     if (every || (used[i] ? run < 64 || run % 61 == 0 : i % 1021 == 0)) offsets.push_back(i);

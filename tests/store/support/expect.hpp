@@ -9,7 +9,7 @@
 
 namespace icecore {
 
-/// So that a failed comparison shows the code.
+/// Makes a failed comparison show the code.
 inline void PrintTo(errc code, std::ostream* out) { *out << "errc " << static_cast<int>(code); }
 
 }  // namespace icecore
@@ -31,8 +31,8 @@ void expect_error(errc code, const std::string& part, const Call& call) {
   ADD_FAILURE() << "no error instead of " << static_cast<int>(code);
 }
 
-/// Expects what somebody who accepts damage may be told of a key: its newest value, nothing, or errc::damaged. Nothing
-/// older.
+/// Expects one of the answers that an opening with accepted damage may give for a key: its newest value, nothing, or
+/// errc::damaged. Nothing older.
 template <class Store>
 void expect_newest_or_nothing(const Store& from, const std::string& key, const std::string& newest_value) {
   try {

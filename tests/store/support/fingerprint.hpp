@@ -7,7 +7,7 @@
 
 namespace icecore::testing {
 
-/// All keys and values, order and all.
+/// Covers all keys and values, and their order.
 [[nodiscard]] std::uint64_t fingerprint(const snapshot& of);
 
 }  // namespace icecore::testing

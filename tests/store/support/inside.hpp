@@ -1,4 +1,4 @@
-// What an open store has inside, for tests that look at records and segments.
+// Internals of an open store, for tests that look at records and segments.
 #pragma once
 
 #include <string_view>

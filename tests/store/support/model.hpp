@@ -1,5 +1,5 @@
-// What a store must be: std::map<key, vector<(version, value or removed)>>, a clock and a list of tags.
-// Everything is looked up in the plainest way there is.
+// The model of a store: std::map<key, vector<(version, value or removed)>>, a clock and a list of tags. It looks
+// everything up in the simplest way.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ class model {
   [[nodiscard]] std::vector<difference> diff(icecore::version before, icecore::version after,
                                              const key_bounds& bounds = {}) const;
 
-  /// Whether something was written in the open version.
+  /// Whether anything was written in the open version.
   [[nodiscard]] bool touched() const noexcept { return newest_write == clock; }
 
   [[nodiscard]] const tag_info* find_tag(std::string_view name) const;
@@ -50,7 +50,7 @@ class model {
   [[nodiscard]] const tag_info* find_tag_at_time(std::int64_t time_ns) const;
 
   std::map<std::string, std::vector<record>> records;  // of each key, oldest first
-  std::uint64_t idle_removes = 0;                      // batched removes of what was not there: stored, never shown
+  std::uint64_t idle_removes = 0;                      // batched removes of absent keys: stored, never shown
   std::vector<tag_info> tags;                          // oldest version first
   icecore::version clock = 1;
   icecore::version newest_write = 0;
@@ -62,27 +62,27 @@ class broken_promise : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A key or value to be read by people: printable, short.
+/// Makes a key or value printable and short, for messages.
 [[nodiscard]] std::string show(std::string_view bytes);
 [[nodiscard]] std::string show_found(const std::optional<std::string_view>& bytes);
 
-/// Throws broken_promise unless `held`; `what` is a function that says what was expected, called only then.
+/// Throws broken_promise unless `held`. `what` is a function that says what was expected; it is called only then.
 template <class What>
 void promise(bool held, const What& what) {
   if (!held) throw broken_promise(what());
 }
 
-/// Threads that comparing reads with besides one alone; a fuzzer has no time to start any.
+/// Reads are compared with this many threads too, not only with one; a fuzzer has no time to start any.
 inline unsigned comparing_threads = 3;
 
 /// Reads all of the store in all ways and compares it with the model: closed versions (all, or about `versions_max` of
 /// them), the present, histories, tags, statistics and verify().
 void compare_everything(const icecore::store& store, const model& expected, std::size_t versions_max = 12);
 
-/// The clock, keys, histories and tags alone: little time for all that a store holds.
+/// Compares only the clock, keys, histories and tags, which takes little time for what a store holds.
 void compare_histories(const icecore::store& store, const model& expected);
 
-/// One version, read by finds, scans in both directions, extraction, counts.
+/// Reads one version by finds, scans in both directions, extraction and counts.
 void compare_version(const icecore::snapshot& snapshot, const model& expected, icecore::version at);
 
 }  // namespace icecore::testing

@@ -14,7 +14,7 @@
 #include <system_error>
 #include <vector>
 
-/// Where coverage is counted: adds what this process has counted to the profile, which _exit() would not.
+/// When coverage is measured, adds this process's counts to the profile, which _exit() would not do.
 extern "C" int __llvm_profile_write_file() __attribute__((weak));
 
 namespace icecore::testing {
@@ -59,13 +59,13 @@ deadline::deadline(std::string what, std::chrono::seconds limit)
             while (!over_.load(std::memory_order_acquire)) {
               if (std::chrono::steady_clock::now() > end) {
                 std::fprintf(stderr, "%s: did not end in time\n", what.c_str());
-                pthread_kill(waiting, SIGABRT);  // whose stack is the one to look at
+                pthread_kill(waiting, SIGABRT);  // so that the core shows the stack of the waiting thread
                 return;
               }
               std::this_thread::sleep_for(std::chrono::milliseconds(2));
             }
           }) {
-  // A thread that is beginning may hold locks, which a child forked meanwhile would never see released.
+  // A thread that is just starting may hold locks, which a child forked meanwhile would never see released.
   while (!begun_.load(std::memory_order_acquire)) std::this_thread::yield();
 }
 

@@ -1,4 +1,4 @@
-// Children to be killed, memory shared with them, and deadlines.
+// Children that can be killed, memory shared with them, and deadlines.
 #pragma once
 
 #include <sys/mman.h>
@@ -14,8 +14,8 @@
 
 namespace icecore::testing {
 
-/// Runs `work` in a forked child, which ends with what it returns, or with 70 if it throws. The caller must have no
-/// other threads but a deadline's.
+/// Runs `work` in a forked child, which exits with the value returned, or with 70 if it throws. The caller must have no
+/// threads other than a deadline's.
 class child {
  public:
   explicit child(const std::function<int()>& work);
@@ -25,7 +25,8 @@ class child {
 
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   void kill(int signal) const;
-  /// Waits for its end: the exit status, or minus the signal that ended it. Throws if it lasts longer than `limit`.
+  /// Waits for its end. Returns the exit status, or minus the signal that ended it. Throws if it takes longer than
+  /// `limit`.
   int wait(std::chrono::seconds limit = std::chrono::seconds(60));
 
  private:
@@ -33,7 +34,7 @@ class child {
   bool ended_ = false;
 };
 
-/// A T in memory that children share. T is made of atomics and plain numbers; it begins zeroed.
+/// A T in memory that children share. T consists of atomics and plain numbers; it is zeroed at first.
 template <class T>
 class shared {
  public:
@@ -53,7 +54,7 @@ class shared {
   void* address_;
 };
 
-/// Ends the whole process with a message if it is not destroyed in time: a test that hangs says so.
+/// Ends the whole process with a message unless it is destroyed in time, so that a test that hangs is reported.
 class deadline {
  public:
   deadline(std::string what, std::chrono::seconds limit);
@@ -70,7 +71,7 @@ class deadline {
 /// Runs `body(thread)` in `count` threads; throws on the first exception that any of them threw.
 void in_threads(unsigned count, const std::function<void(unsigned)>& body);
 
-/// Nanoseconds of the clock that all threads and processes share.
+/// Nanoseconds of a clock that all threads and processes share.
 [[nodiscard]] std::int64_t ticks_ns() noexcept;
 
 }  // namespace icecore::testing

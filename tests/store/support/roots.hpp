@@ -1,4 +1,4 @@
-// A file's roots, changed past the store.
+// Changes a file's roots without the store.
 #pragma once
 
 #include <cstring>
@@ -9,7 +9,7 @@
 
 namespace icecore::testing {
 
-/// Changes both roots of the file and makes their checksums right again.
+/// Changes both roots of the file and corrects their checksums.
 template <class Change>
 [[nodiscard]] std::string with_roots_changed(std::string file, const Change& change) {
   for (const std::uint64_t offset : {format::root_a_offset, format::root_b_offset}) {

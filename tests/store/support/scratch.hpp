@@ -12,11 +12,11 @@ namespace icecore::testing {
 
 enum class place { tmpfs, disk };
 
-/// The folder under which scratch folders are made: /dev/shm, or $ICECORE_TEST_DISK, else the first of the temporary
-/// folder, /var/tmp and the current folder that is on no memory file system. Empty if the machine has no such place.
+/// The folder in which scratch folders are made: /dev/shm; or $ICECORE_TEST_DISK, or else the first of the temporary
+/// folder, /var/tmp and the current folder that is on no memory file system. Empty if the machine has no such folder.
 [[nodiscard]] std::optional<std::filesystem::path> root_of(place where);
 
-/// A folder of its own, removed with all it holds when the object goes.
+/// A folder of its own, removed with its content when the object is destroyed.
 class scratch {
  public:
   explicit scratch(place where = place::tmpfs);
@@ -31,7 +31,7 @@ class scratch {
   std::filesystem::path path_;
 };
 
-/// A durability mode and where it is tried: emulated on a memory file system, for real on a disk.
+/// A durability mode and where it is tested: emulated on a memory file system, or real on a disk.
 struct setting {
   place where;
   icecore::durability durability;
@@ -39,7 +39,7 @@ struct setting {
   unsigned files = 1;
 
   [[nodiscard]] icecore::options options() const;
-  /// Of a store at this path, whose further files lie beside it.
+  /// For a store at this path, whose secondary files lie beside it.
   [[nodiscard]] icecore::options options_at(const std::filesystem::path& store) const;
   [[nodiscard]] std::string name() const;
 };

@@ -59,7 +59,7 @@ void promise_error(const char* what, errc wanted, const Call& call) {
   throw broken_promise(std::string(what) + ": no error");
 }
 
-/// The same file again with this content: pages of zeros are left out, as the file system would.
+/// Writes this content to the file again, without the pages of zeros, as the file system would.
 void replace_file(const std::filesystem::path& path, std::string_view content) {
   std::filesystem::resize_file(path, 0);
   std::filesystem::resize_file(path, content.size());
@@ -338,7 +338,7 @@ void lockstep::range(const step& one) {
   std::vector<shown_item> wanted(items.begin(), items.end());
   item_range range = store_->at(at).range(bounds);
   for (int direction = 0; direction < 2; ++direction) {
-    for (int again = 0; again < 2; ++again) {  // begin() starts anew
+    for (int again = 0; again < 2; ++again) {  // begin() starts again
       std::vector<shown_item> found;
       for (const auto& [key, value] : range) found.emplace_back(key, value);
       promise(found == wanted, [&] {
@@ -529,7 +529,7 @@ void lockstep::crash(const step& one) {
   options_ = writing(one.seed);
   store_ = std::make_unique<store>(path_, options_);
   promise(store_->stats().recovered_from_crash, [] { return std::string("a crash counts as a clean close"); });
-  // a store that is opened at once closes the version that was left open
+  // instant recovery closes the version that was left open
   if (store_->stats().opened_at_once && store_->clock() == model_.clock + 1) ++model_.clock;
   promise_version("clock() after a crash of the process", store_->clock(), model_.clock);
 }

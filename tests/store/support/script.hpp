@@ -1,4 +1,4 @@
-// Random sequences of all operations, run on a store and on the model in lockstep.
+// Random sequences of all operations, run on a store and on the model in step.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace icecore::testing {
 
-/// One operation; every number means something in every state, so that any part of a script is a script.
+/// One operation. Every number has a meaning in every state, so any part of a script is a script.
 struct step {
   enum class kind : std::uint8_t {
     insert,
@@ -35,9 +35,9 @@ struct step {
     compare,
     reopen,
     reopen_read_only,
-    keep,       // a snapshot and a cursor in it, to be looked at much later
-    look_back,  // at what was kept
-    crash,      // the file as a killed process leaves it is opened
+    keep,       // a snapshot and a cursor in it, to be read much later
+    look_back,  // at what `keep` kept
+    crash,      // opens the file as a killed process leaves it
   };
   kind what;
   unsigned key;
@@ -54,7 +54,7 @@ std::ostream& operator<<(std::ostream& out, const step& one);
 /// The keys that scripts use: empty, binary, prefixes of each other, equal in their first eight bytes, very long.
 [[nodiscard]] const std::vector<std::string>& script_keys();
 
-/// How a script gets at its store's file past the store, to do what a killed process does.
+/// How a script changes its store's file without the store, as a killed process would leave it.
 struct file_access {
   std::function<std::string(const std::filesystem::path&)> read;
   std::function<void(const std::filesystem::path&, std::string_view)> replace;
@@ -104,7 +104,7 @@ class lockstep {
     snapshot then;
     cursor place;
   };
-  std::vector<kept_snapshot> kept_;  // views of store_: gone before it is
+  std::vector<kept_snapshot> kept_;  // views of store_: destroyed before it
 };
 
 }  // namespace icecore::testing

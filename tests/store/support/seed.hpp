@@ -1,5 +1,5 @@
-// The seed of a randomised test: that of the environment variable ICECORE_TEST_SEED, or 1. A failure names the seed
-// that replays it.
+// The seed of a randomised test: from the environment variable ICECORE_TEST_SEED, or 1. A failure reports the seed that
+// replays it.
 #pragma once
 
 #include <cstdint>

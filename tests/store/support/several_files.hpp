@@ -1,4 +1,4 @@
-// Stores of several files to be tried: where their files are, and somebody who writes to all of them.
+// Stores of several files: where their files are, and writers that write to all of them.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ class files {
   unsigned count_;
 };
 
-/// Writes to a store and to a model, each operation by another thread of the crew.
+/// Writes to a store and to a model; each operation is done by another thread of the crew.
 class scribe {
  public:
   scribe(unsigned threads, std::uint64_t seed) : count_(threads), random_(seed) {}
@@ -58,7 +58,7 @@ class scribe {
   void write(store& s, model& m, int operations) {
     for (int i = 0; i < operations; ++i) threads().run(some(count_), [&] { one(s, m); });
   }
-  /// They start when they are first asked for.
+  /// The threads start when they are first needed.
   [[nodiscard]] crew& threads() {
     if (!crew_) crew_.emplace(count_);
     return *crew_;

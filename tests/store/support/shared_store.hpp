@@ -12,13 +12,13 @@ namespace icecore::testing {
 
 class SharedStore : public ::testing::TestWithParam<setting> {
  protected:
-  /// Of the process that opens it.
+  /// For the process that opens it.
   [[nodiscard]] options first() const {
     options opening = GetParam().options_at(path_);
     opening.shared_as = common_;
     return opening;
   }
-  /// Of those that attach to it.
+  /// For those that attach to it.
   [[nodiscard]] options beside() const {
     options opening;
     opening.access = access::attached;

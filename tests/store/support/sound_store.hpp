@@ -1,4 +1,4 @@
-// A small store with something of every kind in it, and the knowledge of what it holds.
+// A small store with something of every kind in it, and what it holds.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace icecore::testing {
 /// notes and times. Leaves it open.
 [[nodiscard]] store fill_small_store(const std::filesystem::path& path, const options& opening, model& holds);
 
-/// Reads everything of the store that a user can read and compares it with the model; throws broken_promise at the
+/// Reads everything of the store that a user can read and compares it with the model. Throws broken_promise at the
 /// first wrong answer, and whatever the store throws.
 void read_everything(const store& opened, const model& holds);
 
