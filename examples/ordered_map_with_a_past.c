@@ -8,7 +8,7 @@
 
 #include "icecore/icecore.h"
 
-/* Ends the program with what went wrong, unless nothing did. */
+/* Ends the program with an error message if the call failed. */
 static void check(int code) {
   if (code == ICECORE_OK) return;
   fprintf(stderr, "ordered_map_with_a_past_c: %s (%s)\n", icecore_last_error_message(), icecore_strerror(code));
@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
   see(sky, "Betelgeuse", "0.42");
   see(sky, "Sirius", "-1.46");
   const icecore_version first = end_night(sky, "night-1");
-  see(sky, "Betelgeuse", "1.64"); /* it dims; the first night keeps what was seen then */
+  see(sky, "Betelgeuse", "1.64"); /* it dims; the first night keeps its value */
   check(icecore_remove(sky, "Aldebaran", 9, NULL));
   const icecore_version second = end_night(sky, "night-2");
 

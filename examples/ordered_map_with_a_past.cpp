@@ -1,6 +1,6 @@
 // An ordered map that never forgets: the stars of a small survey, catalogued in three nights.
 //
-//   ordered_map_with_a_past [FILE]       (default: survey.ice in the current folder, made anew)
+//   ordered_map_with_a_past [FILE]       (default: survey.ice in the current folder, created anew)
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -18,11 +18,11 @@ int main(int argc, char** argv) try {
   magnitude.insert("Sirius", -1.46);
   store.tag("night-1", "first light");
 
-  magnitude.insert("Betelgeuse", 1.64);  // it dims; the first night keeps what was seen then
+  magnitude.insert("Betelgeuse", 1.64);  // it dims; the first night keeps its value
   magnitude.insert("Vega", 0.03);
   store.tag("night-2");
 
-  icecore::map<std::string, double>::batch corrections;  // both or neither, for every reader and after every crash
+  icecore::map<std::string, double>::batch corrections;  // readers and crashes see both or neither
   corrections.remove("Aldebaran");
   corrections.insert("Capella", 0.08);
   magnitude.apply(corrections);

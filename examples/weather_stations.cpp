@@ -1,7 +1,7 @@
 // One store over the ranks of an MPI job: weather stations report from every rank, hour by hour, and every rank reads
-// all.
+// all reports.
 //
-//   mpirun -np 4 weather_stations [FOLDER]       (default: weather in the current folder, made anew)
+//   mpirun -np 4 weather_stations [FOLDER]       (default: weather in the current folder, created anew)
 #include <mpi.h>
 
 #include <cstdio>
@@ -17,7 +17,7 @@ constexpr int stations = 8;
 void report(icecore::cluster& weather, int hour) {
   for (int station = weather.rank(); station < stations; station += weather.size()) {
     if (hour == 2 && station == 5) {
-      weather.remove("station/5");  // out of order
+      weather.remove("station/5");  // this station is out of order
       continue;
     }
     weather.insert("station/" + std::to_string(station), std::to_string(10 + (3 * station + hour) % 7) + " C");
@@ -36,7 +36,7 @@ void run(const std::string& folder) {
   icecore::cluster weather(MPI_COMM_WORLD, folder);
   for (int hour = 1; hour <= 3; ++hour) {
     report(weather, hour);
-    weather.tag("hour-" + std::to_string(hour));  // waits for all ranks: one number, one cut
+    weather.tag("hour-" + std::to_string(hour));  // waits for all ranks: one version, the same on all
   }
   if (weather.rank() == 0) {
     for (const char* hour : {"hour-1", "hour-2", "hour-3"}) print(weather, hour);
@@ -53,7 +53,7 @@ void run(const std::string& folder) {
 
 int main(int argc, char** argv) {
   int threads = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &threads);  // with less it works, too
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &threads);  // also works with a lower level
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const std::string folder = argc > 1 ? argv[1] : "weather";

@@ -21,7 +21,7 @@ static void report(icecore_cluster* weather, int hour) {
   char key[32], value[32];
   for (int station = icecore_cluster_rank(weather); station < stations; station += icecore_cluster_size(weather)) {
     const size_t key_size = (size_t)snprintf(key, sizeof key, "station/%d", station);
-    if (hour == 2 && station == 5) { /* out of order */
+    if (hour == 2 && station == 5) { /* this station is out of order */
       check(icecore_cluster_remove(weather, key, key_size, NULL));
       continue;
     }
@@ -35,7 +35,7 @@ static void tag(icecore_cluster* weather, const char* hour) {
   icecore_tag_options_init(&label, sizeof label);
   label.name.data = hour;
   label.name.size = strlen(hour);
-  check(icecore_cluster_tag_with(weather, &label, NULL)); /* waits for all ranks: one number, one cut */
+  check(icecore_cluster_tag_with(weather, &label, NULL)); /* waits for all ranks: one version, the same on all */
 }
 
 static void print(const icecore_cluster* weather, const char* hour) {
@@ -74,7 +74,7 @@ static void print_history(const icecore_cluster* weather) {
 
 int main(int argc, char** argv) {
   int threads;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &threads); /* with less it works, too */
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &threads); /* also works with a lower level */
   static const char* const hours[] = {"hour-1", "hour-2", "hour-3"};
   icecore_cluster* weather;
   check(icecore_cluster_open(MPI_COMM_WORLD, argc > 1 ? argv[1] : "weather", NULL, &weather));
@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
     for (int hour = 1; hour <= 3; ++hour) print(weather, hours[hour - 1]);
     print_history(weather);
   }
-  check(icecore_cluster_close(weather)); /* waits for all ranks, and answers them meanwhile */
+  check(icecore_cluster_close(weather)); /* waits for all ranks and answers them meanwhile */
   MPI_Finalize();
   return 0;
 }

@@ -25,7 +25,7 @@ std::vector<placement> placements_of(const std::vector<std::string>& arguments) 
   std::vector<placement> placements;
   for (const std::string& text : arguments) {
     placement p{text, -1};
-    // a path may have an @ of its own: a node is a number
+    // a path may contain an @ too, so only a number after it is a node
     if (const std::size_t at = text.rfind('@'); at != std::string::npos && at + 1 < text.size()) {
       const char* const end = text.data() + text.size();
       int node = -1;

@@ -1,4 +1,4 @@
-// What verbs have in common on the command line.
+// Command-line arguments that several verbs share.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,25 @@ namespace icecore::cli {
 
 enum class format : std::uint8_t { table, json };
 
-/// Which version is read. Neither: the present.
+/// The version to read; without either: the present.
 struct view_arguments {
   std::string at;
   std::string time;
 };
 
-/// Which keys.
+/// The keys to read.
 struct bounds_arguments {
   std::optional<std::string> prefix;
   std::optional<std::string> from;
   std::optional<std::string> to;
 };
 
-/// What is wrong with a store and may be so, when it is read.
+/// Defects of a store that reading may accept.
 struct read_arguments {
   bool accept_copy = false;
   bool accept_damage = false;
   icecore::crash_kind crash = icecore::crash_kind::unknown;
-  std::vector<std::string> placements{};  ///< PATH or PATH@NODE: where files of the store have been moved to
+  std::vector<std::string> placements{};  ///< PATH or PATH@NODE: where files of the store were moved to
 };
 
 struct write_arguments {
@@ -40,20 +40,20 @@ struct write_arguments {
   bool emulate = false;
   icecore::crash_kind crash = icecore::crash_kind::unknown;
   icecore::index_kind index = icecore::index_kind::btree;
-  bool change_index = false;              ///< `index` is for an existing store, too
-  std::vector<std::string> placements{};  ///< of a new store: its further files
+  bool change_index = false;              ///< also give an existing store this index
+  std::vector<std::string> placements{};  ///< the secondary files of a new store
 };
 
-/// What --index calls it.
+/// The name of an index in --index.
 [[nodiscard]] std::string_view index_name(index_kind kind);
 
-/// The files that --placement names. errc::invalid_argument for one without a path.
+/// The files named by --placement. errc::invalid_argument for one without a path.
 [[nodiscard]] std::vector<placement> placements_of(const std::vector<std::string>& arguments);
 
-/// The bytes an argument stands for: itself, or what its hexadecimal digits say.
+/// The bytes of an argument: the argument itself, or the value of its hexadecimal digits.
 [[nodiscard]] std::string bytes_of(const std::string& argument, bool hex);
 
-/// The bounds that satisfy --prefix, --from and --to at once.
+/// The bounds that satisfy --prefix, --from and --to together.
 [[nodiscard]] key_bounds bounds_of(const bounds_arguments& bounds, bool hex);
 
 }  // namespace icecore::cli

@@ -1,4 +1,4 @@
-// bench: how fast a store is on this machine, in the operations of the design's budgets.
+// bench: measures on this machine the operations that the design sets budgets for.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -32,10 +32,10 @@ struct bench_arguments {
 struct result {
   std::string name;
   double seconds;
-  std::uint64_t operations;  ///< 0: one thing, told in seconds
+  std::uint64_t operations;  ///< 0: a single operation, shown in seconds
 };
 
-/// Eight bytes of a number as a key or a value.
+/// A number as a key or value of eight bytes.
 class bytes8 {
  public:
   explicit bytes8(std::uint64_t number) {
@@ -72,7 +72,7 @@ class benchmark {
  private:
   using share = std::function<void(std::size_t first, std::size_t last, unsigned thread)>;
 
-  /// Runs `work` on each thread's share of the keys and notes how long the slowest took.
+  /// Runs `work` on each thread's share of the keys and records the time of the slowest thread.
   void measure(const std::string& name, std::uint64_t operations, const share& work) {
     if (stderr_is_terminal()) fmt::print(stderr, "\r\x1b[K{} ...", name);
     const auto start = std::chrono::steady_clock::now();

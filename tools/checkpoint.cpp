@@ -1,4 +1,4 @@
-// checkpoint: all of a store, as a file of its own that has its name only when it is whole and on its device.
+// checkpoint: copies a whole store to a file of its own, which gets its name only when it is complete and durable.
 #include "icecore/checkpoint.hpp"
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ exit_code write_checkpoint(const checkpoint_arguments& a) {
   progress_bar bar("writing", now.bytes(), "B");
   now.write(a.file, [&](const progress& p) { bar.update(p.done); });
   bar.finish();
-  // the open version too: read only, the store did not close it
+  // the copy contains the open version too, because a store opened for reading does not close it
   if (a.format == cli::format::json) {
     out().line(json_object().add("clock", s.clock()).add("bytes", now.bytes()).text());
   } else {

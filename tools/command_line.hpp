@@ -1,5 +1,5 @@
-// The command line: its verbs, their options, and what it asks for. Parsed by CLI11, which is costly to compile and so
-// is included by command_line.cpp alone.
+// The command line: its verbs, their options, and the call it makes. CLI11 parses it; CLI11 is slow to compile, so only
+// command_line.cpp includes it.
 //
 //   command_line line;
 //   verb verb = line.add_verb("count", "Count the keys", "  icecore count model.ice");
@@ -7,8 +7,8 @@
 //   verb.runs([&] { return count(path); });
 //   return line.parse(argc, argv)();
 //
-// Verbs and options are handles: they may be copied, and die with their command line. What an option is stored in must
-// live as long.
+// Verbs and options are handles: they may be copied, and are valid as long as their command line. The variables that
+// options are stored in must live as long.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,13 @@ class Option;
 
 namespace icecore::cli {
 
-/// What a verb does once the whole command line is understood.
+/// The call of a verb, which runs once the whole command line has been parsed.
 using action = std::function<exit_code()>;
 
 class option {
  public:
   explicit option(CLI::Option* of) : of_(of) {}
-  /// What --help calls its value; "" for nothing.
+  /// The name of its value in --help; "" for none.
   option type_name(const std::string& name) const;
   option required() const;
   option excludes(option other) const;
@@ -49,7 +49,7 @@ class verb {
  public:
   verb(CLI::App* of, action* chosen) : of_(of), chosen_(chosen) {}
 
-  // A name with hyphens is an option, one without a positional argument.
+  // A name with hyphens is an option, a name without is a positional argument.
   option add_option(const std::string& name, std::string& value, const std::string& help);
   option add_option(const std::string& name, std::optional<std::string>& value, const std::string& help);
   option add_option(const std::string& name, std::uint64_t& value, const std::string& help);
@@ -67,19 +67,19 @@ class verb {
   void add_placements(std::vector<std::string>& placements, const std::string& help);
   /// What ended a session that did not close the store.
   void add_crash(icecore::crash_kind& ended);
-  /// Files of a store that is there.
+  /// The files of an existing store.
   void add_moved(std::vector<std::string>& placements);
-  /// How a store is opened to be read.
+  /// Options for opening a store for reading.
   void add_reading(read_arguments& read);
-  /// How a store is opened to be written, or made.
+  /// Options for opening a store for writing, or making it.
   void add_writing(write_arguments& write);
-  /// How a store that is there is opened to be written.
+  /// Options for opening an existing store for writing.
   void add_changing(write_arguments& write);
-  // The same, one by one.
+  // The same options, one at a time.
   void add_durability(write_arguments& write);
   option add_index(write_arguments& write, const std::string& help);
 
-  /// What this verb does if it is the one that is named.
+  /// The call to make if the command line names this verb.
   void runs(action what);
 
  private:
@@ -94,10 +94,11 @@ class command_line {
   command_line(const command_line&) = delete;
   command_line& operator=(const command_line&) = delete;
 
-  /// A verb with its one-line description and its examples, one a line.
+  /// A verb with its one-line description and its examples, one per line.
   verb add_verb(const std::string& name, const std::string& description, const std::string& examples);
 
-  /// What the arguments ask for. Help and errors are printed here; what is left to do then is to end with an exit code.
+  /// Parses the arguments and returns the call to make. Prints help and errors itself; the call then only returns an
+  /// exit code.
   [[nodiscard]] action parse(int argc, char** argv);
 
  private:
@@ -105,7 +106,7 @@ class command_line {
   action chosen_;
 };
 
-// Each adds its verbs.
+// Each function adds its verbs.
 void add_key_verbs(command_line& line);  // put get del
 void add_scan_verb(command_line& line);
 void add_tag_verbs(command_line& line);  // tag log

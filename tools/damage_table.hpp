@@ -1,4 +1,4 @@
-// Damaged places as verify and repair show them.
+// The table of damaged places that verify and repair print.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace icecore::cli {
 
 [[nodiscard]] json_object damage_to_json(const damage& d);
 
-/// A table with a line for each; nothing if there are none. It names files only where there are several.
+/// Prints a table with one line per damage, or nothing if there are none. Names files only if the store has several.
 void print_damages(const std::vector<damage>& damages, const std::string& store, output& to);
 
 }  // namespace icecore::cli

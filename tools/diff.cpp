@@ -1,4 +1,4 @@
-// diff: what changed between two versions.
+// diff: the differences between two versions.
 #include <fmt/format.h>
 
 #include <memory>
@@ -25,7 +25,7 @@ struct diff_arguments {
   cli::format format = cli::format::table;
 };
 
-/// What --stat counts, for one kind of difference.
+/// What --stat counts for one kind of difference.
 struct tally {
   std::uint64_t keys = 0;
   std::uint64_t bytes_before = 0;

@@ -1,4 +1,4 @@
-// dump: all versions and tags of a store as JSON Lines (docs/dump-format.md).
+// dump: writes all versions and tags of a store as JSON Lines (docs/dump-format.md).
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ exit_code dump(const dump_arguments& a) {
   } const closing{descriptor};
   output to(descriptor, a.file);
   write_dump(s, a.records_in_memory, to);
-  // A pipe or a terminal cannot be synced, and need not be.
+  // A pipe or a terminal cannot be synced and does not need it.
   if (::fsync(descriptor) != 0 && errno != EINVAL && errno != EROFS) fail_on_file(a.file, "fsync");
   return exit_code::ok;
 }

@@ -1,4 +1,4 @@
-// The numbers of the dump format; docs/dump-format.md is its description.
+// The numbers of the dump format, which docs/dump-format.md describes.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ inline constexpr int dump_format_version = 1;
 /// Longer values are written in parts of this size, so that no line is long.
 inline constexpr std::size_t dump_part_bytes = std::size_t{1} << 20U;
 
-/// A line is never longer: a key and a part, all of their characters escaped, are far below it.
+/// No line is longer: a line with a key and a part is much shorter even if all their characters are escaped.
 inline constexpr std::size_t dump_line_bytes_max = std::size_t{1} << 24U;
 
 }  // namespace icecore::cli

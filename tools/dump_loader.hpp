@@ -1,10 +1,10 @@
-// Writes what a dump holds into a store that is empty.
+// Loads a dump into an empty store.
 //
 //   dump_reader dump(STDIN_FILENO, "standard input");
 //   dump_loader loader(store, dump);
-//   loader.run(0);                           // errc::bad_input: the store holds a part, and is to be thrown away
+//   loader.run(0);                           // errc::bad_input: the store holds a part of the dump; discard it
 //
-// Threads: one, and nobody else writes the store.
+// Threads: one; nothing else may write the store.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ namespace icecore::cli {
 
 class dump_loader {
  public:
-  /// Reads the dump's first line: errc::bad_input.
+  /// Reads the dump's first line. errc::bad_input.
   dump_loader(store& into, dump_reader& from) : into_(&into), from_(&from), header_(from.header()) {}
 
-  /// `total_bytes`: of the dump, for the progress bar; 0 if not known.
+  /// `total_bytes`: the size of the dump, for the progress bar; 0 if not known.
   void run(std::uint64_t total_bytes);
 
   std::uint64_t records = 0;

@@ -5,7 +5,7 @@
 namespace icecore::cli {
 namespace {
 
-/// A record among those being sorted. The order in which they were collected decides within a version.
+/// A record to be sorted. Within a version, records keep the order in which they were collected.
 struct collected {
   version at;
   const std::string_view* key;

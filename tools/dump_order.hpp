@@ -1,10 +1,10 @@
-// All records of a store by version, although a store keeps them by key.
+// Visits all records of a store by version, although a store keeps them by key.
 //
-// One pass over all histories counts the records; ranges of versions that hold at most `records_in_memory` are then
-// collected as views, sorted and visited, one pass each. A single version with more records than that needs no sorting:
-// its records are visited in key order as they are found.
+// One pass over all histories counts the records. Then ranges of versions that hold at most `records_in_memory` records
+// are collected as views, sorted and visited, with one pass per range. A single version with more records than that
+// needs no sorting: its records are visited in key order as they are found.
 //
-// Memory: 16 bytes a key and 48 bytes for each of min(records, records_in_memory). Time: one pass, and one more for
+// Memory: 16 bytes per key, and 48 bytes for each of min(records, records_in_memory). Time: one pass, and one more for
 // each `records_in_memory` records. The store must not be written meanwhile.
 #pragma once
 
@@ -26,13 +26,13 @@ struct versioned_record {
 
 class version_order {
  public:
-  /// Counts. O(records).
+  /// Counts the records. O(records).
   version_order(const store& from, std::uint64_t records_in_memory);
 
   [[nodiscard]] std::uint64_t records() const noexcept { return records_; }
 
-  /// Calls `visit` for each record: versions ascending, keys ascending in a version, a key's records in a version
-  /// oldest first. An exception of `visit` ends it.
+  /// Calls `visit` for each record: versions ascending, keys ascending within a version, and the records of one key
+  /// within a version oldest first. An exception of `visit` ends the visits.
   void for_each(const std::function<void(const versioned_record&)>& visit) const;
 
  private:

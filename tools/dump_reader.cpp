@@ -23,7 +23,7 @@ using json = nlohmann::ordered_json;
 constexpr std::size_t read_bytes = std::size_t{1} << 18U;
 constexpr std::string_view cut_off = "the dump was cut off; make it again, or copy it again";
 
-/// The reverse of append_json(bytes). errc::bad_input, naming `what`.
+/// The inverse of append_json(bytes). errc::bad_input names `what`.
 std::string bytes_from_json(const json& value, std::string_view what) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_object() && value.size() == 1 && value.contains("base64") && value["base64"].is_string()) {
@@ -54,7 +54,7 @@ bool dump_reader::fill() {
   return count > 0;
 }
 
-/// The next line without its end into line_; false at the end of the input.
+/// Reads the next line, without its end, into line_; false at the end of the input.
 bool dump_reader::read_line() {
   std::size_t searched = position_;
   std::size_t end = buffer_.find('\n', searched);
@@ -76,7 +76,7 @@ bool dump_reader::read_line() {
   return true;
 }
 
-/// The next line as a JSON object; line_ and the checksum take it in.
+/// Reads the next line as a JSON object; updates line_ and the checksum.
 dump_reader::json dump_reader::read_object() {
   if (!read_line()) {
     ++line_number_;
@@ -131,7 +131,7 @@ dump_header dump_reader::header() {
   if (!read_line()) {
     throw error(errc::bad_input, fmt::format("{}: nothing to read; `icecore dump` writes at least two lines", name_));
   }
-  // The first line may be anything; what is no header is told in one way.
+  // The first line may be anything; every line that is not a header gets the same error.
   const json object = json::parse(line_, nullptr, false);
   if (!object.is_object() || !object.contains("icecore_dump")) {
     fail("this is no icecore dump: a dump begins with {\"icecore_dump\":1, ...}");
@@ -210,7 +210,7 @@ std::string dump_reader::value_in_parts(const json& object) {
     const json part = read_object();
     allow_only(part, {"part"});
     const std::string more = bytes(part, "part");
-    // Nothing is reserved on the word of the input: memory grows with what really comes.
+    // Does not reserve the size that the input claims: memory grows only with the bytes that really come.
     if (more.empty() || more.size() > size - value.size()) {
       fail(fmt::format("a part of {} bytes, where {} of {} are still to come", more.size(), size - value.size(), size));
     }

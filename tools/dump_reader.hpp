@@ -1,10 +1,11 @@
-// Reads a dump line by line and checks everything about it that can be checked without a store (docs/dump-format.md).
+// Reads a dump line by line and checks everything that can be checked without a store (docs/dump-format.md).
 //
 //   dump_reader dump(STDIN_FILENO, "standard input");
 //   const dump_header header = dump.header();
 //   while (auto item = dump.next()) std::visit(load_it, *item);
 //
-// Every error is errc::bad_input and begins with the input's name and the line's number. Memory: a line, and one value.
+// Every error is errc::bad_input, and its message begins with the input's name and the line's number. Memory: one line
+// and one value.
 #pragma once
 
 #include <cstdint>
@@ -40,19 +41,19 @@ class dump_reader {
 
  public:
   dump_reader(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
-  /// Of a dump in memory; it is copied.
+  /// Reads a dump in memory, which is copied.
   dump_reader(std::string_view dump, std::string name)
       : descriptor_(-1), name_(std::move(name)), buffer_(dump), bytes_read_(dump.size()) {}
   dump_reader(const dump_reader&) = delete;
   dump_reader& operator=(const dump_reader&) = delete;
 
-  /// To be called first, once.
+  /// Call this first, and only once.
   [[nodiscard]] dump_header header();
-  /// The next record or tag; empty once the last line was read and agrees with what came before it.
+  /// The next record or tag; empty once the last line has been read and agrees with the lines before it.
   [[nodiscard]] std::optional<dump_item> next();
 
   [[nodiscard]] std::uint64_t bytes_read() const noexcept { return bytes_read_; }
-  /// Throws `what` with the place of the line that was read last.
+  /// Throws `what` with the number of the line that was read last.
   [[noreturn]] void fail(std::string_view what) const;
 
  private:
@@ -68,10 +69,10 @@ class dump_reader {
   [[nodiscard]] std::uint64_t number(const json& object, const char* member, std::uint64_t max) const;
   [[nodiscard]] std::string bytes(const json& object, const char* member) const;
 
-  int descriptor_;  // -1: all is in the buffer already
+  int descriptor_;  // -1: the whole dump is in the buffer
   std::string name_;
   std::string buffer_;
-  std::size_t position_ = 0;  // in buffer_: the first byte that no line has taken yet
+  std::size_t position_ = 0;  // in buffer_: the first byte after the lines that were read
   std::string line_;
   std::uint64_t line_number_ = 0;
   bool line_was_ended_ = true;

@@ -15,7 +15,7 @@
 namespace icecore::cli {
 namespace {
 
-/// Writes the lines of a dump and keeps their checksum.
+/// Writes the lines of a dump and updates their checksum.
 class dump_writer {
  public:
   explicit dump_writer(output& to) : to_(&to) {}

@@ -6,7 +6,7 @@
 
 namespace icecore::cli {
 
-/// Throws what `errno` says of a call on a file: errc::permission, errc::no_space, errc::io.
+/// Throws the error in `errno` after a call on a file: errc::permission, errc::no_space, errc::io.
 [[noreturn]] void fail_on_file(const std::string& path, std::string_view call);
 
 }  // namespace icecore::cli

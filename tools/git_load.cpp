@@ -21,15 +21,15 @@
 namespace icecore::cli {
 namespace {
 
-/// Under durability none a load syncs this often. It does so right after a tag, where sync() closes no version: the
-/// numbers of versions do not depend on time.
+/// With durability none, a load syncs this often. It syncs right after a tag, when sync() closes no version, so version
+/// numbers do not depend on time.
 constexpr auto between_syncs = std::chrono::seconds(5);
 
 constexpr std::size_t note_bytes_max = 65'535;
 
 volatile std::sig_atomic_t stop_signal = 0;
 
-/// While it lives, SIGINT and SIGTERM only ask to stop: the load ends after the commit at hand.
+/// While this object lives, SIGINT and SIGTERM only request a stop: the load ends after the current commit.
 class stop_requests {
  public:
   stop_requests() {
@@ -50,12 +50,12 @@ class stop_requests {
   struct sigaction terminate_ {};
 };
 
-/// A commit, read from git and ready to be written.
+/// A commit that was read from git and can be written to the store.
 struct loaded_commit {
   git_commit_info info;
   batch changes;
   std::uint64_t inserts = 0;
-  std::uint64_t bytes = 0;  // of values
+  std::uint64_t bytes = 0;  // bytes of all values
   [[nodiscard]] std::uint64_t weight() const noexcept { return bytes; }
 };
 
@@ -75,9 +75,9 @@ loaded_commit read_commit(const git_reader& from, const std::vector<git_oid>& ch
   return commit;
 }
 
-/// What a load has done.
+/// The results of a load.
 struct tally {
-  std::size_t commits_before = 0;  // found in the store
+  std::size_t commits_before = 0;  // already in the store
   std::size_t commits = 0;
   std::uint64_t paths = 0;
   std::uint64_t bytes = 0;
@@ -91,7 +91,7 @@ class git_loader {
     find_place();
   }
 
-  /// False if it was asked to stop before the end.
+  /// Returns false if it was asked to stop before the end.
   bool run() {
     const stop_requests stopping;
     const auto start = std::chrono::steady_clock::now();
@@ -115,7 +115,7 @@ class git_loader {
   tally done;
 
  private:
-  /// How much of the chain the store holds already. Its tags must be the chain's beginning.
+  /// The number of commits that the store already holds. Its tags must be the beginning of the chain.
   void find_place() {
     const auto tags = into_->tags();
     for (std::size_t i = 0; i < tags.size(); ++i) {
@@ -143,8 +143,8 @@ class git_loader {
     sync_if_due();
   }
 
-  /// A load that was killed may have applied the commit and not tagged it. A batch is in the store whole or not at all,
-  /// so its first key tells.
+  /// A killed load may have applied the commit without tagging it. A batch is in the store completely or not at all, so
+  /// its first key shows which.
   bool is_applied(const loaded_commit& commit) const {
     key_history records = into_->history(commit.changes.operations().front().key);
     const auto newest = records.begin();

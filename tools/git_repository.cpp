@@ -12,16 +12,16 @@
 namespace icecore::cli {
 namespace {
 
-/// Deeper trees are an attack on the stack; git itself refuses them.
+/// Deeper trees could overflow the stack; git itself refuses them.
 constexpr std::ptrdiff_t depth_max = 2048;
 
-/// Trees up to this size stay in libgit2's cache: neighbouring commits share nearly all of theirs.
+/// Trees up to this size stay in libgit2's cache, because neighbouring commits share nearly all of theirs.
 constexpr std::size_t cached_tree_bytes = std::size_t{1} << 20U;
 
 bool is_tree(const git_tree_entry* entry) { return git_tree_entry_type(entry) == GIT_OBJECT_TREE; }
 
-/// libgit2 frees what it keeps for a thread when the thread ends, unless it was shut down before: so it stays up until
-/// the process ends.
+/// libgit2 frees a thread's memory when the thread ends, unless libgit2 was shut down before. So libgit2 is never shut
+/// down before the process ends.
 void start_library() {
   struct library {
     library() {
@@ -84,7 +84,7 @@ git_reader::tree_pointer git_reader::tree_of_commit(const git_oid& commit) const
   return tree_of(*git_commit_tree_id(commit_of(commit).get()));
 }
 
-/// The commits whose parents a shallow clone does not have.
+/// The commits at the end of a shallow clone's history, whose parents it does not have.
 std::set<std::string> git_reader::shallow_commits() const {
   std::set<std::string> commits;
   std::ifstream file(std::string(git_repository_commondir(repository_.get())) + "shallow");
@@ -126,7 +126,7 @@ git_commit_info git_reader::info(const git_oid& id) const {
   constexpr std::int64_t ns_per_second = 1'000'000'000;
   constexpr std::int64_t limit = std::numeric_limits<std::int64_t>::max() / ns_per_second;
   const commit_pointer commit = commit_of(id);
-  // Some histories hold times millions of years away; they become the first or last that can be told.
+  // Some histories contain times millions of years away; they become the first or last time that fits.
   const std::int64_t seconds = std::clamp<std::int64_t>(git_commit_time(commit.get()), -limit, limit);
   const char* subject = git_commit_summary(commit.get());
   return {seconds * ns_per_second, subject == nullptr ? "" : subject};
@@ -139,7 +139,7 @@ void git_reader::changes(const git_oid* before, const git_oid& after, const git_
   compare(old_tree.get(), new_tree.get(), path, visit);
 }
 
-/// Walks two trees side by side; both are in git's order, in which a folder's name ends with a slash.
+/// Compares two trees side by side; both are in git's order, in which a folder's name ends with a slash.
 void git_reader::compare(const git_tree* before, const git_tree* after, std::string& path,
                          const git_change_visitor& visit) const {
   if (std::count(path.begin(), path.end(), '/') > depth_max)
@@ -169,7 +169,7 @@ void git_reader::compare(const git_tree* before, const git_tree* after, std::str
   }
 }
 
-/// A file, or all files below a folder, that only one side has or that differ.
+/// Visits a file, or all files below a folder, that only one side has or that differs.
 void git_reader::visit_entry(const git_tree_entry* entry, bool removed, std::string& path,
                              const git_change_visitor& visit) const {
   if (is_tree(entry)) {

@@ -1,8 +1,8 @@
-// A git repository as load --git needs it: the first-parent chain of a ref, and what each commit changed.
+// Reads a git repository for load --git: the first-parent chain of a ref, and what each commit changed.
 //
-// Reads objects through libgit2; SHA-1 repositories, with or without a work tree, complete or shallow. Replacement refs
-// and grafts are not followed. Threads: an object for each; they may read one repository at the same time. Errors:
-// errc::bad_input, naming the repository and what in it could not be read.
+// Reads objects with libgit2: SHA-1 repositories, with or without a work tree, complete or shallow. Replacement refs
+// and grafts are not followed. Threads: each thread needs its own object; several objects may read one repository at
+// the same time. Errors: errc::bad_input, which names the repository and the part that could not be read.
 #pragma once
 
 #include <git2.h>
@@ -18,16 +18,16 @@
 
 namespace icecore::cli {
 
-/// What a commit says of itself.
+/// The contents of a commit object.
 struct git_commit_info {
-  std::int64_t time_ns;  ///< the committer's
-  std::string subject;   ///< the message's first paragraph as one line
+  std::int64_t time_ns;  ///< the committer's time
+  std::string subject;   ///< the first paragraph of the message as one line
 };
 
 /// One path that differs between two trees. Views are valid during the visit.
 struct git_change {
   std::string_view path;
-  std::optional<std::string_view> value;  ///< empty: the path is gone
+  std::optional<std::string_view> value;  ///< empty: the path was deleted
 };
 using git_change_visitor = std::function<void(const git_change&)>;
 
@@ -39,13 +39,13 @@ class git_reader {
   /// `path`: a work tree's root, its .git, or a bare repository.
   explicit git_reader(const std::string& path);
 
-  /// From the root (or where a shallow clone's history ends) to the commit that `ref` names.
+  /// The commits from the root (or from where a shallow clone's history ends) to the commit that `ref` names.
   [[nodiscard]] std::vector<git_oid> first_parent_chain(const std::string& ref) const;
 
   [[nodiscard]] git_commit_info info(const git_oid& commit) const;
 
-  /// Each path whose content, kind or mode differs between the trees of two commits (no `before`: an empty tree).
-  /// The value is the blob's bytes; of a symbolic link its target; of a submodule its commit's 40 digits.
+  /// Visits each path whose content, kind or mode differs between the trees of two commits (no `before`: an empty
+  /// tree). The value is the blob's bytes; for a symbolic link its target; for a submodule the 40 digits of its commit.
   void changes(const git_oid* before, const git_oid& after, const git_change_visitor& visit) const;
 
  private:

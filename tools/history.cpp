@@ -1,4 +1,4 @@
-// history: one key's records over all versions.
+// history: the records of one key in all versions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct history_arguments {
   cli::format format = cli::format::table;
 };
 
-/// The tag that first shows a record of version `v`: that of `v` itself or of the next tagged version.
+/// The tag that first shows a record of version `v`: the tag of `v` itself or of the next tagged version.
 const tag_info* first_tag_with(const std::vector<tag_info>& tags, version v) {
   const auto found =
       std::lower_bound(tags.begin(), tags.end(), v, [](const tag_info& t, version at) { return t.version < at; });

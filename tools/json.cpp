@@ -11,7 +11,7 @@
 namespace icecore::cli {
 namespace {
 
-/// What follows the backslash of an escaped character; 0: it needs none.
+/// The character after the backslash of an escaped character; 0: it needs no escape.
 constexpr std::array<char, 256> escapes = [] {
   std::array<char, 256> table{};
   table['"'] = '"';
@@ -33,7 +33,7 @@ void append_json(std::string& out, std::string_view bytes, bool hex) {
     fmt::format_to(std::back_inserter(out), "{{\"base64\":\"{}\"}}", to_base64(bytes));
     return;
   }
-  // In text, five characters need an escape; what lies between them is copied whole.
+  // Text has only five characters that need an escape; the bytes between them are copied together.
   out += '"';
   std::size_t copied = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -57,7 +57,7 @@ json_object& json_object::bytes(std::string_view name, std::string_view value) {
 json_object& json_object::add(std::string_view name, double value) {
   if (!std::isfinite(value)) return raw(name, "null");
   std::string written = fmt::format("{}", value);
-  // A number without a point would be read as a whole one.
+  // Readers would take a number without a decimal point for an integer.
   if (written.find_first_of(".e") == std::string::npos) written += ".0";
   return raw(name, written);
 }

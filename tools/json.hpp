@@ -1,8 +1,8 @@
-// JSON as icecore writes it: one object a line, members in a fixed order.
+// Writes JSON in icecore's form: one object per line, members in a fixed order.
 //
 //   out().line(json_object().add("version", 3).bytes("name", name).text());        {"version":3,"name":"epoch-1"}
 //
-// Bytes that are text (text.hpp) are a JSON string; all others are {"base64": "..."}. With --hex they are always a
+// Bytes that are text (text.hpp) become a JSON string, all others {"base64": "..."}. With --hex they always become a
 // string of hexadecimal digits.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace icecore::cli {
 /// Appends `bytes` to `out` as JSON.
 void append_json(std::string& out, std::string_view bytes, bool hex = false);
 
-/// An object, written member by member. Names are of ours: nothing in them needs an escape.
+/// An object, written member by member. Names come from our code, and need no escapes.
 class json_object {
  public:
   json_object& bytes(std::string_view name, std::string_view value);

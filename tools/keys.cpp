@@ -1,4 +1,4 @@
-// put, get, del: one key.
+// put, get, del: writing, reading and removing one key.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ struct key_arguments {
   cli::format format = cli::format::table;
 };
 
-/// All bytes of an open file. errc::value_too_large before memory is.
+/// All bytes of an open file. errc::value_too_large before the memory is allocated.
 std::string read_all(int descriptor, const std::string& name) {
   constexpr std::size_t step = std::size_t{1} << 20U;
   std::string bytes;
@@ -67,7 +67,7 @@ std::string value_of(const key_arguments& a) {
   if (*a.value != "-") return bytes_of(*a.value, a.hex);
   std::string bytes = read_all(STDIN_FILENO, "standard input");
   if (!a.hex) return bytes;
-  // The newline that echo and xxd -p write is no digit.
+  // echo and xxd -p write a newline, which is not a digit
   std::erase_if(bytes, [](char c) { return c == '\n' || c == '\r' || c == ' '; });
   return from_hex(bytes);
 }

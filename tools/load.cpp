@@ -1,4 +1,4 @@
-// load: a store from a dump, or from the history of a git repository (git_load.cpp).
+// load: makes a store from a dump, or from the history of a git repository (git_load.cpp).
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 struct load_arguments {
   std::string file = "-";
-  git_load_arguments git;  // its store, durability and format are the dump's too
+  git_load_arguments git;  // its store, durability and format also apply to a dump
 };
 
 struct descriptor {
@@ -38,7 +38,7 @@ struct descriptor {
   }
 };
 
-/// A dump goes into a new store, or in the place of one that was never written.
+/// A dump is loaded into a new store, or replaces one that was never written.
 void check_place(const std::string& path) {
   if (!fs::exists(fs::symlink_status(path))) return;
   const store s = open_to_read(path);
@@ -64,8 +64,8 @@ void report(const load_arguments& a, const dump_loader& loader, version clock, s
   }
 }
 
-/// The durability the new store is to be recorded with, told by an empty one: a mode that the device cannot give is
-/// refused before the dump is read.
+/// The durability to record in the new store. An empty store is opened with it first, so a mode that the device cannot
+/// provide is refused before the dump is read.
 durability durability_given(const std::string& path, const write_arguments& asked) {
   store s = open_to_write(path, asked, creation::create_new);
   const durability given = s.durability().mode;
@@ -73,7 +73,7 @@ durability durability_given(const std::string& path, const write_arguments& aske
   return given;
 }
 
-/// A store tells the mode of its last writer (stat): opens it once more in the one that was asked for.
+/// stat shows the mode of a store's last writer, so this opens the store once more in the requested mode.
 void record_durability(const std::string& path, const write_arguments& asked) {
   open_to_write(path, asked, creation::open_existing).close();
 }
@@ -85,14 +85,14 @@ exit_code load_dump(const load_arguments& a) {
   struct stat status {};
   const bool sized = ::fstat(input.number, &status) == 0 && S_ISREG(status.st_mode);
 
-  // Nothing that is only partly loaded ever has the store's name.
+  // A partly loaded store never has the final name.
   check_place(a.git.store);
   unfinished_store making(a.git.store, ".loading");
   const std::string unfinished = making.path().string();
   const auto start = std::chrono::steady_clock::now();
 
-  // Under durability tag each version would wait for the device, the millions that a crash skipped too. Nobody needs
-  // them before the store has its name, and closing makes all of it durable.
+  // Under durability tag each version would wait for the device, including the millions that a crash skipped. Nothing
+  // needs them durable before the store has its name, and closing makes all of them durable.
   const durability given = durability_given(unfinished, a.git.write);
   store s = open_to_write(unfinished, {.durability = durability::none}, creation::open_existing);
   dump_reader dump(input.number, standard_input ? "standard input" : a.file);

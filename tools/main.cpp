@@ -40,7 +40,7 @@ exit_code run(int argc, char** argv) {
     out().flush();
     return code;
   } catch (const icecore::error&) {
-    out().flush();  // what was found before the failure
+    out().flush();  // write what was found before the failure
     throw;
   }
 }
@@ -48,9 +48,9 @@ exit_code run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A reader that goes away is told by write(), so that a store is closed properly on the way out.
+  // write() reports a reader that ended, so the store is closed properly on the way out.
   (void)std::signal(SIGPIPE, SIG_IGN);
-  // A file that may not grow further (ulimit -f) is told by the call that would let it grow: no space.
+  // The call that would grow a file beyond its limit (ulimit -f) reports it: no space.
   (void)std::signal(SIGXFSZ, SIG_IGN);
   exit_code code = exit_code::internal;
   try {

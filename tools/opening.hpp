@@ -1,4 +1,4 @@
-// Opening a store the way a verb needs it, and finding the version its arguments name.
+// Opens a store as a verb needs it, and finds the version that its arguments name.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace icecore::cli {
 
-/// For reading: the file is not changed, and other readers may have it open too.
+/// Opens for reading: the file is not changed, and other readers may have it open too.
 [[nodiscard]] store open_to_read(const std::string& path, const read_arguments& read = {});
 
-/// For writing: `creation` says whether there must be one already.
+/// Opens for writing: `creation` says whether the store must exist already.
 [[nodiscard]] store open_to_write(const std::string& path, const write_arguments& write, creation creation);
 
-/// The version that `text` names: "latest", a number, "tag:NAME", a tag's name, or the unique beginning (at least 4
-/// characters) of one. errc::unknown_tag, with what to do.
+/// The version that `text` names: "latest", a number, "tag:NAME", a tag's name, or a unique beginning of one (at least
+/// 4 characters). errc::unknown_tag says what to do.
 [[nodiscard]] version version_named(const store& from, std::string_view text);
 
-/// What --at and --at-time select.
+/// The version that --at and --at-time select.
 [[nodiscard]] snapshot view_of(const store& from, const view_arguments& view);
 
 }  // namespace icecore::cli

@@ -1,10 +1,11 @@
-// Results of many independent tasks, computed by several threads, taken by one in the tasks' order.
+// Computes the results of many independent tasks in several threads; one thread takes them in the order of the tasks.
 //
-//   ordered_pipeline<page> pages(first, last, threads, [&] { return [reader = open()](std::size_t i) { return
-//   reader.read(i); }; }); while (auto p = pages.take()) use(*p);
+//   const auto make_task = [&] { return [reader = open()](std::size_t i) { return reader.read(i); }; };
+//   ordered_pipeline<page> pages(first, last, threads, make_task);
+//   while (auto p = pages.take()) use(*p);
 //
-// At most `window` results wait to be taken, and no more are begun while those waiting weigh more than `weight_max`
-// (Result::weight(), in bytes). An exception of a task is thrown by the take() that would have returned its result.
+// At most `window` results wait to be taken. No task starts while the waiting results weigh more than `weight_max`
+// (Result::weight(), in bytes). The take() that would return a task's result throws the task's exception.
 #pragma once
 
 #include <condition_variable>
@@ -27,7 +28,7 @@ class ordered_pipeline {
  public:
   using task = std::function<Result(std::size_t)>;
 
-  /// Tasks `first` to `last` - 1. Each thread calls `make_task` once, for a task of its own.
+  /// Runs tasks `first` to `last` - 1. Each thread calls `make_task` once to get a task function of its own.
   ordered_pipeline(std::size_t first, std::size_t last, unsigned threads, std::function<task()> make_task)
       : next_taken_(first), next_begun_(first), last_(last), make_task_(std::move(make_task)) {
     for (unsigned i = 0; i < threads; ++i) {
@@ -80,7 +81,7 @@ class ordered_pipeline {
     }
   }
 
-  /// The index of a task to do now; empty when there is none left.
+  /// The index of the next task to run; empty if none is left.
   std::optional<std::size_t> begin() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] {
@@ -103,7 +104,7 @@ class ordered_pipeline {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::size_t, outcome> results_;  // computed, not yet taken
+  std::map<std::size_t, outcome> results_;  // computed and not taken yet
   std::size_t next_taken_;
   std::size_t next_begun_;
   std::size_t last_;

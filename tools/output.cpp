@@ -32,7 +32,7 @@ void output::write(std::string_view bytes) {
 }
 
 void output::flush() {
-  // Emptied first: after a failure nothing is written twice.
+  // The buffer is emptied first, so a failure does not lead to writing bytes twice.
   const std::string pending = std::exchange(buffer_, {});
   write_all(pending);
 }

@@ -1,4 +1,4 @@
-// Standard output: buffered, and quiet when its reader goes away (`icecore scan ... | head`).
+// Standard output: buffered, and silent when its reader ends early (`icecore scan ... | head`).
 #pragma once
 
 #include <cstddef>
@@ -8,25 +8,25 @@
 
 namespace icecore::cli {
 
-/// Thrown when nobody reads our output any more; main() then ends with exit_code::ok.
+/// Thrown when the reader of our output has ended; main() then returns exit_code::ok.
 struct closed_pipe {};
 
-/// Bytes to a file descriptor, or a string, through a buffer. Not for two threads at once.
+/// Writes bytes to a file descriptor or a string through a buffer. Only one thread at a time may use it.
 class output {
  public:
   explicit output(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
-  /// To a string in place of a file.
+  /// Writes to a string instead of a file.
   explicit output(std::string& to) : to_(&to) {}
   output(const output&) = delete;
   output& operator=(const output&) = delete;
 
-  /// closed_pipe; errc::no_space, errc::io naming the file.
+  /// closed_pipe; errc::no_space and errc::io name the file.
   void write(std::string_view bytes);
   void line(std::string_view text) {
     write(text);
     write("\n");
   }
-  /// To be called before the end: a destructor could not report what it failed to write.
+  /// Call this before the end: a destructor could not report a failed write.
   void flush();
 
  private:
@@ -43,16 +43,16 @@ class output {
 
 [[nodiscard]] bool stdout_is_terminal() noexcept;
 [[nodiscard]] bool stderr_is_terminal() noexcept;
-/// Columns of the terminal on standard output or error; 80 if unknown.
+/// Columns of the terminal on standard output or error; 80 if not known.
 [[nodiscard]] std::size_t terminal_columns() noexcept;
 
-/// Rows under a heading, columns as wide as their widest cell.
+/// Rows under a heading; each column is as wide as its widest cell.
 class table {
  public:
   /// Columns whose heading begins with '>' are right-aligned.
   explicit table(std::vector<std::string> headings);
   void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  /// Without rows it prints nothing.
+  /// Prints nothing if there are no rows.
   void print(output& to) const;
 
  private:

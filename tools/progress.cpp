@@ -72,7 +72,7 @@ void progress_bar::draw(std::uint64_t done, double seconds, std::string_view mor
     line += fmt::format("  {} left", duration_text(static_cast<double>(total_ - done) / rate));
   }
   if (!more.empty()) line += fmt::format("  {}", more);
-  // A line as wide as the terminal would wrap and could not be drawn over.
+  // A line as wide as the terminal would wrap, and the next one could not overwrite it.
   line.resize(std::min(line.size(), terminal_columns() - 1));
   std::fputs(fmt::format("\r{}\x1b[K", line).c_str(), stderr);
   std::fflush(stderr);

@@ -1,4 +1,4 @@
-// A progress bar on standard error: what is done, how fast, how long it still takes.
+// A progress bar on standard error: work done, speed, remaining time.
 //
 //   progress_bar bar("loading", records, "records");
 //   for (...) { ...; bar.update(++done); }
@@ -16,15 +16,15 @@ namespace icecore::cli {
 
 class progress_bar {
  public:
-  /// `unit` "B" shows sizes; anything else is counted. `total` 0: not known, so no bar and no time left.
+  /// `unit` "B" shows sizes; other units show counts. `total` 0: not known, so there is no bar and no remaining time.
   progress_bar(std::string what, std::uint64_t total, std::string unit);
   ~progress_bar() { finish(); }
   progress_bar(const progress_bar&) = delete;
   progress_bar& operator=(const progress_bar&) = delete;
 
-  /// `more` is shown behind the bar.
+  /// The bar shows `more` after its other text.
   void update(std::uint64_t done, std::string_view more = {});
-  /// For work that learns on its way what it does.
+  /// For operations whose stages have different titles, totals and units.
   void retitle(std::string_view what, std::uint64_t total, std::string_view unit);
   void finish() noexcept;
 
@@ -39,7 +39,7 @@ class progress_bar {
   bool drawn_ = false;
   clock::time_point start_;
   clock::time_point next_;
-  std::uint64_t first_ = 0;  // what was already done at the first update: no work of ours
+  std::uint64_t first_ = 0;  // already done at the first update, so not counted for the speed
   bool started_ = false;
 };
 

@@ -1,4 +1,4 @@
-// reindex: another index for a store that is there, or the same one packed anew.
+// reindex: gives an existing store another index, or packs its present index anew.
 #include <fmt/format.h>
 
 #include <chrono>

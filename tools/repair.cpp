@@ -1,4 +1,4 @@
-// repair: a new store with all that is intact of a damaged one, and a report of what is not.
+// repair: writes everything intact of a damaged store to a new one, and reports the rest.
 #include <fmt/format.h>
 
 #include <memory>

@@ -28,7 +28,7 @@ struct scan_arguments {
 };
 
 void append_table_line(std::string& line, const item& i, const scan_arguments& a) {
-  // On a terminal an item keeps to its line; anywhere else nothing is cut off.
+  // On a terminal, values are truncated to fit on one line; other output is not truncated.
   const std::size_t columns = stdout_is_terminal() ? terminal_columns() : std::string::npos;
   line += a.hex ? to_hex(i.key) : shown(i.key);
   if (a.keys_only) return;

@@ -1,4 +1,4 @@
-// stat: what a store holds, how it is kept, what it costs.
+// stat: the content of a store, how it is stored, and what it costs.
 #include <fmt/format.h>
 
 #include <memory>
@@ -44,7 +44,7 @@ std::string_view name_of(medium m) {
   return "?";
 }
 
-/// What durability::best_available means on a medium.
+/// The mode that durability::best_available selects on a medium.
 durability best_on(medium m) {
   switch (m) {
     case medium::persistent_memory:

@@ -1,4 +1,4 @@
-// tag and log: closing versions, and what was closed.
+// tag and log: closing versions, and listing tags.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::int64_t now_ns() {
 }
 
 exit_code tag(const tag_arguments& a) {
-  // the time is always given: a tag with nothing to keep would only close the version
+  // always passes a time: without name, note and time, tag() would close the version but store no tag
   const std::int64_t time_ns = a.time.empty() ? now_ns() : parse_time(a.time);
   const tag_options label{.name = a.name, .note = a.note, .time_ns = time_ns};
   store s = open_to_write(a.store, a.write, creation::open_existing);

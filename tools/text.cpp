@@ -9,8 +9,8 @@
 namespace icecore::cli {
 namespace {
 
-/// Length of the UTF-8 sequence that `bytes` begins with; 0 if it is not one (overlong forms, surrogates and code
-/// points above U+10FFFF are not).
+/// The length of the UTF-8 sequence at the beginning of `bytes`; 0 if it is not valid (overlong forms, surrogates and
+/// code points above U+10FFFF are not).
 std::size_t sequence_length(std::string_view bytes) noexcept {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
   const unsigned lead = byte(0);
@@ -30,7 +30,7 @@ std::size_t sequence_length(std::string_view bytes) noexcept {
   return length;
 }
 
-/// C0 and C1 control characters and DEL: what could move a terminal's cursor, or worse.
+/// C0 and C1 control characters and DEL, which could move a terminal's cursor or do worse.
 bool is_control(std::string_view sequence) noexcept {
   const auto lead = static_cast<unsigned char>(sequence[0]);
   return lead < 0x20 || lead == 0x7f || (lead == 0xc2 && static_cast<unsigned char>(sequence[1]) < 0xa0);
@@ -85,7 +85,7 @@ std::string shown(std::string_view bytes, std::size_t limit) {
     } else if (is_white(bytes[0])) {
       out += bytes[0] == '\t' ? "\\t" : bytes[0] == '\n' ? "\\n" : "\\r";
     } else if (length == 0 || is_control(bytes)) {
-      // A control character of two bytes is shown as two escapes: the second is no sequence of its own.
+      // A control character of two bytes is shown as two escapes, because its second byte alone is not a sequence.
       fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned char>(bytes[0]));
       if (length == 2) fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned char>(bytes[1]));
     } else {
@@ -166,7 +166,7 @@ std::string from_base64(std::string_view text) {
       group = group << 6U | static_cast<std::uint32_t>(value);
     }
     for (std::size_t j = 0; j + 1 < digits; ++j) out += static_cast<char>(group >> (16 - 8 * j) & 255U);
-    // Bits beyond the last byte must be zero: one text for one byte string.
+    // Bits beyond the last byte must be zero, so each byte string has only one encoding.
     if (digits < 4 && (group & ((1U << (8 * (4 - digits))) - 1)) != 0) fail("bits are left over at its end");
   }
   return out;

@@ -1,7 +1,7 @@
-// Bytes as text: which bytes are text at all, how the others are shown, hexadecimal, base64, human sizes.
+// Bytes as text: which bytes are text, how other bytes are shown, hexadecimal, base64, human-readable sizes.
 //
-// Text is valid UTF-8 without control characters other than tab, line feed and carriage return. This one rule decides
-// everywhere (tables, JSON, dumps) whether bytes are shown as they are.
+// Text is valid UTF-8 without control characters other than tab, line feed and carriage return. Tables, JSON and dumps
+// all use this rule to decide whether bytes are shown unchanged.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +13,20 @@ namespace icecore::cli {
 
 [[nodiscard]] bool is_text(std::string_view bytes) noexcept;
 
-/// For tables and messages: printable characters as they are; backslash, tab, line feed and carriage return as \\ \t \n
-/// \r; each other byte as \xHH. One line, reversible. Stops after about `limit` columns with "..." if it is given.
+/// For tables and messages. Shows printable characters unchanged, each other byte as \xHH, and backslash, tab, line
+/// feed and carriage return as \\ \t \n \r. One line, reversible. If `limit` is given, stops after about `limit`
+/// columns with "...".
 [[nodiscard]] std::string shown(std::string_view bytes, std::size_t limit = std::string_view::npos);
 
-/// Columns a terminal needs for text that shown() made: one a character.
+/// The terminal columns of a text that shown() made: one per character.
 [[nodiscard]] std::size_t width(std::string_view text) noexcept;
 
 [[nodiscard]] std::string to_hex(std::string_view bytes);
-/// Throws errc::invalid_argument: odd length, or not a hexadecimal digit.
+/// Throws errc::invalid_argument for an odd length or a character that is not a hexadecimal digit.
 [[nodiscard]] std::string from_hex(std::string_view digits);
 
 [[nodiscard]] std::string to_base64(std::string_view bytes);
-/// Standard alphabet with padding, nothing else: errc::bad_input.
+/// Accepts only the standard alphabet with padding. errc::bad_input.
 [[nodiscard]] std::string from_base64(std::string_view text);
 
 /// 1234567 as "1,234,567".

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t ns_per_second = 1'000'000'000;
 
-/// Reads a time from front to back; `good` turns false at the first thing that does not fit.
+/// Reads a time from front to back; `good` becomes false at the first part that does not fit.
 struct reader {
   std::string_view rest;
   bool good = true;
@@ -44,7 +44,7 @@ struct reader {
     if (!accept({&c, 1})) good = false;
   }
 
-  /// Digits after a decimal point as nanoseconds; those beyond nine are dropped.
+  /// Digits after a decimal point as nanoseconds; digits after the ninth are ignored.
   std::int64_t fraction_ns() {
     std::int64_t value = 0;
     std::int64_t unit = ns_per_second / 10;

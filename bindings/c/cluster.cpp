@@ -1,4 +1,4 @@
-// Bringing the ranks of a cluster together, and what it says of itself.
+// Synchronising the ranks of a cluster, and information about it.
 #include "cluster_support.hpp"
 #include "opening.hpp"
 
@@ -78,7 +78,7 @@ int icecore_cluster_signal_wait(icecore_cluster* cluster, int signum, const int*
   });
 }
 
-// A handle that can be asked at all is open, so that the next three have nothing to report.
+// Callers may only pass an open handle, so the next three functions cannot fail.
 int icecore_cluster_rank(const icecore_cluster* cluster) { return cluster == nullptr ? -1 : cluster->cluster.rank(); }
 
 int icecore_cluster_size(const icecore_cluster* cluster) { return cluster == nullptr ? -1 : cluster->cluster.size(); }

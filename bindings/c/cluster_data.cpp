@@ -8,7 +8,7 @@ namespace icecore::c {
 
 icecore_bytes copy_of(const std::optional<std::string>& value) {
   if (!value) return {nullptr, 0};
-  void* const copy = std::malloc(std::max<std::size_t>(value->size(), 1));  // an empty value has an address (C3)
+  void* const copy = std::malloc(std::max<std::size_t>(value->size(), 1));  // an empty value is not NULL (C3)
   if (copy == nullptr) throw std::bad_alloc();
   std::memcpy(copy, value->data(), value->size());
   return {copy, value->size()};
@@ -148,7 +148,7 @@ int icecore_cluster_find_many_at(const icecore_cluster* cluster, size_t count, c
 void icecore_cluster_values_free(icecore_bytes* values, size_t count) {
   if (values == nullptr) return;
   for (size_t i = 0; i < count; ++i) {
-    std::free(const_cast<void*>(values[i].data));  // copy_of() made it
+    std::free(const_cast<void*>(values[i].data));  // copy_of() allocated it
     values[i] = {nullptr, 0};
   }
 }

@@ -1,4 +1,4 @@
-// All pairs of a cluster's snapshot: as columns, streamed, and the find that asks all ranks.
+// Extracting all pairs of a cluster's snapshot, as columns or as a stream, and the find that asks all ranks.
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -42,7 +42,7 @@ icecore::extraction_options extraction_options_of(const icecore_extraction_optio
   return how;
 }
 
-/// What was extracted, and the offsets of a column that came without them.
+/// The extracted columns, and the offsets of a column that came without them.
 struct extracted_columns {
   icecore::extracted_pairs pairs;
   std::vector<std::uint64_t> key_offsets;
@@ -68,7 +68,7 @@ owned_columns* handed_out(icecore::extracted_pairs extracted) {
                            kept};
 }
 
-/// Hands blocks of pairs to the caller's function.
+/// Passes blocks of pairs to the caller's function.
 icecore::extraction_sink sink_of(icecore_extraction_sink sink, void* context) {
   return [sink, context, keys = std::vector<icecore_bytes>(),
           values = std::vector<icecore_bytes>()](std::span<const icecore::item> some) mutable {
@@ -79,7 +79,7 @@ icecore::extraction_sink sink_of(icecore_extraction_sink sink, void* context) {
       values.push_back(bytes(pair.value));
     }
     if (sink(context, some.size(), keys.data(), values.data()) == 0) return;
-    // of C alone, as the negative codes are: it travels to the other ranks as it is
+    // exists only in C, like the negative codes: it reaches the other ranks unchanged
     throw icecore::error(static_cast<icecore::errc>(ICECORE_STOPPED), "the sink of a stream asked to stop");
   };
 }
@@ -122,7 +122,7 @@ int icecore_cluster_snapshot_find_by_broadcast(const icecore_cluster_snapshot* s
     constexpr const char* function = "icecore_cluster_snapshot_find_by_broadcast";
     require(snapshot, function, "snapshot");
     require(value, function, "value");
-    // a key that cannot be is told after the call: the other ranks are in it
+    // report an impossible key only after the call, because the other ranks are in it
     const std::string_view asked =
         key == nullptr ? std::string_view() : std::string_view(static_cast<const char*>(key), key_size);
     const std::optional<std::string> found = snapshot->snapshot.find_by_broadcast(asked, root);

@@ -1,4 +1,4 @@
-// What the parts of the C interface of clusters share: handles, and values that are handed out as copies.
+// Shared by the parts of the C interface of clusters: handles, and values that are returned as copies.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#pragma GCC visibility push(default)  // these functions are seen from outside
+#pragma GCC visibility push(default)  // these functions are exported
 #include "icecore/icecore_mpi.h"
 #pragma GCC visibility pop
 
@@ -25,17 +25,17 @@ struct icecore_cluster_snapshot {
 
 namespace icecore::c {
 
-/// What icecore_cluster_values_free() takes back; nothing for nothing. std::bad_alloc.
+/// A copy that icecore_cluster_values_free() frees; NULL for no value. std::bad_alloc.
 [[nodiscard]] icecore_bytes copy_of(const std::optional<std::string>& value);
 
-/// Sets all answers to nothing (C2) and checks the arrays.
+/// Sets all answers to NULL (C2) and checks the arrays.
 void prepare_find_many(std::size_t count, const icecore_bytes* keys, icecore_bytes* values, const char* function);
 
 /// The caller's pairs as views.
 [[nodiscard]] std::vector<std::string_view> views(std::size_t count, const icecore_bytes* bytes, const char* function,
                                                   const char* argument);
 
-/// Hands out all found values; where there is no memory for one of them, none.
+/// Copies all found values for the caller; if there is no memory for one of them, returns none.
 void hand_out(const std::vector<std::optional<std::string>>& found, icecore_bytes* values);
 
 }  // namespace icecore::c

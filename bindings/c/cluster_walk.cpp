@@ -20,7 +20,7 @@ struct icecore_cluster_cursor {
   bool valid = false;
   int status = ICECORE_OK;
 
-  /// Runs a seek or a step; afterwards the cursor is at an item or nowhere.
+  /// Runs a seek or a step; afterwards the cursor is at an item or invalid.
   template <class Move>
   int move(Move&& move) noexcept {
     valid = false;

@@ -1,4 +1,4 @@
-// How a store is opened, read from the structure of the C interface: for stores and for clusters of them.
+// Converts the options of the C interface, for stores and for clusters.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@ namespace icecore::c {
 
 [[nodiscard]] icecore_options default_options() noexcept;
 
-/// What the structure asks for; the defaults if it is NULL. errc::invalid_argument, naming `function` and the field.
+/// The options in the structure; the defaults if it is NULL. errc::invalid_argument names `function` and the field.
 [[nodiscard, gnu::visibility("default")]] options options_of(const icecore_options* given, const char* function);
 
-/// `count` of them. errc::invalid_argument, naming `function`, if they or a path of them is NULL.
+/// The `count` placements. errc::invalid_argument, naming `function`, if they or one of their paths is NULL.
 [[nodiscard]] std::vector<placement> placements_of(const icecore_placement* given, std::size_t count,
                                                    const char* function);
 
-/// An enumerator given as an int, checked before it becomes one.
+/// Converts an int to an enumerator after a range check.
 template <class Enum>
 [[nodiscard]] Enum enumerator(int value, Enum least, Enum greatest, const char* function, const char* field) {
   if (value < static_cast<int>(least) || value > static_cast<int>(greatest)) {

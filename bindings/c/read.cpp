@@ -9,7 +9,7 @@ namespace {
 
 using namespace icecore::c;
 
-/// Answers keys some at a time, so that the views fit on the stack: `find(first, keys, answers)` answers a group.
+/// Finds keys in groups, so that the views fit on the stack: `find(first, keys, answers)` finds one group.
 template <class Find>
 void find_in_groups(std::size_t count, const icecore_bytes* keys, icecore_bytes* values, const char* function,
                     Find&& find) {
@@ -25,7 +25,7 @@ void find_in_groups(std::size_t count, const icecore_bytes* keys, icecore_bytes*
   }
 }
 
-/// Sets all answers to nothing (C2) and checks the arrays.
+/// Sets all answers to NULL (C2) and checks the arrays.
 void prepare_find_many(std::size_t count, const void* keys, icecore_bytes* values, const char* function) {
   if (count == 0) return;
   require(values, function, "values");
@@ -37,7 +37,7 @@ void forget_answers(std::size_t count, icecore_bytes* values) noexcept {
   if (values != nullptr) std::fill_n(values, count, icecore_bytes{nullptr, 0});
 }
 
-/// The columns as C sees them.
+/// Converts the columns to their C structure.
 owned_columns* handed_out(icecore::columns extracted) {
   const auto kept = std::make_shared<const icecore::columns>(std::move(extracted));
   return new owned_columns{{kept->keys.offsets.size() - 1, kept->keys.offsets.data(), kept->keys.bytes.data(),
@@ -45,7 +45,7 @@ owned_columns* handed_out(icecore::columns extracted) {
                            kept};
 }
 
-/// Thrown through for_each by a visit that asks to stop; never leaves this file.
+/// A visit that asks to stop throws this through for_each; it never leaves this file.
 struct stop_visiting {};
 
 void open_snapshot(icecore_snapshot** snapshot, icecore::snapshot at) { *snapshot = new icecore_snapshot{at}; }

@@ -1,4 +1,4 @@
-// Opening, closing, writing, and what a store says of itself.
+// Opening, closing, writing, and information about a store.
 #include "opening.hpp"
 #include "support.hpp"
 
@@ -152,7 +152,7 @@ const char* icecore_path(const icecore_store* store) { return store == nullptr ?
 
 int icecore_is_read_only(const icecore_store* store) {
   int read_only = 0;
-  // A handle that can be asked at all is open, so that there is nothing to report.
+  // Callers may only pass an open handle, so this cannot fail.
   static_cast<void>(guarded([&] { read_only = store != nullptr && store->store.read_only() ? 1 : 0; }));
   return read_only;
 }

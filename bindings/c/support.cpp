@@ -5,7 +5,7 @@
 namespace icecore::c {
 namespace {
 
-thread_local std::string last_message;  // what the last failure said, unless there was no memory to keep it
+thread_local std::string last_message;  // message of the last failure, unless there was no memory for it
 thread_local const char* last_message_text = "";
 
 void note(std::string_view message) noexcept {

@@ -1,9 +1,9 @@
-// What all parts of the C interface share: handles, the barrier that exceptions do not cross, conversions.
+// Shared by all parts of the C interface: handles, the barrier that stops exceptions, conversions.
 //
 // Invariants:
 //   C1. No exception leaves a function of icecore.h: every body runs inside guarded(), or cannot throw.
-//   C2. Outputs are set to nothing before anything can fail.
-//   C3. Bytes that are there have data != NULL, also when they are empty.
+//   C2. A function sets its outputs to NULL or 0 before anything can fail.
+//   C3. Returned bytes have data != NULL, even if they are empty.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#pragma GCC visibility push(default)  // these functions are seen from outside
+#pragma GCC visibility push(default)  // these functions are exported
 #include "icecore/icecore.h"
 #pragma GCC visibility pop
 
@@ -36,19 +36,19 @@ struct icecore_batch {
   icecore::batch operations;
 };
 
-// What follows is hidden but the functions marked as visible: those the C interface of clusters calls, in
-// libicecore_mpi.
+// What follows is hidden, except the functions marked as visible: the C interface of clusters, in libicecore_mpi, calls
+// them.
 namespace icecore::c {
 
-/// What icecore_columns_free() takes back: the structure that C sees, with the memory it points to.
+/// The structure that C sees, with the memory it points to; icecore_columns_free() frees it.
 struct owned_columns : icecore_columns {
   std::shared_ptr<const void> memory;
 };
 
-/// To be called inside a catch block: notes the exception's message for this thread and returns its code (C1).
+/// Call this inside a catch block: it stores the exception's message for this thread and returns its code (C1).
 [[nodiscard, gnu::visibility("default")]] int code_of_current_exception() noexcept;
 
-/// Runs `body` and turns what it throws into a code.
+/// Runs `body` and turns its exceptions into codes.
 template <class Body>
 int guarded(Body&& body) noexcept {
   try {
@@ -66,7 +66,7 @@ inline void require(const void* pointer, const char* function, const char* argum
   if (pointer == nullptr) throw_null(function, argument);
 }
 
-/// A (pointer, size) pair of the caller's as a view; (NULL, 0) is the empty string.
+/// The caller's (pointer, size) pair as a view; (NULL, 0) is the empty string.
 [[nodiscard]] inline std::string_view view(const void* data, std::size_t size, const char* function,
                                            const char* argument) {
   if (size != 0) require(data, function, argument);
@@ -81,16 +81,16 @@ inline void require(const void* pointer, const char* function, const char* argum
   return view ? bytes(*view) : icecore_bytes{nullptr, 0};
 }
 
-/// from <= key < to, where NULL is no bound.
+/// from <= key < to; NULL means no bound.
 [[nodiscard, gnu::visibility("default")]] key_bounds bounds(const void* from, std::size_t from_size, const void* to,
                                                             std::size_t to_size, const char* function);
 
-/// Throws errc::invalid_argument unless a structure of `size` bytes can be one of ours, and unless the part of it that
-/// only a newer library knows, if any, is all zero: what cannot be honoured must not be ignored.
+/// Throws errc::invalid_argument if `size` cannot be the size of such a structure, or if a part that only a newer
+/// library knows is not all zero, because this library would ignore it.
 [[gnu::visibility("default")]] void check_structure(const void* structure, std::size_t size, std::size_t known_size,
                                                     const char* function);
 
-/// The caller's structure, whose size may be another than ours: what it lacks keeps the value it has in `defaults`.
+/// The caller's structure, whose size may differ from ours; fields that it lacks keep their values in `defaults`.
 template <class Structure>
 [[nodiscard]] Structure read_structure(const Structure* given, Structure defaults, const char* function) {
   require(given, function, "the structure");
@@ -100,14 +100,14 @@ template <class Structure>
   return defaults;
 }
 
-/// Fills as much of the caller's structure as it has room for; its size field stays as it is.
+/// Fills as much of the caller's structure as it has room for; its size field does not change.
 template <class Structure>
 void write_structure(Structure* wanted, Structure filled) noexcept {
   filled.struct_size = wanted->struct_size;
   std::memcpy(wanted, &filled, std::min(wanted->struct_size, sizeof(Structure)));
 }
 
-/// The body of an _init function: the defaults, and zero for what only a newer header knows.
+/// The body of an _init function: sets the defaults, and zeroes the fields that only a newer header knows.
 template <class Structure>
 void initialise(Structure* structure, std::size_t struct_size, const Structure& defaults) noexcept {
   if (structure == nullptr || struct_size < sizeof(std::size_t)) return;
@@ -123,7 +123,7 @@ void require_result(const Structure* wanted, const char* function) {
   if (wanted->struct_size < sizeof(std::size_t)) check_structure(wanted, wanted->struct_size, 0, function);
 }
 
-/// Copies a text into a fixed field, cutting it if it is too long; always terminated.
+/// Copies a text into a fixed field and truncates it if it is too long; always zero-terminated.
 template <std::size_t Size>
 void copy_text(char (&field)[Size], std::string_view text) noexcept {
   const std::size_t size = std::min(text.size(), Size - 1);

@@ -1,4 +1,4 @@
-// Tags as C sees them: for stores and for clusters.
+// Tags in the C interface: for stores and for clusters.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace icecore::c {
 
-/// What icecore_find_tag*() hand out: the structure that C sees, with the texts it points to behind it.
+/// The tag that icecore_find_tag*() return: the structure that C sees, followed by the texts it points to.
 struct owned_tag : icecore_tag {
   explicit owned_tag(icecore::tag_info from) : icecore_tag{}, info(std::move(from)) {
     version = info.version;
@@ -23,13 +23,13 @@ struct owned_tag : icecore_tag {
   icecore::tag_info info;
 };
 
-/// Hands out what icecore_tag_free() takes back; *tag stays as it is if nothing was found.
+/// Gives the caller a tag that icecore_tag_free() frees; *tag is unchanged if nothing was found.
 [[gnu::visibility("default")]] void hand_out(std::optional<tag_info> found, icecore_tag** tag);
 
-/// What icecore_tags_close() takes back.
+/// The list of tags that icecore_tags_close() frees.
 [[nodiscard, gnu::visibility("default")]] icecore_tags* list_of(std::vector<tag_info> found);
 
-/// What the structure says of a tag; its texts are views of the caller's. errc::invalid_argument, naming `function`.
+/// Converts the structure; its texts stay views of the caller's. errc::invalid_argument names `function`.
 [[nodiscard, gnu::visibility("default")]] tag_options label_of(const icecore_tag_options* options,
                                                                const char* function);
 

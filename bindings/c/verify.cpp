@@ -16,7 +16,7 @@ icecore_bytes optional_bytes(const std::optional<std::string>& text) {
   return text ? icecore::c::bytes(std::string_view(*text)) : icecore_bytes{nullptr, 0};
 }
 
-/// Views of `from`, which must stay.
+/// Views of `from`, which must stay alive.
 std::vector<icecore_damage> views_of(const std::vector<icecore::damage>& from) {
   std::vector<icecore_damage> views;
   views.reserve(from.size());
@@ -27,7 +27,7 @@ std::vector<icecore_damage> views_of(const std::vector<icecore::damage>& from) {
   return views;
 }
 
-/// The structure that C sees, with the damages it points to behind it.
+/// The structure that C sees, followed by the damages it points to.
 struct owned_report : icecore_verify_report {
   explicit owned_report(icecore::verify_report from)
       : icecore_verify_report{}, report(std::move(from)), damage_list(views_of(report.damages)) {

@@ -6,7 +6,7 @@
 
 using namespace icecore::c;
 
-/// The C++ cursor, kept between bounds.
+/// A C++ cursor that stays within bounds.
 struct icecore_cursor {
   icecore_cursor(const icecore::snapshot& snapshot, icecore::key_bounds bounds)
       : cursor_(snapshot.cursor()), bounds_(std::move(bounds)) {}
@@ -15,7 +15,7 @@ struct icecore_cursor {
   [[nodiscard]] int status() const noexcept { return status_; }
   [[nodiscard]] const icecore::item& item() const noexcept { return *cursor_; }
 
-  /// Runs a seek or a step; afterwards the cursor is at an item within the bounds or nowhere.
+  /// Runs a seek or a step; afterwards the cursor is at an item within the bounds, or invalid.
   template <class Move>
   int move(Move&& move) noexcept {
     valid_ = false;
@@ -26,7 +26,7 @@ struct icecore_cursor {
     return status_;
   }
 
-  /// Neither seek leaves the bounds where there is something within them.
+  /// Neither seek leaves the bounds if there is an item within them.
   void seek_first(icecore::cursor& cursor) const {
     if (bounds_.from) return cursor.seek(*bounds_.from);
     cursor.seek_first();
@@ -61,7 +61,7 @@ int null_cursor(const char* function) noexcept {
 }  // namespace
 
 struct icecore_history {
-  // Newest first walks the store; oldest first has been collected.
+  // Newest first reads the store as it goes; oldest first has collected all records.
   std::optional<icecore::key_history> walk;
   std::optional<icecore::key_history::iterator> place;
   std::vector<icecore::change> collected;
@@ -71,7 +71,7 @@ struct icecore_history {
 struct icecore_diff {
   explicit icecore_diff(icecore::diff_range from) : range(std::move(from)) {}
   icecore::diff_range range;
-  std::optional<icecore::diff_range::iterator> place;  // empty before the first
+  std::optional<icecore::diff_range::iterator> place;  // empty before the first call
 };
 
 extern "C" {

@@ -17,7 +17,7 @@ constexpr char kmer_kind = 'k';
 constexpr char contig_kind = 'c';
 constexpr std::string_view parameters_key = "parameters";
 
-/// A rank's counts are written to the cluster, and its memory is free again, when it has so many k-mers.
+/// When a rank holds this many k-mers, it writes their counts to the cluster and frees its memory.
 constexpr std::size_t counted_kmers_max = 1'000'000;
 
 [[nodiscard]] icecore::version version_of(const icecore::cluster& c, std::string_view phase) {
@@ -37,7 +37,7 @@ constexpr std::size_t counted_kmers_max = 1'000'000;
 
 // ---- Phase 1: each rank counts its reads ---------------------------------------------------------------------------
 
-/// Every rank writes what it has counted under keys of its own, so that no two ranks change one value.
+/// Every rank writes its counts under keys of its own, so no two ranks change the same value.
 void write_partial_counts(icecore::cluster& c, const parameters& given) {
   const coder shape(given.k);
   counter counts(shape, given.quality_min);
@@ -50,7 +50,7 @@ void write_partial_counts(icecore::cluster& c, const parameters& given) {
     }
     counts.clear();
   };
-  // a compressed file has no places to start from: every rank reads all of it and takes its share of the reads
+  // a compressed file can only be read from its beginning: every rank reads all of it and takes its share of the reads
   std::uint64_t number = 0;
   for (const auto& path : given.reads) {
     fastq_reader file(path);
@@ -64,13 +64,13 @@ void write_partial_counts(icecore::cluster& c, const parameters& given) {
   writer.flush();
 }
 
-// ---- Phase 2: each owner sums up -----------------------------------------------------------------------------------
+// ---- Phase 2: each owner adds up the counts ------------------------------------------------------------------------
 
-/// The parts of a k-mer's counts follow each other in the order of keys: one pass over the own store sums them.
+/// The partial counts of a k-mer are neighbours in key order, so one pass over the rank's own store adds them up.
 void sum_counts(icecore::cluster& c, const parameters& given) {
   const coder shape(given.k);
   batch_writer writer(c);
-  std::string prefix;  // of the k-mer at hand
+  std::string prefix;  // of the current k-mer
   extension_counts sum;
   const auto write = [&] {
     if (!prefix.empty()) writer.insert(shape.key(kmer_kind, shape.of_key(prefix)), std::string(sum.bytes()));
@@ -107,7 +107,7 @@ void write_codes(icecore::cluster& c, const parameters& given) {
 
 // ---- Phase 4: contigs ----------------------------------------------------------------------------------------------
 
-/// Writes contigs, and at each of their k-mers which contig it is on.
+/// Writes contigs, and for each of their k-mers the contig that it is on.
 class contig_writer {
  public:
   contig_writer(icecore::cluster& c, const graph& nodes) : writer_(c), nodes_(nodes) {}
@@ -129,7 +129,7 @@ class contig_writer {
   const graph& nodes_;
 };
 
-/// The nodes of this rank's own k-mers, as their canonical forms are read.
+/// The nodes of this rank's own k-mers, read in the direction of their canonical forms.
 template <class Each>
 void for_own_nodes(const icecore::cluster& c, icecore::version codes, const coder& shape, const Each& each) {
   const auto own = c.local().at(codes);
@@ -138,10 +138,10 @@ void for_own_nodes(const icecore::cluster& c, icecore::version codes, const code
   }
 }
 
-/// Each end of a chain whose last k-mer is this rank's own, as the node that a walk starts from.
+/// The ends of chains whose last k-mer belongs to this rank, each as the node from which a walk starts.
 [[nodiscard]] std::deque<node> own_ends(const icecore::cluster& c, icecore::version codes, const graph& nodes) {
   std::deque<node> ends;
-  std::vector<node> both_ways;  // each node, and the same flipped
+  std::vector<node> both_ways;  // each node, also flipped
   const auto look = [&] {
     const auto next = nodes.behind(both_ways);
     for (std::size_t i = 0; i < both_ways.size(); i += 2) {
@@ -162,7 +162,7 @@ void for_own_nodes(const icecore::cluster& c, icecore::version codes, const code
   return ends;
 }
 
-/// Nodes of this rank's own that no chain has: they are on rings.
+/// The nodes of this rank that are in no chain: they are on rings.
 [[nodiscard]] std::deque<node> own_nodes_on_rings(const icecore::cluster& c, icecore::version codes,
                                                   const coder& shape) {
   std::deque<node> left_over;
@@ -179,7 +179,8 @@ void write_contigs(icecore::cluster& c, const parameters& given) {
   const graph nodes(shape, c.at(codes), kmer_kind);
   contig_writer writer(c, nodes);
 
-  // Both ends of a chain start a walk, perhaps on two ranks: the one that began at the smaller k-mer writes it.
+  // A walk starts from both ends of a chain, perhaps on two ranks. The walk that began at the smaller k-mer writes the
+  // chain.
   nodes.walk(
       own_ends(c, codes, nodes), [](const node&, const node&) { return false; },
       [&](const path& found) {
@@ -187,7 +188,7 @@ void write_contigs(icecore::cluster& c, const parameters& given) {
         writer.write(std::min(found.bases, reverse_complement(found.bases)), form::chain);
       });
   writer.flush();
-  c.barrier();  // every rank's chains are marked at their k-mers
+  c.barrier();  // now the k-mers of all ranks' chains are marked
 
   nodes.walk(
       own_nodes_on_rings(c, codes, shape),

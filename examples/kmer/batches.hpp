@@ -1,4 +1,4 @@
-// Writes to a cluster in batches: many small items as few calls.
+// Writes to a cluster in batches: many small items in few calls.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace kmers {
 
-/// So many items are written, or looked up, at once.
+/// The number of items written or looked up in one call.
 inline constexpr std::size_t batch_items = 4096;
 
-/// Collects items and inserts them when there are enough. What is left is written by flush().
+/// Collects items and inserts them when there are enough. flush() writes the rest.
 class batch_writer {
  public:
   explicit batch_writer(icecore::cluster& c) : cluster_(c) {}

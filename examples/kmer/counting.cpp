@@ -11,7 +11,7 @@ void counter::add(const fastq_read& r) {
   const auto k = static_cast<std::size_t>(coder_.k());
   kmer forward = 0;
   kmer backward = 0;
-  std::size_t known = 0;  // bases in a row
+  std::size_t known = 0;  // known bases in a row
   for (std::size_t i = 0; i < r.bases.size(); ++i) {
     const auto b = base_of(r.bases[i]);
     if (!b) {
@@ -29,7 +29,7 @@ void counter::add_at(const fastq_read& r, std::size_t begin, kmer forward, kmer 
     if (place >= r.bases.size() || r.qualities[place] - quality_zero < quality_min_) return std::nullopt;
     return base_of(r.bases[place]);
   };
-  // in front of a read's first base there is none: the place wraps round to beyond the last
+  // no base comes before a read's first one: the position wraps round to a number beyond the last base
   std::optional<base> left = trusted(begin - 1);
   std::optional<base> right = trusted(begin + static_cast<std::size_t>(coder_.k()));
   if (backward < forward) {

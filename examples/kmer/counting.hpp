@@ -4,7 +4,7 @@
 //   while (file.next(r)) counts.add(r);
 //   for (const auto& [x, seen] : counts.table()) ...
 //
-// Threads: one. Cost: O(1) a base; memory: about 80 bytes a different k-mer, until clear().
+// Threads: one. Cost: O(1) per base. Memory: about 80 bytes per distinct k-mer, until clear().
 #pragma once
 
 #include <unordered_map>
@@ -20,7 +20,7 @@ class counter {
   /// A base beside a k-mer is counted if its quality is at least `quality_min`.
   counter(const coder& shape, int quality_min) : coder_(shape), quality_min_(quality_min) {}
 
-  /// Counts all k-mers of a read that hold no unknown base, each as its canonical form.
+  /// Counts all k-mers of a read that contain no unknown base, each under its canonical form.
   void add(const fastq_read& r);
 
   [[nodiscard]] const std::unordered_map<kmer, extension_counts, kmer_hash>& table() const noexcept { return table_; }

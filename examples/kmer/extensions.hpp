@@ -1,7 +1,7 @@
-// What is next to a k-mer in the reads: counts of the bases before and behind it, and the two-letter code they give.
+// The neighbours of a k-mer in the reads: counts of the bases before and after it, and the two-letter code they give.
 //
-// A letter of the code is the base that was seen there often enough, F (a fork) if more than one was, X if none was. A
-// k-mer with a base on both sides, "UU" in Meraculous, has at most one neighbour on each side.
+// A letter of the code is the base that was seen there often enough, F (a fork) if there is more than one such base, X
+// if there is none. A k-mer with a base on both sides, "UU" in Meraculous, has at most one neighbour on each side.
 // Source: Chapman et al., Meraculous: de novo genome assembly with short paired-end reads, PLoS ONE 2011.
 #pragma once
 
@@ -21,8 +21,8 @@ inline constexpr char none = 'X';
 
 struct extension_counts {
   std::uint32_t depth = 0;                        ///< how often the k-mer was seen
-  std::array<std::uint32_t, base_count> left{};   ///< the base before it, where its quality was high
-  std::array<std::uint32_t, base_count> right{};  ///< the base behind it, likewise
+  std::array<std::uint32_t, base_count> left{};   ///< the base before it, if its quality was high
+  std::array<std::uint32_t, base_count> right{};  ///< the base after it, likewise
 
   extension_counts& operator+=(const extension_counts& more) noexcept {
     depth += more.depth;
@@ -34,7 +34,7 @@ struct extension_counts {
   }
   friend bool operator==(const extension_counts&, const extension_counts&) = default;
 
-  /// The value of a key; all ranks of a cluster have one byte order.
+  /// The value of a key; all ranks of a cluster have the same byte order.
   [[nodiscard]] std::string_view bytes() const noexcept { return {reinterpret_cast<const char*>(this), sizeof *this}; }
   /// Precondition: `value` came from bytes().
   [[nodiscard]] static extension_counts of(std::string_view value) noexcept {

@@ -19,7 +19,7 @@ std::optional<node> graph::linked(const node& from, kmer candidate, const std::o
   node to = node_of(canonical, *code);
   if (candidate != canonical) to = flipped(to);
   if (to.left != coder_.first(from.x)) return std::nullopt;
-  // a hairpin: the same k-mer on the other strand. Going on would read the chain backwards.
+  // a hairpin: the same k-mer on the other strand; going on would read the chain backwards
   if (to.x == coder_.reverse_complement(from.x)) return std::nullopt;
   return to;
 }

@@ -1,8 +1,9 @@
 // The de Bruijn graph of a cluster's k-mers in the version that holds their codes, and the walks along it.
 //
-// A node is a k-mer whose code is two bases. It leads to the next one if that is a node, too, and its code leads back:
-// so every node has at most one neighbour on each side, and the graph is chains and rings.
-// Threads: one at a time. Cost: a lookup in the cluster for each step of each walk, many walks in one find_many.
+// A node is a k-mer whose code is two bases. It leads to the next k-mer if that is a node too and its code leads back.
+// So every node has at most one neighbour on each side, and the graph consists of chains and rings.
+// Threads: one at a time. Cost: one lookup in the cluster per step of each walk; one find_many does a step of many
+// walks.
 #pragma once
 
 #include <deque>
@@ -17,18 +18,18 @@
 
 namespace kmers {
 
-/// A k-mer as it is read in one direction, with the bases on both sides of it.
+/// A k-mer read in one direction, with the bases on both sides of it.
 struct node {
   kmer x = 0;
   base left = 0;
   base right = 0;
 };
 
-/// What a walk found: a chain from its first node to its last, or a ring once around.
+/// The result of a walk: a chain from its first node to its last, or a ring once around.
 struct path {
   node begin;
   node end;
-  std::string bases;  ///< of all its k-mers, one after the other
+  std::string bases;  ///< the bases of all its k-mers together
 };
 
 class graph {
@@ -43,11 +44,12 @@ class graph {
   /// The same node read in the other direction.
   [[nodiscard]] node flipped(const node& n) const noexcept;
 
-  /// The node behind each; empty where a chain ends.
+  /// The node after each; empty where a chain ends.
   [[nodiscard]] std::vector<std::optional<node>> behind(std::span<const node> nodes) const;
 
-  /// Walks from every start until the chain ends, or the walk is back at its start, or `give_up` says so of a node;
-  /// calls `found` for each that was not given up. Many go side by side: O(longest walk) lookups in a row.
+  /// Walks from every start until the chain ends, the walk is back at its start, or `give_up` returns true for a node.
+  /// Calls `found` for each walk that was not given up. Many walks advance together: O(longest walk) lookups one after
+  /// another.
   void walk(std::deque<node> starts, const std::function<bool(const node& start, const node& next)>& give_up,
             const std::function<void(path)>& found) const;
 

@@ -1,11 +1,11 @@
-// k-mers: pieces of k bases, two bits a base, in one 128-bit word whose order is that of their letters.
+// k-mers: sequences of k bases, two bits per base, in one 128-bit word whose order is the order of their letters.
 //
 //   const kmers::coder coder(31);
 //   kmers::kmer x = *coder.parse("GATTACA...");
 //   store.insert(coder.key('k', coder.canonical(x)), ...);      // the same key for both strands
 //
-// k is odd, so that no k-mer is its own reverse complement, and at most 63.
-// Threads: everything here is a value. Cost: O(1), but reverse_complement and text O(k).
+// k is odd, so no k-mer is its own reverse complement, and at most 63.
+// Threads: everything here is a value. Cost: O(1), except reverse_complement and text, which are O(k).
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace kmers {
 
 __extension__ typedef unsigned __int128 kmer;
 
-/// A 0, C 1, G 2, T 3: the complement of b is 3 - b.
+/// A is 0, C 1, G 2, T 3: the complement of b is 3 - b.
 using base = std::uint8_t;
 inline constexpr int base_count = 4;
 
@@ -42,7 +42,7 @@ inline constexpr int k_max = 63;
 [[nodiscard]] constexpr char letter_of(base b) noexcept { return "ACGT"[b]; }
 [[nodiscard]] constexpr base complement(base b) noexcept { return static_cast<base>(3 - b); }
 
-/// The other strand of a text of A, C, G and T; other letters stay what they are.
+/// The other strand of a text of A, C, G and T; other letters stay unchanged.
 [[nodiscard]] inline std::string reverse_complement(std::string_view text) {
   std::string other(text.rbegin(), text.rend());
   for (char& letter : other) {
@@ -51,7 +51,7 @@ inline constexpr int k_max = 63;
   return other;
 }
 
-/// All that depends on k.
+/// Everything that depends on k.
 class coder {
  public:
   /// Precondition: k odd, 3 to k_max.
@@ -63,9 +63,9 @@ class coder {
 
   [[nodiscard]] constexpr base first(kmer x) const noexcept { return static_cast<base>(x >> (2 * (k_ - 1))); }
   [[nodiscard]] static constexpr base last(kmer x) noexcept { return static_cast<base>(x & 3); }
-  /// Without its first base, with b behind.
+  /// Drops the first base and appends b.
   [[nodiscard]] constexpr kmer shifted(kmer x, base b) const noexcept { return ((x << 2) | b) & mask_; }
-  /// Without its last base, with b in front.
+  /// Drops the last base and puts b in front.
   [[nodiscard]] constexpr kmer shifted_back(kmer x, base b) const noexcept {
     return (x >> 2) | (kmer{b} << (2 * (k_ - 1)));
   }
@@ -95,13 +95,13 @@ class coder {
     return letters;
   }
 
-  /// One letter for what the key is of, then the k-mer: keys of a kind are in the order of their k-mers.
+  /// One letter for the kind of key, then the k-mer: keys of one kind are in the order of their k-mers.
   [[nodiscard]] std::string key(char kind, kmer x) const {
     std::string key(1 + bytes(), kind);
     for (std::size_t i = bytes(); i > 0; --i, x >>= 8) key[i] = static_cast<char>(x & 0xff);
     return key;
   }
-  /// Precondition: a key that key() made, with anything behind.
+  /// Precondition: a key that key() made, possibly with more bytes after it.
   [[nodiscard]] kmer of_key(std::string_view key) const noexcept {
     kmer x = 0;
     for (const char byte : key.substr(1, bytes())) x = (x << 8) | static_cast<unsigned char>(byte);

@@ -1,8 +1,8 @@
-// kmer_contigs: assembles the reads of a genome to contigs, with an icecore cluster for its k-mers.
+// kmer_contigs: assembles the reads of a genome into contigs, with an icecore cluster for its k-mers.
 //
 //   mpirun -np 4 kmer_contigs --store FOLDER [--reference FILE] [--output FILE] READS...
 //
-// What it prints and writes does not depend on the number of ranks. docs/kmer.md tells how it works.
+// Its output and files do not depend on the number of ranks. docs/kmer.md explains how it works.
 #include <mpi.h>
 
 #include <CLI/CLI.hpp>
@@ -60,9 +60,9 @@ void add_options(CLI::App& app, settings& chosen) {
       " reads_1.fq.gz reads_2.fq.gz");
 }
 
-/// What rank 0 tells of a cluster whose phases are finished.
+/// What rank 0 prints about a cluster whose phases are finished.
 void tell(const icecore::cluster& c, const settings& chosen) {
-  // how many partial counts there are depends on the ranks; nothing else that is told does
+  // the number of partial counts depends on the ranks; no other output does
   for (const std::string_view phase : phases | std::views::drop(1)) print_phase(c, phase);
   if (!chosen.history.empty()) {
     for (const auto& line : history_of(c, coder(chosen.given.k), chosen.history)) std::printf("%s\n", line.c_str());
@@ -87,21 +87,21 @@ int reported(int rank, const std::exception& failure) {
   return 1;
 }
 
-/// Whether all ranks came so far well.
+/// Whether all ranks succeeded so far.
 bool all_well(bool mine) {
   int well = mine ? 1 : 0;
   MPI_Allreduce(MPI_IN_PLACE, &well, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   return well == 1;
 }
 
-/// What a rank does before the others need it. Empty if it went well; else what the program ends with.
+/// Work that a rank does before the others need it. Empty if it succeeded; else the exit code of the program.
 std::optional<int> prepared(CLI::App& app, const settings& chosen, int rank, int argc, char** argv) {
   try {
     app.parse(argc, argv);
     if (chosen.fresh && rank == 0) std::filesystem::remove_all(chosen.store);
     return std::nullopt;
   } catch (const CLI::ParseError& wrong) {
-    // rank 0 prints help or what is wrong
+    // rank 0 prints the help or the error
     std::ostringstream nowhere;
     return rank == 0 ? app.exit(wrong) : app.exit(wrong, nowhere, nowhere);
   } catch (const std::exception& failure) {

@@ -12,9 +12,9 @@
 namespace kmers {
 namespace {
 
-/// A contig of one k-mer with one difference in its middle still has a piece of this length that is the genome's.
+/// A contig of one k-mer with one difference in its middle still contains a piece of the genome of this length.
 constexpr std::size_t seed_bases = 13;
-/// Ends of a contig this far apart, or so many bases between them that are in neither, are no gap any more.
+/// If the ends of a contig are further apart, or more bases between them are in neither, the difference is not a gap.
 constexpr std::ptrdiff_t gap_bases_max = 50;
 
 [[nodiscard]] std::size_t differences_max(std::string_view contig) { return 2 + contig.size() / 50; }

@@ -1,10 +1,10 @@
-// Sets contigs beside the genome they should be of, and finds the reason where they are not equal to it.
+// Compares contigs with the genome they should come from, and finds the reason if they are not equal to it.
 //
 //   const kmers::reference genome(kmers::read_fasta("lambda_virus.fa.gz"));
 //   const kmers::placement where = genome.place(contig);
 //   if (where.how == kmers::agreement::equal) ...
 //
-// Cost: O(bases of the genome) to make; a placement O(bases of the contig) for each place its seeds are at.
+// Cost: O(bases of the genome) to construct; a placement O(bases of the contig) for each place of its seeds.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ namespace kmers {
 
 enum class agreement {
   equal,          ///< a piece of the genome or of its other strand
-  substitutions,  ///< but for single bases, one in fifty and two at most
-  gap,            ///< both ends are, one behind the other: in between bases were inserted or are missing
+  substitutions,  ///< equal except for single bases, one in fifty and two at most
+  gap,            ///< both ends are, one after the other; between them, bases were inserted or are missing
   junction,       ///< both ends are, but far apart or on different strands
   part,           ///< one end is, the rest is not
   unknown,        ///< neither end is
@@ -35,22 +35,22 @@ struct place {
   bool reversed = false;
 };
 
-/// One base of a contig that is another in the genome.
+/// One base of a contig that differs from the genome.
 struct difference {
-  std::size_t base = 0;  ///< of the genome's sequence
+  std::size_t base = 0;  ///< position in the genome's sequence
   char genome = 'N';
   char contig = 'N';
 };
 
-/// Where a contig is, with the parts of this that belong to `how`.
+/// Where a contig is. Only the members that belong to `how` are set.
 struct placement {
   agreement how = agreement::unknown;
-  std::string text;                     ///< the contig, as the strand reads it that it was placed on
-  place begin;                          ///< of the text; of a junction, its first base
+  std::string text;                     ///< the contig, read in the direction of the strand on which it was placed
+  place begin;                          ///< of the text; for a junction, of its first base
   std::vector<difference> differences;  ///< substitutions
-  std::ptrdiff_t gap = 0;               ///< so many bases more than the genome, or less
+  std::ptrdiff_t gap = 0;               ///< number of bases more, or fewer, than the genome has
   place end;                            ///< junction: of its last base
-  std::size_t part = 0;                 ///< part: so many bases are the genome's
+  std::size_t part = 0;                 ///< part: number of bases that are in the genome
 };
 
 class reference {
@@ -79,10 +79,10 @@ class reference {
   [[nodiscard]] placement place_by_ends(std::string_view contig) const;
 
   std::vector<sequence> sequences_;
-  std::unordered_multimap<std::string_view, seed> seeds_;  // all pieces of seed_bases
+  std::unordered_multimap<std::string_view, seed> seeds_;  // all pieces of seed_bases bases
 };
 
-/// How much of a genome contigs are.
+/// How much of a genome the contigs cover.
 class coverage {
  public:
   explicit coverage(const reference& genome);
@@ -101,7 +101,7 @@ class coverage {
   std::vector<std::vector<bool>> covered_;
 };
 
-/// The length such that contigs of at least that length hold half of all bases.
+/// The length for which contigs of at least that length hold half of all bases.
 [[nodiscard]] std::size_t n50(std::vector<std::size_t> lengths);
 
 }  // namespace kmers

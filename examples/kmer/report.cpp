@@ -21,7 +21,7 @@ namespace {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// How often the k-mers of a text were seen: the least of them; 0 if one was not.
+/// How often the rarest k-mer of a text was seen; 0 if one was not seen.
 [[nodiscard]] std::uint32_t depth_min_of(const icecore::cluster_snapshot& counts, const coder& shape,
                                          std::string_view text) {
   std::vector<std::string> keys;
@@ -37,13 +37,13 @@ namespace {
   return least;
 }
 
-/// A place as people count, from 1.
+/// A position counted from 1, for output.
 [[nodiscard]] std::string text_of(const reference& genome, const place& p) {
   const auto& all = genome.sequences();
   return fmt::format("{}{}", all.size() > 1 ? all[p.sequence].name + ":" : "", p.base + 1);
 }
 
-/// What a contig that is not equal to the genome is instead.
+/// Describes how a contig differs from the genome.
 [[nodiscard]] std::string reason_of(const reference& genome, const placement& where) {
   const std::string begin = text_of(genome, where.begin);
   const auto strand = [](const place& p) { return p.reversed ? " on the other strand" : ""; };
@@ -73,7 +73,7 @@ void print_holes(const icecore::cluster_snapshot& counts, const coder& shape, co
                  const coverage& equal) {
   for (const auto& [s, begin, end] : equal.holes()) {
     const std::string_view text = genome.sequences()[s].bases;
-    const auto margin = static_cast<std::size_t>(shape.k()) - 1;  // all k-mers that hold a base of the hole
+    const auto margin = static_cast<std::size_t>(shape.k()) - 1;  // covers all k-mers that contain a base of the hole
     const std::size_t from = begin > margin ? begin - margin : 0;
     const std::uint32_t depth = depth_min_of(counts, shape, text.substr(from, end + margin - from));
     fmt::print("  {} to {}: {}\n", text_of(genome, {s, begin, false}), end,

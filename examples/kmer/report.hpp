@@ -1,4 +1,4 @@
-// What the program prints and writes.
+// The output of the program.
 #pragma once
 
 #include <filesystem>
@@ -11,17 +11,17 @@
 
 namespace kmers {
 
-/// A line about what is in the cluster at the end of a phase; nothing if it is not finished.
+/// A line about the cluster's content at the end of a phase; empty if the phase is not finished.
 void print_phase(const icecore::cluster& c, std::string_view phase);
 
-/// Counts and lengths.
+/// Prints counts and lengths.
 void print_contigs(const std::vector<contig>& contigs);
 
 /// Errors: std::runtime_error if the file cannot be written.
 void write_fasta(const std::vector<contig>& contigs, const std::filesystem::path& path);
 
-/// How many contigs are in the genome, how much of it they are, and the reason for each one that is not and each
-/// place that none covers.
+/// Prints how many contigs are in the genome, how much of it they cover, and the reason for each contig that is not in
+/// it and each place that no contig covers.
 void print_comparison(const icecore::cluster& c, const coder& shape, const std::vector<contig>& contigs,
                       const reference& genome);
 

@@ -53,7 +53,7 @@ bool line_reader::next(std::string& line) {
     if (line.ends_with('\r')) line.pop_back();
     return true;
   }
-  return !line.empty();  // a last line without its end
+  return !line.empty();  // the last line may have no line end
 }
 
 bool fastq_reader::next(fastq_read& r) {

@@ -3,7 +3,7 @@
 //   kmers::fastq_reader reads("reads_1.fq.gz");
 //   for (kmers::fastq_read r; reads.next(r);) use(r.bases, r.qualities);
 //
-// Errors: input_error, which names file and line: what cannot be read, ends early, or is not what it should be.
+// Errors: input_error, which names file and line: the file cannot be read, ends early, or is malformed.
 #pragma once
 
 #include <filesystem>
@@ -30,7 +30,7 @@ class line_reader {
 
   /// The next line without its end; false after the last one.
   [[nodiscard]] bool next(std::string& line);
-  /// Throws input_error with the place that was read last.
+  /// Throws input_error with the position that was read last.
   [[noreturn]] void fail(const std::string& what) const;
 
  private:
@@ -39,17 +39,17 @@ class line_reader {
   std::filesystem::path path_;
   void* file_;
   std::vector<char> buffer_;
-  std::size_t begin_ = 0;  // what of the buffer has not been given out
+  std::size_t begin_ = 0;  // the part of the buffer from here on has not been returned yet
   std::size_t end_ = 0;
   std::size_t line_ = 0;
 };
 
 struct fastq_read {
-  std::string bases;      ///< A, C, G, T, or N where the base is not known
-  std::string qualities;  ///< of each base: '!' for 0, upwards
+  std::string bases;      ///< A, C, G, T, or N if the base is not known
+  std::string qualities;  ///< of each base, as a character from '!' (0) upwards
 };
 
-/// Reads of four lines each. Lower case letters become upper case.
+/// Reads of four lines each. Lower-case letters become upper case.
 class fastq_reader {
  public:
   explicit fastq_reader(const std::filesystem::path& path) : lines_(path) {}
@@ -62,7 +62,7 @@ class fastq_reader {
 
 struct sequence {
   std::string name;
-  std::string bases;  ///< upper case; letters for unknown bases are N
+  std::string bases;  ///< upper case; unknown bases are N
 };
 
 [[nodiscard]] std::vector<sequence> read_fasta(const std::filesystem::path& path);

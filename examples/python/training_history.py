@@ -1,13 +1,13 @@
-"""Training history: every epoch of a small network in one store, and four things to do with such a past.
+"""Training history: every epoch of a small network in one store, and four uses of such a history.
 
     python training_history.py [FOLDER]
 
-A network of two layers learns scikit-learn's handwritten digits in plain NumPy. After each epoch its weights go into
-the store, one key a layer, and the epoch is closed with a tag. Then the past is read: an epoch is restored and its
-accuracy reproduced bit for bit, one layer's norm is plotted over its history, two epochs are compared, and training is
-started again from an old version as a branch beside the original.
+A network of two layers learns scikit-learn's handwritten digits in plain NumPy. After each epoch the program writes the
+weights to the store, one key per layer, and closes the epoch with a tag. Then it uses the old versions: it restores an
+epoch and reproduces its accuracy bit for bit, plots one layer's norm over its history, compares two epochs, and starts
+training again from an old version as a branch beside the original.
 
-Needs icecore, NumPy, scikit-learn and matplotlib. Writes digits.ice and norm.png into FOLDER (default: here).
+Needs icecore, NumPy, scikit-learn and matplotlib. Writes digits.ice and norm.png to FOLDER (default: the current one).
 """
 
 import sys
@@ -36,7 +36,7 @@ def digits():
 
 
 def new_network(rng):
-    """Layers by name. The names are the ends of the keys, so all layers of a run lie side by side in the store."""
+    """Layers by name. Keys end with these names, so all layers of a run are neighbours in the store."""
     return {
         "hidden/bias": np.zeros(HIDDEN),
         "hidden/weight": rng.normal(0, 0.1, (64, HIDDEN)),
@@ -75,11 +75,11 @@ def train_epoch(net, images, labels, rate, rng):
 
 
 def save(store, run, net, epoch, loss, score):
-    """All layers at one instant, then the tag: whoever reads it sees an epoch whole."""
+    """Writes all layers at one instant, then tags the version, so readers always see a complete epoch."""
     with store.batch() as b:
         for name, weights in net.items():
             b.put_array(f"{run}/{name}", weights)
-        b[f"{run}/accuracy"] = np.float64(score)  # the bits, not a rounded text
+        b[f"{run}/accuracy"] = np.float64(score)  # stores the exact bits
     return store.tag(f"{run}/epoch-{epoch}", note=f"loss {loss:.4f}, accuracy {score:.4f}")
 
 
@@ -99,7 +99,7 @@ def train(store, run, net, data, epochs, rate, seed):
 
 
 def restore(store, data):
-    """Reads epoch 7 and shows that it is the very network that was saved."""
+    """Reads epoch 7 and shows that it is exactly the network that was saved."""
     then = store.at(tag=f"main/epoch-{RESTORED}")
     score = accuracy(load(then, "main"), data[1], data[3])
     saved = np.frombuffer(then.view("main/accuracy"))[0]
@@ -109,7 +109,7 @@ def restore(store, data):
 
 
 def plot_norm(store, key, file):
-    """The history of one key, oldest first: one array a version, none of them copied."""
+    """Plots the history of one key, oldest first: one array per version, without copies."""
     versions, norms = [], []
     for change in reversed(store.history(key)):
         versions.append(change.version)
@@ -125,7 +125,7 @@ def plot_norm(store, key, file):
 
 
 def compare(store, before, after):
-    """What changed between two epochs, key by key; values that are equal do not appear."""
+    """Prints the differences between two epochs, key by key; equal values do not appear."""
     print(f"from {before} to {after}:")
     for key, _, _ in store.diff(before, after, prefix="main/").views():
         if not key.endswith(b"/accuracy"):
@@ -146,8 +146,8 @@ def main():
         plot_norm(store, "main/hidden/weight", folder / "norm.png")
         compare(store, "main/epoch-5", "main/epoch-6")
 
-        # A branch: versions of a store are one line, so the new run lives under a prefix of its own, begun from what an
-        # old version holds. (A second store would do as well; one store keeps both runs comparable by diff and tag.)
+        # A branch: the versions of a store form one sequence, so the new run has a key prefix of its own and starts from
+        # the content of an old version. (A second store would also work; in one store, diff and tags cover both runs.)
         old = load(store.at(tag=f"main/epoch-{RESTORED}"), "main")
         branch = {name: weights.copy() for name, weights in old.items()}  # views are read-only
         train(store, "branch", branch, data, range(RESTORED + 1, EPOCHS + 1), rate=0.5, seed=0)

@@ -1,7 +1,7 @@
-// How typed keys and values become bytes: key_codec<T> keeps the order of T, value_codec<T> its content.
+// How typed keys and values become bytes: key_codec<T> keeps the order of T, value_codec<T> keeps its content.
 //
 //   template <>
-//   struct icecore::key_codec<my::date> {                       // a fixed-size key of one's own
+//   struct icecore::key_codec<my::date> {                       // a user-defined fixed-size key
 //     static constexpr std::size_t size = 4;
 //     static void encode(my::date day, char* out) noexcept { key_codec<std::int32_t>::encode(day.number, out); }
 //     static my::date decode(const char* in) noexcept { return {key_codec<std::int32_t>::decode(in)}; }
@@ -9,11 +9,11 @@
 //
 // Invariants:
 //   T1. encode keeps order: a < b exactly when bytes(a) < bytes(b), bytes compared unsigned and lexicographically.
-//   T2. A fixed-size codec always makes `size` bytes, so that no encoding is a prefix of another and T1 carries over to
-//       arrays, pairs and tuples, whose parts are put one behind the other.
-// Encodings, a format to rely on: integers are big-endian, the sign bit of signed ones flipped. Floating-point numbers
-//   are their IEEE bits, big-endian, the sign bit flipped if it is clear and all bits if it is set; as `==` does not
-//   tell -0.0 from 0.0, both are the key 0.0; all NaNs are one key, behind +infinity.
+//   T2. A fixed-size codec always makes `size` bytes. So no encoding is a prefix of another, and T1 also holds for
+//       arrays, pairs and tuples, whose encodings are the encodings of their parts in order.
+// Encodings (a stable format): integers are big-endian, and signed ones have their sign bit flipped. Floating-point
+//   numbers are their IEEE bits, big-endian; if the sign bit is clear, it is flipped, else all bits are flipped. Since
+//   -0.0 == 0.0, both become the key 0.0; all NaNs become one key, greater than +infinity.
 #pragma once
 
 #include <array>
@@ -33,8 +33,8 @@
 namespace [[gnu::visibility("default")]] icecore {
 
 /// The customisation point for keys. A specialisation has either the members `size`, `encode` and `decode` of the
-/// fixed-size example above, or, for keys of any size, `argument` (what finds take), `view` (what comes back),
-/// `bytes(argument) -> std::string_view` and `decode(std::string_view) -> view`.
+/// fixed-size example above, or, for keys of any size, `argument` (the type that finds take), `view` (the type they
+/// return), `bytes(argument) -> std::string_view` and `decode(std::string_view) -> view`.
 template <class T>
 struct key_codec;
 
@@ -56,7 +56,8 @@ template <class T>
 concept typed_key = fixed_size_key<T> || any_size_key<T>;
 
 /// The customisation point for values: `argument`, `view`, `bytes(argument) -> std::string_view` and
-/// `decode(std::string_view) -> view`; `size`, if all values have the same, is checked before decode is called.
+/// `decode(std::string_view) -> view`. If a specialisation has `size`, every value's size is checked against it before
+/// decode is called.
 template <class T>
 struct value_codec;
 
@@ -67,14 +68,14 @@ concept typed_value = requires(const typename value_codec<T>::argument& value, s
   { value_codec<T>::decode(in) } -> std::same_as<typename value_codec<T>::view>;
 };
 
-/// Values that lie in the store as they lie in memory.
+/// Values whose bytes in the store are their bytes in memory.
 template <class T>
 concept plain_value = std::is_trivially_copyable_v<T> && std::is_object_v<T> && !std::is_pointer_v<T> &&
                       !std::is_member_pointer_v<T> && !std::same_as<T, std::string_view>;
 
 namespace detail {
 
-/// The other byte order on a little-endian machine, the same on a big-endian one. Its own inverse.
+/// Reverses the bytes on a little-endian machine, returns the number as it is on a big-endian one. Its own inverse.
 template <std::unsigned_integral T>
 [[nodiscard]] constexpr T big_endian(T number) noexcept {
   if constexpr (std::endian::native == std::endian::big || sizeof(T) == 1) {
@@ -102,11 +103,11 @@ template <std::unsigned_integral T>
   return big_endian(ordered);
 }
 
-/// The greatest bit of T, which tells the sign.
+/// The highest bit of T, which is the sign bit.
 template <std::unsigned_integral T>
 inline constexpr T sign_bit = static_cast<T>(T{1} << (sizeof(T) * 8 - 1));
 
-/// Parts of fixed size, one behind the other.
+/// Encodes fixed-size parts one after another.
 template <class Whole, class... Parts>
 struct sequence_codec {
   static constexpr std::size_t size = (key_codec<Parts>::size + ... + 0);
@@ -117,7 +118,7 @@ struct sequence_codec {
         key);
   }
   static Whole decode(const char* in) noexcept {
-    // Braces, so that the parts are decoded from left to right.
+    // Braces evaluate from left to right, so the parts are decoded in order.
     return Whole{[&in] {
       const char* part = in;
       in += key_codec<Parts>::size;
@@ -128,8 +129,7 @@ struct sequence_codec {
 
 }  // namespace detail
 
-// ---- Keys
-// ------------------------------------------------------------------------------------------------------------
+// ---- Keys --------------------------------------------------------------------------------------------------------
 
 template <class T>
   requires(std::integral<T> && !std::same_as<T, bool>)
@@ -164,7 +164,7 @@ struct key_codec<T> {
 
   static void encode(T key, char* out) noexcept {
     if (key == 0) key = 0;                                      // -0.0 is 0.0
-    if (key != key) key = std::numeric_limits<T>::quiet_NaN();  // one NaN, and a positive one
+    if (key != key) key = std::numeric_limits<T>::quiet_NaN();  // one NaN for all, with a clear sign bit
     const bits number = std::bit_cast<bits>(key);
     const bits flipped = (number & detail::sign_bit<bits>) != 0 ? ~bits{0} : detail::sign_bit<bits>;
     detail::write_big_endian(static_cast<bits>(number ^ flipped), out);
@@ -204,8 +204,7 @@ struct key_codec<std::string> {
   static std::string_view decode(std::string_view in) noexcept { return in; }
 };
 
-// ---- Values
-// ----------------------------------------------------------------------------------------------------------
+// ---- Values ------------------------------------------------------------------------------------------------------
 
 template <plain_value T>
 struct value_codec<T> {
@@ -219,7 +218,7 @@ struct value_codec<T> {
   /// Precondition: in.size() == size. Works at any alignment.
   static T decode(std::string_view in) noexcept {
     if constexpr (std::same_as<T, bool>) {
-      return in[0] != 0;  // a byte that is neither 0 nor 1 is no bool
+      return in[0] != 0;  // bit_cast to bool is undefined for a byte other than 0 and 1
     } else {
       std::array<char, sizeof(T)> copy;
       std::memcpy(copy.data(), in.data(), sizeof(T));

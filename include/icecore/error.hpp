@@ -1,4 +1,4 @@
-// Errors: one exception type, one numbering shared by C++, C, Python and the wire.
+// Errors: one exception type, and one set of numbers for C++, C, Python and the wire.
 //
 //   try { icecore::store s("model.ice"); }
 //   catch (const icecore::error& e) { if (e.code() == icecore::errc::locked) wait_for_the_writer(); }
@@ -11,38 +11,38 @@
 
 namespace [[gnu::visibility("default")]] icecore {
 
-/// What went wrong. The numbers are part of the C interface and of the wire protocol: never renumber, only append.
+/// The error codes. Their numbers are part of the C interface and of the wire protocol: never renumber, only append.
 enum class errc : int {
   invalid_argument = 1,     ///< an argument is outside its documented range
   key_too_long = 2,         ///< a key of more than 65,535 bytes
   value_too_large = 3,      ///< a value of more than 4 GiB - 1 bytes
-  not_a_store = 4,          ///< the file is no icecore pool, or the path is not a regular file
+  not_a_store = 4,          ///< the file is not an icecore pool, or the path is not a regular file
   unsupported_format = 5,   ///< written by a newer icecore, or by a machine of other byte order
   damaged = 6,              ///< bytes on media fail their check; the message names the place
-  truncated = 7,            ///< the file is shorter than it says it must be
+  truncated = 7,            ///< the file is shorter than its root says
   locked = 8,               ///< another process has the store open; the message names its pid
   no_space = 9,             ///< the device or its quota is full
-  io = 10,                  ///< a system call failed; the message names call, path and reason
-  not_durable = 11,         ///< the device cannot give the durability that was asked for
+  io = 10,                  ///< a system call failed; the message names the call, the path and the reason
+  not_durable = 11,         ///< the device cannot provide the requested durability
   version_not_closed = 12,  ///< a version was read that no tag has closed yet
   unknown_tag = 13,         ///< no tag has this name, or none is as old as this time
   tag_exists = 14,          ///< another version already carries this tag name
   read_only = 15,           ///< a write to a store opened for reading
   closed = 16,              ///< the store was closed
   forked = 17,              ///< used in a child process after fork; open it again there
-  poisoned = 18,            ///< an earlier sync failed, or a process that shared it was killed amid a change; reopen
+  poisoned = 18,            ///< an earlier sync failed, or a process sharing the store died during a change; reopen
   copied = 19,              ///< the file is a copy or was moved while a writer had it open
-  no_such_store = 20,       ///< nothing is at this path and creating was not asked for
-  store_exists = 21,        ///< a new store was asked for and something is already there
-  bad_input = 22,           ///< text or data given to load cannot be understood; the message names the line
+  no_such_store = 20,       ///< nothing is at this path, and the call does not create a store
+  store_exists = 21,        ///< the call creates a new store, and something is already at this path
+  bad_input = 22,           ///< the text or data to load is malformed; the message names the line
   permission = 23,          ///< the file system denies access
-  other_cluster = 24,       ///< a cluster of another number of ranks or ownership, or one of which something is missing
-  protection = 25,          ///< the cluster's protection does not allow this call at the moment
+  other_cluster = 24,       ///< the cluster has another number of ranks or ownership, or is incomplete
+  protection = 25,          ///< the cluster's current protection does not allow this call
   mpi = 26,                 ///< MPI is not running, an MPI call failed, or ranks called different collective functions
-  missing_file = 27,        ///< a file of a store of several is not there, or another store's or an old copy is
-  version_lost = 28,        ///< a closed version was read that a power cut took: it was not durable
-  rank_failed = 29,    ///< a rank of the cluster failed, which the message names: nobody can use the cluster any more
-  crash_unknown = 30,  ///< nothing tells whether writes not yet durable survived a crash; say it (options::crash)
+  missing_file = 27,        ///< a file of the store is missing, or another store's file or an old copy is there
+  version_lost = 28,        ///< the closed version was not durable, and a power cut took it
+  rank_failed = 29,         ///< a rank failed, which the message names; no rank can use the cluster any more
+  crash_unknown = 30,       ///< opening cannot find out whether writes survived a crash: set options::crash
 };
 
 /// The category of every icecore error code; its name is "icecore". Thread-safe, never fails.
@@ -52,12 +52,13 @@ enum class errc : int {
   return {static_cast<int>(code), category()};
 }
 
-/// The one exception icecore throws, besides std::bad_alloc. `code()` compares with `errc`; `what()` is for people.
+/// The only exception icecore throws besides std::bad_alloc. Programs compare `code()` with `errc`; people read
+/// `what()`.
 class error : public std::system_error {
  public:
   error(errc code, const std::string& message) : std::system_error(make_error_code(code), message), message_(message) {}
 
-  /// The message alone, without the category's text: what, where and what to do.
+  /// The message without the category's text: what failed, where, and what to do.
   [[nodiscard]] const std::string& message() const noexcept { return message_; }
 
   [[nodiscard]] const char* what() const noexcept override { return message_.c_str(); }

@@ -1,11 +1,11 @@
-// One key's past: every insert and remove of it, with the version each belongs to.
+// The history of one key: every insert and removal of it, each with its version.
 //
 //   for (const auto& [version, value] : store.history("layer1/weight")) ...       // newest first
 //   for (const auto& [version, value] : store.history("layer1/weight").oldest_first()) ...
 //
-// Threads: many may read one key's history; a key_history object belongs to one thread at a time.
-// Lifetime: valid while the store is open. Records written after begin() are not seen.
-// Cost: O(1) a record newest first; oldest first collects the records before returning.
+// Threads: many threads may read one key's history, each with its own key_history object.
+// Lifetime: valid while the store is open. Records written after begin() are not included.
+// Cost: newest first, O(1) per record; oldest first, the call collects all records before it returns.
 // Source: extract_history, IPDPS 2022, section II.
 #pragma once
 
@@ -46,7 +46,7 @@ class key_history : public std::ranges::view_interface<key_history> {
 
   key_history(const detail::store_core& core, std::string_view key, icecore::version up_to = version_max);
 
-  /// Newest first, from the newest record at the time of this call.
+  /// Iterates newest first, from the record that is the newest when begin() is called.
   [[nodiscard]] iterator begin();
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
@@ -61,7 +61,7 @@ class key_history : public std::ranges::view_interface<key_history> {
   const detail::store_core* core_;
   std::string key_;
   icecore::version up_to_;
-  std::uint64_t record_ = 0;  // link to the current record; 0: at the end
+  std::uint64_t record_ = 0;  // link to the current record; 0 at the end
   change current_{};
 };
 

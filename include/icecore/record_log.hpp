@@ -1,15 +1,17 @@
-// What a closed store holds, record by record in the order of versions: for moving it elsewhere, as a cluster that is
-// restored on other ranks does.
+// The content of a closed store, record by record in the order of versions. A cluster that is restored on other ranks
+// uses it to move the records.
 //
 //   const icecore::record_log log("/scratch/rank-0.ice");
 //   for (std::size_t i = 0; i < log.size(); ++i) if (log.at(i).what == icecore::logged::kind::small) ...
 //
-// Opening reads and checks all records as opening the store does, but builds no index, and leaves large values alone:
-// whoever reads one checks it. Errors: those of opening a store for reading; errc::copied if it was not closed.
-// Threads: all functions. Cost: O(records) with 24 bytes of memory each, 32 while they are read; at() is O(1).
+// The constructor reads and checks all records as opening the store does. But it builds no index, and it does not check
+// large values: the caller checks those it reads. Errors: those of opening a store for reading; errc::copied if the
+// store was not closed.
+// Threads: any thread may call any function. Cost: O(records), with 24 bytes of memory each, 32 while they are read;
+// at() is O(1).
 // Invariants:
-//   L1 Versions never fall from one to the next, and of one key each record comes before those that are newer.
-//   L2 A tag is the first of the version after its own: what it covers comes before it.
+//   L1 Versions never decrease from one record to the next, and each record of a key comes before the newer ones.
+//   L2 A tag comes first among the records of the version after its own, so everything it covers comes before it.
 #pragma once
 
 #include <cstdint>
@@ -24,26 +26,26 @@
 
 namespace [[gnu::visibility("default")]] icecore {
 
-/// A record, or a tag. Views are valid as long as the log.
+/// A record or a tag. Its views are valid as long as the log.
 struct logged {
   enum class kind : std::uint8_t { tag, removal, small, large };
 
-  version at;  ///< of a tag: the version after its own (L2)
+  version at;  ///< for a tag: the version after its own (L2)
   kind what;
-  std::int64_t time_ns = 0;        ///< of a tag
-  std::string_view key{};          ///< of a tag: its name
-  std::string_view value{};        ///< of a small value; of a tag: its note
-  std::uint64_t value_offset = 0;  ///< of a large value: where in the file it lies,
-  std::uint32_t value_size = 0;    ///< how many bytes it has,
-  std::uint32_t value_crc = 0;     ///< and their CRC32C
+  std::int64_t time_ns = 0;        ///< tags only
+  std::string_view key{};          ///< for a tag: its name
+  std::string_view value{};        ///< for a small value: its bytes; for a tag: its note
+  std::uint64_t value_offset = 0;  ///< large values only: offset in the file
+  std::uint32_t value_size = 0;    ///< large values only: size in bytes
+  std::uint32_t value_crc = 0;     ///< large values only: CRC32C of the bytes
 
-  /// The order of L2 among logs: of one version tags come first.
+  /// A sort key for merging several logs by L2: within a version, tags come first.
   [[nodiscard]] std::pair<version, bool> order() const noexcept { return {at, what != kind::tag}; }
 };
 
 class record_log {
  public:
-  /// Of the options threads and progress count.
+  /// Uses only the threads and the progress function of the options.
   explicit record_log(const std::filesystem::path& path, const options& opening = {});
   ~record_log();
   record_log(record_log&&) noexcept;
@@ -52,7 +54,7 @@ class record_log {
   [[nodiscard]] std::size_t size() const noexcept;
   /// Precondition: position < size().
   [[nodiscard]] logged at(std::size_t position) const;
-  /// A hint that at(position) is soon to come; does nothing behind the end.
+  /// A hint that at(position) will be called soon; does nothing past the end.
   void prefetch(std::size_t position) const noexcept;
   /// The store's open version.
   [[nodiscard]] version clock() const noexcept;

@@ -4,8 +4,8 @@
 //   for (const auto& [key, value] : then.prefix("layer1/")) use(key, value);
 //   for (const auto& [key, value] : then.range("a", "m").reversed()) ...
 //
-// Threads: a snapshot is a value of two words; copy it freely, read it from any number of threads. A cursor belongs to
-//   one thread at a time.
+// Threads: a snapshot is a value of two words; copy it freely, and read it from any number of threads. A cursor belongs
+//   to one thread at a time.
 // Lifetime: snapshots, cursors, ranges and all views they return are valid while their store is open.
 // Guarantee (G2, docs/guarantees.md): every reader of a version gets the same answer, at any time.
 // Source: extract_snapshot, "Scalable Multi-Versioning Ordered Key-Value Stores", IPDPS 2022, sections II and IV.
@@ -31,7 +31,7 @@ namespace detail {
 class store_core;
 }
 
-/// A key with its value in one version. Views into the pool.
+/// A key and its value in one version: views into the pool.
 struct item {
   std::string_view key;
   std::string_view value;
@@ -53,7 +53,7 @@ struct difference {
   friend bool operator==(const difference&, const difference&) = default;
 };
 
-/// Half-open bounds of keys: from <= key < to; a missing bound is open.
+/// A half-open range of keys: from <= key < to. An empty optional means no bound on that side.
 struct key_bounds {
   std::optional<std::string> from;
   std::optional<std::string> to;
@@ -62,11 +62,11 @@ struct key_bounds {
   [[nodiscard]] static key_bounds of_prefix(std::string_view prefix);
 };
 
-/// A place among the keys that are present in one version. Moves both ways; O(log keys) to seek, amortised O(1) to
-/// step. A value: copies go their own ways.
+/// A position among the keys that are present in one version. Moves in both directions: O(log keys) to seek, amortised
+/// O(1) to step. Copies are independent of each other.
 class cursor {
  public:
-  /// Nowhere yet: seek first.
+  /// The new cursor has no position: seek first.
   cursor(const detail::store_core& core, icecore::version at) : core_(&core), at_(at) {}
 
   void seek_first();                       ///< to the first key
@@ -82,13 +82,13 @@ class cursor {
   [[nodiscard]] const item& operator*() const noexcept { return current_; }
   [[nodiscard]] const item* operator->() const noexcept { return &current_; }
 
-  /// One step; past an end the cursor becomes invalid. Precondition: valid().
+  /// Moves one step; past either end the cursor becomes invalid. Precondition: valid().
   void next();
   void previous();
 
  private:
   template <class Engine>
-  struct access;  // reads blocks of the index into a cursor
+  struct access;  // reads index blocks into a cursor
   template <typename Move>
   void go(Move move);
 
@@ -97,12 +97,12 @@ class cursor {
   bool valid_ = false;
   item current_{};
   std::size_t position_ = 0;            // in visible_
-  std::vector<std::uint64_t> visible_;  // records of the current index block that show a value, in key order
+  std::vector<std::uint64_t> visible_;  // records of the current index block that hold a value, in key order
   std::uint64_t first_entry_ = 0;       // of the block
   std::uint64_t next_block_ = 0;
 };
 
-/// The items of a snapshot between bounds, in order: a C++ input range.
+/// The items of a snapshot between bounds, in key order: a C++ input range.
 class item_range : public std::ranges::view_interface<item_range> {
  public:
   class iterator {
@@ -132,7 +132,7 @@ class item_range : public std::ranges::view_interface<item_range> {
   /// The same items from last to first.
   [[nodiscard]] item_range reversed() const;
 
-  /// Starts (again) at the first item. O(log keys).
+  /// Starts or restarts at the first item. O(log keys).
   [[nodiscard]] iterator begin();
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
@@ -147,9 +147,9 @@ class item_range : public std::ranges::view_interface<item_range> {
   icecore::cursor cursor_;
 };
 
-/// Column form of variable-length data: item i is bytes[offsets[i] .. offsets[i + 1]).
+/// A column of variable-length data: item i is bytes[offsets[i] .. offsets[i + 1]).
 struct byte_column {
-  std::vector<std::uint64_t> offsets;  ///< count + 1 of them
+  std::vector<std::uint64_t> offsets;  ///< count + 1 elements
   std::vector<char> bytes;
 };
 struct columns {
@@ -159,11 +159,11 @@ struct columns {
 
 /// Where `snapshot::extract` writes fixed-size keys and values.
 struct fixed_columns {
-  void* keys = nullptr;        ///< capacity * key_size bytes; null: keys are not wanted
+  void* keys = nullptr;        ///< capacity * key_size bytes; null: do not extract keys
   std::size_t key_size = 0;    ///< every key must have this size
-  void* values = nullptr;      ///< capacity * value_size bytes; null: values are not wanted
+  void* values = nullptr;      ///< capacity * value_size bytes; null: do not extract values
   std::size_t value_size = 0;  ///< every value must have this size
-  std::size_t capacity = 0;    ///< items there is room for; snapshot::size() is exact, size_bound() is O(1)
+  std::size_t capacity = 0;    ///< room, in items; snapshot::size() is the exact number, size_bound() is O(1)
 };
 
 class snapshot {
@@ -176,7 +176,8 @@ class snapshot {
   [[nodiscard]] std::optional<std::string_view> find(std::string_view key) const;
   [[nodiscard]] bool contains(std::string_view key) const { return find(key).has_value(); }
 
-  /// Finds many keys at once, overlapping their memory accesses. out[i] answers keys[i]; the sizes must be equal.
+  /// Finds many keys at once and overlaps their memory accesses. out[i] is the answer for keys[i]; the sizes must be
+  /// equal.
   void find_many(std::span<const std::string_view> keys, std::span<std::optional<std::string_view>> out) const;
 
   [[nodiscard]] std::optional<item> lower_bound(std::string_view key) const;  ///< first item with key >= `key`
@@ -184,7 +185,7 @@ class snapshot {
   [[nodiscard]] std::optional<item> first() const;
   [[nodiscard]] std::optional<item> last() const;
 
-  /// A cursor that is not yet anywhere: seek it.
+  /// A cursor without a position: seek first.
   [[nodiscard]] icecore::cursor cursor() const { return icecore::cursor(*core_, at_); }
 
   [[nodiscard]] item_range range() const { return range(key_bounds{}); }
@@ -192,22 +193,23 @@ class snapshot {
   [[nodiscard]] item_range range(key_bounds bounds) const { return item_range(*core_, at_, std::move(bounds)); }
   [[nodiscard]] item_range prefix(std::string_view prefix) const { return range(key_bounds::of_prefix(prefix)); }
 
-  /// Keys present in this version. O(keys of the store) over `threads` threads (0: all cores): versions keep no counts.
+  /// The number of keys present in this version. O(keys of the store), because versions keep no counts; `threads`
+  /// threads share the work (0: all cores).
   [[nodiscard]] std::size_t size(unsigned threads = 0) const;
-  /// Keys ever inserted: never less than size(). O(1).
+  /// The number of keys ever inserted, never less than size(). O(1).
   [[nodiscard]] std::size_t size_bound() const noexcept;
 
-  /// Copies all items in key order into the caller's columns and returns how many.
-  /// errc::invalid_argument if a key or value has another size than the column or if the capacity does not suffice.
+  /// Copies all items in key order into the caller's columns and returns their number.
+  /// errc::invalid_argument if a key or value does not have the column's size, or if the capacity is too small.
   /// `threads`: 0 for all cores.
   std::size_t extract(const fixed_columns& out, unsigned threads = 1) const;
-  /// Copies all items between bounds, of any sizes, in key order.
+  /// Copies all items between the bounds, of any sizes, in key order.
   [[nodiscard]] columns extract(unsigned threads = 1, const key_bounds& bounds = {}) const;
-  /// All items between bounds as views, in key order, copying nothing but the views.
+  /// All items between the bounds, in key order, as views; no key or value is copied.
   [[nodiscard]] std::vector<item> items(unsigned threads = 1, const key_bounds& bounds = {}) const;
 
-  /// Calls `visit` for each item; calls come from `threads` threads (0: all cores) at once, each in key order over its
-  /// own part of the keys. The first exception thrown by `visit` stops all and is thrown on.
+  /// Calls `visit` for each item. `threads` threads (0: all cores) call it concurrently, each for its own part of the
+  /// keys in key order. The first exception that `visit` throws stops all threads and is rethrown.
   void for_each(const std::function<void(const item&)>& visit, unsigned threads = 0) const;
 
   /// Records of `key` up to this version, newest first.
@@ -220,8 +222,8 @@ class snapshot {
   icecore::version at_;
 };
 
-/// The differences between two versions in key order: a C++ input range. O(keys of the store) to run through; keys that
-/// did not change cost one look at their newest record.
+/// The differences between two versions in key order: a C++ input range. Iterating takes O(keys of the store); for a
+/// key that did not change, it reads only the newest record.
 class diff_range : public std::ranges::view_interface<diff_range> {
  public:
   class iterator {

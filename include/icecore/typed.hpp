@@ -8,15 +8,14 @@
 //   std::size_t count = particles.at(v).extract(ids, structs, 4);       // into columns, with 4 threads
 //
 // Keys: integers, enumerations, float, double, std::string, and std::array, std::pair and std::tuple of fixed-size
-// ones;
-//   others by specialising key_codec (codec.hpp). The order of the store is the order of the type.
-// Values: trivially copyable types, as they lie in memory, and std::string.
+//   keys; other types by specialising key_codec (codec.hpp). The order of the store is the order of the type.
+// Values: trivially copyable types, stored as their bytes in memory, and std::string.
 // Threads, durability: those of the store, which must outlive the map and everything made from it.
-// Lifetime: strings that come back are views into the pool, valid until the store is closed; everything else is copied
-//   out, whatever its alignment in the pool.
-// Errors: those of the store, and errc::invalid_argument for a key or value that cannot be a K or V: the store was
-//   written with other types.
-// Cost: that of the store. Keys are encoded on the stack; nothing is allocated that the store does not allocate.
+// Lifetime: returned strings are views into the pool, valid until the store is closed; everything else is copied, so
+//   its alignment in the pool does not matter.
+// Errors: those of the store, and errc::invalid_argument for a key or value that cannot be a K or V because the store
+//   was written with other types.
+// Cost: that of the store. Keys are encoded on the stack; the map allocates no memory of its own.
 #pragma once
 
 #include <algorithm>
@@ -60,7 +59,7 @@ struct key_types<K> {
                                           "; open the store with the types it was written with");
 }
 
-/// A key as bytes: on the stack if its size is fixed, else a view of what was given.
+/// A key as bytes: on the stack if its size is fixed, else a view of the caller's key.
 template <class K>
 class encoded_key {
  public:
@@ -104,7 +103,7 @@ template <class V>
   return decode_value<V>(*bytes);
 }
 
-/// A range of the store, each element decoded when it is looked at.
+/// A range of the store that decodes each element when it is dereferenced.
 template <class Range, class Decode>
 class decoded_range : public std::ranges::view_interface<decoded_range<Range, Decode>> {
   using source_iterator = decltype(std::declval<Range&>().begin());
@@ -134,7 +133,7 @@ class decoded_range : public std::ranges::view_interface<decoded_range<Range, De
   [[nodiscard]] iterator begin() { return iterator(range_.begin()); }
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
-  /// The same elements from last to first, where the source can do that.
+  /// The same elements from last to first, if the source range can be reversed.
   [[nodiscard]] decoded_range reversed() const
     requires requires(const Range& range) { range.reversed(); }
   {
@@ -145,7 +144,8 @@ class decoded_range : public std::ranges::view_interface<decoded_range<Range, De
   Range range_;
 };
 
-/// Runs body(first, last) over parts of [0, count), in `threads` threads (0: all cores) where that is worth a thread.
+/// Runs body(first, last) over parts of [0, count), in at most `threads` threads (0: all cores); a part is large enough
+/// to be worth a thread.
 template <class Body>
 void in_parallel(std::size_t count, unsigned threads, const Body& body) {
   constexpr std::size_t part_size_min = 65'536;
@@ -161,7 +161,7 @@ void in_parallel(std::size_t count, unsigned threads, const Body& body) {
 
 }  // namespace detail
 
-/// A key with its value in one version.
+/// A key and its value in one version.
 template <class K, class V>
 struct typed_item {
   typename detail::key_types<K>::view key;
@@ -209,7 +209,8 @@ struct decode_difference {
   }
 };
 
-/// Finds keys some at a time, so that encodings and views fit on the stack: `find(views, answers)` answers a group.
+/// Finds keys in groups, so that encodings and views fit on the stack. `find(first, views, answers)` finds the group
+/// whose first key is keys[first].
 template <class K, class V, class Find>
 void find_in_groups(std::span<const K> keys, std::span<std::optional<typename value_codec<V>::view>> out,
                     const Find& find) {
@@ -231,7 +232,7 @@ void find_in_groups(std::span<const K> keys, std::span<std::optional<typename va
 
 }  // namespace detail
 
-/// One version of a map; a value of two words.
+/// One version of a map: a value of two words.
 template <typed_key K, typed_value V>
 class typed_snapshot {
  public:
@@ -252,13 +253,14 @@ class typed_snapshot {
   [[nodiscard]] bool contains(const key_argument& key) const {
     return snapshot_.contains(detail::encoded_key<K>(key).view());
   }
-  /// out[i] answers keys[i]; the sizes must be equal.
+  /// out[i] is the answer for keys[i]; the sizes must be equal.
   void find_many(std::span<const K> keys, std::span<std::optional<value_view>> out) const {
     detail::find_in_groups<K, V>(
         keys, out, [this](std::size_t, auto group, auto answers) { snapshot_.find_many(group, answers); });
   }
 
-  /// First item with key >= `key`; first with key > `key`; the least; the greatest.
+  /// lower_bound: the first item with key >= `key`; upper_bound: the first with key > `key`; first: the least; last:
+  /// the greatest.
   [[nodiscard]] std::optional<item> lower_bound(const key_argument& key) const {
     return decode(snapshot_.lower_bound(detail::encoded_key<K>(key).view()));
   }
@@ -277,13 +279,13 @@ class typed_snapshot {
     return item_range(snapshot_.range(std::move(bounds)));
   }
 
-  /// As of snapshot.
+  /// As the functions of snapshot.
   [[nodiscard]] std::size_t size(unsigned threads = 0) const { return snapshot_.size(threads); }
   [[nodiscard]] std::size_t size_bound() const noexcept { return snapshot_.size_bound(); }
 
-  /// Copies all items in key order into the caller's columns and returns how many; `threads`: 0 for all cores. An
-  /// empty span stands for a column that is not wanted; else errc::invalid_argument unless both have one size and
-  /// there is room for all items. After an error the columns' contents are unspecified.
+  /// Copies all items in key order into the caller's columns and returns their number; `threads`: 0 for all cores. An
+  /// empty span means that this column is not extracted. Otherwise errc::invalid_argument unless both spans have the
+  /// same size and room for all items. After an error the columns' contents are unspecified.
   std::size_t extract(std::span<K> keys, std::span<V> values, unsigned threads = 1) const
     requires(fixed_size_key<K> && plain_value<V> && !std::same_as<V, bool>)
   {
@@ -311,7 +313,7 @@ class typed_snapshot {
     }
   }
 
-  /// The same into columns of their own.
+  /// The same, into new columns.
   [[nodiscard]] typed_columns<K, V> columns(unsigned threads = 1) const
     requires(fixed_size_key<K> && plain_value<V> && !std::same_as<V, bool>)
   {
@@ -324,8 +326,8 @@ class typed_snapshot {
     return result;
   }
 
-  /// Calls visit(key, value) for each item from `threads` threads (0: all cores) at once, each in key order over its
-  /// own part of the keys. The first exception thrown by `visit` stops all and is thrown on.
+  /// Calls visit(key, value) for each item. `threads` threads (0: all cores) call it concurrently, each for its own
+  /// part of the keys in key order. The first exception that `visit` throws stops all threads and is rethrown.
   template <class Visit>
   void for_each(const Visit& visit, unsigned threads = 0) const {
     snapshot_.for_each(
@@ -342,7 +344,7 @@ class typed_snapshot {
     return detail::decode_item<K, V>{}(*from);
   }
 
-  /// Each encoding is read before its key, possibly in the same place, is made.
+  /// Each encoding is read before its key is constructed, possibly in the same memory.
   static void decode_keys(const char* encoded, std::span<K> keys, unsigned threads) {
     detail::in_parallel(keys.size(), threads, [encoded, keys](std::size_t first, std::size_t last) {
       for (std::size_t i = first; i < last; ++i) {
@@ -374,7 +376,7 @@ class typed_batch {
   icecore::batch batch_;
 };
 
-/// A typed view of a store; a value of one word. Each function does what the store's function of the same name does.
+/// A typed view of a store: a value of one word. Each function does what the store's function of the same name does.
 template <typed_key K, typed_value V>
 class map {
  public:
@@ -413,7 +415,7 @@ class map {
   [[nodiscard]] bool contains(const key_argument& key, icecore::version at) const {
     return store_->contains(detail::encoded_key<K>(key).view(), at);
   }
-  /// out[i] answers keys[i], in one version or each in its own; the sizes must be equal.
+  /// out[i] is the answer for keys[i], in one version or in one version per key; the sizes must be equal.
   void find_many(std::span<const K> keys, icecore::version at, std::span<std::optional<value_view>> out) const {
     detail::find_in_groups<K, V>(
         keys, out, [this, at](std::size_t, auto group, auto answers) { store_->find_many(group, at, answers); });
@@ -429,14 +431,15 @@ class map {
     });
   }
 
-  /// A closed version, by number, tag name (anything a string view is made of) or time; the present.
+  /// at: a closed version, by number, by tag name (anything that converts to a string view) or by time. latest: the
+  /// present.
   template <class Which>
   [[nodiscard]] snapshot at(const Which& which) const {
     return snapshot(store_->at(which));
   }
   [[nodiscard]] snapshot latest() const { return snapshot(store_->latest()); }
 
-  /// All records of the key, newest first; oldest first they are collected before it returns.
+  /// All records of the key, newest first. history_oldest_first() collects all records before it returns.
   [[nodiscard]] history_range history(const key_argument& key) const {
     return history_range(store_->history(detail::encoded_key<K>(key).view()));
   }

@@ -1,11 +1,11 @@
-// A store that gets its name only when it is whole: nothing that is partly written ever has it.
+// A store that gets its name only when it is complete: a partly written store never has the name.
 //
 //   icecore::unfinished_store making("model.ice", ".loading");
 //   { icecore::store s(making.path(), ...);  ...fill...  s.close(); }
 //   making.finish(icecore::replacing::refused);          // durable: now it is model.ice
 //
-// Threads: one. Two processes that make the same store: the second fails with errc::locked.
-// Durability: the name is durable when finish() returns; the content as the store's close made it.
+// Threads: one. If two processes make the same store, the second fails with errc::locked.
+// Durability: the name is durable when finish() returns; the content is as durable as closing the store made it.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,19 @@ enum class replacing : std::uint8_t { refused, allowed };
 
 class unfinished_store {
  public:
-  /// The store is written at `final_name` with `suffix` behind it. What a process that was killed has left there is
-  /// removed. errc::locked if another one is just writing it.
+  /// The caller writes the store at path(), which is `final_name` followed by `suffix`. The constructor removes what a
+  /// killed process left there. errc::locked if another process is writing it now.
   unfinished_store(std::filesystem::path final_name, std::string_view suffix);
   /// Removes the file unless it is finished.
   ~unfinished_store();
   unfinished_store(const unfinished_store&) = delete;
   unfinished_store& operator=(const unfinished_store&) = delete;
 
-  /// Where to write it.
+  /// Where to write the store.
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
-  /// Gives the closed store its name, durably. errc::store_exists, and the name is not taken, if something has it and
-  /// replacing is refused; errc::io, permission.
+  /// Gives the closed store its name, durably. errc::store_exists if something has the name and replacing is refused
+  /// (then nothing is renamed); errc::io, permission.
   void finish(replacing how);
 
  private:

@@ -1,13 +1,13 @@
-// A set of versions, as the few ranges that it consists of.
+// A set of versions, stored as a few ranges.
 //
 //   icecore::version_ranges lost;
 //   lost.add({5, 1 << 20});
 //   lost.contains(7);                                             // true
-//   for (const auto& [first, end] : lost.ranges()) ...            // ascending, none touches another
+//   for (const auto& [first, end] : lost.ranges()) ...            // ascending, with gaps between them
 //
-// There are at most count_max ranges: one more makes one of the two that have the fewest versions between them, which
-// then are in the set too.
-// Threads: as a standard container. Cost: contains() O(log ranges), add() O(ranges).
+// The set has at most count_max ranges. If there would be one more, it joins the two with the fewest versions between
+// them; the versions between then belong to the set too.
+// Threads: like a standard container. Cost: contains() O(log ranges), add() O(ranges).
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@
 
 namespace [[gnu::visibility("default")]] icecore {
 
-/// The versions from `first` to before `end`.
+/// The versions v with first <= v < end.
 struct version_range {
   version first;
   version end;
@@ -28,7 +28,7 @@ class version_ranges {
  public:
   static constexpr std::size_t count_max = 54;
 
-  /// Nothing if the range is empty.
+  /// Does nothing if the range is empty.
   void add(version_range range);
   void add(const version_ranges& others);
   [[nodiscard]] bool contains(version v) const noexcept;

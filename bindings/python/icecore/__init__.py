@@ -6,7 +6,7 @@ with icecore.open("model.ice") as store:
     store[b"layer1/bias"] = b"0.5"
     store.tag("epoch-1")
     store[b"layer1/bias"] = b"0.7"
-    store.at(tag="epoch-1")[b"layer1/bias"]  # b"0.5", now and for ever
+    store.at(tag="epoch-1")[b"layer1/bias"]  # b"0.5", and it always will be
 """
 
 from ._native import library_version as _library_version

@@ -10,7 +10,7 @@ INSTALL_MPI4PY = "MPICC=mpicc pip install --no-cache-dir --no-binary mpi4py mpi4
 
 
 def check() -> None:
-    """Returns if icecore._native_mpi is there and fits mpi4py; else ImportError, with what to do."""
+    """Returns if icecore._native_mpi exists and fits mpi4py; else raises an ImportError that says what to do."""
     try:
         from mpi4py import MPI  # type: ignore[import-not-found, unused-ignore]
     except ImportError as e:
@@ -45,7 +45,7 @@ def check_same(theirs: str, theirs_runs: bool, ours: str, ours_runs: bool) -> No
 
 
 def address_of(comm: Any) -> int:
-    """Where the MPI_Comm of a communicator of mpi4py's lies. TypeError if it is none."""
+    """The address of the MPI_Comm of an mpi4py communicator. TypeError if ``comm`` is not one."""
     from mpi4py import MPI  # type: ignore[import-not-found, unused-ignore]
 
     if not isinstance(comm, MPI.Comm):

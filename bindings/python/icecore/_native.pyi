@@ -1,4 +1,4 @@
-"""The C++ half of icecore. The Python half (store.py, snapshot.py, ...) is what programs use."""
+"""The C++ half of icecore. Programs use the Python half (store.py, snapshot.py, ...)."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, overload
@@ -28,7 +28,7 @@ def repair_dict(
 ) -> dict[str, Any]: ...
 
 class ValueView:
-    """A value in the pool, which it keeps mapped."""
+    """A value in the pool, which the view keeps mapped."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
@@ -44,7 +44,7 @@ class Column:
     def __len__(self) -> int: ...
 
 class Batch:
-    """Writes collected to take effect at one instant."""
+    """Collected writes that take effect at one instant."""
 
     def __init__(self) -> None: ...
     def insert(self, key: _BytesLike, value: _BytesLike) -> None: ...
@@ -76,8 +76,8 @@ class Store:
         on_progress: _Progress | None,
     ) -> None: ...
     def close(self) -> None:
-        """Makes everything durable, as the device can, and lets the file go: at once, or, while views of values are
-        alive, when the last of them is gone. Waits for calls running in other threads. Closing twice does nothing."""
+        """Makes everything durable, as far as the device can, and releases the file; if views of values are alive, the
+        last of them releases it. Waits for calls running in other threads. Closing twice does nothing."""
 
     @overload
     def __getitem__(self, key: _BytesLike, /) -> bytes: ...
@@ -90,14 +90,14 @@ class Store:
         """Sets the key's value in the open version and returns that version."""
 
     def remove(self, key: _BytesLike) -> int | None:
-        """Removes the key in the open version, which it returns; None if the key was not there."""
+        """Removes the key in the open version and returns that version; None if the key was not there."""
 
     def _apply(self, batch: Batch) -> int: ...
     def _tag(self, name: str | None, note: str | None, time_ns: int | None) -> int: ...
     def _checkpoint(self, path: bytes, on_progress: _Progress | None) -> int: ...
     def sync(self) -> None:
-        """Returns when all completed writes survive a power cut, as far as the medium can. Outside operation durability
-        this closes the open version, as tag() does."""
+        """Returns when all completed writes survive a power cut, as far as the medium allows. In modes other than
+        operation durability it closes the open version if anything was written in it."""
 
     def find(self, key: _BytesLike, at: int | None = None) -> bytes | None:
         """The newest value, or that of the closed version ``at``; None if the key is not there."""
@@ -115,23 +115,23 @@ class Store:
 
     @property
     def read_only(self) -> bool:
-        """Opened for reading."""
+        """Whether the store was opened for reading."""
 
     @property
     def closed(self) -> bool:
-        """close() was called."""
+        """Whether close() was called."""
 
     @property
     def _lingering(self) -> bool:
-        """Closed, but living views of values still hold the file."""
+        """Whether the store is closed, but living views of values still hold the file."""
 
     @property
     def _views(self) -> int:
-        """Views of values that are alive."""
+        """The number of views of values that are alive."""
 
     @property
     def path(self) -> str:
-        """The path it was opened by."""
+        """The path with which the store was opened."""
 
     def _tag_tuples(self) -> list[_TagTuple]: ...
     def _tag_by_name(self, name: str) -> _TagTuple | None: ...
@@ -162,7 +162,7 @@ class Snapshot:
     def _find_view(self, key: _BytesLike) -> memoryview | None: ...
     def _tag_tuple(self) -> _TagTuple | None: ...
     def _size_bound(self) -> int:
-        """Keys ever inserted into the store: never less than ``len()``. O(1)."""
+        """The number of keys ever inserted into the store, never less than ``len()``. O(1)."""
 
     def _find_many_objects(self, keys: Column, missing: object) -> list[Any]: ...
     def _find_many_fixed(self, keys: Column, values: _Buffer, found: _Buffer, size: int, pad: bool) -> None: ...
@@ -172,7 +172,7 @@ class Snapshot:
 
     @property
     def bounds(self) -> tuple[bytes | None, bytes | None]:
-        """The first key and the one after the last, where there are bounds."""
+        """The first key and the one after the last; None where there is no bound."""
 
     @property
     def path(self) -> str:
@@ -203,7 +203,7 @@ class DiffIterator(Iterator[Any]):
     def __next__(self) -> Any: ...
 
 class Selection:
-    """The items of a snapshot, to be copied column by column."""
+    """The items of a snapshot, which can be copied column by column."""
 
     def __init__(self, snapshot: Snapshot, threads: int) -> None: ...
     def copy_fixed(self, part: int, out: _Buffer, size: int, pad: bool) -> None: ...

@@ -1,4 +1,4 @@
-"""The C++ half of icecore.mpi. The Python half (mpi.py) is what programs use."""
+"""The C++ half of icecore.mpi. Programs use the Python half (mpi.py)."""
 
 import builtins
 from collections.abc import Callable, Iterator
@@ -46,8 +46,8 @@ class Cluster:
         redistribute: bool,
     ) -> None: ...
     def close(self) -> None:
-        """Fences, makes everything durable and closes every rank's store. Collective. Waits for calls running in other
-        threads of this rank. Closing twice does nothing."""
+        """Makes a fence, makes everything durable and closes every rank's store. Collective. Waits for calls running in
+        other threads of this rank. Closing twice does nothing."""
 
     def __getitem__(self, key: _BytesLike, /) -> bytes: ...
     def __setitem__(self, key: _BytesLike, value: _BytesLike, /) -> None: ...
@@ -58,7 +58,7 @@ class Cluster:
 
     def remove(self, key: _BytesLike) -> int:
         """Removes the key in the open version and returns that version, whether or not the key was there: with relaxed
-        consistency only its owner knows, later."""
+        consistency only its owner finds this out, and only later."""
 
     def find(self, key: _BytesLike, at: int | None = None) -> bytes | None:
         """The newest value, or that of the closed version ``at``; None if the key is not there."""
@@ -74,7 +74,7 @@ class Cluster:
     def _tag_tuples(self) -> list[_TagTuple]: ...
     def _tag_by_name(self, name: str) -> _TagTuple | None: ...
     def fence(self) -> None:
-        """Returns when all writes this rank has staged are made at their owners. Not collective."""
+        """Returns when the owners have made all writes that this rank has staged. Not collective."""
 
     def _barrier(self, level: int) -> None: ...
     def _set_consistency(self, mode: int) -> None: ...
@@ -91,7 +91,7 @@ class Cluster:
         """The storage group of a rank, counted from 0."""
 
     def reaches_directly(self, rank: int) -> bool:
-        """Whether that rank's keys are read and written in its memory, without its taking part."""
+        """Whether this rank reads and writes that rank's keys directly in its memory, without its help."""
 
     @property
     def clock(self) -> int:
@@ -107,29 +107,29 @@ class Cluster:
 
     @property
     def has_progress_thread(self) -> bool:
-        """Whether a thread answers other ranks while this one is outside the cluster's calls."""
+        """Whether a thread answers other ranks while this rank is outside the cluster's calls."""
 
     @property
     def closed(self) -> bool:
-        """close() was called."""
+        """Whether close() was called."""
 
     @property
     def path(self) -> str:
         """The folder of this rank's store."""
 
 class Checkpoint:
-    """A checkpoint that is being written, or was. One whose Checkpoint is gone is completed all the same."""
+    """A checkpoint that is being written or has been written. It is completed even if this object is gone."""
 
     def wait(self) -> None:
-        """Returns when the checkpoint is complete on all ranks, or raises why it is not. Not collective."""
+        """Returns when the checkpoint is complete on all ranks, or raises the failure. Not collective."""
 
     @property
     def done(self) -> bool:
-        """Whether wait() would return, or raise, at once."""
+        """Whether wait() would return or raise without waiting."""
 
     @property
     def progress(self) -> tuple[int, int]:
-        """The bytes that this rank has written of its file, and all it will have."""
+        """The bytes of its file that this rank has written so far, and the file's final size."""
 
 class Snapshot:
     """One closed version of a cluster; icecore.mpi.Snapshot adds the rest."""
@@ -175,14 +175,14 @@ class Snapshot:
 
     @property
     def bounds(self) -> tuple[bytes | None, bytes | None]:
-        """The first key and the one after the last, where there are bounds."""
+        """The first key and the one after the last; None where there is no bound."""
 
     @property
     def path(self) -> str:
         """The folder of this rank's store."""
 
 class Extracted:
-    """Pairs of all ranks, to be made columns of."""
+    """Pairs of all ranks, from which columns can be made."""
 
     def __len__(self) -> int: ...
     def width(self, part: int) -> int: ...

@@ -1,4 +1,4 @@
-"""Types that several modules name."""
+"""Types used by several modules."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from .snapshot import Snapshot
 
     BytesLike: TypeAlias = Union[str, Buffer, npt.NDArray[Any]]
-    """What is accepted as key and value: bytes, anything with a C-contiguous buffer, or str, stored as UTF-8."""
+    """A key or value: bytes, any object with a C-contiguous buffer, or str, stored as UTF-8."""
 
     VersionLike: TypeAlias = Union[int, str, Tag, Snapshot]
-    """What names a closed version: its number, a tag's name, a Tag or a Snapshot."""
+    """A closed version: its number, a tag's name, a Tag or a Snapshot."""
 
     ColumnLike: TypeAlias = Union[npt.NDArray[np.generic], ByteColumn, Sequence[BytesLike]]
     """A column of keys or values: an array of fixed-size items, offsets and bytes, or a sequence."""
 
 
 class Change(NamedTuple):
-    """One record of a key's history; ``value`` is None where the key was removed."""
+    """One record of a key's history; ``value`` is None if the record is a removal."""
 
     version: int
     value: bytes | memoryview | None
 
 
 class Difference(NamedTuple):
-    """A key whose value differs between two versions; None where it is not there."""
+    """A key whose value differs between two versions; None means that the key is not there."""
 
     key: bytes
     before: bytes | memoryview | None

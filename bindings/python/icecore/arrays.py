@@ -1,8 +1,8 @@
 """NumPy arrays as values.
 
-An array is stored as a .npy file (format 1.0, or 2.0 for very long dtypes): the bytes of the value, written to a file,
-can be read by ``numpy.load``. The header's size is a multiple of 64, and a store places every value at a multiple of 8
-(values of 4 KiB and more at a multiple of 64), so that the array that is read back needs no copy to be aligned.
+An array is stored as a .npy file (format 1.0, or 2.0 for very long dtypes): if the bytes of the value are written to a
+file, ``numpy.load`` can read them. The header's size is a multiple of 64, and a store places every value at a multiple
+of 8 (values of 4 KiB and more at a multiple of 64). So the array is aligned without a copy when it is read back.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def encode(array: npt.ArrayLike) -> bytearray:
 
 
 def decode(value: memoryview, key: object) -> npt.NDArray[Any]:
-    """The array in ``value``, which it keeps alive. ValueError if it is none."""
+    """The array in ``value``, which it keeps alive. ValueError if the value is not an array."""
     try:
         version = npy.read_magic(io.BytesIO(value[:8]))
         prefix = _PREFIX_SIZE[version]
@@ -64,7 +64,7 @@ def _header(array: npt.NDArray[Any]) -> bytes:
     told = npy.header_data_from_array_1_0(array)
     try:
         npy.write_array_header_1_0(out, told)
-    except ValueError:  # longer than 64 KiB can tell
+    except ValueError:  # the header is longer than 64 KiB, the limit of format 1.0
         out = io.BytesIO()
         npy.write_array_header_2_0(out, told)
     if out.tell() > _HEADER_SIZE_MAX:
@@ -74,7 +74,7 @@ def _header(array: npt.NDArray[Any]) -> bytes:
 
 @lru_cache(maxsize=256)
 def _parsed(version: tuple[int, int], header: bytes) -> tuple[tuple[int, ...], np.dtype[Any], Any]:
-    """Shape, dtype and order; remembered, since the arrays of a program have few different headers."""
+    """Shape, dtype and order; cached, because the arrays of a program have few different headers."""
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, fortran_order, dtype = read(io.BytesIO(header), max_header_size=_HEADER_SIZE_MAX)
     if dtype.hasobject:

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 
 class Batch:
-    """Inserts and removes that no reader and no crash ever sees a part of. Made by ``with store.batch() as b:``.
+    """Inserts and removes that take effect at one instant: readers and crashes see all of them or none. Made by
+    ``with store.batch() as b:``.
 
-    Later operations on the same key win. A batch cannot be read. Removing a key that is not there does nothing.
-    Keys and values are copied, so memory must hold them all.
+    If several operations name one key, the last one counts. A batch cannot be read. Removing a key that is not there
+    does nothing. The batch copies its keys and values, so memory must hold them all.
     """
 
     __slots__ = ("_applied", "_operations")
@@ -37,7 +38,7 @@ class Batch:
         self._open().remove(key)
 
     def put_many(self, keys: ColumnLike, values: ColumnLike) -> None:
-        """Adds whole columns without a Python loop: see ``Store.put_many`` for what a column is."""
+        """Adds whole columns without a Python loop; ``Store.put_many`` says what a column is."""
         self._open().insert_many(*columns.as_columns(keys, values))
 
     def put_array(self, key: BytesLike, array: npt.ArrayLike) -> None:
@@ -45,16 +46,17 @@ class Batch:
         self._open().insert(key, arrays.encode(array))
 
     def clear(self) -> None:
-        """Forgets what was collected so far."""
+        """Discards all operations collected so far."""
         self._open().clear()
 
     def __len__(self) -> int:
-        """Operations collected."""
+        """The number of operations collected."""
         return len(self._operations)
 
     @property
     def version(self) -> int:
-        """The version the writes belong to, once the ``with`` block has ended well and if there were any."""
+        """The version the writes belong to, once the ``with`` block has ended without an exception. ValueError before
+        that, or if there were no writes."""
         if self._applied is None:
             raise ValueError("the batch has not been applied: its version is known after the with block")
         return self._applied

@@ -23,7 +23,7 @@ _KEY, _VALUE = 0, 1
 
 
 class ByteColumn(NamedTuple):
-    """Byte strings of any sizes in one piece: item i is ``bytes[offsets[i]:offsets[i + 1]]``."""
+    """Byte strings of any sizes in one array: item i is ``bytes[offsets[i]:offsets[i + 1]]``."""
 
     offsets: npt.NDArray[np.uint64]
     bytes: npt.NDArray[np.uint8]
@@ -37,14 +37,14 @@ class Columns(NamedTuple):
 
 
 def thread_count(asked: int) -> int:
-    """``asked``, or the cores this process may use if it is 0."""
+    """``asked``, or if it is 0, the number of cores this process may use."""
     if asked < 0:
         raise ValueError(f"threads must be 0 (all cores) or more, not {asked}")
     return asked or len(os.sched_getaffinity(0))
 
 
 def as_column(given: ColumnLike, what: str) -> _native.Column:
-    """Anything that is a column of byte strings, for C++ to read. ``what`` names it in errors."""
+    """Converts any column of byte strings to a form that C++ can read. ``what`` names it in errors."""
     if isinstance(given, ByteColumn):
         offsets = np.ascontiguousarray(given.offsets)
         if offsets.dtype.kind not in "iu":
@@ -67,7 +67,7 @@ def as_column(given: ColumnLike, what: str) -> _native.Column:
 
 
 def as_columns(keys: ColumnLike, values: ColumnLike) -> tuple[_native.Column, _native.Column]:
-    """Both columns of put_many, which must be of one length."""
+    """Both columns of put_many, which must have the same length."""
     key_column, value_column = as_column(keys, "keys"), as_column(values, "values")
     if len(key_column) != len(value_column):
         raise InvalidArgumentError(f"{len(key_column)} keys cannot be put with {len(value_column)} values")
@@ -104,7 +104,7 @@ def to_numpy(
         except InvalidArgumentError:
             if not any(dtype is not None and dtype.kind == "S" for dtype in dtypes):
                 raise
-    # the general way: also items of different sizes, runs of keys, and telling which item does not fit
+    # the general method also handles items of different sizes and ranges of keys, and reports which item does not fit
     selection = _native.Selection(snapshot, threads)
     return _selected(selection, _KEY, dtypes[_KEY]), _selected(selection, _VALUE, dtypes[_VALUE])
 
@@ -116,7 +116,7 @@ def _extract_fixed(
     keys, key_size, _ = _empty(capacity, key_dtype)
     values, value_size, _ = _empty(capacity, value_dtype)
     count = _native.extract_fixed(snapshot, _raw(keys), key_size, _raw(values), value_size, capacity, threads)
-    if count < capacity:  # removed keys count in the bound: give their room back, without copying
+    if count < capacity:  # the bound includes removed keys: release their room without copying
         keys.resize((count, *keys.shape[1:]), refcheck=False)
         values.resize((count, *values.shape[1:]), refcheck=False)
     return keys, values
@@ -140,7 +140,7 @@ def to_columns(snapshot: Snapshot, threads: int) -> Columns:
 
 
 def columns_of(parts: _Parts) -> Columns:
-    """What the native half gives: key offsets, key bytes, value offsets, value bytes."""
+    """Converts the result of the native half: key offsets, key bytes, value offsets, value bytes."""
     return Columns(ByteColumn(*parts[:2]), ByteColumn(*parts[2:]))
 
 
@@ -165,7 +165,8 @@ def extracted_to_columns(extracted: _native_mpi.Extracted) -> Columns:
 
 
 def item_size(dtype: npt.DTypeLike | None) -> tuple[int, bool]:
-    """An item's size in bytes, and whether shorter byte strings fit it too. ValueError for what bytes cannot be."""
+    """An item's size in bytes, and whether shorter byte strings fit it too. ValueError if bytes cannot be of this
+    dtype."""
     made = np.dtype(dtype)
     if made.hasobject:
         raise ValueError(f"dtype {made} holds Python objects; None makes an array of bytes objects")
@@ -183,12 +184,12 @@ def _empty(count: int, dtype: npt.DTypeLike | None) -> tuple[npt.NDArray[Any], i
 
 
 def _ends_with_nul(array: npt.NDArray[Any]) -> bool:
-    """Whether an item of dtype 'S' ends with a NUL byte, which NumPy would not show."""
+    """Whether an item of dtype 'S' ends with a NUL byte, which NumPy would drop."""
     if array.dtype.kind != "S" or array.size == 0:
         return False
     return not _raw(array).reshape(-1, array.dtype.itemsize)[:, -1].all()
 
 
 def _raw(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """The array's memory as bytes: the buffer protocol does not know all dtypes."""
+    """The array's memory as bytes, because the buffer protocol does not support all dtypes."""
     return array.reshape(-1).view(np.uint8)

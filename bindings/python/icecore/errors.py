@@ -1,8 +1,8 @@
 """Errors: one class for each number of ``icecore::errc``, the same numbers as in C++ and C.
 
-Every class is an :class:`Error` and also the built-in exception a Python program would expect: what the file, the
-device or the system refuses is an ``OSError`` with ``errno``; a wrong argument or a closed store is a ``ValueError``;
-an unknown tag is a ``KeyError``. A missing *key* is no error of the store: ``store[key]`` raises plain ``KeyError``.
+Every class is an :class:`Error` and also the built-in exception that a Python program expects. A failure of the file,
+the device or the system is an ``OSError`` with ``errno``; a wrong argument or a closed store is a ``ValueError``; an
+unknown tag is a ``KeyError``. A missing *key* is not an error of the store: ``store[key]`` raises a plain ``KeyError``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import ClassVar
 
 
 class Errc(IntEnum):
-    """What went wrong, by number."""
+    """The error numbers."""
 
     INVALID_ARGUMENT = 1
     KEY_TOO_LONG = 2
@@ -48,7 +48,8 @@ class Errc(IntEnum):
 
 
 class Error(Exception):
-    """The base of all errors of icecore. ``code`` is the number; ``str(error)`` says what, where and what to do."""
+    """The base of all errors of icecore. ``code`` is the number; ``str(error)`` says what failed, where, and what to
+    do."""
 
     code: ClassVar[Errc]
 
@@ -105,19 +106,19 @@ class ForkedError(Error, RuntimeError):
 
 
 class BadInputError(Error, ValueError):
-    """Text or data given to load cannot be understood."""
+    """The text or data to load is malformed."""
 
     code = Errc.BAD_INPUT
 
 
 class OtherClusterError(Error, ValueError):
-    """A cluster of another number of ranks or ownership, or one of which something is missing."""
+    """The cluster has another number of ranks or ownership, or is incomplete."""
 
     code = Errc.OTHER_CLUSTER
 
 
 class ProtectionError(Error, RuntimeError):
-    """The cluster's protection does not allow this call at the moment."""
+    """The cluster's current protection does not allow this call."""
 
     code = Errc.PROTECTION
 
@@ -129,19 +130,19 @@ class MPIError(Error, RuntimeError):
 
 
 class RankFailedError(Error, RuntimeError):
-    """A rank of the cluster failed, which the message names: nobody can use the cluster any more."""
+    """A rank failed, which the message names; no rank can use the cluster any more."""
 
     code = Errc.RANK_FAILED
 
 
 class StorageError(Error, OSError):
-    """The file, the device or the system refuses; ``errno`` is set. The base of all errors that are OSErrors."""
+    """A failure of the file, the device or the system; ``errno`` is set. The base of all errors that are OSErrors."""
 
     _errno: ClassVar[int] = _errno.EIO
 
 
 class NotAStoreError(StorageError):
-    """The file is no icecore store, or the path is not a regular file."""
+    """The file is not an icecore store, or the path is not a regular file."""
 
     code = Errc.NOT_A_STORE
     _errno = _errno.EINVAL
@@ -161,7 +162,7 @@ class DamagedError(StorageError):
 
 
 class TruncatedError(StorageError):
-    """The file is shorter than it says it must be."""
+    """The file is shorter than its root says."""
 
     code = Errc.TRUNCATED
 
@@ -181,13 +182,13 @@ class NoSpaceError(StorageError):
 
 
 class IOFailedError(StorageError):
-    """A system call failed; the message names call, path and reason."""
+    """A system call failed; the message names the call, the path and the reason."""
 
     code = Errc.IO
 
 
 class NotDurableError(StorageError):
-    """The device cannot give the durability that was asked for."""
+    """The device cannot provide the requested durability."""
 
     code = Errc.NOT_DURABLE
     _errno = _errno.ENOTSUP
@@ -201,7 +202,7 @@ class ReadOnlyError(StorageError):
 
 
 class PoisonedError(StorageError):
-    """An earlier sync failed: what is on media is unknown; reopen the store."""
+    """An earlier sync failed, so the content of the media is unknown; reopen the store."""
 
     code = Errc.POISONED
 
@@ -214,35 +215,35 @@ class CopiedError(StorageError):
 
 
 class MissingFileError(StorageError, FileNotFoundError):
-    """A file of a store of several is not there, or another store's or an old copy is."""
+    """A file of the store is missing, or another store's file or an old copy is there."""
 
     code = Errc.MISSING_FILE
     _errno = _errno.ENOENT
 
 
 class VersionLostError(StorageError):
-    """A closed version was read that a power cut took: it was not durable."""
+    """The closed version was not durable, and a power cut took it."""
 
     code = Errc.VERSION_LOST
     _errno = _errno.ENODATA
 
 
 class CrashUnknownError(StorageError):
-    """Nothing tells whether writes that were not durable yet survived a crash: say it (``crash``)."""
+    """Opening cannot find out whether writes survived a crash: set ``crash``."""
 
     code = Errc.CRASH_UNKNOWN
     _errno = _errno.ESTALE
 
 
 class NoSuchStoreError(StorageError, FileNotFoundError):
-    """Nothing is at this path and creating was not asked for."""
+    """Nothing is at this path, and the call does not create a store."""
 
     code = Errc.NO_SUCH_STORE
     _errno = _errno.ENOENT
 
 
 class StoreExistsError(StorageError, FileExistsError):
-    """A new store was asked for and something is already there."""
+    """The call creates a new store, and something is already at this path."""
 
     code = Errc.STORE_EXISTS
     _errno = _errno.EEXIST
@@ -261,7 +262,7 @@ _CLASSES: dict[int, type[Error]] = {
 
 
 def error_of(code: int, message: str) -> Error:
-    """The exception for an error number of the C++ library. Called by the native half."""
+    """The exception for an error number of the C++ library. The native half calls it."""
     made = _CLASSES.get(code, Error)
     if issubclass(made, StorageError):
         return made(made._errno, message)

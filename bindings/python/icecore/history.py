@@ -1,4 +1,4 @@
-"""What was: one key's records, and the differences between two versions."""
+"""The history of one key, and the differences between two versions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class History(Iterable[Change]):
-    """One key's past: ``Change(version, value)`` for every insert and remove of it.
+    """The history of one key: ``Change(version, value)`` for every insert and remove of it.
 
-    Runs newest first; ``reversed()`` runs oldest first. Each run reads the store anew and fetches as it goes, so a long
-    history costs what is taken of it.
+    Iterates newest first; ``reversed()`` iterates oldest first. Each iteration reads the store anew as it goes on, so
+    it reads only the part of a long history that is used.
     """
 
     __slots__ = ("_key", "_source")
@@ -33,11 +33,11 @@ class History(Iterable[Change]):
         return map(Change._make, _native.HistoryIterator(self._source, self._key, True, False))
 
     def views(self, *, oldest_first: bool = False) -> Iterator[Change]:
-        """The same with values as read-only memoryviews: for large values, of which none is copied."""
+        """The same with values as read-only memoryviews, so that large values are not copied."""
         return map(Change._make, _native.HistoryIterator(self._source, self._key, oldest_first, True))
 
     def __len__(self) -> int:
-        """Records. O(records)."""
+        """The number of records. O(records)."""
         return sum(1 for _ in _native.HistoryIterator(self._source, self._key, False, True))
 
     def __repr__(self) -> str:
@@ -50,9 +50,9 @@ class History(Iterable[Change]):
 
 
 class Diff(Iterable[Difference]):
-    """What changed from one version to another: ``Difference(key, before, after)`` in key order.
+    """The differences between two versions: ``Difference(key, before, after)`` in key order.
 
-    Each run reads the store anew and fetches as it goes. O(keys of the store).
+    Each iteration reads the store anew as it goes on. O(keys of the store).
     """
 
     __slots__ = ("_arguments", "_store", "after", "before")
@@ -62,7 +62,7 @@ class Diff(Iterable[Difference]):
         self._arguments = bounds
         self.before = before
         self.after = after
-        self._run(True)  # tells of unknown versions now, not when the first difference is asked for
+        self._run(True)  # raises errors of unknown versions now, not when the first difference is read
 
     def _run(self, as_views: bool) -> Iterator[Any]:
         start, stop, prefix = self._arguments
@@ -72,7 +72,7 @@ class Diff(Iterable[Difference]):
         return map(Difference._make, self._run(False))
 
     def views(self) -> Iterator[Difference]:
-        """The same with values as read-only memoryviews: for large values, of which none is copied."""
+        """The same with values as read-only memoryviews, so that large values are not copied."""
         return map(Difference._make, self._run(True))
 
     def __repr__(self) -> str:

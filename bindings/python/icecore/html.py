@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 ROWS_MAX = 20
-"""Rows a table shows before it says how many more there are."""
+"""The number of rows in a table; below them it says how many more there are."""
 
 _TEXT_MAX = 60
 
 
 def shortened(value: bytes | None) -> str:
-    """A value for people: its beginning as a bytes literal, and its size if it is long."""
+    """A short, readable form: the beginning of the value as a bytes literal, and its size if it is long."""
     if value is None:
         return "–"
     if len(value) <= _TEXT_MAX:
@@ -21,7 +21,8 @@ def shortened(value: bytes | None) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "", left_out: int = 0) -> str:
-    """An HTML table; everything in it is escaped. ``left_out`` rows are mentioned, not shown; below 0: unknown many."""
+    """An HTML table; everything in it is escaped. It says that ``left_out`` rows are not shown; below 0: an unknown
+    number."""
     parts = ["<table>"]
     if caption:
         parts.append(f"<caption>{escape(caption)}</caption>")

@@ -1,4 +1,4 @@
-"""What a store says of itself: tags, statistics, durability, verification."""
+"""Information about a store: tags, statistics, durability, verification."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Tag:
 
     @property
     def time(self) -> datetime:
-        """The time in UTC, to the microsecond below; ``time_ns`` is exact."""
+        """The time in UTC, rounded down to a microsecond; ``time_ns`` is exact."""
         return _EPOCH + timedelta(microseconds=self.time_ns // 1_000)
 
 
 class Tags(list[Tag]):
-    """Tags, oldest version first: a list that shows itself as a table in notebooks."""
+    """Tags, oldest version first: a list that notebooks show as a table."""
 
     def _repr_html_(self) -> str:
         rows = [(t.version, t.name, t.time.isoformat(" ", "seconds"), t.note) for t in self[: html.ROWS_MAX]]
@@ -53,11 +53,11 @@ class Tags(list[Tag]):
 
 @dataclass(frozen=True)
 class DurabilityInfo:
-    """The durability a store really has."""
+    """The durability that a store really has."""
 
     mode: str  #: "none", "tag" or "operation"
     medium: str  #: "persistent_memory", "block_device" or "memory"
-    emulated: bool  #: the flushes are executed, but the medium forgets at power off
+    emulated: bool  #: the flushes are executed, but the medium loses its contents at power off
     flush_method: str
     filesystem: str
 
@@ -71,18 +71,18 @@ class FileStatistics:
     """One of the files of a store."""
 
     path: str
-    node: int  #: the NUMA node whose threads write there; -1: any
+    node: int  #: the NUMA node whose threads write to it; -1: any
     file_bytes: int
     used_bytes: int  #: up to the end of its last segment
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """Sizes and counts. Bytes are of the store's file unless they say otherwise."""
+    """Sizes and counts. Bytes are bytes of the store's file unless the comment says otherwise."""
 
     path: str
     pool_id: str
-    keys: int  #: ever inserted, removed ones too
+    keys: int  #: keys ever inserted, including removed ones
     records: int  #: inserts and removes of all versions
     removes: int
     tags: int  #: named or timed ones
@@ -91,13 +91,13 @@ class Statistics:
     value_bytes: int
     used_bytes: int
     file_bytes: int
-    index_bytes: int  #: memory the index takes
-    huge_page_bytes: int  #: of the whole process, in huge pages right now (0 if the kernel hides it)
+    index_bytes: int  #: memory used by the index and the lookup cache
+    huge_page_bytes: int  #: memory of the whole process in huge pages now (0 if the kernel hides it)
     recovery_seconds: float
     recovered_from_crash: bool
     format: tuple[int, int]
     index: str
-    opened_at_once: bool  #: without reading the records; the index was there
+    opened_at_once: bool  #: instant recovery: opening did not read the records
     durability: DurabilityInfo
     files: list[FileStatistics]  #: the first one's path is ``path``
 
@@ -117,33 +117,34 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Damage:
-    """One damaged place found by verify."""
+    """One damaged place that verify found."""
 
     offset: int  #: byte in the store's file
     structure: str
     what: str
     key: bytes | None
     version: int | None
-    file: str  #: the store's file, or that of its files
+    file: str  #: the store's file, or the damaged one of its files
 
 
 @dataclass(frozen=True)
 class UnknownVersions:
-    """Versions of a key of which repair cannot tell what it held; in the new store the key is not there in them."""
+    """Versions of a key for which repair does not know the key's value; in the new store the key is not there in
+    them."""
 
     key: bytes
     first: int
-    last: int  #: the open version, if nothing newer of the key is left
+    last: int  #: the open version if no newer record of the key is left
 
 
 @dataclass(frozen=True)
 class RepairReport:
-    """What repair took over and what is lost; true if nothing is."""
+    """What repair copied and what is lost; true if nothing is lost."""
 
     losses: list[Damage]
-    mended: list[Damage]  #: damage that cost nothing
+    mended: list[Damage]  #: damage that lost nothing
     unknown: list[UnknownVersions]
-    keys: int  #: of the new store
+    keys: int  #: keys of the new store
     records: int
     tags: int
     clock: int  #: the open version of both stores
@@ -155,7 +156,7 @@ class RepairReport:
 
     @property
     def complete(self) -> bool:
-        """The new store holds all that the old one did."""
+        """Whether the new store holds everything that the old one did."""
         return not self.losses
 
     def __bool__(self) -> bool:
@@ -164,14 +165,14 @@ class RepairReport:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What verify looked at and found; true if all is well."""
+    """What verify checked and found; true if nothing is damaged."""
 
     damages: list[Damage]
     segments: int
     entries: int
     records: int
     tags: int
-    bytes: int  #: bytes whose checks were computed
+    bytes: int  #: bytes that were checked against a checksum
 
     @classmethod
     def _of(cls, told: dict[str, Any]) -> VerifyReport:
@@ -179,7 +180,7 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Nothing is damaged."""
+        """Whether nothing is damaged."""
         return not self.damages
 
     def __bool__(self) -> bool:

@@ -1,4 +1,4 @@
-"""What stores, clusters and their snapshots share: the ordered mapping and its views of keys, values and items."""
+"""Shared by stores, clusters and their snapshots: the ordered mapping and its views of keys, values and items."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _NO_LIMIT = 2**64 - 1
 
 
 class _RangeView(MappingView):
-    """Keys, values or items of a mapping between bounds, in key order or against it.
+    """Keys, values or items of a mapping within bounds, in key order or in reverse.
 
-    A view of a store follows the store: each time it is run through, it shows the newest snapshot of that moment.
+    A view of a store follows the store: each iteration reads the newest snapshot of that moment.
     """
 
     __slots__ = ("_limit", "_prefix", "_reverse", "_start", "_stop")
@@ -57,7 +57,7 @@ class _RangeView(MappingView):
         return items
 
     def _backward(self, part: int) -> Iterator[Any]:
-        if self._limit is not None:  # the same items: those nearest the other end
+        if self._limit is not None:  # the items must be those of the forward iteration
             return iter(list(self._forward(part))[::-1])
         items: Iterator[Any] = self._snapshot()._run(part, not self._reverse, _NO_LIMIT)
         return items
@@ -71,7 +71,7 @@ class _RangeView(MappingView):
 
 
 class KeysView(_RangeView, _KeysABC[bytes]):
-    """The keys; a set, as ``dict.keys()`` is."""
+    """The keys; a set, like ``dict.keys()``."""
 
     __slots__ = ()
 
@@ -103,7 +103,7 @@ class ValuesView(_RangeView, _ValuesABC[bytes]):
 
 
 class ItemsView(_RangeView, _ItemsABC[bytes, bytes]):
-    """The (key, value) pairs; a set, as ``dict.items()`` is."""
+    """The (key, value) pairs; a set, like ``dict.items()``."""
 
     __slots__ = ()
 
@@ -123,16 +123,16 @@ class ItemsView(_RangeView, _ItemsABC[bytes, bytes]):
 
 
 class OrderedMapping(_Base):
-    """The reading half of stores and snapshots. Keys are bytes, in byte order; a str key means its UTF-8 bytes.
+    """The methods that read stores and snapshots. Keys are bytes, in byte order; a str key stands for its UTF-8 bytes.
 
-    Values come as bytes, which are copies; ``view`` and ``get_array`` copy nothing.
+    Values are returned as bytes, which are copies; ``view`` and ``get_array`` copy nothing.
     """
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]  # equal by content, as dicts are
+    __hash__ = None  # type: ignore[assignment]  # compared by content, like dicts
 
     def _snapshot(self) -> Any:
-        """What is read: a mapping with ``_narrowed(start, stop, prefix)`` and ``_run(part, reverse, limit)``."""
+        """The mapping to read, which has ``_narrowed(start, stop, prefix)`` and ``_run(part, reverse, limit)``."""
         raise NotImplementedError
 
     if not TYPE_CHECKING:
@@ -147,11 +147,11 @@ class OrderedMapping(_Base):
         return keys
 
     def __len__(self) -> int:
-        """Keys that are there. O(keys), over all cores: versions keep no counts."""
+        """The number of keys. O(keys), on all cores, because versions keep no counts."""
         return len(self._snapshot())
 
     def __bool__(self) -> bool:
-        """Whether there is any key: does not count them."""
+        """Whether there is any key; does not count the keys."""
         return next(iter(self), None) is not None
 
     def get(self, key: BytesLike, default: T | None = None) -> Union[bytes, T, None]:  # type: ignore[override]
@@ -194,7 +194,7 @@ class OrderedMapping(_Base):
         return ItemsView(self, start, stop, prefix, reverse, limit)
 
     def _slice(self, asked: slice) -> Any:
-        """``mapping[start:stop]``, called by the native half."""
+        """``mapping[start:stop]``; the native half calls it."""
         if asked.step is not None:
             raise ValueError("a slice of keys takes no step; items(start, stop, reverse=True) runs backwards")
         return self._snapshot()._narrowed(asked.start, asked.stop, None)

@@ -9,10 +9,10 @@ with icecore.mpi.Cluster(MPI.COMM_WORLD, "/dev/shm/weather") as c:
     for key, value in c.at("hour-1").items(prefix=b"station/"):
         print(key, value)
 
-Collective, to be called by every rank in the same order: ``Cluster()``, ``Cluster.restore``, ``close`` (and the end of the
-``with`` block), ``tag``, ``barrier``, ``set_consistency``, ``protect``, ``checkpoint``, and a snapshot's ``to_numpy``,
-``to_columns``, ``stream`` and ``find_by_broadcast``. All else is called by any rank alone. Every call that may wait for
-another rank releases the GIL.
+Every rank must make the collective calls, in the same order: ``Cluster()``, ``Cluster.restore``, ``close`` (and the end
+of the ``with`` block), ``tag``, ``barrier``, ``set_consistency``, ``protect``, ``checkpoint``, and a snapshot's
+``to_numpy``, ``to_columns``, ``stream`` and ``find_by_broadcast``. Any rank can make all other calls alone. Every call
+that may wait for another rank releases the GIL.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Union, overload
 
 from . import _mpi_library
 
-_mpi_library.check()  # ImportError where this package and mpi4py do not fit together
+_mpi_library.check()  # ImportError if this package and mpi4py do not fit together
 
 from . import _native_mpi, columns
 from ._types import Change
@@ -61,7 +61,7 @@ _clusters: weakref.WeakValueDictionary[int, Cluster] = weakref.WeakValueDictiona
 
 @dataclass(frozen=True)
 class Ownership:
-    """Which rank owns a key; all ranks say the same, and a cluster is opened again with the one it was made with."""
+    """Which rank owns a key. All ranks must give the same ownership, and must give it again at every later opening."""
 
     name: str | None = None
     function: Callable[[bytes, int], int] | None = None
@@ -74,22 +74,22 @@ class Ownership:
 
     @classmethod
     def by_function(cls, name: str, function: Callable[[bytes, int], int]) -> Ownership:
-        """By ``function(key, ranks)``, which returns the same rank for the same key everywhere and always. It is known
-        by its name, one word. Every find and write calls it, so it costs what Python costs."""
+        """By ``function(key, ranks)``, which must always return the same rank for the same key, on all ranks. The
+        cluster stores only its name, one word. Every find and write calls it, at the speed of Python."""
         return cls(name=name, function=function)
 
     @classmethod
     def by_ranges(cls, splits: Iterable[bytes]) -> Ownership:
-        """By order: rank r owns the keys from ``splits[r - 1]`` on, before ``splits[r]``; one split fewer than ranks."""
+        """By order: rank r owns the keys from ``splits[r - 1]`` to before ``splits[r]``; one split fewer than ranks."""
         return cls(splits=tuple(bytes(split) for split in splits))
 
 
 class Snapshot(_native_mpi.Snapshot, OrderedMapping):
-    """One closed version of a cluster, or a run of its keys: an immutable, ordered ``Mapping`` from bytes to bytes.
+    """One closed version of a cluster, or a range of its keys: an immutable, ordered ``Mapping`` from bytes to bytes.
 
-    Made by ``cluster.at(...)``, ``cluster.latest()`` and slices; costs nothing. Reading it as a mapping is not
-    collective; ``to_numpy``, ``to_columns``, ``stream`` and ``find_by_broadcast`` are. It is read forwards only, and until
-    the cluster is closed.
+    ``cluster.at(...)``, ``cluster.latest()`` and slices make one; it is free. Reading it as a mapping is not
+    collective; ``to_numpy``, ``to_columns``, ``stream`` and ``find_by_broadcast`` are. It can be read forwards only,
+    and only until the cluster is closed.
     """
 
     __slots__ = ()
@@ -108,7 +108,8 @@ class Snapshot(_native_mpi.Snapshot, OrderedMapping):
         return _native_mpi.ItemIterator(self, part, limit)
 
     def __len__(self) -> int:
-        """Keys in this version and between the bounds. Without bounds every rank counts its own: O(keys of a rank)."""
+        """The number of keys in this version within the bounds. Without bounds every rank counts its own keys: O(keys
+        of a rank)."""
         return _native_mpi.Snapshot.__len__(self)
 
     @overload
@@ -118,7 +119,7 @@ class Snapshot(_native_mpi.Snapshot, OrderedMapping):
         self, keys: ColumnLike, dtype: npt.DTypeLike, *, default: None = None
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]: ...
     def find_many(self, keys: ColumnLike, dtype: Any = None, *, default: Any = None) -> Any:
-        """Finds many keys at once, all owners asked together: see ``icecore.Snapshot.find_many``."""
+        """Finds many keys at once and asks all their owners together: see ``icecore.Snapshot.find_many``."""
         return _find_many(self, keys, dtype, default)
 
     def to_numpy(
@@ -135,20 +136,20 @@ class Snapshot(_native_mpi.Snapshot, OrderedMapping):
         linear_scan: bool = False,
         memory_bytes_max: int | None = None,
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """All keys and values of all ranks as two NumPy arrays at ``root``; empty ones on the other ranks. Collective,
-        with the same arguments on all.
+        """All keys and values of all ranks as two NumPy arrays at ``root``, and empty arrays on the other ranks.
+        Collective, with the same arguments on all ranks.
 
         The dtypes are those of ``icecore.Snapshot.to_numpy``; an item that does not fit is a ValueError on all ranks.
-        Where all items have the dtype's size, the array is the memory that was received, without a copy.
+        If all items have the dtype's size, the array is the received memory, without a copy.
 
-        ``method``: how they come together. ``'opt_merge'``: in key order, merged in pairs of ranks by ``threads`` threads
-        (0: all cores). ``'naive_merge'``: in key order, merged at the root alone (``linear_scan``: by comparing the heads
-        of all ranks for each pair). ``'concatenate'``: in key order, of a cluster whose owners hold ranges.
-        ``'gather'``: rank after rank, the whole in no order. ``'distributed'``: every rank gets a stretch of the keys,
-        about as long as the others', behind that of the rank before it.
+        ``method``: how the pairs are combined. ``'opt_merge'``: in key order, merged in pairs of ranks by ``threads``
+        threads (0: all cores). ``'naive_merge'``: in key order, merged at the root alone (``linear_scan``: by comparing
+        the next keys of all ranks for each pair). ``'concatenate'``: in key order, for a cluster whose owners hold
+        ranges. ``'gather'``: rank after rank, without an overall order. ``'distributed'``: every rank gets a range of
+        the keys, about as many as the others, which follows the range of the rank before it.
 
-        ``start``, ``stop``, ``prefix``: as in ``items``. ``memory_bytes_max``: what a rank may take for its own pairs, and
-        once more for what it receives; InvalidArgumentError on all ranks where one needs more.
+        ``start``, ``stop``, ``prefix``: as in ``items``. ``memory_bytes_max``: the memory that a rank may take for its
+        own pairs, and again for the pairs it receives; InvalidArgumentError on all ranks if one needs more.
         """
         sizes = tuple((None, False) if dtype is None else columns.item_size(dtype) for dtype in (key_dtype, value_dtype))
         run = self._narrowed(start, stop, prefix)
@@ -169,8 +170,8 @@ class Snapshot(_native_mpi.Snapshot, OrderedMapping):
         linear_scan: bool = False,
         memory_bytes_max: int | None = None,
     ) -> columns.Columns:
-        """The same as offsets and bytes, whatever the items' sizes: see ``icecore.Snapshot.to_columns``. Nothing that was
-        received is copied. Collective."""
+        """The same as offsets and bytes, for items of any sizes: see ``icecore.Snapshot.to_columns``. The received
+        memory is not copied. Collective."""
         run = self._narrowed(start, stop, prefix)
         number = _number(method, _METHODS, "method")
         threads = columns.thread_count(threads)
@@ -188,20 +189,23 @@ class Snapshot(_native_mpi.Snapshot, OrderedMapping):
         prefix: BytesLike | None = None,
         memory_bytes_max: int | None = None,
     ) -> None:
-        """Calls ``sink(block)`` at ``root`` with all pairs of all ranks in key order, some at a time: no rank holds more
-        than two blocks of 64 KiB (or of one pair) for each rank it deals with. Collective, with the same arguments on all.
+        """Calls ``sink(block)`` at ``root`` with all pairs of all ranks in key order, some at a time. No rank holds
+        more than two blocks of 64 KiB (or of one pair) for each rank it communicates with. Collective, with the same
+        arguments on all ranks.
 
-        A block is a list of ``(key, value)``, or with ``as_columns`` what ``to_columns`` gives. ``sink`` may use the
-        cluster, but call nothing that is collective. What it raises ends the stream: it comes out at the root, and as an
-        InvalidArgumentError that tells it on the other ranks. ``memory_bytes_max`` makes the blocks smaller.
+        A block is a list of ``(key, value)``, or with ``as_columns`` the same as ``to_columns`` returns. ``sink`` may
+        use the cluster, but must not make collective calls. An exception of ``sink`` ends the stream: it is raised at
+        the root, and the other ranks raise an InvalidArgumentError that describes it. ``memory_bytes_max`` makes the
+        blocks smaller.
         """
         run = self._narrowed(start, stop, prefix)
         to = (lambda parts: sink(columns.columns_of(parts))) if as_columns else sink
         run._stream(to, as_columns, root, memory_bytes_max)
 
     def find_by_broadcast(self, key: BytesLike | None, *, root: int = 0) -> bytes | None:
-        """Finds what ``root`` asks for, there; None on the other ranks, whose ``key`` is not looked at. Collective: the
-        question goes to all ranks, and their answers are reduced to one. ``find`` asks the key's owner alone."""
+        """Finds the key that ``root`` gives and returns its value there; the other ranks get None, and their ``key`` is
+        ignored. Collective: all ranks look for the key, and their answers are reduced to one. ``find`` asks only the
+        key's owner."""
         return self._find_by_broadcast(key, root)
 
     def __repr__(self) -> str:
@@ -214,19 +218,20 @@ class Snapshot(_native_mpi.Snapshot, OrderedMapping):
 
 
 VersionLike = Union[int, str, Tag, Snapshot]
-"""What names a closed version: its number, a tag's name, a Tag or a Snapshot."""
+"""A closed version: its number, a tag's name, a Tag or a Snapshot."""
 
 
 class Cluster(_native_mpi.Cluster):
-    """One store over the ranks of a communicator: bytes to bytes, every version of it, and every rank reads all.
+    """One store over the ranks of a communicator: it maps bytes to bytes, keeps all versions, and every rank can read
+    everything.
 
-    ``c[key]``, ``c[key] = value``, ``del c[key]`` and ``key in c`` are about the present. What needs all keys at once
-    (iterating, ``len``, slices) is asked of a version: ``c.latest()`` or ``c.at(...)``. Close it with ``close()`` or
-    leave its ``with`` block, on all ranks.
+    ``c[key]``, ``c[key] = value``, ``del c[key]`` and ``key in c`` read and write the present. Operations on all keys
+    (iteration, ``len``, slices) need a version: ``c.latest()`` or ``c.at(...)``. To close the cluster, call ``close()``
+    or leave its ``with`` block on all ranks.
     """
 
     __slots__ = ("__weakref__",)
-    __iter__ = None  # of which version would it be? see latest()
+    __iter__ = None  # iteration needs a version: see latest()
 
     def __init__(
         self,
@@ -249,11 +254,11 @@ class Cluster(_native_mpi.Cluster):
         recovery_threads: int = 0,
         _restored: tuple[bytes, bool] | None = None,
     ) -> None:
-        """Opens, or makes, the cluster in the folder ``path``. Collective on ``comm``, which is duplicated.
+        """Opens or makes the cluster in the folder ``path``. Collective on ``comm``, which is duplicated.
 
-        ``mode``, ``durability`` and what follows it are those of ``icecore.open``, for each rank's store.
-        ``consistency``: ``'relaxed'``, other ranks see a write after the writer's ``fence()`` or a ``barrier()``, or
-        ``'sequential'``, when it has returned. ``group_size``: ranks that share memory, 0 for all of a node.
+        ``mode``, ``durability`` and the arguments after it are those of ``icecore.open``, for each rank's store.
+        ``consistency``: with ``'relaxed'``, other ranks see a write after the writer's ``fence()`` or a ``barrier()``;
+        with ``'sequential'``, when it has returned. ``group_size``: ranks that share memory, 0 for all of a node.
         """
         access, creation = mode_numbers(mode)
         _native_mpi.Cluster.__init__(
@@ -284,11 +289,11 @@ class Cluster(_native_mpi.Cluster):
 
     @classmethod
     def restore(cls, comm: MPI.Comm, folder: Path, path: Path, *, redistribute: bool = False, **opening: Any) -> Self:
-        """Makes a cluster at ``path`` of the checkpoint in ``folder`` and opens it. Collective; by any number of ranks
-        and with any ownership.
+        """Makes a cluster at ``path`` from the checkpoint in ``folder`` and opens it. Collective; any number of ranks
+        and any ownership will do.
 
-        ``opening``: the keyword arguments of ``Cluster``. ``redistribute`` brings every record to its owner anew also
-        where ranks and ownership are those of the checkpoint. OtherClusterError if the checkpoint is not complete,
+        ``opening``: the keyword arguments of ``Cluster``. ``redistribute`` sends every record to its owner anew even if
+        ranks and ownership are those of the checkpoint. OtherClusterError if the checkpoint is not complete,
         DamagedError if bytes of it fail their check, StoreExistsError if a cluster is at ``path``.
         """
         return cls(comm, path, **opening, _restored=(path_bytes(folder), redistribute))
@@ -300,20 +305,20 @@ class Cluster(_native_mpi.Cluster):
         try:
             self.close()
         except Error:
-            if kind is None:  # else what ended the block is the one to tell
+            if kind is None:  # else the exception that ended the block is more important
                 raise
 
     # ---- Writing -----------------------------------------------------------------------------------------------------
 
     def put_many(self, keys: ColumnLike, values: ColumnLike) -> None:
-        """Inserts whole columns without a Python loop, sent by owner: see ``icecore.Store.put_many`` for what a column
-        is. Of equal keys the later wins. Not atomic."""
+        """Inserts whole columns without a Python loop and sends each item to its owner. ``icecore.Store.put_many`` says
+        what a column is. Of equal keys the last one counts. Not atomic."""
         self._insert_many(*columns.as_columns(keys, values))
 
     @contextmanager
     def batch(self) -> Iterator[Batch]:
         """Collects writes to keys of one owner and applies them at one instant at the end of the ``with`` block; an
-        exception drops them. Keys of several owners are an InvalidArgumentError."""
+        exception discards them. Keys of several owners are an InvalidArgumentError."""
         collected = Batch()
         yield collected
         collected._apply_to(self)
@@ -324,7 +329,8 @@ class Cluster(_native_mpi.Cluster):
         self.put_many(list(items.keys()), list(items.values()))
 
     def pop(self, key: BytesLike, default: Any = _RAISE) -> Any:
-        """Removes the key and returns its value, or ``default`` if it is not there, else KeyError. Two steps, not one."""
+        """Removes the key and returns its value. If it is not there, returns ``default``, or raises KeyError. Not
+        atomic: finding and removing are two steps."""
         found = self.find(key)
         if found is not None:
             self.remove(key)
@@ -353,7 +359,7 @@ class Cluster(_native_mpi.Cluster):
         return _find_many(self if version is None else self.at(version), keys, dtype, default)
 
     def history(self, key: BytesLike) -> list[Change]:
-        """All records of the key, newest first; ``value`` is None where it was removed."""
+        """All records of the key, newest first; ``value`` is None if the record is a removal."""
         return [Change._make(record) for record in self._history(key)]
 
     def at(self, version: VersionLike | None = None, *, tag: str | None = None) -> Snapshot:
@@ -364,14 +370,15 @@ class Cluster(_native_mpi.Cluster):
         return Snapshot(self, self._version_of(version if tag is None else tag))
 
     def latest(self) -> Snapshot:
-        """The newest closed version. It lacks what was written since the last ``tag()`` or storage barrier."""
+        """The newest closed version. It does not include writes since the last ``tag()`` or storage barrier."""
         return Snapshot(self, self.clock - 1)
 
     # ---- Tags --------------------------------------------------------------------------------------------------------
 
     def tag(self, name: str | None = None, note: str = "", time: datetime | int | None = None) -> int:
-        """Closes the open version of all ranks and returns its number, the same everywhere. Collective: all writes that
-        returned on any rank before it called are in it. Rank 0 says name, note and time."""
+        """Closes the open version of all ranks and returns its number, the same on all. Collective: the version
+        includes all writes that had returned on a rank before that rank made this call. Rank 0 gives name, note and
+        time."""
         time_ns = None if time is None else nanoseconds(time)
         return self._tag(None if name == "" else name, None if note == "" else note, time_ns)
 
@@ -387,8 +394,8 @@ class Cluster(_native_mpi.Cluster):
     # ---- Synchronising -----------------------------------------------------------------------------------------------
 
     def barrier(self, level: str = "memory") -> None:
-        """Afterwards all ranks see all that any rank wrote before; with level ``'storage'`` it is also durable.
-        Collective."""
+        """Afterwards all ranks see all writes that any rank made before. With level ``'storage'`` these writes are also
+        durable. Collective."""
         self._barrier(_number(level, _LEVELS, "level"))
 
     @property
@@ -397,7 +404,7 @@ class Cluster(_native_mpi.Cluster):
         return _CONSISTENCIES[self._consistency()]
 
     def set_consistency(self, mode: str) -> None:
-        """From now on, on all ranks: collective."""
+        """Sets the consistency of all ranks from now on. Collective."""
         self._set_consistency(_number(mode, _CONSISTENCIES, "consistency"))
 
     @property
@@ -406,11 +413,11 @@ class Cluster(_native_mpi.Cluster):
         return _PROTECTIONS[self._protection()]
 
     def protect(self, allowed: str) -> None:
-        """Says what may be done from now on, on all ranks: collective. Anything else is a ProtectionError."""
+        """Sets which calls all ranks may make from now on. Collective. Other calls raise ProtectionError."""
         self._protect(_number(allowed, _PROTECTIONS, "protection"))
 
     def signal_notify(self, signum: int, ranks: int | Sequence[int]) -> None:
-        """Tells each of ``ranks`` that this one is as far as ``signum`` says, after a fence."""
+        """Makes a fence, then sends the signal ``signum`` to each of ``ranks``."""
         self._signal_notify(signum, _ranks(ranks))
 
     def signal_wait(self, signum: int, ranks: int | Sequence[int]) -> None:
@@ -418,9 +425,9 @@ class Cluster(_native_mpi.Cluster):
         self._signal_wait(signum, _ranks(ranks))
 
     def checkpoint(self, folder: Path) -> Checkpoint:
-        """Begins to write all of the cluster as it is now, every version and tag, to a folder that all ranks share, and
-        returns; writes go on meanwhile. Collective. A checkpoint that is in the folder is replaced when the new one is
-        complete: ``wait()`` of what this returns tells when, or why it is not."""
+        """Starts to write the whole cluster as it is now, with every version and tag, to a folder that all ranks share,
+        and returns; writes go on meanwhile. Collective. The new checkpoint replaces one that is already in the folder
+        when it is complete. ``wait()`` of the returned object waits for that, or raises the failure."""
         return self._checkpoint(path_bytes(folder))
 
     # ---- The cluster itself ------------------------------------------------------------------------------------------
@@ -471,11 +478,11 @@ def _ranks(ranks: int | Sequence[int]) -> list[int]:
 
 @atexit.register
 def _close_all() -> None:
-    """A cluster left open is closed at exit, before mpi4py ends MPI."""
+    """Closes clusters that are still open at exit, before mpi4py finalises MPI."""
     for cluster in list(_clusters.values()):
         try:
             cluster.close()
-        except Exception:  # the process ends: there is nobody left to tell
+        except Exception:  # the process ends, so no code could handle the error
             pass
 
 

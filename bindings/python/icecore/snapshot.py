@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Snapshot(_native.Snapshot, OrderedMapping):
-    """One closed version of a store, or a run of its keys: an immutable, ordered ``Mapping`` from bytes to bytes.
+    """One closed version of a store, or a range of its keys: an immutable, ordered ``Mapping`` from bytes to bytes.
 
-    Made by ``store.at(...)``, ``store.latest()`` and slices; costs nothing and copies nothing. Any number of threads
-    may read it. It keeps the store open only until ``store.close()``.
+    ``store.at(...)``, ``store.latest()`` and slices make one; it is free and copies nothing. Any number of threads may
+    read it. It keeps the store open, but only until ``store.close()``.
     """
 
     __slots__ = ()
@@ -39,7 +39,7 @@ class Snapshot(_native.Snapshot, OrderedMapping):
         return _native.ItemIterator(self, part, reverse, limit)
 
     def __len__(self) -> int:
-        """Keys in this version and between the bounds. O(keys), over all cores where there are no bounds."""
+        """The number of keys in this version within the bounds. O(keys), on all cores if there are no bounds."""
         return _native.Snapshot.__len__(self)
 
     @property
@@ -49,8 +49,8 @@ class Snapshot(_native.Snapshot, OrderedMapping):
         return None if found is None else Tag(*found)
 
     def view(self, key: BytesLike) -> memoryview:
-        """The value as a read-only memoryview into the store: no copy. It stays valid after ``store.close()``, which
-        lets the file go only when the last view is gone. KeyError if there is no such key."""
+        """The value as a read-only memoryview into the store: no copy. It stays valid after ``store.close()``: the file
+        is released only when the last view is gone. KeyError if there is no such key."""
         found = self._find_view(key)
         if found is None:
             raise KeyError(key)
@@ -58,7 +58,7 @@ class Snapshot(_native.Snapshot, OrderedMapping):
 
     def get_array(self, key: BytesLike) -> npt.NDArray[Any]:
         """The array that ``store.put_array`` stored, read-only and without a copy. KeyError if there is no such key,
-        ValueError if the value is no array."""
+        ValueError if the value is not an array."""
         return arrays.decode(self.view(key), key)
 
     def history(self, key: BytesLike) -> History:
@@ -72,10 +72,11 @@ class Snapshot(_native.Snapshot, OrderedMapping):
         self, keys: ColumnLike, dtype: npt.DTypeLike, *, default: None = None
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]: ...
     def find_many(self, keys: ColumnLike, dtype: Any = None, *, default: Any = None) -> Any:
-        """Finds many keys at once, several times as fast as one by one on large stores.
+        """Finds many keys at once; on large stores several times as fast as one by one.
 
-        Without ``dtype``: a list of values as bytes, ``default`` for keys that are not there. With ``dtype``: an array
-        of the values, which must have the dtype's size, and an array of bools that tells which keys were found.
+        Without ``dtype``: returns a list of values as bytes, with ``default`` for keys that are not there. With
+        ``dtype``: returns an array of the values, which must have the dtype's size, and an array of bools that says
+        which keys were found.
         """
         column = columns.as_column(keys, "keys")
         if dtype is None:
@@ -89,9 +90,9 @@ class Snapshot(_native.Snapshot, OrderedMapping):
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """All keys and values in key order as two NumPy arrays, without a Python loop.
 
-        A dtype fits items that all have its size: ``'>u8'`` for keys that are big-endian integers, ``'V16'`` for any 16
-        bytes, ``('<f4', (128,))`` for vectors. ``'S16'`` also takes shorter items. None makes an array of bytes
-        objects, whatever their sizes. ``threads``: 0 for all cores. ValueError if an item does not fit.
+        All items must have the dtype's size: ``'>u8'`` for keys that are big-endian integers, ``'V16'`` for any 16
+        bytes, ``('<f4', (128,))`` for vectors. ``'S16'`` also accepts shorter items. None makes an array of bytes
+        objects of any sizes. ``threads``: 0 for all cores. ValueError if an item does not fit.
         """
         return columns.to_numpy(self, key_dtype, value_dtype, threads)
 

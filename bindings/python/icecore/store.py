@@ -1,4 +1,4 @@
-"""The store: opening, writing, tags, and ways to its past."""
+"""The store: opening, writing, tags, and access to older versions."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ _VERSION_MAX = 2**48 - 1
 _LOOKUP_CACHE_BYTES = 64 << 20
 _RAISE = object()
 
-# Stores that may need closing at exit, by id: they are equal by content, and so have no hash.
+# Stores that may need closing at exit, by id: they compare by content and so have no hash.
 _stores: weakref.WeakValueDictionary[int, Store] = weakref.WeakValueDictionary()
 
 
 class Store(_native.Store, _Base):
-    """An ordered map that never forgets: a ``MutableMapping`` from bytes to bytes, with every version of it.
+    """An ordered map that never forgets: a ``MutableMapping`` from bytes to bytes that keeps all its versions.
 
-    Reading and writing the store is about the present; ``at()``, ``history()`` and ``diff()`` read the past. Any number
-    of threads may use a store. Close it with ``close()`` or leave its ``with`` block.
+    Its mapping methods read and write the present; ``at()``, ``history()`` and ``diff()`` read older versions. Any
+    number of threads may use a store. To close it, call ``close()`` or leave its ``with`` block.
     """
 
     __slots__ = ("__weakref__",)
@@ -134,30 +134,30 @@ class Store(_native.Store, _Base):
     def put_many(self, keys: ColumnLike, values: ColumnLike, *, threads: int = 1) -> None:
         """Inserts whole columns without a Python loop.
 
-        A column is an array of fixed-size items (of dtype 'S', without the NUL bytes at their ends), a ``ByteColumn``,
-        or a sequence of bytes-like objects. Items are inserted one by one, in order; with several threads each takes a
-        run of them, and of equal keys any may be the last. Not atomic: if it fails, the error names an item, and others
-        may have been inserted; ``with store.batch() as b: b.put_many(...)`` is atomic.
+        A column is an array of fixed-size items (dtype 'S': without the NUL bytes at their ends), a ``ByteColumn``, or
+        a sequence of bytes-like objects. Items are inserted one by one, in order. With several threads, each inserts a
+        range of the items, so any of several equal keys may be the last. Not atomic: if it fails, the error names an
+        item, and others may have been inserted. ``with store.batch() as b: b.put_many(...)`` is atomic.
         """
         key_column, value_column = columns.as_columns(keys, values)
         self._insert_many(key_column, value_column, columns.thread_count(threads))
 
     @contextmanager
     def batch(self) -> Iterator[Batch]:
-        """Collects writes and applies them at one instant at the end of the ``with`` block; an exception drops them.
+        """Collects writes and applies them at one instant at the end of the ``with`` block; an exception discards them.
         Afterwards ``b.version`` is the version they belong to."""
         collected = Batch()
         yield collected
         collected._apply_to(self)
 
     def clear(self) -> None:
-        """Removes all keys at one instant. Their past stays."""
+        """Removes all keys at one instant. Their histories stay."""
         with self.batch() as b:
             for key in self:
                 del b[key]
 
     def pop(self, key: BytesLike, default: Any = _RAISE) -> Any:
-        """Removes the key and returns its value, or ``default`` if it is not there, else KeyError."""
+        """Removes the key and returns its value. If it is not there, returns ``default``, or raises KeyError."""
         found = self.find(key)
         if found is not None:
             self.remove(key)
@@ -174,11 +174,11 @@ class Store(_native.Store, _Base):
     # ---- Versions ----------------------------------------------------------------------------------------------------
 
     def tag(self, name: str | None = None, note: str = "", time: datetime | int | None = None) -> int:
-        """Closes the open version and returns its number: from now on ``at()`` reads it, the same for ever.
+        """Closes the open version and returns its number. From then on ``at()`` reads it, and it never changes.
 
-        A name (unique in the store), a note or a time are kept, and found by ``tags()`` and ``at()``; the time is now
-        unless given. ``time`` may be a datetime or nanoseconds since 1970-01-01 UTC. Under tag durability this returns
-        when the version is durable.
+        If a name (unique in the store), a note or a time is given, the tag is stored, and ``tags()`` and ``at()`` find
+        it; by default its time is now. ``time`` may be a datetime or nanoseconds since 1970-01-01 UTC. Under tag
+        durability this returns when the version is durable.
         """
         time_ns = None if time is None else nanoseconds(time)
         return self._tag(None if name == "" else name, None if note == "" else note, time_ns)
@@ -193,7 +193,7 @@ class Store(_native.Store, _Base):
         return None if found is None else Tag(*found)
 
     def latest(self) -> Snapshot:
-        """The present, as a snapshot: closes the open version. O(1)."""
+        """The present, as a snapshot: closes the open version if anything was written in it. O(1)."""
         return Snapshot(self, self._latest_version())
 
     def at(
@@ -201,8 +201,8 @@ class Store(_native.Store, _Base):
     ) -> Snapshot:
         """The snapshot of a closed version: by number, by tag name, or by time (the latest tag not after it).
 
-        Costs nothing. A datetime means the end of its microsecond, so that ``at(time=t.time)`` is the tag ``t``; a
-        naive one is local time. UnknownTagError (a KeyError) or VersionNotClosedError (a ValueError).
+        Free. A datetime means the end of its microsecond, so ``at(time=t.time)`` finds the tag ``t``; a naive datetime
+        is local time. Raises UnknownTagError (a KeyError) or VersionNotClosedError (a ValueError).
         """
         if (version is not None) + (tag is not None) + (time is not None) != 1:
             raise TypeError("at() takes exactly one of version, tag and time")
@@ -222,14 +222,14 @@ class Store(_native.Store, _Base):
         stop: BytesLike | None = None,
         prefix: BytesLike | None = None,
     ) -> Diff:
-        """What changed from one closed version to another, in key order, between bounds."""
+        """The differences between two closed versions, in key order, within the bounds."""
         return Diff(self, self._version_of(before), self._version_of(after), start, stop, prefix)
 
     # ---- Reading -----------------------------------------------------------------------------------------------------
 
     def view(self, key: BytesLike, version: VersionLike | None = None) -> memoryview:
-        """The value as a read-only memoryview into the store: no copy. It stays valid after ``close()``, which lets
-        the file go only when the last view is gone. KeyError if there is no such key."""
+        """The value as a read-only memoryview into the store: no copy. It stays valid after ``close()``: the file is
+        released only when the last view is gone. KeyError if there is no such key."""
         found = self._find_view(key) if version is None else self._find_view(key, self._version_of(version))
         if found is None:
             raise KeyError(key)
@@ -237,7 +237,7 @@ class Store(_native.Store, _Base):
 
     def get_array(self, key: BytesLike, version: VersionLike | None = None) -> npt.NDArray[Any]:
         """The array that ``put_array`` stored, read-only and without a copy. KeyError if there is no such key,
-        ValueError if the value is no array."""
+        ValueError if the value is not an array."""
         return arrays.decode(self.view(key, version), key)
 
     @overload
@@ -249,7 +249,8 @@ class Store(_native.Store, _Base):
         self, keys: ColumnLike, dtype: npt.DTypeLike, *, version: Any = None, default: None = None
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]: ...
     def find_many(self, keys: ColumnLike, dtype: Any = None, *, version: Any = None, default: Any = None) -> Any:
-        """Finds many keys at once: see ``Snapshot.find_many``. ``version``: of all keys, or an array with one a key."""
+        """Finds many keys at once: see ``Snapshot.find_many``. ``version``: one for all keys, or an array with one per
+        key."""
         if not isinstance(version, (np.ndarray, list)):
             snapshot = self.latest() if version is None else self.at(version)
             return snapshot.find_many(keys, dtype, default=default)
@@ -267,7 +268,7 @@ class Store(_native.Store, _Base):
     # ---- The store itself --------------------------------------------------------------------------------------------
 
     def durability(self) -> DurabilityInfo:
-        """The durability the store really has on its device."""
+        """The durability that the store really has on its device."""
         return DurabilityInfo._of(self._durability_dict())
 
     def stats(self) -> Statistics:
@@ -275,16 +276,16 @@ class Store(_native.Store, _Base):
         return Statistics._of(self._stats_dict())
 
     def verify(self, on_progress: Progress | None = None) -> VerifyReport:
-        """Checks every structure against its checksums and against the others. O(bytes of the store)."""
+        """Checks every structure against its checksums and against the other structures. O(bytes of the store)."""
         return VerifyReport._of(self._verify_dict(on_progress))
 
     def checkpoint(self, path: Path, on_progress: Progress | None = None) -> int:
-        """Writes all of the store as it is now, every version and tag, to a file of its own, and returns the newest
-        closed version in it. The open version is closed if anything was written in it, unless the store is read only:
-        then it is in the file as it is.
+        """Writes the whole store as it is now, with every version and tag, to a file of its own, and returns the newest
+        closed version in it. Closes the open version if anything was written in it. A store opened for reading does not
+        close it; then the file contains the open version as it is.
 
-        Other threads go on writing meanwhile: what they write is not in it. The file has its name when it is whole and
-        on its device; it is opened as any store. StoreExistsError if something is at ``path``.
+        Other threads go on writing meanwhile; their writes are not in the file. The file gets its name only when it is
+        complete and durable, and can be opened like any store. StoreExistsError if something is at ``path``.
         """
         return self._checkpoint(path_bytes(path), on_progress)
 
@@ -296,7 +297,7 @@ class Store(_native.Store, _Base):
             return f"<p>{self!r} closed</p>".replace("<icecore", "&lt;icecore")
         try:
             return self.stats()._repr_html_()
-        except InvalidArgumentError:  # attached: that is the sharing process's alone
+        except InvalidArgumentError:  # attached: only the sharing process has statistics
             return f"<p>{self!r} attached</p>".replace("<icecore", "&lt;icecore")
 
     def __reduce_ex__(self, protocol: object) -> Any:
@@ -327,7 +328,7 @@ Mapping.register(Snapshot)
 MutableMapping.register(Store)
 
 
-def open(  # icecore.open is what people expect
+def open(  # named like the built-in function, as users expect
     path: Path,
     mode: str = "a",
     *,
@@ -347,39 +348,40 @@ def open(  # icecore.open is what people expect
 ) -> Store:
     """Opens the store at ``path``.
 
-    ``mode``: ``'r'`` reads (any number of processes, while none writes), ``'r+'`` reads and writes a store that exists,
-    ``'a'`` does that or creates one, ``'x'`` creates one and fails if something is there, ``'attached'`` reads and writes
-    beside the process that has it open and shares it.
+    ``mode``: ``'r'`` reads (any number of processes may, while none writes); ``'r+'`` reads and writes an existing
+    store; ``'a'`` does the same, or creates one; ``'x'`` creates one and fails if something is there; ``'attached'``
+    reads and writes a store that another process has open and shares.
 
-    ``durability``: what survives a power cut (a process crash loses nothing, in every mode): ``'operation'``: every
-    write that returned; ``'tag'``: every tag that returned, with all it covers; ``'none'``: only ``sync()`` and a clean
-    close; ``'best_available'``: operation on persistent memory, tag on block devices, none on memory file systems. A
-    device that cannot keep the mode is refused, unless ``emulate_durability``: flushes are executed, but a memory file
-    system still forgets.
+    ``durability``: what survives a power cut. In every mode a process crash loses nothing. ``'operation'``: every write
+    that has returned; ``'tag'``: every tag that has returned, with all writes it covers; ``'none'``: what ``sync()`` or
+    a clean close has made durable; ``'best_available'``: operation on persistent memory, tag on block devices, none on
+    memory file systems. Opening fails if the device cannot provide the mode, unless ``emulate_durability`` is set: then
+    all flushes are executed, but a memory file system still loses everything at power off.
 
-    ``index``: of a new store: ``'btree'``, the fastest; ``'skip_list'``, which is slower and in which no write ever
-    waits for another; ``'persistent'``, which lies in the store's file, so that opening takes no longer however large
-    the store is. With ``change_index`` (and write access) a store that is there gets it, built anew.
+    ``index``: the index of a new store: ``'btree'``, the fastest; ``'skip_list'``, which is slower, but no write ever
+    waits for another; ``'persistent'``, which lies in the store's file, so the time to open does not depend on the
+    store's size. With ``change_index`` (and write access) an existing store gets this index, built anew.
 
-    ``lookup_cache_bytes``: at most, for a table of the entries found or inserted lately, in front of the index; it grows
-    with what is looked up. 0: none.
+    ``lookup_cache_bytes``: the maximum size of the lookup cache, a table of entries found or inserted lately; it grows
+    with the number of keys looked up. 0: no table.
 
-    ``accept_copy`` opens a copy of a file whose writer had not closed it. ``accept_damage`` (with ``'r'``) opens a
-    damaged one: reads of what is lost raise ``DamagedError`` wherever it can be told whose it was.
+    ``accept_copy`` opens a copy of a file that its writer had not closed. ``accept_damage`` (with ``'r'``) opens a
+    damaged store: a read of lost data raises ``DamagedError`` if it is known to which key the data belonged.
 
-    ``crash``: what ended the last session of a store that was not closed, where nothing else tells it (another machine
-    wrote it, or the kernel hides its boot): ``'process'`` alone, so that all it wrote counts; ``'machine'``, and the
-    store goes back to its durable point; ``'unknown'``: ``CrashUnknownError`` where it matters.
+    ``crash``: what ended the last session of a store that was not closed, if opening cannot find it out (because
+    another machine wrote it, or the kernel hides the machine's boot). ``'process'``: only the process died, so
+    everything it wrote counts; ``'machine'``: the store goes back to its durable point; ``'unknown'``: raises
+    ``CrashUnknownError`` if it matters.
 
-    ``placements``: the further files of a new store that is to have several, each a path, or a path and the NUMA node
-    whose threads write there; of a store that is there, where its files have been moved to.
+    ``placements``: the secondary files of a new store of several files, each a path, or a path and the NUMA node whose
+    threads write to it. For an existing store: where its files were moved to.
 
-    ``shared_as``: a file on a memory file system such as ``/dev/shm``, where nothing is yet: the open store is shared as
-    that with other processes of this machine, which open it with the mode ``'attached'`` and the same ``shared_as``. Tags
-    with a name and lists of tags, ``sync()``, ``verify()``, ``stats()`` and ``checkpoint()`` are the sharing process's
-    alone; when it has closed the store the others get ``ClosedError``.
+    ``shared_as``: a file on a memory file system such as ``/dev/shm``, which must not exist yet. The store is shared
+    through it with other processes of this machine, which open the store with the mode ``'attached'`` and the same
+    ``shared_as``. Only the sharing process can use tags with a name, lists of tags, ``sync()``, ``verify()``,
+    ``stats()`` and ``checkpoint()``. When it has closed the store, the others get ``ClosedError``.
 
-    ``recovery_threads``: 0 for all cores. ``on_progress(what, done, total, unit)`` is told of a long opening.
+    ``recovery_threads``: 0 for all cores. A long opening calls ``on_progress(what, done, total, unit)``.
     """
     return Store(
         path,
@@ -403,7 +405,7 @@ def open(  # icecore.open is what people expect
 def verify_file(path: Path, on_progress: Progress | None = None, *, moved: Placements = ()) -> VerifyReport:
     """Checks a store's file that may be too damaged to open; changes nothing.
 
-    ``moved``: further files of it that are not where it knows them.
+    ``moved``: secondary files that are not where the store expects them.
     """
     return VerifyReport._of(_native.verify_file_dict(path_bytes(path), on_progress, placement_list(moved)))
 
@@ -417,11 +419,12 @@ def repair(
     moved: Placements = (),
     crash: str = "unknown",
 ) -> RepairReport:
-    """Writes all that is intact of the store's file ``damaged``, which is not changed, to a new store ``repaired``.
+    """Writes everything intact of the store's file ``damaged`` to a new store ``repaired``; does not change
+    ``damaged``.
 
-    What a lost record showed is not there in the new store, never an older value in its place; the report tells which
-    versions of which keys that are. ``StoreExistsError`` if something is at ``repaired``. ``placements`` are further
-    files of the new store, ``moved`` those of the damaged one that are not where it knows them. ``crash`` as in `open`.
+    Where a record is lost, the new store has no value; it never shows an older value instead. The report lists these
+    keys and versions. ``StoreExistsError`` if something is at ``repaired``. ``placements`` are the secondary files of
+    the new store, ``moved`` those of the damaged store that are not where it expects them. ``crash`` as in `open`.
     """
     told = _native.repair_dict(
         path_bytes(damaged),
@@ -456,7 +459,7 @@ def path_bytes(path: Path) -> bytes:
 
 
 def placement_list(placements: Placements) -> list[tuple[bytes, int]]:
-    """Each a path, or a path and a NUMA node."""
+    """Converts placements: each is a path, or a path and a NUMA node."""
     pairs = [p if isinstance(p, tuple) else (p, -1) for p in placements]
     for path, node in pairs:
         if isinstance(node, bool) or not isinstance(node, int) or not -1 <= node < 2**15:
@@ -474,7 +477,7 @@ def checked_version(version: object) -> int:
 
 
 def _explained(locked: LockedError, path: Path) -> LockedError:
-    """The error, and if it is this very process that holds the file, why."""
+    """The error, with a hint if this process itself holds the file."""
     for store in list(_stores.values()):
         try:
             same = os.path.samefile(store.path, path)
@@ -492,9 +495,9 @@ def _explained(locked: LockedError, path: Path) -> LockedError:
 
 @atexit.register
 def _close_all() -> None:
-    """A store left open is closed at exit, so that the next opening need not recover."""
+    """Closes stores that are still open at exit, so that the next opening need not recover them."""
     for store in list(_stores.values()):
         try:
             store.close()
-        except Exception:  # the process ends: there is nobody left to tell
+        except Exception:  # the process ends, so no code could handle the error
             pass

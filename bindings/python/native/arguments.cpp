@@ -97,7 +97,7 @@ void set_python_error() noexcept {
     } catch (const std::exception& e) {
       PyErr_SetString(PyExc_RuntimeError, e.what());
     }
-  } catch (nb::python_error& e) {  // making the exception failed: that failure is the one to tell
+  } catch (nb::python_error& e) {  // making the exception failed: report that failure
     e.restore();
   } catch (...) {
     PyErr_SetString(PyExc_RuntimeError, "an unknown C++ exception");

@@ -1,4 +1,4 @@
-// Python objects as C++ bytes, and C++ errors as Python exceptions.
+// Converts Python objects to C++ bytes, and C++ errors to Python exceptions.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -18,7 +18,7 @@ namespace icecore::python {
 
 namespace nb = nanobind;
 
-/// The bytes of a Python object for the length of one call: bytes, str (as UTF-8), or anything with a C-contiguous
+/// The bytes of a Python object for the duration of one call: bytes, str (as UTF-8), or anything with a C-contiguous
 /// buffer, such as bytearray, memoryview and NumPy arrays. Nothing is copied. `what` names the argument in errors.
 class bytes_argument {
  public:
@@ -45,7 +45,7 @@ class bytes_argument {
   bool has_buffer_ = false;
 };
 
-/// A writable C-contiguous buffer of exactly `size` bytes, the caller's array to fill.
+/// A writable C-contiguous buffer of exactly `size` bytes: the caller's array, to be filled.
 class output_buffer {
  public:
   output_buffer(nb::handle object, std::size_t size);
@@ -59,7 +59,7 @@ class output_buffer {
   Py_buffer buffer_;
 };
 
-/// A new bytes object. Copies large values without the GIL, during which `owner` keeps them mapped.
+/// A new bytes object. Copies large values without the GIL; `owner` keeps them mapped meanwhile.
 [[nodiscard]] PyObject* new_bytes(session& owner, std::string_view bytes);
 
 /// A new str; bytes that are not UTF-8 become surrogates, as in file names.
@@ -68,18 +68,18 @@ class output_buffer {
 /// A read-only memoryview of a value in the pool.
 [[nodiscard]] nb::object new_view(const std::shared_ptr<session>& owner, std::string_view bytes);
 
-/// Bounds from optional bytes-like ends and an optional prefix, all of which must hold.
+/// Bounds from optional bytes-like ends and an optional prefix; a key must satisfy all of them.
 [[nodiscard]] key_bounds bounds_from(nb::handle start, nb::handle stop, nb::handle prefix);
-/// The bounds that hold where both hold.
+/// The intersection of two bounds.
 [[nodiscard]] key_bounds intersection(key_bounds a, const key_bounds& b);
-/// No key lies between them.
+/// Whether no key lies between them.
 [[nodiscard]] bool empty(const key_bounds& bounds) noexcept;
 [[nodiscard]] bool contains(const key_bounds& bounds, std::string_view key) noexcept;
 
-/// Sets the Python exception that belongs to the C++ exception being handled. Call inside a catch block.
+/// Sets the Python exception for the C++ exception being handled. Call it inside a catch block.
 void set_python_error() noexcept;
 
-/// Runs `body` for a slot of a Python type: an exception becomes Python's, and `failed` is returned.
+/// Runs `body` for a slot of a Python type: turns an exception into a Python exception and returns `failed`.
 template <typename Result, typename Body>
 Result slot(Result failed, const Body& body) noexcept {
   try {
@@ -90,17 +90,17 @@ Result slot(Result failed, const Body& body) noexcept {
   }
 }
 
-/// The C++ object inside `self`, which must be one that was initialised.
+/// The C++ object inside `self`, which must have been initialised.
 template <typename T>
 T& self_of(PyObject* self) {
   if (!nb::inst_ready(self)) throw nb::type_error("this object was never initialised: call its class's __init__");
   return *nb::inst_ptr<T>(self);
 }
 
-/// Of a list of paths with NUMA nodes.
+/// Converts a list of paths with NUMA nodes.
 [[nodiscard]] std::vector<placement> placements_of(const nb::list& pairs);
 
-/// Calls a Python progress function from inside a C++ call, and keeps its first exception for after that call.
+/// Calls a Python progress function during a C++ call, and stores its first exception until that call has ended.
 class progress_adapter {
  public:
   explicit progress_adapter(nb::handle function);
@@ -112,7 +112,7 @@ class progress_adapter {
 
   /// Empty if the function is None.
   [[nodiscard]] progress_function function();
-  /// Ends all calling; throws what the Python function threw.
+  /// Makes no more calls, and throws the exception that the Python function raised.
   void finish();
 
  private:

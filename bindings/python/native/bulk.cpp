@@ -16,7 +16,7 @@
 namespace icecore::python {
 namespace {
 
-// Between two of these Ctrl-C is looked for.
+// The code checks for Ctrl-C after each chunk of this many items.
 constexpr std::size_t insert_chunk = 64 * 1024;
 // Keys whose finds are interleaved in one call of the core; their answers stay in the cache.
 constexpr std::size_t find_chunk = 4096;
@@ -25,7 +25,7 @@ void check_signals() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-/// Inserts items [from, to), one after the other.
+/// Inserts items [from, to), one after another.
 void insert_range(icecore::store& store, const column& keys, const column& values, std::size_t from, std::size_t to) {
   for (std::size_t i = from; i < to; ++i) {
     try {
@@ -37,7 +37,8 @@ void insert_range(icecore::store& store, const column& keys, const column& value
   }
 }
 
-/// Runs insert_range on `threads` threads, each over its own run of items; throws the first failure after all ended.
+/// Runs insert_range on `threads` threads, each with its own range of items. Throws the first failure after all have
+/// ended.
 void insert_in_parallel(icecore::store& store, const column& keys, const column& values, std::size_t from,
                         std::size_t to, std::size_t threads) {
   std::exception_ptr first;
@@ -58,7 +59,7 @@ void insert_in_parallel(icecore::store& store, const column& keys, const column&
       try {
         others.emplace_back(work, begin, end);
       } catch (const std::system_error&) {
-        work(begin, end);  // the machine gives no more threads: do it here
+        work(begin, end);  // the machine provides no more threads: do the work here
       }
     }
     work(from, std::min(from + each, to));
@@ -90,7 +91,7 @@ struct find_job {
   const column& keys;
   const snapshot_object* at;                      // or
   const icecore::store* store;                    // with
-  const std::vector<icecore::version>* versions;  // one a key
+  const std::vector<icecore::version>* versions;  // one per key
 
   void run(std::size_t from, std::vector<std::string_view>& chunk, std::vector<answer>& out) const {
     for (std::size_t i = 0; i < chunk.size(); ++i) chunk[i] = keys[from + i];
@@ -106,7 +107,7 @@ struct find_job {
   }
 };
 
-/// Calls `take(first, answers)` for each chunk of keys, with the GIL held only if `with_gil`.
+/// Calls `take(first, answers)` for each chunk of keys; holds the GIL only if `with_gil`.
 template <typename Take>
 void find_in_chunks(session& owner, const find_job& job, bool with_gil, const Take& take) {
   std::vector<std::string_view> chunk;
@@ -130,7 +131,7 @@ nb::object find_objects(session& owner, const find_job& job, nb::handle missing)
   if (!list.is_valid()) throw nb::python_error();
   find_in_chunks(owner, job, true, [&](std::size_t from, const std::vector<answer>& out) {
     for (std::size_t i = 0; i < out.size(); ++i) {
-      owner.use();  // copying a large value lets the GIL go: the store may have been closed meanwhile
+      owner.use();  // copying a large value releases the GIL: the store may have been closed meanwhile
       PyObject* const made = out[i] ? new_bytes(owner, *out[i]) : Py_NewRef(missing.ptr());
       if (made == nullptr) throw nb::python_error();
       PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(from + i), made);
@@ -145,7 +146,7 @@ void find_fixed(session& owner, const find_job& job, const fixed_output& to) {
   });
 }
 
-/// The job for a call on a store: `versions` is a buffer of one 64-bit version a key.
+/// The job for a call on a store: `versions` is a buffer with one 64-bit version per key.
 struct versioned_job {
   std::vector<icecore::version> versions;
   find_job job;

@@ -15,7 +15,8 @@ std::atomic<std::uint64_t> forks{0};
 const int fork_handler_installed =
     pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
 
-// Calls this thread is inside of: closing from there (from a progress callback) would wait for itself.
+// Calls that this thread is inside: closing the object there (in a progress callback) would make the thread wait for
+// itself.
 thread_local std::size_t calls_of_this_thread = 0;
 
 }  // namespace
@@ -31,7 +32,7 @@ void running_calls::require_outside(const char* refused) {
 void running_calls::wait_until_none() {
   awaited_ = true;
   PyThreadState* const thread = PyEval_SaveThread();
-  // acquire: what the finished calls did happens before what the caller does next
+  // acquire: the effects of the finished calls happen before what the caller does next
   for (std::size_t running = running_.load(std::memory_order_acquire); running != 0;
        running = running_.load(std::memory_order_acquire)) {
     running_.wait(running, std::memory_order_acquire);
@@ -41,7 +42,7 @@ void running_calls::wait_until_none() {
 }
 
 void running_calls::begin() noexcept {
-  running_.fetch_add(1, std::memory_order_relaxed);  // relaxed: who waits sees it through the GIL
+  running_.fetch_add(1, std::memory_order_relaxed);  // relaxed: a waiting thread sees it through the GIL
   ++calls_of_this_thread;
 }
 

@@ -1,4 +1,4 @@
-// Calls that run without the GIL, how closing waits for them, and forks: what stores and clusters have in common.
+// Calls that run without the GIL, how closing waits for them, and forks: shared by stores and clusters.
 #pragma once
 
 #include <Python.h>
@@ -9,19 +9,20 @@
 
 namespace icecore::python {
 
-/// Tells processes apart: grows with each fork in the line of this one.
+/// Distinguishes a process from the process it was forked from: grows with each fork.
 [[nodiscard]] std::uint64_t fork_generation() noexcept;
 
-/// The calls of one object that are running without the GIL. Counted with the GIL held; waited for without it.
+/// The calls of one object that are running without the GIL. They are counted with the GIL held, and awaited without
+/// it.
 class running_calls {
  public:
   running_calls() = default;
   running_calls(const running_calls&) = delete;
   running_calls& operator=(const running_calls&) = delete;
 
-  /// errc::invalid_argument if this thread is inside such a call: waiting there would be for itself.
+  /// errc::invalid_argument if this thread is inside such a call, because it would wait for itself.
   static void require_outside(const char* refused);
-  /// Returns when none is running. The GIL is held, and given away meanwhile; the caller keeps new ones from beginning.
+  /// Returns when no call is running. The caller holds the GIL, which is released meanwhile, and prevents new calls.
   void wait_until_none();
 
  private:
@@ -33,7 +34,7 @@ class running_calls {
   bool awaited_ = false;
 };
 
-/// Gives the GIL away for the rest of the scope; what the calls belong to stays open for as long.
+/// Releases the GIL for the rest of the scope; the object of these calls stays open meanwhile.
 class without_gil {
  public:
   explicit without_gil(running_calls& calls);

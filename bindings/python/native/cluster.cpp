@@ -1,5 +1,5 @@
-// The cluster: reading and writing one key, tags, and what brings ranks together. All of it runs without the GIL, since
-// any call may wait for another rank, and that one for a thread of this process.
+// The cluster: reading and writing one key, tags, and synchronising ranks. All of it runs without the GIL, because any
+// call may wait for another rank, which may wait for a thread of this process.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -78,7 +78,7 @@ void bind_data(cluster_class& c) {
             icecore::batch operations;
             {
               const std::scoped_lock lock(batch.mutex);
-              operations = std::exchange(batch.operations, {});  // other threads may go on filling it
+              operations = std::exchange(batch.operations, {});  // other threads may continue to fill it
             }
             return run(*self.owner, [&](icecore::cluster& used) { return used.apply(operations); });
           },

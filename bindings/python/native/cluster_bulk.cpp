@@ -8,7 +8,7 @@
 namespace icecore::python {
 namespace {
 
-// Keys of one call of the core: each owner gets a message of its own a call, and between two Ctrl-C is looked for.
+// Keys per call of the core. Each call sends one message per owner, and the code checks for Ctrl-C between calls.
 constexpr std::size_t chunk_size = 64 * 1024;
 
 using found_values = std::vector<std::optional<std::string>>;

@@ -1,4 +1,4 @@
-// Checkpoints of a cluster, and the events that tell how far they are.
+// Checkpoints of a cluster, and the events that report their progress.
 #include <filesystem>
 
 #include "cluster_objects.hpp"

@@ -1,5 +1,5 @@
-// All pairs of a cluster's snapshot: extracted as columns, streamed to a Python function, and the find that asks all
-// ranks. Collective; all of it without the GIL, but for what makes Python objects.
+// Extracting all pairs of a cluster's snapshot, as columns or as a stream to a Python function, and the find that asks
+// all ranks. Collective. Everything runs without the GIL, except what makes Python objects.
 #include <nanobind/stl/optional.h>
 
 #include <cstdint>
@@ -16,7 +16,8 @@
 namespace icecore::python {
 namespace {
 
-/// icecore._native_mpi.Extracted: pairs in columns of their own, which arrays keep alive. Needs the cluster no more.
+/// icecore._native_mpi.Extracted: pairs in columns of their own, which arrays keep alive. Does not need the cluster any
+/// more.
 struct extracted_object {
   std::shared_ptr<const extracted_pairs> pairs;
 
@@ -25,7 +26,7 @@ struct extracted_object {
   }
 };
 
-/// How the ranks extract, as the Python layer says it.
+/// How the ranks extract, as the Python layer specifies it.
 struct extraction_request {
   int root;
   unsigned threads = 1;
@@ -36,7 +37,7 @@ struct extraction_request {
     extraction_options how;
     how.root = root;
     how.bounds = std::move(bounds);
-    if (empty(how.bounds)) how.bounds.to = how.bounds.from;  // a slice that is out of order has no keys
+    if (empty(how.bounds)) how.bounds.to = how.bounds.from;  // a slice whose start is after its stop has no keys
     how.threads = threads;
     how.linear_scan = linear_scan;
     if (memory_bytes_max) how.memory_bytes_max = *memory_bytes_max;
@@ -44,7 +45,7 @@ struct extraction_request {
   }
 };
 
-/// The dtypes' sizes of keys and values; empty: any size.
+/// The item sizes of the dtypes of keys and values; empty: any size.
 struct item_sizes {
   std::optional<fixed_size> keys;
   std::optional<fixed_size> values;
@@ -56,7 +57,7 @@ struct item_sizes {
   }
 
  private:
-  /// Printable ASCII, the rest in hexadecimal, not more than its beginning.
+  /// The beginning of the bytes: as text if they are printable ASCII, else in hexadecimal.
   static std::string quoted(std::string_view key) {
     constexpr std::size_t shown_max = 40;
     constexpr char digits[] = "0123456789abcdef";
@@ -88,7 +89,7 @@ extracted_object extract(const cluster_snapshot_object& self, int method, const 
   })};
 }
 
-/// The column's bytes, writable: nobody else has them.
+/// The column's bytes, writable because nothing else uses them.
 nb::object bytes_of(const extracted_object& self, int which) {
   const std::span<const char> bytes = self.column(which).bytes;
   return array_over<std::uint8_t>(const_cast<char*>(bytes.data()), bytes.size(), self.pairs);
@@ -105,7 +106,7 @@ nb::object offsets_of(const extracted_object& self, int which) {
   return array_of<std::uint64_t>(std::move(made));
 }
 
-/// Copies a column whose items all fit: extract() was told their size.
+/// Copies a column whose items all fit, because extract() knew their size.
 void copy_fixed(const extracted_object& self, int which, nb::handle out, std::size_t size, bool pad) {
   const output_buffer buffer(out, self.pairs->size() * size);
   const nb::gil_scoped_release released;
@@ -150,7 +151,7 @@ nb::object block_of(std::span<const item> some, bool as_columns) {
       array_of<std::uint64_t>(std::move(block.values.offsets)), array_of<std::uint8_t>(std::move(block.values.bytes)));
 }
 
-/// What a Python exception is for the other ranks, who have no object of it.
+/// Describes a Python exception for the other ranks, which do not have the exception object.
 std::string told(const nb::python_error& raised) {
   try {
     const nb::object text = nb::str(raised.value()).attr("encode")("utf-8", "backslashreplace");
@@ -187,7 +188,7 @@ nb::object find_by_broadcast(const cluster_snapshot_object& self, nb::handle key
   if (self.owner->use().rank() == root) {
     try {
       bytes.emplace(key.ptr(), "a key");
-    } catch (...) {  // told after the call: the other ranks are in it
+    } catch (...) {  // report it after the call, because the other ranks are in it
       unusable = std::current_exception();
     }
   }

@@ -1,12 +1,12 @@
 // icecore._native_mpi: the C++ half of icecore.mpi. Start reading at cluster_session.hpp, then cluster.cpp. Columns and
-// batches are those of icecore._native, which is imported before.
+// batches are those of icecore._native, which must be imported first.
 #include <nanobind/nanobind.h>
 
 #include "cluster_objects.hpp"
 
 NB_MODULE(_native_mpi, m) {
   namespace python = icecore::python;
-  nanobind::set_leak_warnings(false);  // a cluster still open at exit is closed by icecore's exit function, not a leak
+  nanobind::set_leak_warnings(false);  // not a leak: icecore's exit function closes a cluster that is still open
   nanobind::module_::import_("icecore._native");
   python::cluster_class cluster = python::bind_cluster(m);
   python::bind_checkpoint(m, cluster);

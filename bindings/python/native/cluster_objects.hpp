@@ -1,4 +1,4 @@
-// The C++ halves of the Python objects of icecore.mpi, and the functions that bind them, one a file.
+// The C++ halves of the Python objects of icecore.mpi, and the functions that bind them, one per file.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -27,7 +27,7 @@ struct cluster_snapshot_object {
   [[nodiscard]] bool bounded() const noexcept { return bounds.from.has_value() || bounds.to.has_value(); }
 };
 
-/// icecore._native_mpi.Checkpoint: one that is being written, or was.
+/// icecore._native_mpi.Checkpoint: a checkpoint that is being written or has been written.
 struct checkpoint_object {
   std::shared_ptr<cluster_session> owner;
   icecore::checkpoint_event event;

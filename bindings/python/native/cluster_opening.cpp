@@ -1,4 +1,4 @@
-// Opening a cluster, or restoring one, on a communicator of mpi4py's.
+// Opening or restoring a cluster on a communicator of mpi4py.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -11,33 +11,34 @@
 namespace icecore::python {
 namespace {
 
-/// A Python object that is let go with the GIL held, from whichever thread.
+/// A Python object that any thread may release; the destructor takes the GIL.
 [[nodiscard]] std::shared_ptr<PyObject> shared_object(nb::handle object) {
   return {Py_NewRef(object.ptr()), [](PyObject* held) {
-            if (!Py_IsInitialized()) return;  // the interpreter is gone, and its objects with it
+            if (!Py_IsInitialized()) return;  // the interpreter and its objects no longer exist
             const nb::gil_scoped_acquire locked;
             Py_DECREF(held);
           }};
 }
 
-/// owner(key, ranks) in Python as an ownership function: called by any thread, and without exceptions of Python's.
+/// Wraps owner(key, ranks) of Python as an ownership function. Any thread may call it, and it throws no Python
+/// exceptions.
 [[nodiscard]] ownership by_python_function(const std::string& name, nb::handle function) {
   return ownership::by_function(name, [held = shared_object(function)](std::string_view key, int ranks) {
     const nb::gil_scoped_acquire locked;
     try {
       return nb::cast<int>(nb::handle(held.get())(nb::bytes(key.data(), key.size()), ranks));
-    } catch (const std::exception& failure) {  // also a result that is no int
+    } catch (const std::exception& failure) {  // also if the result is not an int
       throw error(errc::invalid_argument, std::string("the ownership function failed: ") + failure.what());
     }
   });
 }
 
-/// The one of mpi4py's objects whose MPI_Comm lies at this address.
+/// The MPI_Comm at the address of an mpi4py object.
 [[nodiscard]] MPI_Comm communicator_at(std::uintptr_t address) {
-  return *reinterpret_cast<const MPI_Comm*>(address);  // NOLINT: mpi4py gives the address as a number
+  return *reinterpret_cast<const MPI_Comm*>(address);  // NOLINT: mpi4py passes the address as a number
 }
 
-/// What Python says of stores and ownership, as the Python layer has checked and numbered it.
+/// The Python options of stores and ownership, which the Python layer has checked and converted to numbers.
 struct asked_opening {
   int access;
   int creation;

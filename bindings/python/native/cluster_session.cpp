@@ -12,7 +12,7 @@ cluster_session::cluster_session(icecore::cluster opened)
 cluster_session::~cluster_session() {
   if (!cluster_) return;
   if (forked()) {
-    static_cast<void>(cluster_.release());  // it and its MPI are the parent's (K2)
+    static_cast<void>(cluster_.release());  // the cluster and its MPI belong to the parent (K2)
     return;
   }
   const without_gil released(*this);  // closing waits for other ranks

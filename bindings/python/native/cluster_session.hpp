@@ -1,11 +1,11 @@
-// One open cluster as Python holds it: who may use it now, and when it is let go.
+// One open cluster in Python: who may use it now, and when it is released.
 //
-// A session is shared by the Python objects made from one icecore.mpi.Cluster: the cluster, its snapshots, iterators
-// and checkpoints.
+// The Python objects made from one icecore.mpi.Cluster share a session: the cluster, its snapshots, iterators and
+// checkpoints.
 //
 // Invariants:
 //   K1. The cluster is closed or destroyed only when no call is running without the GIL (calls.hpp).
-//   K2. After close() or a fork every use() throws. A child of a fork never closes what its parent has open.
+//   K2. After close() or a fork every use() throws. A forked child never closes what its parent has open.
 //   K3. Members change only while the GIL is held.
 #pragma once
 
@@ -21,12 +21,12 @@ namespace icecore::python {
 class cluster_session : public running_calls {
  public:
   explicit cluster_session(icecore::cluster opened);
-  /// Closes what is open, swallowing errors: collective, as the cluster's destructor.
+  /// Closes the cluster if it is open and ignores errors; collective, like the cluster's destructor.
   ~cluster_session();
   cluster_session(const cluster_session&) = delete;
   cluster_session& operator=(const cluster_session&) = delete;
 
-  /// The cluster, to be used while the GIL is held or inside `without_gil`. errc::closed, errc::forked.
+  /// The cluster, for use while the GIL is held or inside `without_gil`. errc::closed, errc::forked.
   icecore::cluster& use() {
     if (closed_ || forked()) refuse();
     return *cluster_;

@@ -1,4 +1,4 @@
-// One version of a cluster: finding, walking and counting.
+// One version of a cluster: finding, iterating and counting.
 #include <nanobind/stl/optional.h>
 
 #include <algorithm>
@@ -9,7 +9,8 @@
 namespace icecore::python {
 namespace {
 
-// Blocks start small, so that the first item comes at once, and grow, so that a long loop rarely pays for the GIL.
+// Blocks start small, so that the first item comes quickly, and grow, so that a long loop rarely takes and releases the
+// GIL.
 constexpr std::size_t block_size_first = 16;
 constexpr std::size_t block_size_max = 1024;
 
@@ -58,8 +59,8 @@ std::uint64_t count(const cluster_snapshot_object& self) {
   return counted;
 }
 
-/// icecore._native_mpi.ItemIterator: fetches blocks without the GIL, and makes Python objects of them one by one.
-/// Used by two threads at once it raises ValueError, as a generator does.
+/// icecore._native_mpi.ItemIterator: fetches blocks without the GIL and makes Python objects from them one by one. If
+/// two threads use it at once, it raises ValueError, as a generator does.
 class item_walk {
  public:
   item_walk(const cluster_snapshot_object& snapshot, part wanted, std::uint64_t limit)

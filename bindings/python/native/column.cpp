@@ -52,7 +52,7 @@ std::unique_ptr<column> column::sequence(nb::handle objects, const char* what) {
   layout.items.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     PyObject* const object = PyTuple_GET_ITEM(layout.objects.ptr(), static_cast<Py_ssize_t>(i));
-    if (PyBytes_CheckExact(object) || PyUnicode_Check(object)) {  // their bytes live as long as they do
+    if (PyBytes_CheckExact(object) || PyUnicode_Check(object)) {  // the objects own these bytes
       layout.items.push_back(bytes_argument(object, what).bytes());
     } else {
       layout.buffers.push_back(std::make_unique<bytes_argument>(object, what));

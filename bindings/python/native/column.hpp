@@ -1,6 +1,6 @@
-// A column of byte strings given by Python in one of three layouts, read by C++ without the GIL.
+// A column of byte strings from Python in one of three layouts, which C++ reads without the GIL.
 //
-// Invariant: a column keeps its Python buffers or objects pinned, so its bytes stay where they are while it lives.
+// Invariant: a column keeps its Python buffers or objects pinned, so its bytes do not move while it lives.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -18,9 +18,9 @@ namespace icecore::python {
 
 class column {
  public:
-  /// Item i is the `size` bytes at i * size of `buffer`; with `strip_nul` without its trailing NUL bytes (NumPy's 'S').
+  /// Item i is the `size` bytes at i * size of `buffer`; `strip_nul` drops its trailing NUL bytes (NumPy's 'S').
   [[nodiscard]] static std::unique_ptr<column> fixed(nb::handle buffer, std::size_t size, bool strip_nul);
-  /// Item i is bytes[offsets[i] .. offsets[i + 1]). errc::invalid_argument if the offsets leave the bytes.
+  /// Item i is bytes[offsets[i] .. offsets[i + 1]). errc::invalid_argument if the offsets exceed the bytes.
   [[nodiscard]] static std::unique_ptr<column> variable(nb::handle offsets, nb::handle bytes);
   /// Item i is objects[i]: bytes, str or bytes-like.
   [[nodiscard]] static std::unique_ptr<column> sequence(nb::handle objects, const char* what);
@@ -40,11 +40,11 @@ class column {
   };
   struct variable_layout {
     bytes_argument data;
-    std::vector<std::uint64_t> offsets;  // a copy: checked once, and nobody can change it afterwards
+    std::vector<std::uint64_t> offsets;  // a copy, so that nothing changes it after the check
     explicit variable_layout(nb::handle bytes) : data(bytes.ptr(), "bytes") {}
   };
   struct sequence_layout {
-    nb::object objects;                                    // a tuple, so that nobody can take its items away
+    nb::object objects;                                    // a tuple, so that nothing can remove its items
     std::vector<std::unique_ptr<bytes_argument>> buffers;  // of the items that are neither bytes nor str
     std::vector<std::string_view> items;
   };

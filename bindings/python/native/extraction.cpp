@@ -1,4 +1,4 @@
-// Snapshots to columns: fixed-size items straight into NumPy arrays, others as offsets and bytes, or as bytes objects.
+// Snapshots to columns: fixed-size items directly into NumPy arrays, others as offsets and bytes, or as bytes objects.
 #include <nanobind/stl/optional.h>
 
 #include <vector>
@@ -10,7 +10,7 @@
 namespace icecore::python {
 namespace {
 
-/// Fills whole arrays by snapshot::extract, the quick way: every item must have its column's size.
+/// Fills whole arrays with snapshot::extract, the fast way: every item must have its column's size.
 std::size_t extract_fixed(const snapshot_object& self, nb::handle keys, std::size_t key_size, nb::handle values,
                           std::size_t value_size, std::size_t capacity, unsigned threads) {
   self.owner->use();
@@ -49,7 +49,7 @@ selection select(const snapshot_object& self, unsigned threads) {
   return selected;
 }
 
-/// Copies the keys or values into `out`, `size` bytes each; with `pad`, shorter ones are filled up with NUL bytes.
+/// Copies the keys or values into `out`, `size` bytes each; with `pad`, fills shorter ones with NUL bytes.
 void copy_fixed(const selection& self, int which, nb::handle out, std::size_t size, bool pad) {
   self.owner->use();
   const output_buffer buffer(out, self.items.size() * size);
@@ -70,7 +70,7 @@ nb::object to_objects(const selection& self, int which) {
     PyObject* const made = new_bytes(*self.owner, self.get(i, static_cast<part>(which)));
     if (made == nullptr) throw nb::python_error();
     PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), made);
-    self.owner->use();  // copying a large value lets the GIL go: the store may have been closed meanwhile
+    self.owner->use();  // copying a large value releases the GIL: the store may have been closed meanwhile
   }
   return list;
 }

@@ -12,7 +12,7 @@ namespace icecore::python {
 
 using answer = std::optional<std::string_view>;
 
-/// Where finds of one size write: one value of `size` bytes and one found flag a key.
+/// Where finds of one size write: one value of `size` bytes and one found flag per key.
 struct fixed_output {
   char* values;
   char* found;

@@ -1,4 +1,4 @@
-// Items of bytes as items of a NumPy dtype, which all have one size.
+// Byte strings as items of a NumPy dtype; these items all have one size.
 #pragma once
 
 #include <cstring>
@@ -11,9 +11,9 @@ namespace icecore::python {
 
 struct fixed_size {
   std::size_t size;
-  bool pad;  ///< of dtype 'S': shorter items are filled up with NUL bytes, and so end with none of their own
+  bool pad;  ///< dtype 'S': shorter items are filled with NUL bytes, so no item may end with a NUL byte of its own
 
-  /// errc::invalid_argument, with what `name()` calls the item, if it does not fit.
+  /// errc::invalid_argument if the item does not fit; the message calls it `name()`.
   template <typename Name>
   void require(std::string_view item, const Name& name) const {
     if (item.size() > size || (item.size() < size && !pad)) {
@@ -27,7 +27,7 @@ struct fixed_size {
     }
   }
 
-  /// Precondition: it fits.
+  /// Precondition: the item fits.
   void write(std::string_view item, char* to) const noexcept {
     if (!item.empty()) std::memcpy(to, item.data(), item.size());
     std::memset(to + item.size(), 0, size - item.size());

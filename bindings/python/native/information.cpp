@@ -1,5 +1,5 @@
-// What a store says of itself: tags, statistics, durability, verification. Plain tuples and dicts go up; the Python
-// layer makes named objects of them.
+// Information about a store: tags, statistics, durability, verification. This code returns plain tuples and dicts; the
+// Python layer makes named objects from them.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 

@@ -1,7 +1,7 @@
-// Python iterators over items, histories and differences. Each fetches a block of views from C++ without the GIL and
-// makes Python objects of them one by one as they are asked for.
+// Python iterators over items, histories and differences. Each fetches a block of views from C++ without the GIL, and
+// makes Python objects from them one by one on request.
 //
-// Threads: an iterator used by two threads at once raises ValueError, as a generator does, instead of mixing blocks.
+// Threads: an iterator that two threads use at once raises ValueError, as a generator does, instead of mixing blocks.
 #include <nanobind/stl/optional.h>
 
 #include <algorithm>
@@ -14,11 +14,12 @@
 namespace icecore::python {
 namespace {
 
-// Blocks start small, so that the first item comes at once, and grow, so that a long loop rarely pays for the GIL.
+// Blocks start small, so that the first item comes quickly, and grow, so that a long loop rarely takes and releases the
+// GIL.
 constexpr std::size_t block_size_first = 16;
 constexpr std::size_t block_size_max = 1024;
 
-/// A run through `Range`, fetched block by block. `Range` stays where it is: its iterators point to it.
+/// Reads through `Range` block by block. `Range` must not move, because its iterators point to it.
 template <typename Range, typename Element>
 class block_reader {
  public:
@@ -31,7 +32,7 @@ class block_reader {
 
   /// The next element, or null at the end.
   [[nodiscard]] const Element* next() {
-    owner_->use();  // a block holds views: never hand them out after close() (S1, session.hpp)
+    owner_->use();  // a block holds views: never return them after close() (S1, session.hpp)
     if (position_ == block_.size() && !fetch()) return nullptr;
     return &block_[position_++];
   }
@@ -81,7 +82,7 @@ class block_reader {
   bool fetching_ = false;
 };
 
-/// A vector as the kind of range that block_reader walks.
+/// Makes a vector usable as the range that block_reader reads.
 template <typename Element>
 class owned_elements {
  public:
@@ -94,7 +95,7 @@ class owned_elements {
   std::vector<Element> elements_;
 };
 
-/// new_bytes, or None for a removed value, or a view instead of a copy.
+/// new_bytes; None for a removed value; or a view instead of a copy.
 PyObject* new_value(const std::shared_ptr<session>& owner, const std::optional<std::string_view>& value, bool as_view) {
   if (!value) return Py_NewRef(Py_None);
   if (as_view) return new_view(owner, *value).release().ptr();
@@ -125,7 +126,7 @@ struct item_iterator {
   PyObject* next() {
     const item* found = reader.next();
     if (found == nullptr) return nullptr;
-    const item now = *found;  // the block may be replaced while a large value is copied without the GIL
+    const item now = *found;  // the block may be replaced while the GIL is released to copy a large value
     session& owner = *reader.owner();
     if (wanted == part::key) return new_bytes(owner, now.key);
     if (wanted == part::value) return new_bytes(owner, now.value);
@@ -139,7 +140,7 @@ PyObject* new_change(const std::shared_ptr<session>& owner, const change& c, boo
   return tuple_of<2>({version, new_value(owner, c.value, as_views)});
 }
 
-/// icecore._native.HistoryIterator: newest first record by record, oldest first from a list made at once.
+/// icecore._native.HistoryIterator: newest first record by record; oldest first from a list made at the start.
 struct history_iterator {
   std::optional<block_reader<key_history, change>> newest_first;
   std::optional<block_reader<owned_elements<change>, change>> oldest_first;

@@ -33,7 +33,7 @@ void translate(const std::exception_ptr& thrown, void*) {
 
 NB_MODULE(_native, m) {
   namespace python = icecore::python;
-  nanobind::set_leak_warnings(false);  // a store still open at exit is closed by icecore's exit function, not a leak
+  nanobind::set_leak_warnings(false);  // not a leak: icecore's exit function closes a store that is still open
   nanobind::register_exception_translator(python::translate);
   nanobind::class_<python::value_view>(m, "ValueView", nanobind::type_slots(python::view_slots),
                                        "A value in the pool, which it keeps mapped.");

@@ -1,4 +1,4 @@
-// The C++ halves of the Python objects, and the functions that bind them, one a file.
+// The C++ halves of the Python objects, and the functions that bind them, one per file.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -38,17 +38,17 @@ struct snapshot_object {
   }
 };
 
-/// icecore._native.Batch. The mutex guards the operations while large values are copied without the GIL; whoever takes
-/// it needs no GIL before giving it back, so it may be waited for with the GIL held.
+/// icecore._native.Batch. The mutex guards the operations while large values are copied without the GIL. Its holder
+/// never needs the GIL before it unlocks the mutex, so other threads may wait for the mutex with the GIL held.
 struct batch_object {
   std::mutex mutex;
   icecore::batch operations;
 };
 
-/// Which half of an item is wanted.
+/// Which part of an item the caller wants.
 enum class part : std::uint8_t { key = 0, value = 1, both = 2 };
 
-/// Called by mp_subscript for a slice: the Python layer answers with a narrowed snapshot.
+/// mp_subscript calls it for a slice; the Python layer returns a narrowed snapshot.
 [[nodiscard]] inline PyObject* subscript_slice(PyObject* self, PyObject* slice) {
   return PyObject_CallMethod(self, "_slice", "O", slice);
 }

@@ -1,4 +1,4 @@
-// Memory of C++ as NumPy arrays that own it: nothing is copied.
+// Makes NumPy arrays that own C++ memory; nothing is copied.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,7 +11,7 @@
 
 namespace icecore::python {
 
-/// Keeps `owner` as long as the array lives.
+/// Keeps `owner` alive as long as the array lives.
 template <typename Element, typename Stored>
 nanobind::object array_over(Stored* data, std::size_t size, std::shared_ptr<const void> owner) {
   using kept = std::shared_ptr<const void>;

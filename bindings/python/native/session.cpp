@@ -15,10 +15,11 @@ session::session(const std::filesystem::path& path, const options& opening)
 void session::foresee_blocking() {
   const durability_info info = store_->durability();
   writes_block_ = info.mode == durability::operation && info.medium == medium::block_device;
-  // How large the largest value is cannot be asked for. From this average on large ones are the rule; below it the GIL
-  // is kept until the first one is met (found), so that stores of small values never pay for it.
+  // The size of the largest value is not known. If values have at least this average size, large ones are common. Below
+  // it, finds keep the GIL until one meets a large value (found), so that stores of small values never pay for
+  // releasing it.
   constexpr std::uint64_t large_average_bytes = 4096;
-  if (attached_) {  // what the store holds the process that shares it tells alone
+  if (attached_) {  // only the process that shares the store can report its statistics
     has_unread_values_ = true;
     finds_block_ = writes_block_;
     return;
@@ -61,7 +62,7 @@ void session::close() {
 void session::linger() {
   struct at_end {
     session& self;
-    ~at_end() {  // also when the sync throws
+    ~at_end() {  // runs even if the sync throws
       self.state_ = state::lingering;
       self.release_if_unused();
     }
@@ -78,7 +79,7 @@ void session::end_view() noexcept {
 
 void session::release_if_unused() noexcept {
   if (state_ != state::lingering || views_ > 0) return;
-  store_.reset();  // syncs nothing new: linger() has
+  store_.reset();  // closing has nothing left to sync: linger() has done it
   state_ = state::closed;
 }
 

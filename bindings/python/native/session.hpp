@@ -1,14 +1,13 @@
-// One open store as Python holds it: who may use it now, and when its file may be let go.
+// One open store in Python: who may use it now, and when its file may be released.
 //
-// A session is shared by the Python objects made from one icecore.open(): the store, its snapshots, iterators and
-// views.
+// The Python objects made from one icecore.open() share a session: the store, its snapshots, iterators and views.
 //
 // Invariants:
-//   S1. `store_` is released only when no call is running without the GIL (calls.hpp) and no view of a value is
-//       alive (views_ == 0): nothing Python can still reach is ever unmapped.
-//   S2. After close() or a fork every use() throws, so only views outlive a close.
+//   S1. `store_` is released only when no call is running without the GIL (calls.hpp) and no view of a value is alive
+//       (views_ == 0). So memory that Python can still reach is never unmapped.
+//   S2. After close() or a fork every use() throws, so only views survive a close.
 //   S3. Members change only while the GIL is held.
-//   S4. open -> closing -> closed, or open -> closing -> lingering -> closed: never back.
+//   S4. States change from open to closing to closed, or from open to closing to lingering to closed, and never back.
 #pragma once
 
 #include <Python.h>
@@ -25,39 +24,39 @@
 
 namespace icecore::python {
 
-/// Copying or checking fewer bytes than this takes less than giving the GIL away and getting it back.
+/// Copying or checking fewer bytes than this takes less time than releasing and retaking the GIL.
 inline constexpr std::size_t gil_bytes_min = 16 * 1024;
 
 class session : public running_calls {
  public:
-  /// Opens the store. Call without the GIL: recovery may take seconds.
+  /// Opens the store. Call it without the GIL: recovery may take seconds.
   session(const std::filesystem::path& path, const options& opening);
   ~session();
   session(const session&) = delete;
   session& operator=(const session&) = delete;
 
-  /// The store, to be used while the GIL is held or inside `without_gil`. errc::closed, errc::forked.
+  /// The store, for use while the GIL is held or inside `without_gil`. errc::closed, errc::forked.
   icecore::store& use() {
     if (state_ != state::open || forked()) refuse();
     return *store_;
   }
 
-  /// Refuses all further use, waits for the running calls, then closes the store, or, while views of its values are
-  /// alive, syncs it and leaves the closing to the last of them. Closing twice does nothing.
+  /// Refuses all further use, waits for the running calls, then closes the store. If views of its values are alive, it
+  /// only syncs the store, and the last view closes it. Closing twice does nothing.
   void close();
 
   [[nodiscard]] bool closed() const noexcept { return state_ != state::open; }
-  /// Closed, but the file is still held for living views.
+  /// Closed, but the file is still held because of living views.
   [[nodiscard]] bool lingering() const noexcept { return state_ == state::lingering; }
   [[nodiscard]] std::size_t views() const noexcept { return views_; }
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
   /// Every write waits for the device (operation durability on a block device).
   [[nodiscard]] bool writes_block() const noexcept { return writes_block_; }
-  /// A find may take long: it may meet a large value that nobody has looked at, which is checked first, or, where
-  /// writes block, a record that must become durable before anyone sees it.
+  /// Whether a find may take long: it may meet a large value that has not been checked yet, or, if writes block, a
+  /// record that must become durable before any reader sees it.
   [[nodiscard]] bool finds_block() const noexcept { return finds_block_; }
-  /// Told the size of each value found: a store that was opened with large values may have more that are not checked.
+  /// The caller passes the size of each value found: a store opened with large values may have more that are unchecked.
   void found(std::size_t value_size) noexcept {
     if (value_size >= gil_bytes_min && has_unread_values_) finds_block_ = true;
   }
@@ -78,11 +77,11 @@ class session : public running_calls {
   std::optional<icecore::store> store_;
   std::size_t views_ = 0;  // living value_view objects
   std::uint64_t fork_generation_;
-  bool attached_;  // another process has opened the store, syncs and closes it
+  bool attached_;  // another process has opened the store; that process syncs and closes it
   state state_ = state::open;
   bool writes_block_ = false;
   bool finds_block_ = false;
-  bool has_unread_values_ = false;  // enough of them at opening for a large one to be among them
+  bool has_unread_values_ = false;  // there were enough at opening for one of them to be large
 };
 
 /// Runs `call` without the GIL if `worth_it`, else with it.
@@ -93,9 +92,9 @@ auto maybe_without_gil(session& used, bool worth_it, const Call& call) {
   return call();
 }
 
-/// Runs a find, without the GIL where it may take long. The answer's bytes are mapped until the GIL is next given away:
-/// a small value may be copied, and new_bytes or new_view keep a large one. errc::closed, also if another thread has
-/// closed the store during the find.
+/// Runs a find, without the GIL if it may take long. The answer's bytes stay mapped until the GIL is released again: a
+/// small value may be copied, and new_bytes or new_view keep a large one mapped. errc::closed, also if another thread
+/// has closed the store during the find.
 template <typename Find>
 std::optional<std::string_view> find_value(session& used, const Find& find) {
   icecore::store& store = used.use();
@@ -106,7 +105,7 @@ std::optional<std::string_view> find_value(session& used, const Find& find) {
   return value;
 }
 
-/// A value's bytes in the pool, which it keeps mapped. Exported to Python as a read-only buffer.
+/// A value's bytes in the pool. The view keeps them mapped, and exports them to Python as a read-only buffer.
 class value_view {
  public:
   value_view(std::shared_ptr<session> owner, std::string_view bytes);

@@ -1,12 +1,12 @@
 // The store: opening, reading and writing one key, tags, batches.
 //
-// Subscription (store[key], store[key] = value, del store[key], key in store) goes through slots of the type instead of
-// bound methods: the call costs a quarter as much, which counts beside a find of some 200 ns.
+// Subscription (store[key], store[key] = value, del store[key], key in store) uses slots of the type instead of bound
+// methods. The call then takes a quarter of the time, which matters beside a find of some 200 ns.
 //
-// The GIL: a find or an insert of a small value keeps it. Letting it go costs a third of the operation and buys
-// nothing, since the interpreter around it needs the GIL anyway (docs/python.md has the figures). Whatever waits for a
-// device, or copies much, or walks many keys gives it away; so do all finds of a store where one may take long
-// (session.hpp, finds_block), since it is known only afterwards which did.
+// The GIL: a find or an insert of a small value keeps it. Releasing it would cost a third of the operation without any
+// benefit, because the interpreter around it needs the GIL anyway (docs/python.md has the figures). Calls that wait for
+// a device, copy much or visit many keys release it. If a find in a store may take long, all its finds release the GIL
+// (session.hpp, finds_block), because only afterwards is it known which one did.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
@@ -77,7 +77,7 @@ const PyType_Slot store_slots[] = {
     {0, nullptr},
 };
 
-/// How icecore.open asks for a store; the Python layer checks and translates what people write.
+/// The arguments of icecore.open, which the Python layer has checked and translated.
 struct opening {
   std::string path;
   int access;
@@ -139,7 +139,7 @@ icecore::version tag(store_object& self, nb::handle name, nb::handle note, std::
   return store.tag(label);
 }
 
-/// Returns the newest version that is in the file.
+/// Returns the newest version in the file.
 icecore::version write_checkpoint(store_object& self, const nb::bytes& path, nb::handle on_progress) {
   const icecore::store& store = self.owner->use();
   const std::filesystem::path to(std::string(path.c_str(), path.size()));
@@ -170,7 +170,7 @@ void bind_writing(store_class& c) {
             icecore::batch operations;
             {
               const std::scoped_lock lock(batch.mutex);
-              operations = std::exchange(batch.operations, {});  // other threads may go on filling it
+              operations = std::exchange(batch.operations, {});  // other threads may continue to fill it
             }
             const without_gil released(*self.owner);
             return store.apply(operations);
