@@ -101,9 +101,9 @@ bool basic_histories<Heads>::link_on_top(link entry, link fresh, std::uint32_t s
     Heads::before_link(entry, seen);
     if (unless_removed && at(top).is_removal()) return false;
     verify_checksum(top);
+    Heads::require_room_above(entry, top);
     // H2; relaxed: an assertion, wait_until_committed() acquired it
     assert(at(top).header().stamp.load(std::memory_order_relaxed) != 0);
-    Heads::require_room_above(entry, top);
     set_links(r, entry, top);
     r.seal(seed);
     // seq_cst: H3, the writer's side; includes the release that publishes the record
