@@ -1,4 +1,4 @@
-// icecore_budgets: the store beside the figures it must reach.
+// icecore_budgets: compares the store with the figures it must reach.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>

@@ -25,7 +25,7 @@ const std::string limits_name = "limits";
 const std::string machine_name = "machine";
 const std::string folder_prefix = "icecore-bench-";
 
-/// The lock of a scratch folder: held while its run lives, whoever else sees the folder.
+/// The lock of a scratch folder. A living run holds it, so every process that sees the folder knows that it is in use.
 class folder_lock {
  public:
   explicit folder_lock(const std::filesystem::path& folder, int flags = 0)
@@ -73,8 +73,8 @@ class scratch_folder {
   folder_lock lock_;
 };
 
-/// Removes what runs left that were killed themselves: scratch folders, by name and by the lock in them, that nobody
-/// holds.
+/// Removes what killed runs left: scratch folders, recognised by their name and by the lock in them, if no process
+/// holds it.
 void remove_folders_of_the_dead(const std::filesystem::path& where) {
   for (const auto& entry : std::filesystem::directory_iterator(where)) {
     const std::string name = entry.path().filename();
@@ -82,13 +82,13 @@ void remove_folders_of_the_dead(const std::filesystem::path& where) {
     const std::string number = name.substr(folder_prefix.size());
     if (number.empty() || number.find_first_not_of("0123456789") != std::string::npos) continue;
     const folder_lock lock(entry.path());
-    if (!lock.taken()) continue;  // it lives, is another user's, or is not ours at all
+    if (!lock.taken()) continue;  // its run lives, or it belongs to another user, or it is not ours
     std::error_code ignored;
     std::filesystem::remove_all(entry.path(), ignored);
   }
 }
 
-/// Half the distance from the least to the greatest, of the median.
+/// Half the distance from the least to the greatest, relative to the median.
 double spread(const std::vector<double>& rates) {
   const auto [least, greatest] = std::ranges::minmax(rates);
   return (greatest - least) / 2 / median(rates);
@@ -102,7 +102,7 @@ std::string short_number(double number) {
   return fmt::format("{:.3g}", number);
 }
 
-/// The median, the least and the greatest of what the repetitions gave; nothing where none was taken.
+/// The median, the least and the greatest of the repetitions; empty if nothing was measured.
 struct summary {
   double median, least, greatest;
 };
@@ -185,7 +185,7 @@ void comparison::measure(const std::function<bool()>& stopped, const std::functi
           if (!has_failed(suite, threads, store)) measure_one(suite, stages[suite], threads, store);
           if (stopped()) {
             rows_ = before;
-            failures_.resize(failures);  // the signal ended the child, too
+            failures_.resize(failures);  // the signal ended the child too
             return;
           }
         }
@@ -233,7 +233,7 @@ void comparison::keep(std::size_t suite, unsigned threads, std::size_t store, co
 }
 
 void comparison::measure_limits() {
-  const std::size_t suite = chosen_.suites.size();  // behind those that were asked for
+  const std::size_t suite = chosen_.suites.size();  // after the requested suites
   for (const auto& limit : measure_machine_limits(chosen_.threads, chosen_.sync_folder)) {
     row& r = rows_[{suite, workload_number(limit.name), limit.threads, 0}];
     r.n = limit.n;
@@ -303,7 +303,7 @@ json comparison::to_json() const {
   return result;
 }
 
-/// The row of the same workload and threads of the store that comes first; null for the machine's.
+/// The row for the same workload and threads of the first store; null for rows of the machine.
 const comparison::row* comparison::first_of(const row_key& key) const {
   if (key.suite >= chosen_.suites.size()) return nullptr;
   const auto first = rows_.lower_bound({key.suite, key.workload, key.threads, 0});

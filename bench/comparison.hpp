@@ -1,4 +1,4 @@
-// Runs suites on stores by numbers of threads, repeated and interleaved, and gathers medians.
+// Runs suites on stores with several numbers of threads, repeated and interleaved, and collects medians.
 #pragma once
 
 #include <filesystem>
@@ -18,24 +18,25 @@ struct comparison_settings {
   std::vector<unsigned> threads = {1, 2};
   std::uint64_t n = 1'000'000;
   unsigned repetitions = 5;
-  std::filesystem::path folder = "/dev/shm";       ///< where stores lie; a folder in it is made and removed
-  std::filesystem::path sync_folder = "/var/tmp";  ///< where the device is whose syncs are measured
-  unsigned limit_s = 3600;                         ///< of one process
-  ycsb::settings of_ycsb{};                        ///< what the suites of maps were made with, for the report
+  std::filesystem::path folder = "/dev/shm";       ///< where stores are; makes and removes a folder in it
+  std::filesystem::path sync_folder = "/var/tmp";  ///< a folder on the device whose syncs are measured
+  unsigned limit_s = 3600;                         ///< for one process
+  ycsb::settings of_ycsb{};                        ///< the settings of the suites of maps, for the report
 };
 
-/// What was measured so far. Rates are operations a second.
+/// The measurements so far. Rates are operations per second.
 class comparison {
  public:
   explicit comparison(comparison_settings chosen);
 
-  /// Measures, and calls `after_repetition` after each. A store that fails in a suite is not measured in it again by so
-  /// many threads. Returns early, with whole repetitions only, when `stopped` says so.
+  /// Measures, and calls `after_repetition` after each repetition. If a store fails in a suite, it is not measured
+  /// there again with the same number of threads. Returns early, with complete repetitions only, when `stopped` returns
+  /// true.
   void measure(const std::function<bool()>& stopped, const std::function<void()>& after_repetition);
 
-  /// The machine, how stores were configured, rows, failures: bench/README.md tells the form.
+  /// The machine, the configurations of stores, rows, failures; bench/README.md describes the form.
   [[nodiscard]] nlohmann::ordered_json to_json() const;
-  /// Tables for people: medians, spreads, ratios to the first store; latencies.
+  /// Readable tables: medians, spreads, ratios to the first store; latencies.
   void print() const;
   [[nodiscard]] bool failed() const noexcept { return !failures_.empty(); }
 
@@ -51,7 +52,7 @@ class comparison {
     std::string unit;
     std::vector<double> rates;
     std::vector<double> bytes_per_key;
-    std::vector<figure> figures;  // of which latencies and tenths are told
+    std::vector<figure> figures;  // whose latencies and tenths are reported
   };
   struct failure {
     std::size_t suite;
@@ -72,7 +73,7 @@ class comparison {
   [[nodiscard]] const std::string& store_name(std::size_t suite, std::size_t store) const;
 
   comparison_settings chosen_;
-  std::vector<std::string> workloads_;  // the names behind row_key::workload
+  std::vector<std::string> workloads_;  // the names for row_key::workload
   std::map<row_key, row> rows_;
   std::vector<failure> failures_;
 };

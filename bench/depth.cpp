@@ -1,4 +1,4 @@
-// What depth costs: finds at random versions of histories 1,000 and 1,000,000 deep.
+// The cost of depth: finds at random versions of histories 1,000 and 1,000,000 deep.
 #include <stdexcept>
 
 #include "icecore/icecore.hpp"

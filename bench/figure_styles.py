@@ -1,4 +1,4 @@
-"""How stores look in every figure, and what all figures have around their panels."""
+"""The style of each store in all figures, and the parts around the panels that all figures share."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ SUBJECT = "icecore"
 
 @dataclass(frozen=True)
 class Style:
-    """How a store looks in every figure; one that keeps nothing in a file is hollow."""
+    """The style of a store in all figures; the marker of a store without files is hollow."""
 
     color: str
     marker: str

@@ -3,13 +3,13 @@ figures of a thesis (ycsb_figures.py).
 
     bench/figures FILE... [--out FOLDER]
 
-FILE is what `bench/run --json FILE` wrote; of a suite that several hold, the first one's rows are drawn, and each figure
-of the suite ycsb from the first that holds all that it sets side by side. FOLDER is
-docs/figures unless given. Each figure becomes an SVG, which the same files and the same matplotlib always give
-the same bytes. What was not measured is left out, and said.
+`bench/run --json FILE` writes each FILE. If several files contain a suite, the first one's rows are drawn; each figure
+of the suite ycsb uses the first file that contains everything it compares. FOLDER is docs/figures by default. Each
+figure is an SVG; the same files and the same matplotlib always give the same bytes. What was not measured is left out,
+and the program says so.
 
-All rates of a run are those of its threads together. The paper draws seconds, which are some work divided by a rate;
-error bars go from the slowest repetition to the fastest.
+All rates of a run are those of its threads together. The paper draws seconds, which are some work divided by a rate.
+Error bars go from the slowest repetition to the fastest.
 """
 
 import argparse

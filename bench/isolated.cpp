@@ -19,7 +19,7 @@ namespace {
 
 struct outcome {
   bool returned;
-  std::array<char, 1024> error;  // what was thrown, cut to size
+  std::array<char, 1024> error;  // the exception's message, truncated to fit
 };
 
 void record(outcome& result, const char* what) {
@@ -53,7 +53,7 @@ void run_and_kill(unsigned limit_s, const std::function<void()>& work) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) throw std::system_error(errno, std::generic_category(), "cannot wait for a process");
-    kill(child, SIGKILL);  // a signal that this process is to end by
+    kill(child, SIGKILL);  // this process received a signal that ends it
   }
   if (result[0].returned) return;
   if (result[0].error[0] != '\0') throw std::runtime_error(result[0].error.data());

@@ -1,5 +1,5 @@
-// Runs a piece of a benchmark in a process of its own, which is then killed: no store sees the memory another one left,
-// a store that crashes or hangs takes only its own figures with it, and what a killed process leaves is really that.
+// Runs a part of a benchmark in a process of its own, which is then killed. So no store inherits another store's
+// memory, a store that crashes or hangs loses only its own results, and recovery really follows a kill.
 #pragma once
 
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 
 namespace icecore::bench {
 
-/// An array that a child process shares with its parent; zeros at first.
+/// An array that a child process shares with its parent; initially zeros.
 template <class T>
   requires std::is_trivially_copyable_v<T>
 class shared_array {
@@ -37,8 +37,9 @@ class shared_array {
   T* data_;
 };
 
-/// Runs `work` in a child, kills the child by SIGKILL as soon as it returns, and waits. Throws std::runtime_error with
-/// what the child threw, the signal it died of, or that it took more than `limit_s` seconds.
+/// Runs `work` in a child process, kills the child with SIGKILL as soon as `work` returns, and waits. Throws
+/// std::runtime_error with the child's exception, the signal that ended it, or the message that it took more than
+/// `limit_s` seconds.
 /// Precondition: this process has one thread.
 void run_and_kill(unsigned limit_s, const std::function<void()>& work);
 

@@ -1,4 +1,4 @@
-// One large store: bytes of memory and of file a key, and how long it takes to reopen after its writer was killed.
+// One large store: bytes of memory and of file per key, and the time to reopen it after its writer was killed.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -14,7 +14,7 @@
 namespace icecore::bench {
 namespace {
 
-/// What the writer leaves for its parent before it is killed.
+/// What the writer passes to its parent before it is killed.
 struct last_words {
   std::atomic<bool> complete;
   double insert_s;

@@ -84,7 +84,7 @@ line_flush best_line_flush() {
   return line_flush::clflush;
 }
 
-/// Lines a second that are written, flushed and fenced, one after the other.
+/// Lines per second that are written, flushed and fenced, one after another.
 double flushes_per_second(std::byte* memory, std::size_t bytes) {
   const line_flush how = best_line_flush();
   const auto begin = std::chrono::steady_clock::now();
@@ -125,7 +125,7 @@ double additions_per_second(unsigned threads) {
   return static_cast<double>(additions_timed) / seconds;
 }
 
-/// Of the clock that latencies are taken with.
+/// The clock that latencies are measured with.
 double clock_readings_per_second() {
   constexpr std::uint64_t readings = 1'000'000;
   const auto begin = std::chrono::steady_clock::now();
@@ -134,7 +134,7 @@ double clock_readings_per_second() {
   return static_cast<double>(readings) / std::chrono::duration<double>(end - begin).count();
 }
 
-/// A page written and synced, over and over.
+/// Writes and syncs a page again and again.
 double syncs_per_second(const std::filesystem::path& folder) {
   constexpr std::size_t page = 4096;
   constexpr double seconds_max = 0.3;
@@ -166,14 +166,14 @@ double random_access_ns(std::size_t bytes, bool huge_pages, unsigned chains) {
   std::shuffle(order.begin(), order.end(), std::mt19937_64(1));  // NOLINT: the same order in every run
   for (std::size_t i = 0; i < order.size(); ++i) next_of(order[i]) = order[(i + 1) % order.size()];
 
-  std::vector<std::uint32_t> at(chains);  // places on the cycle far from each other
+  std::vector<std::uint32_t> at(chains);  // positions on the cycle that are far from each other
   for (unsigned chain = 0; chain < chains; ++chain) at[chain] = order[order.size() / chains * chain];
   const auto begin = std::chrono::steady_clock::now();
   for (std::size_t done = 0; done < accesses; done += chains) {
     for (auto& place : at) place = next_of(place);
   }
   const double seconds = seconds_since(begin);
-  next_of(0) = std::accumulate(at.begin(), at.end(), 0U);  // the walk has a use
+  next_of(0) = std::accumulate(at.begin(), at.end(), 0U);  // uses the result, so the compiler keeps the walk
   return seconds * 1e9 / static_cast<double>(accesses);
 }
 

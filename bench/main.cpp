@@ -1,8 +1,8 @@
-// icecore_bench: icecore beside other stores, on the evaluation of its paper and beyond it.
+// icecore_bench: compares icecore with other stores, with the evaluation of its paper and more.
 //
-// Every repetition of a suite, by one number of threads, on one store, runs in a process of its own (isolated.hpp). All
-// stores take their turns within a repetition, in an order that moves on from one to the next, so that moods of the
-// machine meet all of them.
+// Every repetition of a suite, with one number of threads on one store, runs in a process of its own (isolated.hpp).
+// Within a repetition all stores take turns, in an order that rotates from one repetition to the next, so that changes
+// in the machine's speed affect all of them.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -46,7 +46,7 @@ std::vector<std::string> names_of(const std::vector<T>& all) {
   return names;
 }
 
-/// Those of `all` whose names were given, in the order of `all`; all of them if none was.
+/// The elements of `all` whose names were given, in the order of `all`; all of them if no name was given.
 template <class T>
 std::vector<const T*> chosen_of(const std::vector<T>& all, const std::vector<std::string>& names) {
   std::vector<const T*> chosen;
@@ -56,7 +56,7 @@ std::vector<const T*> chosen_of(const std::vector<T>& all, const std::vector<std
   return chosen;
 }
 
-/// Stores are given by name for all suites; each suite measures those of its kind, and a run at least one.
+/// Store names apply to all suites. Each suite measures the stores of its kind, and a run must measure at least one.
 void require_stores(const comparison_settings& chosen) {
   for (const suite* s : chosen.suites) {
     if (std::ranges::any_of(chosen.stores, [s](const store_kind* kind) { return s->measures(*kind); })) return;
@@ -64,7 +64,7 @@ void require_stores(const comparison_settings& chosen) {
   throw std::runtime_error("these suites measure none of these stores; --list tells which there are");
 }
 
-/// Whole or not at all: a run that is killed leaves the file of the repetition before.
+/// Writes the file completely or not at all: a killed run leaves the file of the repetition before.
 void write_json(const comparison& measured, const std::string& path) {
   const std::string unfinished = path + ".unfinished";
   std::ofstream out(unfinished);
@@ -74,14 +74,15 @@ void write_json(const comparison& measured, const std::string& path) {
   std::filesystem::rename(unfinished, path);
 }
 
-/// What cannot be written is told before anything is measured. A file that is there stays until there is a better one.
+/// Reports a file that cannot be written before anything is measured. An existing file stays until a better one is
+/// ready.
 void require_writable(const std::string& json_path) {
   const std::string unfinished = json_path + ".unfinished";
   if (!std::ofstream(unfinished)) throw std::runtime_error("cannot write " + unfinished);
   std::filesystem::remove(unfinished);
 }
 
-/// So that they end waits: a run stops at once, not when the store now measured is done.
+/// Makes the signals end waits, so a run stops immediately, not when the current store has been measured.
 void stop_on_signals() {
   struct sigaction action {};
   action.sa_handler = [](int received) { interrupted = received; };
@@ -105,7 +106,7 @@ int compare(const comparison_settings& chosen, const std::string& json_path) {
   return measured.failed() ? 1 : 0;
 }
 
-/// Those of the suites ycsb and recovery.
+/// The settings of the suites ycsb and recovery.
 void add_ycsb_options(CLI::App& app, ycsb::settings& chosen) {
   std::map<std::string, ycsb::distribution> distributions;
   for (const auto one : {ycsb::distribution::uniform, ycsb::distribution::zipfian, ycsb::distribution::latest}) {
@@ -141,13 +142,13 @@ bool add_huge_pages_tunable() {
   constexpr const char* variable = "GLIBC_TUNABLES";
   const char* const set = std::getenv(variable);
   std::string tunables = set == nullptr ? "" : set;
-  if (tunables.find("glibc.malloc.hugetlb") != std::string::npos) return false;  // the user's choice, or ours already
+  if (tunables.find("glibc.malloc.hugetlb") != std::string::npos) return false;  // set by the user, or already by us
   if (!tunables.empty()) tunables += ':';
   setenv(variable, (tunables + "glibc.malloc.hugetlb=1").c_str(), 1);
   return true;
 }
 
-/// So that libpmemobj flushes as icecore does, in place of msync, on file systems that are no persistent memory.
+/// Makes libpmemobj flush as icecore does, instead of calling msync, on file systems that are not persistent memory.
 bool add_flushes_of_libpmemobj() {
   constexpr const char* variable = "PMEM_IS_PMEM_FORCE";
   if (std::getenv(variable) != nullptr) return false;
@@ -155,14 +156,14 @@ bool add_flushes_of_libpmemobj() {
   return true;
 }
 
-/// Lets malloc ask for huge pages, as icecore does for itself: so that stores whose memory is malloc's have the same.
-/// glibc and libpmem read that when a program starts, so it is started anew.
+/// Lets malloc ask for huge pages, as icecore does for itself, so that stores that use malloc have the same advantage.
+/// glibc and libpmem read these settings when a program starts, so the program starts itself anew.
 void start_with_environment(char** argv) {
   const bool tunable_added = add_huge_pages_tunable();
   const bool flushes_added = add_flushes_of_libpmemobj();
   if (!tunable_added && !flushes_added) return;
   std::error_code none;
-  execv(std::filesystem::read_symlink("/proc/self/exe", none).c_str(), argv);  // so it keeps the name that ps shows
+  execv(std::filesystem::read_symlink("/proc/self/exe", none).c_str(), argv);  // this way ps shows the same name
 }
 
 }  // namespace

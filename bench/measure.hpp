@@ -32,7 +32,7 @@ struct settings {
   return i ^ (i >> 31);
 }
 
-/// A stream of random numbers, cheap beside what is measured.
+/// A stream of random numbers that costs little compared with the measured work.
 class random_numbers {
  public:
   explicit random_numbers(std::uint64_t seed) noexcept : state_(random_key(seed) | 1) {}
@@ -59,8 +59,8 @@ class random_numbers {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Runs `work(thread)` in `count` threads and returns the seconds from their common start to the end of the last. The
-/// first exception is thrown on.
+/// Runs `work(thread)` in `count` threads and returns the seconds from their common start to the end of the last one.
+/// Rethrows the first exception.
 inline double timed_in_threads(unsigned count, const std::function<void(unsigned)>& work) {
   std::chrono::steady_clock::time_point begin;
   std::barrier start(static_cast<std::ptrdiff_t>(count), [&]() noexcept { begin = std::chrono::steady_clock::now(); });

@@ -1,5 +1,5 @@
-// Memory that a virtual machine's host gives when it is first touched, at up to 50 times the cost of clearing it: what
-// a measured store would pay or not, by who ran before it.
+// The host of a virtual machine provides memory when it is first touched, which can cost 50 times as much as clearing
+// it. Whether a measured store pays this would depend on what ran before it.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace icecore::bench {
 
-/// Writes a nameless file of so many bytes, at most half of what is free there, and gives it back: who takes memory
-/// next finds it touched. On other than memory file systems, and where it fails, nothing.
+/// Writes an unnamed file of this many bytes, at most half of the free space, and deletes it, so the next process that
+/// takes memory finds it touched. Does nothing on file systems that are not in memory, or if it fails.
 void touch_memory(const std::filesystem::path& folder, std::uint64_t bytes) noexcept;
 
 }  // namespace icecore::bench

@@ -1,8 +1,9 @@
-// Insert, remove, find at a random version, snapshot and reopening, flushed beside unflushed, against the budgets.
+// Insert, remove, find at a random version, snapshot and reopening, with and without flushes, compared with the
+// budgets.
 //
-// The work: `keys` random 8-byte keys with 8-byte values, a tag after every write. The budgets were measured by a
-// throw-away program of the same algorithms on a quiet 2-core virtual machine; they are floors. Point operations are
-// bound by the memory's latency, so that of this machine is measured, too.
+// The work: `keys` random 8-byte keys with 8-byte values, a tag after every write. The budgets were measured with a
+// prototype of the same algorithms on a quiet 2-core virtual machine; they are lower limits. Memory latency bounds
+// point operations, so the latency of this machine is measured too.
 #include <array>
 #include <cstdio>
 #include <map>
@@ -16,7 +17,7 @@
 namespace icecore::bench {
 namespace {
 
-/// What one repetition in one mode with one number of threads gave.
+/// The results of one repetition in one mode with one number of threads.
 struct figures {
   double insert_mops, remove_mops, find_mops, snapshot_s, reopen_s;
 };
@@ -24,7 +25,7 @@ struct figures {
 struct quantity {
   const char* name;
   double figures::*value;
-  bool is_rate;                          // else seconds: less is better
+  bool is_rate;                          // else seconds, where less is better
   std::array<double, 2> budget_flushed;  // by 1 and 2 threads; 0: none
   std::array<double, 2> budget_unflushed;
 };
@@ -38,7 +39,7 @@ constexpr std::array<quantity, 5> quantities = {{
 
 constexpr std::uint64_t keys_of_budgets = 2'000'000;
 
-/// What a random access took on the machine of the budgets, ns.
+/// The time of a random access on the machine of the budgets, in ns.
 constexpr double small_page_ns_of_budgets = 194;
 constexpr double huge_page_ns_of_budgets = 167;
 
@@ -58,9 +59,9 @@ double insert_all(store& s, std::uint64_t keys, unsigned threads) {
   });
 }
 
-/// In another order than they were inserted in.
+/// In a different order from the order of insertion.
 double remove_all(store& s, std::uint64_t keys, unsigned threads) {
-  constexpr std::uint64_t stride = 1'000'000'007;  // a prime above any number of keys, so that each is met once
+  constexpr std::uint64_t stride = 1'000'000'007;  // a prime above any number of keys: visits each key once
   return timed_in_threads(threads, [&](unsigned thread) {
     numbers all(s);
     for (std::uint64_t i = keys * thread / threads; i < keys * (thread + 1) / threads; ++i) {
@@ -83,7 +84,7 @@ double find_all(store& s, std::uint64_t keys, unsigned threads) {
       found += value.has_value() ? 1 : 0;
       expect(value.value_or(i) == i, "find");
     }
-    // keys came one by one, versions are even: about half of the finds ask after the insert
+    // keys came one by one, and versions are even: about half of the finds look after the insert
     expect(found > count * 4 / 10 && found < count * 6 / 10, "find at a random version");
   });
 }
@@ -131,7 +132,7 @@ figures run_once(const settings& chosen, bool flushed, unsigned threads, unsigne
   return result;
 }
 
-/// Measured against the budget: more than 1 is better than the budget.
+/// The measured value relative to the budget: more than 1 is better than the budget.
 double ratio(const quantity& q, double measured, double budget) {
   return q.is_rate ? measured / budget : budget / measured;
 }
@@ -143,7 +144,7 @@ json measure_points(const settings& chosen) {
   const unsigned total = chosen.repetitions;
   for (unsigned repetition = 0; repetition < total; ++repetition) {
     for (const unsigned threads : chosen.threads) {
-      for (const bool flushed : {true, false}) {  // interleaved: both see the same moods of the machine
+      for (const bool flushed : {true, false}) {  // interleaved, so changes in the machine's speed affect both
         tell("repetition " + std::to_string(repetition + 1) + " of " + std::to_string(total) + ", " +
              std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ") +
              (flushed ? "flushed" : "unflushed"));
@@ -201,7 +202,7 @@ json measure_files(const settings& chosen, unsigned files) {
       std::vector<figures> several;
       for (unsigned repetition = 0; repetition < chosen.repetitions; ++repetition) {
         tell("repetition " + std::to_string(repetition + 1) + ", " + std::to_string(threads) + " threads");
-        // pairs, in turns the one first and the other: both see the same moods of the machine
+        // pairs, each in the other order than the pair before, so changes in the machine's speed affect both
         for (const bool first : {true, false}) {
           const bool is_one = first == (repetition % 2 == 0);
           (is_one ? one : several).push_back(run_once(chosen, flushed, threads, is_one ? 1 : files));

@@ -51,7 +51,7 @@ std::string mount_of(const std::filesystem::path& folder) {
   while (const mntent* m = getmntent(mounts.get())) {
     const std::string_view where = m->mnt_dir;
     const std::string below = where == "/" ? "/" : std::string(where) + "/";
-    if (!wanted.starts_with(below) || below.size() < longest) continue;  // of equal ones the later mount is seen
+    if (!wanted.starts_with(below) || below.size() < longest) continue;  // a later mount hides an equal earlier one
     longest = below.size();
     found = std::string(m->mnt_type) + " (" + m->mnt_opts + ")";
   }

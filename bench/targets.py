@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Sets the results of a benchmark run beside what icecore must reach, as Markdown.
+"""Compares the results of a benchmark run with the targets of icecore, as Markdown.
 
     bench/targets.py FILE [--all]
 
-FILE is what `bench/run --json FILE` wrote. Prints one line for each target: what is required of 1 and of 2 threads,
-what was measured, and whether that reaches it. --all prints every measured row as well, with its spread and its ratio
-to icecore-none. Exits with 0 whatever was reached, and with 2 if FILE cannot be read or has the wrong form.
+`bench/run --json FILE` writes FILE. This program prints one line for each target: the requirement for 1 and for 2
+threads, the measured value, and whether it reaches the target. --all also prints every measured row, with its spread
+and its ratio to icecore-none. The exit code is 0 even if targets are missed, and 2 if FILE cannot be read or has the
+wrong form.
 
-Needs Python 3.9 or newer and nothing else.
+Needs only Python 3.9 or newer.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-// Threads with a session each, timed from their common start to the end of the last.
+// Threads with one session each, timed from their common start to the end of the last one.
 #pragma once
 
 #include <barrier>
@@ -10,8 +10,8 @@
 
 namespace icecore::bench {
 
-/// Runs `work(session, thread)` in `threads` threads, each with what `new_session()` gave in it; the seconds that took.
-/// Sessions are made before and ended after. The first thread's exception is thrown on.
+/// Runs `work(session, thread)` in `threads` threads, each with a session that `new_session()` returned, and returns
+/// the seconds. Sessions are made before and ended after the timing. Rethrows the first thread's exception.
 template <typename NewSession, typename Work>
 double timed_with_sessions(unsigned threads, const NewSession& new_session, const Work& work) {
   using clock = std::chrono::steady_clock;

@@ -1,11 +1,11 @@
 """The figures of the suite ycsb, like those of S. Chowdhury, "A Scalable Recoverable Skip List for Persistent Memory on
-NUMA Machines", University of Waterloo 2021, chapter 5: each is named after the one it is like.
+NUMA Machines", University of Waterloo 2021, chapter 5. Each is named after the figure it resembles.
 
     thesis5.1, thesis5.2   throughput by threads, of all maps: workloads A and B, C and D
-    thesis5.3              reads alone, of indexes with a key a node: libpmemobj's pointers of two words beside others
-    thesis5.4              one pool beside several
+    thesis5.3              only reads, of indexes with one key per node: libpmemobj's two-word pointers and others
+    thesis5.4              one pool compared with several
     thesis5.5, thesis5.6   latencies at percentiles, of two stores
-    ycsb                   what the thesis has not: loading, workloads E and F, updates alone
+    ycsb                   not in the thesis: loading, workloads E and F, only updates
 """
 
 from dataclasses import dataclass

@@ -1,22 +1,22 @@
-// Checkpoint and restart of a cluster beside `cp` of the same files, and the program's writes during a checkpoint.
+// Compares checkpoint and restart of a cluster with `cp` of the same files, and measures writes during a checkpoint.
 //
 //   mpirun -np 2 icecore_cluster_checkpoint --records 4000 --value-bytes 131072 --folder /scratch
 //   mpirun -np 2 icecore_cluster_checkpoint --records 0 --small-records 2000000 --folder /dev/shm --checkpoints
 //   /scratch
 //
-// Every rank inserts its records, and small ones of 8 bytes key and value. In each repetition, one after the other,
-// from a barrier to the end of the last rank:
-//   cp in           every rank runs cp on its file of the checkpoint, to where the pools lie, and sync on the copy
+// Every rank inserts its records, and small ones with 8 bytes of key and value. Each repetition runs these steps one
+// after another, each timed from a barrier to the end of the last rank:
+//   cp in           every rank runs cp on its checkpoint file, to where the pools are, and sync on the copy
 //   restore         cluster::restore on the same ranks, with all checks, until it is open
-//   redistribute    the same with every record sent to its owner anew
-//   cp out          every rank runs cp on that copy, to where the checkpoints lie, and sync on it
+//   redistribute    the same, but every record is sent to its owner anew
+//   cp out          every rank runs cp on that copy, to where the checkpoints are, and sync on it
 //   checkpoint      cluster::checkpoint and wait
-// Then, so that what they write is in no checkpoint above, in each repetition:
+// Then each repetition runs these steps, so that their writes are in none of the checkpoints above:
 //   writes          inserts of 8-byte values to random owners, a fence at the end, for --seconds
-//   writes during   the same while checkpoints are being written, one after the other
-// With --cold the checkpoint's files are dropped from the page cache before each of the first three. The first
-// repetition warms up and is not counted. Figures are medians with the least and the greatest; a ratio is the median of
-// those of each repetition.
+//   writes during   the same while checkpoints are written one after another
+// With --cold the checkpoint's files are dropped from the page cache before each of the first three steps. The first
+// repetition warms up and is not counted. Figures are medians, with the least and the greatest; a ratio is the median
+// of the ratios of the repetitions.
 #include <fcntl.h>
 #include <mpi.h>
 #include <unistd.h>
@@ -138,7 +138,7 @@ class run {
             {"rows", rows}};
   }
 
-  /// Of the checkpoint that is restored.
+  /// The bytes of the checkpoint that is restored.
   void note_bytes() {
     std::uint64_t mine = std::filesystem::file_size(own_file());
     MPI_Allreduce(&mine, &bytes_, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
@@ -146,7 +146,7 @@ class run {
   void close() { cluster_.close(); }
 
  private:
-  /// Of all ranks: from the last one's beginning to the last one's end.
+  /// The time of all ranks: from the last one's start to the last one's end.
   [[nodiscard]] static double timed(const std::function<void()>& work) {
     MPI_Barrier(MPI_COMM_WORLD);
     const auto begin = steady::now();
@@ -168,7 +168,7 @@ class run {
     run_shell("cp --reflink=never '" + from.native() + "' '" + to.native() + "' && sync '" + to.native() + "'");
   }
 
-  /// Drops the file from the page cache, if that is asked for.
+  /// Drops the file from the page cache if requested.
   void forget(const std::filesystem::path& file) const {
     if (!how_.cold) return;
     const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
@@ -206,7 +206,7 @@ class run {
     MPI_Barrier(MPI_COMM_WORLD);
   }
 
-  /// Of all ranks together.
+  /// The sum of all ranks.
   [[nodiscard]] double writes_per_second(bool checkpoints) {
     checkpoint_event writing;
     if (checkpoints) writing = cluster_.checkpoint(target_);
@@ -244,7 +244,7 @@ class run {
   figure during_{"writes during a checkpoint", "1/s"};
 };
 
-/// A new folder that all ranks name the same.
+/// A new folder, with the same name on all ranks.
 std::filesystem::path shared_folder(const std::filesystem::path& under, const char* name) {
   std::string path = (under / (std::string(name) + "-XXXXXX")).native();
   int rank = 0;

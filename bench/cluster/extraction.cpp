@@ -1,12 +1,12 @@
-// Extraction and find over the real ranks of a cluster: NaiveMerge beside OptMerge, routed finds beside broadcast ones
-// and beside cursors that seek a key and read one item.
+// Extraction and finds over the real ranks of a cluster: compares NaiveMerge with OptMerge, and routed finds with
+// broadcast finds and with cursors that seek a key and read one item.
 //
 //   mpirun -np 4 icecore_cluster_extraction --pairs 1000000 --json extraction-4.json
 //
-// Every rank inserts its share of random 8-byte pairs, which belong to owners by hash. All methods take turns within a
-// repetition; a figure is the median of the repetitions, each from a barrier to the end of the last rank. What is
-// extracted is checked outside the time: number, order and values. Finds are asked by rank 0, one by one; the other
-// ranks are in a barrier of the cluster.
+// Every rank inserts its share of random 8-byte pairs, whose owners are chosen by hash. All methods take turns within a
+// repetition. A figure is the median of the repetitions, each timed from a barrier to the end of the last rank. The
+// extracted data is checked outside the timing: number, order and values. Rank 0 makes the finds one by one; the other
+// ranks wait in a barrier of the cluster.
 #include <mpi.h>
 
 #include <CLI/CLI.hpp>
@@ -58,7 +58,7 @@ void require(bool fine, const char* what) {
   if (!fine) throw std::runtime_error(what);
 }
 
-/// What is measured, one after the other in each repetition.
+/// The measured methods, which run one after another in each repetition.
 struct subject {
   std::string name;
   std::size_t operations;
@@ -166,7 +166,7 @@ class run {
     cluster_.barrier();
   }
 
-  /// Of what lies directly behind a key, which no owner has.
+  /// Seeks keys that directly follow existing ones and that no rank has.
   void seek_between() {
     if (cluster_.rank() == 0) {
       const cluster_snapshot then = cluster_.at(shown_);
@@ -192,7 +192,7 @@ class run {
     }
   }
 
-  /// Of the slowest rank. Checks what was extracted.
+  /// The time of the slowest rank. Checks the extracted data.
   [[nodiscard]] double seconds_of(const std::function<void()>& work) {
     extracted_ = {};
     cluster_.barrier();
@@ -200,7 +200,7 @@ class run {
     work();
     const double mine = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     double slowest = 0;
-    cluster_.barrier();  // ranks that wait in MPI itself would not answer
+    cluster_.barrier();  // ranks that waited in MPI itself would not answer
     MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     check();
     return slowest;
@@ -215,7 +215,7 @@ class run {
     std::uint64_t pairs[2] = {extracted_.size(), sorted_pairs};
     MPI_Allreduce(MPI_IN_PLACE, pairs, 2, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
     require(pairs[0] == 0 || pairs[0] == total_, "pairs are lost");
-    // gather leaves each rank's pairs in order, and no more
+    // gather keeps only the order within each rank
     require(pairs[0] - pairs[1] < static_cast<std::uint64_t>(cluster_.size()), "pairs are out of order");
   }
 

@@ -1,10 +1,10 @@
-// icecore_cluster_throughput: gets and puts a second of a cluster, from random ranks to random keys, directly in shared
-// memory and by messages.
+// icecore_cluster_throughput: gets and puts per second of a cluster, from random ranks to random keys, directly in
+// shared memory and with messages.
 //
 //   mpirun -np 2 icecore_cluster_throughput --folder /dev/shm --json throughput.json
 //
-// Every value that is read is compared with what was written, while the clock runs. Keys and the order of questions are
-// laid out in memory before. Each repetition makes a new cluster for each way and size, in turns.
+// Every value read is compared with the written one, within the timing. Keys and the order of requests are prepared in
+// memory before. Each repetition makes a new cluster for each way and size, in turns.
 #include <mpi.h>
 
 #include <CLI/CLI.hpp>
@@ -35,7 +35,7 @@ struct options {
   std::string json_path;
 };
 
-/// What operations a second must be, by what is measured; of two ranks on a memory file system.
+/// The required operations per second, by what is measured, for two ranks on a memory file system.
 const std::map<std::pair<std::string, std::string>, double> targets = {
     {{"small", "get, find"}, 2.5e6},
     {{"small", "put, insert and fence"}, 3e6},
@@ -45,7 +45,7 @@ const std::map<std::pair<std::string, std::string>, double> targets = {
 
 // ---- Keys and values -----------------------------------------------------------------------------------------------
 
-/// The keys of a run, in the order in which this rank puts its part of them and asks for any.
+/// The keys of a run, in the order in which this rank puts its part of them, and gets any of them.
 struct work {
   std::vector<std::uint64_t> to_put;
   std::vector<std::uint64_t> to_get;
@@ -65,8 +65,8 @@ work laid_out(const icecore::cluster& c, std::uint64_t keys, std::uint64_t seed)
 
 std::string_view bytes_of(const std::uint64_t& key) { return {reinterpret_cast<const char*>(&key), sizeof key}; }
 
-/// The value of a key: its bytes, mixed, in every page of otherwise equal bytes. So it is made in no time, and a whole
-/// comparison still tells each value from every other.
+/// The value of a key: the key's bytes, mixed, in every page of otherwise equal bytes. So making it takes almost no
+/// time, and comparing all of it still distinguishes it from every other value.
 class value_maker {
  public:
   explicit value_maker(std::size_t bytes) : value_(bytes, 'v') {}
@@ -91,14 +91,14 @@ struct row_name {
   friend auto operator<=>(const row_name&, const row_name&) = default;
 };
 
-/// Operations a second of all ranks together, one for each repetition.
+/// Operations per second of all ranks together, one per repetition.
 using rates = std::map<row_name, std::vector<double>>;
 
 void check(bool equal, const char* operation) {
   if (!equal) throw std::runtime_error(std::string(operation) + " gave a wrong value");
 }
 
-/// What the values of a batch may take.
+/// The maximum size of the values of a batch.
 constexpr std::size_t batch_bytes_max = 4 << 20;
 
 /// One cluster, filled and read once.
@@ -115,7 +115,7 @@ class run {
         work_(laid_out(c, keys_, seed)),
         values_(value_bytes_) {}
 
-  /// Single puts: what takes until this rank's are with their owners, and until all are.
+  /// Single puts: the times until this rank's puts are with their owners, and until all are.
   void put_singly() {
     const auto begin = start();
     for (const auto& key : work_.to_put) c_.insert(bytes_of(key), values_.of(key));
@@ -149,7 +149,7 @@ class run {
     note("get, find", seconds_since(begin));
   }
 
-  /// Without a copy where the value is reached directly.
+  /// Without a copy if the value can be read directly.
   void visit_singly() {
     const auto begin = start();
     for (const auto& key : work_.to_get) {
@@ -179,7 +179,7 @@ class run {
     return std::chrono::steady_clock::now();
   }
 
-  /// The slowest rank's seconds are everyone's (collective).
+  /// All ranks take the slowest rank's seconds (collective).
   void note(const std::string& operation, double seconds) {
     c_.barrier();
     double slowest = 0;
@@ -198,7 +198,7 @@ class run {
   value_maker values_;
 };
 
-/// A folder of all ranks' pools, anew.
+/// A new folder for the pools of all ranks.
 std::filesystem::path scratch(const options& chosen) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -210,7 +210,7 @@ std::filesystem::path scratch(const options& chosen) {
   return path;
 }
 
-/// Singly and in batches are put into two clusters: both into an empty one.
+/// Single puts and batched puts use two clusters, so that both start with an empty one.
 void measure_once(const options& chosen, const std::string& size, const std::string& way, std::uint64_t seed,
                   rates& into) {
   icecore::cluster_options opening;

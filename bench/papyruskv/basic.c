@@ -2,9 +2,9 @@
  *
  *   mpirun -np 2 basic keylen vallen count [level]      level: 1 MEMTABLE, 2 SSTABLE (default) of the barrier
  *
- * The folder is $PAPYRUSKV_REPOSITORY. It prints thousands of operations and megabytes a second of all ranks together,
- * and the seconds of the ranks. BAR is puts and barrier together, as in figure 7 of PapyrusKV's paper (SC 2017). Every
- * value is compared as it is read, and the deletes are looked at when the clock has stopped.
+ * The folder is $PAPYRUSKV_REPOSITORY. It prints thousands of operations and megabytes per second of all ranks
+ * together, and the seconds of the ranks. BAR is puts and barrier together, as in figure 7 of PapyrusKV's paper (SC
+ * 2017). Every value is compared when it is read, and the deletes are checked after the clock has stopped.
  */
 #include <mpi.h>
 #include <papyrus/kv.h>

@@ -67,8 +67,8 @@ char* keys_of(const struct setting* s, int rank) {
   return keys;
 }
 
-/* The key and the generation, mixed, once in every stretch of otherwise equal bytes: a large value costs no time to
- * make, and still differs from every other. */
+/* The key and the generation, mixed, once in every block of otherwise equal bytes. So a large value takes almost no
+ * time to make, and still differs from every other. */
 void make_value(const struct setting* s, const char* key, int generation, char* value) {
   enum { stretch = 512 };
   uint64_t state = (uint64_t)generation;

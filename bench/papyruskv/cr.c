@@ -5,7 +5,7 @@
  *                                                           many as there are)
  *
  * The folder of the database is $PAPYRUSKV_REPOSITORY. It prints the seconds of the ranks: CR is the checkpoint or the
- * restart. After a restart every value is read and compared, while no clock runs.
+ * restart. After a restart every value is read and compared, outside the timing.
  */
 #include <mpi.h>
 #include <papyrus/kv.h>
@@ -43,7 +43,7 @@ static void checkpoint(const struct setting* s, const char* path, double* second
   free(keys);
 }
 
-/* Reads the keys that `writers` ranks have put, each rank its share of them. */
+/* Reads the keys that `writers` ranks have put; each rank reads its share of them. */
 static void look_at_all(const struct setting* s, int db, int writers) {
   char* const expected = malloc(s->vallen);
   char* const found = malloc(s->vallen);

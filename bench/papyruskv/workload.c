@@ -1,11 +1,11 @@
-/* workload: gets and updates, mixed, of keys that were put before.
+/* workload: mixed gets and updates of keys that were put before.
  *
- *   mpirun -np 2 workload keylen vallen count update_ratio       update_ratio: of a hundred operations, so many puts
+ *   mpirun -np 2 workload keylen vallen count update_ratio       update_ratio: puts in a hundred operations
  *
  * The folder is $PAPYRUSKV_REPOSITORY. Consistency is sequential, as in section 5.2 of PapyrusKV's paper (SC 2017),
  * unless $PAPYRUSKV_CONSISTENCY says otherwise; with an update_ratio of 0 the database is protected as read-only, which
  * turns its cache on. It prints the seconds of the first puts with their barrier (PUT) and of the mixed operations
- * (PGT). Every value is compared as it is read, and the updates are read again when the clock has stopped.
+ * (PGT). Every value is compared when it is read, and the updates are read again after the clock has stopped.
  */
 #include <mpi.h>
 #include <papyrus/kv.h>

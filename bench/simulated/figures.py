@@ -1,8 +1,8 @@
-"""Draws what bench/simulated/run measured as the figures 6 and 7 of the paper.
+"""Draws the results of bench/simulated/run as the figures 6 and 7 of the paper.
 
-    bench/simulated/figures.py FILE [--out FOLDER]      FOLDER: docs/figures unless given
+    bench/simulated/figures.py FILE [--out FOLDER]      FOLDER: docs/figures by default
 
-figure6: finds a second, one question at a time. figure7: seconds until a snapshot of all nodes is where it belongs.
+figure6: finds per second, one at a time. figure7: seconds until a snapshot of all nodes is extracted.
 """
 
 import argparse

@@ -1,15 +1,15 @@
-// Find and snapshot extraction over the ranks of a simulated machine: every rank has an icecore store of its own, in
-// one process, under SimGrid's SMPI. Also runs under any other MPI, and then measures that.
+// Finds and snapshot extraction over the ranks of a simulated machine: every rank has an icecore store of its own, all
+// in one process, under SimGrid's SMPI. It also runs under any other MPI, and then measures that.
 //
 //   smpirun ... icecore_simulated extract --pairs 100000 --folder /dev/shm/x     one JSON line of seconds
 //   smpirun ... icecore_simulated find --queries 1000                            one JSON line of queries a second
 //
-// What is timed is MPI_Wtime of rank 0 from one barrier to the end of a call: simulated seconds under SMPI. All results
-// are checked: extraction by order, count and a sum over all pairs, finds by value.
+// The time is MPI_Wtime of rank 0 from a barrier to the end of a call: simulated seconds under SMPI. All results are
+// checked: extraction by order, count and a sum over all pairs, finds by value.
 //
-// Extraction: computation between MPI calls is measured by SMPI and injected as it is. Find: a lookup of 0.3 us cannot
-// be measured between two calls (timers cost as much, and 512 stores share this processor's caches), so it is run for
-// its answer, and its cost, measured by itself over many lookups in one store, is injected instead.
+// Extraction: SMPI measures the computation between MPI calls and injects it unchanged. Find: a lookup of 0.3 us cannot
+// be measured between two calls (timers cost as much, and 512 stores share this processor's caches). So the lookup runs
+// for its answer, and its cost, measured separately over many lookups in one store, is injected instead.
 #include <mpi.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ struct arguments {
   std::size_t pairs = 100'000;
   std::size_t queries = 1'000;
   std::size_t repetitions = 3;
-  double node_slowdown = 1;  // of the injected lookups; that of all else is smpi/host-speed
+  double node_slowdown = 1;  // for the injected lookups; smpi/host-speed slows everything else
   std::string folder = "/dev/shm/icecore-simulated";
   std::string methods =
       "extract,gather,opt_merge,opt_merge_2_threads,naive_merge_tournament,naive_merge_linear,distributed,stream";
@@ -86,7 +86,7 @@ std::string_view bytes_of(const std::uint64_t& number) noexcept {
   return {reinterpret_cast<const char*>(&number), sizeof number};
 }
 
-/// Simulated time passes as if so many seconds were computed; nothing under an MPI that is not simulated.
+/// Advances the simulated time as if this many seconds were computed; does nothing under an MPI that is not simulated.
 void inject_seconds([[maybe_unused]] double seconds) {
 #ifdef SMPI_H
   smpi_execute_benched(seconds);
@@ -107,7 +107,7 @@ class partition {
       store_.insert(bytes_of(key), bytes_of(value));
     }
     shown_ = store_.tag();
-    std::filesystem::remove(path_);  // its memory goes with the process, whatever ends it
+    std::filesystem::remove(path_);  // the memory is freed when the process ends in any way
   }
 
   [[nodiscard]] std::uint64_t key_at(std::uint64_t i) const noexcept {
@@ -127,7 +127,7 @@ class partition {
     return own;
   }
 
-  /// What a lookup costs when one follows the other.
+  /// The cost of a lookup when lookups follow one another.
   [[nodiscard]] double seconds_per_find() const {
     constexpr std::size_t lookups = 200'000;
     std::size_t found = 0;
@@ -145,7 +145,7 @@ class partition {
   static options opening() {
     options o;
     o.durability = durability::none;
-    o.huge_pages = false;  // small stores: many of them share this machine's memory
+    o.huge_pages = false;  // the stores are small, and many of them share this machine's memory
     o.creation = creation::create_new;
     return o;
   }
@@ -157,7 +157,7 @@ class partition {
   version shown_ = 0;
 };
 
-/// Order, number and content of what came out.
+/// Checks order, number and content of the result.
 class checker {
  public:
   void add(const ranks::pairs_view& some) {
@@ -196,8 +196,9 @@ int all_ranks() {
   return size;
 }
 
-/// Median of what rank 0 sees from a barrier to the end of `work`, and checks afterwards, outside the time. Of several
-/// repetitions there is one more, which is not counted: it takes the memory that the others use again.
+/// The median of the times that rank 0 measures from a barrier to the end of `work`; checks the results afterwards,
+/// outside the timing. If there are several repetitions, one more runs first and is not counted: it takes the memory
+/// that the others use again.
 double median_seconds(std::size_t repetitions, const std::function<void()>& work, const std::function<void()>& check) {
   std::vector<double> all;
   for (std::size_t i = 0; i < repetitions + (repetitions > 1 ? 1 : 0); ++i) {
@@ -226,8 +227,8 @@ class extraction_run {
     to_root("gather", how_->repetitions, false, [](const auto& own) { return ranks::gather(MPI_COMM_WORLD, own); });
     to_root("opt_merge", how_->repetitions, true,
             [](const auto& own) { return ranks::opt_merge(MPI_COMM_WORLD, own); });
-    // SMPI counts the processor time of a rank's own thread: of two threads on this machine's two, that is what both
-    // took at the same time. More threads than it has would not be in each other's way as a node's are.
+    // SMPI counts the processor time of a rank's own thread: with two threads on this machine's two cores, this is the
+    // time that both took in parallel. More threads than cores would not compete as those of a node do.
     to_root("opt_merge_2_threads", how_->repetitions, true, [](const auto& own) {
       ranks::gather_options two;
       two.threads = 2;
@@ -289,7 +290,7 @@ class extraction_run {
         [&] {
           const ranks::pairs own = part_->extract();
           stretch = ranks::distributed(MPI_COMM_WORLD, own.view());
-          MPI_Barrier(MPI_COMM_WORLD);  // the last rank's end is the end
+          MPI_Barrier(MPI_COMM_WORLD);  // the last rank's end ends the measurement
         },
         [&] {
           checker found;
@@ -306,7 +307,7 @@ class extraction_run {
         [&] {
           const ranks::pairs own = part_->extract();
           ranks::stream(MPI_COMM_WORLD, own.view(), [&](const ranks::pairs_view& some) {
-            last_piece_ = some.values[some.count - 1][0];  // a sink that only looks
+            last_piece_ = some.values[some.count - 1][0];  // the sink only looks at the data
             streamed_ += some.count;
           });
         },
@@ -316,7 +317,7 @@ class extraction_run {
         });
   }
 
-  /// All ranks' results together are all pairs; `at_root` of them at rank 0 if it is not 0.
+  /// The results of all ranks together must be all pairs; rank 0 must have `at_root` of them unless that is 0.
   void require_everything(const checker& found, std::uint64_t at_root) const {
     const std::uint64_t mine[3] = {found.count(), found.sum(), own_sum_};
     std::uint64_t all[3] = {};
@@ -334,7 +335,7 @@ class extraction_run {
   bool first_ = true;
 };
 
-/// Rank 0 asks, one question at a time, random keys of all ranks.
+/// Rank 0 looks up random keys of all ranks, one at a time.
 class find_run {
  public:
   find_run(const arguments& how, const partition& part, double seconds_per_find)
@@ -406,12 +407,12 @@ class find_run {
 void run(const arguments& how) {
   if (own_rank() == 0) std::filesystem::create_directories(how.folder);
   MPI_Barrier(MPI_COMM_WORLD);
-  // Never closed: the process ends at once with all its stores, whose files have no names any more.
+  // Never closed: the process ends immediately with all its stores, whose files have no names any more.
   const partition& part = *new partition(how, own_rank());
   if (how.what == "extract") {
     extraction_run(how, part).run();
   } else if (how.what == "find") {
-    // One rank's store tells for all: the others' are of the same size.
+    // One rank's store represents all, because they have the same size.
     double seconds = own_rank() == 0 ? part.seconds_per_find() * how.node_slowdown : 0;
     MPI_Bcast(&seconds, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
     find_run(how, part, seconds).run();

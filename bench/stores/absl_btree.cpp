@@ -1,5 +1,5 @@
-// The strongest ordered map in memory without persistence: absl::btree_map, version vectors whose first version lies
-// in the tree, and a lock that readers share.
+// The strongest in-memory ordered map without persistence: absl::btree_map, version vectors whose first version is in
+// the tree, and a lock that readers share.
 #include <absl/container/btree_map.h>
 #include <absl/container/inlined_vector.h>
 #include <absl/synchronization/mutex.h>
@@ -10,7 +10,7 @@
 namespace icecore::bench {
 namespace {
 
-/// absl::Mutex with the names the standard's locks expect.
+/// absl::Mutex with the names that the standard's locks expect.
 class shared_lock_mutex {
  public:
   void lock() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Lock(); }

@@ -1,7 +1,7 @@
 // Berkeley DB: composite keys in a B-tree, with a log and page locks.
 //
-// A read opens a cursor, as one that stays would keep its page locked, and is repeated if it was chosen to end a
-// deadlock; so is a write. extract reads in bulk, a buffer of pairs a call.
+// A read opens a new cursor, because a cursor that stays open would keep its page locked. A read or write is repeated
+// if the library chose it to break a deadlock. extract reads in bulk, one buffer of pairs per call.
 #include <db.h>
 
 #include "composite_session.hpp"
@@ -31,7 +31,7 @@ cursor_handle open_cursor(DB* database) {
   return cursor_handle(opened);
 }
 
-/// This read or write was chosen to end a deadlock: it is to be repeated.
+/// The library chose this read or write to break a deadlock; it must be repeated.
 struct deadlock {};
 
 /// Whether there is an entry.
@@ -51,7 +51,7 @@ auto repeated_at_deadlock(auto&& operation) {
   }
 }
 
-/// Memory of ours for the library to write to.
+/// Memory of ours that the library writes to.
 DBT place_in(std::vector<char>& memory) {
   DBT place{};
   place.data = memory.data();
@@ -60,7 +60,7 @@ DBT place_in(std::vector<char>& memory) {
   return place;
 }
 
-/// The library does not write through it, though its type could.
+/// The library does not write through the pointer, although its type would allow it.
 DBT bytes_in(std::string_view bytes) {
   DBT in{};
   in.data = const_cast<char*>(bytes.data());
@@ -68,7 +68,7 @@ DBT bytes_in(std::string_view bytes) {
   return in;
 }
 
-/// One entry a call.
+/// One entry per call.
 class entry_cursor {
  public:
   entry_cursor(DB* database, std::vector<char>& value_memory)
@@ -106,7 +106,7 @@ class entry_cursor {
   u_int32_t key_size_ = 0, value_size_ = 0;
 };
 
-/// Many entries a call ("bulk retrieval").
+/// Many entries per call ("bulk retrieval").
 class bulk_cursor {
  public:
   bulk_cursor(DB* database, std::vector<char>& memory) : cursor_(open_cursor(database)), memory_(memory) {
@@ -193,7 +193,7 @@ class berkeley_db_session final : public composite_session {
     if (++puts_ % puts_before_checkpoint == 0) check_point();
   }
 
-  /// Only if so much was written since the last one, by anybody.
+  /// Makes one only if this much was written since the last one, by all threads together.
   void check_point() {
     constexpr u_int32_t log_kib_between_checkpoints = 1 << 20;
     DB_ENV* const environment = state_.environment.get();
@@ -214,7 +214,7 @@ class berkeley_db_store final : public store {
     check(db_env_create(&environment, 0));
     state_.environment.reset(environment);
     configure(environment);
-    // DB_RECOVER replays the log of a process that was killed. One process alone, so its regions may be private.
+    // DB_RECOVER replays the log of a killed process. Only one process uses the store, so its regions may be private.
     check(environment->open(
         environment, how.folder.c_str(),
         DB_CREATE | DB_RECOVER | DB_PRIVATE | DB_THREAD | DB_INIT_MPOOL | DB_INIT_LOG | DB_INIT_LOCK | DB_INIT_TXN, 0));

@@ -3,10 +3,11 @@
 //   composite_key(key, at).bytes()   sorts by key, then newest first
 //   key_of(composite), version_of(composite)
 //
-// Order: compared as bytes this is right only among keys of ONE size, which is what a run writes. A second size is
-// refused with an exception (one_key_size when writing, written_for when reading) instead of being sorted wrong.
+// Order: comparing bytes is correct only among keys of ONE size, which is what a run writes. Keys of a second size are
+// refused with an exception (one_key_size when writing, written_for when reading), because they would be sorted
+// wrongly.
 //
-// A find at a version is one seek to (key, version): the entry there is the answer if it is of the same key.
+// A find at a version is one seek to (key, version): the entry found is the answer if it has the same key.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@
 
 namespace icecore::bench {
 
-/// A removal is an empty value, so that values need neither a prefix nor a copy to put one before them.
+/// A removal is an empty value, so values need no prefix, and no copy to add one.
 inline constexpr std::string_view removed_value{};
 
 inline void require_not_empty(std::string_view value) {
@@ -61,18 +62,18 @@ class composite_key {
   return ~inverted;
 }
 
-/// Whether the entry was written for `key`; keys of another size are not supposed to be there.
+/// Whether the entry was written for `key`; the store should have no keys of another size.
 [[nodiscard]] inline bool written_for(std::string_view key, std::string_view composite) {
   const std::string_view found = key_of(composite);
   if (found.size() != key.size()) throw std::invalid_argument("a key of a second size in a store of composite keys");
   return found == key;
 }
 
-/// The size of all keys of a store: that of the first one written. Shared by its sessions.
+/// The size of all keys of a store: that of the first key written. Its sessions share it.
 class one_key_size {
  public:
   void require(std::size_t size) {
-    std::size_t known = size_.load(std::memory_order_relaxed);  // the number is all there is to see
+    std::size_t known = size_.load(std::memory_order_relaxed);  // no other data depends on the number
     if (known == none && size_.compare_exchange_strong(known, size, std::memory_order_relaxed)) return;
     if (known != size) throw std::invalid_argument("a key of a second size in a store of composite keys");
   }

@@ -1,8 +1,8 @@
 // The operations of a session, for libraries that offer an ordered map of bytes: writes as puts of composite keys,
 // reads over a cursor of the library. See composite_key.hpp for the order.
 //
-// Cost: find is one seek; history is one seek and a step a change; extract visits every change in order, and seeks past
-// what is left of a history once that has become long.
+// Cost: find is one seek; history is one seek and one step per change; extract visits every change in order, but seeks
+// past the rest of a history that has become long.
 #pragma once
 
 #include <concepts>
@@ -16,7 +16,7 @@
 
 namespace icecore::bench {
 
-/// A position in the library's order. Each move returns whether there is an entry; views hold until the next move.
+/// A position in the library's order. Each move returns whether there is an entry; views are valid until the next move.
 template <class T>
 concept ordered_cursor = requires(T cursor, std::string_view composite) {
   { cursor.seek_first() } -> std::same_as<bool>;
@@ -41,9 +41,9 @@ void append_history(ordered_cursor auto& cursor, std::string_view key, std::vect
 }
 
 void extract_at(ordered_cursor auto& cursor, version at, pair_columns& out) {
-  constexpr unsigned steps_before_seek = 16;  // a seek costs about as many steps in all these libraries
+  constexpr unsigned steps_before_seek = 16;  // in all these libraries a seek costs about as much as this many steps
   std::string key;
-  bool decided = false;  // the newest change of `key` that is visible was seen
+  bool decided = false;  // the newest visible change of `key` has been seen
   unsigned steps = 0;
   for (bool there = cursor.seek_first(); there;) {
     const std::string_view composite = cursor.key();
@@ -56,18 +56,18 @@ void extract_at(ordered_cursor auto& cursor, version at, pair_columns& out) {
       decided = true;
       if (const std::string_view value = cursor.value(); !value.empty()) out.add(key, value);
     }
-    // Version 0 is never written: a seek to it leads past the oldest change.
+    // Version 0 is never written, so a seek to it leads past the oldest change.
     there = ++steps < steps_before_seek ? cursor.next() : cursor.seek(composite_key(key, decided ? 0 : at).bytes());
   }
 }
 
-/// What the sessions of a store of composite keys share.
+/// Shared by the sessions of a store of composite keys.
 struct composite_state {
   version_clock clock;
   one_key_size key_size;
 };
 
-/// A session that writes by put(); its reads are the functions above.
+/// A session that writes with put(); its reads are the functions above.
 class composite_session : public session {
  public:
   explicit composite_session(composite_state& state) : state_(state) {}
@@ -80,7 +80,7 @@ class composite_session : public session {
   void tag() final { state_.clock.tag(); }
 
  protected:
-  /// Adds the entry or replaces it: the last write of a key in a version counts.
+  /// Adds or replaces the entry: the last write of a key in a version counts.
   virtual void put(std::string_view composite, std::string_view value) = 0;
 
  private:

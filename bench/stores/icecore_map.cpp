@@ -1,7 +1,7 @@
 // icecore as a map: finds of the newest value, inserts of new versions, no tags. Every write is flushed.
 //
-// A scan is of a snapshot: it closes the open version if anything was written in it, which moves the clock by one and
-// makes nothing durable, and steps a cursor of the version that it closed.
+// A scan reads a snapshot: it closes the open version if anything was written in it, which moves the clock by one and
+// makes nothing durable, and steps a cursor of the closed version.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace icecore::bench {
 namespace {
 
-/// NUMA nodes whose cores threads may run on, ascending; none where the kernel does not tell.
+/// NUMA nodes whose cores threads may run on, ascending; empty if the kernel does not report them.
 std::vector<int> nodes_with_cores() {
   std::vector<int> nodes;
   std::error_code none_told;
@@ -62,7 +62,7 @@ class icecore_map final : public map {
  private:
   static constexpr const char* file_name = "store.ice";
 
-  /// Where there is one node only, two files that the threads share evenly.
+  /// If there is only one node, two files that the threads share evenly.
   static std::vector<placement> a_file_a_node(const std::filesystem::path& folder) {
     const auto further = [&](int number) { return folder / fmt::format("{}.{}", file_name, number); };
     std::vector<placement> files;

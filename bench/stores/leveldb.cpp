@@ -1,9 +1,9 @@
 // LevelDB: composite keys in a log-structured merge tree.
 //
-// An iterator is how LevelDB reads in order, and it shows the state of when it was made. A session keeps its iterator
-// for as long as nobody has written, as making one costs more than a seek.
+// LevelDB reads in order with an iterator, which shows the state at the time when it was made. A session keeps its
+// iterator until something is written, because making one costs more than a seek.
 //
-// No bloom filter: Get() alone consults it, and the newest change before a version can only be found by a seek.
+// No bloom filter: only Get() uses it, and only a seek can find the newest change before a version.
 #include <fmt/format.h>
 #include <leveldb/cache.h>
 #include <leveldb/db.h>
@@ -52,9 +52,9 @@ class iterator_cursor {
 };
 
 struct leveldb_state : composite_state {
-  std::unique_ptr<leveldb::Cache> cache;  // outlives the database
+  std::unique_ptr<leveldb::Cache> cache;  // must live longer than the database
   std::unique_ptr<leveldb::DB> database;
-  std::atomic<std::uint64_t> writes{0};  // that are done, so that readers see them: release after, acquire before
+  std::atomic<std::uint64_t> writes{0};  // completed writes, which readers must see: release after, acquire before
 };
 
 class leveldb_session final : public composite_session {
@@ -67,7 +67,7 @@ class leveldb_session final : public composite_session {
 
  private:
   void put(std::string_view composite, std::string_view value) override {
-    cursor_.reset();  // it would keep memory and files of the past alive
+    cursor_.reset();  // it would keep old memory and files alive
     check(state_.database->Put({}, slice_of(composite), slice_of(value)));
     state_.writes.fetch_add(1, std::memory_order_release);
   }

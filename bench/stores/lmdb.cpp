@@ -1,10 +1,11 @@
-// LMDB: composite keys in a copy-on-write B+tree in mapped memory. Two kinds: a transaction an operation, and batches.
+// LMDB: composite keys in a copy-on-write B+tree in mapped memory. Two kinds: one transaction per operation, and
+// batches.
 //
-// A batch is gathered in the session's memory and put in one write transaction: LMDB has one write lock, and no session
-// holds it between two calls. What a session has gathered it commits before it reads.
+// A session collects a batch in its memory and puts it in one write transaction: LMDB has one write lock, and no
+// session holds it between two calls. Before it reads, a session commits what it has collected.
 //
-// A process that is killed has its pages in the file, as they are mapped shared; a half-done transaction is not reached
-// from the root, which is written last.
+// The pages of a killed process are in the file, because they are mapped shared. A half-done transaction is not
+// reachable from the root, which is written last.
 #include <lmdb.h>
 
 #include "composite_session.hpp"
@@ -17,7 +18,7 @@ void check(int code) {
   if (code != MDB_SUCCESS) throw std::runtime_error(std::string("LMDB: ") + mdb_strerror(code));
 }
 
-/// LMDB does not write through the pointer, though its type could.
+/// LMDB does not write through the pointer, although its type would allow it.
 MDB_val value_of(std::string_view bytes) { return {bytes.size(), const_cast<char*>(bytes.data())}; }
 std::string_view view_of(const MDB_val& value) { return {static_cast<const char*>(value.mv_data), value.mv_size}; }
 
@@ -36,7 +37,7 @@ struct lmdb_state : composite_state {
   std::unique_ptr<MDB_env, environment_closer> environment;
   MDB_dbi table = 0;
   std::uint64_t operations_per_transaction = 1;
-  std::atomic<std::uint64_t> commits{0};  // that are done, so that readers see them: release after, acquire before
+  std::atomic<std::uint64_t> commits{0};  // completed commits, which readers must see: release after, acquire before
 
   [[nodiscard]] transaction begin(unsigned flags) const {
     MDB_txn* begun = nullptr;
@@ -47,12 +48,12 @@ struct lmdb_state : composite_state {
 
 void commit(transaction done) { check(mdb_txn_commit(done.release())); }
 
-/// A read transaction that is used again and again, and the cursor in it.
+/// A read transaction that is used again and again, with its cursor.
 class reader {
  public:
   explicit reader(lmdb_state& state) : state_(state) {}
 
-  /// Shows what was committed when a transaction's worth of reads began, or later: never less than what is committed.
+  /// Shows at least everything that was committed when its reads began.
   reader& renewed() {
     const std::uint64_t commits = state_.commits.load(std::memory_order_acquire);
     if (!active_ || reads_ == state_.operations_per_transaction || commits != commits_seen_) {
@@ -64,7 +65,7 @@ class reader {
     return *this;
   }
 
-  /// Lets LMDB use the pages again that only this reader could still see.
+  /// Lets LMDB reuse the pages that only this reader could still see.
   void release() {
     if (active_) mdb_txn_reset(transaction_.get());
     active_ = false;
@@ -103,7 +104,7 @@ class reader {
 
   lmdb_state& state_;
   transaction transaction_;
-  std::unique_ptr<MDB_cursor, cursor_closer> cursor_;  // of a read transaction: closed by us, before it
+  std::unique_ptr<MDB_cursor, cursor_closer> cursor_;  // belongs to a read transaction, so it is closed before that
   bool active_ = false;
   std::uint64_t reads_ = 0, commits_seen_ = 0;
   MDB_val key_{}, value_{};
@@ -181,11 +182,12 @@ class lmdb_store final : public store {
     MDB_env* created = nullptr;
     check(mdb_env_create(&created));
     state_.environment.reset(created);
-    // Address space and a sparse file only, so better too large: pages of the past are kept while someone reads them.
+    // This only takes address space and a sparse file, so a generous size is better: old pages are kept while a reader
+    // needs them.
     constexpr std::size_t map_size_min = std::size_t{64} << 30;
     check(mdb_env_set_mapsize(created, map_size_min + 16 * how.records * how.record_bytes()));
     check(mdb_env_set_maxreaders(created, 1024));
-    // WRITEMAP writes without malloc and memcpy; NOSYNC as all stores here; NOTLS lets a thread that reads also write.
+    // WRITEMAP writes without malloc and memcpy; NOSYNC as for all stores here; NOTLS lets a reading thread also write.
     check(mdb_env_open(created, how.folder.c_str(), MDB_WRITEMAP | MDB_NOSYNC | MDB_NOTLS | MDB_NOMEMINIT, 0644));
     transaction first = state_.begin(0);
     check(mdb_dbi_open(first.get(), nullptr, 0, &state_.table));

@@ -1,7 +1,7 @@
-// LMDB as a map: its plain use, a key and its value, overwritten by updates.
+// LMDB as a map: its plain use, with a key and a value that updates overwrite.
 //
-// With sync each commit calls msync for its pages and for the root, on a file system in memory a system call that does
-// nothing more; without it, commits are not durable, and on a disk not even safe.
+// With sync each commit calls msync for its pages and for the root; on a file system in memory this is just a system
+// call. Without sync, commits are not durable, and on a disk not even safe.
 #include <lmdb.h>
 
 #include "kinds.hpp"
@@ -14,7 +14,7 @@ void check(int code) {
   if (code != MDB_SUCCESS) throw std::runtime_error(std::string("LMDB: ") + mdb_strerror(code));
 }
 
-/// LMDB does not write through the pointer, though its type could.
+/// LMDB does not write through the pointer, although its type would allow it.
 MDB_val value_of(std::string_view bytes) { return {bytes.size(), const_cast<char*>(bytes.data())}; }
 std::string_view view_of(const MDB_val& value) { return {static_cast<const char*>(value.mv_data), value.mv_size}; }
 
@@ -88,7 +88,7 @@ class lmdb_map_session final : public map_session {
     commit(std::move(writing));
   }
 
-  /// A read shows all that was committed when it began.
+  /// A read shows everything that was committed when it began.
   void renew() {
     release();
     if (reading_) {
@@ -99,7 +99,7 @@ class lmdb_map_session final : public map_session {
     active_ = true;
   }
 
-  /// Lets LMDB use the pages again that only this reader could still see.
+  /// Lets LMDB reuse the pages that only this reader could still see.
   void release() {
     if (active_) mdb_txn_reset(reading_.get());
     active_ = false;
@@ -107,7 +107,7 @@ class lmdb_map_session final : public map_session {
 
   lmdb_state& state_;
   transaction reading_;
-  std::unique_ptr<MDB_cursor, cursor_closer> cursor_;  // of a read transaction: closed by us, before it
+  std::unique_ptr<MDB_cursor, cursor_closer> cursor_;  // belongs to a read transaction, so it is closed before that
   bool active_ = false;
 };
 
@@ -117,11 +117,12 @@ class lmdb_map final : public map {
     MDB_env* created = nullptr;
     check(mdb_env_create(&created));
     state_.environment.reset(created);
-    // Address space and a sparse file only, so better too large: pages of the past are kept while someone reads them.
+    // This only takes address space and a sparse file, so a generous size is better: old pages are kept while a reader
+    // needs them.
     constexpr std::size_t map_size_min = std::size_t{64} << 30;
     check(mdb_env_set_mapsize(created, map_size_min + 16 * how.records * how.record_bytes()));
     check(mdb_env_set_maxreaders(created, 1024));
-    // WRITEMAP writes without malloc and memcpy; NOTLS lets a thread that reads also write.
+    // WRITEMAP writes without malloc and memcpy; NOTLS lets a reading thread also write.
     constexpr unsigned flags = MDB_WRITEMAP | MDB_NOTLS | MDB_NOMEMINIT;
     check(mdb_env_open(created, how.folder.c_str(), flags | (syncs ? 0 : MDB_NOSYNC), 0644));
     transaction first = state_.begin(0);

@@ -1,5 +1,5 @@
-// LockedMap (IPDPS 2022, section V-B): std::map with a vector of versions for each key, behind one mutex. Nothing
-// persists. The paper's vector can be read without a lock; behind the map's mutex that saves nothing.
+// LockedMap (IPDPS 2022, section V-B): std::map with a vector of versions for each key, behind one mutex, without
+// persistence. The paper's vector can be read without a lock; behind the map's mutex that has no benefit.
 #include <map>
 
 #include "kinds.hpp"

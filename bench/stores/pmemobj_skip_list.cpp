@@ -1,19 +1,20 @@
-// The lock-based skip list on libpmemobj's transactions that persistent indexes are measured beside: Herlihy's lazy
-// skip list with every change in a transaction, as in S. Chowdhury, "A Scalable Recoverable Skip List for Persistent
-// Memory on NUMA Machines", University of Waterloo 2021, section 5.1.2. Single-version.
+// The lock-based skip list on libpmemobj's transactions, a usual baseline for persistent indexes: Herlihy's lazy skip
+// list with every change in a transaction, as in S. Chowdhury, "A Scalable Recoverable Skip List for Persistent Memory
+// on NUMA Machines", University of Waterloo 2021, section 5.1.2. Single-version.
 //
-// Nodes are in the pool, a key each, with a tower of PMEMoids, libpmemobj's pointers of two words. An insert locks the
-// predecessors bottom-up, checks that they still are those, and makes and links the node in one transaction; an update
-// writes the value in place, in a transaction, under the node's lock. Searches take no lock. YCSB removes nothing, so
-// there are no marks.
+// Nodes are in the pool, one key each, with a tower of PMEMoids, libpmemobj's pointers of two words. An insert locks
+// the predecessors bottom-up, checks that they still are the predecessors, and makes and links the node in one
+// transaction. An update writes the value in place, in a transaction, under the node's lock. Searches take no lock.
+// YCSB removes nothing, so there are no deletion marks.
 //
 // Invariants:
-//   L1. Locks are taken by descending keys: no cycle of waiting.
-//   L2. A node with linking_in_run == this run's number is not yet committed: readers pass over it.
-//   L3. What a run leaves in locked_in_run and linking_in_run means nothing to the next: opening is O(1).
+//   L1. Locks are taken by descending keys, so waiting threads never form a cycle.
+//   L2. A node with linking_in_run == this run's number is not committed yet: readers skip it.
+//   L3. The values that a run leaves in locked_in_run and linking_in_run have no meaning in the next run: opening is
+//       O(1).
 //
-// Kinder to it than the thesis' conversion: the lock is a word of the node, not a PMEMmutex of a cache line. A value of
-// 8 bytes is read without lock, even before the update's transaction has committed.
+// Two things favour it over the thesis' conversion: the lock is a word of the node, not a PMEMmutex of a cache line,
+// and a value of 8 bytes is read without a lock, even before the update's transaction has committed.
 //
 // Source: M. Herlihy, Y. Lev, V. Luchangco, N. Shavit, "A Simple Optimistic Skiplist Algorithm", SIROCCO 2007.
 #include <fmt/format.h>
@@ -56,7 +57,7 @@ struct node {
   /// Null at the end of the list.
   [[nodiscard]] node* successor(unsigned level) noexcept {
     PMEMoid& link = next(level);
-    // The pool's number in a link never changes. acquire: what the node holds was written before the link.
+    // The pool's number in a link never changes. acquire: the contents of the node were written before the link.
     const std::uint64_t offset = std::atomic_ref(link.off).load(std::memory_order_acquire);
     return static_cast<node*>(pmemobj_direct({link.pool_uuid_lo, offset}));
   }
@@ -69,7 +70,7 @@ struct root {
   PMEMoid head;
 };
 
-/// Undone unless it was committed.
+/// Rolled back unless it was committed.
 class transaction {
  public:
   explicit transaction(PMEMobjpool* pool) {
@@ -117,7 +118,7 @@ class skip_list {
     std::array<node*, levels_max> before;
     std::array<node*, levels_max> after;
   };
-  class locks;  // those of the predecessors of a node
+  class locks;  // the locks of a node's predecessors
 
   void create_head();
   [[nodiscard]] unsigned levels_in_use();
@@ -127,7 +128,7 @@ class skip_list {
   void link_new(std::uint64_t key, std::string_view value, unsigned levels, const place& where);
   void lock(node& n) const;
   static void unlock(node& n) { std::atomic_ref(n.locked_in_run).store(0, std::memory_order_release); }
-  /// acquire: who finds it committed sees its links.
+  /// acquire: a thread that finds it committed sees its links
   [[nodiscard]] bool committed(node& n) const {
     return std::atomic_ref(n.linking_in_run).load(std::memory_order_acquire) != run_;
   }
@@ -148,7 +149,7 @@ class skip_list::locks {
   locks(const locks&) = delete;
   locks& operator=(const locks&) = delete;
 
-  /// A node that was taken last is not taken again; other repetitions do not come, as keys descend (L1).
+  /// Does not lock again the node that was locked last; no other repetition occurs, because keys descend (L1).
   void take(node& n) {
     if (count_ != 0 && held_[count_ - 1] == &n) return;
     of_.lock(n);
@@ -161,7 +162,7 @@ class skip_list::locks {
   unsigned count_ = 0;
 };
 
-/// Its heap gives out units of 128 bytes; lanes, logs and a tail of each thread's come on top.
+/// The heap allocates units of 128 bytes; lanes, logs and an unused tail per thread come on top.
 std::size_t pool_bytes(const opening& how) {
   constexpr std::size_t unit = 128, base = std::size_t{256} << 20;
   const std::size_t usual = 16 + node::bytes(2, how.value_size);  // with libpmemobj's header
@@ -210,7 +211,7 @@ unsigned skip_list::levels_in_use() {
 }
 
 void skip_list::raise_levels(unsigned levels) {
-  unsigned known = levels_.load(std::memory_order_relaxed);  // a hint where searches begin
+  unsigned known = levels_.load(std::memory_order_relaxed);  // only a hint where searches begin
   while (known < levels && !levels_.compare_exchange_weak(known, levels, std::memory_order_relaxed)) {
   }
 }
@@ -220,7 +221,7 @@ void skip_list::lock(node& n) const {
   const std::atomic_ref lock(n.locked_in_run);
   for (unsigned tries = 1;; ++tries) {
     std::uint32_t seen = lock.load(std::memory_order_relaxed);  // the exchange decides
-    // acquire: what the owner before wrote is seen.
+    // acquire: sees what the previous owner wrote
     if (seen != run_ && lock.compare_exchange_weak(seen, run_, std::memory_order_acquire)) return;
     if (tries % tries_before_yield == 0) std::this_thread::yield();
   }
@@ -280,7 +281,7 @@ void skip_list::link_new(std::uint64_t key, std::string_view value, unsigned lev
   for (unsigned level = 0; level < levels; ++level) {
     PMEMoid& link = where.before[level]->next(level);
     changing.change(&link, sizeof link);
-    std::atomic_ref(link.off).store(made.off, std::memory_order_release);  // the node is whole
+    std::atomic_ref(link.off).store(made.off, std::memory_order_release);  // the node is complete
   }
   changing.commit();
   std::atomic_ref(added.linking_in_run).store(0, std::memory_order_release);  // readers may act on it (L2)
@@ -294,7 +295,7 @@ void skip_list::update(std::uint64_t key, std::string_view value) {
   transaction changing(pool_.get());
   changing.change(found->value(), value_size_);
   if (value_size_ == sizeof(std::uint64_t)) {
-    // relaxed: a value is one word, and means nothing but itself
+    // relaxed: a value is one word, and no other data depends on it
     std::atomic_ref(*reinterpret_cast<std::uint64_t*>(found->value()))
         .store(number_of(value), std::memory_order_relaxed);
   } else {
@@ -310,7 +311,7 @@ void skip_list::copy_value(node& of, char* out) {
     std::memcpy(out, &word, sizeof word);
     return;
   }
-  locks held(*this);  // or it might be copied while half of it is written
+  locks held(*this);  // else the value might be copied while it is half written
   held.take(of);
   std::memcpy(out, of.value(), value_size_);
 }
@@ -354,7 +355,7 @@ class skip_list_session final : public map_session {
     if (!list_.read(number_of_key(key), value_.data())) return std::nullopt;
     return std::string_view(value_.data(), value_.size());
   }
-  /// Not of one instant: the list has no snapshots.
+  /// Not a state at one instant: the list has no snapshots.
   void scan(std::string_view from, std::size_t count, pair_columns& out) override {
     for (node* at = list_.lower_bound(number_of_key(from)); at != nullptr && out.count() < count;
          at = list_.committed_after(*at)) {
@@ -369,7 +370,7 @@ class skip_list_session final : public map_session {
     if (value.size() != value_.size()) throw std::invalid_argument("a value of another size than the skip list's");
   }
 
-  /// Each level more with a probability of one half.
+  /// Each further level with a probability of one half.
   unsigned random_levels() {
     const auto heads = static_cast<unsigned>(std::countr_zero(random_.below(std::uint64_t{1} << (levels_max - 1))));
     return std::min(heads, levels_max - 1) + 1;

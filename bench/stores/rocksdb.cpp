@@ -1,7 +1,7 @@
-// RocksDB with user-defined timestamps: its own multi-versioning, a version being a timestamp of eight bytes.
+// RocksDB with user-defined timestamps, its own multi-versioning: a version is a timestamp of eight bytes.
 //
 // find is Get at a timestamp, history an iterator from iter_start_ts on, extract an iterator at a timestamp. MultiGet
-// takes one timestamp for all keys, so find_many uses it when it is asked for one version, and Get otherwise.
+// takes one timestamp for all keys, so find_many uses it for a single version, and Get otherwise.
 #include <rocksdb/comparator.h>
 #include <rocksdb/db.h>
 #include <rocksdb/perf_level.h>
@@ -54,7 +54,8 @@ class key_then_newest final : public rocksdb::Comparator {
                                             bool b_has_timestamp) const override {
     return (a_has_timestamp ? without(a) : a).compare(b_has_timestamp ? without(b) : b);
   }
-  void FindShortestSeparator(std::string*, const rocksdb::Slice&) const override {}  // a longer separator is right too
+  void FindShortestSeparator(std::string*, const rocksdb::Slice&) const override {
+  }  // a longer separator is correct too
   void FindShortSuccessor(std::string*) const override {}
 
  private:
@@ -126,7 +127,7 @@ class rocksdb_session final : public session {
     const std::unique_ptr<rocksdb::Iterator> change(database_.NewIterator(options));
     for (change->Seek(slice_of(key)); change->Valid() && is_change_of(key, *change); change->Next()) {
       const version at = timestamp::of(change->timestamp());
-      // A key that was written twice in a version is told twice, the last write first.
+      // A key that was written twice in a version appears twice, the last write first.
       if (out.size() > already && out.back().version == at) continue;
       const std::string_view value = view_of(change->value());
       out.push_back({at, value.empty() ? std::nullopt : std::optional(number_of(value))});
@@ -148,7 +149,7 @@ class rocksdb_session final : public session {
   [[nodiscard]] static rocksdb::ReadOptions reading(const rocksdb::Slice& newest) {
     rocksdb::ReadOptions options;
     options.timestamp = &newest;
-    options.verify_checksums = false;  // of blocks read again and again from mapped memory; LevelDB's default
+    options.verify_checksums = false;  // blocks are read repeatedly from mapped memory; LevelDB's default
     return options;
   }
 

@@ -1,7 +1,7 @@
 // RocksDB as a map: its plain use, puts and gets without timestamps. The write-ahead log is on.
 //
-// With sync each write calls fdatasync on the log, on a file system in memory a system call that does nothing more.
-// Without it, a write survives a kill of the process, not a loss of power.
+// With sync each write calls fdatasync on the log; on a file system in memory this is just a system call. Without sync,
+// a write survives a kill of the process, but not a loss of power.
 #include <rocksdb/db.h>
 #include <rocksdb/perf_level.h>
 #include <rocksdb/version.h>
@@ -25,7 +25,7 @@ class rocksdb_map_session final : public map_session {
   rocksdb_map_session(rocksdb::DB& database, bool syncs) : database_(database) {
     rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable);  // this thread's counters cost a tenth of a find
     writing_.sync = syncs;
-    reading_.verify_checksums = false;  // of blocks read again and again from mapped memory; LevelDB's default
+    reading_.verify_checksums = false;  // blocks are read repeatedly from mapped memory; LevelDB's default
   }
 
   void insert(std::string_view key, std::string_view value) override { put(key, value); }

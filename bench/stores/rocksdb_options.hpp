@@ -1,4 +1,4 @@
-// How RocksDB is configured in all its kinds.
+// The configuration of RocksDB in all its kinds.
 #pragma once
 
 #include <rocksdb/cache.h>
@@ -19,10 +19,10 @@ namespace icecore::bench {
   options.IncreaseParallelism(static_cast<int>(std::max(how.threads, 2U)));
   options.compression = rocksdb::kNoCompression;
   options.bottommost_compression = rocksdb::kNoCompression;
-  options.write_buffer_size = 64 * mebibyte;  // larger was slower: a find in a sorted file costs less than in a buffer
+  options.write_buffer_size = 64 * mebibyte;  // larger was slower: a find costs less in a sorted file than in a buffer
   options.max_write_buffer_number = 4;
-  options.enable_pipelined_write = true;  // with 8 threads, half as many writes more
-  options.max_open_files = -1;            // all stay open: the tuning guide's advice where memory suffices
+  options.enable_pipelined_write = true;  // with 8 threads, 1.5 times as many writes
+  options.max_open_files = -1;            // keeps all open: the tuning guide's advice if there is enough memory
   options.allow_mmap_reads = true;        // "for data in memory", rocksdb/options.h
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = rocksdb::NewLRUCache(2048 * mebibyte);

@@ -1,10 +1,11 @@
-// SQLite as the paper used it (section V-B): one table of rows (version, key, value), where a removal is a row without
-// a value; an index over key and version; prepared statements; a connection a thread; a transaction an operation.
-// SQLiteReg is a file with a write-ahead log, SQLiteMem a database in memory with a cache that the threads share.
+// SQLite as the paper used it (section V-B): one table of rows (version, key, value), where a row without a value is a
+// removal; an index over key and version; prepared statements; one connection per thread; one transaction per
+// operation. SQLiteReg is a file with a write-ahead log, SQLiteMem a database in memory with a cache that the threads
+// share.
 //
-// Threads: in shared-cache mode a table is locked by one writer or by readers, and the library tells who waits when it
-// may try again; in WAL mode a writer waits for the writer before it. A read is over when its function returns, as an
-// unfinished one would keep its lock.
+// Threads: in shared-cache mode one writer or several readers lock a table, and the library notifies a waiting thread
+// when it may try again. In WAL mode a writer waits for the writer before it. A read ends when its function returns,
+// because an unfinished read would keep its lock.
 #include <sqlite3.h>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ void wait_for_unlock(sqlite3* blocked) {
   unlocked.acquire();
 }
 
-/// Called when another connection writes. The library's own busy_timeout sleeps for milliseconds, where a transaction
+/// Called while another connection writes. The library's own busy_timeout sleeps for milliseconds, but a transaction
 /// without a sync takes microseconds.
 int wait_for_writer(void*, int times) {
   constexpr int yields = 100;
@@ -75,7 +76,7 @@ class statement {
     prepared_.reset(prepared);
   }
 
-  /// The bytes have to stay until the statement has been run.
+  /// The bytes must stay valid until the statement has been run.
   statement& bind(int place, std::string_view bytes) {
     return checked(sqlite3_bind_blob64(prepared_.get(), place, bytes.data(), bytes.size(), SQLITE_STATIC));
   }
@@ -88,7 +89,7 @@ class statement {
   template <class Visit>
   void run(Visit&& visit) {
     const struct resetter {
-      ~resetter() { sqlite3_reset(prepared); }  // its code repeats that of the step
+      ~resetter() { sqlite3_reset(prepared); }  // returns the same code as the step
       sqlite3_stmt* prepared;
     } reset_at_end{prepared_.get()};
     for (;;) {
@@ -97,7 +98,7 @@ class statement {
       if (code == SQLITE_ROW) {
         if (!visit(*this)) return;
       } else if (is_locked(code)) {
-        // Locks are taken by the first step, so no row has been visited.
+        // The first step takes the locks, so no row has been visited yet.
         sqlite3_reset(prepared_.get());
         wait_for_unlock(connection_);
       } else {
@@ -201,20 +202,20 @@ class sqlite_session final : public session {
 
  private:
   sqlite_state& state_;
-  connection connection_;  // before its statements
+  connection connection_;  // must be declared before its statements
   statement write_, find_, history_, extract_;
   std::string value_;
 };
 
 /// Settings of the whole library: without memory statistics its threads need no lock to allocate ("Recommended
-/// Compile-time Options", SQLITE_DEFAULT_MEMSTATUS). Later calls of a library in use are refused, which is all right.
+/// Compile-time Options", SQLITE_DEFAULT_MEMSTATUS). A library in use refuses later calls, which does no harm.
 void configure_library() { [[maybe_unused]] static const int once = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); }
 
 class sqlite_store final : public store {
  public:
   sqlite_store(const opening& how, bool in_memory) {
     configure_library();
-    // Debian's library overwrites what is deleted with zeros unless told not to; nobody else here does.
+    // Debian's library overwrites deleted data with zeros by default; no other store here does that.
     state_.settings = "PRAGMA synchronous = OFF; PRAGMA secure_delete = OFF;";
     if (in_memory) {
       static std::atomic<std::uint64_t> count{0};
@@ -243,7 +244,7 @@ class sqlite_store final : public store {
 
  private:
   sqlite_state state_;
-  connection first_;  // a database in memory lives as long as a connection
+  connection first_;  // a database in memory lives as long as one connection to it
 };
 
 }  // namespace

@@ -26,7 +26,7 @@ namespace icecore::bench {
 
 using version = std::uint64_t;
 
-/// One change of a key, as history() tells it. Histories are only asked of stores whose values have 8 bytes.
+/// One change of a key, as history() returns it. Histories are only read from stores whose values have 8 bytes.
 struct recorded_change {
   bench::version version;
   std::optional<std::uint64_t> value;  ///< empty: removed
@@ -52,7 +52,7 @@ class pair_columns {
     std::memcpy(&values_[count_ * value_size_], value.data(), value_size_);
     ++count_;
   }
-  void set_count(std::size_t count) noexcept { count_ = count; }  ///< for who wrote into the columns by himself
+  void set_count(std::size_t count) noexcept { count_ = count; }  ///< for stores that wrote into the columns directly
 
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
@@ -76,7 +76,7 @@ class pair_columns {
   return number;
 }
 
-/// What one thread does with a store.
+/// The operations of one thread on a store.
 class session {
  public:
   session() = default;
@@ -84,18 +84,18 @@ class session {
   session(const session&) = delete;
   session& operator=(const session&) = delete;
 
-  /// Each returns the version it belongs to. A remove is of a key that is there.
+  /// Each returns the version it belongs to. A removed key is always there.
   virtual version insert(std::string_view key, std::string_view value) = 0;
   virtual version remove(std::string_view key) = 0;
   /// Closes the current version, for all threads.
   virtual void tag() = 0;
-  /// After the last write of a phase: what was gathered is committed. Timed.
+  /// Called after the last write of a phase: commits what was collected. Timed.
   virtual void commit() {}
 
   /// The value of `key` at `at`. The view is valid until the next call.
   virtual std::optional<std::string_view> find(std::string_view key, version at) = 0;
 
-  /// For values of 8 bytes; `out` has as many places as `keys` and `at`.
+  /// For values of 8 bytes; `out` has as many elements as `keys` and `at`.
   virtual void find_many(std::span<const std::string_view> keys, std::span<const version> at,
                          std::span<std::optional<std::uint64_t>> out) {
     for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -107,7 +107,7 @@ class session {
   /// Appends all changes of `key` to `out`, newest first.
   virtual void history(std::string_view key, std::vector<recorded_change>& out) = 0;
 
-  /// Fills `out`, which is empty, with all pairs at `at`. `threads` is more than 1 only if the kind can use them.
+  /// Fills `out`, which is empty, with all pairs at `at`. `threads` is more than 1 only if this kind can use several.
   virtual void extract(version at, pair_columns& out, unsigned threads) = 0;
 };
 
@@ -118,15 +118,15 @@ class store {
   store(const store&) = delete;
   store& operator=(const store&) = delete;
 
-  /// Called in the thread that will use the session, while others do the same.
+  /// Called in the thread that will use the session; other threads may call it at the same time.
   virtual std::unique_ptr<session> new_session() = 0;
   /// The version a write now belongs to.
   [[nodiscard]] virtual version clock() const = 0;
-  /// Of a store that is open, for the report; 0: not known.
+  /// For an open store, for the report; 0: not known.
   [[nodiscard]] virtual std::uint64_t index_bytes() const { return 0; }
 };
 
-/// The clock of stores that have none of their own, counted in memory: a store made for use would have to keep it.
+/// The clock of stores without one of their own, counted in memory; a real store would have to store it.
 class version_clock {
  public:
   [[nodiscard]] version now() const noexcept { return now_.load(std::memory_order_acquire); }
@@ -138,10 +138,10 @@ class version_clock {
 
 /// How to make a store.
 struct opening {
-  std::filesystem::path folder;  ///< of this store alone; empty for a new store, else what a killed process left
-  unsigned threads = 1;          ///< that will use it, or that recover it
-  std::uint64_t records = 0;     ///< that will be written, about
-  std::uint64_t keys = 0;        ///< of these, the first of their key; maps alone ask
+  std::filesystem::path folder;  ///< of this store alone; empty for a new store, else with what a killed process left
+  unsigned threads = 1;          ///< number that will use it, or recover it
+  std::uint64_t records = 0;     ///< approximate number that will be written
+  std::uint64_t keys = 0;        ///< number of these that are the first of their key; only maps use it
   std::size_t key_size = 8;      ///< of every key
   std::size_t value_size = 8;    ///< of every value
 
@@ -152,8 +152,8 @@ class map;
 
 /// Either a multi-version store or a map: one of the two functions is empty.
 struct store_kind {
-  std::string name;           ///< as the papers and the figures call it
-  std::string configuration;  ///< how it was configured, in a sentence, for the documentation
+  std::string name;           ///< its name in the papers and the figures
+  std::string configuration;  ///< its configuration in one sentence, for the documentation
   bool survives_kill;         ///< a process that opens the same folder finds what a killed one left
   bool parallel_extract;      ///< extract() uses more threads than one
   std::function<std::unique_ptr<store>(const opening&)> open = {};    ///< makes it, or opens it again

@@ -1,5 +1,5 @@
-// An ordered map in memory with a vector of versions for each key, behind one lock: what a program does that has no
-// multi-version store. The map, the vector and the lock are the adaptor's choice.
+// An ordered map in memory with a vector of versions for each key, behind one lock: what a program uses without a
+// multi-version store. The adaptor chooses the map, the vector and the lock.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct versioned_value {
   Value value;
 };
 
-/// Keys of 8 bytes become numbers that sort as the bytes do; all others are strings.
+/// Keys of 8 bytes become numbers with the same order as the bytes; all other keys are strings.
 template <class Key>
 [[nodiscard]] Key map_key(std::string_view bytes) {
   if constexpr (std::is_same_v<Key, std::uint64_t>) {
@@ -33,7 +33,7 @@ template <class Key>
   }
 }
 
-/// Values of 8 bytes are kept in the vector, larger ones outside, where they never move.
+/// Values of 8 bytes are in the vector, larger ones outside, where they never move.
 template <class Value>
 [[nodiscard]] Value map_value(std::string_view bytes) {
   if constexpr (std::is_same_v<Value, std::uint64_t>) {
@@ -43,9 +43,9 @@ template <class Value>
   }
 }
 
-/// `Map` maps keys to vectors of versioned_value, oldest first. `Mutex` is locked by writers, and by readers as
-/// `ReadLock` does. Values larger than a std::string keeps inside itself stay where they are when a vector grows, so a
-/// reader may use them after it unlocked.
+/// `Map` maps keys to vectors of versioned_value, oldest first. Writers lock `Mutex`, and readers lock it with
+/// `ReadLock`. Values that are too large for a std::string's internal buffer do not move when a vector grows, so a
+/// reader may use them after it has unlocked.
 template <class Map, class Mutex, class ReadLock>
 class versioned_map final : public store {
  public:
@@ -142,7 +142,7 @@ class versioned_map final : public store {
   version_clock clock_;
 };
 
-/// Opens `Store<Key, Value>` for the sizes asked for.
+/// Opens `Store<Key, Value>` for the requested sizes.
 template <template <class, class> class Store>
 [[nodiscard]] std::unique_ptr<store> open_for_sizes(const opening& how) {
   const bool numbers = how.value_size == sizeof(std::uint64_t);

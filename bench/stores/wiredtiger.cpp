@@ -38,14 +38,15 @@ WT_ITEM item_of(std::string_view bytes) {
 }
 std::string_view view_of(const WT_ITEM& item) { return {static_cast<const char*>(item.data), item.size}; }
 
-/// The table's cursor of a session, which closes it.
+/// The table's cursor of a session; closing the session closes it.
 class table_cursor {
  public:
   explicit table_cursor(WT_SESSION* session) {
     check(session->open_cursor(session, table_name, nullptr, "overwrite=true", &cursor_));
   }
 
-  /// A write conflicts with an eviction, or a transaction with too old a snapshot: again, then it works.
+  /// If a write conflicts with an eviction, or with a transaction with too old a snapshot, tries again, which then
+  /// succeeds.
   void put(std::string_view composite, std::string_view value) {
     const WT_ITEM key_item = item_of(composite), value_item = item_of(value);
     int code = WT_ROLLBACK;
@@ -57,7 +58,7 @@ class table_cursor {
     check(code);
   }
 
-  /// Lets go of the page the cursor is at; the manual wants it soon, as the page cannot be evicted.
+  /// Releases the cursor's page; the manual asks for this soon, because the page cannot be evicted before.
   void reset() { check(cursor_->reset(cursor_)); }
 
   bool seek_first() {
@@ -117,7 +118,7 @@ class wiredtiger_session final : public composite_session {
   }
 
  private:
-  /// The log record is handed to the operating system, which survives a kill, without a sync. transaction_sync with
+  /// Passes the log record to the operating system without a sync, so it survives a kill. transaction_sync with
   /// method=none promises the same, but lets concurrent commits wait for each other until a timeout: with 8 threads it
   /// was 20 times slower.
   void put(std::string_view composite, std::string_view value) override {
@@ -132,7 +133,7 @@ class wiredtiger_session final : public composite_session {
 class wiredtiger_store final : public store {
  public:
   explicit wiredtiger_store(const opening& how) {
-    // The log is bounded by checkpoints, as that of a database in use would be.
+    // Checkpoints limit the log, as in a database in real use.
     const std::string configuration =
         "create,cache_size=8GB,session_max=" + std::to_string(how.threads + 256) +
         ",log=(enabled=true,file_max=256MB),transaction_sync=(enabled=false),checkpoint=(log_size=1GB),"

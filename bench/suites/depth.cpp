@@ -1,5 +1,5 @@
-// Deep histories: n records spread over keys 10, 1,000 and 100,000 deep (as far as there are so many records), written
-// in random order; finds at random versions; whole histories.
+// Deep histories: n records spread over keys 10, 1,000 and 100,000 deep (if there are enough records), written in
+// random order; finds at random versions; whole histories.
 #include <algorithm>
 #include <memory>
 
@@ -23,7 +23,7 @@ struct inputs {
   std::vector<std::uint32_t> written;  // the key of each record, in the order of writing
 };
 
-/// The changes of each key, oldest first; the value of a record is its place in `written`.
+/// The changes of each key, oldest first; the value of a record is its position in `written`.
 using pasts = std::vector<std::vector<recorded_change>>;
 
 /// A key belongs to one thread, so the versions of its records ascend.

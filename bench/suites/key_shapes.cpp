@@ -1,4 +1,4 @@
-// Other keys than random numbers: ascending numbers, and path-like strings with long shared prefixes. Inserts, finds at
+// Keys other than random numbers: ascending numbers, and path-like strings with long shared prefixes. Inserts, finds at
 // random versions, a snapshot in each thread.
 #include <fmt/format.h>
 
@@ -27,10 +27,10 @@ key_list ascending_keys(std::uint64_t count) {
   return keys;
 }
 
-/// As of the tensors of models, in random order.
+/// Like the names of tensors of models, in random order.
 key_list path_keys(std::uint64_t count) {
-  constexpr std::uint64_t tensors = 1024;  // of a layer
-  constexpr std::uint64_t layers = 1024;   // of a model
+  constexpr std::uint64_t tensors = 1024;  // per layer
+  constexpr std::uint64_t layers = 1024;   // per model
   key_list keys(path_size, count);
   const auto order = shuffled(count, 9);
   for (std::uint64_t n = 0; n < count; ++n) {

@@ -1,4 +1,4 @@
-// Readers and writers at once: every thread finds keys at random versions of the past and now and then updates one.
+// Concurrent readers and writers: every thread finds keys at random old versions and sometimes updates one.
 #include <array>
 #include <memory>
 
@@ -15,11 +15,11 @@ struct inputs {
 
 constexpr std::array<std::uint64_t, 2> mixes = {90, 50};  // percent of finds
 
-/// What each thread does with which key, the same in every run.
+/// The operation and key of each step of each thread, the same in every run.
 random_numbers numbers_of(unsigned thread) { return random_numbers(100 + thread); }
 
-/// `find_percent` of the operations are finds of what was loaded, the rest updates: the newest value of key i becomes
-/// i + n. Every key's updates are one thread's.
+/// `find_percent` of the operations are finds of the loaded data, the others updates: the newest value of key i becomes
+/// i + n. Only one thread updates a given key.
 double mix(const inputs& in, store& s, unsigned threads, const questions& asked, std::uint64_t find_percent) {
   return timed_sessions(s, threads, [&](session& own, unsigned thread) {
     const part mine(in.keys.size(), threads, thread);
@@ -40,7 +40,7 @@ double mix(const inputs& in, store& s, unsigned threads, const questions& asked,
   });
 }
 
-/// The newest value of every key is what was loaded, or what an update in one of the mixes made of it.
+/// The newest value of every key is the loaded one, or the one that an update in a mix gave it.
 void check(const inputs& in, store& s, unsigned threads) {
   std::vector<bool> updated(in.keys.size());
   for (const std::uint64_t find_percent : mixes) {

@@ -1,6 +1,6 @@
 // The evaluation of IPDPS 2022, section V, on one node: N inserts of random keys, N removes in another order, N inserts
 // of other keys, with a tag after each; histories, finds at random versions, snapshots of random versions; a kill, the
-// reopening, finds again. And beyond it: finds of many keys at once, one snapshot extracted by all threads.
+// reopening, finds again. Beyond the paper: finds of many keys at once, one snapshot extracted by all threads.
 #include <chrono>
 #include <memory>
 
@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t value_size = sizeof(std::uint64_t);
 
-/// The same for all stores; the versions are those the store now measured returned, kept for after its kill.
+/// The same for all stores, except the versions, which the current store returned; they are kept for use after its
+/// kill.
 struct inputs {
   explicit inputs(std::uint64_t count)
       : n(count),

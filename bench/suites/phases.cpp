@@ -136,7 +136,7 @@ std::uint64_t bytes_of_files(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     struct stat about {};
     if (stat(entry.path().c_str(), &about) == 0 && S_ISREG(about.st_mode)) {
-      bytes += static_cast<std::uint64_t>(about.st_blocks) * 512;  // st_blocks counts in 512 bytes on every device
+      bytes += static_cast<std::uint64_t>(about.st_blocks) * 512;  // the unit of st_blocks is always 512 bytes
     }
   }
   return bytes;

@@ -1,8 +1,8 @@
-// The phases suites are made of: threads that write, find and extract, each with a session of its own, timed from their
-// common start to the end of the last. Every answer is checked; a wrong one ends the run.
+// The phases that suites consist of: threads that write, find and extract, each with a session of its own, timed from
+// their common start to the end of the last one. Every answer is checked; a wrong one ends the run.
 //
-// What is written and asked is laid out beforehand in the order of use, so that reading it costs the fastest store
-// little beside its own work.
+// Writes and questions are prepared in advance in the order of use, so that reading them costs little compared with the
+// work of even the fastest store.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace icecore::bench {
 
-/// The value of a key that is not there. No value that is written is so large.
+/// The value for a key that is not there; no written value is so large.
 inline constexpr std::uint64_t missing = std::numeric_limits<std::uint64_t>::max();
 
-/// Keys of one size, one behind the other.
+/// Keys of one size, one after another.
 class key_list {
  public:
   key_list(std::size_t key_size, std::size_t count) : key_size_(key_size), bytes_(key_size * count) {}
@@ -46,15 +46,15 @@ class key_list {
 /// 0 .. count - 1 in the order of the keys.
 [[nodiscard]] std::vector<std::uint32_t> sorted_order(const key_list& keys);
 
-/// The part of `count` pieces of work that thread number `thread` of `threads` does.
+/// The part of `count` units of work that thread number `thread` of `threads` does.
 struct part {
   part(std::uint64_t count, unsigned threads, unsigned thread)
       : begin(count * thread / threads), end(count * (thread + 1) / threads) {}
   std::uint64_t begin, end;
 };
 
-/// Runs `work(session, thread)` in `threads` threads; seconds from their common start to the end of the last. Sessions
-/// are made before and ended after.
+/// Runs `work(session, thread)` in `threads` threads; returns the seconds from their common start to the end of the
+/// last one. Sessions are made before and ended after.
 double timed_sessions(store& s, unsigned threads, const std::function<void(session&, unsigned)>& work);
 
 /// Inserts keys[i] with value first_value + i, with a tag after each; versions[i] becomes its version.
@@ -64,7 +64,7 @@ double insert_all(store& s, unsigned threads, const key_list& keys, std::uint64_
 /// Removes keys[i], with a tag after each; versions[i] becomes its version.
 double remove_all(store& s, unsigned threads, const key_list& keys, std::span<version> versions);
 
-/// What finds are asked, and what they must answer.
+/// The arguments of finds, and their expected answers.
 struct questions {
   key_list keys;
   std::vector<version> at;
@@ -72,19 +72,19 @@ struct questions {
 };
 
 double find_all(store& s, unsigned threads, const questions& asked);
-/// In groups of 256.
+/// Finds in groups of 256.
 double find_many_all(store& s, unsigned threads, const questions& asked);
 
-/// Asks for the history of each of `keys`; `expected(i)` gives what the i-th must be, newest first. The check is timed,
-/// so it has to be quick.
+/// Reads the history of each of `keys`; `expected(i)` returns the i-th expected history, newest first. The check is
+/// timed, so it must be fast.
 double history_all(store& s, unsigned threads, const key_list& keys,
                    const std::function<std::span<const recorded_change>(std::size_t)>& expected);
 
-/// Each thread extracts one snapshot of `capacity` pairs at most; `check(thread, pairs)` is not timed.
+/// Each thread extracts one snapshot of at most `capacity` pairs; `check(thread, pairs)` is not timed.
 double snapshot_in_each(store& s, std::span<const version> at, std::size_t capacity, std::size_t key_size,
                         const std::function<void(unsigned, const pair_columns&)>& check);
 
-/// Bytes of all files below the folder, as they count on its device.
+/// The bytes of all files below the folder, as their device counts them.
 [[nodiscard]] std::uint64_t bytes_of_files(const std::filesystem::path& folder);
 
 /// Throws unless `right`.

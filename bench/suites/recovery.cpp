@@ -1,7 +1,7 @@
-// What a kill costs: a store is filled, its process killed among inserts; a new process opens it. Seconds from there to
-// the first right answer, then operations in the first second beside those before the kill (workload B, in tenths of a
-// second: with more updates, stores that keep versions would hold several times as many records as keys). After
-// S. Chowdhury, as in stores/pmemobj_skip_list.cpp, section 5.2.5.
+// The cost of a kill: a store is filled and its process is killed during inserts; a new process opens the store.
+// Measures the seconds from there to the first correct answer, then the operations in the first second compared with
+// those before the kill (workload B, in tenths of a second; with more updates, stores with versions would hold several
+// times as many records as keys). After S. Chowdhury, as in stores/pmemobj_skip_list.cpp, section 5.2.5.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -19,21 +19,21 @@ namespace icecore::bench {
 namespace {
 
 constexpr unsigned threads_max = 1024;
-/// More than a store takes while it is opened, and in the second that is measured.
+/// More than a store writes while it is opened and in the measured second.
 constexpr std::uint64_t touched_bytes = std::uint64_t{512} << 20;
 
 struct inputs {
   inputs(std::uint64_t count, const ycsb::settings& given) : records(count), chosen(given), inserted(threads_max) {
-    chosen.operations = 1'000'000;  // of which a second does some, or all over and over
+    chosen.operations = 1'000'000;  // a second does some of them, or repeats all of them
   }
 
   std::uint64_t records;
   ycsb::settings chosen;
-  shared_array<std::uint64_t> inserted;  // by each thread before the kill: the last record, plus one
+  shared_array<std::uint64_t> inserted;  // by each thread before the kill: the last record plus one
 };
 
 opening opening_for(const run& r, const inputs& in) {
-  constexpr std::uint64_t updates = 2'000'000;  // in the seconds that are measured
+  constexpr std::uint64_t updates = 2'000'000;  // in the measured seconds
   constexpr std::uint64_t inserts = 2'000'000;  // before the kill
   return {.folder = r.folder,
           .threads = r.threads,
@@ -57,7 +57,7 @@ void measure_second(const inputs& in, const run& r, const char* name, ycsb::load
 
 void fill_and_be_killed(const inputs& in, const run& r) {
   std::ranges::fill(in.inserted.all(), 0);
-  // Never closed, and its threads never joined: this process is killed when it returns.
+  // Never closed, and its threads are never joined: this process is killed when the function returns.
   map* const store = r.kind.open_map(opening_for(r, in)).release();
   auto* const loaded = new ycsb::loaded_map(*store, r.threads, in.records, in.chosen);
   loaded->load();

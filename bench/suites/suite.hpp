@@ -1,4 +1,4 @@
-// A suite: workloads that are run, one after the other, on one store by one number of threads.
+// A suite: workloads that run one after another on one store with one number of threads.
 #pragma once
 
 #include <array>
@@ -15,22 +15,22 @@
 
 namespace icecore::bench {
 
-/// How long one kind of operation took, in nanoseconds.
+/// The time of one kind of operation, in nanoseconds.
 struct latency_figure {
   static constexpr std::array percents = {50.0, 90.0, 99.0, 99.9, 99.99, 100.0};
-  std::uint64_t count;  ///< of operations that were timed; 0: none of this kind
+  std::uint64_t count;  ///< number of timed operations; 0: none of this kind
   std::array<double, percents.size()> ns;
 };
 
-/// What one repetition of one workload gave.
+/// The result of one repetition of one workload.
 struct figure {
   std::array<char, 32> workload;
   std::uint64_t n;    ///< size of the problem: keys, or records
-  double operations;  ///< how many were timed
+  double operations;  ///< number of timed operations
   double seconds;
-  double bytes_per_key;                                              ///< of the store's files; 0: not asked
+  double bytes_per_key;                                              ///< for the store's files; 0: not requested
   std::array<latency_figure, ycsb::operation_kind_count> latencies;  ///< by ycsb::operation_kind
-  std::array<double, 10> per_tenth;  ///< operations in each tenth of a second; 0: not asked
+  std::array<double, 10> per_tenth;  ///< operations in each tenth of a second; 0: not requested
 };
 
 /// The figures of one repetition, in memory that the measuring process shares with its parent.
@@ -52,16 +52,16 @@ struct run {
   [[nodiscard]] std::unique_ptr<store> open(std::uint64_t records, std::size_t key_size, std::size_t value_size) const;
 };
 
-/// What one process does; it is killed after it.
+/// The work of one process, which is killed after it.
 struct stage {
   std::function<void(const run&)> work;
-  bool reopens = false;  ///< works on what the stage before left: for stores that survive a kill
+  bool reopens = false;  ///< continues with what the stage before left: for stores that survive a kill
 };
 
 struct suite {
   std::string name;
-  std::string what;      ///< in a sentence, for --help
-  bool of_maps = false;  ///< of stores that are maps, not of those that keep versions
+  std::string what;      ///< one sentence for --help
+  bool of_maps = false;  ///< for stores that are maps, not for those with versions
   /// Makes the inputs for a problem of size n, once for all stores, threads and repetitions.
   std::function<std::vector<stage>(std::uint64_t n)> prepare;
 

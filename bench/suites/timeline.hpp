@@ -1,5 +1,5 @@
-// Which value a key had at which version: what a run wrote, from the versions its writes returned. Makes questions with
-// the answers they must get.
+// Knows the value of each key at each version of a run, from the versions that its writes returned. Makes questions
+// with their expected answers.
 #pragma once
 
 #include <span>
@@ -8,11 +8,11 @@
 
 namespace icecore::bench {
 
-/// Keys with one insert, and with one remove after it or none.
+/// Keys with one insert, and at most one remove after it.
 class timeline {
  public:
   /// Key i has value i from inserted[i] to before removed[i]; removed[i] is 0 if it was never removed. The spans and
-  /// the keys outlive this. Removes may be fewer than keys.
+  /// the keys must outlive this object. There may be fewer removes than keys.
   timeline(const key_list& keys, std::span<const version> inserted, std::span<const version> removed)
       : keys_(keys), inserted_(inserted), removed_(removed) {}
 
@@ -21,7 +21,7 @@ class timeline {
     return i < removed_.size() && removed_[i] != 0 && removed_[i] <= at ? missing : i;
   }
 
-  /// `count` random keys, each at a random version of 1 to `newest`.
+  /// `count` random keys, each at a random version from 1 to `newest`.
   [[nodiscard]] questions ask(std::uint64_t count, version newest, std::uint64_t seed) const;
 
   /// The changes of key i, newest first.

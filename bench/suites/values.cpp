@@ -1,4 +1,4 @@
-// Values of 128 B, 4 KiB and 128 KiB under random keys: inserts, and finds whose values are read and compared whole.
+// Values of 128 B, 4 KiB and 128 KiB under random keys: inserts, and finds that read and compare the whole value.
 #include <algorithm>
 #include <memory>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t bytes_max = std::uint64_t{512} << 20;  // of all values of one size
 
-/// Values differ in their first 8 bytes, which hold the key's number; the rest is the same random bytes for all.
+/// Values differ in their first 8 bytes, which hold the key's number; their other random bytes are the same.
 struct inputs {
   inputs(std::uint64_t n, std::size_t size)
       : value_size(size), keys(random_keys(0, std::clamp<std::uint64_t>(bytes_max / size, 1, n))), pattern(size) {

@@ -1,5 +1,5 @@
-// YCSB's workloads: records are loaded and operations run, by a process for each workload. Throughput of both phases;
-// latencies of each kind of operation, from a second run that times them.
+// YCSB's workloads: a process per workload loads records and runs operations. Measures the throughput of both phases,
+// and the latencies of each kind of operation in a second run that times them.
 #include "../ycsb/phases.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using ycsb::operation_kind;
 
-/// Writes of the warm-up and of both runs, about; of runs by time, more than any store here does.
+/// The approximate number of writes in the warm-up and both runs; for timed runs, more than any store here makes.
 std::uint64_t operations_at_most(const ycsb::settings& chosen, std::uint64_t records, unsigned threads) {
   constexpr double rate_max = 4e6;
   if (chosen.seconds > 0) return static_cast<std::uint64_t>(2 * chosen.seconds * rate_max * threads) + records;
@@ -28,7 +28,7 @@ opening opening_for(const run& r, const ycsb::workload& work, std::uint64_t reco
   const std::uint64_t inserts = operations * percent(operation_kind::insert) / 100;
   const std::uint64_t updates =
       operations * (percent(operation_kind::update) + percent(operation_kind::read_modify_write)) / 100;
-  constexpr std::uint64_t some = 10'000;  // for the check at the end and for chance
+  constexpr std::uint64_t some = 10'000;  // for the check at the end and for random variation
   return {.folder = r.folder,
           .threads = r.threads,
           .records = records + inserts + updates + some,
@@ -47,13 +47,14 @@ void keep(const ycsb::latencies& taken, figure& in) {
   }
 }
 
-/// Memory for so many records, of any store, is touched: free for a second or two, the host takes it back.
+/// Touches memory for this many records of any store: after it is freed, the host takes it back within a second or two.
 void touch_for(std::uint64_t records, const opening& how) noexcept {
   constexpr std::uint64_t of_a_record = 256, base = std::uint64_t{512} << 20;
   touch_memory(how.folder, base + records * (of_a_record + how.value_size));
 }
 
-/// The load is told once, of the first workload. Every store finds memory that was touched just before, in each phase.
+/// The load is reported once, for the first workload. In each phase, every store finds memory that was touched just
+/// before.
 void measure(const ycsb::workload& work, std::uint64_t records, const ycsb::settings& chosen, bool tells_load,
              const run& r) {
   const opening how = opening_for(r, work, records, chosen);

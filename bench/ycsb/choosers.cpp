@@ -11,7 +11,7 @@ double zeta(std::uint64_t n, double theta) {
   double sum = 0;
   for (std::uint64_t i = 1; i <= std::min(n, summed); ++i) sum += term(i);
   if (n <= summed) return sum;
-  // The rest after Euler and Maclaurin: the next term of their series is below 1e-13 here.
+  // The remainder after Euler and Maclaurin: the next term of their series is below 1e-13 here.
   const auto first = static_cast<double>(summed);
   const auto last = static_cast<double>(n);
   const double integral = (std::pow(last, 1 - theta) - std::pow(first, 1 - theta)) / (1 - theta);

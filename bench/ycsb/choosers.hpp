@@ -1,11 +1,11 @@
-// Which record an operation is about: YCSB's choosers.
+// YCSB's choosers, which select the record of an operation.
 //
 //   const scrambled_zipfian popular(records, theta_default);
 //   const std::uint64_t record = popular(random);   // 0 .. records - 1
 //
-// Threads: drawing changes the random numbers alone, so a chooser that does not grow may be shared; each thread has
-//   random numbers of its own. Determinism: the same seed draws the same records.
-// Cost: O(1) a draw, one or two powers; of making one, a thousand powers whatever the number of records.
+// Threads: drawing only changes the random numbers, so threads may share a chooser that does not grow; each thread has
+//   its own random numbers. Determinism: the same seed draws the same records.
+// Cost: O(1) per draw, one or two powers; constructing one takes a thousand powers for any number of records.
 // Sources: B. F. Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010, section 4; J. Gray et al.,
 //   "Quickly Generating Billion-Record Synthetic Databases", SIGMOD 1994, for the ranks.
 #pragma once
@@ -16,10 +16,10 @@
 
 namespace icecore::bench::ycsb {
 
-/// What YCSB and the papers that use it take.
+/// The value that YCSB and the papers that use it take.
 inline constexpr double theta_default = 0.99;
 
-/// A number of 0 to below 1, a multiple of 2^-53.
+/// A number from 0 to below 1, a multiple of 2^-53.
 [[nodiscard]] inline double unit(random_numbers& random) noexcept {
   constexpr std::uint64_t steps = std::uint64_t{1} << 53;
   return static_cast<double>(random.below(steps)) / static_cast<double>(steps);
@@ -40,7 +40,7 @@ class zipfian {
 
   [[nodiscard]] std::uint64_t operator()(random_numbers& random) const;
 
-  /// From now on there are so many ranks, no fewer than before. O(those that are new).
+  /// Sets a new number of ranks, no fewer than before. O(new ranks).
   void grow(std::uint64_t count);
 
  private:
@@ -50,8 +50,9 @@ class zipfian {
   double theta_, zeta_count_, eta_ = 0;
 };
 
-/// The same frequencies for records strewn over all of them. As in YCSB, ranks are drawn from ten thousand million,
-/// whatever the number of records, and hashed: so the share of the most popular record does not depend on it.
+/// The same frequencies, but the popular records are scattered over all records. As in YCSB, ranks are drawn from ten
+/// thousand million for any number of records, and hashed. So the share of the most popular record does not depend on
+/// the number of records.
 class scrambled_zipfian {
  public:
   /// Precondition: records > 0 and 0 < theta < 1.

@@ -1,11 +1,11 @@
-// Counts durations, to tell their percentiles.
+// Counts durations and reports their percentiles.
 //
 //   histogram reads;
 //   reads.add(ns);
 //   const std::uint64_t p99_ns = reads.percentile(99);
 //
-// Buckets are log-linear, as HdrHistogram's: exact below 128 ns, above that 64 for each power of two, so what is told
-// is at most 1.6 % too large. 30 KiB, no allocation; one thread adds.
+// Buckets are log-linear, like HdrHistogram's: exact below 128 ns, above that 64 for each power of two, so reported
+// numbers are at most 1.6 % too large. 30 KiB, no allocation; only one thread adds.
 #pragma once
 
 #include <algorithm>
@@ -34,8 +34,8 @@ class histogram {
   [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
   [[nodiscard]] std::uint64_t max() const noexcept { return max_; }
 
-  /// The least number that at least `percent` of those added are not above, up to the width of its bucket; 0 if none
-  /// was added.
+  /// The least number such that at least `percent` of the added numbers are not greater, up to the width of its bucket;
+  /// 0 if none was added.
   [[nodiscard]] std::uint64_t percentile(double percent) const noexcept {
     const auto wanted = static_cast<std::uint64_t>(std::ceil(static_cast<double>(count_) * percent / 100));
     std::uint64_t seen = 0;
@@ -47,7 +47,7 @@ class histogram {
   }
 
  private:
-  static constexpr unsigned exact_bits = 7;  // numbers of so many bits have a bucket each
+  static constexpr unsigned exact_bits = 7;  // numbers with at most this many bits have a bucket each
   static constexpr std::size_t half = std::size_t{1} << (exact_bits - 1);
 
   [[nodiscard]] static std::size_t bucket_of(std::uint64_t ns) noexcept {

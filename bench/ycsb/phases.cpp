@@ -15,7 +15,7 @@ using clock = std::chrono::steady_clock;
 
 constexpr std::size_t scan_length_max = 100;
 
-/// The greatest number that at least `scan_length_max` of the loaded keys are not below; 0 if there are not so many.
+/// The greatest key number with at least `scan_length_max` loaded keys at or after it; 0 if there are not so many.
 std::uint64_t last_key_of_full_scans(std::uint64_t records) {
   std::priority_queue<std::uint64_t, std::vector<std::uint64_t>, std::greater<>> greatest;
   for (std::uint64_t record = 0; record < records; ++record) {
@@ -25,7 +25,7 @@ std::uint64_t last_key_of_full_scans(std::uint64_t records) {
   return greatest.size() < scan_length_max ? 0 : greatest.top();
 }
 
-/// What one thread does.
+/// The work of one thread.
 class player {
  public:
   player(map_session& session, insert_counter& inserts, std::uint64_t records, std::size_t value_size, unsigned thread)
@@ -72,7 +72,7 @@ class player {
   [[nodiscard]] std::uint64_t target(const stream& from, const operation& next) const noexcept {
     const std::uint64_t there = inserts_.acknowledged();
     if (from.from_newest) return there - 1 - next.record % there;
-    return next.record < there ? next.record : next.record % records_;  // the others are slower than was reckoned
+    return next.record < there ? next.record : next.record % records_;  // the other threads are slower than expected
   }
 
   void read(const record_key& key) {
@@ -105,8 +105,8 @@ class player {
   pair_columns pairs_;
 };
 
-/// Calls `play` for the operations of the stream, again from its beginning when it is at its end, until `seconds` have
-/// passed; how many that were.
+/// Calls `play` for the operations of the stream, and starts again at its end, until `seconds` have passed. Returns the
+/// number of operations.
 template <typename Play>
 std::uint64_t play_for(double seconds, const stream& from, const Play& play) {
   constexpr std::uint64_t operations_a_look = 32;
@@ -118,7 +118,7 @@ std::uint64_t play_for(double seconds, const stream& from, const Play& play) {
   }
 }
 
-/// All operations of the stream; or as play_for() does, if there are seconds. How many.
+/// Plays all operations of the stream, or if `seconds` is given, does the same as play_for(). Returns their number.
 template <typename Play>
 std::uint64_t play_all(const stream& from, double seconds, const Play& play) {
   if (seconds > 0) return play_for(seconds, from, play);
@@ -222,7 +222,7 @@ void loaded_map::insert_until_killed(unsigned thread, std::uint64_t& inserted) {
   player own(*session, inserts_, records_, chosen_.value_size, thread);
   for (;;) {
     const std::uint64_t record = own.insert();
-    std::atomic_ref(inserted).store(record + 1, std::memory_order_relaxed);  // read when this process has ended
+    std::atomic_ref(inserted).store(record + 1, std::memory_order_relaxed);  // read after this process has ended
   }
 }
 

@@ -1,5 +1,5 @@
-// The phases of YCSB on one map: records are loaded, then operations run. Every read is checked: it finds a value that
-// was written to that key; a scan, as many pairs as there are, in order, beginning with the key it was asked for.
+// The phases of YCSB on one map: records are loaded, then operations run. Every read is checked: it must find a value
+// that was written to that key. A scan must find all pairs there are, in order, beginning with the requested key.
 #pragma once
 
 #include <array>
@@ -17,10 +17,10 @@ namespace icecore::bench::ycsb {
 
 struct settings {
   std::vector<std::string> workloads;    ///< names; none: all
-  std::vector<std::uint64_t> records;    ///< that are loaded; of `ycsb` one number, empty: N
-  std::uint64_t operations = 0;          ///< of all threads in a run; 0: as many as records
-  double seconds = 0;                    ///< of a run, in place of a number of operations; 0: that number
-  std::optional<distribution> chosen{};  ///< in place of the workloads' own
+  std::vector<std::uint64_t> records;    ///< number of loaded records; `ycsb` takes one number, empty: N
+  std::uint64_t operations = 0;          ///< number for all threads in a run; 0: as many as records
+  double seconds = 0;                    ///< length of a run, instead of a number of operations; 0: use that number
+  std::optional<distribution> chosen{};  ///< instead of the workloads' own
   double theta = theta_default;
   std::size_t value_size = 8;
 };
@@ -28,7 +28,7 @@ struct settings {
 /// By kind of operation.
 using latencies = std::array<histogram, operation_kind_count>;
 
-/// What the threads of a run do: laid out before the clock starts.
+/// The operations of the threads of a run, prepared before the clock starts.
 struct plan {
   plan(const workload& work, unsigned threads, std::uint64_t records, const settings& chosen);
 
@@ -41,7 +41,7 @@ class loaded_map {
  public:
   loaded_map(map& of, unsigned threads, std::uint64_t records, const settings& chosen);
 
-  /// Inserts all records; seconds.
+  /// Inserts all records; returns the seconds.
   double load();
 
   /// A tenth of the plan.
@@ -50,17 +50,17 @@ class loaded_map {
   struct ran {
     double operations, seconds;
   };
-  /// The plan, or for so many seconds, over and over. The clock is not looked at for single operations.
+  /// Runs the plan once, or repeats it for this many seconds. Single operations are not timed.
   ran run(const plan& does);
-  /// The same operations again, each timed by two readings of the clock: so it takes longer than run() does.
+  /// The same operations again, each timed by two clock readings, so it takes longer than run().
   latencies run_timed(const plan& does);
-  /// For so many tenths of a second as there are places, over and over; operations in each.
+  /// Repeats the plan for as many tenths of a second as the result has elements; returns the operations in each.
   void run_in_tenths(const plan& does, std::span<double> counts);
 
-  /// Inserts further records until the process ends; `inserted` becomes the last that was, plus one.
+  /// Inserts further records until the process ends; `inserted` becomes the last inserted record plus one.
   [[noreturn]] void insert_until_killed(unsigned thread, std::uint64_t& inserted);
 
-  /// Throws unless what one thread writes while nobody else does is what it then reads.
+  /// Throws unless one thread, while no other writes, reads exactly what it has written.
   void check_writes_are_seen();
 
  private:

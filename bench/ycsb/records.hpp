@@ -1,10 +1,10 @@
-// Records: their keys, and values that tell whose they are.
+// Records: their keys, and values that identify their key.
 //
-// Key i is random_key(i), a bijection, as eight big-endian bytes: so keys are inserted in hashed order, as YCSB's are
-// unless asked otherwise, none comes twice, and the order of bytes is that of numbers.
+// Key i is random_key(i), a bijection, as eight big-endian bytes. So keys are inserted in hashed order, like YCSB's by
+// default, none comes twice, and the order of bytes is the order of numbers.
 //
-// A value is made of words, its first one of 40 bits that depend on the key and 24 bits that the writer chose, the
-// others each a function of the first and their place. A reader checks all of it; a value of another key passes one
+// A value consists of words. The first has 40 bits that depend on the key and 24 bits that the writer chose; each other
+// word is a function of the first and its position. A reader checks the whole value; a value of another key passes one
 // time in 2^40.
 #pragma once
 
@@ -49,7 +49,7 @@ class values {
 
   [[nodiscard]] std::size_t size() const noexcept { return made_.size(); }
 
-  /// A value of that key; `choice` makes it one of 2^24. Valid until the next call.
+  /// A value of that key; `choice` selects one of 2^24. Valid until the next call.
   [[nodiscard]] std::string_view make(std::uint64_t key, std::uint64_t choice) noexcept {
     const std::uint64_t head = owner(key) | (choice & choice_mask);
     for (std::size_t at = 0; at < made_.size(); at += sizeof head) {

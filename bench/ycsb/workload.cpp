@@ -78,7 +78,7 @@ stream operations_of(const workload& work, const stream_options& how) {
   const distribution chosen = how.chosen.value_or(work.chosen);
   const std::uint64_t inserts =
       how.operations * how.threads * work.percent[static_cast<std::size_t>(operation_kind::insert)] / 100;
-  const std::uint64_t in_the_end = how.records + 2 * inserts;  // YCSB's guess
+  const std::uint64_t in_the_end = how.records + 2 * inserts;  // YCSB's estimate of the final number
   record_chooser choose(chosen, how.records, in_the_end, how.theta);
   random_numbers random(how.seed);
   stream made{.operations = {}, .from_newest = chosen == distribution::latest};
@@ -99,15 +99,15 @@ stream operations_of(const workload& work, const stream_options& how) {
 }
 
 std::uint64_t insert_counter::next() noexcept {
-  const std::uint64_t record = next_.fetch_add(1, std::memory_order_relaxed);  // the number is all there is to it
+  const std::uint64_t record = next_.fetch_add(1, std::memory_order_relaxed);  // no other data depends on the number
   while (record - acknowledged() >= window) std::this_thread::yield();
   return record;
 }
 
 void insert_counter::acknowledge(std::uint64_t record) noexcept {
-  done_[record % window].store(true, std::memory_order_release);      // who finds it true sees the insert
-  if (advancing_.test_and_set(std::memory_order_acquire)) return;     // its owner, or the next one, goes on
-  std::uint64_t all = acknowledged_.load(std::memory_order_relaxed);  // written by the flag's owner alone
+  done_[record % window].store(true, std::memory_order_release);      // a thread that finds it true sees the insert
+  if (advancing_.test_and_set(std::memory_order_acquire)) return;     // its owner, or the next one, continues
+  std::uint64_t all = acknowledged_.load(std::memory_order_relaxed);  // only the flag's owner writes it
   while (done_[all % window].load(std::memory_order_acquire)) {       // passes on what its writer released
     done_[all % window].store(false, std::memory_order_relaxed);      // the flag orders it before the next owner
     ++all;

@@ -146,8 +146,8 @@ def main():
         plot_norm(store, "main/hidden/weight", folder / "norm.png")
         compare(store, "main/epoch-5", "main/epoch-6")
 
-        # A branch: the versions of a store form one sequence, so the new run has a key prefix of its own and starts from
-        # the content of an old version. (A second store would also work; in one store, diff and tags cover both runs.)
+        # A branch: the versions of a store form one sequence, so the new run has a key prefix of its own and starts
+        # from the content of an old version. (A second store would also work; in one store, diff and tags cover both.)
         old = load(store.at(tag=f"main/epoch-{RESTORED}"), "main")
         branch = {name: weights.copy() for name, weights in old.items()}  # views are read-only
         train(store, "branch", branch, data, range(RESTORED + 1, EPOCHS + 1), rate=0.5, seed=0)
