@@ -46,7 +46,7 @@ class category_type final : public std::error_category {
       case errc::forked:
         return "used after fork";
       case errc::poisoned:
-        return "poisoned by a failed sync";
+        return "store poisoned";
       case errc::copied:
         return "copied while open";
       case errc::no_such_store:
@@ -70,7 +70,7 @@ class category_type final : public std::error_category {
       case errc::rank_failed:
         return "a rank failed";
       case errc::crash_unknown:
-        return "process or machine crashed";
+        return "not known whether process or machine crashed";
     }
     return "unknown icecore error " + std::to_string(code);
   }

@@ -21,7 +21,7 @@ void version_clock::extend_limit(version beyond) {
 
 void version_clock::advance_to(version open) {
   if (open > last_open) {
-    raise(errc::invalid_argument, "version {} cannot be opened: the last that a store reaches is {}", open, last_open);
+    raise(errc::invalid_argument, "version {} cannot be opened: the greatest possible version is {}", open, last_open);
   }
   assert(open >= now());                          // C2
   extend_limit(open - 1);                         // C1, as tick() does

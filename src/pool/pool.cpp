@@ -90,16 +90,16 @@ const char* name_of(medium m) noexcept {
 /// How to open the file. Called before the file is touched.
 access checked_access(const std::filesystem::path& path, const options& opening) {
   if (opening.access == access::read_write && opening.accept_damage) {
-    raise(errc::invalid_argument, "{}: damage is accepted for reading only; repair makes a store that can be written",
-          path.native());
+    raise(errc::invalid_argument,
+          "{}: damage can be accepted only for reading; repair makes a store that can be written", path.native());
   }
   if (!opening.copy_of.empty() &&
       (opening.access != access::read_write || opening.creation == creation::open_existing)) {
-    raise(errc::invalid_argument, "{}: a copy is a new store: it takes read_write access and creation allowed",
+    raise(errc::invalid_argument, "{}: a copy is a new store: open it with read_write access and creation allowed",
           path.native());
   }
   if (opening.change_index && opening.access != access::read_write) {
-    raise(errc::invalid_argument, "{}: another index takes read_write access", path.native());
+    raise(errc::invalid_argument, "{}: changing the index requires read_write access", path.native());
   }
   return opening.access;
 }
@@ -187,12 +187,15 @@ pool::pool(const std::filesystem::path& path, const options& opening, pool_space
       huge_pages_(opening.huge_pages) {
   if (file_.identity() != with.file) {
     raise(errc::invalid_argument,
-          "{}: is not the file that is shared as {}: another one, or a copy; name the one that is open there",
+          "{}: is not the file that is shared as {}, but another one or a copy; name the file that the sharing process "
+          "has open",
           path.native(), opening.shared_as.native());
   }
   mapping_ = std::make_unique<mapping>(file_.descriptor(), path.native(), with.capacity, true);
   if (mapping_->capacity() < with.capacity) {
-    raise(errc::no_space, "{}: the process that shares it has {} bytes of addresses for it, but here are only {}",
+    raise(errc::no_space,
+          "{}: the process that shares the store has {} bytes of address space for it, but this process could reserve "
+          "only {}",
           path.native(), with.capacity, mapping_->capacity());
   }
   mapping_->extend(format::first_segment_offset);
@@ -239,8 +242,8 @@ bool pool::is_zero_behind_its_end(const format::root& r) const noexcept {
 
 void pool::check_unused(const format::root& r, const options& opening) const {
   if (opening.accept_damage || is_zero_behind_its_end(r)) return;
-  raise(errc::damaged, "{}: the store was closed with {} bytes in use, but there is something behind them", origin(),
-        r.used_end);
+  raise(errc::damaged, "{}: the store was closed with {} bytes in use, but not all bytes behind them are zero",
+        origin(), r.used_end);
 }
 
 void pool::finish_copy(const std::function<void(format::root&)>& change) {
@@ -264,14 +267,14 @@ std::vector<damage> pool::damages() const {
                    std::nullopt, std::nullopt});
   }
   if (const format::root r = roots_->read(); !root_lost_ && !is_zero_behind_its_end(r)) {
-    all.push_back({r.used_end, "file", "there is something behind the end of what a closed store used", std::nullopt,
+    all.push_back({r.used_end, "file", "not all bytes behind the used part of the closed store are zero", std::nullopt,
                    std::nullopt});
   }
   if (root_outdated()) all.push_back({0, "root", outdated_, std::nullopt, std::nullopt});
   if (root_lost_) {
     const char* const lost = number_ == 0
-                                 ? "both root pages are damaged: the clock, and what else the store held, are not known"
-                                 : "both root pages are damaged: how long the file was is not known";
+                                 ? "both root pages are damaged: the clock and all else that they held are lost"
+                                 : "both root pages are damaged: the file's former length is not known";
     all.push_back({0, "root", lost, std::nullopt, std::nullopt});
   }
   for (damage& d : all) d.offset = make_link(number_, d.offset);
@@ -358,7 +361,9 @@ void pool::choose_durability(const options& opening, const format::root& r) {
                                                                : medium::persistent_memory;
   if (first_ != nullptr) {
     if (durability_.medium != first_->durability().medium) {
-      raise(errc::invalid_argument, "{}: lies on {}, but the store's first file, {}, on {}: all must be of one kind",
+      raise(errc::invalid_argument,
+            "{}: lies on {}, but the store's first file, {}, lies on {}; all files of a store must lie on one kind of "
+            "medium",
             file_.path().native(), name_of(durability_.medium), first_->file().path().native(),
             name_of(first_->durability().medium));
     }
@@ -447,7 +452,8 @@ std::uint64_t pool::take_space(std::uint64_t size, const std::function<void(std:
   // that segment out again.
   constexpr std::uint64_t looked_at = format::record_padding_max + sizeof(std::uint64_t);
   if (logged_end_ != nullptr && !all_zero(base_ + offset + sizeof(format::segment_header), looked_at)) {
-    raise(errc::damaged, "{}: damaged at byte {} (index): it tells of an end of the store behind which a segment lies",
+    raise(errc::damaged,
+          "{}: damaged at byte {} (index): the end of the store noted here is too low: a segment lies behind it",
           origin(), link_offset(logged_end_at_));
   }
   claim(offset);

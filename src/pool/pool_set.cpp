@@ -139,15 +139,16 @@ void pool_set::relocate(const options& opening) {
     }
     if (count_ == 1) {
       raise(errc::invalid_argument,
-            "{}: is a store of one file, and {} is no part of it; icecore repair makes a store of several of it",
+            "{}: is a store of one file, and {} is not part of it; icecore repair can write it to a new store of "
+            "several files",
             path_.native(), p.path.native());
     }
     const auto told = root_at(p.path);
     if (!told || !same_store(*told, root) || told->pool_number == 0 || told->pool_number >= count_) {
       if (opening.accept_damage) continue;
       raise(errc::missing_file,
-            "{}: is not one of the {} files of the store {}; placements of a store that is there say where its files "
-            "have been moved to",
+            "{}: is not one of the {} files of the store {}; placements of an existing store say where its files were "
+            "moved to",
             p.path.native(), count_, path_.native());
     }
     placement& known = placed_[told->pool_number];
@@ -179,9 +180,10 @@ void pool_set::open_secondary(const options& opening) {
     const std::filesystem::path& path = placed_[n].path;
     if (path.empty()) {
       missing_.push_back(
-          {n, fmt::format("{}: file {} of the store is not known: both root pages are damaged; name it as "
-                          "a placement",
-                          path_.native(), n + 1)});
+          {n,
+           fmt::format(
+               "{}: the path of file {} of the store is not known: both root pages are damaged; name it as a placement",
+               path_.native(), n + 1)});
       continue;
     }
     try {
@@ -193,9 +195,9 @@ void pool_set::open_secondary(const options& opening) {
       std::string what = e.message();
       if (gone || e.code() == errc::not_a_store) {
         what = fmt::format(
-            "{}: file {} of the store {} {}; if it was moved, name its place (options::placements, "
-            "--placement)",
-            path.native(), n + 1, path_.native(), gone ? "is not there" : "should be here, but what is there is none");
+            "{}: file {} of the store {} {}; if it was moved, name its new path (options::placements, --placement)",
+            path.native(), n + 1, path_.native(),
+            gone ? "is missing" : "should be here, but this is not a file of an icecore store");
       }
       if (!opening.accept_damage) throw error(errc::missing_file, what);
       missing_.push_back({n, std::move(what)});
@@ -210,7 +212,7 @@ void pool_set::copy_secondary(const options& opening) {
     for (std::uint16_t n = 1; n < count_; ++n) placed_.push_back({default_path(path_, n), -1});
   }
   if (placed_.size() != count_) {
-    raise(errc::invalid_argument, "{}: has {} files, and the copy of it was to have {}: name one placement for each",
+    raise(errc::invalid_argument, "{}: has {} files, but its copy would have {}; name one placement for each file",
           opening.copy_of.native(), count_, placed_.size());
   }
   for (const placement& p : placed_) require_node(p.node, p.path);

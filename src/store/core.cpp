@@ -86,20 +86,20 @@ void store_core::raise_not_closed(version v) const {
 void store_core::raise_lost(version v) const {
   const auto behind = std::ranges::find_if(lost_.ranges(), [v](const version_range& each) { return v < each.end; });
   raise(errc::version_lost,
-        "{}: version {} is lost: of the versions from {} to {} a power cut took what was not durable yet; the versions "
-        "before and after them are there",
+        "{}: version {} is lost: a power cut took what was not durable yet of the versions from {} to {}; the versions "
+        "before and after them can be read",
         pool_->file().path().native(), v, behind->first, behind->end - 1);
 }
 
 void store_core::raise_attached() const {
   if (!memory_->is_held(writer_set::first_process)) {
     raise(errc::invalid_argument,
-          "{}: this process is attached to the store; that is done by the one that opened it, which has ended; end all "
-          "that are attached and open it again",
+          "{}: this process is attached to the store; only the process that opened it may do this, and it has ended; "
+          "end all attached processes and open the store again",
           pool_->file().path().native());
   }
   raise(errc::invalid_argument,
-        "{}: this process is attached to the store; that is done by the one that opened it and shares it",
+        "{}: this process is attached to the store; only the process that opened it and shares it may do this",
         pool_->file().path().native());
 }
 

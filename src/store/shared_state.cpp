@@ -95,7 +95,7 @@ shared_state* shared_state::find_in(const index::arena& memory, const std::files
   // the state of another version may be shorter, and may lie at the end of the arena
   if (!memory.contains(place, sizeof found->arrangement) || found->arrangement != arrangement_of_this() ||
       !memory.contains(place, sizeof(shared_state))) {
-    raise(errc::unsupported_format, "{}: shared by another version of icecore; all processes must have the same",
+    raise(errc::unsupported_format, "{}: shared by another version of icecore; all processes must use the same version",
           shared_as.native());
   }
   return found;

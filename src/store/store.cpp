@@ -77,8 +77,8 @@ void store::find_many(std::span<const std::string_view> keys, std::span<const ve
                       std::span<std::optional<std::string_view>> out) const {
   const auto& c = core();
   if (keys.size() != out.size() || keys.size() != at.size()) {
-    raise(errc::invalid_argument, "find_many: {} keys, {} versions and room for {} answers", keys.size(), at.size(),
-          out.size());
+    raise(errc::invalid_argument, "find_many: {} keys, {} versions and room for {} answers; the three must be equal",
+          keys.size(), at.size(), out.size());
   }
   for (const version v : at) c.check_readable(v);
   with_engine(c, [&](const auto& engine) { engine.find_many(keys, at.data(), 1, out); });
@@ -102,7 +102,7 @@ snapshot store::at(std::chrono::system_clock::time_point time) const {
   const auto& c = core();
   const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
   const auto tag = c.tags().find_at_time(ns);
-  if (!tag) raise(errc::unknown_tag, "no tag is as old as {} ns since 1970", ns);
+  if (!tag) raise(errc::unknown_tag, "no tag was made at or before {} ns since 1970", ns);
   c.check_readable(tag->version);
   return {c, tag->version};
 }

@@ -33,7 +33,7 @@ def test_a_checkpoint_never_takes_the_place_of_anything(store, tmp_path):
     os.symlink("nothing", tmp_path / "link")
     listed = sorted(os.listdir(tmp_path))
     for taken in (store, tmp_path, tmp_path / "link"):
-        assert b"something is there" in run("checkpoint", store, taken, code=3).stderr
+        assert b"exists already; a checkpoint needs a new path" in run("checkpoint", store, taken, code=3).stderr
     assert run("checkpoint", store, tmp_path / "nowhere" / "copy.ice", code=9).stderr.startswith(b"icecore: ")
     run("checkpoint", tmp_path / "nothing.ice", tmp_path / "copy.ice", code=3)
     run("checkpoint", store, code=2)

@@ -80,7 +80,7 @@ def test_a_damaged_store_is_read_only_when_that_is_accepted(damaged):
 
 def test_a_new_store_never_takes_the_place_of_anything(damaged, tmp_path):
     for taken in (damaged, tmp_path):
-        assert b"something is there" in run("repair", damaged, taken, code=3).stderr
+        assert b"exists already; a repaired store needs a new path" in run("repair", damaged, taken, code=3).stderr
     run("repair", tmp_path / "nothing.ice", tmp_path / "new.ice", code=3)
     assert os.listdir(tmp_path) == [os.path.basename(damaged)]
 

@@ -62,42 +62,45 @@ class PersistentCheck : public PersistentRecovery {
 
 TEST_F(PersistentCheck, tells_a_node_that_is_not_of_its_place) {
   expect_told("its checksum is wrong", second().lock, second().lock.load() ^ std::uint64_t{1} << 60);
-  expect_byte_told("is of level 3 and not 0", second(), level_byte, 3);
-  expect_told("its low is not its left neighbour's high", second().low, pair(second(), 3).to.load());
-  expect_told("its first pair is not its low", second().low, pair(second(), 3).to.load());
-  expect_told("has a bound but no right neighbour, or none but one", second().high, null_link);
-  expect_told("has a bound but no right neighbour, or none but one", last().high, pair(first(), 0).to.load());
-  expect_told("is beyond its bound", second().high, pair(second(), 3).to.load());
-  expect_told("its bound's head is wrong", second().high_head, second().high_head.load() + 1);
+  expect_byte_told("has level 3, not 0", second(), level_byte, 3);
+  expect_told("its lower bound is not its left neighbour's upper bound", second().low, pair(second(), 3).to.load());
+  expect_told("its first pair does not lead to its lower bound", second().low, pair(second(), 3).to.load());
+  expect_told("has an upper bound but no right neighbour, or a right neighbour but no upper bound", second().high,
+              null_link);
+  expect_told("has an upper bound but no right neighbour, or a right neighbour but no upper bound", last().high,
+              pair(first(), 0).to.load());
+  expect_told("is not below the upper bound", second().high, pair(second(), 3).to.load());
+  expect_told("the head of its upper bound is wrong", second().high_head, second().high_head.load() + 1);
 }
 
 TEST_F(PersistentCheck, tells_a_prefix_that_not_all_keys_have) {
-  expect_byte_told("is open and has a prefix", first(), prefix_byte, 2);
-  expect_byte_told("is open and has a prefix", last(), prefix_byte, 2);
-  expect_byte_told("its prefix is longer than its bounds'", second(), prefix_byte, 8);
+  expect_byte_told("has a prefix but lacks a bound", first(), prefix_byte, 2);
+  expect_byte_told("has a prefix but lacks a bound", last(), prefix_byte, 2);
+  expect_byte_told("its prefix is longer than the one that its bounds share", second(), prefix_byte, 8);
 }
 
 TEST_F(PersistentCheck, tells_pairs_that_are_wrong_or_in_another_order) {
-  expect_byte_told("order byte 2 is 40", second(), 2, 40);
+  expect_byte_told("order byte 2 has the wrong value 40", second(), 2, 40);
   ASSERT_LT(node_order(second()).count(), index_pairs_max);
-  expect_byte_told("order byte 26 is 1", second(), 26, 1);
-  expect_told("pair 4 leads to nothing", pair(second(), 4).to, null_link);
-  expect_told("pair 0 leads to nothing", pair(first(), 0).to, null_link);
+  expect_byte_told("order byte 26 has the wrong value 1", second(), 26, 1);
+  expect_told("pair 4 leads to no entry", pair(second(), 4).to, null_link);
+  expect_told("pair 0 leads to no entry", pair(first(), 0).to, null_link);
   expect_told("head 4 is not its key's", pair(second(), 4).head, 1);
-  expect_told("key 4 is not above the one before", pair(second(), 4).to, pair(second(), 2).to.load());
+  expect_told("key 4 is not greater than the one before", pair(second(), 4).to, pair(second(), 2).to.load());
 }
 
 TEST_F(PersistentCheck, tells_where_levels_do_not_fit_together) {
   ASSERT_EQ(node_order(above()).level(), 1U);
-  expect_told("pair 3 leads to nothing", pair(above(), 3).to, first_);  // the first pair, which has no low
+  expect_told("pair 3 leads to no entry, or to a node without a lower bound", pair(above(), 3).to,
+              first_);  // the first pair, which has no low
   expect_told("the level above leads to nodes that are not in this level's list", pair(above(), 3).to, second_);
-  expect_byte_told("leads to no node", above(), count_byte, 0);
+  expect_byte_told("no pair of this level leads to a node", above(), count_byte, 0);
   auto& anchored = memory_.anchor().first_leaf;
   const auto place = static_cast<link>(reinterpret_cast<std::byte*>(&anchored) - memory_.base());
-  expect_told("is not the leaf that the anchor takes for the first", anchored,
+  expect_told("is not the leaf that the anchor names as the first", anchored,
               word_codec(12345).encode_link(second_, place));
   index_->count(1);
-  EXPECT_EQ(index_->check(), std::vector<std::string>{"400 entries are there, 401 were counted"});
+  EXPECT_EQ(index_->check(), std::vector<std::string>{"the leaves lead to 400 entries, but the count is 401"});
 }
 
 // ---- A key that the medium has changed ----
@@ -302,7 +305,9 @@ class UnboundedLink : public PersistentRecovery {
         EXPECT_NE(in.find(key), null_link);
       } catch (const std::runtime_error& e) {
         const std::string what = e.what();
-        EXPECT_TRUE(what.starts_with("a node of the index leads out") || what == "the entry is damaged") << what;
+        EXPECT_TRUE(what.starts_with("a node of the index has a link that points outside the store") ||
+                    what == "the entry is damaged")
+            << what;
         ++told;
       }
     }
@@ -358,7 +363,8 @@ TEST_F(PersistentRecovery, a_node_source_of_before_other_nodes_were_given_out_gi
       static_cast<void>(other.insert(big_endian(i), table_.add(big_endian(i))));
       expected_.push_back(big_endian(i));
     } catch (const std::runtime_error& e) {
-      EXPECT_TRUE(std::string(e.what()).starts_with("a source of nodes of the index gives out one in use")) << e.what();
+      EXPECT_TRUE(std::string(e.what()).starts_with("the index's source of new nodes points to a node that is in use"))
+          << e.what();
       ++refused;
     }
   }
@@ -388,7 +394,8 @@ TEST_F(LockedNode, by_nobody_is_damaged_and_not_waited_for) {
     try {
       EXPECT_NE(in_->find(key), null_link);
     } catch (const std::runtime_error& told) {
-      EXPECT_TRUE(std::string(told.what()).starts_with("a node of the index is locked by nobody")) << told.what();
+      EXPECT_TRUE(std::string(told.what()).starts_with("a node of the index is locked, but no thread holds its lock"))
+          << told.what();
       leaf_->lock.store(free_);
       return expect_all(*in_);
     }
@@ -414,7 +421,9 @@ TEST_F(LockedNode, by_a_dead_process_without_pairs_is_damaged) {
     try {
       EXPECT_NE(in_->find(key), null_link);
     } catch (const std::runtime_error& told) {
-      EXPECT_NE(std::string(told.what()).find("cut off in is impossible"), std::string::npos) << told.what();
+      EXPECT_NE(std::string(told.what()).find("left half-written is in a state that no writer leaves"),
+                std::string::npos)
+          << told.what();
       ++refused;
     }
   }

@@ -36,7 +36,7 @@ class NodeEvidence : public PersistentRecovery {
       static_cast<void>(one.find(big_endian(key)));
       return false;
     } catch (const std::runtime_error& e) {
-      EXPECT_NE(std::strstr(e.what(), "is of an earlier time"), nullptr) << e.what();
+      EXPECT_NE(std::strstr(e.what(), "is older than its evidence"), nullptr) << e.what();
       return true;
     }
   }

@@ -176,7 +176,7 @@ TEST_F(pool_file_test, a_file_that_must_not_be_opened_is_told_so) {
 
 TEST_F(pool_file_test, a_file_system_without_locks_is_refused) {
   const failing_call without("fcntl", ENOLCK);
-  expect_failure(errc::io, "gives no lock", [&] { (void)made(); });
+  expect_failure(errc::io, "the file system refused a lock", [&] { (void)made(); });
 }
 
 TEST_F(pool_file_test, who_holds_it_is_told_as_far_as_it_is_known) {

@@ -42,7 +42,7 @@ TEST(Placements, that_cannot_be_are_refused) {
     expect_failure(errc::invalid_argument, part, [&] { static_cast<void>(files_of("/a/store", placed(where))); });
   };
   refused("has no path", {{"/b", -1}, {"", -1}});
-  refused("are the same file", {{"/b", -1}, {"/c", -1}, {"/d/../b", 1}});
+  refused("name the same file", {{"/b", -1}, {"/c", -1}, {"/d/../b", 1}});
   std::vector<placement> many;
   for (std::size_t i = 1; i < format::files_max; ++i) many.push_back({"/further-" + std::to_string(i), -1});
   EXPECT_EQ(files_of("/a/store", placed(many)).size(), format::files_max);

@@ -388,7 +388,7 @@ TEST_P(Attached, mistakes_are_told) {
   expect_error(errc::invalid_argument, "attached", [&] { static_cast<void>(attached.tags()); });
   options reading = first();
   reading.access = access::read_only;
-  expect_error(errc::invalid_argument, "shared", [&] { const store r(path_, reading); });
+  expect_error(errc::invalid_argument, "to share a store, open it for writing", [&] { const store r(path_, reading); });
   store(folder_ / "two.ice", GetParam().options()).close();
   expect_error(errc::invalid_argument, "two.ice", [&] { const store wrong(folder_ / "two.ice", beside()); });
   s.insert("a", "1");

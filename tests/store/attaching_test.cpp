@@ -210,10 +210,10 @@ TEST_F(SharedFile, that_holds_something_else_is_told) {
   std::ofstream(common_) << std::string(10, '\0');
   expect_refused(errc::closed, "not shared yet");
   std::ofstream(common_) << "These are the notes of somebody who has nothing to do with stores.\n";
-  expect_refused(errc::invalid_argument, "is no file");
+  expect_refused(errc::invalid_argument, "is not a file that a store is shared as");
   std::filesystem::remove(common_);
   std::filesystem::copy_file(path_, common_);
-  expect_refused(errc::invalid_argument, "is no file");
+  expect_refused(errc::invalid_argument, "is not a file that a store is shared as");
 }
 
 /// Changes a word of the shared file as another process could, and puts it back.
@@ -233,10 +233,12 @@ TEST_F(SharedFile, whose_words_lead_out_of_it_is_told) {
   constexpr std::uint64_t roots_at = 24;
   const std::uint64_t beyond = std::uint64_t{1} << 44;
   for (const std::uint64_t at : {0U, 8U, 16U}) {  // what it has reserved, has memory for, has handed out
-    with_word(common_, at, beyond, [&] { expect_refused(errc::invalid_argument, "is no file"); });
+    with_word(common_, at, beyond,
+              [&] { expect_refused(errc::invalid_argument, "is not a file that a store is shared as"); });
   }
   constexpr std::uint64_t mark_at = roots_at + sizeof(index::arena_ref) * index::arena::root_count;
-  with_word(common_, mark_at, beyond, [&] { expect_refused(errc::invalid_argument, "is no file"); });
+  with_word(common_, mark_at, beyond,
+            [&] { expect_refused(errc::invalid_argument, "is not a file that a store is shared as"); });
   // both roots
   with_word(common_, roots_at, 0xfffffff0fffffff0U,
             [&] { expect_refused(errc::unsupported_format, "another version"); });

@@ -265,10 +265,10 @@ TEST_F(Opening, a_store_that_this_library_cannot_have_made_is_refused) {
   expect_root_refused(errc::unsupported_format, "file 1 of 2", [](auto& root) { root.pool_count = 2; });
   expect_root_refused(errc::unsupported_format, "file 2 of 1", [](auto& root) { root.pool_number = 1; });
   expect_root_refused(errc::unsupported_format, "index 9", [](auto& root) { root.index = 9; });
-  expect_root_refused(errc::damaged, "which no store has", [](auto& root) { root.file_size = 4096; });
-  expect_root_refused(errc::damaged, "which no store has", [](auto& root) { root.file_size += 1; });
+  expect_root_refused(errc::damaged, "bytes, which is impossible", [](auto& root) { root.file_size = 4096; });
+  expect_root_refused(errc::damaged, "bytes, which is impossible", [](auto& root) { root.file_size += 1; });
   for (const std::uint64_t end : {std::uint64_t{0}, format::first_segment_offset - 1}) {
-    expect_root_refused(errc::damaged, "which no store has", [&](auto& root) { root.used_end = end; });
+    expect_root_refused(errc::damaged, "bytes are used, which is impossible", [&](auto& root) { root.used_end = end; });
   }
   expect_root_refused(errc::damaged, "version 1 is open", [](auto& root) {
     root.clock = 1;
@@ -288,7 +288,7 @@ TEST_F(Opening, a_store_that_this_library_cannot_have_made_is_refused) {
                                                           {{2, 4}, {4, 5}},
                                                           {{5, 6}, {2, 3}},
                                                           {{0, 0}, {2, 3}}}) {
-    expect_root_refused(errc::damaged, "lists lost versions in a way that no store does", with_lost(wrong));
+    expect_root_refused(errc::damaged, "has an impossible list of lost versions", with_lost(wrong));
   }
   write_file(path_, with_roots_changed(sound, with_lost({{2, 4}, {5, 9}})));
   EXPECT_EQ(store(path_, reading()).lost_versions().ranges().size(), 2U);

@@ -157,7 +157,7 @@ TEST_F(Places, a_file_that_does_not_know_where_the_first_is_says_at_least_that_i
     ADD_FAILURE() << "a part is no store";
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::not_a_store);
-    EXPECT_NE(e.message().find("is file 2 of 3 of a store; open that by its first file"), std::string::npos);
+    EXPECT_NE(e.message().find("is file 2 of 3 of a store; open the store by its first file"), std::string::npos);
     EXPECT_EQ(e.message().find("which was"), std::string::npos) << e.message();
   }
 }
@@ -200,7 +200,7 @@ TEST_F(Places, without_the_first_root_one_that_is_not_named_is_told) {
   const repair_report repaired =
       repair({.from = files_.path(), .to = files_.folder() / "repaired.ice", .moved = {{files_.path(2), -1}}});
   EXPECT_TRUE(std::ranges::any_of(repaired.losses, [](const damage& d) {
-    return d.what.find("file 2 of the store is not known") != std::string::npos;
+    return d.what.find("the path of file 2 of the store is not known") != std::string::npos;
   }));
 }
 
@@ -262,11 +262,11 @@ TEST_F(Places, what_a_creation_that_was_cut_off_left_is_taken_over_and_nothing_e
   for (unsigned n = 1; n < count; ++n) fs::remove(files_.path(n));
   // a file of the same store that has been in a session, and one that is a first file
   write_file(files_.path(1), further_file);
-  expect_error(errc::store_exists, "further-1.ice: something is there already",
+  expect_error(errc::store_exists, "further-1.ice: exists already; each file of a new store needs a new path",
                [&] { const store s(files_.path(), files_.making()); });
   EXPECT_EQ(read_file(files_.path(1)), further_file);
   write_file(files_.path(1), first);
-  expect_error(errc::store_exists, "further-1.ice: something is there already",
+  expect_error(errc::store_exists, "further-1.ice: exists already; each file of a new store needs a new path",
                [&] { const store s(files_.path(), files_.making()); });
 }
 
@@ -283,7 +283,7 @@ TEST_F(Places, a_copy_has_its_files_where_it_is_told_one_for_each) {
   compare_histories(store(files_.folder() / "a", files::reading()), model_);
   copying.placements.pop_back();
   copying.placements.front().path = files_.folder() / "e";
-  expect_error(errc::invalid_argument, "has 3 files, and the copy of it was to have 2",
+  expect_error(errc::invalid_argument, "has 3 files, but its copy would have 2",
                [&] { const store s(files_.folder() / "d", copying); });
   for (const char* name : {"d", "e"}) EXPECT_FALSE(fs::exists(files_.folder() / name)) << name;
 }

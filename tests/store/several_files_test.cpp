@@ -135,7 +135,7 @@ TEST_P(SeveralFiles, a_checkpoint_has_as_many_and_is_a_store_of_its_own) {
   const fs::path to = files_.folder() / "checkpoint.ice";
   now.write(to);
   for (unsigned n = 1; n < files_.count(); ++n) EXPECT_TRUE(fs::exists(to.native() + "." + std::to_string(n)));
-  expect_error(errc::store_exists, "something is there", [&] { now.write(to); });
+  expect_error(errc::store_exists, "exists already; a checkpoint needs a new path", [&] { now.write(to); });
   {
     options reading = files::reading();
     reading.check_values = true;
@@ -212,12 +212,13 @@ TEST_P(SeveralFiles, one_that_is_missing_is_named_and_found_where_it_was_moved_t
   const auto left = read_file(files_.path());
   expect_error(errc::missing_file, "further-" + std::to_string(last) + ".ice: file " + std::to_string(last + 1),
                [&] { const store s = open(); });
-  expect_error(errc::missing_file, "is not there", [&] { const store s(files_.path(), files::reading()); });
+  expect_error(errc::missing_file, "is missing; if it was moved",
+               [&] { const store s(files_.path(), files::reading()); });
   EXPECT_EQ(read_file(files_.path()), left);
   options found = files::reading();
   found.placements = {{moved, -1}};
   compare_histories(store(files_.path(), found), model_);
-  expect_error(errc::missing_file, "is not there", [&] { const store s = open(); });
+  expect_error(errc::missing_file, "is missing; if it was moved", [&] { const store s = open(); });
   options writing = files_.plain();
   writing.placements = {{moved, -1}};
   store(files_.path(), writing).close();
@@ -245,7 +246,7 @@ TEST_P(SeveralFiles, one_of_another_store_is_named) {
   const files other(GetParam().how, GetParam().count);
   store(other.path(), other.making()).close();
   fs::copy_file(other.path(1), files_.path(1), fs::copy_options::overwrite_existing);
-  expect_error(errc::missing_file, "further-1.ice: is of another store", [&] { const store s = open(); });
+  expect_error(errc::missing_file, "further-1.ice: does not belong to the store", [&] { const store s = open(); });
   write_file(files_.path(1), std::string(100'000, 'x'));
   expect_error(errc::missing_file, "further-1.ice: file 2", [&] { const store s = open(); });
   fs::remove(files_.path(1));
@@ -274,7 +275,7 @@ TEST_P(SeveralFiles, an_older_copy_of_one_is_named_whichever_it_is) {
   const auto newer = files_.contents();
   for (unsigned n = 0; n < files_.count(); ++n) {
     write_file(files_.path(n), older[n]);
-    expect_error(errc::missing_file, n == 0 ? "the first file is an older copy" : "it is an older copy",
+    expect_error(errc::missing_file, n == 0 ? "the first file is an older copy" : "this file is an older copy",
                  [&] { const store s = open(); });
     expect_error(errc::missing_file, "older copy", [&] { const store s(files_.path(), files::reading()); });
     write_file(files_.path(n), newer[n]);
@@ -287,7 +288,7 @@ TEST_P(SeveralFiles, one_is_no_store_by_itself_and_says_where_its_first_is) {
   expect_error(errc::not_a_store, "is file 2 of " + std::to_string(files_.count()) + " of a store",
                [&] { const store s(files_.path(1), files_.plain()); });
   expect_error(errc::not_a_store, files_.path().native(), [&] { const store s(files_.path(1), files::reading()); });
-  expect_error(errc::store_exists, "something is there", [&] {
+  expect_error(errc::store_exists, "exists already", [&] {
     const files other(GetParam().how, 1);
     options o = other.plain();
     o.placements = {{files_.path(1), -1}};
@@ -328,8 +329,8 @@ TEST_P(SeveralFiles, without_one_repair_keeps_what_the_others_hold) {
   EXPECT_EQ(found.damages.back().file, files_.path(1).native());
   const repair_report report = repair({.from = files_.path(), .to = files_.folder() / "repaired.ice"});
   EXPECT_FALSE(report.complete());
-  EXPECT_TRUE(std::ranges::any_of(report.losses,
-                                  [](const damage& d) { return d.what.find("is not there") != std::string::npos; }));
+  EXPECT_TRUE(std::ranges::any_of(
+      report.losses, [](const damage& d) { return d.what.find("is missing; if it was moved") != std::string::npos; }));
   const store repaired(files_.folder() / "repaired.ice", files::reading());
   EXPECT_EQ(repaired.find("of 0 1"), "kept");
   EXPECT_EQ(repaired.find("of 0 0"), std::nullopt) << "its newest value is lost, and no older one stands for it";

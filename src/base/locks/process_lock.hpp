@@ -130,8 +130,8 @@ class process_lock {
 
   [[noreturn]] static void raise_poisoned() {
     raise(errc::poisoned,
-          "a process that shared the store was killed while it changed what all share; close the store everywhere and "
-          "open it again to recover");
+          "a process that shared the store was killed while it changed shared memory; close the store in all processes "
+          "and open it again to recover");
   }
 
   pthread_mutex_t mutex_;

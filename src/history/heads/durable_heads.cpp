@@ -99,7 +99,7 @@ newest_record durable_heads::checked_newest(link entry, std::uint64_t head) cons
   }
   const record r = at(head);
   if (!r.is_update() || r.as_update().entry != entry) [[unlikely]]
-    checks_->raise_damaged(entry, "the entry's links lead to no record of its key");
+    checks_->raise_damaged(entry, "the entry's head does not lead to a record of its key");
   return {head, head};
 }
 

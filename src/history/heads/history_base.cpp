@@ -50,7 +50,7 @@ version history_base::stamp_batch(link batch) const noexcept {
 void history_base::require_room_above(link entry, link top) const {
   if (at(top).header().depth < format::depth_max) [[likely]]
     return;
-  raise(errc::invalid_argument, "the key '{}' has {} records, and a history has no more", at(entry).key(),
+  raise(errc::invalid_argument, "the key '{}' has {} records, the maximum for one key", at(entry).key(),
         format::depth_max);
 }
 

@@ -44,7 +44,7 @@ void btree::check_links(const node& n, audit& a) const {
     }
   }
   for (unsigned i = form.count; i < slot_count; ++i) {
-    if (n.heads[i].load() != no_head) a.fail(n, "N4", "head {} is behind the last of {}", i, form.count);
+    if (n.heads[i].load() != no_head) a.fail(n, "N4", "head {} is set, but the node has only {} links", i, form.count);
   }
 }
 
@@ -52,21 +52,22 @@ void btree::check_node(const node& n, audit& a) const {
   const node_form form = n.form.load();
   const link low = n.low.load();
   const link high = n.high.load();
-  if (optimistic_lock::is_locked(n.lock.peek())) a.fail(n, "lock", "left locked");
-  if (form.open != (low == null_link || high == null_link)) a.fail(n, "N1", "open or closed, against its fences");
+  if (optimistic_lock::is_locked(n.lock.peek())) a.fail(n, "lock", "is still locked");
+  if (form.open != (low == null_link || high == null_link))
+    a.fail(n, "N1", "marked open but has both fences, or marked closed but lacks one");
   if (!form.open && common_prefix(source_.key_of(low), source_.key_of(high)) < form.prefix_length) {
     a.fail(n, "N3", "the fences do not share the prefix of {} bytes", form.prefix_length);
   }
   const unsigned count_max = form.level == 0 ? slot_count : separator_count_max;
   if (form.count > count_max) {
-    a.fail(n, "N4", "{} links, at most {} fit", form.count, count_max);
+    a.fail(n, "N4", "has {} links, but at most {} fit", form.count, count_max);
     return;
   }
   check_links(n, a);
   if (form.level == 0) {
     if (low != null_link && (form.count == 0 || n.links[0].load() != low))
-      a.fail(n, "N2", "its first link is not its low");
-    if (ref_of(&n) != a.leaf_expected) a.fail(n, "N6", "the leaf before does not lead here");
+      a.fail(n, "N2", "its first link is not its lower fence");
+    if (ref_of(&n) != a.leaf_expected) a.fail(n, "N6", "the leaf before it does not lead to it");
     a.leaf_expected = n.next.load();
     a.links += form.count;
     return;
@@ -85,7 +86,7 @@ void btree::check_node(const node& n, audit& a) const {
     const link child_low = i == 0 ? low : n.links[i - 1].load();
     const link child_high = i == form.count ? high : n.links[i].load();
     if (child.low.load() != child_low || child.high.load() != child_high) {
-      a.fail(n, "N5", "child {} has other fences than its separators", i);
+      a.fail(n, "N5", "the fences of child {} are not the separators beside it", i);
     }
     check_node(child, a);
   }
@@ -98,7 +99,7 @@ std::vector<std::string> btree::check() const {
   if (top.low.load() != null_link || top.high.load() != null_link) a.fail(top, "N1", "the root has a fence");
   check_node(top, a);
   if (a.leaf_expected != 0) a.fail(top, "N6", "the leaf chain goes on behind the last leaf");
-  if (a.links != size()) a.fail(top, "size", "{} links in the leaves, {} counted", a.links, size());
+  if (a.links != size()) a.fail(top, "size", "the leaves have {} links, but the count is {}", a.links, size());
   return std::move(a.wrong);
 }
 

@@ -37,22 +37,22 @@ void persistent_index::check_level(link first, unsigned level, audit& a) const {
     const link high = n.high.load(std::memory_order_relaxed);
     const link next = n.next.load(std::memory_order_relaxed);
     if (node_word::check(v.seen) != check_of(n, space_.seed_of(ref))) a.note(ref, "its checksum is wrong");
-    if (order.level() != level) a.note(ref, "is of level {} and not {}", order.level(), level);
-    if (low != expected_low) a.note(ref, "its low is not its left neighbour's high (N1)");
+    if (order.level() != level) a.note(ref, "has level {}, not {}", order.level(), level);
+    if (low != expected_low) a.note(ref, "its lower bound is not its left neighbour's upper bound (N1)");
     if ((high == null_link) != (next == null_link))
-      a.note(ref, "has a bound but no right neighbour, or none but one (N1)");
+      a.note(ref, "has an upper bound but no right neighbour, or a right neighbour but no upper bound (N1)");
     if (order.prefix_length() > 0) {
       if (low == null_link || high == null_link)
-        a.note(ref, "is open and has a prefix (N3)");
+        a.note(ref, "has a prefix but lacks a bound (N3)");
       else if (common_prefix(source_.key_of(low), source_.key_of(high)) < order.prefix_length())
-        a.note(ref, "its prefix is longer than its bounds' (N3)");
+        a.note(ref, "its prefix is longer than the one that its bounds share (N3)");
     }
     if (high != null_link &&
         n.high_head.load(std::memory_order_relaxed) != head_of(source_.key_of(high), order.prefix_length()))
-      a.note(ref, "its bound's head is wrong");
+      a.note(ref, "the head of its upper bound is wrong");
     for (unsigned i = 0; i < node_order::words * 8 - 5; ++i) {
       if (i < order.count() ? order.byte(i) >= index_pairs_max : order.byte(i) != node_order::no_slot)
-        a.note(ref, "order byte {} is {} (N4)", i, order.byte(i));
+        a.note(ref, "order byte {} has the wrong value {} (N4)", i, order.byte(i));
     }
     for (unsigned i = 0; i < order.count(); ++i) {
       const link to = to_at(n, order, i);
@@ -63,20 +63,22 @@ void persistent_index::check_level(link first, unsigned level, audit& a) const {
         children.push_back(to);
       }
       if (least == null_link) {
-        if (ref != first || i != 0 || level == 0) a.note(ref, "pair {} leads to nothing (N5)", i);
+        if (ref != first || i != 0 || level == 0)
+          a.note(ref, "pair {} leads to no entry, or to a node without a lower bound (N5)", i);
         any = false;
         continue;
       }
       if (!source_.is_readable(least)) {  // in a node that has not been checked yet
-        a.note(ref, "pair {} leads to a node whose low leads out of the store (N2)", i);
+        a.note(ref, "pair {} leads to a node whose lower bound points outside the store (N2)", i);
         any = false;
         continue;
       }
       const std::string_view key = source_.key_of(least);
       if (head_at(n, order, i) != head_of(key, order.prefix_length())) a.note(ref, "head {} is not its key's (N4)", i);
-      if (any && key <= last) a.note(ref, "key {} is not above the one before (N4)", i);
-      if (i == 0 && low != null_link && least != low) a.note(ref, "its first pair is not its low (N2)");
-      if (high != null_link && key >= source_.key_of(high)) a.note(ref, "key {} is beyond its bound (N1)", i);
+      if (any && key <= last) a.note(ref, "key {} is not greater than the one before (N4)", i);
+      if (i == 0 && low != null_link && least != low)
+        a.note(ref, "its first pair does not lead to its lower bound (N2)");
+      if (high != null_link && key >= source_.key_of(high)) a.note(ref, "key {} is not below the upper bound (N1)", i);
       last = key;
       any = true;
     }
@@ -103,7 +105,8 @@ std::vector<std::string> persistent_index::lost_nodes() const {
     if (end == null_link || position > end) continue;
     const node_segment segment(end);
     for (link at = segment.first(); at < position; at = segment.behind(at)) {
-      if (at != pending && !std::ranges::binary_search(a.nodes, at)) a.note(at, "is of no level, and nobody has it");
+      if (at != pending && !std::ranges::binary_search(a.nodes, at))
+        a.note(at, "was given out, but is in no level of the index");
     }
   }
   return a.wrong;
@@ -121,15 +124,16 @@ void persistent_index::check_levels(audit& a) const {
     check_level(first, level, a);
     if (level > 0) {
       if (a.children.empty()) {
-        a.note(first, "leads to no node");
+        a.note(first, "no pair of this level leads to a node");
         return;
       }
       first = a.children.front();
     }
   }
   if (first != space_.load(space_.anchor().first_leaf, std::memory_order_relaxed))
-    a.note(first, "is not the leaf that the anchor takes for the first");
-  if (a.entries != size()) a.wrong.push_back(fmt::format("{} entries are there, {} were counted", a.entries, size()));
+    a.note(first, "is not the leaf that the anchor names as the first");
+  if (a.entries != size())
+    a.wrong.push_back(fmt::format("the leaves lead to {} entries, but the count is {}", a.entries, size()));
 }
 
 }  // namespace icecore::index

@@ -170,7 +170,7 @@ bool persistent_index::is_beyond(const index_node& n, const node_order& order, s
 
 persistent_index::view persistent_index::look_at(link ref) const {
   if (!space_.owner().leads_into_pool(ref, sizeof(index_node))) [[unlikely]]
-    space_.owner().raise_damaged(ref, "a link of the index leads out of the store");
+    space_.owner().raise_damaged(ref, "a link of the index points outside the store");
   index_node& n = space_.at(ref);
   return {&n, ref, free_word(n, ref), true};
 }

@@ -28,12 +28,12 @@ std::uint64_t persistent_index::wait_or_repair(index_node& n, link ref) const {
       if (node_word::check(word) != check_of(n, space_.seed_of(ref))) {
         wrong = "a node of the index fails its checksum";
       } else if (!is_bounded(n)) {
-        wrong = "a node of the index leads out of the store";
+        wrong = "a node of the index has a link that points outside the store";
       } else if (is_outdated(n, ref, word)) {
-        wrong = "a node of the index, or a key that it leads to, is of an earlier time";
+        wrong = "a node of the index or one of its entries is older than its evidence: the device lost a write";
       } else if (const link high = n.high.load(std::memory_order_acquire); high != null_link) {
         source_.verify_key(high);  // once: is_beyond() compares keys with it many times
-        if (!ends_before(n, source_.key_of(high))) wrong = "a node of the index ends before the entry of another key";
+        if (!ends_before(n, source_.key_of(high))) wrong = "a node of the index ends at the entry of another key";
       }
       if (wrong == nullptr) {
         const std::uint64_t checked = node_word::in_epoch(word, space_.epoch());
@@ -55,7 +55,7 @@ std::uint64_t persistent_index::wait_or_repair(index_node& n, link ref) const {
       // The word is locked, so is_outdated() examines only it and what closing left, not the contents. So all threads
       // decide alike, and none takes the node over.
       if (!of_this_epoch && is_outdated(n, ref, word))
-        space_.owner().raise_damaged(ref, "a node of the index is of an earlier time");
+        space_.owner().raise_damaged(ref, "a node of the index is older than its evidence: the device lost a write");
       space_.owner().note_met(ref);
       shared_->holders.enter();
       const std::uint64_t mine = node_word::lock(word, space_.epoch(), space_.process());
@@ -79,7 +79,7 @@ std::uint64_t persistent_index::wait_or_repair(index_node& n, link ref) const {
     }
     // acquire: see lock_holders.hpp
     if (look && shared_->holders.none() && n.lock.load(std::memory_order_acquire) == word)
-      space_.owner().raise_damaged(ref, "a node of the index is locked by nobody");
+      space_.owner().raise_damaged(ref, "a node of the index is locked, but no thread holds its lock");
     wait.pause();
   }
 }
@@ -107,7 +107,9 @@ bool persistent_index::is_bounded(const index_node& n) const noexcept {
 /// Raises errc::damaged if no writer can have left it so.
 void persistent_index::verify_torn(const index_node& n, link ref) const {
   const auto require = [&](bool possible) {
-    if (!possible) space_.owner().raise_damaged(ref, "a node of the index that a write was cut off in is impossible");
+    if (!possible)
+      space_.owner().raise_damaged(
+          ref, "a node of the index that a crash left half-written is in a state that no writer leaves");
   };
   // relaxed, all loads: inside the lock
   const node_order torn(n);
@@ -135,7 +137,8 @@ void persistent_index::verify_torn(const index_node& n, link ref) const {
 void persistent_index::verify_low(link low, link ref) const {
   if (low == null_link) return;
   if (!space_.owner().leads_into_pool(low, sizeof(format::entry_header)))
-    space_.owner().raise_damaged(ref, "a node of the index that a write was cut off in leads to no entry");
+    space_.owner().raise_damaged(
+        ref, "a node of the index that a crash left half-written has a link that points outside the store");
   source_.verify_key(low);
 }
 
@@ -197,7 +200,7 @@ void persistent_index::repair(index_node& n, link ref) const {
 /// level is not that of a node, it was not linked.
 bool persistent_index::is_linked(link node) const {
   if (!space_.owner().leads_into_pool(node, sizeof(index_node)))
-    space_.owner().raise_damaged(node, "a source of nodes of the index leads out of the store");
+    space_.owner().raise_damaged(node, "the index's source of new nodes points outside the store");
   const index_node& n = space_.at(node);
   const unsigned level = node_order(n).level();
   const link highest = space_.load(space_.anchor().top, std::memory_order_acquire);

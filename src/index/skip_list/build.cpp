@@ -80,16 +80,17 @@ std::vector<std::string> skip_list::check() const {
     for (arena_ref here = at(first_).next(level); here != 0; here = at(here).next(level)) {
       const tower& t = at(here);
       if (t.height <= level || t.height > height_max) {
-        fail(here, level, fmt::format("K1: its height is {}", t.height));
+        fail(here, level, fmt::format("K1: its height {} is impossible", t.height));
         break;  // its successor on this level is not a reference
       }
       const std::string_view key = source_.key_of(t.entry);
       const arena_ref behind = t.next(level);
       if (behind != 0 && !(key < source_.key_of(at(behind).entry)))
-        fail(here, level, "K1: its successor is not greater");
+        fail(here, level, "K1: its successor's key is not greater");
       if (level == 0) {
         ++towers;
-        if (t.head != head_of(key) || t.key_size != key.size()) fail(here, level, "K2: not its key's head");
+        if (t.head != head_of(key) || t.key_size != key.size())
+          fail(here, level, "K2: its head or key size is not that of its key");
         continue;
       }
       while (below != 0 && below != here) below = at(below).next(level - 1);

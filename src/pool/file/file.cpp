@@ -87,10 +87,11 @@ pool_file::pool_file(const std::filesystem::path& path, access how, creation cre
             path.native());
     }
     if (number == EEXIST)
-      raise(errc::store_exists, "{}: a new store was asked for but something is there", path.native());
+      raise(errc::store_exists, "{}: a new store was asked for, but the path exists already", path.native());
     if (number == EISDIR) raise(errc::not_a_store, "{}: is a directory; a store is one file", path.native());
     if (number == ENXIO)
-      raise(errc::not_a_store, "{}: is a socket or a device that is not there; a store is one file", path.native());
+      raise(errc::not_a_store, "{}: is a socket, or a device file without a device; a store is one file",
+            path.native());
     raise_errno(number, "open", path.native());
   }
   try {
@@ -112,7 +113,7 @@ void pool_file::open_for_locks(int flags) {
   struct stat other {};
   if (fstat(descriptor_, &one) != 0 || fstat(locks_->get(), &other) != 0) raise_errno(errno, "fstat", path_.native());
   if (one.st_dev == other.st_dev && one.st_ino == other.st_ino) return;
-  raise(errc::io, "{}: another file took its place while it was opened; open it again", path_.native());
+  raise(errc::io, "{}: was replaced by another file while it was being opened; open it again", path_.native());
 }
 
 pool_file::~pool_file() {
@@ -147,7 +148,7 @@ void pool_file::lock(access how) const {
   if (fcntl(locks_->get(), F_OFD_SETLK, &l) == 0) return;
   if (errno == EAGAIN || errno == EACCES) raise_locked(how);
   const int number = errno;
-  raise(errc::io, "{}: the file system gives no lock ({}); put the store on one that does", path_.native(),
+  raise(errc::io, "{}: the file system refused a lock ({}); put the store on one that supports locks", path_.native(),
         std::strerror(number));
 }
 
@@ -173,7 +174,7 @@ void pool_file::lock_attached() const {
     if (errno != EAGAIN && errno != EACCES) raise_errno(errno, "fcntl", path_.native());
     refuse_if_not_shared(l.l_start);
   }
-  raise(errc::locked, "{}: {} processes are attached already", path_.native(), processes_max);
+  raise(errc::locked, "{}: {} processes are attached already, the maximum", path_.native(), processes_max);
 }
 
 /// For a byte for attached processes that some process holds: another attached process, or one that has locked the
@@ -186,10 +187,10 @@ void pool_file::refuse_if_not_shared(std::int64_t at) const {
   holder.l_len = 1;
   if (fcntl(locks_->get(), F_OFD_GETLK, &holder) != 0 || holder.l_type == F_UNLCK) return;  // it was released meanwhile
   if (holder.l_type == F_WRLCK && holder.l_start >= attached_from) return;
-  raise(
-      errc::locked,
-      "{}: another process has it open{} and does not share it; what it was shared as before leads nowhere: remove it",
-      path_.native(), holder.l_type == F_RDLCK ? " for reading" : "");
+  raise(errc::locked,
+        "{}: another process has it open{} and does not share it; the file that it was shared as before is out of "
+        "date: remove that file",
+        path_.native(), holder.l_type == F_RDLCK ? " for reading" : "");
 }
 
 void pool_file::raise_locked(access how) const {
@@ -199,7 +200,7 @@ void pool_file::raise_locked(access how) const {
   const bool told = fcntl(locks_->get(), F_OFD_GETLK, &holder) == 0;
   if (told && holder.l_type == F_WRLCK && holder.l_start >= attached_from) {
     raise(errc::locked,
-          "{}: the process that shared it is gone, but others that attached to it still use it; end these first",
+          "{}: the process that shared it has ended, but attached processes still use it; end these first",
           path_.native());
   }
   const bool readers = told && holder.l_type == F_RDLCK;

@@ -35,8 +35,8 @@ mapping::mapping(int descriptor, std::string path, std::uint64_t capacity, bool 
     capacity_ = format::round_up(capacity_ / 2, huge_page_bytes);
     if (capacity_ < capacity_least) {
       raise(errc::io,
-            "{}: cannot reserve addresses for the store, neither {} bytes nor, halved again and again, {}; allow the "
-            "process more address space (ulimit -v)",
+            "{}: cannot reserve address space for the store: {} bytes were refused, and so were smaller sizes above "
+            "{}; allow the process more address space (ulimit -v)",
             path_, capacity, capacity_);
     }
   }
@@ -58,7 +58,7 @@ bool mapping::reserve() noexcept {
 
 void mapping::require(std::uint64_t size) const {
   if (size <= capacity_) return;
-  raise(errc::no_space, "{}: the store would need {} bytes of addresses but only {} could be reserved", path_, size,
+  raise(errc::no_space, "{}: the store needs {} bytes of address space, but only {} could be reserved", path_, size,
         capacity_);
 }
 

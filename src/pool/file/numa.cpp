@@ -34,8 +34,8 @@ int current_node() noexcept {
 void require_node(int node, const std::filesystem::path& path) {
   constexpr int node_max = 4095;
   if (node < -1 || node > node_max) {
-    raise(errc::invalid_argument, "{}: NUMA node {} cannot be; nodes are 0 to {}, and -1 is any", path.native(), node,
-          node_max);
+    raise(errc::invalid_argument, "{}: NUMA node {} is out of range; nodes are 0 to {}, and -1 means any",
+          path.native(), node, node_max);
   }
   const int greatest = greatest_node();
   if (node > greatest && greatest >= 0) {

@@ -211,7 +211,7 @@ void persistence::raise_poisoned() const {
   const std::scoped_lock lock(mutex_);
   raise(errc::poisoned, "{}: the store takes no more operations: {}; close it and open it again to recover",
         files_[0].path,
-        poison_reason_.empty() ? "another process that shared it was killed amid a change, or a sync failed there"
+        poison_reason_.empty() ? "a sync failed, or another process that shared the store was killed during a change"
                                : poison_reason_);
 }
 

@@ -54,7 +54,8 @@ void range_copier::copy(std::uint64_t offset, std::uint64_t size) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) raise_errno(errno, "pread", from_.path->native());
     if (count == 0) {
-      raise(errc::truncated, "{}: ends at byte {}, but there are records behind it", from_.path->native(), offset);
+      raise(errc::truncated, "{}: ends at byte {}, but the store has records behind that", from_.path->native(),
+            offset);
     }
     write_at(to_, buffer.get(), static_cast<std::uint64_t>(count), offset);
     offset += static_cast<std::uint64_t>(count);

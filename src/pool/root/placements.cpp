@@ -40,10 +40,10 @@ std::vector<placement> files_of(const fs::path& path, const options& opening) {
     }
     for (const placement& other : files) {
       if (!same_place(p.path, other.path)) continue;
-      raise(errc::invalid_argument, "{}: two placements are the same file, {}", path.native(), p.path.native());
+      raise(errc::invalid_argument, "{}: two placements name the same file, {}", path.native(), p.path.native());
     }
     if (files.size() == format::files_max) {
-      raise(errc::invalid_argument, "{}: more than {} files; a store has at most so many", path.native(),
+      raise(errc::invalid_argument, "{}: more than {} files, the maximum for a store", path.native(),
             format::files_max);
     }
     files.push_back(p);
@@ -111,7 +111,8 @@ void name_files(format::root& r, const std::vector<placement>& files) {
     const bool beneath = *relative.begin() != "..";  // never empty for two absolute paths
     const std::string text = beneath ? relative.native() : absolute.native();
     if (bytes + text.size() > sizeof named.paths) {
-      raise(errc::invalid_argument, "{}: the paths of the store's files take more than the {} bytes there are for them",
+      raise(errc::invalid_argument,
+            "{}: the paths of the store's files take more than the available {} bytes; use shorter paths",
             files.front().path.native(), sizeof named.paths);
     }
     std::memcpy(named.paths + bytes, text.data(), text.size());

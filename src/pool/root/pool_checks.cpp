@@ -39,8 +39,8 @@ void pool::raise_no_root() const {
                        (a.magic == format::magic && a.byte_order == __builtin_bswap32(format::byte_order_mark));
   if (all_zero(base_, 2 * format::page_size)) {
     raise(errc::not_a_store,
-          "{}: has {} bytes, with zeros where a store's roots are: it is none, or was overwritten; remove it to make a "
-          "new store here",
+          "{}: has {} bytes, with zeros where a store's roots are: it is not a store, or was overwritten; remove it to "
+          "make a new store here",
           path, file_.size());
   }
   if (!swapped && a.magic != format::magic) {
@@ -62,7 +62,7 @@ void pool::check_root(const format::root& r, const options& opening) const {
   const std::string& path = origin();
   if (r.pool_number != 0) {
     const std::string_view first(r.files.paths, r.files.path_size[0]);
-    raise(errc::not_a_store, "{}: is file {} of {} of a store; open that by its first file{}{}", path,
+    raise(errc::not_a_store, "{}: is file {} of {} of a store; open the store by its first file{}{}", path,
           r.pool_number + 1, r.pool_count, first.empty() ? "" : ", which was ", first);
   }
   const bool unfinished = is_unfinished(r);
@@ -99,34 +99,34 @@ void pool::check_format(const format::root& r) const {
 void pool::check_size(const format::root& r, const options& opening) const {
   const std::string& path = origin();
   if (r.file_size < format::first_segment_offset || r.file_size % format::page_size != 0) {
-    raise(errc::damaged, "{}: the newest root page says that the file has {} bytes, which no store has", path,
+    raise(errc::damaged, "{}: the newest root page says that the file has {} bytes, which is impossible", path,
           r.file_size);
   }
   const bool clean = r.state == format::root_state::clean;
   if (clean && (r.used_end < format::first_segment_offset || r.used_end > r.file_size ||
                 r.used_end % format::granule_size != 0)) {
-    raise(errc::damaged, "{}: the newest root page says that {} of the file's {} bytes are used, which no store has",
+    raise(errc::damaged, "{}: the newest root page says that {} of the file's {} bytes are used, which is impossible",
           path, r.used_end, r.file_size);
   }
   if (!root_lost_ && (r.clock == 0 || r.clock > r.clock_limit || r.clock_limit > version_max)) {
-    raise(errc::damaged, "{}: the newest root page says that version {} is open and {} the limit, which no store has",
-          path, r.clock, r.clock_limit);
+    raise(errc::damaged,
+          "{}: the newest root page says that version {} is open and {} is the limit, which is impossible", path,
+          r.clock, r.clock_limit);
   }
   if (!root_lost_ && !has_sound_lost_versions(r)) {
-    raise(errc::damaged, "{}: the newest root page lists lost versions in a way that no store does", path);
+    raise(errc::damaged, "{}: the newest root page has an impossible list of lost versions", path);
   }
   constexpr std::uint64_t roots_max = std::uint64_t{1} << 62;  // a root per nanosecond for a century; it never wraps
   if (!root_lost_ && r.sequence > roots_max) {
-    raise(errc::damaged, "{}: the newest root page says that it is number {}, which no store comes to", path,
-          r.sequence);
+    raise(errc::damaged, "{}: the newest root page has the sequence number {}, which is impossible", path, r.sequence);
   }
   if (file_.size() < r.file_size && !opening.accept_damage) {
     for (const std::uint64_t page : {format::root_a_offset, format::root_b_offset}) {
       const auto defect = root_defect(*reinterpret_cast<const format::root*>(at(page)));
       if (!defect || all_zero(at(page), format::page_size)) continue;
       raise(errc::damaged,
-            "{}: the root page at byte {} is damaged ({}); the older one tells of a file of {} bytes, but it has {}; "
-            "icecore repair makes a new store of what is intact",
+            "{}: the root page at byte {} is damaged ({}); the older one says that the file has {} bytes, but it has "
+            "{}; icecore repair makes a new store of what is intact",
             path, page, *defect, r.file_size, file_.size());
     }
     raise(errc::truncated, "{}: is {} bytes long but was {}: its end is missing", path, file_.size(), r.file_size);
@@ -166,7 +166,8 @@ void pool::check_behind_end(format::root& r, std::uint64_t whole_pages, const op
   const auto at = segment_behind_end(r);
   if (!at) return;
   outdated_ = fmt::format(
-      "the newest root is lost: the one before tells of {} bytes, but a segment of the store lies at byte {}",
+      "the newest root is lost: the one before says that the file has {} bytes, but a segment of the store lies at "
+      "byte {}",
       r.file_size, *at);
   if (!opening.accept_damage) {
     raise(errc::damaged, "{}: {}; icecore repair makes a new store of what is intact", origin(), outdated_);
@@ -186,11 +187,12 @@ void pool::check_part(const format::root& r) const {
                                               : std::memcmp(r.pool_id, first.pool_id, sizeof r.pool_id) == 0;
   if (is_made_) {
     if (same_store && r.pool_number != 0 && r.files.session == 0) return;  // left by an interrupted creation
-    raise(errc::store_exists, "{}: something is there already; each file of a new store takes a path of its own", path);
+    raise(errc::store_exists, "{}: exists already; each file of a new store needs a new path", path);
   }
   if (root_lost_) return;
   if (!same_store) {
-    raise(errc::missing_file, "{}: is of another store than {}, whose file {} it should be", path, of, number_ + 1);
+    raise(errc::missing_file, "{}: does not belong to the store {}, whose file {} should be here", path, of,
+          number_ + 1);
   }
   if (r.pool_number != number_) {
     raise(errc::missing_file, "{}: is file {} of the store {}, but file {} should be here: have two been swapped?",
@@ -204,11 +206,11 @@ void pool::check_part(const format::root& r) const {
   const bool left_open = r.state == format::root_state::open && first.state == format::root_state::clean &&
                          its == first.files.session_before;
   if (!in_session || left_open) {
-    const char* const which = mine >> 32 < its >> 32   ? "it is an older copy"
+    const char* const which = mine >> 32 < its >> 32   ? "this file is an older copy"
                               : mine >> 32 > its >> 32 ? "the first file is an older copy"
                                                        : "one of the two is a copy";
     raise(errc::missing_file,
-          "{}: file {} of the store {} was not in the last session of the first file: {}; put back the files that "
+          "{}: file {} of the store {} and the first file are not from the same time: {}; put back the files that "
           "belong together",
           path, number_ + 1, of, which);
   }

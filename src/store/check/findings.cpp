@@ -62,14 +62,14 @@ void salvage::name_versionless(const range& of) {
   if (r.kind() == record_kind::tag) what += fmt::format(" (the tag '{}')", printable(r.key()));
   ++named_records_;
   if (told) {
-    add_finding(of.what.from, structure_of(r), what + "; other records tell the version", false, key, told_[l]);
+    add_finding(of.what.from, structure_of(r), what + "; other records show its version", false, key, told_[l]);
   } else if (r.kind() == record_kind::batch) {
-    add_finding(of.what.from, "batch", what + "; its records tell its version", false);
+    add_finding(of.what.from, "batch", what + "; its records show its version", false);
   } else {
     const std::string least = fmt::format("{}", std::max<version>(1, of.what.least));
     const std::string greatest = of.what.greatest == version_max ? "the last" : fmt::format("{}", of.what.greatest);
     add_finding(of.what.from, structure_of(r),
-                fmt::format("{}: its version is lost, from {} to {}", what, least, greatest), true, key);
+                fmt::format("{}; its version is lost: one of {} to {}", what, least, greatest), true, key);
   }
   for (range& g : ranges_) {
     if (g.what.from == of.what.from) g.explained = true;
@@ -84,11 +84,11 @@ void salvage::name_lost(const hole& of, const std::vector<std::pair<link, versio
   if (of.above != null_link) {
     const version next = version_of(of.above);
     unknown = next > of.first ? fmt::format("what the key held {} is not known", versions(of.first, next - 1))
-                              : "a later record of the same version stands";
+                              : "a later record of the same version replaces it";
   }
   for (const auto& [place, v] : lost) {
     const range* g = range_of(place);
-    const std::string why = g != nullptr ? g->what.what : "nothing is there";
+    const std::string why = g != nullptr ? g->what.what : "no record lies here";
     add_finding(place, "record", fmt::format("{}; {}", why, unknown), true, key,
                 v != 0 ? std::optional(v) : std::nullopt);
   }
@@ -102,7 +102,7 @@ void salvage::name_lost(const hole& of, const std::vector<std::pair<link, versio
 /// Names updates whose entry is lost: nothing else holds their key.
 void salvage::name_orphans(link entry, updates_of_entry updates) {
   range* g = range_of(entry);
-  std::string what = g != nullptr ? g->what.what : "nothing is there";
+  std::string what = g != nullptr ? g->what.what : "no entry lies here";
   if (g != nullptr) what += perhaps(entry, g->what.to);
   add_finding(entry, "entry", fmt::format("{}; the key is lost, with {} later records", what, updates.size()));
   ++named_records_;
@@ -126,19 +126,20 @@ void salvage::name_unexplained() {
   for (const range& g : ranges_) {
     if (g.explained || g.what.harmless) continue;
     if (g.what.maybe_empty) {
-      add_finding(g.what.from, "file", g.what.what + ", but no record", false);
+      add_finding(g.what.from, "file", g.what.what + "; nothing shows that a record is lost", false);
       continue;
     }
     ++named_records_;
     const link l = g.what.record;
     if (pool_->find(link_pool(l)) == nullptr) {
-      add_finding(l, "file", "whose records are lost with the file cannot be told, beyond those named here");
+      add_finding(l, "file",
+                  "the keys of the records that are lost with the file are not known, except those named here");
       continue;
     }
     const std::string guess = perhaps(g.what.record, g.what.to);
     add_finding(g.what.record, guess.empty() ? "record" : structure_of(at(l)),
-                fmt::format("{}{}; up to byte {} it cannot be told whose records are lost", g.what.what, guess,
-                            link_offset(g.what.to)),
+                fmt::format("{}{}; the keys of the records that are lost up to byte {} are not known", g.what.what,
+                            guess, link_offset(g.what.to)),
                 true, std::nullopt, told_by_stamp(l, g.what.least, g.what.greatest));
   }
   const auto says_so = [](const damage& d) { return d.structure == "file"; };
@@ -147,7 +148,7 @@ void salvage::name_unexplained() {
   // compare before subtracting anything: a damaged root certifies any number
   if (said || found_->missing_records() <= named_records_) return;
   add_finding(0, "file",
-              fmt::format("{} more records are lost whose keys cannot be told: the root certifies them",
+              fmt::format("{} more records, which the root certifies, are lost; their keys are not known",
                           found_->missing_records() - named_records_));
 }
 

@@ -56,7 +56,7 @@ void salvage::tell_versions() {
         batch->names_batch = true;
         batch->explained = holds_batch_alone(*batch, r.batch());
         ++named_records_;
-        add_finding(batch->what.record, "batch", batch->what.what + "; its records tell its version", false);
+        add_finding(batch->what.record, "batch", batch->what.what + "; its records show its version", false);
       }
     }
     if (!v && g.what.least == g.what.greatest) v = g.what.least;

@@ -147,7 +147,7 @@ void engine<Heads>::check_index(const record_scan& found, verify_report& report)
     for (const link l : part.tags) {
       if (tags_->find(histories_->stamp_of(l))) continue;
       report.damages.push_back(
-          {l, "tag", "the index's list of tags does not have it", std::nullopt, histories_->stamp_of(l)});
+          {l, "tag", "the index's list of tags lacks this tag", std::nullopt, histories_->stamp_of(l)});
     }
   }
 }

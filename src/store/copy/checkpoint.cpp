@@ -50,7 +50,7 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
   check_usable();
   check_first();
   if (!pool_->missing().empty()) {
-    raise(errc::missing_file, "{}; a checkpoint is of a store that is whole", pool_->missing().front().what);
+    raise(errc::missing_file, "{}; a checkpoint needs all files of the store", pool_->missing().front().what);
   }
   auto made = std::make_shared<checkpoint_cut>();
   made->from = this;
@@ -112,7 +112,7 @@ class output_file {
   void require_name() const {
     struct stat named {};
     if (::stat(path_.c_str(), &named) == 0 && named.st_ino == inode()) return;
-    raise(errc::locked, "{}: another one is writing a checkpoint under this name", path_.native());
+    raise(errc::locked, "{}: another process or thread is writing a checkpoint under this name", path_.native());
   }
   [[nodiscard]] range_copier::file as_target() const noexcept { return {descriptor_.get(), &path_}; }
 
@@ -208,7 +208,7 @@ class checkpoint_writer {
 void require_free(const std::filesystem::path& path, std::uint16_t number, const format::root& of) {
   if (!std::filesystem::exists(std::filesystem::symlink_status(path))) return;
   if (!is_file_of(path, number, of)) {
-    raise(errc::store_exists, "{}: something is there; file {} of the checkpoint is to be there", path.native(),
+    raise(errc::store_exists, "{}: exists already; file {} of the checkpoint needs this path", path.native(),
           number + 1);
   }
   std::filesystem::remove(path);
@@ -222,7 +222,7 @@ std::uint64_t checkpoint::bytes() const noexcept { return cut_->bytes(); }
 void checkpoint::write(const std::filesystem::path& to, const progress_function& on_progress) const {
   cut_->from->check_usable();
   if (std::filesystem::exists(std::filesystem::symlink_status(to))) {
-    raise(errc::store_exists, "{}: something is there; a checkpoint gets a path of its own", to.native());
+    raise(errc::store_exists, "{}: exists already; a checkpoint needs a new path", to.native());
   }
   const pool_set& pools = cut_->from->the_pool();
   unfinished_store making(to, ".writing");

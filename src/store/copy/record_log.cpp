@@ -34,7 +34,7 @@ struct [[gnu::visibility("hidden")]] record_log::content {
 
   content(const std::filesystem::path& path, const options& opening) : from(path, reading_of(opening)) {
     if (from.count() > 1) {
-      raise(errc::unsupported_format, "{}: is a store of {} files; only one of a single file can be read as a log",
+      raise(errc::unsupported_format, "{}: is a store of {} files; only a store of one file can be read as a log",
             path.native(), from.count());
     }
     detail::record_scan found(from,

@@ -162,7 +162,7 @@ void sort_findings(const store_core& from, repair_report& report) {
 repair_report repair(const repair_options& how) {
   const std::filesystem::path path = how.to;
   if (std::filesystem::exists(std::filesystem::symlink_status(path))) {
-    raise(errc::store_exists, "{}: something is there; a repaired store gets a path of its own", path.native());
+    raise(errc::store_exists, "{}: exists already; a repaired store needs a new path", path.native());
   }
   options reading;
   reading.access = access::read_only;
@@ -196,7 +196,7 @@ repair_report repair(const repair_options& how) {
   }
   const verify_report checked = verify_file(making.path(), how.on_progress);
   if (!checked.ok()) {
-    raise(errc::io, "{}: what was written is not what is read ({}); is the device sound?", making.path().native(),
+    raise(errc::io, "{}: what was read back is not what was written ({}); check the device", making.path().native(),
           checked.damages.front().what);
   }
   making.finish(replacing::refused);

@@ -36,7 +36,7 @@ void remove_leftover(const fs::path& path) {
   }
   std::error_code failed;
   remove_store(path, failed);
-  if (failed) throw fs::filesystem_error("removing what was left", path, failed);
+  if (failed) throw fs::filesystem_error("removing unfinished files", path, failed);
 }
 
 /// If the file system cannot protect a file from being replaced, a check just before must suffice.
@@ -70,7 +70,7 @@ void unfinished_store::finish(replacing how) {
   const bool renamed = how == replacing::allowed ? ::rename(path_.c_str(), final_name_.c_str()) == 0
                                                  : rename_to_new(path_, final_name_) == 0;
   if (!renamed && errno == EEXIST) {
-    raise(errc::store_exists, "{}: something is there; name a path where nothing is", final_name_.native());
+    raise(errc::store_exists, "{}: exists already; name a new path", final_name_.native());
   }
   if (!renamed) raise_errno(errno, fmt::format("renaming {} to it", path_.native()), final_name_.native());
   finished_ = true;

@@ -45,7 +45,7 @@ class memory_file {
         one.st_ino == other.st_ino)
       return;
     ::close(descriptor_);
-    raise(errc::io, "{}: another file took its place while it was opened", path.native());
+    raise(errc::io, "{}: was replaced by another file while it was being opened", path.native());
   }
   ~memory_file() { ::close(descriptor_); }
   memory_file(const memory_file&) = delete;
@@ -59,33 +59,34 @@ class memory_file {
     if (fstat(descriptor_, &s) != 0) raise_errno(errno, "fstat", path_.native());
     if (s.st_uid != geteuid()) {
       raise(errc::permission,
-            "{}: belongs to user {}, and this process is user {}'s; processes of one user share a store",
+            "{}: belongs to user {}, but this process runs as user {}; only processes of one user can share a store",
             path_.native(), s.st_uid, geteuid());
     }
     if ((s.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-      raise(errc::permission, "{}: other users may write it (mode {:o}); a store is not shared so", path_.native(),
-            s.st_mode & 07777U);
+      raise(errc::permission,
+            "{}: other users may write to it (mode {:o}); a store is shared only as a file that its owner alone may "
+            "write",
+            path_.native(), s.st_mode & 07777U);
     }
     const index::arena::content what = index::arena::content_of(descriptor_);
     if (what == index::arena::content::nothing_yet) raise_not_shared(path_);
     if (what == index::arena::content::something_else)
-      raise(errc::invalid_argument, "{}: is no file that a store is shared as", path_.native());
+      raise(errc::invalid_argument, "{}: is not a file that a store is shared as", path_.native());
   }
   void require_memory() const {
     if (is_on_memory_filesystem(descriptor_)) return;
     ::unlink(path_.c_str());
-    raise(errc::invalid_argument, "{}: what processes share must be on a memory file system such as /dev/shm",
-          path_.native());
+    raise(errc::invalid_argument,
+          "{}: the file that a store is shared as must be on a memory file system such as /dev/shm", path_.native());
   }
 
  private:
   [[noreturn]] void raise_not_opened(int flags) const {
     if (errno == EEXIST) {
-      raise(
-          errc::locked,
-          "{}: something is there already; a store is shared as a file that is not there yet (remove it if the process "
-          "that made it is dead)",
-          path_.native());
+      raise(errc::locked,
+            "{}: exists already; a store is shared as a new file (remove the old one if the process that made it is "
+            "dead)",
+            path_.native());
     }
     if (errno == ENOENT && flags == 0)
       raise(errc::no_such_store, "{}: no process shares a store as this file", path_.native());
@@ -144,7 +145,7 @@ void take_over_ends(const store_parts& parts, const durable_media& media, link a
       const bool as_closed = !closed || end == own.used_end;
       if (said != pools.codec().encode(end, place) || end < format::first_segment_offset || end > p->size() ||
           end % format::granule_size != 0 || !as_closed)
-        media.raise_damaged(place, "the index's anchor does not tell where the store ends");
+        media.raise_damaged(place, "the end of the store in the index's anchor is not valid");
       p->set_used_end(end);
     }
     p->keep_used_end(word, place);
@@ -200,7 +201,7 @@ std::unique_ptr<store_core> recover(store_parts&& parts, const options& opening)
 std::unique_ptr<store_core> open(const std::filesystem::path& path, const options& opening) {
   const bool shares = !opening.shared_as.empty();
   if (shares && opening.access != access::read_write) {
-    raise(errc::invalid_argument, "{}: a store is shared by who opens it for writing", path.native());
+    raise(errc::invalid_argument, "{}: to share a store, open it for writing", path.native());
   }
   auto pool = std::make_unique<pool_set>(path, opening);
   index::arena_options memory{.huge_pages = opening.huge_pages, .size_max_bytes = index_bytes_max(pool->capacity())};
@@ -237,7 +238,7 @@ std::unique_ptr<store_core> attach(const std::filesystem::path& path, const opti
     common = std::make_shared<index::arena>(index::arena_options{
         .huge_pages = opening.huge_pages, .file = file.descriptor(), .locks = file.locks(), .attach = true});
   } catch (const std::bad_alloc&) {
-    raise(errc::no_space, "{}: what is shared as this file cannot be mapped: too few addresses",
+    raise(errc::no_space, "{}: this shared memory cannot be mapped: too little address space",
           opening.shared_as.native());
   }
   shared_state* const shared = shared_state::find_in(*common, opening.shared_as);
@@ -260,7 +261,9 @@ std::unique_ptr<store_core> attach(const std::filesystem::path& path, const opti
           opening.shared_as.native());
   }
   if (root.epoch != shared->epoch) {
-    raise(errc::closed, "{}: was shared by processes that have all ended, and the store was opened since; remove it",
+    raise(errc::closed,
+          "{}: all processes that shared the store as this file have ended, and the store was opened since; remove "
+          "this file",
           opening.shared_as.native());
   }
   pool->persist().share(shared->poisoned);

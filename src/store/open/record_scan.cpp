@@ -268,7 +268,7 @@ void record_scan::read_segment(std::size_t index, record_scan_part& into) {
   } else if (const auto fill = pool_->fill_of(s)) {
     r.fill = *fill;
   } else {
-    if (!headerless) report(into, s.offset, "segment", "the fill word in the segment's header is damaged");
+    if (!headerless) report(into, s.offset, "segment", "the fill end in the segment's header is damaged");
     r.end_unknown = true;
   }
   read_records(r);
@@ -388,14 +388,14 @@ bool record_scan::read_record(reading& r) const {
   const bool nothing = start >= r.end || start - r.position > format::record_padding_max;
   if (nothing) {
     if (r.position < r.fill) {
-      return pass_damage(
-          r, {r.position, 0, r.position, "records are missing here: zeros where the segment says it is filled"});
+      return pass_damage(r,
+                         {r.position, 0, r.position, "records are missing here: zeros before the segment's fill end"});
     }
     if (r.end_unknown) return pass_zeros(r);
     // A crash leaves no zeros before a record that counts: its writer had everything before it in the same memory, or
     // durable (W2). A closed store has nothing behind its fill ends, if they are those that it was closed with.
     return (crashed() || fills_unverified_) &&
-           pass_damage(r, {r.position, 0, r.position, "records are missing here: zeros before one that counts"});
+           pass_damage(r, {r.position, 0, r.position, "records are missing here: zeros before a record that counts"});
   }
   if (!intact_record(r.in, start))
     return pass_damage(r, {r.position, 0, start, "bytes that fail the record's checksum"});

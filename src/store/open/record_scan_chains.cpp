@@ -55,7 +55,7 @@ void record_scan::check_chain(link update, record_scan_part& into) {
   } else if (version_of(u.older).value_or(0) > version_of(update).value_or(0)) {
     report(into, update, "record", "its version is older than that of the record before it");
   } else if (!follow(u.older)) {
-    report(into, update, "record", "another record says, too, that it comes next in the history");
+    report(into, update, "record", "another record links to the same older record");
   }
 }
 

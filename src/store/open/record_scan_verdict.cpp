@@ -17,7 +17,7 @@ void record_scan::check_certificate() {
   const version last = root_.state == format::root_state::clean ? root_.clock : root_.clock_limit;
   if (newest() > last || newest_tag() >= last) {
     report(parts_.front(), 0, "file",
-           fmt::format("a record or tag is of version {}, but the root's clock or its limit is {}", newest(), last));
+           fmt::format("a record or tag has version {}, but the root's clock or its limit is {}", newest(), last));
   }
   record_totals certified;
   for (const auto& p : parts_) certified.add(p.certified);
@@ -32,7 +32,7 @@ void record_scan::check_certificate() {
   if (!damages().empty()) return;  // that explains it
   report(parts_.front(), 0, "file",
          certified.records == root_.certified_records ? std::string("the records are not those that the root certifies")
-                                                      : fmt::format("the root certifies {} records but {} are there",
+                                                      : fmt::format("the root certifies {} records, but {} were found",
                                                                     root_.certified_records, certified.records));
 }
 
@@ -86,7 +86,7 @@ void record_scan::refuse_damaged() const {
   const auto all = damages();
   if (all.empty()) return;
   const damage& first = all.front();
-  raise(errc::damaged, "{}: damaged at byte {} ({}): {}{}; icecore verify lists everything",
+  raise(errc::damaged, "{}: damaged at byte {} ({}): {}{}; icecore verify reports the damage",
         pool_->origin(first.offset), link_offset(first.offset), first.structure, first.what,
         all.size() > 1 ? fmt::format(" and {} more", all.size() - 1) : "");
 }
@@ -97,9 +97,9 @@ void record_scan::refuse_unknown_crash() const {
   const std::string_view name(host, strnlen(host, sizeof host));
   const bool legible = !name.empty() && std::ranges::all_of(name, [](char c) { return c > ' ' && c < '\x7f'; });
   raise(errc::crash_unknown,
-        "{}: was left open by a process on {}, and nothing tells here whether that machine has stopped since; there is "
-        "more behind the durable point: say 'process' to keep it if all that was written has reached the file, or "
-        "'machine' to go back to that point (options::crash, --crash)",
+        "{}: was left open by a process on {}, and it is not known here whether that machine has stopped since; there "
+        "are writes behind the durable point: say 'process' to keep them if all that was written has reached the file, "
+        "or 'machine' to go back to that point (options::crash, --crash)",
         pool_->origin(), legible ? name : "an unknown host");
 }
 

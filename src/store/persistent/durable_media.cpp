@@ -80,7 +80,7 @@ void durable_media::roll_back_dead_writers(const std::function<bool(std::string_
 
 void durable_media::raise_damaged(link l, const char* what) const {
   raise(errc::damaged,
-        "{}: damaged at byte {}: {}; icecore verify lists everything, icecore reindex makes the index anew, icecore "
+        "{}: damaged at byte {}: {}; icecore verify reports the damage, icecore reindex rebuilds the index, icecore "
         "repair makes a new store of what is intact",
         pool_->origin(l), link_offset(l), what);
 }

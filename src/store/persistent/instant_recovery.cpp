@@ -66,8 +66,8 @@ std::unique_ptr<store_core> instant_recovery::run() {
   if (found.crashed) roll_forward_last_operations(made);
   if (was_empty && found.totals.keys > index.size()) {
     raise(errc::damaged,
-          "{}: damaged (index): it is empty, the writers' logs tell of {} keys; icecore verify lists "
-          "everything, icecore reindex makes the index anew",
+          "{}: damaged (index): it is empty, but the writers' logs count {} keys; icecore verify reports the damage, "
+          "icecore reindex rebuilds the index",
           p.origin(), found.totals.keys);
   }
   index.count(found.totals.keys - index.size());  // size() includes those that were entered just now
@@ -115,15 +115,14 @@ void instant_recovery::take_over_writers(const durable_parts& made, found_store&
   const bool as_certified = found.totals.records == root.certified_records && found.totals.digest == root.certified_sum;
   if (found.crashed && found.totals.records < root.certified_records) {
     raise(errc::damaged,
-          "{}: damaged (index): the writers' logs and segments tell of {} records, the root of at least {}; icecore "
-          "verify "
-          "lists everything, icecore reindex makes the index anew",
+          "{}: damaged (index): the writers' logs and segments count {} records, but the root certifies at least {}; "
+          "icecore verify reports the damage, icecore reindex rebuilds the index",
           parts_.pool->origin(), found.totals.records, root.certified_records);
   }
   if (!found.crashed && !as_certified) {
     raise(errc::damaged,
-          "{}: damaged (index): the writers' logs tell of {} records, the root of {}; icecore verify lists everything, "
-          "icecore reindex makes the index anew",
+          "{}: damaged (index): the writers' logs and the root do not agree: the logs count {} records, the root "
+          "certifies {}; icecore verify reports the damage, icecore reindex rebuilds the index",
           parts_.pool->origin(), found.totals.records, root.certified_records);
   }
 }

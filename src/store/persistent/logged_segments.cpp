@@ -30,7 +30,7 @@ std::uint32_t logged_segments::crc_of(const format::writer_log& l) const noexcep
 link logged_segments::decode(std::uint64_t word, link at) const {
   const auto l = pool_->codec().decode_link(word, at);
   if (!l || (*l != null_link && !pool_->contains(*l, sizeof(format::segment_header)))) {
-    raise(errc::damaged, "{}: damaged at byte {} (index): it does not say where a segment is", pool_->origin(at),
+    raise(errc::damaged, "{}: damaged at byte {} (index): the link to a segment is not valid", pool_->origin(at),
           link_offset(at));
   }
   return *l;
@@ -148,13 +148,13 @@ logged_segments::place logged_segments::place_left(link at) const {
   const auto refuse = [&](const char* what) {
     raise(errc::damaged, "{}: damaged at byte {} (segment): {}", pool_->origin(at), link_offset(at), what);
   };
-  if (!pool_->valid_header(at)) refuse("a list of segments with room leads to what is none");
+  if (!pool_->valid_header(at)) refuse("a free-space list leads here, but no segment begins here");
   place p{pool_->segment_at(at), 0};
   const std::uint64_t word = pool_->header_of(at).fill_end;
   const bool valid = word != 0 && pool_->codec().valid(word, at + offsetof(format::segment_header, fill_end));
   p.position = at + (word & format::stamp_version_mask);
   if (!valid || p.position < p.in.first_record() || p.position > p.in.end() || p.position % 8 != 0) {
-    refuse("its header does not say where it was left");
+    refuse("the fill end in the segment's header is not valid");
   }
   return p;
 }
@@ -163,8 +163,9 @@ logged_segments::place logged_segments::place_left(link at) const {
 void logged_segments::require_unused(const place& taken, const char* told_by) const {
   const std::uint64_t looked_at = std::min(taken.room(), format::record_padding_max + sizeof(std::uint64_t));
   if (all_zero(pool_->at(taken.position), looked_at)) return;
-  raise(errc::damaged, "{}: damaged at byte {} (segment): {} leads to what is in use", pool_->origin(taken.position),
-        link_offset(taken.position), told_by);
+  raise(errc::damaged,
+        "{}: damaged at byte {} (segment): {} says that the space from here on is unused, but it is in use",
+        pool_->origin(taken.position), link_offset(taken.position), told_by);
 }
 
 logged_segments::place logged_segments::change(unsigned writer, const place& room, const record_totals& since_opening,
@@ -190,7 +191,7 @@ logged_segments::place logged_segments::exchange(unsigned writer, const place& r
     if (at == null_link) continue;
     const place taken = place_left(at);
     if (taken.room() < bytes) continue;
-    require_unused(taken, "a list of segments with room");
+    require_unused(taken, "a free-space list");
     const link next = next_of(taken.in);
     name_it(taken.in, taken.position);
     if (const link now = load(first); now == at) {
@@ -217,14 +218,17 @@ void logged_segments::give_header(link at, std::uint64_t size, std::uint32_t mag
     return;
   }
   if (at % format::granule_size != 0 || size % format::granule_size != 0 || !pool_->contains(at, size)) {
-    raise(errc::damaged, "{}: damaged at byte {} (index): it names a segment that is not in the file",
+    raise(errc::damaged,
+          "{}: damaged at byte {} (index): a writer's log or the index names a segment here that does not fit in the "
+          "file",
           pool_->origin(at), link_offset(at));
   }
   // A crash came between the claim and the header: nothing has been written there yet.
   constexpr std::uint64_t header = sizeof(format::segment_header);
   if (!all_zero(pool_->at(at) + header, size - header)) {
     raise(errc::damaged,
-          "{}: damaged at byte {} (segment): what is there is not the segment that a log or the index names",
+          "{}: damaged at byte {} (segment): a writer's log or the index names a segment here, but its header is not "
+          "valid",
           pool_->origin(at), link_offset(at));
   }
   static_cast<void>(pool_->of(at).format_segment(at, size, magic));
@@ -298,7 +302,8 @@ std::vector<std::string> logged_segments::check() const {
     for (const auto& first : lists) {
       for (link at = load(first); at != null_link; at = next_of(place_left(at).in)) {
         if (std::ranges::find(seen, at) != seen.end()) {
-          wrong.push_back(fmt::format("the segment at {} is in a list, and in another or a writer's", at));
+          wrong.push_back(fmt::format(
+              "the segment at {} is in a free-space list, and also in another one or in a writer's log", at));
           break;
         }
         seen.push_back(at);
@@ -310,12 +315,13 @@ std::vector<std::string> logged_segments::check() const {
     granules += records ? 0 : pool_->segment_at(at).size / format::granule_size;
     if (!records || std::ranges::find(seen, at) != seen.end()) return;
     if (pool_->header_of(at).fill_end == 0 || place_left(at).room() >= room_min)
-      wrong.push_back(fmt::format("the segment at {} is in no list, and no writer's", at));
+      wrong.push_back(fmt::format("the segment at {} is in no free-space list and in no writer's log", at));
   });
   std::uint64_t taken = 1;  // the anchor's
   for (const auto& source : anchor_->nodes) taken += source.segments.load(std::memory_order_relaxed);
   if (granules > taken)
-    wrong.push_back(fmt::format("{} granules are the index's, which has taken {}", granules, taken));
+    wrong.push_back(
+        fmt::format("the index's segments have {} granules, but the index counts only {}", granules, taken));
   return wrong;
 }
 

@@ -16,7 +16,8 @@ link tag_list::newest() const {
   const std::uint64_t noted = source.pending.load(std::memory_order_relaxed);
   const bool in_use = (noted & format::pending_in_use) != 0;
   if (in_use && space_.decode(noted & ~format::pending_in_use, space_.place_of(source.pending)) != block)
-    space_.owner().raise_damaged(space_.place_of(space_.anchor().tags), "the list of tags lacks its newest links");
+    space_.owner().raise_damaged(space_.place_of(space_.anchor().tags),
+                                 "the list of tags does not lead to its newest block: the device lost a write");
   return block;
 }
 
@@ -25,7 +26,7 @@ link tag_list::older(link block) const { return bounded(space_.decode(at(block).
 /// Returns `block`, which the word at `told_by` leads to, if all of it lies in the store.
 link tag_list::bounded(link block, link told_by) const {
   if (block != null_link && !space_.owner().leads_into_pool(block, sizeof(format::tag_block)))
-    space_.owner().raise_damaged(told_by, "the list of tags leads out of the store");
+    space_.owner().raise_damaged(told_by, "a link of the list of tags points outside the store");
   return block;
 }
 
@@ -143,7 +144,8 @@ void tag_list::require_as_closed() const {
   const auto& evidence = space_.anchor().tags_evidence;
   const std::uint64_t left = evidence.load(std::memory_order_relaxed);
   if (space_.believes(left) && !space_.agrees(left, digest()))
-    space_.owner().raise_damaged(space_.place_of(evidence), "the list of tags is of an earlier time");
+    space_.owner().raise_damaged(space_.place_of(evidence),
+                                 "the list of tags is older than its evidence: the device lost a write");
 }
 
 bool tag_list::is_linked(link block) const {

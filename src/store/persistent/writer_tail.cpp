@@ -66,11 +66,10 @@ writer_tail::content writer_tail::read(const segment& s, link from) const {
   }
   if (missing == 0) return t;
   // The batch was stamped when all of its records were there.
-  raise(
-      errc::damaged,
-      "{}: damaged at byte {} (record): records of a batch are missing here; icecore verify lists everything, icecore "
-      "repair makes a new store of what is intact",
-      pool_->origin(t.position), link_offset(t.position));
+  raise(errc::damaged,
+        "{}: damaged at byte {} (record): records of a batch are missing here; icecore verify reports the damage, "
+        "icecore repair makes a new store of what is intact",
+        pool_->origin(t.position), link_offset(t.position));
 }
 
 std::optional<link> writer_tail::first_intact(const segment& s, link from) const noexcept {
@@ -87,8 +86,8 @@ void writer_tail::clear_behind(const segment& s, link position) const {
   for (auto at = first_intact(s, position); at; at = first_intact(s, *at + 8)) {
     if (version_of(s, *at) == 0 || !record(pool_->at(*at)).value_intact()) continue;
     raise(errc::damaged,
-          "{}: damaged at byte {} (record): a record is missing before the one at byte {}; icecore verify lists "
-          "everything, icecore repair makes a new store of what is intact",
+          "{}: damaged at byte {} (record): a record is missing before the one at byte {}; icecore verify reports the "
+          "damage, icecore repair makes a new store of what is intact",
           pool_->origin(position), link_offset(position), link_offset(*at));
   }
   std::memset(rest, 0, s.end() - position);

@@ -60,8 +60,8 @@ void checked_values::check(const pool_set& in, const history_base& histories, li
 void checked_values::raise_lost(const pool_set& in, const history_base& histories, link l) {
   const record r = histories.at(l);
   raise(errc::damaged,
-        "{}: what key '{}' held from version {} on is lost on media, until its next record; icecore verify names the "
-        "place",
+        "{}: a record of key '{}' is lost on media: what the key held from version {} until its next record is not "
+        "known; icecore verify names the place",
         in.file().path().native(), key_of(histories, r), version_of(r));
 }
 

@@ -23,7 +23,7 @@ class entry_keys : public index::key_source {
   [[nodiscard]] std::string_view key_of(link entry) const noexcept final { return space_.record_at(entry).key(); }
   void prefetch(link entry) const noexcept final { __builtin_prefetch(space_.at(entry)); }
   [[noreturn]] void raise_owner_died() const final {
-    persist_->poison("another process that shared it was killed while it changed the index");
+    persist_->poison("another process that shared the store was killed while it changed the index");
     persist_->raise_poisoned();
   }
   /// Whether the entry belongs to this key.

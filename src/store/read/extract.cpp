@@ -105,7 +105,7 @@ class fixed_writer {
  private:
   void require(bool fits, const char* what, std::size_t is, std::size_t wanted, link l) const {
     if (fits) return;
-    raise(errc::invalid_argument, "extract: the {} of key '{}' has {} bytes, the column is for {}", what,
+    raise(errc::invalid_argument, "extract: the {} of key '{}' has {} bytes, but each item of the column has {}", what,
           detail::key_of_record(*core_, l), is, wanted);
   }
 
@@ -114,7 +114,7 @@ class fixed_writer {
 };
 
 [[noreturn]] void raise_capacity(std::size_t capacity) {
-  raise(errc::invalid_argument, "extract: the columns have room for {} items, the snapshot has more", capacity);
+  raise(errc::invalid_argument, "extract: the columns have room for {} items, but the snapshot has more", capacity);
 }
 
 /// Rows of fixed columns that a thread collects before it knows where they go. The memory is reused for each part.

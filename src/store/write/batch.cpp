@@ -140,7 +140,7 @@ version engine<Heads>::apply(const batch& operations) {
     for (const auto* o : todo) link_batched(run, *o);
   } catch (...) {
     // what is linked cannot be unlinked: the batch stays unready, no reader ever sees it, and reopening drops it
-    pool_->persist().poison("a batch was cut off in the middle, by damage or for want of memory");
+    pool_->persist().poison("a batch was cut off in the middle, by damage or by a lack of memory");
     throw;
   }
   for (const auto& fresh : run.records) histories_->flush_fresh(fresh.at, fresh.layout.size());

@@ -20,7 +20,7 @@ void listed_tags::load(tag_index& into) {
     const record r = histories_->at(l);
     const bool is_tag = media_->is_intact(l) && r.kind() == format::record_kind::tag &&
                         r.header().stamp.load(std::memory_order_acquire) != 0;  // acquire: as for any stamp
-    if (!is_tag) media_->raise_damaged(l, "the list of tags leads to no tag");
+    if (!is_tag) media_->raise_damaged(l, "the list of tags leads here, but no intact tag is here");
     into.add({histories_->stamp_of(l), r.as_tag().time_ns, std::string(r.key()), std::string(r.value())});
     return true;
   });

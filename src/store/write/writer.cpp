@@ -49,8 +49,8 @@ writer_set::writer_set(pool_set& from, index::arena& memory, state& shared)
   static_assert(processes_max <= index::optimistic_lock::holders_max, "locks of the index tell as many apart");
   if (process_ >= processes_max) {
     raise(errc::locked,
-          "{}: {} processes have shared the store since it was opened, which is the most; close it everywhere and open "
-          "it again",
+          "{}: {} processes have shared the store since it was opened, which is the maximum; close it in all processes "
+          "and open it again",
           pool_->file().path().native(), processes_max);
   }
   memory_->hold(process_);
@@ -131,7 +131,7 @@ void writer_set::look_after(unsigned process) {
 }
 
 void writer_set::poisoner::raise_owner_died() const {
-  pool_->persist().poison("another process that shared it was killed amid a write or a tag");
+  pool_->persist().poison("another process that shared the store was killed during a write or a tag");
   pool_->persist().raise_poisoned();
 }
 

@@ -103,10 +103,11 @@ void taken_node::release() noexcept { shared_->taken.store(0, std::memory_order_
 void taken_node::require_unused(link node, const node_finder& finder) const {
   const auto& owner = space_.owner();
   if (!owner.leads_into_pool(node, sizeof(index_node)))
-    owner.raise_damaged(space_.place_of(source_->position), "a source of nodes of the index leads out of the store");
+    owner.raise_damaged(space_.place_of(source_->position), "the index's source of new nodes points outside the store");
   // the field behind these bytes holds evidence of another node
   if (!all_zero(space_.bytes(node), offsetof(index_node, evidence)) && finder.is_linked(node))
-    owner.raise_damaged(space_.place_of(source_->position), "a source of nodes of the index gives out one in use");
+    owner.raise_damaged(space_.place_of(source_->position),
+                        "the index's source of new nodes points to a node that is in use");
 }
 
 void taken_node::take(const node_finder& finder) {
