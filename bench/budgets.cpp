@@ -8,7 +8,7 @@
 
 int main(int argc, char** argv) {
   using namespace icecore::bench;
-  CLI::App app{"Measures the store and sets the figures beside their budgets."};
+  CLI::App app{"Measures the store and compares the figures with their budgets."};
   settings chosen;
   bool deep = false;
   std::uint64_t large = 0;
@@ -25,10 +25,10 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::ExistingDirectory);
   auto* deep_flag = app.add_flag("--deep", deep, "Measure finds in deep histories instead");
-  app.add_option("--large", large, "Measure one store of so many keys instead: bytes a key, reopening after SIGKILL")
+  app.add_option("--large", large, "Measure one store of this many keys instead: bytes a key, reopening after SIGKILL")
       ->check(CLI::Range(std::uint64_t{1000}, std::uint64_t{10'000'000'000}))
       ->excludes(deep_flag);
-  app.add_option("--files", files, "Measure what a store of so many files costs beside one of one")
+  app.add_option("--files", files, "Measure what a store of this many files costs, compared with a store of one file")
       ->check(CLI::Range(2U, 16U))
       ->excludes(deep_flag);
   app.add_option("--json", json_path, "Write the figures to this file, too");

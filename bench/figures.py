@@ -431,7 +431,10 @@ def main():
         prog="figures", description="Draws the figures of a benchmark run, as SVG."
     )
     parser.add_argument(
-        "files", metavar="FILE", nargs="+", help="what bench/run --json FILE wrote; each suite is drawn from the first"
+        "files",
+        metavar="FILE",
+        nargs="+",
+        help="files that bench/run --json FILE wrote; each suite is drawn from the first that has it",
     )
     parser.add_argument("--out", metavar="FOLDER", type=Path, default=DEFAULT_FOLDER, help="default: docs/figures")
     arguments = parser.parse_args()

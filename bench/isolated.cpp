@@ -37,7 +37,7 @@ void record(outcome& result, const char* what) {
   } catch (const std::exception& failure) {
     record(result, failure.what());
   } catch (...) {
-    record(result, "something that is no exception was thrown");
+    record(result, "an exception was thrown that is not a std::exception");
   }
   kill(getpid(), SIGKILL);
   _exit(1);

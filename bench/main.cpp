@@ -61,7 +61,7 @@ void require_stores(const comparison_settings& chosen) {
   for (const suite* s : chosen.suites) {
     if (std::ranges::any_of(chosen.stores, [s](const store_kind* kind) { return s->measures(*kind); })) return;
   }
-  throw std::runtime_error("these suites measure none of these stores; --list tells which there are");
+  throw std::runtime_error("these suites measure none of these stores; --list shows all suites and stores");
 }
 
 /// Writes the file completely or not at all: a killed run leaves the file of the repetition before.
@@ -100,7 +100,7 @@ int compare(const comparison_settings& chosen, const std::string& json_path) {
                    });
   measured.print();
   if (interrupted != 0) {
-    std::fprintf(stderr, "icecore_bench: interrupted; shown are the repetitions that were whole.\n");
+    std::fprintf(stderr, "icecore_bench: interrupted; the table shows the repetitions that were complete.\n");
     return 128 + interrupted;
   }
   return measured.failed() ? 1 : 0;
@@ -113,20 +113,20 @@ void add_ycsb_options(CLI::App& app, ycsb::settings& chosen) {
     distributions[ycsb::name_of(one)] = one;
   }
   const auto add = [&](const char* name, auto& to, const char* what) {
-    return app.add_option(name, to, what)->group("Of the suites ycsb and recovery");
+    return app.add_option(name, to, what)->group("Options of the suites ycsb and recovery");
   };
-  add("--workloads", chosen.workloads, "Only these: A to F, and updates")
+  add("--workloads", chosen.workloads, "Only these workloads: A to F, and updates")
       ->delimiter(',')
       ->check(CLI::IsMember(names_of(ycsb::all_workloads())));
-  add("--records", chosen.records, "Keys that are loaded, of recovery several numbers (default: N)")
+  add("--records", chosen.records, "Number of keys to load; recovery takes several numbers (default: N)")
       ->delimiter(',')
       ->check(CLI::Range(std::uint64_t{1000}, std::uint64_t{1'000'000'000}));
-  auto* operations = add("--operations", chosen.operations, "Operations of a run (default: as many as keys)")
+  auto* operations = add("--operations", chosen.operations, "Operations of a run (default: the number of keys)")
                          ->check(CLI::Range(std::uint64_t{1000}, std::uint64_t{1'000'000'000}));
-  add("--seconds", chosen.seconds, "Seconds of a run, in place of a number of operations")
+  add("--seconds", chosen.seconds, "Seconds of a run, instead of a number of operations")
       ->check(CLI::Range(0.001, 3600.0))
       ->excludes(operations);
-  add("--distribution", chosen.chosen, "Of the keys, in place of the workloads' own")
+  add("--distribution", chosen.chosen, "Distribution of the keys, instead of the workload's own")
       ->transform(CLI::CheckedTransformer(distributions).description(""))
       ->type_name("uniform|zipfian|latest");
   add("--theta", chosen.theta, "How skewed zipfian and latest are")
@@ -172,7 +172,7 @@ void start_with_environment(char** argv) {
 int main(int argc, char** argv) {
   using namespace icecore::bench;
   start_with_environment(argv);
-  CLI::App app{"Measures icecore beside other stores: the evaluation of its paper, and more."};
+  CLI::App app{"Compares the speed of icecore and other stores: the evaluation of its paper, and more."};
   comparison_settings chosen;
   std::vector<std::string> suites = {"paper"};
   std::vector<std::string> stores;
@@ -182,16 +182,18 @@ int main(int argc, char** argv) {
   ycsb::settings of_ycsb;
   auto suite_names = names_of(all_suites());
   suite_names.emplace_back("all");
-  app.add_option("--suite", suites, "What is measured: suites, or all")
+  app.add_option("--suite", suites, "Suites to measure, or all")
       ->delimiter(',')
       ->capture_default_str()
       ->check(CLI::IsMember(suite_names));
-  app.add_option("--stores", stores, "Only these stores")->delimiter(',')->check(CLI::IsMember(names_of(all_kinds())));
-  app.add_option("--threads", chosen.threads, "Numbers of threads; more than there are cores are marked")
+  app.add_option("--stores", stores, "Measure only these stores")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names_of(all_kinds())));
+  app.add_option("--threads", chosen.threads, "Numbers of threads; the output marks numbers above the number of cores")
       ->delimiter(',')
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
-  auto* n_option = app.add_option("--n", chosen.n, "Size of the problems: N of the paper")
+  auto* n_option = app.add_option("--n", chosen.n, "Size of the problems, the paper's N")
                        ->capture_default_str()
                        ->check(CLI::Range(std::uint64_t{1000}, std::uint64_t{1'000'000'000}));
   app.add_option("--repetitions", chosen.repetitions, "Repetitions, of which the median is taken")
@@ -199,17 +201,17 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1000));
   app.add_flag("--quick", quick, "N = 50,000: minutes instead of hours")->excludes(n_option);
   add_ycsb_options(app, of_ycsb);
-  app.add_option("--folder", chosen.folder, "Where stores lie: they are removed after each run")
+  app.add_option("--folder", chosen.folder, "Folder for the stores, which are removed after each run")
       ->capture_default_str()
       ->check(CLI::ExistingDirectory);
-  app.add_option("--sync-folder", chosen.sync_folder, "A folder on the device whose syncs are measured")
+  app.add_option("--sync-folder", chosen.sync_folder, "A folder on the device whose sync times are measured")
       ->capture_default_str()
       ->check(CLI::ExistingDirectory);
-  app.add_option("--time-limit", chosen.limit_s, "Seconds after which a store is given up in a suite")
+  app.add_option("--time-limit", chosen.limit_s, "Seconds after which a store's runs in a suite are stopped")
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000));
   app.add_option("--json", json_path, "Write the figures to this file, after each repetition");
-  app.add_flag("--list", list, "List suites, and stores with their configurations");
+  app.add_flag("--list", list, "List the suites, and the stores with their configurations");
   app.footer(
       "Examples:\n"
       "  icecore_bench --suite paper --threads 1,2 --json paper.json\n"

@@ -508,8 +508,8 @@ def report(results, with_all_rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Sets a benchmark run's results beside what icecore must reach.")
-    parser.add_argument("file", metavar="FILE", help="what bench/run --json FILE wrote")
+    parser = argparse.ArgumentParser(description="Compares a benchmark run's results with what icecore must reach.")
+    parser.add_argument("file", metavar="FILE", help="the file that bench/run --json FILE wrote")
     parser.add_argument("--all", action="store_true", help="print every measured row as well")
     arguments = parser.parse_args()
     try:

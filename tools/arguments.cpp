@@ -32,7 +32,7 @@ std::vector<placement> placements_of(const std::vector<std::string>& arguments) 
       const auto read = std::from_chars(text.data() + at + 1, end, node);
       if (read.ec == std::errc() && read.ptr == end) p = {text.substr(0, at), node};
     }
-    if (p.path.empty()) throw error(errc::invalid_argument, "--placement " + text + ": names no path");
+    if (p.path.empty()) throw error(errc::invalid_argument, "--placement " + text + ": the path is missing");
     placements.push_back(std::move(p));
   }
   return placements;

@@ -168,7 +168,7 @@ class benchmark {
   }
 
   static void check(bool holds) {
-    if (!holds) throw std::logic_error("bench: the store answered wrongly");
+    if (!holds) throw std::logic_error("bench: the store gave a wrong answer");
   }
 
   const bench_arguments* arguments_;
@@ -239,7 +239,7 @@ void add_bench_verb(command_line& line) {
   verb.add_option("--path", a->path, "Where to make the store; it is kept").type_name("FILE");
   verb.add_option("--keys", a->keys, "How many keys (default: 1,000,000)").type_name("N");
   verb.add_option("--threads", a->threads, "How many threads (default: all cores)").type_name("N");
-  verb.add_option("--seed", a->seed, "Chooses the keys (default: 1)").type_name("N");
+  verb.add_option("--seed", a->seed, "The seed that chooses the keys (default: 1)").type_name("N");
   verb.add_writing(a->write);
   verb.add_format(a->format);
   verb.runs([a] { return bench(*a); });

@@ -38,7 +38,7 @@ exit_code write_checkpoint(const checkpoint_arguments& a) {
   if (a.format == cli::format::json) {
     out().line(json_object().add("clock", s.clock()).add("bytes", now.bytes()).text());
   } else {
-    out().line(fmt::format("{}: all up to version {}, {}", shown(a.file), s.clock(),
+    out().line(fmt::format("{}: all versions up to {}, {}", shown(a.file), s.clock(),
                            human_bytes(static_cast<double>(now.bytes()))));
   }
   return exit_code::ok;
@@ -48,13 +48,13 @@ exit_code write_checkpoint(const checkpoint_arguments& a) {
 
 void add_checkpoint_verb(command_line& line) {
   const auto a = std::make_shared<checkpoint_arguments>();
-  verb verb =
-      line.add_verb("checkpoint", "Write a copy of a store, every version and tag, to a file of its own",
-                    "  icecore checkpoint model.ice /scratch/model.ice\n"
-                    "  icecore checkpoint model.ice copy.ice -o json\n"
-                    "The copy has its name only when it is whole and on its device. Of a damaged store, see repair.");
+  verb verb = line.add_verb(
+      "checkpoint", "Write a copy of a store, every version and tag, to a file of its own",
+      "  icecore checkpoint model.ice /scratch/model.ice\n"
+      "  icecore checkpoint model.ice copy.ice -o json\n"
+      "The copy gets its name only when it is complete and on its device. To copy a damaged store, see repair.");
   verb.add_store(a->store);
-  verb.add_option("NEW", a->file, "The copy's file; nothing may be there").required().type_name("");
+  verb.add_option("NEW", a->file, "The copy's file; it must not exist yet").required().type_name("");
   verb.add_crash(a->crash);
   verb.add_moved(a->placements);
   verb.add_format(a->format);

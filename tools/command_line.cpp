@@ -78,7 +78,7 @@ void verb::add_view(view_arguments& view) {
 
 void verb::add_bounds(bounds_arguments& bounds) {
   add_option("--prefix", bounds.prefix, "Only keys that begin with this").type_name("KEY");
-  add_option("--from", bounds.from, "Only keys from this one on").type_name("KEY");
+  add_option("--from", bounds.from, "Only this key and those after it").type_name("KEY");
   add_option("--to", bounds.to, "Only keys before this one").type_name("KEY");
 }
 
@@ -97,7 +97,8 @@ void verb::add_placements(std::vector<std::string>& placements, const std::strin
 void verb::add_reading(read_arguments& read) {
   of_->add_flag("--accept-copy", read.accept_copy,
                 "Read a file that was copied before its writer closed it (the writer was dead by then)");
-  of_->add_flag("--accept-damage", read.accept_damage, "Read what is intact of a damaged store; the rest fails");
+  of_->add_flag("--accept-damage", read.accept_damage,
+                "Read the intact part of a damaged store; reading the rest fails");
   add_crash(read.crash);
   add_moved(read.placements);
 }
@@ -106,14 +107,14 @@ void verb::add_crash(crash_kind& ended) {
   static const std::map<std::string, crash_kind> names{{"process", crash_kind::process},
                                                        {"machine", crash_kind::machine}};
   of_->add_option("--crash", ended,
-                  "What ended a session that did not close the store, where nothing tells it: process (all that was "
-                  "written counts) or machine (back to the durable point)")
+                  "What crashed, if the last session did not close the store and icecore cannot find out: process "
+                  "(keep all that was written) or machine (go back to the durable point)")
       ->transform(CLI::CheckedTransformer(names).description(""))
       ->type_name("WHAT");
 }
 
 void verb::add_moved(std::vector<std::string>& placements) {
-  add_placements(placements, "Where a further file of the store has been moved to (may be repeated)");
+  add_placements(placements, "The new place of a secondary file that was moved (may be repeated)");
 }
 
 void verb::add_changing(write_arguments& write) {
@@ -125,10 +126,10 @@ void verb::add_changing(write_arguments& write) {
 void verb::add_writing(write_arguments& write) {
   add_durability(write);
   add_crash(write.crash);
-  add_index(write, "The index of a new store: btree, skip_list (lock-free, slower) or persistent (opens at once)");
+  add_index(write, "The index of a new store: btree, skip_list (lock-free, slower) or persistent (opens instantly)");
   add_placements(write.placements,
-                 "A further file of a new store, for threads of a NUMA node (may be repeated); where a file has been "
-                 "moved to");
+                 "A secondary file of a new store, for threads of a NUMA node, or the new place of one that was moved "
+                 "(may be repeated)");
 }
 
 void verb::add_durability(write_arguments& write) {
@@ -140,7 +141,7 @@ void verb::add_durability(write_arguments& write) {
       ->transform(CLI::CheckedTransformer(names).description(""))
       ->type_name("MODE");
   add_flag("--emulate-durability", write.emulate,
-           "Execute the mode's flushes even on a medium that forgets at power off (to measure or test)");
+           "Execute the mode's flushes even on a medium that loses its content at power off (to measure or test)");
 }
 
 option verb::add_index(write_arguments& write, const std::string& help) {
@@ -193,7 +194,7 @@ action command_line::parse(int argc, char** argv) {
   } catch (const CLI::ParseError& wrong) {
     const auto verbs = app_->get_subcommands();
     const std::string named = verbs.empty() ? "" : ' ' + verbs.front()->get_name();
-    fmt::print(stderr, "icecore{}: {}; `icecore{} --help` tells how it is used\n", named, wrong.what(), named);
+    fmt::print(stderr, "icecore{}: {}; see `icecore{} --help`\n", named, wrong.what(), named);
     return [] { return exit_code::usage; };
   }
 }

@@ -55,8 +55,9 @@ void add_dump_verb(command_line& line) {
   verb.add_store(a->store);
   verb.add_reading(a->read);
   verb.add_option("--output", a->file, "Write to this file instead of standard output").type_name("FILE");
-  verb.add_option("--records-in-memory", a->records_in_memory,
-                  "Sort this many at once, 48 bytes each (default: 8,000,000); fewer take more passes over the store")
+  verb.add_option(
+          "--records-in-memory", a->records_in_memory,
+          "Sort this many records at once, 48 bytes each (default: 8,000,000); fewer take more passes over the store")
       .type_name("N");
   verb.runs([a] { return dump(*a); });
 }

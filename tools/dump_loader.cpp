@@ -25,7 +25,7 @@ void dump_loader::add(const dump_record& record) {
   if (record.value) {
     (void)into_->insert(record.key, *record.value);
   } else if (!into_->remove(record.key)) {
-    from_->fail("a key is removed that is not there");
+    from_->fail("a record removes a key that does not exist");
   }
   ++records;
 }
@@ -44,7 +44,7 @@ void dump_loader::add(const tag_info& tag) {
 void dump_loader::close_versions_before(version open) {
   const version clock = into_->clock();
   if (open < clock) {
-    from_->fail(fmt::format("version {} is closed already: the lines of a dump are ordered by version", open));
+    from_->fail(fmt::format("version {} is closed already: the lines of a dump must be ordered by version", open));
   }
   try {
     into_->skip_to(open);

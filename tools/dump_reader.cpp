@@ -62,7 +62,7 @@ bool dump_reader::read_line() {
     searched = buffer_.size() - position_;
     if (searched > dump_line_bytes_max) {
       ++line_number_;
-      fail("longer than any line of a dump; is this an icecore dump?");
+      fail("the line is longer than any line of a dump; is this an icecore dump?");
     }
     if (!fill()) break;
     end = buffer_.find('\n', searched);
@@ -90,11 +90,11 @@ dump_reader::json dump_reader::read_object() {
     object = json::parse(line_);
   } catch (const json::parse_error& wrong) {
     if (!line_was_ended_) fail(cut_off);
-    fail(fmt::format("no JSON, at character {}", wrong.byte));
+    fail(fmt::format("not valid JSON at character {}", wrong.byte));
   } catch (const json::out_of_range&) {
     fail("a number is too large");
   }
-  if (!object.is_object()) fail("no JSON object");
+  if (!object.is_object()) fail("not a JSON object");
   add(line_);
   if (line_was_ended_) add("\n");
   return object;
@@ -103,23 +103,23 @@ dump_reader::json dump_reader::read_object() {
 void dump_reader::allow_only(const json& object, std::initializer_list<std::string_view> members) const {
   for (const auto& [name, value] : object.items()) {
     if (std::find(members.begin(), members.end(), name) == members.end()) {
-      fail(fmt::format("a member \"{}\" has no meaning here", shown(name, 60)));
+      fail(fmt::format("the member \"{}\" is not allowed here", shown(name, 60)));
     }
   }
 }
 
 std::uint64_t dump_reader::number(const json& object, const char* member, std::uint64_t max) const {
   const auto found = object.find(member);
-  if (found == object.end()) fail(fmt::format("a member \"{}\" is missing", member));
+  if (found == object.end()) fail(fmt::format("the member \"{}\" is missing", member));
   if (!found->is_number_unsigned() || found->get<std::uint64_t>() > max) {
-    fail(fmt::format("\"{}\" is no whole number from 0 to {}", member, max));
+    fail(fmt::format("\"{}\" is not a whole number from 0 to {}", member, max));
   }
   return found->get<std::uint64_t>();
 }
 
 std::string dump_reader::bytes(const json& object, const char* member) const {
   const auto found = object.find(member);
-  if (found == object.end()) fail(fmt::format("a member \"{}\" is missing", member));
+  if (found == object.end()) fail(fmt::format("the member \"{}\" is missing", member));
   try {
     return bytes_from_json(*found, member);
   } catch (const error& wrong) {
@@ -134,12 +134,12 @@ dump_header dump_reader::header() {
   // The first line may be anything; every line that is not a header gets the same error.
   const json object = json::parse(line_, nullptr, false);
   if (!object.is_object() || !object.contains("icecore_dump")) {
-    fail("this is no icecore dump: a dump begins with {\"icecore_dump\":1, ...}");
+    fail("this is not an icecore dump: a dump begins with {\"icecore_dump\":1, ...}");
   }
   const auto format = number(object, "icecore_dump", std::numeric_limits<std::uint32_t>::max());
   if (format != dump_format_version) {
-    fail(
-        fmt::format("a dump of format {}; this icecore reads format {}: use a newer one", format, dump_format_version));
+    fail(fmt::format("the dump has format {}; this icecore reads format {}: use a newer icecore", format,
+                     dump_format_version));
   }
   allow_only(object, {"icecore_dump", "clock", "records", "tags", "lost_versions", "written_by"});
   line_ += line_was_ended_ ? "\n" : "";
@@ -162,7 +162,7 @@ version_ranges dump_reader::lost_versions_of(const json& header) const {
     return r.is_array() && r.size() == 2 && is_version(r[0]) && is_version(r[1]) && r[0] != 0 && r[0] < r[1];
   };
   if (!found->is_array() || !std::all_of(found->begin(), found->end(), is_range)) {
-    fail("\"lost_versions\" are no ranges [first, end] of versions below the clock");
+    fail("\"lost_versions\" must be ranges [first, end] of versions below the clock");
   }
   for (const json& range : *found) lost.add({range[0].get<version>(), range[1].get<version>()});
   return lost;
@@ -179,7 +179,8 @@ std::optional<dump_item> dump_reader::next() {
     ++tags_;
     return tag_of(object);
   }
-  if (!object.contains("end")) fail("neither a record (\"key\"), nor a tag (\"tag\"), nor the end (\"end\")");
+  if (!object.contains("end"))
+    fail("the line is neither a record (\"key\"), nor a tag (\"tag\"), nor the end (\"end\")");
   check_trailer(object, crc_before);
   return std::nullopt;
 }
@@ -188,13 +189,13 @@ dump_record dump_reader::record_of(const json& object) {
   allow_only(object, {"version", "key", "value", "removed", "size"});
   dump_record record{number(object, "version", clock_), bytes(object, "key"), std::nullopt};
   if (record.key.size() > key_size_max)
-    fail(fmt::format("a key of {} bytes; at most {}", record.key.size(), key_size_max));
+    fail(fmt::format("a key of {} bytes is too long; the maximum is {}", record.key.size(), key_size_max));
   const bool removed = object.contains("removed");
   if (object.contains("value") + object.contains("size") + removed != 1) {
-    fail("a record has one of \"value\", \"size\" and \"removed\"");
+    fail("a record must have exactly one of \"value\", \"size\" and \"removed\"");
   }
   if (removed) {
-    if (object["removed"] != true) fail("\"removed\" is not true");
+    if (object["removed"] != true) fail("\"removed\" must be true");
   } else if (object.contains("value")) {
     record.value = bytes(object, "value");
   } else {
@@ -212,7 +213,8 @@ std::string dump_reader::value_in_parts(const json& object) {
     const std::string more = bytes(part, "part");
     // Does not reserve the size that the input claims: memory grows only with the bytes that really come.
     if (more.empty() || more.size() > size - value.size()) {
-      fail(fmt::format("a part of {} bytes, where {} of {} are still to come", more.size(), size - value.size(), size));
+      fail(fmt::format("a part has {} bytes, but must have 1 to {} (the value has {})", more.size(),
+                       size - value.size(), size));
     }
     value += more;
   }
@@ -226,10 +228,11 @@ tag_info dump_reader::tag_of(const json& object) const {
   constexpr auto max = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (time == object.end() || !time->is_number_integer() ||
       (time->is_number_unsigned() && time->get<std::uint64_t>() > max)) {
-    fail("\"time_ns\" is no whole number of 64 bits");
+    fail("\"time_ns\" is not a signed 64-bit number");
   }
   tag.time_ns = time->get<std::int64_t>();
-  if (tag.version >= clock_) fail(fmt::format("version {} is tagged, but not below the clock {}", tag.version, clock_));
+  if (tag.version >= clock_)
+    fail(fmt::format("version {} has a tag, but is not below the clock {}", tag.version, clock_));
   return tag;
 }
 
@@ -239,16 +242,18 @@ void dump_reader::check_trailer(const json& object, std::uint32_t crc) {
   const auto records = number(object, "records", any);
   const auto tags = number(object, "tags", any);
   if (records != records_ || tags != tags_) {
-    fail(fmt::format("{} records and {} tags were read, but the dump had {} and {}: lines are missing or were added",
-                     records_, tags_, records, tags));
+    fail(fmt::format(
+        "{} records and {} tags were read, but the dump's last line says {} and {}: lines are missing or were added",
+        records_, tags_, records, tags));
   }
   const std::string wanted = bytes(object, "crc32");
   const std::string found = fmt::format("{:08x}", crc);
   if (wanted != found) {
     fail(
-        fmt::format("the checksum of the lines is {}, but the dump's was {}: it was damaged or edited", found, wanted));
+        fmt::format("the checksum of the lines is {}, but the dump's last line says {}: the dump was damaged or edited",
+                    found, wanted));
   }
-  if (read_line()) fail("something follows the dump's last line");
+  if (read_line()) fail("there is more after the dump's last line");
 }
 
 }  // namespace icecore::cli

@@ -123,8 +123,8 @@ class git_loader {
       if (i < chain_.size() && tags[i].name == hash_text(chain_[i])) continue;
       throw error(
           errc::bad_input,
-          fmt::format("{}: tag {} of the store is '{}', but there the chain of {} in {} has {}: the store holds "
-                      "another history (or the branch was rewritten); load this one into a new store",
+          fmt::format("{}: tag {} of the store is '{}', but the chain of {} in {} has {} in this place: the store "
+                      "holds another history (or the branch was rewritten); load this one into a new store",
                       arguments_->store, i + 1, shown(tags[i].name, 80), shown(arguments_->ref, 80),
                       arguments_->repository, expected));
     }
@@ -152,10 +152,10 @@ class git_loader {
     if (tagged_before_ == 0) {
       const std::uint64_t expected = applied ? commit.inserts : 0;
       if (const auto found = into_->stats().records; found != expected) {
-        throw error(errc::store_exists,
-                    fmt::format("{}: the store holds {} records that are not of this repository; load "
-                                "into a new store",
-                                arguments_->store, found));
+        throw error(
+            errc::store_exists,
+            fmt::format("{}: the store holds {} records that are not from this repository; load into a new store",
+                        arguments_->store, found));
       }
     }
     return applied;
@@ -198,7 +198,7 @@ void report_table(const git_load_arguments& a, const tally& t, const statistics&
   line("repository", fmt::format("{} at {}", shown(a.repository), shown(a.ref)));
   line("commits",
        fmt::format("{}{}", grouped(t.commits),
-                   t.commits_before == 0 ? "" : fmt::format("  ({} were there)", grouped(t.commits_before))));
+                   t.commits_before == 0 ? "" : fmt::format("  ({} were there already)", grouped(t.commits_before))));
   line("paths changed", grouped(t.paths));
   line("values", size(t.bytes));
   line("seconds", fmt::format("{:.2f}", t.seconds));
@@ -226,7 +226,7 @@ exit_code load_git(const git_load_arguments& a) {
     report_table(a, loader.done, holds, file_bytes);
   }
   if (whole) return exit_code::ok;
-  fmt::print(stderr, "icecore: {}: stopped after {} commits; start the same command again to go on\n", a.store,
+  fmt::print(stderr, "icecore: {}: stopped after {} commits; start the same command again to continue\n", a.store,
              loader.done.commits_before + loader.done.commits);
   return exit_code::interrupted;
 }

@@ -56,7 +56,7 @@ git_reader::git_reader(const std::string& path) : path_(path) {
   ::git_repository* opened = nullptr;
   if (const int code = git_repository_open_ext(&opened, path.c_str(), GIT_REPOSITORY_OPEN_NO_SEARCH, nullptr);
       code != 0) {
-    fail(code, "this is no git repository that can be read");
+    fail(code, "cannot be opened as a git repository");
   }
   repository_.reset(opened);
   git_odb* odb = nullptr;
@@ -67,7 +67,7 @@ git_reader::git_reader(const std::string& path) : path_(path) {
 git_reader::commit_pointer git_reader::commit_of(const git_oid& id) const {
   git_commit* commit = nullptr;
   if (const int code = git_commit_lookup(&commit, repository_.get(), &id); code != 0) {
-    fail(code, fmt::format("commit {} cannot be read (git fsck tells more)", hash_text(id)));
+    fail(code, fmt::format("commit {} cannot be read (git fsck shows more)", hash_text(id)));
   }
   return commit_pointer(commit);
 }
@@ -75,7 +75,7 @@ git_reader::commit_pointer git_reader::commit_of(const git_oid& id) const {
 git_reader::tree_pointer git_reader::tree_of(const git_oid& id) const {
   git_tree* tree = nullptr;
   if (const int code = git_tree_lookup(&tree, repository_.get(), &id); code != 0) {
-    fail(code, fmt::format("tree {} cannot be read (git fsck tells more)", hash_text(id)));
+    fail(code, fmt::format("tree {} cannot be read (git fsck shows more)", hash_text(id)));
   }
   return tree_pointer(tree);
 }
@@ -105,7 +105,7 @@ std::vector<git_oid> git_reader::first_parent_chain(const std::string& ref) cons
   git_object* peeled = nullptr;
   const int code = git_object_peel(&peeled, named, GIT_OBJECT_COMMIT);
   git_object_free(named);
-  if (code != 0) fail(code, fmt::format("'{}' names no commit", shown(ref, 80)));
+  if (code != 0) fail(code, fmt::format("'{}' does not name a commit", shown(ref, 80)));
   git_oid id = *git_object_id(peeled);
   git_object_free(peeled);
 
@@ -187,8 +187,8 @@ void git_reader::visit_entry(const git_tree_entry* entry, bool removed, std::str
   } else {
     git_odb_object* blob = nullptr;
     if (const int code = git_odb_read(&blob, odb_.get(), &id); code != 0) {
-      fail(code, fmt::format("blob {} of {} cannot be read (of a partial clone, fetch the rest: git fetch --refetch "
-                             "--no-filter; else git fsck tells more)",
+      fail(code, fmt::format("blob {} of {} cannot be read (if this is a partial clone, fetch the rest: git fetch "
+                             "--refetch --no-filter; otherwise git fsck shows more)",
                              hash_text(id), shown(path, 80)));
     }
     const std::unique_ptr<git_odb_object, deleter<git_odb_object, ::git_odb_object_free>> owner(blob);

@@ -87,7 +87,7 @@ void add_history_verb(command_line& line) {
                     "  icecore history model.ice layer1/bias --at epoch-3 --limit 5\n"
                     "  icecore history model.ice layer1/bias --reverse -o json\n"
                     "A table shows the beginning of each value, json all of it. The time and the tag are those of\n"
-                    "the first tagged version that shows the change. Exit code 1 if there was never such a key.");
+                    "the first tagged version that shows the change. Exit code 1 if the key never existed.");
   verb.add_store(a->store);
   verb.add_reading(a->read);
   verb.add_option("KEY", a->key, "The key").required().type_name("");

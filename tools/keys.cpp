@@ -62,7 +62,7 @@ std::string value_of(const key_arguments& a) {
   if (!a.file.empty()) return read_file(a.file);
   if (!a.value) {
     throw error(errc::invalid_argument,
-                "put: no value; give it as an argument, as - to read standard input, or by --file");
+                "put: no value; give it as an argument, give - to read standard input, or use --file");
   }
   if (*a.value != "-") return bytes_of(*a.value, a.hex);
   std::string bytes = read_all(STDIN_FILENO, "standard input");
@@ -125,7 +125,7 @@ void add_key_verbs(command_line& line) {
                             "  icecore put model.ice layer1/weight --file weight.bin\n"
                             "  date | icecore put model.ice when -\n"
                             "  icecore put --hex model.ice 00ff 68656c6c6f");
-  verb.add_store(a->store, "The store's file; it is created if there is none");
+  verb.add_store(a->store, "The store's file; it is created if it does not exist");
   verb.add_option("KEY", a->key, "The key, at most 65,535 bytes").required().type_name("");
   const option value = verb.add_option("VALUE", a->value, "The value; - reads it from standard input").type_name("");
   verb.add_option("--file", a->file, "Read the value from this file").type_name("FILE").excludes(value);
@@ -137,7 +137,7 @@ void add_key_verbs(command_line& line) {
                        "  icecore get model.ice layer1/bias\n"
                        "  icecore get model.ice layer1/weight --at epoch-3 > weight.bin\n"
                        "  icecore get model.ice layer1/bias --at-time 2024-05-01T12:00:00Z\n"
-                       "Exit code 1 if the key is not there.");
+                       "Exit code 1 if the key does not exist.");
   verb.add_store(a->store);
   verb.add_reading(a->read);
   verb.add_option("KEY", a->key, "The key").required().type_name("");
@@ -146,9 +146,9 @@ void add_key_verbs(command_line& line) {
   verb.add_format(a->format);
   verb.runs([a] { return get(*a); });
 
-  verb = line.add_verb("del", "Remove a key in the open version; its past stays",
+  verb = line.add_verb("del", "Remove a key in the open version; its history stays",
                        "  icecore del model.ice layer1/bias\n"
-                       "Exit code 1 if the key was not there.");
+                       "Exit code 1 if the key did not exist.");
   verb.add_store(a->store);
   verb.add_option("KEY", a->key, "The key").required().type_name("");
   verb.add_hex(a->hex);

@@ -44,11 +44,10 @@ void check_place(const std::string& path) {
   const store s = open_to_read(path);
   const statistics holds = s.stats();
   if (holds.records == 0 && holds.tags == 0 && holds.clock <= 1) return;
-  throw error(
-      errc::store_exists,
-      fmt::format("{}: this store is not empty ({} records, {} tags); a dump is loaded into a new one: name a path "
-                  "where nothing is, or delete this store first",
-                  path, holds.records, holds.tags));
+  throw error(errc::store_exists,
+              fmt::format("{}: this store is not empty ({} records, {} tags); a dump is loaded into a new store: give "
+                          "a path where no file exists, or delete this store first",
+                          path, holds.records, holds.tags));
 }
 
 void report(const load_arguments& a, const dump_loader& loader, version clock, std::uint64_t bytes, double seconds) {
@@ -118,11 +117,11 @@ void add_load_verb(command_line& line) {
       "  icecore load history.ice --git ~/src/project\n"
       "  icecore load history.ice --git project.git --ref v2.0\n"
       "A dump is loaded into a new store. From git, each commit of the ref's first-parent chain becomes a tag named\n"
-      "by its hash, each path it changed an insert or a remove; a load that was stopped goes on when it is started\n"
-      "again, and a later load adds the newer commits.");
+      "by its hash, and each path that it changed an insert or a remove. A load that was stopped continues when it is\n"
+      "started again; a later load adds the newer commits.");
   a->git.write.durability = durability::none;
   verb.add_store(a->git.store);
-  const option file = verb.add_option("FILE", a->file, "The dump; - or nothing: standard input").type_name("");
+  const option file = verb.add_option("FILE", a->file, "The dump; - or no file: standard input").type_name("");
   const option git = verb.add_option("--git", a->git.repository, "Load the history of this git repository")
                          .type_name("REPO")
                          .excludes(file);

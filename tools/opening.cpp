@@ -81,7 +81,7 @@ version version_named(const store& from, std::string_view text) {
   const version latest = from.latest().version();
   if (number > latest) {
     throw error(errc::version_not_closed,
-                fmt::format("{}: there is no version {} yet; the newest is {} (a tag of that name is tag:{})",
+                fmt::format("{}: there is no version {} yet; the newest is {} (for a tag of that name, write tag:{})",
                             from.path().string(), number, latest, number));
   }
   return number;
@@ -92,7 +92,7 @@ snapshot view_of(const store& from, const view_arguments& view) {
     const auto tag = from.find_tag_at_time(parse_time(view.time));
     if (!tag) {
       throw error(errc::unknown_tag,
-                  fmt::format("{}: no tag is as old as {}; `icecore log --reverse --limit 1` tells the first",
+                  fmt::format("{}: every tag is newer than {}; `icecore log --reverse --limit 1` shows the oldest",
                               from.path().string(), view.time));
     }
     return from.at(tag->version);

@@ -41,14 +41,14 @@ exit_code reindex(const reindex_arguments& a) {
 void add_reindex_verb(command_line& line) {
   const auto a = std::make_shared<reindex_arguments>();
   verb verb = line.add_verb(
-      "reindex", "Give a store another index, or pack the one it has anew",
-      "  icecore reindex model.ice --index persistent    # opens at once from now on\n"
+      "reindex", "Give a store another index, or rebuild the one it has, densely packed",
+      "  icecore reindex model.ice --index persistent    # opens instantly from now on\n"
       "  icecore reindex model.ice --index btree         # the fastest one, built at each opening\n"
       "  icecore reindex model.ice --index persistent -o json | jq .index_bytes\n"
-      "What the store holds stays as it is, also if the command is killed: then the store has one of the two indexes.");
+      "The store's contents do not change. If the command is killed, the store has one of the two indexes.");
   a->write.change_index = true;
   verb.add_store(a->store);
-  verb.add_index(a->write, "The index from now on: btree, skip_list (lock-free, slower) or persistent (opens at once)")
+  verb.add_index(a->write, "The new index: btree, skip_list (lock-free, slower) or persistent (opens instantly)")
       .required();
   verb.add_changing(a->write);
   verb.add_format(a->format);

@@ -43,7 +43,8 @@ void print_table(const repair_report& report, const std::string& damaged, const 
   print_damages(report.losses, damaged, out());
   if (!report.mended.empty()) out().line("Damaged, nothing lost:");
   print_damages(report.mended, damaged, out());
-  if (!report.unknown.empty()) out().line("What these keys held is not known; the new store does not have them there:");
+  if (!report.unknown.empty())
+    out().line("The values of these keys are unknown; the new store does not have the keys in these versions:");
   table unknown({">from version", ">to version", "key"});
   for (const unknown_versions& u : report.unknown) {
     unknown.row({fmt::format("{}", u.first), fmt::format("{}", u.last), shown(u.key, 60)});
@@ -79,14 +80,14 @@ exit_code repair(const repair_arguments& a) {
 
 void add_repair_verb(command_line& line) {
   const auto a = std::make_shared<repair_arguments>();
-  verb verb = line.add_verb("repair", "Make a new store of all that is intact of a damaged one",
+  verb verb = line.add_verb("repair", "Make a new store from the intact part of a damaged one",
                             "  icecore repair damaged.ice repaired.ice\n"
                             "  icecore repair damaged.ice repaired.ice -o json | jq -c 'select(.unknown)'\n"
                             "The damaged store is not changed. Exit code 0 if nothing is lost, 6 if something is.");
   verb.add_store(a->damaged, "The damaged store's file");
-  verb.add_option("NEW", a->repaired, "The new store's file; nothing may be there").required().type_name("");
-  verb.add_placements(a->placements, "A further file of the new store, for threads of a NUMA node (may be repeated)");
-  verb.add_list("--moved", a->moved, "Where a further file of the damaged store is (may be repeated)", "PATH");
+  verb.add_option("NEW", a->repaired, "The new store's file; it must not exist yet").required().type_name("");
+  verb.add_placements(a->placements, "A secondary file of the new store, for threads of a NUMA node (may be repeated)");
+  verb.add_list("--moved", a->moved, "Where a secondary file of the damaged store is (may be repeated)", "PATH");
   verb.add_crash(a->crash);
   verb.add_format(a->format);
   verb.runs([a] { return repair(*a); });

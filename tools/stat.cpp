@@ -126,7 +126,7 @@ void print_table(const statistics& s, const version_ranges& lost) {
   line("durability", fmt::format("{}{} for the last writer; the best here is {}", name_of(s.durability.mode),
                                  s.durability.emulated ? " (emulated)" : "", name_of(best_on(s.durability.medium))));
   line("medium", fmt::format("{} ({})", name_of(s.durability.medium), s.durability.filesystem));
-  line("opening", fmt::format("{:.3f} s{}{}", s.recovery_seconds, s.opened_at_once ? ", at once" : "",
+  line("opening", fmt::format("{:.3f} s{}{}", s.recovery_seconds, s.opened_at_once ? ", instant recovery" : "",
                               s.recovered_from_crash ? ", recovered: the last writer had not closed it" : ""));
 }
 

@@ -117,8 +117,8 @@ std::string to_hex(std::string_view bytes) {
 
 std::string from_hex(std::string_view digits) {
   if (digits.size() % 2 != 0) {
-    throw error(errc::invalid_argument,
-                fmt::format("'{}': --hex takes two digits a byte, and these are {}", shown(digits, 60), digits.size()));
+    throw error(errc::invalid_argument, fmt::format("'{}': --hex needs two digits for each byte, but there are {}",
+                                                    shown(digits, 60), digits.size()));
   }
   std::string out;
   out.reserve(digits.size() / 2);
@@ -126,9 +126,10 @@ std::string from_hex(std::string_view digits) {
     const int high = hex_value(digits[i]);
     const int low = hex_value(digits[i + 1]);
     if (high < 0 || low < 0) {
-      throw error(errc::invalid_argument,
-                  fmt::format("'{}': character {} is no hexadecimal digit; --hex takes bytes as pairs of 0-9 and a-f",
-                              shown(digits, 60), high < 0 ? i + 1 : i + 2));
+      throw error(
+          errc::invalid_argument,
+          fmt::format("'{}': character {} is not a hexadecimal digit; --hex takes bytes as pairs of 0-9 and a-f",
+                      shown(digits, 60), high < 0 ? i + 1 : i + 2));
     }
     out += static_cast<char>(high * 16 + low);
   }
@@ -162,12 +163,12 @@ std::string from_base64(std::string_view text) {
     std::uint32_t group = 0;
     for (std::size_t j = 0; j < 4; ++j) {
       const int value = j < digits ? base64_values[static_cast<unsigned char>(text[i + j])] : 0;
-      if (value < 0) fail(fmt::format("'{}' is no digit of it", shown(text.substr(i + j, 1))));
+      if (value < 0) fail(fmt::format("'{}' is not a base64 digit", shown(text.substr(i + j, 1))));
       group = group << 6U | static_cast<std::uint32_t>(value);
     }
     for (std::size_t j = 0; j + 1 < digits; ++j) out += static_cast<char>(group >> (16 - 8 * j) & 255U);
     // Bits beyond the last byte must be zero, so each byte string has only one encoding.
-    if (digits < 4 && (group & ((1U << (8 * (4 - digits))) - 1)) != 0) fail("bits are left over at its end");
+    if (digits < 4 && (group & ((1U << (8 * (4 - digits))) - 1)) != 0) fail("the unused bits at its end are not zero");
   }
   return out;
 }

@@ -62,7 +62,7 @@ struct reader {
 
 [[noreturn]] void fail(std::string_view text) {
   throw error(errc::invalid_argument,
-              fmt::format("'{}' is no time that can be read: write 2024-05-01, 2024-05-01T12:00:00Z, "
+              fmt::format("'{}' is not a valid time: write 2024-05-01, 2024-05-01T12:00:00Z, "
                           "2024-05-01T14:00:00+02:00 or @SECONDS since 1970; years 1678 to 2261",
                           shown(text, 60)));
 }

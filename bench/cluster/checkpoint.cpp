@@ -197,7 +197,7 @@ class run {
          }));
     for (const std::string& key : {std::to_string(cluster_.rank()) + "/", std::to_string(cluster_.rank()) + "/0"}) {
       if (restored->at("filled").find(key) != cluster_.at("filled").find(key)) {
-        throw std::runtime_error("what was restored is not what was written");
+        throw std::runtime_error("the restored data differs from what was written");
       }
     }
     restored->close();
@@ -249,7 +249,7 @@ std::filesystem::path shared_folder(const std::filesystem::path& under, const ch
   std::string path = (under / (std::string(name) + "-XXXXXX")).native();
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  if (rank == 0 && mkdtemp(path.data()) == nullptr) throw std::runtime_error(path + " cannot be made");
+  if (rank == 0 && mkdtemp(path.data()) == nullptr) throw std::runtime_error(path + ": cannot make the folder");
   MPI_Bcast(path.data(), static_cast<int>(path.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
   return path;
 }
@@ -294,20 +294,20 @@ int main(int argc, char** argv) {
   int level = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
   settings how;
-  CLI::App app{"Checkpoint and restart of a cluster beside cp of the same files"};
+  CLI::App app{"Compares checkpoint and restart of a cluster with cp of the same files"};
   app.add_option("--records", how.records, "Records of each rank")->capture_default_str();
   app.add_option("--value-bytes", how.value_bytes, "Size of a value")->capture_default_str();
-  app.add_option("--small-records", how.small_records, "Small records that each rank writes besides")
+  app.add_option("--small-records", how.small_records, "Small records that each rank writes in addition")
       ->capture_default_str();
-  app.add_flag("--cold", how.cold, "The checkpoint's files are not in the page cache when they are read");
-  app.add_flag("--small-pages", how.small_pages, "Restored pools ask for no huge pages");
-  app.add_option("--repetitions", how.repetitions, "Counted repetitions")
+  app.add_flag("--cold", how.cold, "Drop the checkpoint's files from the page cache before they are read");
+  app.add_flag("--small-pages", how.small_pages, "Restore to pools without huge pages");
+  app.add_option("--repetitions", how.repetitions, "Repetitions that count")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--seconds", how.seconds, "How long writes alone are measured; 0: no writes are")
+  app.add_option("--seconds", how.seconds, "Seconds for which writes alone are measured; 0: no writes are measured")
       ->capture_default_str();
-  app.add_option("--folder", how.folder, "Where the cluster lies")->capture_default_str();
-  app.add_option("--checkpoints", how.checkpoints, "Where the checkpoints go (default: --folder)");
+  app.add_option("--folder", how.folder, "Folder of the cluster")->capture_default_str();
+  app.add_option("--checkpoints", how.checkpoints, "Folder for the checkpoints (default: --folder)");
   app.add_option("--json", how.json, "Also write the figures to this file");
   int status = 0;
   try {

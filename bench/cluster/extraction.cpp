@@ -146,7 +146,7 @@ class run {
       for (std::size_t i = 0; i < how_.finds; ++i) {
         const std::uint64_t key = asked(i);
         const auto found = cluster_.at(shown_).find(bytes_of(key));
-        require(found && number_of(*found) == value_of(key), "a find gave no or another value");
+        require(found && number_of(*found) == value_of(key), "a find gave no value or a wrong one");
       }
     }
     cluster_.barrier();
@@ -160,7 +160,7 @@ class run {
         cluster_cursor at = then.cursor();
         at.seek(bytes_of(key));
         require(at.valid() && number_of(at->key) == key && number_of(at->value) == value_of(key),
-                "a seek led to no or another pair");
+                "a seek led to no pair or to a wrong one");
       }
     }
     cluster_.barrier();
@@ -187,7 +187,7 @@ class run {
       const std::uint64_t key = asked(i);
       const auto found = cluster_.at(shown_).find_by_broadcast(bytes_of(key));
       if (cluster_.rank() == 0) {
-        require(found && number_of(*found) == value_of(key), "a find gave no or another value");
+        require(found && number_of(*found) == value_of(key), "a find gave no value or a wrong one");
       }
     }
   }
@@ -209,7 +209,8 @@ class run {
   void check() const {
     std::uint64_t sorted_pairs = 0;
     for (std::size_t i = 0; i < extracted_.size(); ++i) {
-      require(number_of(extracted_[i].value) == value_of(number_of(extracted_[i].key)), "a value is not its key's");
+      require(number_of(extracted_[i].value) == value_of(number_of(extracted_[i].key)),
+              "a value does not belong to its key");
       sorted_pairs += i == 0 || extracted_[i - 1].key < extracted_[i].key ? 1 : 0;
     }
     std::uint64_t pairs[2] = {extracted_.size(), sorted_pairs};
@@ -249,7 +250,7 @@ void print(const nlohmann::json& rows) {
                 row["operations_per_second"].get<double>());
   }
   const double find = milliseconds_of(rows, "find");
-  std::printf("a seek and one item cost %.1f finds, of a key that nobody has %.1f\n",
+  std::printf("a seek and one item cost %.1f finds; for a key that no rank has, %.1f\n",
               milliseconds_of(rows, "seek_and_one_item") / find,
               milliseconds_of(rows, "seek_of_no_key_and_one_item") / find);
 }
@@ -259,7 +260,7 @@ void measure(const settings& how) {
   std::string path = (how.folder / name).native();
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  if (rank == 0) require(mkdtemp(path.data()) != nullptr, "the folder for the stores cannot be made");
+  if (rank == 0) require(mkdtemp(path.data()) != nullptr, "cannot make the folder for the stores");
   MPI_Bcast(path.data(), static_cast<int>(path.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
   cluster_options opening;
   opening.store.durability = durability::none;
@@ -288,11 +289,11 @@ void measure(const settings& how) {
 int main(int argc, char** argv) {
   settings how;
   CLI::App app("Extraction and find over the ranks of a cluster");
-  app.add_option("--pairs", how.pairs, "of each rank")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--finds", how.finds, "of each kind")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--pairs", how.pairs, "pairs of each rank")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--finds", how.finds, "finds of each kind")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--repetitions", how.repetitions)->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--threads", how.threads, "of each rank; 0: all cores")->capture_default_str();
-  app.add_option("--folder", how.folder, "where the stores lie")->capture_default_str();
+  app.add_option("--threads", how.threads, "threads of each rank; 0: all cores")->capture_default_str();
+  app.add_option("--folder", how.folder, "folder for the stores")->capture_default_str();
   app.add_option("--json", how.json, "file for the figures");
   CLI11_PARSE(app, argc, argv);
   int level = MPI_THREAD_SINGLE;

@@ -274,7 +274,7 @@ json report_of(const rates& measured, const options& chosen, int ranks) {
 }
 
 void add_options(CLI::App& app, options& chosen) {
-  app.add_option("--folder", chosen.folder, "Where the clusters are made")
+  app.add_option("--folder", chosen.folder, "Folder for the clusters")
       ->capture_default_str()
       ->check(CLI::ExistingDirectory);
   app.add_option("--keys", chosen.keys, "Keys with values of 8 bytes, of all ranks together")
@@ -292,15 +292,15 @@ void add_options(CLI::App& app, options& chosen) {
   app.add_option("--repetitions", chosen.repetitions, "Repetitions, of which the median is shown")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
-  app.add_option("--ways", chosen.ways, "direct: a storage group of all ranks; messages: of each rank alone")
+  app.add_option("--ways", chosen.ways, "direct: all ranks form one storage group; messages: each rank forms its own")
       ->delimiter(',')
       ->capture_default_str()
       ->check(CLI::IsMember({"direct", "messages"}));
-  app.add_option("--sizes", chosen.sizes, "small, large")
+  app.add_option("--sizes", chosen.sizes, "Sizes of the values: small, large")
       ->delimiter(',')
       ->capture_default_str()
       ->check(CLI::IsMember({"small", "large"}));
-  app.add_flag("--small-pages", chosen.small_pages, "Do without huge pages");
+  app.add_flag("--small-pages", chosen.small_pages, "Use no huge pages");
   app.add_option("--json", chosen.json_path, "Write the figures to this file, too");
 }
 

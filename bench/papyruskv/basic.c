@@ -52,7 +52,7 @@ static void delete_all(const struct setting* s, int db, const char* keys, double
   for (size_t i = 0; i < s->count; ++i) {
     size_t length = 0;
     if (papyruskv_get(db, keys + i * s->keylen, s->keylen, NULL, &length) == PAPYRUSKV_OK) {
-      fail("rank %d: key %s was deleted and is there", s->rank, keys + i * s->keylen);
+      fail("rank %d: key %s was deleted, but is still there", s->rank, keys + i * s->keylen);
     }
   }
 }

@@ -29,7 +29,7 @@ size_t number_of(const char* argument, const char* name, size_t least) {
   char* end = NULL;
   const unsigned long number = strtoul(argument, &end, 10);
   if (*argument < '0' || *argument > '9' || *end != '\0' || number < least) {
-    fail("%s is '%s', and must be a number from %zu on", name, argument, least);
+    fail("%s is '%s', and must be a number of %zu or more", name, argument, least);
   }
   return number;
 }

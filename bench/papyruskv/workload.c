@@ -60,7 +60,7 @@ static void look_at_updates(const struct setting* s, int db, const char* keys, s
   for (size_t i = 0; i < s->count; ++i) {
     const char* const key = keys + i * s->keylen;
     if (is_update(i, update_ratio) && checked_get(s, db, key, updated, value, found) != updated) {
-      fail("rank %d: key %s was updated and has its first value", s->rank, key);
+      fail("rank %d: key %s was updated, but still has its first value", s->rank, key);
     }
   }
 }

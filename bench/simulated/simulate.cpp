@@ -137,7 +137,7 @@ class partition {
       found += find(bytes_of(key), shown_).has_value() ? 1 : 0;
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    if (found != lookups) fail("a find did not find");
+    if (found != lookups) fail("a find did not find its key");
     return took.count() / lookups;
   }
 
@@ -167,7 +167,7 @@ class checker {
       std::uint64_t value = 0;
       key.copy(reinterpret_cast<char*>(&number), sizeof number);
       some.values[i].copy(reinterpret_cast<char*>(&value), sizeof value);
-      if (value != value_of(number)) fail("a value is not its key's");
+      if (value != value_of(number)) fail("a value does not belong to its key");
       if (ordered_ && count_ > 0 && !(last_ < key)) fail("keys are out of order");
       last_ = key;
       sum_ += number;

@@ -61,7 +61,7 @@ class icecore_store final : public store {
       : existed_(std::filesystem::exists(how.folder / file_name)),
         store_(how.folder / file_name, options_of(how, promised, index)) {
     if (existed_ && !store_.stats().recovered_from_crash) {
-      throw std::runtime_error("the store was closed, not killed: what is measured is no recovery");
+      throw std::runtime_error("the store was closed, not killed: this does not measure recovery");
     }
   }
 

@@ -260,7 +260,7 @@ void skip_list::insert(std::uint64_t key, std::string_view value, unsigned level
   for (;;) {
     const place where = search(key);
     if (where.after[0] != nullptr && where.after[0]->key == key)
-      throw std::logic_error("an insert of a key that is there");
+      throw std::logic_error("an insert of a key that already exists");
     locks held(*this);
     bool valid = true;
     for (unsigned level = 0; valid && level < levels; ++level) {
@@ -289,7 +289,7 @@ void skip_list::link_new(std::uint64_t key, std::string_view value, unsigned lev
 
 void skip_list::update(std::uint64_t key, std::string_view value) {
   node* const found = find(key);
-  if (found == nullptr) throw std::logic_error("an update of a key that is not there");
+  if (found == nullptr) throw std::logic_error("an update of a key that does not exist");
   locks held(*this);
   held.take(*found);
   transaction changing(pool_.get());

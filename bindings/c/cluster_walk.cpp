@@ -10,7 +10,7 @@ using namespace icecore::c;
 
 [[noreturn]] void throw_nowhere(const char* function) {
   throw icecore::error(icecore::errc::invalid_argument,
-                       std::string(function) + ": the cursor is nowhere; seek it to an item first");
+                       std::string(function) + ": the cursor is not at an item; seek it to one first");
 }
 
 }  // namespace

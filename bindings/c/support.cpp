@@ -57,9 +57,9 @@ void check_structure(const void* structure, std::size_t size, std::size_t known_
   for (std::size_t i = known_size; i < size; ++i) {
     if (byte[i] != 0) {
       throw error(errc::invalid_argument,
-                  std::string(function) + ": the structure has " + std::to_string(size) + " bytes and this library, " +
-                      library_version() + ", knows " + std::to_string(known_size) +
-                      " of them, but the others are set; use a newer library or leave them zero");
+                  std::string(function) + ": the structure has " + std::to_string(size) +
+                      " bytes, of which this library, " + library_version() + ", knows " + std::to_string(known_size) +
+                      ", and bytes after those are not zero; use a newer library or set them to zero");
     }
   }
 }
@@ -98,7 +98,7 @@ const char* icecore_strerror(int code) {
     case ICECORE_DAMAGED:
       return "damaged: bytes on media fail their check";
     case ICECORE_TRUNCATED:
-      return "truncated: the file is shorter than it says it must be";
+      return "truncated: the file is shorter than its root says";
     case ICECORE_LOCKED:
       return "another process has the store open";
     case ICECORE_NO_SPACE:
@@ -128,23 +128,23 @@ const char* icecore_strerror(int code) {
     case ICECORE_STORE_EXISTS:
       return "something is already at this path";
     case ICECORE_BAD_INPUT:
-      return "input that cannot be understood";
+      return "malformed input";
     case ICECORE_PERMISSION:
       return "the file system denies access";
     case ICECORE_OTHER_CLUSTER:
-      return "another cluster than this job's, or an incomplete one";
+      return "the cluster has another number of ranks or ownership, or is incomplete";
     case ICECORE_PROTECTION:
       return "the cluster's protection does not allow this";
     case ICECORE_MPI:
-      return "MPI is not running, or a call of it failed";
+      return "MPI is not running, or an MPI call failed";
     case ICECORE_MISSING_FILE:
-      return "a file of the store is missing, or another is in its place";
+      return "a file of the store is missing, or another file is in its place";
     case ICECORE_VERSION_LOST:
       return "a power cut took this version before it was durable";
     case ICECORE_RANK_FAILED:
       return "a rank of the cluster failed";
     case ICECORE_CRASH_UNKNOWN:
-      return "whether the process or its machine crashed is not known";
+      return "it is unknown whether the process or its machine crashed";
     case ICECORE_NO_MEMORY:
       return "out of memory";
     case ICECORE_SYSTEM:

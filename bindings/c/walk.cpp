@@ -51,7 +51,7 @@ namespace {
 
 [[noreturn]] void throw_nowhere(const char* function) {
   throw icecore::error(icecore::errc::invalid_argument,
-                       std::string(function) + ": the cursor is nowhere; seek it to an item first");
+                       std::string(function) + ": the cursor is not at an item; seek it to one first");
 }
 
 int null_cursor(const char* function) noexcept {

@@ -104,7 +104,8 @@ void database::define_update(int number, papyruskv_update_fn_t function) {
   const auto run = [function, buffer = update_buffer_](std::string_view key, std::optional<std::string>& value,
                                                        std::string_view input, std::string& output) {
     std::uint64_t output_size = 0;
-    if (input.size() < sizeof output_size) throw error(errc::bad_input, "an update without the size of its output");
+    if (input.size() < sizeof output_size)
+      throw error(errc::bad_input, "an update came without the size of its output");
     std::memcpy(&output_size, input.data(), sizeof output_size);
     std::string given(input.substr(sizeof output_size));
     output.assign(output_size, '\0');
@@ -117,7 +118,8 @@ void database::define_update(int number, papyruskv_update_fn_t function) {
         0) {
       return false;
     }
-    if (bytes == nullptr && size > 0) throw error(errc::invalid_argument, "an update function set its value to NULL");
+    if (bytes == nullptr && size > 0)
+      throw error(errc::invalid_argument, "an update function set the value to NULL, but its size is not 0");
     value.emplace(bytes, size);
     return true;
   };
@@ -155,7 +157,7 @@ void database::wait(int event) {
     const auto found = events_.find(event);
     if (found == events_.end()) {
       throw error(errc::invalid_argument, "the database '" + how_.name + "' has no event " + std::to_string(event) +
-                                              " that nobody waited for yet");
+                                              " to wait for; an event can be waited for once");
     }
     finish = std::move(found->second);
     events_.erase(found);
@@ -179,7 +181,8 @@ papyruskv_iter_t database::next_local(papyruskv_iter_t at) {
   const std::scoped_lock lock(mutex_);
   const auto found = iterations_.find(at);
   if (found == iterations_.end()) {
-    throw error(errc::invalid_argument, "no iterator that papyruskv_iter_local gave for this database");
+    throw error(errc::invalid_argument,
+                "the iterator is not from papyruskv_iter_local of this database, or it has ended");
   }
   found->second->next();
   if (found->second->valid()) return at;

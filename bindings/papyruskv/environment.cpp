@@ -24,7 +24,7 @@ long long number(const char* name, long long otherwise, long long least, long lo
   long long value = 0;
   const auto read = std::from_chars(text.begin(), text.end(), value);
   if (read.ec == std::errc() && read.ptr == text.end() && value >= least && value <= greatest) return value;
-  throw error(errc::invalid_argument, std::string(name) + " is '" + std::string(text) + "'; it is a number from " +
+  throw error(errc::invalid_argument, std::string(name) + " is '" + std::string(text) + "'; it must be a number from " +
                                           std::to_string(least) + " to " + std::to_string(greatest));
 }
 

@@ -28,7 +28,7 @@ platform& all() {
   platform* const made = running.load(std::memory_order_acquire);  // acquire: pairs with papyruskv_init
   if (made != nullptr) [[likely]]
     return *made;
-  throw error(errc::closed, "papyruskv_init was not called, or papyruskv_finalize was");
+  throw error(errc::closed, "papyruskv_init was not called, or papyruskv_finalize was called since");
 }
 
 database& database_of(int db) { return all().find(db); }
@@ -72,17 +72,18 @@ void deliver(std::string_view value, char** val, std::size_t* vallen, std::size_
   }
   if (vallen != nullptr) *vallen = value.size();
   if (fits) return;
-  throw error(errc::invalid_argument,
-              "the value has " + std::to_string(value.size()) + " bytes and the buffer " + std::to_string(room) +
-                  (declared > 0 ? ", as opt->vallen said at opening: give more there" : ": set *vallen to its size") +
-                  ", or set *val to NULL to have one allocated");
+  throw error(errc::invalid_argument, "the value has " + std::to_string(value.size()) +
+                                          " bytes, but the buffer has only " + std::to_string(room) +
+                                          (declared > 0 ? ", as opt->vallen said at opening: give a larger size there"
+                                                        : ": set *vallen to the buffer's size") +
+                                          ", or set *val to NULL to have one allocated");
 }
 
 int get(const char* function, int db, std::string_view key, char** val, std::size_t* vallen, papyruskv_pos_t* pos) {
   if (pos != nullptr) pos->handle = nullptr;
   database& from = database_of(db);
   const auto use = [&](std::string_view value) { deliver(value, val, vallen, from.value_size()); };
-  if (!from.data().visit(key, std::ref(use))) return failed(function, "the key is not there");
+  if (!from.data().visit(key, std::ref(use))) return failed(function, "the key does not exist");
   if (pos != nullptr) pos->handle = &from;
   return PAPYRUSKV_OK;
 }
@@ -115,7 +116,7 @@ int papyruskv_init(int* /*argc*/, char*** /*argv*/, const char* repository) {
 int papyruskv_finalize(void) {
   return call("papyruskv_finalize", [] {
     platform& ending = all();
-    if (!mpi_runs()) throw error(errc::mpi, "MPI was finalised already; databases were closed by that");
+    if (!mpi_runs()) throw error(errc::mpi, "MPI is finalised already, which closed the databases");
     const std::unique_ptr<platform> owner(&ending);
     running.store(nullptr, std::memory_order_release);
     owner->finalize();

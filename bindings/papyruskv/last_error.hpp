@@ -28,7 +28,7 @@ int call(const char* function, Work&& work) noexcept {
   } catch (const std::exception& e) {
     return failed(function, e.what());
   } catch (...) {  // a caller's function in C++ may throw anything
-    return failed(function, "something that is no std::exception was thrown");
+    return failed(function, "an exception was thrown that is not a std::exception");
   }
 }
 

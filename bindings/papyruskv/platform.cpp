@@ -18,13 +18,13 @@ using icecore::error;
 /// The repository's folder; "$NAME" stands for the value of the environment variable NAME.
 std::filesystem::path folder_of(const char* repository) {
   if (repository == nullptr || *repository == '\0') {
-    throw error(errc::invalid_argument, "the repository is the name of a folder, not NULL or empty");
+    throw error(errc::invalid_argument, "the repository must be the name of a folder, not NULL or empty");
   }
   if (*repository != '$') return repository;
   const char* const named = std::getenv(repository + 1);
   if (named != nullptr && *named != '\0') return named;
   throw error(errc::invalid_argument,
-              std::string("the repository is '") + repository + "', but the environment has no such variable");
+              std::string("the repository is '") + repository + "', but this environment variable is unset or empty");
 }
 
 MPI_Comm world() {
@@ -50,9 +50,10 @@ void check_name(const char* name) {
   const bool fits = !given.empty() && given.size() <= name_size_max && given.find('/') == std::string_view::npos &&
                     given != "." && given != ".." && !given.starts_with(replaced_begin);
   if (fits) return;
-  throw error(errc::invalid_argument, "'" + std::string(given) +
-                                          "' is no name of a database: it is that of a folder in the repository, of 1 "
-                                          "to 245 bytes without '/', and does not begin with '.replaced-'");
+  throw error(errc::invalid_argument,
+              "'" + std::string(given) +
+                  "' is not a valid name of a database: it must be the name of a folder in the repository, have 1 to "
+                  "245 bytes without '/', and not begin with '.replaced-'");
 }
 
 /// Runs `work` and returns what it threw.
@@ -91,7 +92,7 @@ failure_notice notice_of(const std::exception_ptr& failure) noexcept {
   } catch (const std::exception& e) {
     say(errc::io, e.what());
   } catch (...) {  // a caller's function in C++ may throw anything
-    say(errc::io, "something that is no std::exception was thrown");
+    say(errc::io, "an exception was thrown that is not a std::exception");
   }
   return notice;
 }
@@ -118,10 +119,10 @@ icecore::protection protection_of(int flag) {
     case PAPYRUSKV_UDONLY:
       return icecore::protection::update_only;
     default:
-      throw error(errc::invalid_argument, std::to_string(flag) +
-                                              " is no protection: it is PAPYRUSKV_RDWR, "
-                                              "PAPYRUSKV_WRONLY, PAPYRUSKV_RDONLY or "
-                                              "PAPYRUSKV_UDONLY");
+      throw error(
+          errc::invalid_argument,
+          std::to_string(flag) +
+              " is not a protection: use PAPYRUSKV_RDWR, PAPYRUSKV_WRONLY, PAPYRUSKV_RDONLY or PAPYRUSKV_UDONLY");
   }
 }
 
@@ -129,14 +130,14 @@ icecore::consistency consistency_of(int flag) {
   if (flag == PAPYRUSKV_SEQUENTIAL) return icecore::consistency::sequential;
   if (flag == PAPYRUSKV_RELAXED) return icecore::consistency::relaxed;
   throw error(errc::invalid_argument,
-              std::to_string(flag) + " is no consistency: it is PAPYRUSKV_SEQUENTIAL or PAPYRUSKV_RELAXED");
+              std::to_string(flag) + " is not a consistency: use PAPYRUSKV_SEQUENTIAL or PAPYRUSKV_RELAXED");
 }
 
 icecore::barrier_level level_of(int flag) {
   if (flag == PAPYRUSKV_MEMTABLE) return icecore::barrier_level::memory;
   if (flag == PAPYRUSKV_SSTABLE) return icecore::barrier_level::storage;
   throw error(errc::invalid_argument,
-              std::to_string(flag) + " is no level: it is PAPYRUSKV_MEMTABLE or PAPYRUSKV_SSTABLE");
+              std::to_string(flag) + " is not a level: use PAPYRUSKV_MEMTABLE or PAPYRUSKV_SSTABLE");
 }
 
 platform::platform(const char* repository)
@@ -148,7 +149,7 @@ platform::platform(const char* repository)
     repository_ = folder_of(repository);
     std::error_code reason;
     std::filesystem::create_directories(repository_, reason);
-    if (reason) throw error(errc::io, repository_.string() + ": the repository cannot be made: " + reason.message());
+    if (reason) throw error(errc::io, repository_.string() + ": cannot make the repository: " + reason.message());
   }));
 }
 
@@ -286,9 +287,10 @@ void platform::require_not_open(const opening& how) const {
   for_each([&](const database& each) {
     ++open;
     if (each.name() != how.name || each.destroyed()) return;
-    throw error(errc::locked, "the database '" + how.name + "' is open already: use its handle, or close it before");
+    throw error(errc::locked, "the database '" + how.name + "' is already open: use its handle, or close it first");
   });
-  if (open == databases_max) throw error(errc::invalid_argument, "1,024 databases are open; close some of them");
+  if (open == databases_max)
+    throw error(errc::invalid_argument, "1,024 databases are open, which is the maximum; close one first");
 }
 
 /// Checks the hash against keys, because a function has no name that would show that it is another one.
@@ -296,7 +298,8 @@ void platform::require_fitting_hash(database& made) const {
   try {
     throw_on_all(attempt([&] {
       if (made.hash_fits()) return;
-      throw error(errc::other_cluster, "the database '" + made.name() + "' was made with another hash");
+      throw error(errc::other_cluster,
+                  "the database '" + made.name() + "' was made with another hash function; open it with that one");
     }));
   } catch (...) {  // on all ranks
     made.close();
@@ -355,7 +358,7 @@ void platform::set_hash(int handle, papyruskv_hash_fn_t hash) {
   changed.data().barrier();
   if (!all_ranks(changed.data().local().stats().records == 0)) {
     throw error(errc::invalid_argument, "the database '" + changed.name() +
-                                            "' holds keys: its hash is chosen when it is made, or while it is empty");
+                                            "' holds keys: its hash function can be changed only while it is empty");
   }
   const std::exception_ptr failure = closed(changed);
   remove(changed.folder());

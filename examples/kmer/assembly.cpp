@@ -225,7 +225,7 @@ icecore::cluster open(MPI_Comm comm, const std::filesystem::path& folder, const 
   if (before && *before != given.text()) {
     throw icecore::error(
         icecore::errc::invalid_argument,
-        fmt::format("{} was made with other parameters ({}), not with these ({}): name another folder, or give --fresh",
+        fmt::format("{} was made with other parameters ({}), not with these ({}): give another folder, or --fresh",
                     folder.string(), *before, given.text()));
   }
   if (!before && c.rank() == 0) c.insert(parameters_key, given.text());
@@ -281,7 +281,7 @@ std::vector<std::string> history_of(const icecore::cluster& c, const coder& shap
   const auto x = shape.parse(text);
   if (!x) {
     throw icecore::error(icecore::errc::invalid_argument,
-                         fmt::format("\"{}\" is no k-mer: {} letters of A, C, G and T", text, shape.k()));
+                         fmt::format("\"{}\" is not a k-mer: give {} letters of A, C, G and T", text, shape.k()));
   }
   std::vector<std::string> lines;
   for (const auto& [version, value] : c.history(kmer_key(shape, *x))) {

@@ -36,17 +36,20 @@ void add_options(CLI::App& app, settings& chosen) {
   app.add_option("reads", chosen.given.reads, "FASTQ files, compressed with gzip or not")
       ->required()
       ->check(CLI::ExistingFile);
-  app.add_option("--store", chosen.store, "Folder of the cluster; with the same folder a run goes on where it was")
+  app.add_option("--store", chosen.store,
+                 "Folder of the cluster; a run with the same folder continues where the last one stopped")
       ->capture_default_str();
   app.add_flag("--fresh", chosen.fresh, "Remove that folder first");
   app.add_option("-k", chosen.given.k, "Bases of a k-mer")->capture_default_str()->check(CLI::Range(3, k_max) & odd);
-  app.add_option("--quality", chosen.given.quality_min, "A base beside a k-mer counts from this quality on")
+  app.add_option("--quality", chosen.given.quality_min,
+                 "Count a base beside a k-mer only if its quality is at least this")
       ->capture_default_str()
       ->check(CLI::Range(0, 93));
-  app.add_option("--depth", chosen.given.depth_min, "A k-mer is kept if it was seen so often")
+  app.add_option("--depth", chosen.given.depth_min, "Keep a k-mer only if it was seen at least this often")
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000));
-  app.add_option("--extensions", chosen.given.extensions_min, "A base beside a k-mer is one if it was seen so often")
+  app.add_option("--extensions", chosen.given.extensions_min,
+                 "Extend a k-mer by a base only if the base was seen beside it at least this often")
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000));
   app.add_option("--reference", chosen.reference, "FASTA file of the genome to compare with")->check(CLI::ExistingFile);
@@ -54,7 +57,7 @@ void add_options(CLI::App& app, settings& chosen) {
   app.add_option("--stop-after", chosen.stop_after, "Stop when this phase is finished")
       ->capture_default_str()
       ->check(CLI::IsMember(std::vector<std::string>(phases.begin(), phases.end())));
-  app.add_option("--history", chosen.history, "Tell what each phase has made of this k-mer");
+  app.add_option("--history", chosen.history, "Show what each phase stored for this k-mer");
   app.footer(
       "Example:\n  mpirun -np 4 kmer_contigs --store /dev/shm/lambda --reference lambda_virus.fa.gz --output contigs.fa"
       " reads_1.fq.gz reads_2.fq.gz");
@@ -116,7 +119,7 @@ int main(int argc, char** argv) {
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &threads);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  CLI::App app{"Assembles the reads of a genome to contigs: k-mers in a cluster, chains of the de Bruijn graph."};
+  CLI::App app{"Assembles the reads of a genome into contigs: k-mers in a cluster, chains of the de Bruijn graph."};
   settings chosen;
   add_options(app, chosen);
   const std::optional<int> ended = prepared(app, chosen, rank, argc, argv);

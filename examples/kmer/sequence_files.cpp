@@ -33,7 +33,7 @@ bool line_reader::fill() {
   const int got = gzread(file, buffer_.data(), static_cast<unsigned>(buffer_.size()));
   int code = Z_OK;
   const char* const reason = gzerror(file, &code);
-  if (code == Z_BUF_ERROR) fail("the compressed file ends before its end: it is cut off");
+  if (code == Z_BUF_ERROR) fail("the compressed file is cut off: its end is missing");
   if (got < 0) fail(code == Z_ERRNO ? std::string("cannot be read: ") + std::strerror(errno) : reason);
   begin_ = 0;
   end_ = static_cast<std::size_t>(got);
@@ -60,16 +60,17 @@ bool fastq_reader::next(fastq_read& r) {
   do {
     if (!lines_.next(line_)) return false;
   } while (line_.empty());  // many files end with an empty line
-  if (!line_.starts_with('@')) lines_.fail("a read begins with a line that begins with '@', and this one does not");
+  if (!line_.starts_with('@')) lines_.fail("the first line of a read must begin with '@', but this line does not");
   if (!lines_.next(r.bases)) lines_.fail("the file ends within a read: its bases are missing");
   for (char& letter : r.bases) {
     letter = upper_case(letter);
     if (std::string_view("ACGTN").find(letter) == std::string_view::npos) {
-      lines_.fail(std::string("'") + letter + "' is no base: bases are A, C, G, T, and N for one that is not known");
+      lines_.fail(std::string("'") + letter + "' is not a base: bases are A, C, G, T, and N for an unknown one");
     }
   }
   if (!lines_.next(line_)) lines_.fail("the file ends within a read: the line with '+' and the qualities are missing");
-  if (!line_.starts_with('+')) lines_.fail("this line must begin with '+': reads of more than four lines are not read");
+  if (!line_.starts_with('+'))
+    lines_.fail("this line must begin with '+': reads of more than four lines are not supported");
   if (!lines_.next(r.qualities) && !r.bases.empty())
     lines_.fail("the file ends within a read: its qualities are missing");
   if (r.qualities.size() != r.bases.size()) {
@@ -88,14 +89,14 @@ std::vector<sequence> read_fasta(const std::filesystem::path& path) {
       all.push_back({line.substr(1, line.find(' ') - 1), {}});
       continue;
     }
-    if (all.empty()) lines.fail("a FASTA file begins with a line that begins with '>', and this one does not");
+    if (all.empty()) lines.fail("the first line of a FASTA file must begin with '>', but this line does not");
     for (const char given : line) {
       const char letter = upper_case(given);
-      if (letter < 'A' || letter > 'Z') lines.fail(std::string("'") + given + "' is no letter of a sequence");
+      if (letter < 'A' || letter > 'Z') lines.fail(std::string("'") + given + "' is not a letter of a sequence");
       all.back().bases += std::string_view("ACGT").find(letter) == std::string_view::npos ? 'N' : letter;
     }
   }
-  if (all.empty()) lines.fail("no sequence is in this file");
+  if (all.empty()) lines.fail("this file contains no sequence");
   return all;
 }
 

@@ -95,8 +95,7 @@ void agreement::refuse(errc code, const std::string& why) {
 
 void agreement::throw_other_calls(const agreed& steps) {
   const std::string why = fmt::format(
-      "some ranks called {} while others called {}; collective functions are called by "
-      "all ranks in the same order",
+      "some ranks called {} while others called {}; all ranks must call collective functions in the same order",
       call_of(steps.least), call_of(steps.greatest));
   running_.fail_everywhere({errc::mpi, why});  // all ranks reached this step
   refuse(errc::mpi, why);

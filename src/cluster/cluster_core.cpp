@@ -39,19 +39,20 @@ void cluster_core::begin_call() const {
 void cluster_core::check_writes() const {
   if (store_->read_only()) throw error(errc::read_only, fmt::format("{}: was opened for reading only", path_.native()));
   if (allowed() != protection::read_only) return;
-  throw error(errc::protection, "a write under read-only protection; protect(read_write) allows it again");
+  throw error(errc::protection, "read-only protection allows no writes; protect(read_write) allows them again");
 }
 
 void cluster_core::check_finds() const {
   if (allowed() != protection::write_only) return;
-  throw error(errc::protection, "a find under write-only protection; protect(read_write) allows it again");
+  throw error(errc::protection, "write-only protection allows no finds; protect(read_write) allows them again");
 }
 
 void cluster_core::check_closed(version at) const {
   if (lost_.contains(at)) {
-    throw error(errc::version_lost,
-                fmt::format("{}: version {} is lost: on at least one rank a power cut took what was not durable yet",
-                            path_.native(), at));
+    throw error(
+        errc::version_lost,
+        fmt::format("{}: version {} is lost: on at least one rank a power cut took writes that were not durable yet",
+                    path_.native(), at));
   }
   if (at < clock() || (store_->read_only() && at == clock())) return;
   throw error(errc::version_not_closed,
@@ -118,8 +119,8 @@ version cluster_core::insert_many(std::span<const item> items) {
   for (auto& [from, each] : answers) {
     const written result = each.take();
     if (result.failed == 0 || refused.happened()) continue;
-    refused = {result.first.code(), fmt::format("rank {} refused {} of the inserts; the first: {}", from, result.failed,
-                                                result.first.text())};
+    refused = {result.first.code(), fmt::format("rank {} refused {} of the inserts; the first error: {}", from,
+                                                result.failed, result.first.text())};
   }
   if (refused.happened()) refused.raise();
   return clock();
@@ -133,10 +134,9 @@ version cluster_core::apply(const batch& operations) {
   for (const auto& each : all) {
     const int other = owner_of(each.key);
     if (other == to) continue;
-    throw error(errc::invalid_argument,
-                fmt::format("a batch takes effect at one owner, but this one has keys of ranks {} "
-                            "and {}; owner_of() tells",
-                            to, other));
+    throw error(errc::invalid_argument, fmt::format("a batch takes effect on one owner, but this one has keys of ranks "
+                                                    "{} and {}; owner_of() returns a key's owner",
+                                                    to, other));
   }
   const write_gate::pass through(gate_, waiting());
   check_writes();
@@ -269,8 +269,9 @@ void cluster_core::throw_refused() const {
   for (int from = 0; from < ranks_; ++from) {
     const written result = of(from).take_refused();
     if (result.failed == 0 || first.happened()) continue;
-    first = {result.first.code(), fmt::format("rank {} refused {} of the writes that rank {} staged; the first: {}",
-                                              from, result.failed, rank_, result.first.text())};
+    first = {result.first.code(),
+             fmt::format("rank {} refused {} of the writes that rank {} staged; the first error: {}", from,
+                         result.failed, rank_, result.first.text())};
   }
   if (first.happened()) first.raise();
 }

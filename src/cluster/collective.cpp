@@ -37,7 +37,7 @@ void cluster_core::barrier_of_all(barrier_level level) {
   const agreed levels =
       agree_.on(step::barrier_fenced, attempt([&] { fence_all(); }), static_cast<std::int64_t>(level));
   if (levels.least != levels.greatest) {
-    agree_.refuse(errc::invalid_argument, "some ranks called barrier at memory level and some at storage level");
+    agree_.refuse(errc::invalid_argument, "some ranks called barrier at memory level and others at storage level");
   }
   if (level == barrier_level::memory) return;
 
@@ -108,7 +108,8 @@ void cluster_core::change(std::int64_t wanted, Apply&& apply) {
     const write_gate::hold held = hold_writes();
     const agreed same = agree_.on(step::change_held, attempt([&] { fence_all(); }), wanted);
     if (same.least != same.greatest) {
-      agree_.refuse(errc::invalid_argument, "the ranks do not all ask for the same consistency or protection");
+      agree_.refuse(errc::invalid_argument,
+                    "the ranks ask for different consistencies or protections; all must ask for the same one");
     }
     apply();
     // a rank that continues may write; by then no rank may still read from a cache
@@ -146,7 +147,8 @@ checkpoint_event cluster_core::checkpoint_of_all(const std::filesystem::path& fo
     auto mine = read_manifest(path_);
     if (!mine) {
       throw error(errc::other_cluster,
-                  fmt::format("{}: the cluster's manifest is gone; put it back to make a checkpoint", path_.native()));
+                  fmt::format("{}: the cluster's manifest is missing; put it back, then make the checkpoint again",
+                              path_.native()));
     }
     content = std::move(*mine);
     content.id = random_id();
@@ -154,7 +156,8 @@ checkpoint_event cluster_core::checkpoint_of_all(const std::filesystem::path& fo
   const auto where = static_cast<std::int64_t>(std::hash<std::string>{}(target.native()) >> 1);
   const agreed same = agree_.on(step::checkpoint_asked, prepared, where);
   if (same.least != same.greatest) {
-    agree_.refuse(errc::invalid_argument, "the ranks name different folders for one checkpoint");
+    agree_.refuse(errc::invalid_argument,
+                  "the ranks give different folders for one checkpoint; all must give the same one");
   }
   agree_.broadcast(content.id.data(), static_cast<int>(content.id.size()), 0);
   checkpoints_->wait_for(target);
@@ -192,7 +195,7 @@ checkpoint_event cluster_core::checkpoint_of_all(const std::filesystem::path& fo
 
 void cluster_core::close() {
   if (std::exchange(closed_, true) || !store_) return;
-  if (!mpi_runs()) running_.fail_everywhere({errc::mpi, "MPI was finalised"});
+  if (!mpi_runs()) running_.fail_everywhere({errc::mpi, "MPI is finalised"});
   for (const auto& each : remote_) each->finish_ahead();
   std::exception_ptr failure;
   if (!running_.broken()) failure = attempt([&] { fence_all(); });

@@ -23,7 +23,7 @@ class update_table {
     if (!change) throw error(errc::invalid_argument, "an update function is empty");
     const std::scoped_lock lock(mutex_);
     if (functions_.try_emplace(number, std::move(change)).second) return;
-    throw error(errc::invalid_argument, "the number " + std::to_string(number) + " has an update function already");
+    throw error(errc::invalid_argument, "the number " + std::to_string(number) + " already has an update function");
   }
 
   class run {

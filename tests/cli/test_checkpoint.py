@@ -17,7 +17,7 @@ def test_a_checkpoint_has_every_version_and_tag(store, tmp_path):
     made(store)
     before = open(store, "rb").read()
     copy = tmp_path / "copy.ice"
-    assert f"{copy}: all up to version 4".encode() in run("checkpoint", store, copy).stdout
+    assert f"{copy}: all versions up to 4".encode() in run("checkpoint", store, copy).stdout
     assert open(store, "rb").read() == before
     assert run("dump", copy).stdout == run("dump", store).stdout
     run("verify", copy)

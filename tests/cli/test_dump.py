@@ -118,7 +118,7 @@ def test_versions_that_a_power_cut_took_stay_lost_in_a_loaded_dump(store, tmp_pa
 @pytest.mark.parametrize("wrong", [5, [5], [[1]], [[1, 2, 3]], [[0, 2]], [[2, 2]], [[3, 2]], [[1, 7]], [["a", 2]], [[-1, 2]]])
 def test_ranges_of_lost_versions_that_are_none_are_told(store, wrong):
     dump = with_lost_versions(dump_of(6, [insert(1, b"k", b"a")]), wrong)
-    assert b'line 1: "lost_versions" are no ranges' in run("load", store, stdin=dump, code=10).stderr
+    assert b'line 1: "lost_versions" must be ranges' in run("load", store, stdin=dump, code=10).stderr
 
 
 def test_a_version_that_no_store_reaches_is_told(store):
@@ -235,30 +235,30 @@ def test_a_dump_with_any_byte_changed_is_refused(store):
 
 GOOD = insert(1, b"a", b"1")
 WRONG = [
-    ("line 2: no JSON", b'{"version":1,\n'),
-    ("line 2: no JSON object", b"[1]\n"),
-    ("line 2: neither a record", {"version": 1}),
-    ('line 2: a member "colour"', {**GOOD, "colour": "red"}),
-    ('line 2: a member "version" is missing', {"key": "a", "value": "1"}),
-    ('line 2: "version" is no whole number from 0 to 5', {**GOOD, "version": 6}),
-    ('line 2: "version" is no whole number', {**GOOD, "version": -1}),
-    ('line 2: "version" is no whole number', {**GOOD, "version": 1.5}),
+    ("line 2: not valid JSON", b'{"version":1,\n'),
+    ("line 2: not a JSON object", b"[1]\n"),
+    ("line 2: the line is neither a record", {"version": 1}),
+    ('line 2: the member "colour"', {**GOOD, "colour": "red"}),
+    ('line 2: the member "version" is missing', {"key": "a", "value": "1"}),
+    ('line 2: "version" is not a whole number from 0 to 5', {**GOOD, "version": 6}),
+    ('line 2: "version" is not a whole number', {**GOOD, "version": -1}),
+    ('line 2: "version" is not a whole number', {**GOOD, "version": 1.5}),
     ("line 2: a number is too large", b'{"version":1e999}\n'),
     ('line 2: "key" is neither', {**GOOD, "key": 5}),
     ("line 2: base64: its length", {**GOOD, "key": {"base64": "abc"}}),
     ("line 2: base64: '!'", {**GOOD, "key": {"base64": "ab!="}}),
-    ("line 2: base64: bits", {**GOOD, "key": {"base64": "ab=="}}),
+    ("line 2: base64: the unused bits", {**GOOD, "key": {"base64": "ab=="}}),
     ("line 2: a key of 65536 bytes", {**GOOD, "key": "k" * 65_536}),
-    ("line 2: a record has one of", {**GOOD, "removed": True}),
-    ('line 2: "removed" is not true', {"version": 1, "key": "a", "removed": False}),
-    ("line 2: a key is removed that is not there", remove(1, b"a")),
-    ('line 2: "size" is no whole number from 0 to 4294967295', {"version": 1, "key": "a", "size": 2**32}),
-    ("line 3: a part of 3 bytes, where 2", [{"version": 1, "key": "a", "size": 2}, {"part": "123"}]),
-    ("line 3: a part of 0 bytes, where 2", [{"version": 1, "key": "a", "size": 2}, {"part": ""}]),
-    ('line 3: a member "version" has no meaning', [{"version": 1, "key": "a", "size": 2}, GOOD]),
+    ("line 2: a record must have exactly one of", {**GOOD, "removed": True}),
+    ('line 2: "removed" must be true', {"version": 1, "key": "a", "removed": False}),
+    ("line 2: a record removes a key that does not exist", remove(1, b"a")),
+    ('line 2: "size" is not a whole number from 0 to 4294967295', {"version": 1, "key": "a", "size": 2**32}),
+    ("line 3: a part has 3 bytes, but must have 1 to 2 ", [{"version": 1, "key": "a", "size": 2}, {"part": "123"}]),
+    ("line 3: a part has 0 bytes, but must have 1 to 2 ", [{"version": 1, "key": "a", "size": 2}, {"part": ""}]),
+    ('line 3: the member "version" is not allowed', [{"version": 1, "key": "a", "size": 2}, GOOD]),
     ('line 2: "time_ns"', {"version": 1, "tag": "t", "time_ns": 2**63, "note": ""}),
-    ('line 2: a member "note" is missing', {"version": 1, "tag": "t", "time_ns": 0}),
-    ("line 2: version 5 is tagged, but not below the clock 5", tag(5, "t")),
+    ('line 2: the member "note" is missing', {"version": 1, "tag": "t", "time_ns": 0}),
+    ("line 2: version 5 has a tag, but is not below the clock 5", tag(5, "t")),
     ("line 3: a tag named 't'", [tag(1, "t"), tag(2, "t")]),
     ("line 3: version 1 is closed already", [insert(2, b"a", b"1"), GOOD]),
     ("line 3: version 1 is closed already", [tag(1, "t"), GOOD]),
@@ -280,9 +280,9 @@ def test_what_is_wrong_is_told_with_its_line(store, wanted, wrong):
     "first, wanted",
     [
         (b"", "nothing to read"),
-        (b"\n", "no icecore dump"),
-        (b"SQLite format 3\0", "no icecore dump"),
-        (b"{}\n", "no icecore dump"),
+        (b"\n", "not an icecore dump"),
+        (b"SQLite format 3\0", "not an icecore dump"),
+        (b"{}\n", "not an icecore dump"),
         (b'{"icecore_dump":2,"clock":1,"records":0,"tags":0}\n', "format 2"),
         (b'{"icecore_dump":1,"clock":0,"records":0,"tags":0}\n', "clock"),
         (b'{"icecore_dump":1}\n', "missing"),
@@ -297,7 +297,7 @@ def test_missing_and_added_lines_are_told(store):
     text = dump_of(2, [insert(1, b"a", b"1"), insert(1, b"b", b"2")]).splitlines(keepends=True)
     assert b"lines are missing" in run("load", store, stdin=b"".join(text[:1] + text[2:]), code=10).stderr
     assert b"lines are missing" in run("load", store, stdin=b"".join(text[:2] + text[1:]), code=10).stderr
-    assert b"follows" in run("load", store, stdin=b"".join(text) + b"{}\n", code=10).stderr
+    assert b"there is more after" in run("load", store, stdin=b"".join(text) + b"{}\n", code=10).stderr
     assert b"checksum" in run("load", store, stdin=b"".join([text[0], text[2], text[1], text[3]]), code=10).stderr
 
 

@@ -119,7 +119,7 @@ def test_a_load_asked_to_stop_closes_the_store_and_goes_on_later(store, reposito
             message = load.stderr.read()
         if load.returncode == 130:
             stopped += 1
-            assert b"start the same command again to go on" in message
+            assert b"start the same command again to continue" in message
             assert not lines("stat", store, "-o", "json")[0]["recovered_from_crash"]
         if load.returncode == 0:
             break

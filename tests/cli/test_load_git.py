@@ -164,22 +164,22 @@ def test_a_store_of_other_things_is_refused(store, tmp_path, rng):
     repository = random_repository(tmp_path / "repository", rng, commits=5)
     run("put", store, "not from git", "value")
     before = run("dump", store).stdout
-    assert b"not of this repository" in run("load", store, "--git", repository.path, code=3).stderr
+    assert b"not from this repository" in run("load", store, "--git", repository.path, code=3).stderr
     assert run("dump", store).stdout == before
     run("tag", store, "mine")
     assert b"another history" in run("load", store, "--git", repository.path, code=10).stderr
 
 
 def test_what_is_no_history_is_told(store, tmp_path, rng):
-    assert b"no git repository" in run("load", store, "--git", tmp_path / "nothing", code=10).stderr
+    assert b"cannot be opened as a git repository" in run("load", store, "--git", tmp_path / "nothing", code=10).stderr
     os.mkdir(tmp_path / "folder")
-    assert b"no git repository" in run("load", store, "--git", tmp_path / "folder", code=10).stderr
+    assert b"cannot be opened as a git repository" in run("load", store, "--git", tmp_path / "folder", code=10).stderr
     subprocess.run(["git", "init", "-q", tmp_path / "empty"], check=True, env=ENVIRONMENT)
     assert b"without commits" in run("load", store, "--git", tmp_path / "empty", code=10).stderr
     repository = random_repository(tmp_path / "repository", rng, commits=2)
     assert b"'nosuch'" in run("load", store, "--git", repository.path, "--ref", "nosuch", code=10).stderr
     blob = git(repository.path, "hash-object", "-w", "--stdin", stdin=b"blob").decode().strip()
-    assert b"names no commit" in run("load", store, "--git", repository.path, "--ref", blob, code=10).stderr
+    assert b"does not name a commit" in run("load", store, "--git", repository.path, "--ref", blob, code=10).stderr
     assert not os.path.exists(store)
 
 

@@ -92,7 +92,7 @@ def test_a_table_says_the_same_in_one_line(store):
     filled(store, {b"a": b"1", b"b": b"2"})
     text = run("reindex", store, "--index", "persistent").stdout.decode()
     assert text.count("\n") == 1 and "persistent index of 2 keys" in text
-    assert "at once" in run("stat", store).stdout.decode()
+    assert "instant recovery" in run("stat", store).stdout.decode()
 
 
 def test_the_durability_is_that_of_this_writer(store):

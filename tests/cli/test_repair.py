@@ -59,7 +59,7 @@ def test_verify_names_key_version_and_place(damaged):
 
 def test_a_table_shows_the_same(damaged, tmp_path):
     text = run("repair", damaged, tmp_path / "new.ice", code=6).stdout.decode()
-    assert "Lost:" in text and "1 losses" in text and "not known" in text
+    assert "Lost:" in text and "1 losses" in text and "are unknown" in text
 
 
 def test_a_damaged_store_is_read_only_when_that_is_accepted(damaged):
@@ -118,7 +118,7 @@ def test_a_store_of_several_files_is_told_of_and_each_damage_names_its_file(tmp_
     told = lines("repair", store, new, "--placement", tmp_path / "new-1.ice", "-o", "json", code=6)
     assert told[0]["lost"]["file"] == str(moved) and told[-1]["keys"] == 2
     assert run("get", new, "a").stdout == b"value of a"
-    assert b"names no path" in run("put", tmp_path / "x.ice", "k", "v", "--placement", "@1", code=2).stderr
+    assert b"the path is missing" in run("put", tmp_path / "x.ice", "k", "v", "--placement", "@1", code=2).stderr
 
 
 def test_what_lies_in_the_second_file_is_read_copied_indexed_checked_and_missed_as_all_else(tmp_path):

@@ -330,7 +330,7 @@ TEST_F(Failure, of_a_request_that_is_none_reaches_every_rank) {
   const ended tag = ending_of([&] { c.tag(); });
   EXPECT_TRUE(rank() != 0 || find.rank_failed) << find.text;
   EXPECT_TRUE(tag.rank_failed) << tag.text;
-  EXPECT_THAT(tag.text, HasSubstr("rank 0 sent 2 bytes that are no request"));
+  EXPECT_THAT(tag.text, HasSubstr("rank 0 sent 2 bytes that are not a valid request"));
 }
 
 TEST_F(Failure, leaves_what_was_written_before) {

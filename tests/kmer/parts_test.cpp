@@ -187,13 +187,14 @@ TEST_F(Files, longer_than_the_buffer_are_read_whole) {
 
 TEST_F(Files, that_are_wrong_are_told_by_file_and_line) {
   EXPECT_THAT(complaint_about(folder_ / "none.fq"), AllOf(HasSubstr("none.fq"), HasSubstr("No such file")));
-  EXPECT_THAT(complaint_about(file("ACGT\n")), AllOf(HasSubstr("reads.fq, line 1"), HasSubstr("begins with '@'")));
+  EXPECT_THAT(complaint_about(file("ACGT\n")), AllOf(HasSubstr("reads.fq, line 1"), HasSubstr("must begin with '@'")));
   EXPECT_THAT(complaint_about(file("@r1\n")), HasSubstr("its bases are missing"));
   EXPECT_THAT(complaint_about(file("@r1\nACGT\n")), HasSubstr("qualities are missing"));
   EXPECT_THAT(complaint_about(file("@r1\nACGT\n+\n")), HasSubstr("qualities are missing"));
   EXPECT_THAT(complaint_about(file("@r1\nACGT\n+\nIII\n")),
               AllOf(HasSubstr("line 4"), HasSubstr("3 qualities for 4 bases")));
-  EXPECT_THAT(complaint_about(file("@r1\nACET\n+\nIIII\n")), AllOf(HasSubstr("line 2"), HasSubstr("'E' is no base")));
+  EXPECT_THAT(complaint_about(file("@r1\nACET\n+\nIIII\n")),
+              AllOf(HasSubstr("line 2"), HasSubstr("'E' is not a base")));
   EXPECT_THAT(complaint_about(file("@r1\nACGT\nACGT\n+\nIIIIIIII\n")), HasSubstr("more than four lines"));
   EXPECT_THAT(complaint_about(file("@r1\nACGT\n+\nII I\n")), HasSubstr("outside '!' to '~'"));
 }

@@ -66,7 +66,7 @@ TEST_F(Interface, a_missing_key_leaves_the_callers_variables_alone) {
     EXPECT_EQ(value, nullptr);
     EXPECT_EQ(length, 77U);
     EXPECT_EQ(pos.handle, nullptr);
-    EXPECT_THAT(papyruskv_error_message(), HasSubstr("not there"));
+    EXPECT_THAT(papyruskv_error_message(), HasSubstr("the key does not exist"));
     EXPECT_EQ(remove(db, key), PAPYRUSKV_OK) << "deleting it is no error";
   }
 }
@@ -282,7 +282,8 @@ TEST_F(Interface, why_all_ranks_were_refused_is_told_once_to_who_looks_at_no_res
 
 TEST_F(Interface, why_a_rank_alone_was_refused_is_told_by_it) {
   int db = 0;
-  EXPECT_THAT(told_by([&db] { papyruskv_open("a/b", usual_flags, nullptr, &db); }), HasSubstr("'a/b' is no name"));
+  EXPECT_THAT(told_by([&db] { papyruskv_open("a/b", usual_flags, nullptr, &db); }),
+              HasSubstr("'a/b' is not a valid name"));
   const std::string repeated = told_by([] { papyruskv_init(nullptr, nullptr, "x"); });
   EXPECT_THAT(repeated, HasSubstr("[rank " + std::to_string(rank()) + "] papyruskv_init: it was called already"));
   const variable logs("PAPYRUSKV_LOG", "1");

@@ -145,7 +145,7 @@ def test_what_bytes_cannot_hold_is_refused(store):
 )
 def test_what_is_no_array_is_told_so(store, value):
     store[b"k"] = value
-    with pytest.raises(ValueError, match="b'k' is no array"):
+    with pytest.raises(ValueError, match="b'k' is not an array"):
         store.get_array(b"k")
 
 

@@ -53,7 +53,7 @@ def test_repair_makes_a_store_of_one_file_or_of_several(store):
 
 
 def test_a_placement_is_a_path_or_a_path_and_a_node(tmp_path):
-    with pytest.raises(icecore.InvalidArgumentError, match="a NUMA node is a number"):
+    with pytest.raises(icecore.InvalidArgumentError, match="a NUMA node must be a number"):
         icecore.open(tmp_path / "x.ice", placements=[(tmp_path / "y.ice", "0")])
     with pytest.raises(icecore.InvalidArgumentError, match="NUMA node"):
         icecore.open(tmp_path / "x.ice", placements=[(tmp_path / "y.ice", 4000)])

@@ -89,5 +89,5 @@ def test_what_cannot_be_shared_or_attached_to_is_refused(path, common):
         icecore.open(path, "attached", shared_as=common)
     with pytest.raises(icecore.InvalidArgumentError, match="for writing"):
         icecore.open(path, "r", shared_as=common)
-    with pytest.raises(icecore.InvalidArgumentError, match="none of 'r', 'r\\+', 'a', 'x', 'attached'"):
+    with pytest.raises(icecore.InvalidArgumentError, match="not one of 'r', 'r\\+', 'a', 'x', 'attached'"):
         icecore.open(path, "attach")

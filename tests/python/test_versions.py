@@ -214,7 +214,7 @@ def test_a_store_keeps_the_index_it_was_made_with(path):
     with open_store(path) as store:
         assert store.stats().index == "skip_list"
         assert list(store) == sorted(b"%d" % i for i in range(1000))
-    with pytest.raises(ValueError, match="'hash' is none of btree, skip_list, persistent"):
+    with pytest.raises(ValueError, match="'hash' is not one of btree, skip_list, persistent"):
         open_store(path, index="hash")
 
 

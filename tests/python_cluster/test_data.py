@@ -83,7 +83,7 @@ def test_arrays_go_and_come_at_once(c):
     column = icecore.ByteColumn(np.array([0, 8, 8, 16]), np.frombuffer(ids[:1].tobytes() * 2, np.uint8))
     values, found = c.find_many(column, "V16")
     assert found.tolist() == [True, False, True]
-    with pytest.raises(icecore.InvalidArgumentError, match="16 bytes where the dtype has 8"):
+    with pytest.raises(icecore.InvalidArgumentError, match="16 bytes, but the dtype has 8"):
         c.find_many(ids, "<f8")
     with pytest.raises(TypeError):
         c.find_many(b"one key")

@@ -14,7 +14,7 @@ def check() -> None:
     try:
         from mpi4py import MPI  # type: ignore[import-not-found, unused-ignore]
     except ImportError as e:
-        raise ImportError(f"icecore.mpi needs mpi4py, with the MPI of this package: {INSTALL_MPI4PY} ({e})") from e
+        raise ImportError(f"icecore.mpi needs mpi4py with the same MPI as this package: {INSTALL_MPI4PY} ({e})") from e
     if find_spec("icecore._native_mpi") is None:
         raise ImportError(f"this icecore was installed without MPI; in the project's folder: {INSTALL}")
     try:
@@ -35,8 +35,8 @@ def check_same(theirs: str, theirs_runs: bool, ours: str, ours_runs: bool) -> No
     if theirs != ours:
         raise ImportError(
             f"mpi4py uses {theirs.splitlines()[0]!r} and this icecore {ours.splitlines()[0]!r}: they must use the same "
-            f"MPI. Build one of them anew with the other's compiler: {INSTALL_MPI4PY}, or {INSTALL}. A binary wheel of "
-            "mpi4py takes the MPI that MPI4PY_LIBMPI names."
+            f"MPI. Rebuild one of them with the other's compiler: {INSTALL_MPI4PY}, or {INSTALL}. A binary wheel of "
+            "mpi4py uses the MPI that MPI4PY_LIBMPI names."
         )
     if theirs_runs != ours_runs:
         raise ImportError(
@@ -49,5 +49,5 @@ def address_of(comm: Any) -> int:
     from mpi4py import MPI  # type: ignore[import-not-found, unused-ignore]
 
     if not isinstance(comm, MPI.Comm):
-        raise TypeError(f"a cluster is opened on a communicator of mpi4py's, not on a {type(comm).__name__}")
+        raise TypeError(f"a cluster needs a communicator of mpi4py, not a {type(comm).__name__}")
     return int(MPI._addressof(comm))

@@ -29,7 +29,7 @@ def encode(array: npt.ArrayLike) -> bytearray:
     if given.dtype.hasobject:
         raise TypeError(f"an array of dtype {given.dtype} holds Python objects, which cannot be stored as bytes")
     if npy.descr_to_dtype(npy.dtype_to_descr(given.dtype)) != given.dtype:
-        raise TypeError(f"the .npy format cannot tell dtype {given.dtype}: store a view of a standard dtype")
+        raise TypeError(f"the .npy format cannot describe dtype {given.dtype}: store a view of a standard dtype")
     if not (given.flags.c_contiguous or given.flags.f_contiguous):
         given = np.ascontiguousarray(given)
     header = _header(given)
@@ -50,12 +50,12 @@ def decode(value: memoryview, key: object) -> npt.NDArray[Any]:
         prefix = _PREFIX_SIZE[version]
         size = prefix + int.from_bytes(value[8:prefix], "little")
         if size > len(value) or size > _HEADER_SIZE_MAX:
-            raise ValueError("its header is longer than it")
+            raise ValueError("its header is longer than the value or the maximum")
         shape, dtype, order = _parsed(version, bytes(value[8:size]))
         if size + dtype.itemsize * int(np.prod(shape, dtype=object)) != len(value):
-            raise ValueError(f"its {len(value) - size} bytes are no array of shape {shape} and dtype {dtype}")
+            raise ValueError(f"its {len(value) - size} bytes are not an array of shape {shape} and dtype {dtype}")
     except (ValueError, KeyError, SyntaxError, TypeError) as e:
-        raise ValueError(f"the value of {key!r} is no array stored by put_array: {e}") from None
+        raise ValueError(f"the value of {key!r} is not an array that put_array stored: {e}") from None
     return np.ndarray(shape, dtype, value, size, order=order)
 
 
@@ -68,7 +68,7 @@ def _header(array: npt.NDArray[Any]) -> bytes:
         out = io.BytesIO()
         npy.write_array_header_2_0(out, told)
     if out.tell() > _HEADER_SIZE_MAX:
-        raise ValueError(f"dtype and shape take a header of {out.tell()} bytes, more than {_HEADER_SIZE_MAX}")
+        raise ValueError(f"dtype and shape need a header of {out.tell()} bytes; the maximum is {_HEADER_SIZE_MAX}")
     return out.getvalue()
 
 
@@ -78,5 +78,5 @@ def _parsed(version: tuple[int, int], header: bytes) -> tuple[tuple[int, ...], n
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, fortran_order, dtype = read(io.BytesIO(header), max_header_size=_HEADER_SIZE_MAX)
     if dtype.hasobject:
-        raise ValueError("it claims to hold Python objects")
+        raise ValueError("its header says that it holds Python objects")
     return shape, dtype, "F" if fortran_order else "C"

@@ -70,7 +70,7 @@ def as_columns(keys: ColumnLike, values: ColumnLike) -> tuple[_native.Column, _n
     """Both columns of put_many, which must have the same length."""
     key_column, value_column = as_column(keys, "keys"), as_column(values, "values")
     if len(key_column) != len(value_column):
-        raise InvalidArgumentError(f"{len(key_column)} keys cannot be put with {len(value_column)} values")
+        raise InvalidArgumentError(f"{len(key_column)} keys need as many values, not {len(value_column)}")
     return key_column, value_column
 
 
@@ -173,7 +173,7 @@ def item_size(dtype: npt.DTypeLike | None) -> tuple[int, bool]:
     if made.itemsize == 0:
         raise ValueError(f"dtype {made} has no size: say how many bytes an item has, as in 'S8'")
     if made.kind == "U":
-        raise ValueError(f"dtype {made} is UTF-32; take 'S' with a size in bytes and decode with numpy.char.decode")
+        raise ValueError(f"dtype {made} is UTF-32; use 'S' with a size in bytes and decode with numpy.char.decode")
     return made.itemsize, made.kind == "S"
 
 

@@ -25,7 +25,7 @@ def nanoseconds(time: datetime | int) -> int:
         return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000
     if isinstance(time, int):
         return time
-    raise TypeError(f"a time is a datetime or nanoseconds since 1970-01-01 UTC as an int, not {type(time).__name__}")
+    raise TypeError(f"a time must be a datetime or an int of nanoseconds since 1970 (UTC), not {type(time).__name__}")
 
 
 @dataclass(frozen=True)

@@ -196,5 +196,5 @@ class OrderedMapping(_Base):
     def _slice(self, asked: slice) -> Any:
         """``mapping[start:stop]``; the native half calls it."""
         if asked.step is not None:
-            raise ValueError("a slice of keys takes no step; items(start, stop, reverse=True) runs backwards")
+            raise ValueError("a slice of keys cannot have a step; items(start, stop, reverse=True) goes backwards")
         return self._snapshot()._narrowed(asked.start, asked.stop, None)

@@ -104,7 +104,7 @@ class Snapshot(_native_mpi.Snapshot, OrderedMapping):
 
     def _run(self, part: int, reverse: bool, limit: int) -> Iterator[Any]:
         if reverse:
-            raise InvalidArgumentError("a cluster's snapshot is read forwards only: reverse a list of its items")
+            raise InvalidArgumentError("a cluster's snapshot can be read forwards only: reverse a list of its items")
         return _native_mpi.ItemIterator(self, part, limit)
 
     def __len__(self) -> int:
@@ -438,10 +438,10 @@ class Cluster(_native_mpi.Cluster):
         return f"<icecore.mpi.Cluster {self.path!r}, rank {self.rank} of {self.size}>"
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        raise TypeError("a cluster cannot be pickled or copied: every rank opens it")
+        raise TypeError("a cluster cannot be pickled or copied: open it on every rank")
 
     def _slice(self, asked: slice) -> Any:
-        raise TypeError("versions of a cluster have slices, the cluster has none: cluster.latest()[start:stop]")
+        raise TypeError("a cluster cannot be sliced; slice one of its versions: cluster.latest()[start:stop]")
 
     def _version_of(self, named: VersionLike | None) -> int:
         if isinstance(named, (Snapshot, Tag)):
@@ -468,7 +468,7 @@ def _find_many(source: Cluster | Snapshot, keys: ColumnLike, dtype: Any, default
 
 def _number(asked: str, names: tuple[str, ...], what: str) -> int:
     if asked == "" or asked not in names:
-        raise InvalidArgumentError(f"{what} {asked!r} is none of {', '.join(name for name in names if name)}")
+        raise InvalidArgumentError(f"{what} {asked!r} is not one of {', '.join(name for name in names if name)}")
     return names.index(asked)
 
 

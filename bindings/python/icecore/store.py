@@ -88,9 +88,9 @@ class Store(_native.Store, _Base):
     ) -> None:
         access, creation = mode_numbers(mode, _STORE_MODES)
         if durability not in DURABILITY_MODES:
-            raise InvalidArgumentError(f"durability {durability!r} is none of {', '.join(DURABILITY_MODES)}")
+            raise InvalidArgumentError(f"durability {durability!r} is not one of {', '.join(DURABILITY_MODES)}")
         if index not in INDEXES[1:]:
-            raise InvalidArgumentError(f"index {index!r} is none of {', '.join(INDEXES[1:])}")
+            raise InvalidArgumentError(f"index {index!r} is not one of {', '.join(INDEXES[1:])}")
         if lookup_cache_bytes < 0:
             raise InvalidArgumentError(f"lookup_cache_bytes must be 0 (none) or more, not {lookup_cache_bytes}")
         try:
@@ -257,7 +257,7 @@ class Store(_native.Store, _Base):
         column = columns.as_column(keys, "keys")
         versions = np.ascontiguousarray(version)
         if versions.dtype.kind not in "iu" or (versions.size and versions.min() < 0):
-            raise InvalidArgumentError("an array of versions holds integers from 0 on")
+            raise InvalidArgumentError("an array of versions must hold integers of 0 or more")
         versions = versions.astype(np.uint64, copy=False)
         if dtype is None:
             return self._find_many_objects(column, versions, default)
@@ -320,7 +320,7 @@ class Store(_native.Store, _Base):
         time_ns = nanoseconds(time) + (999 if isinstance(time, datetime) else 0)
         found = self._tag_by_time(time_ns)
         if found is None:
-            raise UnknownTagError(f"{self.path}: no tag is as old as {time}; tags() lists them")
+            raise UnknownTagError(f"{self.path}: every tag is newer than {time}; tags() lists them")
         return int(found[0])
 
 
@@ -439,22 +439,22 @@ def repair(
 
 def crash_number(crash: str) -> int:
     if crash not in CRASH_KINDS:
-        raise InvalidArgumentError(f"crash {crash!r} is none of {', '.join(CRASH_KINDS)}")
+        raise InvalidArgumentError(f"crash {crash!r} is not one of {', '.join(CRASH_KINDS)}")
     return CRASH_KINDS.index(crash)
 
 
 def mode_numbers(mode: str, modes: Mapping[str, tuple[int, int]] = _MODES) -> tuple[int, int]:
     if mode == "w":
-        raise InvalidArgumentError("a store never forgets: no mode 'w' that truncates; delete the file, then use 'x'")
+        raise InvalidArgumentError("a store never forgets, so no mode 'w' truncates it; delete the file, then use 'x'")
     if mode not in modes:
-        raise InvalidArgumentError(f"mode {mode!r} is none of {', '.join(map(repr, modes))}")
+        raise InvalidArgumentError(f"mode {mode!r} is not one of {', '.join(map(repr, modes))}")
     return modes[mode]
 
 
 def path_bytes(path: Path) -> bytes:
     made = os.fsencode(path)
     if b"\0" in made:
-        raise InvalidArgumentError(f"the path {path!r} has a NUL byte in it")
+        raise InvalidArgumentError(f"the path {path!r} contains a NUL byte")
     return made
 
 
@@ -463,16 +463,16 @@ def placement_list(placements: Placements) -> list[tuple[bytes, int]]:
     pairs = [p if isinstance(p, tuple) else (p, -1) for p in placements]
     for path, node in pairs:
         if isinstance(node, bool) or not isinstance(node, int) or not -1 <= node < 2**15:
-            raise InvalidArgumentError(f"{path!r}: a NUMA node is a number, or -1 for any, not {node!r}")
+            raise InvalidArgumentError(f"{path!r}: a NUMA node must be a number, or -1 for any, not {node!r}")
     return [(path_bytes(path), node) for path, node in pairs]
 
 
 def checked_version(version: object) -> int:
     if isinstance(version, bool) or not hasattr(version, "__index__"):
-        raise TypeError(f"a version is an int, a tag's name, a Tag or a Snapshot, not {type(version).__name__}")
+        raise TypeError(f"a version must be an int, a tag's name, a Tag or a Snapshot, not {type(version).__name__}")
     made = int(version.__index__())
     if not 0 <= made <= _VERSION_MAX:
-        raise InvalidArgumentError(f"version {made} is not from 0 to {_VERSION_MAX}")
+        raise InvalidArgumentError(f"version {made} is outside the range 0 to {_VERSION_MAX}")
     return made
 
 
@@ -484,7 +484,7 @@ def _explained(locked: LockedError, path: Path) -> LockedError:
         except OSError:
             continue
         if same and store._lingering:
-            hint = f"this process closed it, but {store._views} views of its values are alive: delete them first"
+            hint = f"this process closed it, but {store._views} views of its values are still alive: delete them first"
         elif same and not store.closed:
             hint = "this process has it open: use that Store, from any thread"
         else:

@@ -40,7 +40,7 @@ output_buffer::output_buffer(nb::handle object, std::size_t size) {
   const auto given = static_cast<std::size_t>(buffer_.len);
   PyBuffer_Release(&buffer_);
   throw error(errc::invalid_argument,
-              "the output array has " + std::to_string(given) + " bytes where " + std::to_string(size) + " are needed");
+              "the output array has " + std::to_string(given) + " bytes, but " + std::to_string(size) + " are needed");
 }
 
 PyObject* new_bytes(session& owner, std::string_view bytes) {

@@ -157,7 +157,8 @@ struct versioned_job {
       : job{keys, nullptr, &self.owner->use(), &versions} {
     const bytes_argument given(buffer.ptr(), "versions");
     if (given.bytes().size() != keys.size() * sizeof(icecore::version)) {
-      throw error(errc::invalid_argument, std::to_string(keys.size()) + " keys need as many 64-bit versions");
+      throw error(errc::invalid_argument,
+                  std::to_string(keys.size()) + " keys need the same number of 64-bit versions");
     }
     versions.resize(keys.size());
     if (!versions.empty()) std::memcpy(versions.data(), given.bytes().data(), given.bytes().size());

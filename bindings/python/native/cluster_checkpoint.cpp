@@ -17,7 +17,7 @@ auto ask(const checkpoint_object& self, const Call& call) {
 }  // namespace
 
 void bind_checkpoint(nb::module_& m, cluster_class& cluster) {
-  nb::class_<checkpoint_object>(m, "Checkpoint", "A checkpoint that is being written, or was.")
+  nb::class_<checkpoint_object>(m, "Checkpoint", "A checkpoint that is being written or has ended.")
       .def("wait",
            [](const checkpoint_object& self) { ask(self, [](const checkpoint_event& event) { event.wait(); }); })
       .def_prop_ro("done",

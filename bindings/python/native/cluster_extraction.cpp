@@ -157,7 +157,7 @@ std::string told(const nb::python_error& raised) {
     const nb::object text = nb::str(raised.value()).attr("encode")("utf-8", "backslashreplace");
     return std::string(nb::type_name(raised.type()).c_str()) + ": " + nb::cast<nb::bytes>(text).c_str();
   } catch (const nb::python_error&) {
-    return "an exception that cannot be shown";
+    return "an exception whose text cannot be read";
   }
 }
 
@@ -202,7 +202,7 @@ nb::object find_by_broadcast(const cluster_snapshot_object& self, nb::handle key
 }  // namespace
 
 void bind_cluster_extraction(nb::module_& m, cluster_snapshot_class& snapshot) {
-  nb::class_<extracted_object>(m, "Extracted", "Pairs of all ranks, to be made columns of.")
+  nb::class_<extracted_object>(m, "Extracted", "The pairs of all ranks, to be copied column by column.")
       .def("__len__", [](const extracted_object& self) { return self.pairs->size(); })
       .def(
           "width", [](const extracted_object& self, int which) { return self.column(which).width; }, nb::arg("part"))

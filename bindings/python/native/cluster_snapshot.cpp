@@ -84,7 +84,7 @@ class item_walk {
 
   bool fetch() {
     if (fetching_) {
-      PyErr_SetString(PyExc_ValueError, "this iterator is being advanced by another thread: give each its own");
+      PyErr_SetString(PyExc_ValueError, "another thread is advancing this iterator: give each thread its own");
       throw nb::python_error();
     }
     if (left_ == 0) return false;

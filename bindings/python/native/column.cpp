@@ -12,8 +12,8 @@ std::unique_ptr<column> column::fixed(nb::handle buffer, std::size_t size, bool 
   auto made = std::make_unique<column>();
   const auto& layout = made->layout_.emplace<fixed_layout>(buffer, size, strip_nul);
   if (size == 0 || layout.data.bytes().size() % size != 0) {
-    throw error(errc::invalid_argument, std::to_string(layout.data.bytes().size()) + " bytes are no whole number of " +
-                                            std::to_string(size) + "-byte items");
+    throw error(errc::invalid_argument, std::to_string(layout.data.bytes().size()) +
+                                            " bytes are not a whole number of " + std::to_string(size) + "-byte items");
   }
   made->size_ = layout.data.bytes().size() / size;
   return made;
@@ -25,7 +25,7 @@ std::unique_ptr<column> column::variable(nb::handle offsets, nb::handle bytes) {
   const bytes_argument given(offsets.ptr(), "offsets");
   const std::size_t count = given.bytes().size() / sizeof(std::uint64_t);
   if (count == 0 || given.bytes().size() % sizeof(std::uint64_t) != 0) {
-    throw error(errc::invalid_argument, "offsets must be 64-bit numbers, one more of them than there are items");
+    throw error(errc::invalid_argument, "offsets must be 64-bit numbers, one more than there are items");
   }
   const nb::gil_scoped_release released;  // both buffers are pinned
   layout.offsets.resize(count);
@@ -34,7 +34,7 @@ std::unique_ptr<column> column::variable(nb::handle offsets, nb::handle bytes) {
   for (const std::uint64_t offset : layout.offsets) {
     if (offset < last || offset > layout.data.bytes().size()) {
       throw error(errc::invalid_argument, "offset " + std::to_string(offset) + " after " + std::to_string(last) +
-                                              ": offsets must not decrease nor pass the end of the " +
+                                              ": offsets must not decrease or exceed the end of the " +
                                               std::to_string(layout.data.bytes().size()) + " bytes");
     }
     last = offset;

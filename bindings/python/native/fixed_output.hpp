@@ -24,7 +24,7 @@ struct fixed_output {
     const std::string_view bytes = value.value_or(std::string_view{});
     if (value && bytes.size() != size && (!pad || bytes.size() > size)) {
       throw error(errc::invalid_argument, "the value of key " + std::to_string(i) + " has " +
-                                              std::to_string(bytes.size()) + " bytes where the dtype has " +
+                                              std::to_string(bytes.size()) + " bytes, but the dtype has " +
                                               std::to_string(size) +
                                               ": choose another dtype, or None for a list of bytes");
     }

@@ -18,7 +18,7 @@ struct fixed_size {
   void require(std::string_view item, const Name& name) const {
     if (item.size() > size || (item.size() < size && !pad)) {
       throw error(errc::invalid_argument, name() + " has " + std::to_string(item.size()) +
-                                              " bytes where the dtype has " + std::to_string(size) +
+                                              " bytes, but the dtype has " + std::to_string(size) +
                                               ": choose another dtype, or None for an array of bytes objects");
     }
     if (pad && !item.empty() && item.back() == '\0') {

@@ -48,9 +48,10 @@ running_checkpoint::running_checkpoint(mpi::progress& running, std::filesystem::
       folder_(std::move(folder)),
       content_(std::move(content)),
       rank_(rank),
-      abandoned_(errc::closed,
-                 fmt::format("{}: the cluster was closed before it was known that its checkpoint is complete",
-                             folder_.native())),
+      abandoned_(
+          errc::closed,
+          fmt::format("{}: the cluster was closed before all ranks had confirmed that its checkpoint is complete",
+                      folder_.native())),
       parts_left_(content_.ranks) {}
 
 running_checkpoint::~running_checkpoint() {
@@ -206,7 +207,8 @@ std::vector<std::shared_ptr<running_checkpoint>> checkpoints::all() {
 std::shared_ptr<running_checkpoint> checkpoints::find(std::string_view id) {
   const std::scoped_lock lock(mutex_);
   const auto it = std::ranges::find_if(all_, [id](const auto& each) { return each->id() == id; });
-  if (it == all_.end()) throw error(errc::bad_input, "another rank tells of a checkpoint that this one has not begun");
+  if (it == all_.end())
+    throw error(errc::bad_input, "another rank sent a message about a checkpoint that this rank has not begun");
   return *it;
 }
 

@@ -82,7 +82,7 @@ moved unpack_moved(unpacker& in) {
       one.value_crc = in.number<std::uint32_t>();
       return one;
   }
-  throw error(errc::bad_input, "another rank sent what is no record");
+  throw error(errc::bad_input, "another rank sent a malformed record");
 }
 
 /// The most bytes that pack() makes of it.
@@ -166,8 +166,9 @@ class source {
       const auto path = checkpoint_part(what.folder, what.from.id, file);
       const record_log& log = logs_.emplace_back(path, what.opening->store);
       if (const std::string& named = what.from.pools[static_cast<std::size_t>(file)]; log.pool_id() != named) {
-        throw error(errc::other_cluster, fmt::format("{}: is pool {}, but the checkpoint has {} there", path.native(),
-                                                     log.pool_id(), named));
+        throw error(errc::other_cluster,
+                    fmt::format("{}: this file is pool {}, but the checkpoint's manifest names pool {}", path.native(),
+                                log.pool_id(), named));
       }
       cursors_.emplace_back(static_cast<std::uint32_t>(file), log);
       clock_ = std::max(clock_, log.clock());
@@ -237,7 +238,7 @@ class value_reader {
         if (count < 0) raise_errno(errno, "pread", path.native());
         if (count == 0) {
           throw error(errc::truncated,
-                      fmt::format("{}: ends at byte {}, but a value is longer", path.native(), offset));
+                      fmt::format("{}: the file ends at byte {}, in the middle of a value", path.native(), offset));
         }
         to += count;
         offset += static_cast<std::uint64_t>(count);
@@ -377,9 +378,10 @@ class writer {
     to_.skip_to(one.at - 1);
     const version made = to_.tag({.name = one.key, .note = one.value, .time_ns = one.time_ns});
     if (made == one.at - 1) return;
-    throw error(errc::damaged, fmt::format("the tag '{}' of version {} came to version {}: records of its file are out "
-                                           "of order",
-                                           one.key, one.at - 1, made));
+    throw error(
+        errc::damaged,
+        fmt::format("the tag '{}' of version {} would be on version {}: the records of its file are not in order",
+                    one.key, one.at - 1, made));
   }
 
   store& to_;

@@ -73,14 +73,14 @@ class restorer {
       opening_.ownership.check(ranks_);
       if (opening_.store.access != access::read_write || opening_.store.creation == creation::open_existing) {
         throw error(errc::invalid_argument,
-                    "restoring makes a cluster: it takes read_write access and creation allowed");
+                    "restore makes a new cluster: give it read_write access and allow creation");
       }
       auto found = read_manifest(from_.folder, manifest_of::checkpoint);
       if (!found) {
-        throw error(errc::other_cluster,
-                    fmt::format("{}: there is no complete checkpoint: the file `checkpoint`, which "
-                                "is written when all others are whole, is missing",
-                                from_.folder.native()));
+        throw error(
+            errc::other_cluster,
+            fmt::format("{}: no complete checkpoint there: the file `checkpoint`, which is written last, is missing",
+                        from_.folder.native()));
       }
       content_ = std::move(*found);
       for (int file = 0; file < content_.ranks; ++file) {
@@ -93,7 +93,7 @@ class restorer {
     const agreed same = agree_.on(step::restore_read, failure, id);
     if (same.least != same.greatest) {
       agree_.refuse(errc::other_cluster,
-                    fmt::format("{}: the ranks see different checkpoints there", from_.folder.native()));
+                    fmt::format("{}: the ranks see different checkpoints in this folder", from_.folder.native()));
     }
   }
 
@@ -103,20 +103,20 @@ class restorer {
                 make_folder(path_);
                 if (read_manifest(path_)) {
                   throw error(errc::store_exists,
-                              fmt::format("{}: a cluster is there; restore to another folder", path_.native()));
+                              fmt::format("{}: already has a cluster; restore to another folder", path_.native()));
                 }
                 cut_off = std::filesystem::exists(marker());  // a restore was interrupted: its pools are removed below
                 if (!cut_off && std::filesystem::exists(own_pool())) {
-                  throw error(errc::store_exists,
-                              fmt::format("{}: is there, without a cluster's manifest beside it; restore to another "
-                                          "folder",
-                                          own_pool().native()));
+                  throw error(
+                      errc::store_exists,
+                      fmt::format("{}: exists already, without a cluster manifest beside it; restore to another folder",
+                                  own_pool().native()));
                 }
               }));
     const auto failure = attempt([&] {
       if (cut_off) remove_pools();
       if (!std::ofstream(marker())) {
-        throw error(errc::io, fmt::format("{}: cannot be made: {}", marker().native(), std::strerror(errno)));
+        throw error(errc::io, fmt::format("{}: cannot make the file: {}", marker().native(), std::strerror(errno)));
       }
     });
     try {

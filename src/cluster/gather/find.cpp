@@ -43,7 +43,7 @@ static_assert(sizeof(sent_answer) == (4 + inline_words) * sizeof(std::uint64_t),
 
 sent_question packed_question(const question& asked) {
   if (asked.key.size() > key_size_max) {
-    raise(errc::key_too_long, "find: a key of {} bytes; {} are the most", asked.key.size(), key_size_max);
+    raise(errc::key_too_long, "find: a key of {} bytes is too long; the maximum is {}", asked.key.size(), key_size_max);
   }
   sent_question sent{find_kind, asked.at, asked.key.size(), {}};
   if (!asked.key.empty()) std::memcpy(sent.key, asked.key.data(), std::min(asked.key.size(), inline_bytes));
@@ -165,7 +165,7 @@ std::optional<std::string> broadcast_find(const team& ranks, const question& ask
   // ranks that would otherwise be idle.
   ranks.allreduce(&own.sent, &sum, words_per_answer, MPI_UINT64_T, MPI_SUM);
   if (sum.failed > 0) agree(ranks, own.failure);
-  if (sum.found > 1) raise(errc::damaged, "{} ranks hold one key: each key must have one owner", sum.found);
+  if (sum.found > 1) raise(errc::damaged, "{} ranks hold the same key: each key must have one owner", sum.found);
   if (sum.found == 0) return std::nullopt;
   const bool owner = own.sent.found == 1;
   if (rank != root) {

@@ -126,7 +126,7 @@ class column_gathering {
 
 void require_root(const parts& all, const gather_options& how) {
   if (how.root >= 0 && how.root < all.count()) return;
-  raise(errc::invalid_argument, "root {}: the communicator has ranks 0 to {}", how.root, all.count() - 1);
+  raise(errc::invalid_argument, "root {} is not a rank: the communicator has ranks 0 to {}", how.root, all.count() - 1);
 }
 
 /// Gathers all pairs at the root, which must have room for them `times` times.
@@ -293,8 +293,8 @@ void require_ascending(const std::vector<pairs_view>& views) {
     if (views[r].count == 0) continue;
     if (before && views[*before].keys[views[*before].count - 1] >= views[r].keys[0]) {
       raise(errc::invalid_argument,
-            "concatenate: rank {} begins with a key that is not greater than the last of rank {}: these ranks do not "
-            "hold ascending ranges of keys",
+            "concatenate: the first key of rank {} is not greater than the last key of rank {}: the ranks do not hold "
+            "ascending ranges of keys",
             r, *before);
     }
     before = r;
@@ -305,7 +305,8 @@ void require_ascending(const std::vector<pairs_view>& views) {
 
 void require_room(const gather_options& how, std::uint64_t bytes) {
   if (bytes <= how.memory_bytes_max) return;
-  raise(errc::invalid_argument, "the extraction needs {} bytes here and may take {}", bytes, how.memory_bytes_max);
+  raise(errc::invalid_argument, "the extraction needs {} bytes on this rank, but memory_bytes_max allows {}", bytes,
+        how.memory_bytes_max);
 }
 
 pairs gather(const team& ranks, const pairs_view& own, const gather_options& how) {

@@ -431,7 +431,7 @@ std::optional<std::string> stream_blocks(const team& ranks, const next_block& ow
 
 void require_root(const team& ranks, int root) {
   if (root >= 0 && root < ranks.size()) return;
-  raise(errc::invalid_argument, "root {}: the communicator has ranks 0 to {}", root, ranks.size() - 1);
+  raise(errc::invalid_argument, "root {} is not a rank: the communicator has ranks 0 to {}", root, ranks.size() - 1);
 }
 
 }  // namespace

@@ -74,10 +74,9 @@ void messenger::abandon(std::list<sending>& all) noexcept {
 
 void messenger::send(int to, int tag, std::shared_ptr<const std::string> bytes) {
   if (bytes->size() > message_size_max) {
-    throw error(errc::value_too_large,
-                fmt::format("a message of {} bytes to rank {}: what goes from rank to rank has at "
-                            "most {}; let its owner insert or find so large a value",
-                            bytes->size(), to, message_size_max));
+    throw error(errc::value_too_large, fmt::format("a message of {} bytes to rank {} is too large: the maximum is {}; "
+                                                   "insert or find so large a value on its owner",
+                                                   bytes->size(), to, message_size_max));
   }
   std::list<sending> one;  // allocated before sending: after that nothing may fail
   sending& begun = one.emplace_back(MPI_REQUEST_NULL, std::move(bytes));

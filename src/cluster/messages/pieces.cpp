@@ -83,7 +83,7 @@ void history_reader::read(unpacker in) {
     if (!there) continue;
     if (size > value_size_max || past_.empty() || !past_.back().value || past_.back().value->size() != offset ||
         offset + part.size() > size) {
-      throw error(errc::bad_input, "a piece of a history from another rank does not go on where the last one ended");
+      throw error(errc::bad_input, "a piece of a history from another rank does not continue where the last one ended");
     }
     past_.back().value->reserve(size);
     past_.back().value->append(part);

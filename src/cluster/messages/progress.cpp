@@ -124,9 +124,9 @@ void progress::throw_broken() const {
   const std::scoped_lock lock(failure_mutex_);
   const std::string_view why = failure_.text();
   if (failed_rank_ == all_ranks) {
-    throw error(static_cast<errc>(failure_.code()), fmt::format("the cluster cannot be used any more: {}", why));
+    throw error(static_cast<errc>(failure_.code()), fmt::format("the cluster can no longer be used: {}", why));
   }
-  throw error(errc::rank_failed, fmt::format("the cluster cannot be used any more: rank {} failed{}{}", failed_rank_,
+  throw error(errc::rank_failed, fmt::format("the cluster can no longer be used: rank {} failed{}{}", failed_rank_,
                                              why.empty() ? "" : ": ", why));
 }
 

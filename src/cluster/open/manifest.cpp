@@ -149,7 +149,7 @@ void make_folder(const std::filesystem::path& path) {
   }
   const bool denied = failure == std::errc::permission_denied || failure == std::errc::read_only_file_system;
   throw error(denied ? errc::permission : errc::io,
-              fmt::format("{}: the folder cannot be made: {}", path.native(), failure.message()));
+              fmt::format("{}: cannot make the folder: {}", path.native(), failure.message()));
 }
 
 std::filesystem::path pool_path(const std::filesystem::path& folder, int rank) {
@@ -182,10 +182,11 @@ std::optional<manifest> read_manifest(const std::filesystem::path& folder, manif
   const std::filesystem::path path = folder / kind_of(what).file;
   std::optional<manifest> content = parsed(descriptor(path, O_RDONLY).read_all(), what);
   if (!content) {
-    throw error(errc::other_cluster,
-                fmt::format("{}: does not begin with '{}' or is not complete: it is something else, or of a later "
-                            "icecore",
-                            path.native(), kind_of(what).first_line));
+    throw error(
+        errc::other_cluster,
+        fmt::format(
+            "{}: does not begin with '{}' or is incomplete: it is another kind of file, or a newer icecore wrote it",
+            path.native(), kind_of(what).first_line));
   }
   return content;
 }
@@ -238,10 +239,9 @@ void complete_checkpoint(const std::filesystem::path& folder, const manifest& co
   for (int rank = 0; rank < content.ranks; ++rank) {
     const std::filesystem::path part = checkpoint_part(folder, content.id, rank);
     if (std::filesystem::exists(part)) continue;
-    throw error(errc::io,
-                fmt::format("{}: rank {} has written it, but rank 0 does not see it: a checkpoint's folder is "
-                            "one that all ranks share",
-                            part.native(), rank));
+    throw error(errc::io, fmt::format("{}: rank {} has written this file, but rank 0 does not see it: all ranks must "
+                                      "share the checkpoint's folder",
+                                      part.native(), rank));
   }
   write_manifest(folder, content, 0, manifest_of::checkpoint);
 }

@@ -28,7 +28,8 @@ int group_size_of(const cluster_options& opening) {
   const char* const end = told + std::strlen(told);
   const auto read = std::from_chars(told, end, size);
   if (read.ec == std::errc() && read.ptr == end && size >= 0) return size;
-  throw error(errc::invalid_argument, fmt::format("ICECORE_GROUP_SIZE is '{}', which is no number of ranks", told));
+  throw error(errc::invalid_argument,
+              fmt::format("ICECORE_GROUP_SIZE is '{}'; it must be a number of ranks, 0 or more", told));
 }
 
 /// A number that two ranks share only if these options are equal (or by a rare chance).
@@ -141,7 +142,7 @@ void cluster_core::agree_on_arguments(const cluster_options& opening) {
       throw error(errc::invalid_argument, "the store of each rank of a cluster has one file: leave placements empty");
     }
     if (group_size_of(opening) < 0)
-      throw error(errc::invalid_argument, "a storage group has no negative number of ranks");
+      throw error(errc::invalid_argument, "the size of a storage group must not be negative");
     const bool may_make =
         opening.store.access == access::read_write && opening.store.creation != creation::open_existing;
     if (may_make) make_folder(path_);
@@ -149,7 +150,8 @@ void cluster_core::agree_on_arguments(const cluster_options& opening) {
   const agreed options = agree_.on(step::open_arguments, failure, failure ? 0 : digest_of(opening));
   if (options.least != options.greatest) {
     agree_.refuse(errc::invalid_argument,
-                  fmt::format("{}: the ranks open the cluster with different options", path_.native()));
+                  fmt::format("{}: the ranks open the cluster with different options; all must give the same ones",
+                              path_.native()));
   }
 }
 
@@ -197,11 +199,10 @@ void cluster_core::check_folder() {
   const int first = nodes_[static_cast<std::size_t>(rank_)];
   agree_.on(step::open_folder, attempt([&] {
               if (same_folder(mine, all[static_cast<std::size_t>(first)])) return;
-              throw error(
-                  errc::invalid_argument,
-                  fmt::format("{}: rank {}, on the same node, opens the cluster in another folder: all ranks of "
-                              "a node give the same one",
-                              path_.native(), first));
+              throw error(errc::invalid_argument,
+                          fmt::format("{}: rank {}, on the same node, opens the cluster in another folder: all ranks "
+                                      "of a node must give the same one",
+                                      path_.native(), first));
             }));
 }
 
@@ -211,18 +212,17 @@ cluster_core::found_manifest cluster_core::agree_on_manifest(const options& open
     found.here = read_manifest(path_);
     if (!found.here) {
       if (restores || !has_manifest(path_, manifest_of::checkpoint)) return;
-      throw error(
-          errc::other_cluster,
-          fmt::format("{}: holds a checkpoint, not a cluster: restore it, into another folder", path_.native()));
+      throw error(errc::other_cluster,
+                  fmt::format("{}: holds a checkpoint, not a cluster: restore it into another folder", path_.native()));
     }
     if (opening.creation == creation::create_new) {
-      throw error(errc::store_exists, fmt::format("{}: a new cluster was asked for but one is there", path_.native()));
+      throw error(errc::store_exists,
+                  fmt::format("{}: a new cluster was asked for, but the folder already has one", path_.native()));
     }
     if (found.here->ranks != ranks_) {
-      throw error(errc::other_cluster,
-                  fmt::format("{}: this cluster was made by {} ranks and is opened by {}: run with {} "
-                              "ranks, or copy what is in it to a new cluster",
-                              path_.native(), found.here->ranks, ranks_, found.here->ranks));
+      throw error(errc::other_cluster, fmt::format("{}: this cluster was made by {} ranks and is opened by {}: run "
+                                                   "with {} ranks, or copy its contents to a new cluster",
+                                                   path_.native(), found.here->ranks, ranks_, found.here->ranks));
     }
     if (found.here->owner != ownership_.description()) {
       throw error(errc::other_cluster,
@@ -265,12 +265,13 @@ void cluster_core::open_store(const options& opening, const found_manifest& foun
     const auto there = store_->stats();
     if (part != nullptr) {
       if (there.pool_id == part->pool_id) return;
-      throw error(errc::other_cluster, fmt::format("{}: is pool {}, but the checkpoint has {} there",
-                                                   part->file.native(), there.pool_id, part->pool_id));
+      throw error(errc::other_cluster,
+                  fmt::format("{}: this file is pool {}, but the checkpoint's manifest names pool {}",
+                              part->file.native(), there.pool_id, part->pool_id));
     }
     if (found.everywhere || there.records == 0) return;
     throw error(errc::other_cluster,
-                fmt::format("{}: holds data, but {} no manifest of a cluster: put the missing folder or file back",
+                fmt::format("{}: holds data, but {} no cluster manifest: put the missing folder or file back",
                             store_->path().native(), found.here ? "another rank's folder has" : "there is"));
   });
   agree_.on(step::open_store, failure);
@@ -283,11 +284,10 @@ void cluster_core::agree_on_pools(const found_manifest& found) {
   mine.resize(pool_id_size);
   const auto failure = attempt([&] {
     if (!found.everywhere || found.here->pools[static_cast<std::size_t>(rank_)] == mine) return;
-    throw error(
-        errc::other_cluster,
-        fmt::format("{}: is pool {}, but the manifest beside it says {}: put the right file back, or, if it was "
-                    "replaced on purpose, write its number into the manifest",
-                    store_->path().native(), mine, found.here->pools[static_cast<std::size_t>(rank_)]));
+    throw error(errc::other_cluster,
+                fmt::format("{}: this file is pool {}, but the manifest beside it names pool {}: put the right file "
+                            "back or, if it was replaced on purpose, write its number into the manifest",
+                            store_->path().native(), mine, found.here->pools[static_cast<std::size_t>(rank_)]));
   });
   const std::int64_t id = found.here ? static_cast<std::int64_t>(std::hash<std::string>{}(found.here->id) >> 1) : 0;
   const agreed ids = agree_.on(step::open_pools, failure, id);

@@ -64,8 +64,7 @@ int ownership::owner_of(std::string_view key, int ranks) const {
       const int owner = owner_(key, ranks);
       if (owner >= 0 && owner < ranks) return owner;
       throw error(errc::invalid_argument,
-                  fmt::format("the ownership function '{}' says rank {} for a key, but the ranks "
-                              "are 0 to {}",
+                  fmt::format("the ownership function '{}' returned rank {} for a key, but the ranks are 0 to {}",
                               name_, owner, ranks - 1));
     }
     case rule::ranges:
@@ -77,21 +76,21 @@ int ownership::owner_of(std::string_view key, int ranks) const {
 
 void ownership::check(int ranks) const {
   if (rule_ == rule::function) {
-    if (!owner_) throw error(errc::invalid_argument, "ownership by a function, but the function is empty");
+    if (!owner_)
+      throw error(errc::invalid_argument, "ownership by a function needs a function, but the given one is empty");
     const bool one_word = !name_.empty() && std::none_of(name_.begin(), name_.end(), [](char c) {
       return static_cast<unsigned char>(c) <= ' ' || c == '\x7f';
     });
-    if (!one_word) throw error(errc::invalid_argument, "an ownership function's name is one word, without spaces");
+    if (!one_word) throw error(errc::invalid_argument, "an ownership function's name must be one word, without spaces");
   }
   if (rule_ != rule::ranges) return;
   if (splits_.size() + 1 != static_cast<std::size_t>(ranks)) {
     throw error(errc::invalid_argument,
-                fmt::format("{} splits for {} ranks: ownership by ranges takes one split fewer than "
-                            "there are ranks",
+                fmt::format("{} splits for {} ranks: ownership by ranges needs one split fewer than there are ranks",
                             splits_.size(), ranks));
   }
   if (std::adjacent_find(splits_.begin(), splits_.end(), std::greater_equal<>()) != splits_.end()) {
-    throw error(errc::invalid_argument, "the splits of ownership by ranges do not ascend");
+    throw error(errc::invalid_argument, "the splits of ownership by ranges must be in ascending order");
   }
 }
 

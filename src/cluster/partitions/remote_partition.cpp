@@ -19,11 +19,10 @@ packer read_request(kind asked, std::string_view key, read_at at) {
 
 void check_travels(const write_view& one) {
   if (packed_size(one) + request_header_size <= message_size_max) return;
-  throw error(
-      errc::value_too_large,
-      fmt::format("a key of {} and a value of {} bytes for another rank: together they may have some bytes less "
-                  "than {}; let the owner insert it",
-                  one.key.size(), one.value ? one.value->size() : 0, message_size_max));
+  throw error(errc::value_too_large,
+              fmt::format("a key of {} and a value of {} bytes cannot be sent to another rank: with a short header "
+                          "they exceed the maximum of {} bytes; insert them on their owner",
+                          one.key.size(), one.value ? one.value->size() : 0, message_size_max));
 }
 
 }  // namespace
@@ -128,7 +127,7 @@ answer<found_values> remote_partition::find_many(std::vector<std::string_view> k
         while (done < found.size()) {  // the owner answers with as many as fit in a message
           remote_call more(running_, owner_, find_many_request(std::span(asked_keys).subspan(done), at));
           const std::size_t count = unpack_values(more.answer(), std::span(found).subspan(done));
-          if (count == 0) throw error(errc::bad_input, fmt::format("rank {} answered a find with nothing", owner_));
+          if (count == 0) throw error(errc::bad_input, fmt::format("rank {} sent an empty answer to a find", owner_));
           done += count;
         }
         for (std::size_t i = 0; i < places.size(); ++i) (*values)[places[i]] = std::move(found[i]);
@@ -168,7 +167,7 @@ std::vector<tag_info> remote_partition::tags(std::optional<std::string_view> nam
     remote_call asked(running_, owner_, out.take());
     unpacker in = asked.answer();
     last = in.number<std::uint8_t>() != 0;
-    if (!last && in.at_end()) throw error(errc::bad_input, fmt::format("rank {} answered with no tags", owner_));
+    if (!last && in.at_end()) throw error(errc::bad_input, fmt::format("rank {} sent an answer without tags", owner_));
     while (!in.at_end()) {
       tag_info& tag = found.emplace_back();
       tag.version = in.number<version>();

@@ -29,9 +29,10 @@ ending unpack_ending(unpacker& in) {
 
 /// Breaks the cluster: a request without a tag cannot be answered.
 [[noreturn]] void throw_no_request(const message& received) {
-  throw error(errc::bad_input,
-              fmt::format("rank {} sent {} bytes that are no request; all ranks must run the same icecore",
-                          received.source, received.bytes.view().size()));
+  throw error(
+      errc::bad_input,
+      fmt::format("rank {} sent {} bytes that are not a valid request; all ranks must run the same version of icecore",
+                  received.source, received.bytes.view().size()));
 }
 
 }  // namespace
@@ -47,7 +48,7 @@ void server::answer(const message& request) {
     reply = reply_to(asked, request.source, in);
     if (reply.size() > message_size_max) {
       throw error(errc::value_too_large,
-                  "an answer of 2 GiB or more does not travel; let the owner read so large a value");
+                  "an answer of 2 GiB or more cannot be sent to another rank; read so large a value on its owner");
     }
   } catch (...) {
     reply = pack_current_exception();
@@ -112,7 +113,7 @@ std::string server::reply_to(kind asked, int source, unpacker in) {
     }
     default:
       throw error(errc::bad_input,
-                  "a request of a kind that this icecore does not know; all ranks must run the same one");
+                  "a rank sent a request of an unknown kind; all ranks must run the same version of icecore");
   }
   return out.take();
 }

@@ -63,9 +63,13 @@ std::vector<tag_info> store_partition::tags(std::optional<std::string_view> name
 void store_partition::check_update(std::string_view key, bool inserts) const {
   // relaxed: it changes only in a collective call, which ends before any later write is sent
   if (allowed_.load(std::memory_order_relaxed) != protection::update_only) return;
-  if (!inserts) throw error(errc::protection, "a remove under update-only protection, which keeps the set of keys");
+  if (!inserts)
+    throw error(errc::protection,
+                "a remove is not allowed under update-only protection, which keeps the set of keys as it is");
   if (!store_.contains(key)) {
-    throw error(errc::protection, "an insert of a new key under update-only protection, which keeps the set of keys");
+    throw error(
+        errc::protection,
+        "an insert of a new key is not allowed under update-only protection, which keeps the set of keys as it is");
   }
 }
 

@@ -34,7 +34,8 @@ std::int64_t digest_of(std::string_view call, version at, const extraction_optio
 
 void check_bounds(const key_bounds& bounds) {
   if (!bounds.from || !bounds.to || *bounds.from <= *bounds.to) return;
-  throw error(errc::invalid_argument, "the bounds of an extraction are out of order: the first key is behind the last");
+  throw error(errc::invalid_argument,
+              "the bounds of an extraction are in the wrong order: the first key is greater than the last");
 }
 
 /// The size of the blocks in which stream holds pairs: two of each rank, the root's own, and one for the sink.
@@ -42,8 +43,9 @@ std::size_t stream_block(const extraction_options& how, int ranks) {
   const std::uint64_t blocks = 2 * static_cast<std::uint64_t>(ranks) + 2;
   const std::uint64_t block = std::min<std::uint64_t>(how.memory_bytes_max / blocks, stream_block_bytes);
   if (block >= stream_block_bytes_min) return block;
-  throw error(errc::invalid_argument, fmt::format("a stream of {} ranks needs at least {} bytes and may take {}", ranks,
-                                                  blocks * stream_block_bytes_min, how.memory_bytes_max));
+  throw error(errc::invalid_argument,
+              fmt::format("a stream of {} ranks needs at least {} bytes, but memory_bytes_max allows {}", ranks,
+                          blocks * stream_block_bytes_min, how.memory_bytes_max));
 }
 
 /// errc::invalid_argument if the pairs need more than memory_bytes_max. O(pairs), but only if that is set.
@@ -54,7 +56,7 @@ void check_memory(const snapshot& own, const extraction_options& how) {
     bytes += one.key.size() + one.value.size() + 2 * sizeof(std::uint64_t);
     if (bytes <= how.memory_bytes_max) continue;
     throw error(errc::invalid_argument,
-                fmt::format("the pairs of this rank need more than the {} bytes that the extraction may take",
+                fmt::format("the pairs of this rank need more than the {} bytes that memory_bytes_max allows",
                             how.memory_bytes_max));
   }
 }
@@ -142,7 +144,7 @@ extracted_pairs shown(ranks::pairs&& pairs) {
 void cluster_core::enter_extraction(const std::function<void()>& check_arguments, std::int64_t digest) const {
   const agreed asked = agree_.on(step::extract_entered, attempt(check_arguments), digest);
   if (asked.least != asked.greatest) {
-    agree_.refuse(errc::invalid_argument, "the ranks do not all ask for the same extraction");
+    agree_.refuse(errc::invalid_argument, "the ranks ask for different extractions; all must ask for the same one");
   }
   if (channel_) return;
   try {
@@ -173,11 +175,10 @@ extracted_pairs cluster_core::extract(version at, extraction_method method, cons
   const auto check_arguments = [&] {
     static_cast<void>(group_of(how.root));  // throws if there is no such rank
     check_bounds(how.bounds);
-    if (method > extraction_method::distributed) throw error(errc::invalid_argument, "no such extraction method");
+    if (method > extraction_method::distributed) throw error(errc::invalid_argument, "unknown extraction method");
     if (method == extraction_method::concatenate && !ordered()) {
       throw error(errc::invalid_argument,
-                  "concatenate is for clusters whose owners hold ranges of keys; opt_merge "
-                  "merges any");
+                  "concatenate needs a cluster whose owners hold ranges of keys; use opt_merge for this one");
     }
   };
   ranks::gather_options gathering;

@@ -23,7 +23,7 @@ failure failure::of(const std::exception_ptr& caught) noexcept {
   } catch (const std::exception& e) {
     return {errc::io, e.what()};
   } catch (...) {  // thrown by a function of the caller
-    return {errc::io, "something was thrown that is no std::exception"};
+    return {errc::io, "an exception was thrown that is not a std::exception"};
   }
 }
 
