@@ -25,7 +25,7 @@ struct repair_arguments {
 
 void print_json(const repair_report& report) {
   for (const damage& d : report.losses) out().line(json_object().add("lost", damage_to_json(d)).text());
-  for (const damage& d : report.mended) out().line(json_object().add("mended", damage_to_json(d)).text());
+  for (const damage& d : report.repaired) out().line(json_object().add("repaired", damage_to_json(d)).text());
   for (const unknown_versions& u : report.unknown) {
     json_object range;
     range.bytes("key", u.key).add("first", u.first).add("last", u.last);
@@ -33,7 +33,7 @@ void print_json(const repair_report& report) {
   }
   json_object summary;
   summary.add("complete", report.complete()).add("losses", report.losses.size());
-  summary.add("mended_places", report.mended.size()).add("unknown_ranges", report.unknown.size());
+  summary.add("repaired_places", report.repaired.size()).add("unknown_ranges", report.unknown.size());
   summary.add("keys", report.keys).add("records", report.records).add("tags", report.tags);
   out().line(summary.add("clock", report.clock).text());
 }
@@ -41,8 +41,8 @@ void print_json(const repair_report& report) {
 void print_table(const repair_report& report, const std::string& damaged, const std::string& path) {
   if (!report.losses.empty()) out().line("Lost:");
   print_damages(report.losses, damaged, out());
-  if (!report.mended.empty()) out().line("Damaged, nothing lost:");
-  print_damages(report.mended, damaged, out());
+  if (!report.repaired.empty()) out().line("Damaged, nothing lost:");
+  print_damages(report.repaired, damaged, out());
   if (!report.unknown.empty())
     out().line("The values of these keys are unknown; the new store does not have the keys in these versions:");
   table unknown({">from version", ">to version", "key"});

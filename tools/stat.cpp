@@ -75,7 +75,7 @@ void print_json(const statistics& s, const version_ranges& lost) {
   line.add("key_bytes", s.key_bytes).add("value_bytes", s.value_bytes).add("used_bytes", s.used_bytes);
   line.add("file_bytes", s.file_bytes).add("index_bytes", s.index_bytes).add("huge_page_bytes", s.huge_page_bytes);
   line.add("used_bytes_a_key", bytes_a_key(s.used_bytes, s)).add("index_bytes_a_key", bytes_a_key(s.index_bytes, s));
-  line.add("recovered_from_crash", s.recovered_from_crash).add("opened_at_once", s.opened_at_once);
+  line.add("recovered_from_crash", s.recovered_from_crash).add("recovered_instantly", s.recovered_instantly);
   line.add("opening_seconds", s.recovery_seconds);
   out().line(line.add("durability", durability).text());
   for (const auto& [first, end] : lost.ranges()) {
@@ -126,7 +126,7 @@ void print_table(const statistics& s, const version_ranges& lost) {
   line("durability", fmt::format("{}{} for the last writer; the best here is {}", name_of(s.durability.mode),
                                  s.durability.emulated ? " (emulated)" : "", name_of(best_on(s.durability.medium))));
   line("medium", fmt::format("{} ({})", name_of(s.durability.medium), s.durability.filesystem));
-  line("opening", fmt::format("{:.3f} s{}{}", s.recovery_seconds, s.opened_at_once ? ", instant recovery" : "",
+  line("opening", fmt::format("{:.3f} s{}{}", s.recovery_seconds, s.recovered_instantly ? ", instant recovery" : "",
                               s.recovered_from_crash ? ", recovered: the last writer had not closed it" : ""));
 }
 

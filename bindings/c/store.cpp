@@ -36,7 +36,7 @@ icecore_statistics statistics_of(const icecore::statistics& now) noexcept {
   result.format_minor = now.format_minor;
   copy_text(result.pool_id, now.pool_id);
   result.file_count = static_cast<unsigned>(now.files.size());
-  result.opened_at_once = now.opened_at_once ? 1 : 0;
+  result.recovered_instantly = now.recovered_instantly ? 1 : 0;
   return result;
 }
 

@@ -51,14 +51,14 @@ struct owned_repair_report : icecore_repair_report {
       : icecore_repair_report{},
         report(std::move(from)),
         loss_list(views_of(report.losses)),
-        mended_list(views_of(report.mended)) {
+        repaired_list(views_of(report.repaired)) {
     for (const auto& u : report.unknown) {
       unknown_list.push_back({icecore::c::bytes(std::string_view(u.key)), u.first, u.last});
     }
     loss_count = loss_list.size();
     losses = loss_list.data();
-    mended_count = mended_list.size();
-    mended = mended_list.data();
+    repaired_count = repaired_list.size();
+    repaired = repaired_list.data();
     unknown_count = unknown_list.size();
     unknown = unknown_list.data();
     keys = report.keys;
@@ -71,7 +71,7 @@ struct owned_repair_report : icecore_repair_report {
 
   icecore::repair_report report;
   std::vector<icecore_damage> loss_list;
-  std::vector<icecore_damage> mended_list;
+  std::vector<icecore_damage> repaired_list;
   std::vector<icecore_unknown_versions> unknown_list;
 };
 

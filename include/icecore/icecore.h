@@ -452,9 +452,9 @@ typedef struct icecore_statistics {
   int index;                /* enum icecore_index_kind */
   unsigned format_major;
   unsigned format_minor;
-  char pool_id[33];    /* 32 hexadecimal digits */
-  unsigned file_count; /* number of files of the store; the sizes above cover all of them */
-  int opened_at_once;  /* not 0: instant recovery; opening did not read the records */
+  char pool_id[33];        /* 32 hexadecimal digits */
+  unsigned file_count;     /* number of files of the store; the sizes above cover all of them */
+  int recovered_instantly; /* not 0: instant recovery; opening did not read the records */
 } icecore_statistics;
 
 /* The caller sets statistics->struct_size to sizeof(icecore_statistics). */
@@ -526,8 +526,8 @@ typedef struct icecore_unknown_versions {
 typedef struct icecore_repair_report {
   size_t loss_count; /* 0: the new store holds everything that the old one did */
   const icecore_damage* losses;
-  size_t mended_count;
-  const icecore_damage* mended; /* damage that lost nothing */
+  size_t repaired_count;
+  const icecore_damage* repaired; /* damage that lost nothing */
   size_t unknown_count;
   const icecore_unknown_versions* unknown;
   uint64_t keys;         /* keys of the new store */

@@ -207,7 +207,7 @@ struct statistics {
   unsigned format_major;
   unsigned format_minor;
   icecore::index_kind index;
-  bool opened_at_once;  ///< instant recovery: opening did not read the records
+  bool recovered_instantly;  ///< instant recovery: opening did not read the records
   durability_info durability;
   std::vector<file_statistics> files;  ///< the first one's path is `path`
 };
@@ -242,7 +242,7 @@ struct unknown_versions {
 
 struct repair_report {
   std::vector<damage> losses;             ///< damage that lost something
-  std::vector<damage> mended;             ///< damage that lost nothing
+  std::vector<damage> repaired;           ///< damage that lost nothing
   std::vector<unknown_versions> unknown;  ///< by key; in the new store the key is not there in these versions
   std::uint64_t keys = 0;                 ///< keys of the new store
   std::uint64_t records = 0;              ///< inserts and removes copied to the new store

@@ -86,7 +86,7 @@ void basic_histories<Heads>::set_links(record fresh, link entry, link older) con
   u.older = older;
   u.record.depth = depth + 1;
   // skew-binary: two jumps of equal length behind the parent become one
-  u.jump = last_jumps_are_equal(depth) ? told_jump_of(jump_of(older)) : older;
+  u.jump = last_jumps_are_equal(depth) ? claimed_jump_of(jump_of(older)) : older;
 }
 
 template <class Heads>

@@ -124,11 +124,11 @@ class basic_histories final : public Heads {
   [[nodiscard]] bool wait_until_committed(link entry, link l) const;
   void persist_record(link l) const;
   void set_links(record fresh, link entry, link older) const;
-  [[nodiscard]] link jump_of(link l) const { return at(l).is_entry() ? l : followed(l, told_jump_of(l)); }
+  [[nodiscard]] link jump_of(link l) const { return at(l).is_entry() ? l : followed(l, claimed_jump_of(l)); }
   /// Where the jump of a record leads, after verifying the record's checksum; for an entry, the entry itself. It does
   /// not check that an older record lies there: jump_of() does when it follows the link, so until then that line need
   /// not be fetched.
-  [[nodiscard]] link told_jump_of(link l) const {
+  [[nodiscard]] link claimed_jump_of(link l) const {
     const record r = at(l);
     if (r.is_entry()) return l;
     verify_checksum(l);

@@ -295,15 +295,15 @@ inline constexpr unsigned free_lists = 16;
 
 /// The first granule of the index, in the first file: an index segment's header, then this.
 struct index_anchor {
-  std::atomic<std::uint64_t> top;                           //     0    8  the first node of the uppermost level
-  std::atomic<std::uint64_t> first_leaf;                    //     8    8
-  std::atomic<std::uint64_t> tags;                          //    16    8  the newest tag block
-  std::atomic<std::uint64_t> tags_evidence;                 //    24    8  of all links to tags
-  std::uint64_t zero[4];                                    //    32   32
-  std::atomic<std::uint64_t> used_end[files_max];           //    64  128  by file: the end of its last segment
-  std::atomic<std::uint64_t> rests[files_max][free_lists];  //   192 2048  free-space lists, by file and size class
-  node_source nodes[writers_max];                           //  2240 8192
-  writer_log writers[writers_max][2];                       // 10432 32768
+  std::atomic<std::uint64_t> top;                                //     0    8  the first node of the uppermost level
+  std::atomic<std::uint64_t> first_leaf;                         //     8    8
+  std::atomic<std::uint64_t> tags;                               //    16    8  the newest tag block
+  std::atomic<std::uint64_t> tags_evidence;                      //    24    8  of all links to tags
+  std::uint64_t zero[4];                                         //    32   32
+  std::atomic<std::uint64_t> used_end[files_max];                //    64  128  by file: the end of its last segment
+  std::atomic<std::uint64_t> free_space[files_max][free_lists];  //   192 2048  free-space lists, by file and size class
+  node_source nodes[writers_max];                                //  2240 8192
+  writer_log writers[writers_max][2];                            // 10432 32768
 };
 static_assert(offsetof(index_anchor, tags_evidence) == 24 && offsetof(index_anchor, used_end) == 64);
 static_assert(offsetof(index_anchor, nodes) == 2240 && offsetof(index_anchor, writers) == 10432);

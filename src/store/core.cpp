@@ -49,7 +49,7 @@ store_core::store_core(store_parts&& parts, bool heads_are_durable, const histor
       lost_(std::move(parts.lost)),
       recovery_seconds_(parts.recovery_seconds),
       recovered_from_crash_(parts.recovered_from_crash),
-      took_index_over_(parts.opened_at_once),
+      took_index_over_(parts.recovered_instantly),
       findings_(std::move(parts.findings)),
       stand_ins_(std::move(parts.stand_ins)),
       accepts_damage_(parts.accepts_damage),
@@ -113,7 +113,7 @@ statistics store_core::stats() const {
   {
     const writer_set::gate stopped(*writers_);
     totals.add(writers_->totals());
-    for (const auto& p : writers_->places()) free_in_segments += p.room();
+    for (const auto& p : writers_->segment_tails()) free_in_segments += p.room();
   }
   const format::root root = pool_->roots().read();
   statistics s{};
@@ -141,7 +141,7 @@ statistics store_core::stats() const {
   s.format_major = root.version_major;
   s.format_minor = root.version_minor;
   s.index = kind_;
-  s.opened_at_once = took_index_over_;
+  s.recovered_instantly = took_index_over_;
   s.durability = pool_->durability();
   return s;
 }

@@ -57,7 +57,7 @@ struct store_parts {
   version_ranges lost;
   double recovery_seconds = 0;
   bool recovered_from_crash = false;
-  bool opened_at_once = false;
+  bool recovered_instantly = false;
   std::vector<finding> findings;           ///< damage that was accepted
   std::unique_ptr<std::byte[]> stand_ins;  ///< stand for lost records: histories link into them
   bool accepts_damage = false;

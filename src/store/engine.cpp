@@ -224,12 +224,11 @@ std::vector<std::string_view> engine<Heads>::keys(const key_bounds& bounds) cons
 /// Evidence does not count if another process may still be in a call.
 bool durable_engine::leave_for_opening() {
   logged_segments& segments = own_.media->segments();
-  writers_->for_each_writer(
-      [&](unsigned w, const open_segments::place& p, const record_totals& filled, version newest) {
-        logged_segments::log log{p.in, p.position, std::max(newest, shared_->newest_recovered), segments.before(w)};
-        log.totals.add(filled);
-        segments.write_log(w, log);
-      });
+  writers_->for_each_writer([&](unsigned w, const segment_tail& p, const record_totals& filled, version newest) {
+    logged_segments::log log{p.in, p.position, std::max(newest, shared_->newest_recovered), segments.before(w)};
+    log.totals.add(filled);
+    segments.write_log(w, log);
+  });
   if (!writers_->is_alone()) return false;
   own_.media->for_each_met([&](link granule) { own_.index->leave_evidence(granule); });
   own_.tags->leave_evidence();

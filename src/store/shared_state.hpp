@@ -28,7 +28,7 @@ struct shared_state {
   version newest_recovered = 0;                      ///< the newest version that had a record at opening
   std::array<pool_space, format::files_max> spaces;  ///< of each file
   writer_set::state writers;
-  durable_media::state lasting;
+  durable_media::state durable;
 
   shared_state() {
     for (pool_space& space : spaces) {
@@ -37,10 +37,10 @@ struct shared_state {
       space.roots.raises(poisoned);
     }
     writers.gate.raises(poisoned);
-    writers.finishing.raises(poisoned);
-    writers.partials.lock.raises(poisoned);
-    lasting.segments.lock.raises(poisoned);
-    lasting.heads.raises(poisoned);
+    writers.recovering.raises(poisoned);
+    writers.open_list.lock.raises(poisoned);
+    durable.segments.lock.raises(poisoned);
+    durable.heads.raises(poisoned);
   }
 
   /// From now on survivors repair what a killed process left under a lock. Call before any other process can attach.
@@ -51,9 +51,9 @@ struct shared_state {
       space.roots.make_robust();
     }
     writers.gate.make_robust();
-    writers.finishing.make_robust();
-    lasting.segments.lock.make_robust();
-    lasting.heads.make_robust();
+    writers.recovering.make_robust();
+    durable.segments.lock.make_robust();
+    durable.heads.make_robust();
   }
 
   /// The state that another process has made; null if there is none yet. errc::unsupported_format, naming the file it

@@ -163,7 +163,7 @@ TEST_F(process_locks, that_outlive_kills_let_the_next_one_mend) {
     EXPECT_EQ(both_->plain, 2);
   }
   {
-    const recovering_lock held(both_->lock, [] { FAIL() << "mended twice"; });
+    const recovering_lock held(both_->lock, [] { FAIL() << "repaired twice"; });
   }
   EXPECT_FALSE(both_->flag);
 }
@@ -177,11 +177,11 @@ TEST_F(process_locks, are_mended_again_where_whoever_mended_was_killed_or_failed
     const std::scoped_lock looks_only(both_->lock);
     EXPECT_TRUE(both_->lock.owner_died());
   }
-  int mended = 0;
+  int repaired = 0;
   {
-    const recovering_lock held(both_->lock, [&] { ++mended; });
+    const recovering_lock held(both_->lock, [&] { ++repaired; });
   }
-  EXPECT_EQ(mended, 1);
+  EXPECT_EQ(repaired, 1);
 }
 
 TEST_F(process_locks, tell_whether_somebody_who_lives_holds_them) {

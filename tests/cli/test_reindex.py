@@ -38,7 +38,7 @@ def test_contents_tags_and_histories_stay_whatever_the_direction(store, before, 
     assert told["index_bytes"] > 0 and told["seconds"] >= 0
     now = stat(store)
     assert (now["index"], now["keys"], now["tags"]) == (after, 2_001, 2)
-    assert now["opened_at_once"] == (after == "persistent")
+    assert now["recovered_instantly"] == (after == "persistent")
     assert run("dump", store).stdout == dump
     assert history(store, b"key 0000") == past and len(past) == 3
     assert run("log", store).stdout == log

@@ -76,7 +76,7 @@ class user {
   /// The same of a store that may have been opened at once, where some damage cannot be told.
   void compare_at_once(const char* what, const store& opened, const std::optional<allowance>& allowed) {
     std::string w = compared([&](const truth& t) { return examine(opened, t); });
-    if (!w.empty() && allowed && opened.stats().opened_at_once) {
+    if (!w.empty() && allowed && opened.stats().recovered_instantly) {
       hidden_ = true;
       w = compared([&](const truth& t) { return examine(opened, t, *allowed); });
     }

@@ -139,7 +139,7 @@ class execution {
       store opened(pool_.path(), writing());
       if (shown_) {
         // opened at once after a crash, it closes the version that the crash left open
-        const bool later = opened.stats().opened_at_once && opened.clock() == clock_shown_ + 1;
+        const bool later = opened.stats().recovered_instantly && opened.clock() == clock_shown_ + 1;
         promise(records_of(opened) == *shown_ && (opened.clock() == clock_shown_ || later),
                 [] { return std::string("a store opened for writing shows something else than for reading"); });
       }
@@ -147,7 +147,7 @@ class execution {
               [] { return std::string("what cannot be read can be written"); });
       const bool sealed = (image_.flags & image_flag::resealed) != 0;
       const auto stats = opened.stats();
-      unmet_ = stats.opened_at_once && (stats.recovered_from_crash || sealed);
+      unmet_ = stats.recovered_instantly && (stats.recovered_from_crash || sealed);
       write_on(opened);
     } catch (const error& failure) {
       const bool later_format = failure.code() == errc::unsupported_format;

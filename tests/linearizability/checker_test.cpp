@@ -1,4 +1,4 @@
-// The checker believes sound histories and no others: histories of real stores that were killed, each spoiled in every
+// The checker trusts sound histories and no others: histories of real stores that were killed, each spoiled in every
 // way that corruptions.hpp knows.
 #include "checker.hpp"
 

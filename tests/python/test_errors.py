@@ -188,7 +188,7 @@ def test_a_damaged_file_is_read_and_repaired_without_what_is_lost(path, tmp_path
     assert not report.complete
     assert [(d.key, d.version) for d in report.losses] == [(b"key 050", 2)]
     assert report.unknown == [icecore.UnknownVersions(b"key 050", 2, 3)]
-    assert (report.keys, report.records, report.mended) == (100, 100, [])
+    assert (report.keys, report.records, report.repaired) == (100, 100, [])
     with open_store(repaired) as store:
         assert b"key 050" not in store
         assert store.at(1)[b"key 050"] == b"value 050"

@@ -64,7 +64,7 @@ def test_processes_read_and_write_at_once_and_a_killed_one_stops_none(path, comm
         assert store.verify().ok
     assert not os.path.exists(common), "it goes with the store that was shared"
     with icecore.open(path, "r") as store:
-        assert store.stats().opened_at_once and len(store.at(tag="together")) > WORKERS * KEYS
+        assert store.stats().recovered_instantly and len(store.at(tag="together")) > WORKERS * KEYS
 
 
 def test_what_is_the_first_ones_alone_is_refused_and_closing_is_told(path, common):

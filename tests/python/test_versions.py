@@ -223,13 +223,13 @@ def test_a_store_gets_another_index_and_holds_what_it_held(path):
         store.update({b"%d" % i: b"first" for i in range(1000)})
         store.tag("one")
         store[b"7"] = b"second"
-        assert store.stats().opened_at_once is False
+        assert store.stats().recovered_instantly is False
     for index in ("persistent", "persistent", "skip_list", "btree"):
         with open_store(path, "r+", index=index, change_index=True) as store:
             assert store.stats().index == index
         with open_store(path, "r") as store:
             told = store.stats()
-            assert (told.index, told.opened_at_once) == (index, index == "persistent")
+            assert (told.index, told.recovered_instantly) == (index, index == "persistent")
             assert (told.keys, told.tags) == (1000, 1)
             assert store[b"7"] == b"second" and store.at(tag="one")[b"7"] == b"first"
     with pytest.raises(icecore.InvalidArgumentError, match="read_write"):

@@ -102,7 +102,7 @@ TEST_P(Attached, versions_that_are_lost_are_lost_to_whoever_opens_or_attaches_la
     }
   };
   store s(path_, first());
-  EXPECT_EQ(s.stats().opened_at_once, GetParam().index == index_kind::persistent);
+  EXPECT_EQ(s.stats().recovered_instantly, GetParam().index == index_kind::persistent);
   EXPECT_TRUE(is_lost(s));
   child other([&] {
     store beside_it(path_, beside());

@@ -206,7 +206,7 @@ class ClosingFlush : public ::testing::Test {
   [[nodiscard]] std::string content_of(const std::string& medium) {
     write_file(path_, medium);
     const store s(path_, opening());
-    EXPECT_TRUE(s.stats().opened_at_once);
+    EXPECT_TRUE(s.stats().recovered_instantly);
     expect_sound(s);
     return content(s);
   }
@@ -234,7 +234,7 @@ class ClosingFlush : public ::testing::Test {
       write_file(path_, caches);
       {
         const store s(path_, opening());
-        EXPECT_TRUE(s.stats().opened_at_once);
+        EXPECT_TRUE(s.stats().recovered_instantly);
         wanted = content(s);
       }
       write_file(path_, caches);
@@ -297,7 +297,7 @@ TEST_F(ClosingFlush, a_change_of_segments_is_durable_before_the_next_one_begins)
   store s(path_, opening());
   auto& segments = const_cast<logged_segments&>(segments_of(s));
   constexpr unsigned writer = format::writers_max - 1;  // not in use
-  logged_segments::place place{};
+  segment_tail place{};
   for (int i = 0; i < 2; ++i) {
     place = segments.change(writer, place, {}, 0, 1000, 0);
     EXPECT_TRUE(on_their_way.empty());

@@ -266,7 +266,7 @@ TEST_F(Damage, a_write_that_met_damage_leaves_nothing_in_the_way_of_the_next_one
     });
     ASSERT_EQ(writer.wait(), -SIGKILL);
     const store again(path_);
-    EXPECT_TRUE(again.stats().opened_at_once);
+    EXPECT_TRUE(again.stats().recovered_instantly);
     EXPECT_EQ(again.find("another"), "behind it");
     EXPECT_EQ(again.find("key-8"), "changed");
   }

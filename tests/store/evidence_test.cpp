@@ -57,7 +57,7 @@ class Evidence : public ::testing::TestWithParam<durability> {
     before_ = read_file(path_);
     {
       store s(path_, opening());
-      ASSERT_TRUE(s.stats().opened_at_once);
+      ASSERT_TRUE(s.stats().recovered_instantly);
       for (unsigned i = 0; i < keys / 2; i += 2) s.insert(key_of(i), newer_of(i));
       for (unsigned i = 1; i < keys / 2; i += 50) s.remove(key_of(i));
       fill(s, keys / 2, keys);
@@ -103,7 +103,7 @@ class Evidence : public ::testing::TestWithParam<durability> {
     std::vector<unsigned> third;
     count_told(told, [&] {
       const store s(path_, reading());
-      EXPECT_TRUE(s.stats().opened_at_once);
+      EXPECT_TRUE(s.stats().recovered_instantly);
       for (unsigned i = 0; i < keys; i += step) count_told(told, [&] { expect_newest(s, i); });
       count_told(told, [&] { EXPECT_EQ(s.tags().size(), tags_there_); });
       count_told(told, [&] { EXPECT_EQ(s.keys().size(), keys); });
@@ -179,7 +179,7 @@ TEST_P(Evidence, tells_of_a_line_as_it_was_earlier_in_the_session) {
   write_file(path_, spoilt);
   for (const options& o : {reading(), opening()}) {
     store s(path_, o);
-    ASSERT_TRUE(s.stats().opened_at_once);
+    ASSERT_TRUE(s.stats().recovered_instantly);
     unsigned told = 0;
     for (unsigned i = 0; i < keys; i += 3) {
       count_told(told, [&] { EXPECT_EQ(s.find(key_of(i)), "latest"); });
@@ -263,7 +263,7 @@ TEST_P(Evidence, from_before_a_kill_tells_nothing) {
   write_file(path_, file);
   for (unsigned session = 0; session < 3; ++session) {
     store s(path_, opening());
-    ASSERT_TRUE(s.stats().opened_at_once);
+    ASSERT_TRUE(s.stats().recovered_instantly);
     for (unsigned i = 0; i < keys; i += session + 1) {
       const auto found = s.find(key_of(i));
       EXPECT_EQ(found ? std::optional<std::string>(*found) : std::nullopt, i % 3 == 0 ? "third" : newest_of(i))

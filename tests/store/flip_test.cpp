@@ -211,7 +211,7 @@ TEST(FlipInKey, hides_no_other_key_from_a_store_that_is_opened_at_once) {
     bad[at + key(flipped).size() - 2] ^= 4;
     write_file(path, bad);
     const store opened(path, reading);
-    ASSERT_TRUE(opened.stats().opened_at_once);
+    ASSERT_TRUE(opened.stats().recovered_instantly);
     for (unsigned i = 0; i < keys; i += 3) {
       if (i == flipped) continue;
       try {

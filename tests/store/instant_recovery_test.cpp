@@ -64,7 +64,7 @@ class OpeningAtOnce : public ::testing::TestWithParam<setting> {
       if (s.find(key_of(keys / 2)) != std::string(50, 'v')) return 1;
       *seen = touched_in(folder.path());  // before stats(), which visits each segment
       const statistics all = s.stats();
-      if (!all.opened_at_once || !all.recovered_from_crash) return 2;
+      if (!all.recovered_instantly || !all.recovered_from_crash) return 2;
       if (all.keys != keys) return 3;
       return s.latest().size() == keys ? 0 : 4;
     });

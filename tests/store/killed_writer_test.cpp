@@ -198,7 +198,7 @@ class KilledWriter : public SharedStore {
     const auto report = verify_file(path_);
     ASSERT_TRUE(report.ok()) << report.damages.front().structure << ": " << report.damages.front().what;
     store_.emplace(path_, first());
-    EXPECT_TRUE(store_->stats().opened_at_once);
+    EXPECT_TRUE(store_->stats().recovered_instantly);
     EXPECT_FALSE(store_->stats().recovered_from_crash);
     compare_everything(*store_, expected_);
   }
@@ -232,7 +232,7 @@ class KilledWriter : public SharedStore {
     std::filesystem::remove(common_);
     ASSERT_TRUE(verify_file(path_).ok());
     store_.emplace(path_, first());
-    EXPECT_TRUE(store_->stats().opened_at_once);
+    EXPECT_TRUE(store_->stats().recovered_instantly);
     const bool there = store_->find_tag(name).has_value();
     EXPECT_TRUE(there || progress_->done == 0);
     tagged += there ? 1 : 0;
@@ -352,7 +352,7 @@ TEST_P(KilledWriter, what_a_survivor_was_told_of_its_key_stays_so_though_it_is_k
       ASSERT_EQ(survivor.wait(), -SIGKILL);
       std::filesystem::remove(common_);
       store_.emplace(path_, first());
-      EXPECT_TRUE(store_->stats().opened_at_once);
+      EXPECT_TRUE(store_->stats().recovered_instantly);
       if (makes_it) {
         EXPECT_EQ(store_->find(key), "of the survivor");
       } else {

@@ -81,7 +81,7 @@ class PersistentDamage : public ::testing::Test {
     };
     ask([&] {
       const store s(path_, opening());
-      EXPECT_TRUE(s.stats().opened_at_once);
+      EXPECT_TRUE(s.stats().recovered_instantly);
       ask([&] { EXPECT_EQ(s.tags().size(), tags); });
       ask([&] { EXPECT_EQ(s.keys().size(), keys); });
       for (unsigned i = 0; i < keys; i += 7) ask([&] { EXPECT_EQ(s.find(key_of(i)), value_of(i)) << key_of(i); });
@@ -112,7 +112,7 @@ TEST_F(PersistentDamage, a_flipped_bit_in_either_copy_of_a_log_loses_nothing_aft
         write_file(path_, spoiled);
         {
           store s(path_, opening());
-          EXPECT_TRUE(s.stats().opened_at_once);
+          EXPECT_TRUE(s.stats().recovered_instantly);
           EXPECT_EQ(s.stats().keys, keys) << "byte " << byte << " of copy " << copy;
           s.insert("one more", "value");
           s.close();
@@ -193,7 +193,7 @@ TEST_F(PersistentDamage, a_newest_record_that_lost_its_stamp_is_not_of_today) {
   file.replace(entry + offsetof(format::record_header, stamp), 8, 8, '\0');
   write_file(path_, file);
   store s(path_, opening());
-  EXPECT_TRUE(s.stats().opened_at_once);
+  EXPECT_TRUE(s.stats().recovered_instantly);
   expect_error(errc::damaged, "stamp", [&] { static_cast<void>(s.find("one key")); });
   expect_error(errc::damaged, "stamp", [&] { static_cast<void>(s.find("one key", tagged)); });
   expect_error(errc::damaged, "stamp", [&] { static_cast<void>(s.history("one key").newest_first()); });
@@ -291,7 +291,7 @@ TEST_F(PersistentDamage, a_link_that_passes_a_record_of_its_key_is_told) {
   options reading = opening();
   reading.access = access::read_only;
   const store s(path_, reading);
-  ASSERT_TRUE(s.stats().opened_at_once);
+  ASSERT_TRUE(s.stats().recovered_instantly);
   EXPECT_EQ(s.find("key"), "fourth");
   EXPECT_EQ(s.find("key", 1), "first");
   expect_error(errc::damaged, "do not lead to older records", [&] { static_cast<void>(s.find("key", 2)); });

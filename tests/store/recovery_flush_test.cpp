@@ -152,7 +152,7 @@ TEST_P(OpeningAtOnceFlush, the_header_of_a_segment_that_is_gone_on_with_is_durab
   write_and_be_killed(durability::operation);
   const store s(path_, opening());
   const lines then = durable;
-  ASSERT_TRUE(s.stats().opened_at_once);
+  ASSERT_TRUE(s.stats().recovered_instantly);
   ASSERT_TRUE(s.stats().recovered_from_crash);
   const link record_at = shown_record(s, "key 0");
   const auto* const header =
@@ -178,7 +178,7 @@ TEST_P(OpeningAtOnceFlush, a_session_is_opened_at_once_by_one_that_makes_durable
       const store s(path_, opening(after));
       ASSERT_TRUE(s.stats().recovered_from_crash);
       const bool same = (before == durability::operation) == (after == durability::operation);
-      EXPECT_EQ(s.stats().opened_at_once, same);
+      EXPECT_EQ(s.stats().recovered_instantly, same);
       for (int i = 1; i < 50; i += 2) ASSERT_EQ(s.find("key " + std::to_string(i)), std::to_string(i));
     }
   }

@@ -30,9 +30,9 @@ namespace {
 
 [[nodiscard]] std::string told(const repair_report& report) {
   std::string text;
-  for (const auto* list : {&report.losses, &report.mended}) {
+  for (const auto* list : {&report.losses, &report.repaired}) {
     for (const damage& d : *list) {
-      text += (list == &report.losses ? "lost " : "mended ") + d.structure + " at byte " + std::to_string(d.offset) +
+      text += (list == &report.losses ? "lost " : "repaired ") + d.structure + " at byte " + std::to_string(d.offset) +
               (d.key ? " key " + show(*d.key) : "") + (d.version ? " version " + std::to_string(*d.version) : "") +
               ": " + d.what + "\n";
     }
@@ -204,7 +204,7 @@ class Repair : public ::testing::Test {
 TEST_F(Repair, a_sound_store_repairs_to_an_equal_one) {
   const repair_report report = repaired(sound_);
   EXPECT_TRUE(report.complete());
-  EXPECT_TRUE(report.mended.empty() && report.unknown.empty()) << told(report);
+  EXPECT_TRUE(report.repaired.empty() && report.unknown.empty()) << told(report);
   const store opened(repaired_);
   read_everything(opened, holds_);
   EXPECT_EQ(opened.clock(), holds_.clock);
@@ -394,7 +394,7 @@ TEST_F(Repair, a_damaged_segment_header_costs_nothing) {
   for (const std::size_t at : {65'536U, 65'540U, 65'544U, 65'548U}) {
     const repair_report report = repaired(flipped(sound_, at, 1));
     EXPECT_TRUE(report.complete()) << told(report);
-    EXPECT_EQ(report.mended.size(), 1U) << told(report);
+    EXPECT_EQ(report.repaired.size(), 1U) << told(report);
     read_everything(store(repaired_), holds_);
   }
   const repair_report report = repaired(std::string(sound_).replace(65'536, 64, 64, '\0'));
@@ -405,7 +405,7 @@ TEST_F(Repair, a_damaged_root_page_costs_nothing) {
   for (const std::size_t at : {8U, 4104U}) {
     const repair_report report = repaired(flipped(sound_, at, 1));
     EXPECT_TRUE(report.complete()) << told(report);
-    EXPECT_FALSE(report.mended.empty());
+    EXPECT_FALSE(report.repaired.empty());
     read_everything(store(repaired_), holds_);
   }
 }

@@ -97,7 +97,7 @@ class Statistics:
     recovered_from_crash: bool
     format: tuple[int, int]
     index: str
-    opened_at_once: bool  #: instant recovery: opening did not read the records
+    recovered_instantly: bool  #: instant recovery: opening did not read the records
     durability: DurabilityInfo
     files: list[FileStatistics]  #: the first one's path is ``path``
 
@@ -142,7 +142,7 @@ class RepairReport:
     """What repair copied and what is lost; true if nothing is lost."""
 
     losses: list[Damage]
-    mended: list[Damage]  #: damage that lost nothing
+    repaired: list[Damage]  #: damage that lost nothing
     unknown: list[UnknownVersions]
     keys: int  #: keys of the new store
     records: int
@@ -151,7 +151,7 @@ class RepairReport:
 
     @classmethod
     def _of(cls, told: dict[str, Any]) -> RepairReport:
-        places = {name: [Damage(*found) for found in told[name]] for name in ("losses", "mended")}
+        places = {name: [Damage(*found) for found in told[name]] for name in ("losses", "repaired")}
         return cls(**told | places | {"unknown": [UnknownVersions(*found) for found in told["unknown"]]})
 
     @property

@@ -53,7 +53,7 @@ nb::dict dict_of(const statistics& s) {
   d["recovered_from_crash"] = s.recovered_from_crash;
   d["format"] = nb::make_tuple(s.format_major, s.format_minor);
   d["index"] = static_cast<int>(s.index);
-  d["opened_at_once"] = s.opened_at_once;
+  d["recovered_instantly"] = s.recovered_instantly;
   d["durability"] = dict_of(s.durability);
   nb::list files;
   for (const file_statistics& f : s.files) {
@@ -81,7 +81,7 @@ nb::dict dict_of(const repair_report& report) {
   }
   nb::dict d;
   d["losses"] = list_of(report.losses);
-  d["mended"] = list_of(report.mended);
+  d["repaired"] = list_of(report.repaired);
   d["unknown"] = unknown;
   d["keys"] = report.keys;
   d["records"] = report.records;

@@ -56,7 +56,7 @@ bool persistent_index::is_outdated(const index_node& n, link ref, std::uint64_t 
   if (partner == null_link) return false;
   const std::uint64_t evidence =
       space_.at(partner).evidence.load(std::memory_order_relaxed);  // relaxed: set at closing
-  if (!space_.believes(evidence)) return false;
+  if (!space_.trusts(evidence)) return false;
   const std::uint64_t met = space_.age_of(node_word::epoch(word));
   const std::uint64_t closed = space_.age_of(evidence);
   if (met != closed) return met > closed;  // E4

@@ -140,7 +140,7 @@ void salvage::name_unexplained() {
     add_finding(g.what.record, guess.empty() ? "record" : structure_of(at(l)),
                 fmt::format("{}{}; the keys of the records that are lost up to byte {} are not known", g.what.what,
                             guess, link_offset(g.what.to)),
-                true, std::nullopt, told_by_stamp(l, g.what.least, g.what.greatest));
+                true, std::nullopt, version_by_stamp(l, g.what.least, g.what.greatest));
   }
   const auto says_so = [](const damage& d) { return d.structure == "file"; };
   const auto& parts = found_->parts();

@@ -28,7 +28,7 @@ salvage::salvage(const pool_set& in, record_scan& found) : pool_(&in), found_(&f
     for (const auto& lost : part.lost) ranges_.push_back({lost});
   }
   std::ranges::sort(ranges_, {}, [](const range& g) { return g.what.from; });
-  tell_versions();
+  find_versions();
   read_histories();
   name_unexplained();
   take_over_damages();
@@ -40,18 +40,18 @@ salvage::salvage(const pool_set& in, record_scan& found) : pool_(&in), found_(&f
 /// Infers the versions of intact records whose stamp is damaged: a batch and its records show each other's, and so do
 /// neighbours of the same version. A record of a damaged batch has its own stamp only if the batch had its stamp before
 /// (H4).
-void salvage::tell_versions() {
+void salvage::find_versions() {
   for (range& g : ranges_) {
     if (!g.what.versionless) continue;
     const link l = g.what.from;
     const record r = at(l);
     std::optional<version> v;
     if (!r.batched()) {
-      v = told_by_stamp(l, g.what.least, g.what.greatest);
+      v = version_by_stamp(l, g.what.least, g.what.greatest);
     } else {
       range* batch = range_of(r.batch());
-      if (found_->is_intact_record(r.batch())) v = told_by_stamp(r.batch(), g.what.least, g.what.greatest);
-      if (!v) v = told_by_stamp(l, g.what.least, g.what.greatest);
+      if (found_->is_intact_record(r.batch())) v = version_by_stamp(r.batch(), g.what.least, g.what.greatest);
+      if (!v) v = version_by_stamp(l, g.what.least, g.what.greatest);
       if (batch != nullptr && !batch->names_batch && !batch->explained && v) {
         batch->names_batch = true;
         batch->explained = holds_batch_alone(*batch, r.batch());
@@ -102,7 +102,7 @@ version salvage::version_of(link l) const {
   return told != told_.end() ? told->second : found_->version_of(l).value_or(0);
 }
 
-std::optional<version> salvage::told_by_stamp(link l, version least, version greatest) const noexcept {
+std::optional<version> salvage::version_by_stamp(link l, version least, version greatest) const noexcept {
   if (l % 8 != 0 || !pool_->contains(l, sizeof(format::record_header))) return std::nullopt;
   const std::uint64_t word = stamp_word(at(l));
   const version v = word & format::stamp_version_mask;
@@ -264,7 +264,7 @@ void salvage::add_hole(link entry, link above, link below, link newest) {
       greatest = std::min(greatest, g->what.greatest);
       g->explained = true;
     }
-    const auto told = told_by_stamp(place, least, greatest);
+    const auto told = version_by_stamp(place, least, greatest);
     lost.emplace_back(place, told.value_or(0));
     --missing;
     greatest = told.value_or(greatest);

@@ -77,7 +77,7 @@ class salvage {
   using updates_of_entry = std::span<const link>;
 
   // salvage.cpp: from the record scan to holes
-  void tell_versions();
+  void find_versions();
   [[nodiscard]] bool holds_batch_alone(const range& g, link batch) const noexcept;
   void take_back(const range& from, version v);
   void read_histories();
@@ -106,7 +106,7 @@ class salvage {
   [[nodiscard]] const range* range_of(link l) const noexcept;
   [[nodiscard]] bool is_entry(link l) const noexcept;
   /// The version in the stamp of a damaged record, if it lies between the bounds.
-  [[nodiscard]] std::optional<version> told_by_stamp(link l, version least, version greatest) const noexcept;
+  [[nodiscard]] std::optional<version> version_by_stamp(link l, version least, version greatest) const noexcept;
 
   const pool_set* pool_;
   record_scan* found_;

@@ -75,10 +75,10 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
     }
     return verify_file(pool_->file().path(), on_progress, where);
   }
-  std::vector<open_segments::place> filled;
+  std::vector<segment_tail> filled;
   {
     const writer_set::gate stopped(*writers_);
-    filled = writers_->places();
+    filled = writers_->segment_tails();
   }
   record_scan found(*pool_,
                     {.threads = core_count(), .large_values = true, .filled = &filled, .on_progress = on_progress});

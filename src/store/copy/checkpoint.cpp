@@ -36,7 +36,7 @@ namespace detail {
 
 struct [[gnu::visibility("hidden")]] checkpoint_cut {
   const store_core* from;
-  std::vector<open_segments::place> places;  ///< by offset
+  std::vector<segment_tail> places;  ///< by offset
   record_totals totals;
   version open;                                         ///< the store's clock
   std::array<std::uint64_t, format::files_max> ends{};  ///< of each file, up to its last segment
@@ -67,9 +67,9 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
     }
     made->totals = shared_->recovered;
     made->totals.add(writers_->totals());
-    made->places = writers_->places();
+    made->places = writers_->segment_tails();
   }
-  std::ranges::sort(made->places, {}, [](const open_segments::place& p) { return p.in.offset; });
+  std::ranges::sort(made->places, {}, [](const segment_tail& p) { return p.in.offset; });
   for (const pool* p : pool_->files()) made->ends[p->number()] = format::first_segment_offset;
   for (const auto& p : made->places) {
     std::uint64_t& end = made->ends[link_pool(p.in.offset)];
@@ -135,7 +135,7 @@ class checkpoint_writer {
     const pool& from = *pools_->find(number);
     file.resize(cut_->ends[number]);
     range_copier copier({from.file().descriptor(), &from.file().path()}, file.as_target());
-    for (const open_segments::place& p : cut_->places) {
+    for (const segment_tail& p : cut_->places) {
       if (link_pool(p.in.offset) != number) continue;
       copy(copier, p, file);
       const std::uint64_t word = from.fill_word(p.in, p.position);
@@ -150,7 +150,7 @@ class checkpoint_writer {
   }
 
  private:
-  void copy(range_copier& copier, const open_segments::place& p, const output_file& file) {
+  void copy(range_copier& copier, const segment_tail& p, const output_file& file) {
     constexpr std::uint64_t told_every_bytes = std::uint64_t{16} << 20;
     for (link at = p.in.offset; at < p.position;) {
       const std::uint64_t size = std::min(told_every_bytes, p.position - at);

@@ -148,13 +148,13 @@ class copier {
 /// Sorts what was found at opening into losses and the rest. Large values are checked when they are copied.
 void sort_findings(const store_core& from, repair_report& report) {
   for (const detail::finding& f : from.findings()) {
-    (f.lost ? report.losses : report.mended).push_back(f.place);
+    (f.lost ? report.losses : report.repaired).push_back(f.place);
   }
   const pool_set& pools = from.the_pool();
   const auto is_lost = [&](const damage& d) {
     return pools.root_unreliable() || pools.find(link_pool(d.offset)) == nullptr;
   };
-  for (damage& d : pools.damages()) (is_lost(d) ? report.losses : report.mended).push_back(std::move(d));
+  for (damage& d : pools.damages()) (is_lost(d) ? report.losses : report.repaired).push_back(std::move(d));
 }
 
 }  // namespace
@@ -200,7 +200,7 @@ repair_report repair(const repair_options& how) {
           checked.damages.front().what);
   }
   making.finish(replacing::refused);
-  for (auto* damages : {&report.losses, &report.mended}) {
+  for (auto* damages : {&report.losses, &report.repaired}) {
     std::ranges::stable_sort(*damages, {}, &damage::offset);
     for (damage& d : *damages) d = from.the_pool().localized(std::move(d));
   }

@@ -157,7 +157,7 @@ void take_over_ends(const store_parts& parts, const durable_media& media, link a
 durable_parts durable_parts_in(store_parts& parts, const format::root& root, std::uint64_t epoch, anchor_is anchor,
                                history_base&& records) {
   pool_set& p = *parts.pool;
-  durable_media::state& shared = parts.shared->lasting;
+  durable_media::state& shared = parts.shared->durable;
   durable_parts made;
   made.media = std::make_unique<durable_media>(p, *parts.memory, *parts.writers, root.anchor, shared);
   if (anchor != anchor_is::in_use) parts.shared->make_robust();

@@ -229,7 +229,7 @@ std::optional<std::uint32_t> record_scan::generation_in(link from, link end) con
 /// The header of any other one is damaged.
 void record_scan::drop_leftovers() {
   if (headerless_.empty()) return;
-  std::erase_if(segments_, [&](const open_segments::place& p) {
+  std::erase_if(segments_, [&](const segment_tail& p) {
     if (!std::ranges::binary_search(headerless_, p.in.offset)) return false;
     if (ordered_ || p.position != p.in.first_record()) {
       report(parts_.front(), p.in.offset, "segment", "the segment's header is damaged");
@@ -247,7 +247,7 @@ void record_scan::drop_leftovers() {
   map_granules();
 }
 
-const open_segments::place* record_scan::place_containing(link at) const noexcept {
+const segment_tail* record_scan::place_containing(link at) const noexcept {
   const auto& segment_of_granule = pool_of(at).segment_of_granule;
   const std::uint64_t granule = link_offset(at) / format::granule_size;
   if (granule >= segment_of_granule.size() || segment_of_granule[granule] == 0) return nullptr;
@@ -257,7 +257,7 @@ const open_segments::place* record_scan::place_containing(link at) const noexcep
 }
 
 void record_scan::read_segment(std::size_t index, record_scan_part& into) {
-  open_segments::place& place = segments_[index];
+  segment_tail& place = segments_[index];
   const segment s = place.in;
   bring_segment(index);
   if (failed()) return;
@@ -295,7 +295,7 @@ void record_scan::read_behind_fills() {
       root_.state == format::root_state::clean && how_.filled == nullptr && !pool_->root_unreliable();
   if (!certified || totals().records >= root_.certified_records) return;
   fills_unverified_ = true;
-  for (open_segments::place& place : segments_) {
+  for (segment_tail& place : segments_) {
     const segment s = place.in;
     bring(s.offset, s.end(), s.end());
     if (failed()) std::rethrow_exception(unbrought_);

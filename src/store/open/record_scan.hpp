@@ -42,7 +42,7 @@ struct record_scan_options {
   /// What ended the last session, if nothing else shows it (options::crash).
   icecore::crash_kind crash = crash_kind::unknown;
   /// For an open store: the fill end of each segment; a writer may be at work beyond it.
-  const std::vector<open_segments::place>* filled = nullptr;
+  const std::vector<segment_tail>* filled = nullptr;
   progress_function on_progress;
 };
 
@@ -83,7 +83,7 @@ class record_scan {
   /// For salvage, which adds records whose version it can infer and removes those that belong to nothing.
   [[nodiscard]] std::vector<record_scan_part>& parts() noexcept { return parts_; }
   /// Each segment with the end of what counts in it.
-  [[nodiscard]] const std::vector<open_segments::place>& segments() const noexcept { return segments_; }
+  [[nodiscard]] const std::vector<segment_tail>& segments() const noexcept { return segments_; }
   /// Granules that belong to no segment. They may hold leftovers of an interrupted session.
   [[nodiscard]] const std::vector<segment>& holes() const noexcept { return holes_; }
   /// The segments of a persistent index: they hold no records.
@@ -159,7 +159,7 @@ class record_scan {
   template <typename Wanted>
   [[nodiscard]] std::optional<link> next_record(const reading& r, link from, Wanted wanted) const noexcept;
   [[nodiscard]] bool intact_record(const segment& s, link at) const noexcept;
-  [[nodiscard]] const open_segments::place* place_containing(link at) const noexcept;
+  [[nodiscard]] const segment_tail* place_containing(link at) const noexcept;
   void check_certificate();
   void check_end(const pool& p);
   void check_tags();
@@ -197,7 +197,7 @@ class record_scan {
   crash_kind ended_by_ = crash_kind::process;  // what ended the last session, if it was not closed
   bool keep_all_ = false;
   bool ordered_ = false;  // a segment's header is on media before its records (P3)
-  std::vector<open_segments::place> segments_;
+  std::vector<segment_tail> segments_;
   std::vector<link> headerless_;  // starts of those whose header is damaged
   std::vector<segment> holes_;
   std::vector<segment> index_segments_;

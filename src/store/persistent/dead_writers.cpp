@@ -10,7 +10,7 @@ void dead_writers::roll_forward(unsigned writer, writer_slot& slot) {
   persistence& persist = pool_->persist();
   // Use the log, not the slot: the process may have been killed when it had changed one and not yet the other.
   const auto log = segments.recovered_log(writer);
-  open_segments::place place;
+  segment_tail tail;
   record_totals totals;
   version newest = slot.last_version.load(std::memory_order_relaxed);  // relaxed: under the lock (W4)
   if (log) totals = log->totals;
@@ -27,13 +27,13 @@ void dead_writers::roll_forward(unsigned writer, writer_slot& slot) {
       tails_.clear_behind(s, happened.position);
       // zeros too: another survivor may have stored them and been killed before it flushed them
       persist.flush(pool_->at(happened.position), s.end() - happened.position);
-      place = {s, happened.position};
+      tail = {s, happened.position};
     }
   }
   // Make the zeros durable too, before other records come to lie behind them.
   if (histories_->persists_on_read()) persist.sync();
   totals.subtract(segments.before(writer));
-  slot.place = place;
+  slot.tail = tail;
   slot.position_before = null_link;
   commit(slot.pending.entry);
   slot.pending = {};

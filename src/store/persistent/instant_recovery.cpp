@@ -74,7 +74,7 @@ std::unique_ptr<store_core> instant_recovery::run() {
   parts_.shared->recovered = found.totals;
   parts_.shared->newest_recovered = found.newest;
   parts_.recovered_from_crash = found.crashed;
-  parts_.opened_at_once = true;
+  parts_.recovered_instantly = true;
   made.histories->set_unverified_up_to(found.newest);
   if (writes) {
     if (found.crashed) p.persist().sync();
@@ -107,7 +107,7 @@ void instant_recovery::take_over_writers(const durable_parts& made, found_store&
     }
     if (!found.crashed) segments.require_unused(*log);
     segments.note_before(w, *log);
-    if (log->open.size != 0) parts_.writers->set_place(w, {log->open, log->from});
+    if (log->open.size != 0) parts_.writers->set_tail(w, {log->open, log->from});
     found.totals.add(log->totals);
     found.newest = std::max(found.newest, log->newest);
   }

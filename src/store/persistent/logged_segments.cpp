@@ -123,11 +123,11 @@ void logged_segments::set_next(const segment& s, link next) const noexcept {
 }
 
 /// `room` must belong to no writer. The segment's header notes its fill end and the next segment in the list.
-void logged_segments::add_free_space(const place& room) {
+void logged_segments::add_free_space(const segment_tail& room) {
   auto& header = pool_->header_of(room.in.offset);
   header.fill_end = pool_->codec().encode(room.position - room.in.offset,
                                           room.in.offset + offsetof(format::segment_header, fill_end));
-  auto& first = anchor_->rests[link_pool(room.in.offset)][list_of(room.room())];
+  auto& first = anchor_->free_space[link_pool(room.in.offset)][list_of(room.room())];
   const bool listed = room.room() >= room_min;
   set_next(room.in, listed ? load(first) : null_link);
   if (!listed) return;
@@ -135,7 +135,7 @@ void logged_segments::add_free_space(const place& room) {
   store(first, room.in.offset);
 }
 
-void logged_segments::abandon(unsigned writer, const place& room, const record_totals& totals, version newest) {
+void logged_segments::abandon(unsigned writer, const segment_tail& room, const record_totals& totals, version newest) {
   const recovering_lock lock = hold();
   auto& header = pool_->header_of(room.in.offset);
   header.fill_end = pool_->codec().encode(room.position - room.in.offset,
@@ -144,12 +144,12 @@ void logged_segments::abandon(unsigned writer, const place& room, const record_t
   write_log(writer, {{}, null_link, std::max(newest, shared_->newest_before), totals});
 }
 
-logged_segments::place logged_segments::place_left(link at) const {
+segment_tail logged_segments::tail_left(link at) const {
   const auto refuse = [&](const char* what) {
     raise(errc::damaged, "{}: damaged at byte {} (segment): {}", pool_->origin(at), link_offset(at), what);
   };
   if (!pool_->valid_header(at)) refuse("a free-space list leads here, but no segment begins here");
-  place p{pool_->segment_at(at), 0};
+  segment_tail p{pool_->segment_at(at), 0};
   const std::uint64_t word = pool_->header_of(at).fill_end;
   const bool valid = word != 0 && pool_->codec().valid(word, at + offsetof(format::segment_header, fill_end));
   p.position = at + (word & format::stamp_version_mask);
@@ -160,7 +160,7 @@ logged_segments::place logged_segments::place_left(link at) const {
 }
 
 /// E: checks up to where the next record may begin. If another writer has taken the segment, it has put one there.
-void logged_segments::require_unused(const place& taken, const char* told_by) const {
+void logged_segments::require_unused(const segment_tail& taken, const char* told_by) const {
   const std::uint64_t looked_at = std::min(taken.room(), format::record_padding_max + sizeof(std::uint64_t));
   if (all_zero(pool_->at(taken.position), looked_at)) return;
   raise(errc::damaged,
@@ -168,15 +168,15 @@ void logged_segments::require_unused(const place& taken, const char* told_by) co
         pool_->origin(taken.position), link_offset(taken.position), told_by);
 }
 
-logged_segments::place logged_segments::change(unsigned writer, const place& room, const record_totals& since_opening,
-                                               version newest, std::uint64_t bytes, std::uint16_t in) {
-  const place taken = exchange(writer, room, since_opening, newest, bytes, in);
+segment_tail logged_segments::change(unsigned writer, const segment_tail& room, const record_totals& since_opening,
+                                     version newest, std::uint64_t bytes, std::uint16_t in) {
+  const segment_tail taken = exchange(writer, room, since_opening, newest, bytes, in);
   pool_->grow_ahead(taken.in.offset);
   return taken;
 }
 
-logged_segments::place logged_segments::exchange(unsigned writer, const place& room, const record_totals& since_opening,
-                                                 version newest, std::uint64_t bytes, std::uint16_t in) {
+segment_tail logged_segments::exchange(unsigned writer, const segment_tail& room, const record_totals& since_opening,
+                                       version newest, std::uint64_t bytes, std::uint16_t in) {
   const recovering_lock lock = hold();
   record_totals totals = shared_->before[writer];
   totals.add(since_opening);
@@ -186,10 +186,10 @@ logged_segments::place logged_segments::exchange(unsigned writer, const place& r
   };
   // In the list of its own size class the first may be too small; in those of greater sizes any will do.
   for (unsigned list = list_of(std::max(bytes, room_min)); list < format::free_lists; ++list) {
-    auto& first = anchor_->rests[in][list];
+    auto& first = anchor_->free_space[in][list];
     const link at = load(first);
     if (at == null_link) continue;
-    const place taken = place_left(at);
+    const segment_tail taken = tail_left(at);
     if (taken.room() < bytes) continue;
     require_unused(taken, "a free-space list");
     const link next = next_of(taken.in);
@@ -275,18 +275,18 @@ void logged_segments::recover() const {
 /// A segment that was taken was the first of its list; since then at most the one left for it was put in front of it.
 void logged_segments::take_off_lists(const std::vector<link>& owned) const {
   const auto is_owned = [&](link at) { return std::ranges::find(owned, at) != owned.end(); };
-  for (auto& lists : anchor_->rests) {
+  for (auto& lists : anchor_->free_space) {
     for (auto& first : lists) {
       const link one = load(first);
       if (one == null_link) continue;
-      const segment s = place_left(one).in;
+      const segment s = tail_left(one).in;
       const link two = next_of(s);
       pool_->persist().flush(&pool_->header_of(one),
                              sizeof(format::segment_header));  // as the anchor's words: recover()
       if (is_owned(one)) {
         store(first, two);
       } else if (two != null_link && is_owned(two)) {
-        set_next(s, next_of(place_left(two).in));
+        set_next(s, next_of(tail_left(two).in));
       }
     }
   }
@@ -298,9 +298,9 @@ std::vector<std::string> logged_segments::check() const {
   for (unsigned w = 0; w < format::writers_max; ++w) {
     if (const auto l = read_log(w); l && l->open.size != 0) seen.push_back(l->open.offset);
   }
-  for (const auto& lists : anchor_->rests) {
+  for (const auto& lists : anchor_->free_space) {
     for (const auto& first : lists) {
-      for (link at = load(first); at != null_link; at = next_of(place_left(at).in)) {
+      for (link at = load(first); at != null_link; at = next_of(tail_left(at).in)) {
         if (std::ranges::find(seen, at) != seen.end()) {
           wrong.push_back(fmt::format(
               "the segment at {} is in a free-space list, and also in another one or in a writer's log", at));
@@ -314,7 +314,7 @@ std::vector<std::string> logged_segments::check() const {
   for_each_segment([&](link at, bool records) {
     granules += records ? 0 : pool_->segment_at(at).size / format::granule_size;
     if (!records || std::ranges::find(seen, at) != seen.end()) return;
-    if (pool_->header_of(at).fill_end == 0 || place_left(at).room() >= room_min)
+    if (pool_->header_of(at).fill_end == 0 || tail_left(at).room() >= room_min)
       wrong.push_back(fmt::format("the segment at {} is in no free-space list and in no writer's log", at));
   });
   std::uint64_t taken = 1;  // the anchor's
@@ -337,9 +337,9 @@ void logged_segments::for_each_segment(const std::function<void(link at, bool re
   }
 }
 
-void logged_segments::for_each_left(const std::function<void(const place&)>& visit) const {
+void logged_segments::for_each_left(const std::function<void(const segment_tail&)>& visit) const {
   for_each_segment([&](link at, bool records) {
-    if (records && pool_->header_of(at).fill_end != 0) visit(place_left(at));
+    if (records && pool_->header_of(at).fill_end != 0) visit(tail_left(at));
   });
 }
 

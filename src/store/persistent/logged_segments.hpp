@@ -53,8 +53,8 @@ class logged_segments final : public segment_source {
   logged_segments(pool_set& in, format::index_anchor& anchor, state& shared) noexcept
       : pool_(&in), anchor_(&anchor), shared_(&shared) {}
 
-  [[nodiscard]] place change(unsigned writer, const place& room, const record_totals& since_opening, version newest,
-                             std::uint64_t bytes, std::uint16_t in) override;
+  [[nodiscard]] segment_tail change(unsigned writer, const segment_tail& room, const record_totals& since_opening,
+                                    version newest, std::uint64_t bytes, std::uint16_t in) override;
 
   /// A segment for nodes of the index, in this file if there is room.
   segment take_for_nodes(std::uint16_t in, const std::function<void(const segment&)>& claim) {
@@ -72,7 +72,7 @@ class logged_segments final : public segment_source {
   /// errc::damaged if something lies behind what a log of a closed store has counted: then the log, and the root, are
   /// of an earlier time.
   void require_unused(const log& l) const {
-    if (l.open.size != 0) require_unused(place{l.open, l.from}, "a writer's log");
+    if (l.open.size != 0) require_unused(segment_tail{l.open, l.from}, "a writer's log");
   }
   /// Everything flushed before is durable before the log is. The log is durable when this returns; its second copy is
   /// durable after a fence.
@@ -86,10 +86,10 @@ class logged_segments final : public segment_source {
 
   /// The writer leaves its segment, filled up to `room`, for good: nothing is put behind that before a full recovery.
   /// `totals`: everything it ever filled. Durable when it returns.
-  void abandon(unsigned writer, const place& room, const record_totals& totals, version newest);
+  void abandon(unsigned writer, const segment_tail& room, const record_totals& totals, version newest);
 
   /// Adds a free segment that has no writer, for the next one that needs room. Durable after a fence.
-  void add_free_space(const place& room);
+  void add_free_space(const segment_tail& room);
   /// Call after a crash, or when a process was killed that held the lock: gives the segments that logs and node sources
   /// name to these, and gives claimed segments their headers.
   void recover() const;
@@ -101,13 +101,13 @@ class logged_segments final : public segment_source {
   /// way.) Call while no thread writes. Cost: O(segments).
   [[nodiscard]] std::vector<std::string> check() const;
 
-  void for_each_left(const std::function<void(const place&)>& visit) const override;
+  void for_each_left(const std::function<void(const segment_tail&)>& visit) const override;
 
  private:
   static constexpr std::uint64_t room_min = 1024;  ///< less room is left unused
 
-  [[nodiscard]] place exchange(unsigned writer, const place& room, const record_totals& since_opening, version newest,
-                               std::uint64_t bytes, std::uint16_t in);
+  [[nodiscard]] segment_tail exchange(unsigned writer, const segment_tail& room, const record_totals& since_opening,
+                                      version newest, std::uint64_t bytes, std::uint16_t in);
 
   /// K: while the store is open, segments change hands only under this lock. So when it is taken after a kill, all
   /// changes but one are complete, and recover() does for that one what opening does after a crash.
@@ -137,8 +137,8 @@ class logged_segments final : public segment_source {
   void set_next(const segment& s, link next) const noexcept;
   /// Visits those with records, and those of the index.
   void for_each_segment(const std::function<void(link at, bool records)>& visit) const;
-  [[nodiscard]] place place_left(link at) const;
-  void require_unused(const place& taken, const char* told_by) const;
+  [[nodiscard]] segment_tail tail_left(link at) const;
+  void require_unused(const segment_tail& taken, const char* told_by) const;
   void give_header(link at, std::uint64_t size, std::uint32_t magic) const;
   void record_end(std::uint16_t number, std::uint64_t end) const;
   void take_off_lists(const std::vector<link>& owned) const;

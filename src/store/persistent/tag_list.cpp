@@ -143,7 +143,7 @@ void tag_list::leave_evidence() const {
 void tag_list::require_as_closed() const {
   const auto& evidence = space_.anchor().tags_evidence;
   const std::uint64_t left = evidence.load(std::memory_order_relaxed);
-  if (space_.believes(left) && !space_.agrees(left, digest()))
+  if (space_.trusts(left) && !space_.agrees(left, digest()))
     space_.owner().raise_damaged(space_.place_of(evidence),
                                  "the list of tags is older than its evidence: the device lost a write");
 }

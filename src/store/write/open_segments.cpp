@@ -11,8 +11,7 @@ unsigned bin_of(std::uint64_t room) noexcept { return static_cast<unsigned>(std:
 
 }  // namespace
 
-std::optional<open_segments::place> open_segments::exchange(const place& rest, std::uint64_t bytes,
-                                                            std::uint16_t from) {
+std::optional<segment_tail> open_segments::exchange(const segment_tail& rest, std::uint64_t bytes, std::uint16_t from) {
   const std::scoped_lock lock(shared_->lock);
   const index::arena_ref spare = rest.in.size != 0 ? new_node() : 0;
   const index::arena_ref found = unlink(bytes, from);
@@ -20,7 +19,7 @@ std::optional<open_segments::place> open_segments::exchange(const place& rest, s
     if (spare != 0) at(spare).next = std::exchange(shared_->unused, spare);
     return std::nullopt;
   }
-  const place taken = at(found).what;
+  const segment_tail taken = at(found).what;
   at(found).next = std::exchange(shared_->unused, found);
   if (spare != 0) add(spare, rest);
   return taken;
@@ -41,7 +40,7 @@ index::arena_ref open_segments::new_node() {
   return n;
 }
 
-void open_segments::add(index::arena_ref n, const place& what) noexcept {
+void open_segments::add(index::arena_ref n, const segment_tail& what) noexcept {
   assert(what.position >= what.in.first_record() && what.position <= what.in.end());
   const unsigned bin = what.room() < room_min ? 0 : bin_of(what.room());
   index::arena_ref& first = shared_->bins[link_pool(what.in.offset)][bin];

@@ -18,15 +18,14 @@
 
 namespace icecore {
 
-class open_segments {
- public:
-  struct place {
-    segment in;
-    link position = 0;  ///< the first free byte
-    [[nodiscard]] std::uint64_t room() const noexcept { return in.end() - position; }
-  };
+/// A segment, and the place in it behind which it is unused.
+struct segment_tail {
+  segment in;
+  link position = 0;  ///< the first free byte
+  [[nodiscard]] std::uint64_t room() const noexcept { return in.end() - position; }
+};
 
- private:
+class open_segments {
   static constexpr unsigned bin_count = 65;  // by the bit width of the room
 
  public:
@@ -40,14 +39,15 @@ class open_segments {
   open_segments(index::arena& memory, state& shared) noexcept : memory_(&memory), shared_(&shared) {}
 
   /// Adds a segment to the list; one with little room left is never taken again. Throws std::bad_alloc.
-  void put(const place& rest) {
+  void put(const segment_tail& rest) {
     if (rest.in.size == 0) return;
     const std::scoped_lock lock(shared_->lock);
     add(new_node(), rest);
   }
   /// Takes a segment of pool `from` with room for `bytes`, and adds `rest` to the list. If there is none, returns
   /// nothing and changes nothing. Throws std::bad_alloc, and then changes nothing either.
-  [[nodiscard]] std::optional<place> exchange(const place& rest, std::uint64_t bytes, std::uint16_t from = 0);
+  [[nodiscard]] std::optional<segment_tail> exchange(const segment_tail& rest, std::uint64_t bytes,
+                                                     std::uint16_t from = 0);
 
   template <typename Visit>
   void for_each(Visit visit) const {
@@ -61,7 +61,7 @@ class open_segments {
 
  private:
   struct alignas(index::arena::unit_bytes) node {
-    place what;
+    segment_tail what;
     index::arena_ref next = 0;
   };
   static_assert(sizeof(node) == index::arena::unit_bytes);
@@ -72,7 +72,7 @@ class open_segments {
 
   [[nodiscard]] node& at(index::arena_ref ref) const noexcept { return *reinterpret_cast<node*>(memory_->at(ref)); }
   [[nodiscard]] index::arena_ref new_node();
-  void add(index::arena_ref n, const place& what) noexcept;
+  void add(index::arena_ref n, const segment_tail& what) noexcept;
   [[nodiscard]] index::arena_ref unlink(std::uint64_t bytes, std::uint16_t in) noexcept;
 
   index::arena* memory_;

@@ -13,15 +13,14 @@ namespace icecore {
 
 class segment_source {
  public:
-  using place = open_segments::place;
-
   /// Gives the writer a segment with room for `bytes`, of file `in` if that has room, in exchange for `rest`, where too
   /// little room is left. `since_opening` is what the writer has written so far. errc::no_space changes nothing.
-  [[nodiscard]] virtual place change(unsigned writer, const place& rest, const record_totals& since_opening,
-                                     version newest, std::uint64_t bytes, std::uint16_t in) = 0;
+  [[nodiscard]] virtual segment_tail change(unsigned writer, const segment_tail& rest,
+                                            const record_totals& since_opening, version newest, std::uint64_t bytes,
+                                            std::uint16_t in) = 0;
   /// Visits the segments that have records and no writer, with their fill ends. A segment that a writer has taken
   /// meanwhile may be among them, with its earlier fill end. O(segments).
-  virtual void for_each_left(const std::function<void(const place&)>& visit) const = 0;
+  virtual void for_each_left(const std::function<void(const segment_tail&)>& visit) const = 0;
 
  protected:
   ~segment_source() = default;
@@ -33,17 +32,18 @@ class scanned_segments final : public segment_source {
   scanned_segments(pool_set& in, index::arena& memory, open_segments::state& shared) noexcept
       : pool_(&in), left_(memory, shared) {}
 
-  [[nodiscard]] place change(unsigned /*writer*/, const place& rest, const record_totals& /*since_opening*/,
-                             version /*newest*/, std::uint64_t bytes, std::uint16_t in) override {
+  [[nodiscard]] segment_tail change(unsigned /*writer*/, const segment_tail& rest,
+                                    const record_totals& /*since_opening*/, version /*newest*/, std::uint64_t bytes,
+                                    std::uint16_t in) override {
     if (const auto other = left_.exchange(rest, bytes, in)) return *other;
     const segment fresh = pool_->allocate(bytes, in);
     left_.put(rest);  // if this throws, the fresh segment stays empty until the store is opened again
     pool_->grow_ahead(fresh.offset);
     return {fresh, fresh.first_record()};
   }
-  void for_each_left(const std::function<void(const place&)>& visit) const override { left_.for_each(visit); }
+  void for_each_left(const std::function<void(const segment_tail&)>& visit) const override { left_.for_each(visit); }
   /// Adds a segment that opening has found.
-  void put(const place& rest) { left_.put(rest); }
+  void put(const segment_tail& rest) { left_.put(rest); }
 
  private:
   pool_set* pool_;

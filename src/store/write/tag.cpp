@@ -184,7 +184,7 @@ void store_core::close() {
   const version open = clock_->now();
   commit_pending_writes();
   certify(open, totals);
-  for (const auto& p : writers_->places()) pool_->set_fill(p.in, p.position);
+  for (const auto& p : writers_->segment_tails()) pool_->set_fill(p.in, p.position);
   const bool evidence_counts = leave_for_opening();
   pool_->persist().sync();
   pool_->end_session([&](format::root& r) {

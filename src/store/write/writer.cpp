@@ -16,18 +16,18 @@ void writer::change_segment(std::uint64_t bytes) const {
   // looked up each time: the thread may have moved to a core of another node
   const std::uint16_t in = pool_->number_for(number_);
   // relaxed: this thread has the writer
-  slot_->place = segments_->change(number_, slot_->place, slot_->totals,
-                                   slot_->last_version.load(std::memory_order_relaxed), bytes, in);
+  slot_->tail = segments_->change(number_, slot_->tail, slot_->totals,
+                                  slot_->last_version.load(std::memory_order_relaxed), bytes, in);
 }
 
 void writer::reserve(std::uint64_t bytes) const {
-  if (slot_->place.position + bytes > slot_->place.in.end()) change_segment(bytes);
+  if (slot_->tail.position + bytes > slot_->tail.in.end()) change_segment(bytes);
 }
 
 void writer::rewind(link last, const record_layout& layout) const noexcept {
   std::byte* at = pool_->at(last);
   std::memset(at, 0, layout.size());
-  slot_->place.position = slot_->position_before;
+  slot_->tail.position = slot_->position_before;
   if (pool_->durability().mode != durability::operation) return;
   pool_->persist().flush(at, layout.size());
   try {
@@ -39,7 +39,7 @@ void writer::rewind(link last, const record_layout& layout) const noexcept {
 writer_set::writer_set(pool_set& from, index::arena& memory, state& shared)
     : pool_(&from),
       shared_(&shared),
-      scanned_(from, memory, shared.partials),
+      scanned_(from, memory, shared.open_list),
       poisoner_(from),
       memory_(&memory),
       process_(shared.processes.fetch_add(1, std::memory_order_relaxed)) {  // relaxed: it need only be unique
@@ -60,16 +60,16 @@ void writer_set::commit_last(const durable_heads& heads) noexcept {
   for (writer_slot& slot : shared_->slots) heads.commit_durably(std::exchange(slot.pending, {}));
 }
 
-std::vector<open_segments::place> writer_set::places() const {
-  std::vector<open_segments::place> all;
+std::vector<segment_tail> writer_set::segment_tails() const {
+  std::vector<segment_tail> all;
   std::vector<link> open;
   for (const writer_slot& slot : shared_->slots) {
-    if (slot.place.in.size == 0) continue;
-    all.push_back(slot.place);
-    open.push_back(slot.place.in.offset);
+    if (slot.tail.in.size == 0) continue;
+    all.push_back(slot.tail);
+    open.push_back(slot.tail.in.offset);
   }
   std::ranges::sort(open);
-  segments_->for_each_left([&](const open_segments::place& p) {
+  segments_->for_each_left([&](const segment_tail& p) {
     if (!std::ranges::binary_search(open, p.in.offset)) all.push_back(p);
   });
   return all;
@@ -141,7 +141,7 @@ void writer_set::recover_dead_writers() {
     return is_of_dead(slot.sequence.load(std::memory_order_acquire));
   };
   if (std::ranges::none_of(shared_->slots, of_dead)) return;
-  const recovering_lock one_at_a_time(shared_->finishing, [] {});  // what a killed holder began is done again
+  const recovering_lock one_at_a_time(shared_->recovering, [] {});  // what a killed holder began is done again
   for (unsigned i = 0; i < writers_max; ++i) {
     writer_slot& slot = shared_->slots[i];
     if (!of_dead(slot)) continue;

@@ -51,7 +51,7 @@ struct alignas(128) writer_slot {
   std::atomic<std::uint64_t> sequence{0};  // below process_shift; the bits above hold the process that leased it last
   /// The newest version this writer has written in; read by others.
   std::atomic<version> last_version{0};
-  open_segments::place place{};
+  segment_tail tail{};
   link position_before = 0;  // before the last allocation; for rewind
   record_totals totals;
   /// The last update: it is durable, but its entry's committed head is not advanced yet (durable_heads::commit()).
@@ -80,17 +80,17 @@ class writer {
  public:
   /// Zeroed memory for a record, at the position its layout wants. errc::no_space leaves everything as it was.
   [[nodiscard, gnu::always_inline]] link allocate(const record_layout& layout) const {
-    open_segments::place& place = slot_->place;
-    link start = layout.place(place.position);
-    if (start + layout.size() > place.in.end()) [[unlikely]] {
+    segment_tail& tail = slot_->tail;
+    link start = layout.place(tail.position);
+    if (start + layout.size() > tail.in.end()) [[unlikely]] {
       change_segment(layout.size() + format::record_padding_max);
-      start = layout.place(place.position);
+      start = layout.place(tail.position);
     }
-    assert(start % 8 == 0 && start >= place.position && start + layout.size() <= place.in.end());  // L2, W2
-    slot_->position_before = place.position;
-    place.position = start + layout.size();
+    assert(start % 8 == 0 && start >= tail.position && start + layout.size() <= tail.in.end());  // L2, W2
+    slot_->position_before = tail.position;
+    tail.position = start + layout.size();
     // Prefetch for the coming records, so that their lines are here when they are filled. A prefetch never faults.
-    __builtin_prefetch(pool_->at(place.position) + 4 * format::cache_line_size, 1);
+    __builtin_prefetch(pool_->at(tail.position) + 4 * format::cache_line_size, 1);
     return start;
   }
   /// Gives the last allocation back: zeroes it. Under operation durability the zeros are durable when it returns: the
@@ -102,7 +102,7 @@ class writer {
 
   /// The checksum seed of a record in this writer's segment.
   [[nodiscard]] std::uint32_t seed_of(link fresh) const noexcept {
-    return pool_->codec().record_seed(slot_->place.in.generation, fresh);
+    return pool_->codec().record_seed(slot_->tail.in.generation, fresh);
   }
   /// Counts a record that is linked, stamped and sealed.
   void count(const record_layout& layout, bool removal, link at, std::uint32_t crc, version stamped) const noexcept {
@@ -135,8 +135,8 @@ class writer_set {
     std::array<writer_slot, writers_max> slots;
     alignas(64) std::atomic<bool> gate_closed{false};
     process_lock gate;
-    process_lock finishing;  ///< held while dead writers are recovered (W4)
-    open_segments::state partials;
+    process_lock recovering;  ///< held while dead writers are recovered (W4)
+    open_segments::state open_list;
     std::atomic<unsigned> processes{0};  ///< that ever shared the store
   };
 
@@ -162,14 +162,14 @@ class writer_set {
   /// Rolls back all dead writers. The caller holds the lock of the leaf that `never_shown` asks about.
   void roll_back_dead_writers(const std::function<bool(std::string_view key, link entry)>& never_shown);
   /// Gives a writer a segment to continue. Call before the first write.
-  void set_place(unsigned number, const open_segments::place& place) noexcept { shared_->slots[number].place = place; }
+  void set_tail(unsigned number, const segment_tail& tail) noexcept { shared_->slots[number].tail = tail; }
   /// Visits each writer that has a segment. Call while the gate is closed.
   template <typename Visit>
   void for_each_writer(Visit visit) const {
     for (unsigned i = 0; i < writers_max; ++i) {
       const writer_slot& s = shared_->slots[i];
       // relaxed: the gate orders it
-      if (s.place.in.size != 0) visit(i, s.place, s.totals, s.last_version.load(std::memory_order_relaxed));
+      if (s.tail.in.size != 0) visit(i, s.tail, s.totals, s.last_version.load(std::memory_order_relaxed));
     }
   }
 
@@ -198,7 +198,7 @@ class writer_set {
   };
 
   /// Every segment of the store that has records, with its fill end. Call under the gate (W3). O(segments).
-  [[nodiscard]] std::vector<open_segments::place> places() const;
+  [[nodiscard]] std::vector<segment_tail> segment_tails() const;
 
  private:
   friend class writer_lease;

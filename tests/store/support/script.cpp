@@ -530,7 +530,7 @@ void lockstep::crash(const step& one) {
   store_ = std::make_unique<store>(path_, options_);
   promise(store_->stats().recovered_from_crash, [] { return std::string("a crash counts as a clean close"); });
   // instant recovery closes the version that was left open
-  if (store_->stats().opened_at_once && store_->clock() == model_.clock + 1) ++model_.clock;
+  if (store_->stats().recovered_instantly && store_->clock() == model_.clock + 1) ++model_.clock;
   promise_version("clock() after a crash of the process", store_->clock(), model_.clock);
 }
 

@@ -142,7 +142,7 @@ class node_space {
     return digest << epoch_bits | epoch();
   }
   [[nodiscard]] bool trusts_any() const noexcept { return parts_.epochs_trusted != 0; }
-  [[nodiscard]] bool believes(std::uint64_t evidence) const noexcept {
+  [[nodiscard]] bool trusts(std::uint64_t evidence) const noexcept {
     const std::uint64_t age = age_of(evidence);
     return evidence != 0 && age != 0 && age <= parts_.epochs_trusted;
   }
