@@ -137,11 +137,11 @@ pool::pool(const std::filesystem::path& path, const options& opening, const part
     raise(errc::not_a_store, "{}: {} bytes are too few for an icecore store; give another path or remove the file",
           origin(), size);
   }
-  if (copy_) copy_->bring(0, format::first_segment_offset);
   // Map these first: they say how much of the file to map.
   map(fixed_pages);
   base_ = mapping_->base();
-  auto newest = newest_root(base_);
+  const std::byte* const roots = copy_ ? copy_->root_pages() : base_;
+  auto newest = newest_root(roots);
   if (!newest && opening.accept_damage) {
     newest = lost_root(whole_pages);
   } else if (!newest) {
@@ -155,21 +155,20 @@ pool::pool(const std::filesystem::path& path, const options& opening, const part
       create(opening);
       return;
     }
-    raise_no_root();
+    raise_no_root(roots);
   }
   check_root(*newest, opening);
   check_size(*newest, opening);
+  if (copy_) copy_->copy_pages();
   check_behind_end(*newest, whole_pages, opening);
   size_told_ = newest->file_size;
   map(std::min(newest->file_size, whole_pages));  // smaller only if damage is accepted
-  if (copy_ && newest->state == format::root_state::clean) copy_->bring(newest->used_end, size);
   check_unused(*newest, opening);
   codec_ = word_codec(pool_seed_of(*newest));
   choose_durability(opening, *newest);
   persist_->expect_file_size(newest->file_size, persist_file_);
   roots_ = std::make_unique<root_pages>(base_, *newest, *persist_);
   if (!shared_) return;
-  if (copy_) roots_->invalidate();
   roots_->make_durable();
   // An interrupted growth leaves a longer file, in memory with holes; touching a hole may find no memory. Nothing lies
   // there, because the root records a growth before the space is used. Shrink only now that the root is durable: if a
@@ -205,7 +204,7 @@ pool::pool(const std::filesystem::path& path, const options& opening, pool_space
   {
     const std::scoped_lock lock(with.roots);  // only reads: the next writer repairs what a killed process left
     const auto newest = newest_root(base_);
-    if (!newest) raise_no_root();
+    if (!newest) raise_no_root(base_);
     r = *newest;
   }
   check_root(r, opening);
@@ -286,7 +285,7 @@ format::root pool::lost_root(std::uint64_t size) {
   root_lost_ = true;
   if (first_ == nullptr) {
     const auto told = root_from_segments(file_, size);
-    if (!told) raise_no_root();
+    if (!told) raise_no_root(base_);
     return *told;
   }
   format::root r = first_->roots().read();

@@ -165,7 +165,7 @@ class pool {
   [[nodiscard]] format::root lost_root(std::uint64_t size);
   [[nodiscard]] bool is_zero_behind_its_end(const format::root& r) const noexcept;
   void check_unused(const format::root& r, const options& opening) const;
-  [[noreturn]] void raise_no_root() const;
+  [[noreturn]] void raise_no_root(const std::byte* pages) const;
   void choose_durability(const options& opening, const format::root& r);
   [[nodiscard]] std::uint64_t size_ahead(std::uint64_t needed) const;
   void grow_to(std::uint64_t needed);

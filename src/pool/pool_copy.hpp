@@ -1,21 +1,24 @@
-// A pool file that is made as a copy of another one, range by range, in the order in which recovery reads it. So each
-// range is checked in the copy itself while the caches still hold it.
+// A pool file that is made as a copy of another one: first its bytes, all but the root pages, which are then checked as
+// at every opening that reads all records; last its root.
 //
-// Threads: several may call bring(), on ranges that do not overlap. What was not copied reads as zeros.
-// Crash: leaves a file without a root (root_pages::invalidate), which no store opens.
+// Threads: one; copy_pages() copies on all cores.
+// Crash: leaves a file without a root, which no store opens.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 
 #include "pool/file/file.hpp"
 #include "pool/file/range_copier.hpp"
+#include "pool/format.hpp"
 
 namespace icecore {
 
 class pool_copy {
  public:
-  /// `to` is newly created. Locks `from` for reading while this object lives.
+  /// `to` is newly created, and gets the size of `from`. Locks `from` for reading while this object lives.
   pool_copy(const std::filesystem::path& from, pool_file& to);
   /// Undoes the creation of the file unless it is finished.
   ~pool_copy();
@@ -24,10 +27,10 @@ class pool_copy {
 
   [[nodiscard]] const pool_file& from() const noexcept { return from_; }
 
-  /// Copies the bytes from `offset` to `filled`, as far as the source has them, and lets the device begin to write
-  /// them. From `filled` to `end` the copy has zeros, whatever the source has there.
-  void bring(std::uint64_t offset, std::uint64_t filled, std::uint64_t end);
-  void bring(std::uint64_t offset, std::uint64_t end) { bring(offset, end, end); }
+  /// The root pages of the source, with which the copy is opened; zeros where the source ends before them.
+  [[nodiscard]] const std::byte* root_pages() const noexcept { return root_pages_.data(); }
+  /// Copies everything behind the root pages.
+  void copy_pages();
   /// Call when everything is copied: makes the file and its name durable.
   void finish();
 
@@ -35,7 +38,7 @@ class pool_copy {
   pool_file from_;
   pool_file* to_;
   std::uint64_t size_;
-  bool in_memory_;
+  std::array<std::byte, 2 * format::page_size> root_pages_{};
   range_copier copier_;
   bool finished_ = false;
 };

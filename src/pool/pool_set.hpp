@@ -106,9 +106,6 @@ class pool_set {
 
   // ---- Making a copy (options::copy_of) ----
   [[nodiscard]] bool copying() const noexcept { return first().copy() != nullptr; }
-  void bring(link from, link filled, link end) const {
-    of(from).copy()->bring(link_offset(from), link_offset(filled), link_offset(end));
-  }
   /// Call when everything is copied and checked. A crash before the end leaves no store: the first file's root is
   /// written last.
   void finish_copy();

@@ -178,15 +178,8 @@ TEST_F(root_in_persistent_memory, what_a_killed_process_left_of_a_root_is_durabl
   EXPECT_TRUE(is_durable(crc, 4));
 }
 
-TEST_F(root_in_persistent_memory, a_root_is_hidden_and_shown_durably) {
+TEST_F(root_in_persistent_memory, a_root_of_a_copy_is_published_durably) {
   root_pages roots(pages_, first(), persist_);
-  roots.update([](format::root& r) { r.clock = 1; });
-  roots.update([](format::root& r) { r.clock = 2; });
-  flushed_lines::durable.clear();
-  roots.invalidate();
-  EXPECT_FALSE(newest_root(pages_));
-  for (const std::uint64_t offset : {format::root_a_offset, format::root_b_offset})
-    EXPECT_TRUE(is_durable(page(offset), format::page_size));
   flushed_lines::durable.clear();
   roots.publish([](format::root& r) { r.clock = 3; });
   const auto shown = newest_root(pages_);

@@ -319,11 +319,6 @@ void pool_file::set_size(std::uint64_t size) const {
   if (ftruncate(descriptor_, static_cast<off_t>(size)) != 0) raise_errno(errno, "ftruncate", path_.native());
 }
 
-void pool_file::fill_holes(std::uint64_t from, std::uint64_t to) const {
-  const int failed = allocate(descriptor_, from, to);
-  if (failed != 0) raise_errno(failed, "allocating space", path_.native());
-}
-
 std::uint64_t pool_file::device_capacity() const noexcept {
   struct statvfs s {};
   if (fstatvfs(descriptor_, &s) != 0) return 0;

@@ -43,10 +43,8 @@ class pool_file {
   /// one.
   void grow(std::uint64_t size, bool huge_pages) const;
   void shrink(std::uint64_t size) const noexcept;
-  /// New space is a hole: write to it or fill it before any thread stores to it through a mapping.
+  /// New space is a hole: write to it before any thread stores to it through a mapping.
   void set_size(std::uint64_t size) const;
-  /// Ensures that no later store between these offsets can fail. Holes become zeros.
-  void fill_holes(std::uint64_t from, std::uint64_t to) const;
   /// Leaves space beside this process's lock for the locks of attached processes (access::attached).
   void admit_attached() const;
   /// Restores the state before a failed creation: no file, or an empty one if there was one.

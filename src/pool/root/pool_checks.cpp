@@ -32,12 +32,12 @@ bool has_sound_lost_versions(const format::root& r) noexcept {
 
 }  // namespace
 
-void pool::raise_no_root() const {
+void pool::raise_no_root(const std::byte* pages) const {
   const std::string& path = origin();
-  const auto& a = *reinterpret_cast<const format::root*>(base_);
+  const auto& a = *reinterpret_cast<const format::root*>(pages);
   const bool swapped = a.magic == __builtin_bswap64(format::magic) ||
                        (a.magic == format::magic && a.byte_order == __builtin_bswap32(format::byte_order_mark));
-  if (all_zero(base_, 2 * format::page_size)) {
+  if (all_zero(pages, 2 * format::page_size)) {
     raise(errc::not_a_store,
           "{}: has {} bytes, with zeros where a store's roots are: it is not a store, or was overwritten; remove it to "
           "make a new store here",

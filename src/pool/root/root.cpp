@@ -107,15 +107,6 @@ void root_pages::make_durable_locked() const {
   persist_->persist(page_of(current_), format::page_size);
 }
 
-void root_pages::invalidate() {
-  for (const std::uint64_t offset : {format::root_a_offset, format::root_b_offset}) {
-    if (root_defect(copy_page(base_ + offset))) continue;
-    std::memset(base_ + offset, 0, format::page_size);
-    // the device may have this root already: it must be gone before the first record is written
-    persist_->persist(base_ + offset, format::page_size);
-  }
-}
-
 void root_pages::publish(const std::function<void(format::root&)>& change) {
   const std::scoped_lock lock(mutex_);
   change(current_);

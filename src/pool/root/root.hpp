@@ -64,9 +64,6 @@ class root_pages {
   /// root that a power cut left in the other page. Otherwise the words that the next update() puts there might, torn as
   /// well, make the lost root valid again.
   void make_durable();
-  /// For a copy that is not complete yet: removes the valid roots from its pages, so that what a crash leaves cannot be
-  /// opened. Call it before make_durable(), and call no update() before publish().
-  void invalidate();
   /// Applies `change` to the newest root and writes it durably.
   void publish(const std::function<void(format::root&)>& change);
   /// From now on other processes write roots too; each holds `lock` while it does.

@@ -63,7 +63,7 @@ record_scan::record_scan(const pool_set& in, const record_scan_options& how)
   run_on_threads(static_cast<unsigned>(parts_.size()), [&](unsigned thread) {
     std::uint64_t reported = 0;
     // relaxed: only the count matters; the segments were all there before the threads began
-    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < segments_.size() && !failed();) {
+    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < segments_.size();) {
       read_segment(i, parts_[thread]);
       const std::uint64_t size = segments_[i].in.size;
       const std::uint64_t now = done.fetch_add(size, std::memory_order_relaxed) + size;
@@ -73,7 +73,6 @@ record_scan::record_scan(const pool_set& in, const record_scan_options& how)
       }
     }
   });
-  if (unbrought_) std::rethrow_exception(unbrought_);
   drop_leftovers();
   read_behind_fills();
   check_tags();
@@ -92,7 +91,6 @@ void record_scan::find_segments() {
     note_missing_files();
   }
   map_granules();
-  if (pool_->copying()) brought_ = std::make_unique<std::once_flag[]>(segments_.size());
 }
 
 void record_scan::find_segments_in(const pool& p) {
@@ -101,10 +99,7 @@ void record_scan::find_segments_in(const pool& p) {
   const bool closed = root_.state == format::root_state::clean && !p.root_lost() && !p.root_outdated();
   const std::uint64_t used_end = p.number() == 0 ? root_.used_end : p.roots().read().used_end;
   const link end = make_link(p.number(), closed ? std::min(used_end, size) : size);
-  const auto is_segment = [&](link at) {
-    bring_now(at, at + sizeof(format::segment_header));
-    return at + format::granule_size <= end && p.valid_header(at);
-  };
+  const auto is_segment = [&](link at) { return at + format::granule_size <= end && p.valid_header(at); };
   const auto is_of_index = [&](link at) {
     return at + format::granule_size <= end && p.valid_header(at, format::index_segment_magic);
   };
@@ -122,7 +117,6 @@ void record_scan::find_segments_in(const pool& p) {
     }
     link next = at + format::granule_size;
     while (next < end && !is_segment(next) && !is_of_index(next)) next += format::granule_size;
-    bring_now(at, std::min(next, end));
     find_headerless(at, std::min(next, end));
     at = next;
   }
@@ -135,33 +129,6 @@ void record_scan::note_missing_files() {
     const link to = make_link(absent.number, link_offset_mask & ~std::uint64_t{7});
     parts_.front().lost.push_back({from, to, from, absent.what});
   }
-}
-
-void record_scan::bring_now(link from, link end) const {
-  if (pool_->copying()) pool_->bring(from, end, end);
-}
-
-/// What could not be brought must not be read: if memory is full, reading a hole is a SIGBUS. So callers check failed()
-/// afterwards.
-void record_scan::bring(link from, link filled, link end) const noexcept {
-  if (!pool_->copying()) return;
-  try {
-    pool_->bring(from, filled, end);
-  } catch (...) {
-    const std::scoped_lock lock(unbrought_mutex_);
-    if (!unbrought_) unbrought_ = std::current_exception();
-    failed_.store(true, std::memory_order_relaxed);  // see failed_
-  }
-}
-
-void record_scan::bring_segment(std::size_t index) const noexcept {
-  if (brought_ == nullptr) return;
-  std::call_once(brought_[index], [&] {
-    const segment s = segments_[index].in;
-    // a closed store has nothing that counts behind its fill ends
-    const bool filled = root_.state == format::root_state::clean && pool_->valid_header(s.offset);
-    bring(s.offset, filled ? pool_->fill_of(s).value_or(s.end()) : s.end(), s.end());
-  });
 }
 
 void record_scan::map_granules() {
@@ -251,16 +218,12 @@ const segment_tail* record_scan::place_containing(link at) const noexcept {
   const auto& segment_of_granule = pool_of(at).segment_of_granule;
   const std::uint64_t granule = link_offset(at) / format::granule_size;
   if (granule >= segment_of_granule.size() || segment_of_granule[granule] == 0) return nullptr;
-  const std::size_t index = segment_of_granule[granule] - 1;
-  bring_segment(index);
-  return failed() ? nullptr : &segments_[index];
+  return &segments_[segment_of_granule[granule] - 1];
 }
 
 void record_scan::read_segment(std::size_t index, record_scan_part& into) {
   segment_tail& place = segments_[index];
   const segment s = place.in;
-  bring_segment(index);
-  if (failed()) return;
   const bool headerless = std::ranges::binary_search(headerless_, s.offset);
   reading r{s, s.first_record(), s.first_record(), s.end(), headerless && !ordered_, headerless, headerless, into};
   if (how_.filled != nullptr) {
@@ -297,8 +260,6 @@ void record_scan::read_behind_fills() {
   fills_unverified_ = true;
   for (segment_tail& place : segments_) {
     const segment s = place.in;
-    bring(s.offset, s.end(), s.end());
-    if (failed()) std::rethrow_exception(unbrought_);
     reading r{s, place.position, place.position, s.end(), false, false, false, parts_.front()};
     read_records(r);
     place.position = r.position;

@@ -21,9 +21,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -137,13 +135,6 @@ class record_scan {
   void drop_leftovers();
   [[nodiscard]] std::optional<std::uint32_t> generation_in(link from, link end) const noexcept;
   void map_granules();
-  /// If the pool is being made as a copy: fetch what the scan is about to read. A failure of bring() or bring_segment()
-  /// is thrown when all threads have ended.
-  void bring_now(link from, link end) const;
-  void bring(link from, link filled, link end) const noexcept;
-  void bring_segment(std::size_t index) const noexcept;
-  // relaxed: see failed_
-  [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
   void read_segment(std::size_t index, record_scan_part& into);
   void read_records(reading& r) const;
   void read_behind_fills();
@@ -204,12 +195,6 @@ class record_scan {
   bool fills_unverified_ = false;  // fewer records were found than a clean close has certified
   std::int64_t missing_records_ = 0;
   std::vector<record_scan_part> parts_;
-  mutable std::unique_ptr<std::once_flag[]> brought_;  // by segment, if there is anything to bring
-  mutable std::mutex unbrought_mutex_;
-  mutable std::exception_ptr unbrought_;
-  /// Something was not brought. relaxed everywhere: a thread whose own bring failed sees its own store, one that waited
-  /// for another's sees it through the once_flag, and to all others it only says that it is useless to go on.
-  mutable std::atomic<bool> failed_{false};
 };
 
 }  // namespace icecore::detail
