@@ -169,8 +169,8 @@ TEST(Placements, a_writer_has_a_file_of_its_node_else_one_of_none_else_any) {
 TEST(Numa, a_node_that_cannot_be_or_is_not_there_is_refused_and_any_is_not) {
   EXPECT_NO_THROW(require_node(-1, "/a"));
   EXPECT_NO_THROW(require_node(0, "/a"));
-  expect_failure(errc::invalid_argument, "/a: NUMA node -2 cannot be", [] { require_node(-2, "/a"); });
-  expect_failure(errc::invalid_argument, "/a: NUMA node 4096 cannot be", [] { require_node(4096, "/a"); });
+  expect_failure(errc::invalid_argument, "/a: NUMA node -2 is out of range", [] { require_node(-2, "/a"); });
+  expect_failure(errc::invalid_argument, "/a: NUMA node 4096 is out of range", [] { require_node(4096, "/a"); });
 #ifdef ICECORE_HAS_NUMA
   // no machine has that many
   expect_failure(errc::invalid_argument, "/a: this machine has no NUMA node 4095", [] { require_node(4095, "/a"); });

@@ -28,12 +28,12 @@ mapping::mapping(int descriptor, std::string path, std::uint64_t capacity, bool 
       capacity_(format::round_up(capacity, huge_page_bytes)),
       shared_(shared),
       descriptor_(descriptor) {
-  constexpr std::uint64_t capacity_least = std::uint64_t{64} << 20;
+  constexpr std::uint64_t least = std::uint64_t{64} << 20;
   while (!reserve()) {
     if (errno != ENOMEM) raise_errno(errno, "mmap", path_);
     // address space may be limited (ulimit -v): take what is available
     capacity_ = format::round_up(capacity_ / 2, huge_page_bytes);
-    if (capacity_ < capacity_least) {
+    if (capacity_ < least) {
       raise(errc::io,
             "{}: cannot reserve address space for the store: {} bytes were refused, and so were smaller sizes above "
             "{}; allow the process more address space (ulimit -v)",
