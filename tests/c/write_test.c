@@ -378,16 +378,16 @@ void verify_finds_damage_and_names_it(void) {
   char damaged[4096]; /* the next fresh path takes this one's place */
   snprintf(damaged, sizeof damaged, "%s", path);
   const char* repaired = fresh_path("repaired.ice");
-  icecore_repair_report* repaired;
-  OK(icecore_repair(damaged, repaired, count_progress, &calls, &repaired));
-  CHECK(repaired->loss_count == 1 && repaired->keys == 99 && repaired->records == 99 && repaired->tags == 0);
-  CHECK(repaired->losses[0].offset <= place && strlen(repaired->losses[0].what) > 0 &&
-        repaired->losses[0].key.data == NULL);
-  CHECK(repaired->repaired_count == 0 && repaired->unknown_count == 0 && repaired->clock == 1);
-  icecore_repair_report_free(repaired);
+  icecore_repair_report* outcome;
+  OK(icecore_repair(damaged, repaired, count_progress, &calls, &outcome));
+  CHECK(outcome->loss_count == 1 && outcome->keys == 99 && outcome->records == 99 && outcome->tags == 0);
+  CHECK(outcome->losses[0].offset <= place && strlen(outcome->losses[0].what) > 0 &&
+        outcome->losses[0].key.data == NULL);
+  CHECK(outcome->repaired_count == 0 && outcome->unknown_count == 0 && outcome->clock == 1);
+  icecore_repair_report_free(outcome);
   icecore_repair_report_free(NULL);
-  FAILS(ICECORE_STORE_EXISTS, icecore_repair(damaged, repaired, NULL, NULL, &repaired));
-  CHECK(repaired == NULL);
+  FAILS(ICECORE_STORE_EXISTS, icecore_repair(damaged, repaired, NULL, NULL, &outcome));
+  CHECK(outcome == NULL);
   OK(icecore_verify_file(repaired, NULL, NULL, &report));
   CHECK(report->damage_count == 0 && report->records == 99);
   icecore_verify_report_free(report);
@@ -396,9 +396,9 @@ void verify_finds_damage_and_names_it(void) {
   snprintf(further, sizeof further, "%s", fresh_path("repaired-1.ice"));
   const icecore_placement placement = {further, -1};
   const char* of_two = fresh_path("of-two.ice");
-  OK(icecore_repair_files(damaged, NULL, 0, of_two, &placement, 1, NULL, NULL, &repaired));
-  CHECK(repaired->keys == 99);
-  icecore_repair_report_free(repaired);
+  OK(icecore_repair_files(damaged, NULL, 0, of_two, &placement, 1, NULL, NULL, &outcome));
+  CHECK(outcome->keys == 99);
+  icecore_repair_report_free(outcome);
   char moved[4200];
   snprintf(moved, sizeof moved, "%s.moved", further);
   CHECK(rename(further, moved) == 0);
@@ -411,7 +411,7 @@ void verify_finds_damage_and_names_it(void) {
   icecore_verify_report_free(report);
   FAILS(ICECORE_INVALID_ARGUMENT, icecore_verify_files(of_two, NULL, 1, NULL, NULL, &report));
   const icecore_placement nowhere = {NULL, -1};
-  FAILS(ICECORE_INVALID_ARGUMENT, icecore_repair_files(of_two, &nowhere, 1, moved, NULL, 0, NULL, NULL, &repaired));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_repair_files(of_two, &nowhere, 1, moved, NULL, 0, NULL, NULL, &outcome));
   FAILS(ICECORE_NO_SUCH_STORE, icecore_verify_file(fresh_path("nothing.ice"), NULL, NULL, &report));
 }
 
