@@ -52,8 +52,7 @@ std::unique_ptr<store_core> recovery::run() {
     rebuilt->index->build(sorted, static_cast<unsigned>(found.parts().size()));
     for (const auto& place : found.segments()) parts_.writers->scanned().put(place);
   }
-  const bool is_new = p.copying();
-  if (is_new) p.finish_copy();
+  if (p.copying()) p.finish_copy();
   take_over(found);
   std::optional<durable_parts> durable;
   if (read_only) {
@@ -66,7 +65,7 @@ std::unique_ptr<store_core> recovery::run() {
     // a closed store has only the index segments that it was closed with: mark it open before any of them is changed
     if (!found.crashed()) begin_session(found);
     free_index(found);
-    if (!is_new || found.crashed()) drop_uncounted(found);
+    drop_uncounted(found);
     if (found.crashed()) begin_session(found);
     histories_->set_durable(found.segments());
     if (lasts) durable = build_durable_index(found, sorted);
