@@ -158,12 +158,11 @@ pool::pool(const std::filesystem::path& path, const options& opening, const part
     raise_no_root(roots);
   }
   check_root(*newest, opening);
-  check_size(*newest, opening);
-  if (copy_) copy_->copy_pages();
+  check_size(*newest, roots, opening);
   check_behind_end(*newest, whole_pages, opening);
   size_told_ = newest->file_size;
   map(std::min(newest->file_size, whole_pages));  // smaller only if damage is accepted
-  check_unused(*newest, opening);
+  if (!copy_) check_unused(*newest, opening);
   codec_ = word_codec(pool_seed_of(*newest));
   choose_durability(opening, *newest);
   persist_->expect_file_size(newest->file_size, persist_file_);
@@ -208,7 +207,7 @@ pool::pool(const std::filesystem::path& path, const options& opening, pool_space
     r = *newest;
   }
   check_root(r, opening);
-  check_size(r, opening);
+  check_size(r, base_, opening);
   codec_ = word_codec(pool_seed_of(r));
   choose_durability(opening, r);
   persist_->expect_file_size(r.file_size, persist_file_);
@@ -243,6 +242,12 @@ void pool::check_unused(const format::root& r, const options& opening) const {
   if (opening.accept_damage || is_zero_behind_its_end(r)) return;
   raise(errc::damaged, "{}: the store was closed with {} bytes in use, but not all bytes behind them are zero",
         origin(), r.used_end);
+}
+
+void pool::copy_pages(unsigned threads, const std::function<void(std::uint64_t)>& copied) {
+  const format::root root = roots_->read();
+  copy_->copy_pages(root.file_size, threads, copied);
+  check_unused(root, {});
 }
 
 void pool::finish_copy(const std::function<void(format::root&)>& change) {

@@ -97,8 +97,11 @@ class pool {
   void undo_creation() const noexcept { file_.undo_creation(); }
   /// 32 hexadecimal digits.
   [[nodiscard]] std::string id() const;
-  /// While the pool is being made as a copy (options::copy_of): copies the other file's bytes. Null otherwise.
+  /// While the pool is being made as a copy (options::copy_of). Null otherwise.
   [[nodiscard]] pool_copy* copy() const noexcept { return copy_.get(); }
+  /// Copies the other file's bytes; see pool_copy. errc::damaged if what lies behind the end of a closed store is not
+  /// zero.
+  void copy_pages(unsigned threads, const std::function<void(std::uint64_t)>& copied);
   /// Call when everything is copied and checked. Makes the copy durable, with a root that differs by `change`.
   void finish_copy(const std::function<void(format::root&)>& change);
   /// The file in which a damage lies.
@@ -158,7 +161,7 @@ class pool {
   void write_first_root(const options& opening);
   void check_root(const format::root& r, const options& opening) const;
   void check_format(const format::root& r) const;
-  void check_size(const format::root& r, const options& opening) const;
+  void check_size(const format::root& r, const std::byte* pages, const options& opening) const;
   void check_part(const format::root& r) const;
   [[nodiscard]] std::optional<std::uint64_t> segment_behind_end(const format::root& r) const;
   void check_behind_end(format::root& r, std::uint64_t whole_pages, const options& opening);

@@ -1,7 +1,7 @@
 // A pool file that is made as a copy of another one: first its bytes, all but the root pages, which are then checked as
 // at every opening that reads all records; last its root.
 //
-// Threads: one; copy_pages() copies on all cores.
+// Threads: one; copy_pages() starts its own.
 // Crash: leaves a file without a root, which no store opens.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 
 #include "pool/file/file.hpp"
 #include "pool/file/range_copier.hpp"
@@ -18,7 +19,8 @@ namespace icecore {
 
 class pool_copy {
  public:
-  /// `to` is newly created, and gets the size of `from`. Locks `from` for reading while this object lives.
+  /// `to` is newly created, and gets the size of `from`. Locks `from` for reading while this object lives. Nothing is
+  /// copied yet, so that everything that can be refused cheaply is refused before.
   pool_copy(const std::filesystem::path& from, pool_file& to);
   /// Undoes the creation of the file unless it is finished.
   ~pool_copy();
@@ -29,16 +31,19 @@ class pool_copy {
 
   /// The root pages of the source, with which the copy is opened; zeros where the source ends before them.
   [[nodiscard]] const std::byte* root_pages() const noexcept { return root_pages_.data(); }
-  /// Copies everything behind the root pages.
-  void copy_pages();
+  /// Copies everything behind the root pages, up to `end`, in so many threads. Calls `copied` in the caller's thread,
+  /// now and then, with the number of bytes copied so far.
+  void copy_pages(std::uint64_t end, unsigned threads, const std::function<void(std::uint64_t)>& copied);
   /// Call when everything is copied: makes the file and its name durable.
   void finish();
 
  private:
+  void read_root_pages();
+
   pool_file from_;
   pool_file* to_;
   std::uint64_t size_;
-  std::array<std::byte, 2 * format::page_size> root_pages_{};
+  alignas(format::root) std::array<std::byte, 2 * format::page_size> root_pages_{};
   range_copier copier_;
   bool finished_ = false;
 };

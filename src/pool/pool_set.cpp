@@ -24,6 +24,7 @@
 #include <utility>
 
 #include "base/raise.hpp"
+#include "base/threads.hpp"
 #include "pool/file/numa.hpp"
 #include "pool/root/boot.hpp"
 
@@ -69,6 +70,7 @@ pool_set::pool_set(const std::filesystem::path& path, const options& opening) : 
     open_secondary(opening);
   }
   for (std::size_t i = 0; i < placed_.size(); ++i) nodes_[i] = placed_[i].node;
+  if (copying()) copy_pages(opening);  // last: all that can be refused cheaply is refused before
 }
 
 pool_set::pool_set(const std::filesystem::path& path, const options& opening, std::span<pool_space> with)
@@ -220,6 +222,21 @@ void pool_set::copy_secondary(const options& opening) {
   for (std::uint16_t n = 1; n < count_; ++n) {
     how.copy_of = from[n].path;
     add(std::make_unique<pool>(placed_[n].path, how, pool::part{&first(), n, placed_[n].node, false}));
+  }
+}
+
+void pool_set::copy_pages(const options& opening) {
+  constexpr std::uint64_t step = std::uint64_t{64} << 20;
+  const std::uint64_t total = size();
+  std::uint64_t before = 0;  // of the files that are complete
+  std::uint64_t reported = 0;
+  for (pool* p : there_) {
+    p->copy_pages(thread_count(opening.recovery_threads), [&](std::uint64_t copied) {
+      if (!opening.on_progress || before + copied - reported <= step) return;
+      reported = before + copied;
+      opening.on_progress({"copying", reported, total, "bytes"});
+    });
+    before += p->size();
   }
 }
 

@@ -147,6 +147,7 @@ class pool_set {
   void make_secondary(const options& opening);
   void open_secondary(const options& opening);
   void copy_secondary(const options& opening);
+  void copy_pages(const options& opening);
   void relocate(const options& opening);
   void find_without_root(const options& opening);
   void add(std::unique_ptr<pool> one);

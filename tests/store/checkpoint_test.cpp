@@ -362,21 +362,26 @@ TEST_F(CopyAtOpening, is_of_a_closed_store_to_where_nothing_is) {
 TEST_F(CopyAtOpening, of_which_a_kill_left_a_part_no_store_opens) {
   {
     store s(folder_ / "one.ice");
-    s.insert("so large that progress is told", std::string(std::size_t{70} << 20, 'l'));
+    s.insert("so large that progress is reported", std::string(std::size_t{70} << 20, 'l'));
     std::filesystem::remove(from_);
     s.checkpoint().write(from_);
   }
-  child copier([&]() -> int {
-    options opening = copying_;
-    opening.recovery_threads = 1;
-    opening.on_progress = [](const progress&) { _exit(7); };  // everything is brought, but not everything is checked
-    const store copy(to_, opening);
-    return 0;
-  });
-  EXPECT_EQ(copier.wait(), 7);
-  ASSERT_TRUE(std::filesystem::exists(to_));
-  expect_error(errc::not_a_store, to_.native(), [&] { static_cast<void>(store(to_)); });
-  EXPECT_FALSE(verify_file(from_).damages.size() > 0);
+  for (const std::string_view step : {"copying", "reading records"}) {
+    child copier([&]() -> int {
+      options opening = copying_;
+      opening.recovery_threads = 1;
+      opening.on_progress = [&](const progress& now) {
+        if (now.what == step) _exit(7);
+      };
+      const store copy(to_, opening);
+      return 0;
+    });
+    EXPECT_EQ(copier.wait(), 7) << step;
+    ASSERT_TRUE(std::filesystem::exists(to_)) << step;
+    expect_error(errc::not_a_store, to_.native(), [&] { static_cast<void>(store(to_)); });
+    EXPECT_FALSE(verify_file(from_).damages.size() > 0) << step;
+    std::filesystem::remove(to_);
+  }
 }
 
 TEST(CheckpointFile, is_not_there_before_it_is_whole) {

@@ -202,6 +202,24 @@ TEST_P(FullDevice, has_no_room_for_a_copy_and_is_left_as_it_was) {
   EXPECT_TRUE(std::filesystem::is_empty(*device_));
 }
 
+TEST_P(FullDevice, lacks_a_few_pages_for_a_copy_and_is_left_as_it_was) {
+  const auto from = folder_ / "small.ice";
+  {
+    store s(from, GetParam().options());
+    for (std::uint64_t n = 0; n < 100; ++n) s.insert(std::to_string(n), value_of(n, 2'000));
+  }
+  options copying = GetParam().options();
+  copying.copy_of = from;
+  const std::uint64_t pages = std::filesystem::file_size(from) / 4096;
+  for (std::uint64_t missing = 1; missing <= 4; ++missing) {
+    const std::uint64_t free = std::filesystem::space(*device_).free / 4096;
+    std::ofstream(*device_ / "filler") << std::string((free - pages + missing) * 4096, 'f');
+    expect_error(errc::no_space, "copy.ice", [&] { static_cast<void>(store(*device_ / "copy.ice", copying)); });
+    EXPECT_FALSE(std::filesystem::exists(*device_ / "copy.ice")) << missing;
+    std::filesystem::remove(*device_ / "filler");
+  }
+}
+
 TEST_P(FullDevice, has_no_room_for_an_index_that_lasts_and_the_store_keeps_the_one_it_has) {
   if (GetParam().index == index_kind::persistent) GTEST_SKIP() << "it has that index";
   const auto path = *device_ / "full.ice";

@@ -96,7 +96,7 @@ void pool::check_format(const format::root& r) const {
   }
 }
 
-void pool::check_size(const format::root& r, const options& opening) const {
+void pool::check_size(const format::root& r, const std::byte* pages, const options& opening) const {
   const std::string& path = origin();
   if (r.file_size < format::first_segment_offset || r.file_size % format::page_size != 0) {
     raise(errc::damaged, "{}: the newest root page says that the file has {} bytes, which is impossible", path,
@@ -122,8 +122,8 @@ void pool::check_size(const format::root& r, const options& opening) const {
   }
   if (file_.size() < r.file_size && !opening.accept_damage) {
     for (const std::uint64_t page : {format::root_a_offset, format::root_b_offset}) {
-      const auto defect = root_defect(*reinterpret_cast<const format::root*>(at(page)));
-      if (!defect || all_zero(at(page), format::page_size)) continue;
+      const auto defect = root_defect(*reinterpret_cast<const format::root*>(pages + page));
+      if (!defect || all_zero(pages + page, format::page_size)) continue;
       raise(errc::damaged,
             "{}: the root page at byte {} is damaged ({}); the older one says that the file has {} bytes, but it has "
             "{}; icecore repair makes a new store of what is intact",
@@ -146,7 +146,7 @@ void pool::check_size(const format::root& r, const options& opening) const {
 /// leaves holes there, and reading these through it fails if memory is full.
 std::optional<std::uint64_t> pool::segment_behind_end(const format::root& r) const {
   const std::uint32_t seed = pool_seed_of(r);
-  const pool_file& file = copy_ ? copy_->from() : file_;  // the source of a copy, not yet the copy
+  const pool_file& file = copy_ ? copy_->from() : file_;  // nothing of a copy is there yet
   for (std::uint64_t at = format::round_up(r.file_size, format::granule_size);; at += format::granule_size) {
     const auto data = file.next_data(at);
     if (!data) return std::nullopt;

@@ -222,8 +222,8 @@ void recovery::begin_session(const record_scan& found) const {
 // ---- A persistent index ----
 
 /// Call before heads are changed: they become those of an index in memory, and an opening after a crash would trust the
-/// persistent index and the durable heads with it. The root of a copy is invalid until the copy is complete, and
-/// forgets the old index then. Call also before anything changes that a killed process shared: from here on no process
+/// persistent index and the durable heads with it. A copy has no root until it is complete, and its root
+/// forgets the old index. Call also before anything changes that a killed process shared: from here on no process
 /// attaches through what it left, even if this process is killed too. A closed store was closed by the process that
 /// shared it: there begin_session() does this.
 void recovery::begin_changes(const record_scan& found) const {

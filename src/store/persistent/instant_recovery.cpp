@@ -56,6 +56,10 @@ std::unique_ptr<store_core> instant_recovery::run() {
   // After a crash the fill ends do not vouch for everything there, but the newest version does: no write may be added
   // to it.
   version clock = clock_after(p, found);
+  if (found.crashed && found.newest >= version_max) {
+    raise(errc::damaged, "{}: damaged (index): a writer's log says that version {} was written, which is impossible",
+          p.file().path().native(), found.newest);
+  }
   if (found.crashed && clock <= found.newest) clock = found.newest + 1;
   p.live().clock.store(clock, std::memory_order_relaxed);  // relaxed: nothing else runs yet
   // If a process was killed and the machine runs on, intact records may be only in the caches: heads and pairs that
