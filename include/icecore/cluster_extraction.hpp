@@ -33,8 +33,8 @@ enum class extraction_method : std::uint8_t {
   naive_merge = 1,  ///< in order at the root: gathered, then merged from all ranks' parts at once
   opt_merge = 2,    ///< in order at the root: merged in pairs of ranks, in rounds, by several threads
   concatenate = 3,  ///< in order at the root, without a merge: for owners that hold ranges of keys
-  distributed = 4,  ///< in order over all ranks: each has a section, about equal, which follows that of the rank before
-                    ///< it
+  distributed = 4,  ///< in order over all ranks: each has a section of about equal size, which follows that of the rank
+                    ///< before it
 };
 
 struct extraction_options {

@@ -8,11 +8,11 @@
 // Collective: extract, stream and find_by_broadcast; every rank calls them, one thread of each. Any rank alone may call
 //   all else.
 // Lifetime: valid while the cluster is open. The item of a cursor is valid until the cursor moves.
-// Cost: a cursor merges the items of the owners: O(log ranks) an item. It reads the own store and those of the storage
-//   group in mapped memory. From others it fetches blocks: the first has 512 bytes, each further one twice as many, up
-//   to 256 KiB, and it requests a block while the one before is read. Owners that hold ranges are asked one after the
-//   other. A seek of a key that is there asks only its owner until the cursor moves on (not with ownership by a
-//   function).
+// Cost: a cursor merges the items of the owners: O(log ranks) an item. It reads its own rank's store and those of the
+//   storage group in mapped memory. From others it fetches blocks: the first has 512 bytes, each later one twice as
+//   many, up to 256 KiB, and it requests a block while the one before is read. Owners that hold ranges are asked one
+//   after the other. A seek of a key that is there asks only its owner until the cursor moves on (not with ownership by
+//   a function).
 // Source: IPDPS 2022, section IV-A: each rank's pairs in order, merged.
 #pragma once
 

@@ -17,7 +17,7 @@ enum class errc : int {
   key_too_long = 2,         ///< a key of more than 65,535 bytes
   value_too_large = 3,      ///< a value of more than 4 GiB - 1 bytes
   not_a_store = 4,          ///< the file is not an icecore pool, or the path is not a regular file
-  unsupported_format = 5,   ///< written by a newer icecore, or by a machine of other byte order
+  unsupported_format = 5,   ///< of an unsupported format, or written by a machine of other byte order
   damaged = 6,              ///< bytes on media fail their check; the message names the place
   truncated = 7,            ///< the file is shorter than its root says
   locked = 8,               ///< another process has the store open; the message names its pid

@@ -63,7 +63,7 @@ enum icecore_code {
   ICECORE_KEY_TOO_LONG = 2,        /* a key of more than 65,535 bytes */
   ICECORE_VALUE_TOO_LARGE = 3,     /* a value of more than 4 GiB - 1 bytes */
   ICECORE_NOT_A_STORE = 4,         /* the file is not an icecore pool, or the path is not a regular file */
-  ICECORE_UNSUPPORTED_FORMAT = 5,  /* written by a newer icecore, or by a machine of other byte order */
+  ICECORE_UNSUPPORTED_FORMAT = 5,  /* of an unsupported format, or written by a machine of other byte order */
   ICECORE_DAMAGED = 6,             /* bytes on media fail their check; the message names the place */
   ICECORE_TRUNCATED = 7,           /* the file is shorter than its root says */
   ICECORE_LOCKED = 8,              /* another process has the store open; the message names its pid */

@@ -9,8 +9,8 @@
 //   for (auto& [key, value] : s.at("epoch-1").range()) ...
 //
 // Threads: any number of threads may call any function at once, except close(), the destructor and the move operations.
-//   Finds and scans take no lock and never wait for a writer to publish. Writers of different keys rarely wait for each
-//   other. See docs/guarantees.md (G1 to G3).
+//   Finds and scans take no lock; they wait for a writer only while it changes the index node that they read. Writers
+//   of different keys rarely wait for each other. See docs/guarantees.md (G1 to G3).
 // Durability: the mode the store was opened with; `durability()` reports what the device provides.
 // Lifetime: values, keys and snapshots are views into the pool, valid until the store is closed.
 // Errors: icecore::error (error.hpp), std::bad_alloc. A write or tag that throws has not taken effect, unless the error
@@ -144,7 +144,7 @@ class store {
                  std::span<std::optional<std::string_view>> out) const;
 
   /// The snapshot of a closed version. Free. errc::version_not_closed, version_lost, unknown_tag. In a store opened for
-  /// reading, version clock() may be read too, because nobody writes; a later writer may still add to that version.
+  /// reading, version clock() may be read too, because no process writes; a later writer may still add to that version.
   [[nodiscard]] snapshot at(version closed) const;
   [[nodiscard]] snapshot at(std::string_view tag_name) const;
   [[nodiscard]] snapshot at(const char* tag_name) const { return at(std::string_view(tag_name)); }

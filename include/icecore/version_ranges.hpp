@@ -5,8 +5,8 @@
 //   lost.contains(7);                                             // true
 //   for (const auto& [first, end] : lost.ranges()) ...            // ascending, with gaps between them
 //
-// The set has at most count_max ranges. If there would be one more, it joins the two with the fewest versions between
-// them; the versions between then belong to the set too.
+// The set has at most count_max ranges. When one more is added, the set joins the two ranges with the fewest versions
+// between them; these versions then belong to the set too.
 // Threads: like a standard container. Cost: contains() O(log ranges), add() O(ranges).
 #pragma once
 

@@ -1,9 +1,9 @@
-// Finds a version in a deep history: every eighth record of histories deeper than 64, in arrays that can be searched.
+// Finds a version in a deep history: every eighth record from depth 64 on, in arrays that can be searched.
 //
 // Jump links find a version in O(log depth) records, each a cache miss if the history is larger than the caches. The
-// samples do the same search in 2 bytes a record, so a search in a history of a million records costs about as much as
-// in one of a thousand: two or three misses. They only speed searches up, and lie in memory: samples may be missing,
-// but none may be wrong.
+// samples take 2 bytes a record, so a search in a history of a million records costs about as much as in one of a
+// thousand: two or three misses. They only speed searches up, and lie in memory: samples may be missing, but none may
+// be wrong.
 //
 //   samples.add(entry, depth, version, record);             // once the record is stamped
 //   link from = samples.start(entry, depth, v, newest, newest_version);    // at or above the record that v shows

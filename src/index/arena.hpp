@@ -36,7 +36,7 @@ inline constexpr unsigned index_root = 0;
 struct arena_options {
   /// Ask the kernel for huge pages (from the first 2 MiB on).
   bool huge_pages = true;
-  /// Beyond this allocate() throws std::bad_alloc. A 32-bit reference reaches 256 GiB, which is the most.
+  /// Beyond this allocate() throws std::bad_alloc. A 32-bit reference reaches 256 GiB, the maximum.
   std::uint64_t size_max_bytes = std::uint64_t{256} << 30;
   /// A file on a memory file system that holds the arena, for other processes to attach to; -1: memory of this process.
   /// This descriptor and the next may be closed once the arena is constructed.

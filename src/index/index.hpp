@@ -34,8 +34,8 @@ class key_source {
   [[nodiscard]] virtual bool is_readable(link /*entry*/) const noexcept { return true; }
   /// Hints that key_of(entry) and the entry itself will be read soon.
   virtual void prefetch(link entry) const noexcept = 0;
-  /// A persistent index calls this for a key, read by key_of(), that is not the one its head made the index expect.
-  /// Throws errc::damaged if the key is damaged.
+  /// A persistent index calls this if key_of() returned another key than the head made it expect. Throws errc::damaged
+  /// if the key is damaged.
   virtual void verify_key(link /*entry*/) const {}
   /// A digest of what can change in an entry. A persistent index stores it and later checks that it is still the same.
   [[nodiscard]] virtual std::uint64_t state_of(link /*entry*/) const noexcept { return 0; }

@@ -257,7 +257,8 @@ static_assert(offsetof(index_node, low) == 496 && offsetof(index_node, evidence)
 
 /// A segment of nodes, or of tag blocks, has two granules. In each granule, blocks lie at the same places, starting
 /// behind the size of a segment header. Each granule holds one block less than would fit. So the place where a
-/// segment's last block ends tells these segments from those of format 2.1, which have one granule with 127 nodes.
+/// segment's last block ends distinguishes these segments from those of format 2.1, which have one granule with 127
+/// nodes.
 inline constexpr std::uint64_t node_segment_size = 2 * granule_size;
 inline constexpr std::uint64_t nodes_of_granule = 126;
 inline constexpr std::uint64_t nodes_end = sizeof(segment_header) + nodes_of_granule * sizeof(index_node);
@@ -283,7 +284,7 @@ struct writer_log {
   std::uint64_t from;       // 16  8  link behind the last record that is counted here
   std::uint64_t newest;     // 24  8  no record counted here has a greater version
   std::uint64_t totals[8];  // 32 64  of all records that the writer has ever written (record_totals)
-  std::uint64_t open_size;  // 96  8  bytes of the open segment
+  std::uint64_t open_size;  // 96  8  bytes of the segment at `open`
   std::uint64_t zero[2];    // 104 16
   std::uint32_t zero_2;     // 120 4
   std::uint32_t crc;        // 124 4  of bytes 0-123, seeded with pool id and place

@@ -118,8 +118,8 @@ class pool {
 
   /// A zeroed segment with room for `bytes` of records, its header durable (P3). Grows the file if it must.
   [[nodiscard]] segment allocate(std::uint64_t bytes) { return allocate(bytes, format::segment_magic, {}); }
-  /// The same for another kind of segment. `claim` is called while the segment still belongs to nobody; what `claim`
-  /// makes durable says after a crash who owns the segment.
+  /// The same for another kind of segment. `claim` is called while the segment still has no owner; what `claim` makes
+  /// durable says after a crash who owns the segment.
   [[nodiscard]] segment allocate(std::uint64_t bytes, std::uint32_t magic,
                                  const std::function<void(const segment&)>& claim);
   /// Writes the header of a claimed segment, perhaps again after a crash.

@@ -68,7 +68,7 @@ std::optional<version> engine<Heads>::remove(std::string_view key) {
 }
 
 /// Links a filled record that is in no batch on top of its entry's history. If that fails, or the record is not to be
-/// linked, gives the record's memory back: no valid record may come to lie behind one that does not count.
+/// linked, gives the record's memory back: no valid record may lie behind one that does not count.
 template <class Heads>
 bool engine<Heads>::link_single(const writer& w, link entry, const fresh_record& fresh, bool unless_removed) const {
   bool linked = false;

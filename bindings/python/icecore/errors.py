@@ -149,7 +149,7 @@ class NotAStoreError(StorageError):
 
 
 class UnsupportedFormatError(StorageError):
-    """Written by a newer icecore, or by a machine of other byte order."""
+    """Of an unsupported format, or written by a machine of other byte order."""
 
     code = Errc.UNSUPPORTED_FORMAT
     _errno = _errno.ENOTSUP

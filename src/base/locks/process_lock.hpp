@@ -13,7 +13,7 @@
 // checks again on its own.
 // Invariants:
 //   K1. Once a killed holder's lock is taken, owner_died() is true until a holder has repaired what the lock guards,
-//       even if further holders are killed meanwhile. So a repair must be repeatable from wherever it was interrupted.
+//       even if more holders are killed meanwhile. So a repair must be repeatable, wherever it was interrupted.
 #pragma once
 
 #include <pthread.h>

@@ -12,7 +12,7 @@ class rebuilt_heads : public history_base {
   /// False: the index may lead to an entry before the entry is stamped and durable.
   static constexpr bool are_durable = false;
 
-  /// The version of a record; stamps it if it has no stamp. 0: it is of a batch that has not taken effect yet.
+  /// The version of a record; stamps it if it has no stamp. 0: its batch has not taken effect yet.
   [[nodiscard, gnu::always_inline]] version stamp_of(link l) const noexcept { return stamp_of_own(l); }
 
   [[nodiscard, gnu::always_inline]] newest_record newest_and_head(link entry) const noexcept {
@@ -34,7 +34,7 @@ class rebuilt_heads : public history_base {
     const version second = e.cached_second_version().load(std::memory_order_acquire);
     if (second != 0) {
       if (second > v) return entry;
-      // it was the newest when the head was read, earlier: a third record's stamp is greater than v (H3)
+      // the removal was the newest record when the head was read, above: a third one's stamp is greater than v (H3)
       if ((head & format::head_is_second_removal) != 0) return null_link;
     }
     return newest_of(entry, head);

@@ -6,7 +6,7 @@
 //
 // Beside each link is its head: the 8 bytes of its key after the node's prefix, big-endian, zeros behind the key's end.
 // So integers compare like the bytes. Heads decide nearly every comparison. If heads are equal (longer keys, or a
-// shorter one padded), the whole keys decide.
+// shorter one padded), the complete keys decide.
 //
 // Node invariants (outside a writer's lock; check() verifies each):
 //   N1. low is the lowest link the node may hold (null: no bound), high the lowest it may not (null: no bound). low

@@ -1,5 +1,5 @@
 // How every operation gets from the top to a node of a level. It holds no lock on the way: a node never goes away, and
-// what a node hands to the right is found there (N6).
+// what a split moves to the right is found there (N6).
 #pragma once
 
 #include "index/persistent/persistent_index.hpp"

@@ -4,8 +4,8 @@
 // NUMA Machines, University of Waterloo 2021, chapters 4 to 6): levels of nodes, each level a list in key order. The
 // lowest level leads to the entries, each other level to nodes of the level below it. Improvements over UPSkipList:
 // keys are sorted; a node has a pair in the level above instead of a tower, so all nodes can have one size; readers
-// take no lock; locks do not survive a crash; opening claims nothing. docs/design/0008-persistent-index.md gives the
-// reasons.
+// take no lock; locks do not survive a crash; after opening, nodes are checked when met, not claimed.
+// docs/design/0008-persistent-index.md gives the reasons.
 //
 // A writer locks only the node that it changes. A split links the new node first and adds its pair to the level above
 // afterwards. Until then, and permanently if a crash comes between, the node is found from its left neighbour (N6).

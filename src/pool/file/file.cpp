@@ -161,7 +161,7 @@ void pool_file::admit_attached() const {
 }
 
 /// Locks one byte beyond the end of the largest possible file, where the process that shares the file leaves space. So
-/// whoever opens the file sees that another process still writes it, even once the sharing process is dead.
+/// a process that opens the file sees that another one still writes it, even once the sharing process is dead.
 void pool_file::lock_attached() const {
   constexpr off_t processes_max = 1 << 16;
   struct flock l {};

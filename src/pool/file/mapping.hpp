@@ -17,7 +17,7 @@ namespace icecore {
 class mapping {
  public:
   /// Reserves addresses for `capacity` bytes of the file. While too few are available, it tries half as many. Throws
-  /// errc::io if not even 64 MiB can be reserved. A private mapping reads the file and keeps stores to itself.
+  /// errc::io if not even 64 MiB can be reserved. What is stored to a private mapping does not reach the file.
   mapping(int descriptor, std::string path, std::uint64_t capacity, bool shared);
   ~mapping();
   mapping(const mapping&) = delete;

@@ -1,7 +1,7 @@
 // Copies ranges of one file to the same places of another. The kernel copies, so that the bytes never enter the
 // process; between file systems where it cannot, a buffer is used. Afterwards each file has its own blocks. If a file
 // system let the files share blocks, the first store to a page of either would need a new block, and be a SIGBUS on a
-// full device. (btrfs cannot promise own blocks to any file.)
+// full device. (btrfs cannot guarantee any file blocks of its own.)
 //
 // Threads: all functions, on ranges that do not overlap. Errors: those of reading and writing, each naming its file;
 // errc::truncated if the source file ends within the range.

@@ -6,15 +6,16 @@
 //   rest.repair_records();  ...heads...  rest.repair_histories(histories);   // a private mapping becomes readable
 //
 // How lost records are identified. An intact record is trusted; any other record never is. So the neighbours of a lost
-// record show its key: the record after it links to it and has a depth that is greater by one. For a lost newest record
-// the entry's head does; a head has no checksum, so it is trusted only if it leads into damage. What a damaged record
-// says of itself counts only if it agrees with an intact one. If an entry is lost, so are its key and what is left of
-// the history.
+// record show its key: the record after it links to it and has a depth that is greater by one. If the lost
+// record was the newest, the entry's head leads to it; a head has no checksum, so it is trusted only if it leads into
+// damage. What a damaged record says of itself counts only if it agrees with an intact one. If an entry is lost, so are
+// its key and what is left of the history.
 //
 // Versions of lost records: the stamp has a check of its own, whatever else is damaged. If that fails, the version lies
 // between those of the neighbours in the history (H1) and in the segment (W2).
 //
-// Threads: one. Cost: O(n log n) in the records, O(n) memory; only a glance at the record scan if all is well.
+// Threads: one. Cost: O(n log n) in the records, O(n) memory; if nothing is damaged, a look at the parts of the record
+// scan.
 // Invariants:
 //   D1. Nothing that failed a check is ever shown as a key, as a value or as the absence of one.
 //   D2. If a record of a history is lost, no older one is shown in its place: a stand-in, or a flag in the entry, makes

@@ -252,8 +252,8 @@ std::unique_ptr<store_core> attach(const std::filesystem::path& path, const opti
   as_shared.emulate_durability = true;
   auto pool = std::make_unique<pool_set>(path, as_shared, shared->spaces);
   // From here on no process can open the store (the pool's locks are held), and these words do not change. So if they
-  // are those of the opening that shared the store, everything shared is current, whoever was killed or opened it
-  // before.
+  // are those of the opening that shared the store, everything shared is current, no matter which processes were killed
+  // or opened it before.
   if (!is_shared()) raise_not_shared(opening.shared_as);
   const format::root root = pool->roots().read();
   if (std::memcmp(root.pool_id, shared->pool_id, sizeof root.pool_id) != 0) {

@@ -6,7 +6,8 @@
 //   take over           a persistent index, which is trusted          instant_recovery.cpp
 //   attach              a store that another process has open         attach() in opening.cpp
 //
-// Each makes all the parts and then builds the engine (engine.hpp) from them, which is complete from then on.
+// Each makes all the parts and then constructs the engine (engine.hpp) from them, so the engine is complete from the
+// start.
 #pragma once
 
 #include <memory>
@@ -18,7 +19,7 @@ namespace icecore::detail {
 [[nodiscard]] history_parts history_parts_of(const store_parts& parts);
 
 /// Parts for heads that opening computes. The index is still to be built, unless it lies in an arena where another
-/// process has built it. Without histories.
+/// process has built it. The histories are not made yet.
 [[nodiscard]] rebuilt_parts rebuilt_parts_of(const store_parts& parts);
 
 enum class anchor_is : std::uint8_t {

@@ -11,7 +11,7 @@
 //   - closed cleanly: nothing;
 //   - its memory survived (only the process died), or it persisted each operation: all intact, stamped records count;
 //   - the machine stopped under durability `tag` or `none`: nothing counts, the store goes back to its durable point;
-//   - it is not known which of the two happened: nothing counts, and opening asks if any might (refuse_unknown_crash).
+//   - it is not known which of the two happened: nothing counts, and opening fails if any might (refuse_unknown_crash).
 // In each segment what counts is a prefix (W2): the scan reads until zeros, an unstamped record, a record that does not
 // count, or bytes that are no record. Such bytes are an interrupted write if no record behind them counts, and damage
 // otherwise. Behind damage the scan continues at the next record that counts. In a segment whose header is damaged it

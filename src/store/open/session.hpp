@@ -10,7 +10,7 @@ namespace icecore::detail {
 /// What opening found in a store.
 struct found_store {
   bool crashed = false;    ///< the last writer died with it open
-  bool same_boot = false;  ///< and in this boot of the machine: its memory survived
+  bool same_boot = false;  ///< it died in this boot of the machine, so its memory survived
   version newest = 0;      ///< the greatest stamp
   version newest_tag = 0;  ///< the greatest stamp of a tag
   record_totals totals;

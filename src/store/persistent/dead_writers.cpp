@@ -30,7 +30,7 @@ void dead_writers::roll_forward(unsigned writer, writer_slot& slot) {
       tail = {s, happened.position};
     }
   }
-  // Make the zeros durable too, before other records come to lie behind them.
+  // Make the zeros durable too, before other records follow behind them.
   if (histories_->persists_on_read()) persist.sync();
   totals.subtract(segments.before(writer));
   slot.tail = tail;

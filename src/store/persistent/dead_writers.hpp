@@ -1,23 +1,24 @@
-// Dead writers: their processes were killed amid a write, and the store goes on. Their last operation is rolled forward
-// or rolled back. Only with the persistent index: there a kill leaves no more than what opening would find after it.
+// Recovers dead writers, whose processes were killed during a write, while the store stays open: rolls their last
+// operation forward or back. This is possible only with the persistent index, where a kill leaves nothing that instant
+// recovery could not deal with.
 //
-// What is known of such a writer: all its operations but the last one had returned, or its thread had gone on from
-// them. Its log names its segment and where the records that it has not counted begin (logged_segments.hpp); those
-// records tell the rest. Memory outlives the process, so the state of the last operation can be decided:
+// What is known of a dead writer: all its operations but the last one had returned, or its thread had gone on from
+// them. Its log names its segment and where the records that it has not counted begin (logged_segments.hpp). Memory
+// survives the process, so these records show the state of the last operation:
 //
 //   left                                    meaning                      what is done
 //   ------------------------------------    -------------------------    ---------------------------------------------
-//   bytes that fail their checksum          nobody has seen them         zeroed
-//   update, sealed, no head led to it       nobody has seen it           zeroed
+//   bytes that fail their checksum          no thread has seen them      zeroed
+//   update, sealed, no head led to it       no thread has seen it        zeroed
 //   update, linked, not stamped             it took effect               stamped, as by any thread that meets it
-//   entry, stamped or not, without a pair   nobody has seen it: finds    zeroed; it must not be entered with that
+//   entry, stamped or not, without a pair   not seen: finds              zeroed; it must not be entered with that
 //     in the index                          waited for its leaf's lock     stamp, whose version may be closed and have
 //                                                                          been read. The thread that takes the leaf's
 //                                                                          lock over does it before it frees the leaf:
 //                                                                          roll_back()
 //   entry with a pair                       it took effect               its pair is flushed, in case it was not
 //   batch, ready or stamped                 it took effect               stamped
-//   batch, not ready, no record linked      nobody has seen it           zeroed
+//   batch, not ready, no record linked      no thread has seen it        zeroed
 //   batch, not ready, some records linked   it never takes effect: its   the heads are set back; see below
 //                                           other records are unknown
 //   tag, stamped and intact                 it took effect               listed, if it is not
@@ -25,8 +26,9 @@
 //
 // Only bytes that nothing ever led to are zeroed, so no thread reads them, with one exception: pairs that a leaf showed
 // while the killed process held its lock. What is read through these is not trusted (persistent_index::lower_bound()).
-// Records of a batch that some head did lead to may be being read. They stay as they are for ever, unready. So the free
-// space of their segment is given up: nothing names it any more, and a full recovery takes it back.
+// Other threads may be reading the records of a batch that some head did lead to. These stay as they are for ever, and
+// the batch stays unready. So the free space of their segment is given up: no log and no list names it any more, until
+// a record scan finds it again.
 //
 // All of this is computed from the media, and is done again if it is interrupted: a zeroed record is one that fails its
 // checksum; a head that was set back does not lead to the record any more; the log stops naming the segment only when

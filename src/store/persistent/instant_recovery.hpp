@@ -1,11 +1,12 @@
 // Instant recovery: opens a store with the persistent index in a time that depends on how many threads have written,
 // not on how much they wrote.
 //
-// What is read: the roots, the anchor with the writers' logs, and in each writer's open segment what the writer filled
-// since it took it. If memory survives by cache lines (or only the last writer's process died), a crash leaves only the
-// last operation of each writer unfinished: all operations before it had returned, or the thread had gone on from them,
-// so they were durable, with the heads and the index's pairs that lead to them. So at each segment's end:
-//   - bytes that are no stamped record belong to operations that never took effect: they are zeroed (so that nothing
+// What is read: the roots, the anchor with the writers' logs, and in each writer's segment what the writer has put
+// there since it took the segment. If memory survives by cache lines (or only the last writer's process died), a crash
+// leaves only the last operation of each writer unfinished: all operations before it had returned, or the thread had
+// gone on from them, so they were durable, with the heads and the index's pairs that lead to them. So at each segment's
+// end:
+//   - bytes that are not a stamped record belong to operations that never took effect: they are zeroed (so that nothing
 //     can make them intact later). What leads to them is passed over, and the next write to its key sets it back (H7,
 //     H8; a pair in the index never leads to them);
 //   - the last record, or batch, took effect: what leads to it is made again if it did not reach the media.
@@ -14,7 +15,6 @@
 //
 // If a crash may have left memory in any order (pages on a device, power cut), recovery.hpp opens the store like one
 // with another index, and builds the index anew.
-// with another index, and makes the index anew.
 #pragma once
 
 #include <utility>

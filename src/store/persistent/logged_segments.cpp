@@ -266,8 +266,8 @@ void logged_segments::recover() const {
   }
   take_off_lists(owned);
   // A killed process may have left any of these words complete but only in the caches. Nothing above changes such a
-  // word, so nobody would flush it, and if the machine stopped after a clean close, the media would have the previous
-  // word. (For the logs' copies see write_log().)
+  // word, so no thread would flush it, and if the machine stopped after a clean close, the media would have the
+  // previous word. (For the logs' copies see write_log().)
   pool_->persist().flush(anchor_, offsetof(format::index_anchor, writers));
   pool_->persist().fence();
 }

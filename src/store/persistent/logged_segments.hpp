@@ -12,7 +12,7 @@
 // Invariants: K (below), and
 //   L. Outside write_log() both copies of a log say the same. So if one fails its checksum, because of damage or of a
 //      crash while it was written, the other one is up to date.
-//   E. Behind a segment's fill end there are zeros: so whoever takes a segment can see whether it is in use.
+//   E. Behind a segment's fill end there are zeros: so the thread that takes a segment can see whether it is in use.
 //
 // Threads: change(), take_for_nodes(), recovered_log(), recover_dead() and abandon() from any thread of any process
 // that shares the store. All other functions only while no thread writes.

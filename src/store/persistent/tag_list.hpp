@@ -19,12 +19,12 @@ class tag_list final : private index::node_finder {
   /// Durable after the next fence, or sync. The flush of the tag's record has begun; if the link reaches the media
   /// first, a crash leaves a link that leads to no tag: see recover().
   void append(link tag);
-  /// The same, unless the tag is among the newest already: then makes its link durable, if its maker was killed before
-  /// that.
+  /// The same, unless the tag is among the newest already: then makes its link durable, in case the process that made
+  /// the tag was killed before that.
   void list(link tag);
-  /// Call after a crash, when everything there is listed. Where the crash cut off a tag's link, or a tag that is
-  /// linked, the link's place is marked as unused. Looks only at what may have been under way. Durable after the next
-  /// fence, or sync, as is the link to the newest block, which a killed process may have left in the caches.
+  /// Call after a crash, when everything there is listed. If the crash cut off a tag's link, or a tag that is linked,
+  /// marks the link's place as unused. Looks only at what may have been under way. Durable after the next fence, or
+  /// sync, as is the link to the newest block, which a killed process may have left in the caches.
   void recover(const std::function<bool(link)>& was_cut_off);
   /// Leaves evidence of all links (index/persistent/evidence.cpp), durable after the next fence, or sync. Call while
   /// nothing else runs.

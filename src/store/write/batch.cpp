@@ -89,8 +89,8 @@ link engine<Heads>::enter_key(const writer& w, std::string_view key) const {
   return null_link;
 }
 
-/// A persistent index may only lead to stamped entries, whatever becomes of the batch. So the keys are entered first,
-/// without values. They show nothing, and they lie before the batch, so that it is the last of its segment (W2).
+/// A persistent index may only lead to stamped entries, whether the batch succeeds or not. So the keys are entered
+/// first, without values. They show nothing, and they lie before the batch, so that it is the last of its segment (W2).
 template <class Heads>
 void engine<Heads>::enter_keys(const writer& w, std::span<const batch::operation* const> todo) const {
   std::vector<link> fresh;

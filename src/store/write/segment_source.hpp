@@ -1,6 +1,6 @@
 // Where writers get the segments that they fill, and where they leave those that they no longer fill.
 //
-// Threads: change() from any thread; for_each_left() while nobody writes (W3).
+// Threads: change() from any thread; for_each_left() while no thread writes (W3).
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // Where a store finds its tags: in its records, which opening scans, or in a list beside the persistent index.
 //
-// Threads: all functions, except list() and leave_evidence().
+// Threads: all functions from any thread, except list() and leave_evidence(), which state theirs.
 #pragma once
 
 #include <atomic>

@@ -8,18 +8,18 @@
 //
 // Writers lie in the store's arena, and all processes that share the store use them.
 //
-// Threads: a writer belongs to the thread that leased it. A lease is one uncontended atomic exchange on a cache line
+// Threads: a writer belongs to the thread that leased it. A lease is one uncontended compare-and-swap on a cache line
 //   that the thread had last time. A thread waits only if more than `writers_max` threads write at once.
 // Invariants:
-//   W1. A writer's sequence is odd exactly while it is leased, and the same word holds the process that leased it: a
-//       kill at any instant leaves no doubt whose lease it was.
+//   W1. A writer's sequence is odd exactly while it is leased, and the same word holds the process that leased it: so
+//       after a kill at any instant it is known whose lease it was.
 //   W2. In a segment, stamps never decrease from front to back: one writer at a time fills it, one operation after the
 //       other. So what a crash must drop is always a segment's end.
 //   W3. While the gate is closed no operation runs and none begins; all counters are then exact.
 //   W4. With a persistent index, one survivor at a time recovers the dead writers, under a lock of its own. A writer's
 //       sequence becomes even as the last step, so if the survivor is killed too, the next one starts again.
 //       The holder never waits for a thread that wants this lock.
-// Errors: without a persistent index, errc::poisoned for all processes once one was killed amid a write.
+// Errors: without a persistent index, errc::poisoned for all processes once one was killed during a write.
 #pragma once
 
 #include <array>
@@ -147,8 +147,8 @@ class writer_set {
   [[nodiscard]] scanned_segments& scanned() noexcept { return scanned_; }
   /// The number of this process among those that ever shared the store.
   [[nodiscard]] unsigned process() const noexcept { return process_; }
-  /// Whether no other process shares the store now. Call after marking the store closed: a process that attaches later
-  /// finds it so.
+  /// Whether no other process shares the store now. Call after marking the store closed, so that a process that
+  /// attaches later finds it closed.
   [[nodiscard]] bool is_alone() const noexcept;
   /// Uses `segments` in place of scanned(), and `finisher` instead of poisoning the store after a kill. Call before the
   /// first write.
@@ -182,7 +182,7 @@ class writer_set {
   [[nodiscard]] bool none_since(version open) const noexcept;
 
   /// Stops all writers between two operations, for as long as it lives (W3).
-  /// errc::poisoned if another process was killed amid a write and the index is not persistent.
+  /// errc::poisoned if another process was killed during a write and the index is not persistent.
   class gate {
    public:
     explicit gate(writer_set& set);

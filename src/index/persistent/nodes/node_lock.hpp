@@ -1,4 +1,5 @@
-// The lock word of a node that lies in the pool: an optimistic lock that no crash leaves locked.
+// The lock word of a node that lies in the pool: an optimistic lock that the next opening takes over if a crash left it
+// locked.
 //
 // The word works as in index/btree/optimistic_lock.hpp (readers load it before and after they read; writers lock it)
 // and holds two more things. The *epoch* is the number of the opening whose threads last locked or checked the node. A
