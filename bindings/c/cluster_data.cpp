@@ -10,7 +10,7 @@ icecore_bytes copy_of(const std::optional<std::string>& value) {
   if (!value) return {nullptr, 0};
   void* const copy = std::malloc(std::max<std::size_t>(value->size(), 1));  // an empty value is not NULL (C3)
   if (copy == nullptr) throw std::bad_alloc();
-  std::memcpy(copy, value->data(), value->size());
+  std::memcpy(copy, value->data(), value->size());  // NOLINT: bytes with their number, not a string
   return {copy, value->size()};
 }
 

@@ -36,7 +36,7 @@ icecore::cluster& data_of(int db) { return database_of(db).data(); }
 
 std::string_view bytes_of(const void* bytes, std::size_t size, const char* what) {
   if (bytes != nullptr) return {static_cast<const char*>(bytes), size};
-  if (size == 0) return {"", 0};
+  if (size == 0) return "";
   throw error(errc::invalid_argument, std::string(what) + " is NULL but its length is " + std::to_string(size));
 }
 

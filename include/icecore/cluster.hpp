@@ -120,9 +120,9 @@ struct cluster_options {
   int group_size = 0;
   /// Staged writes to one rank are sent when they take this many bytes. There are two such buffers for each rank that
   /// is written to.
-  std::size_t staging_bytes = 256 * 1024;
+  std::size_t staging_bytes = std::size_t{256} << 10;
   /// The most bytes that the cache of other ranks' values may take under protection::read_only.
-  std::size_t cache_bytes = 64 * 1024 * 1024;
+  std::size_t cache_bytes = std::size_t{64} << 20;
   /// Whether a thread of the cluster answers other ranks where MPI_THREAD_MULTIPLE is given.
   bool progress_thread = true;
 };

@@ -70,7 +70,8 @@ std::atomic<std::uint64_t> forks{0};
 unsigned take_thread_number() noexcept {
   static const number_key key;
   own_thread_number = numbers.take();
-  if (key.made) pthread_setspecific(key.key, reinterpret_cast<void*>(std::uintptr_t{own_thread_number} + 1));
+  void* const number = reinterpret_cast<void*>(std::uintptr_t{own_thread_number} + 1);  // NOLINT: no pointer, a number
+  if (key.made) pthread_setspecific(key.key, number);
   return own_thread_number;
 }
 
