@@ -67,7 +67,7 @@ class all_samples {
   void make_room() {
     begins_.resize(sizes_.size());
     std::exclusive_scan(sizes_.begin(), sizes_.end(), begins_.begin(), 0);
-    bytes_.resize(static_cast<std::size_t>(begins_.back() + sizes_.back()));
+    bytes_.resize(static_cast<std::size_t>(begins_.back()) + static_cast<std::size_t>(sizes_.back()));
   }
 
   void read_all() {
@@ -117,6 +117,7 @@ class exchange {
   /// The pieces of this rank's section.
   [[nodiscard]] std::vector<pairs_view> pieces() const {
     std::vector<pairs_view> views;
+    views.reserve(received_.size());
     for (const pairs& p : received_) views.push_back(p.view());
     views[static_cast<std::size_t>(all_->rank())] = to_[static_cast<std::size_t>(all_->rank())];
     return views;

@@ -67,7 +67,8 @@ messenger::~messenger() {
 
 void messenger::abandon(std::list<sending>& all) noexcept {
   static std::mutex mutex;
-  static auto& kept = *new std::list<sending>;  // never freed: other objects may be destroyed later
+  // never freed: other objects may be destroyed later; without memory for it the program ends
+  static auto& kept = *new std::list<sending>;  // NOLINT
   const std::scoped_lock lock(mutex);
   kept.splice(kept.end(), all);
 }

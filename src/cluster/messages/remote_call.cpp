@@ -5,7 +5,7 @@
 
 namespace icecore::mpi {
 
-remote_call::remote_call(progress& running, int owner, std::shared_ptr<std::string> request)
+remote_call::remote_call(progress& running, int owner, const std::shared_ptr<std::string>& request)
     : running_(running), owner_(owner), tag_(running.messages().lease_tag()), request_(request) {
   try {
     running_.throw_if_broken();

@@ -18,7 +18,7 @@ namespace icecore::mpi {
 class remote_call {
  public:
   /// Sends `request` (made by a packer for a kind). If that fails, only the request's reply tag has changed.
-  remote_call(progress& running, int owner, std::shared_ptr<std::string> request);
+  remote_call(progress& running, int owner, const std::shared_ptr<std::string>& request);
   remote_call(progress& running, int owner, std::string request)
       : remote_call(running, owner, std::make_shared<std::string>(std::move(request))) {}
   /// Waits for the answer if no call did: otherwise a later call could take the late answer for its own.

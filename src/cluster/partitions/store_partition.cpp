@@ -91,7 +91,7 @@ answer<written> store_partition::write_many(std::span<const write_view> many) {
   written total;
   total.at = store_.clock();
   for (const write_view& one : many) write_into(one, total);
-  return answer<written>([total = std::move(total)] { return total; });
+  return answer<written>([total] { return total; });
 }
 
 std::string store_partition::update(std::string_view key, int number, std::string_view input) {

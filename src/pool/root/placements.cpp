@@ -56,8 +56,8 @@ std::uint16_t file_for(std::span<const int> nodes, int running_on, unsigned writ
     const auto count = static_cast<unsigned>(std::ranges::count(nodes, node));
     if (count == 0) continue;
     unsigned skip = writer % count;
-    for (std::uint16_t n = 0; n < nodes.size(); ++n) {
-      if (nodes[n] == node && skip-- == 0) return n;
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      if (nodes[n] == node && skip-- == 0) return static_cast<std::uint16_t>(n);
     }
   }
   return static_cast<std::uint16_t>(writer % nodes.size());

@@ -339,6 +339,7 @@ std::unique_ptr<std::byte[]> salvage::repair_histories(rebuilt_histories& histor
 
 std::vector<damage> salvage::damages() const {
   std::vector<damage> all;
+  all.reserve(findings_.size());
   for (const finding& f : findings_) all.push_back(f.place);
   return all;
 }

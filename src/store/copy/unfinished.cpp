@@ -1,7 +1,7 @@
 #include "icecore/unfinished.hpp"
 
 #include <fcntl.h>
-#include <stdio.h>
+#include <stdio.h>  // NOLINT: <cstdio> need not have renameat2()
 #include <unistd.h>
 
 #include <cerrno>
