@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "output.hpp"
@@ -23,7 +24,7 @@ std::string amount(double number, std::string_view unit) {
 }  // namespace
 
 std::string duration_text(double seconds) {
-  const auto whole = static_cast<std::uint64_t>(std::max(0.0, seconds) + 0.5);
+  const auto whole = static_cast<std::uint64_t>(std::llround(std::max(0.0, seconds)));
   if (whole < 60) return fmt::format("{} s", whole);
   if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
