@@ -52,6 +52,14 @@ class FullDevice : public ::testing::TestWithParam<setting> {
     value.resize(size, static_cast<char>('a' + n % 26));
     return value;
   }
+  /// How to open a copy of a closed store of `count` values, which lies elsewhere.
+  [[nodiscard]] options copying_of(std::uint64_t count, std::size_t value_size) const {
+    options copying = GetParam().options();
+    copying.copy_of = folder_ / "original.ice";
+    store s(copying.copy_of, GetParam().options());
+    for (std::uint64_t n = 0; n < count; ++n) s.insert(std::to_string(n), value_of(n, value_size));
+    return copying;
+  }
   /// Inserts until there is no room. Returns how many inserts were acknowledged.
   static std::uint64_t fill(store& s, std::size_t value_size, std::uint64_t first = 0) {
     map<std::uint64_t, std::string> entries(s);
@@ -191,26 +199,14 @@ TEST_P(FullDevice, a_full_store_can_be_tagged_or_says_why_not_and_closes) {
 }
 
 TEST_P(FullDevice, has_no_room_for_a_copy_and_is_left_as_it_was) {
-  const auto from = folder_ / "large.ice";
-  {
-    store s(from, GetParam().options());
-    for (std::uint64_t n = 0; n < 1000; ++n) s.insert(std::to_string(n), value_of(n, 20'000));
-  }
-  options copying = GetParam().options();
-  copying.copy_of = from;
+  const options copying = copying_of(1000, 20'000);
   expect_error(errc::no_space, "copy.ice", [&] { static_cast<void>(store(*device_ / "copy.ice", copying)); });
   EXPECT_TRUE(std::filesystem::is_empty(*device_));
 }
 
 TEST_P(FullDevice, lacks_a_few_pages_for_a_copy_and_is_left_as_it_was) {
-  const auto from = folder_ / "small.ice";
-  {
-    store s(from, GetParam().options());
-    for (std::uint64_t n = 0; n < 100; ++n) s.insert(std::to_string(n), value_of(n, 2'000));
-  }
-  options copying = GetParam().options();
-  copying.copy_of = from;
-  const std::uint64_t pages = std::filesystem::file_size(from) / 4096;
+  const options copying = copying_of(100, 2'000);
+  const std::uint64_t pages = std::filesystem::file_size(copying.copy_of) / 4096;
   for (std::uint64_t missing = 1; missing <= 4; ++missing) {
     const std::uint64_t free = std::filesystem::space(*device_).free / 4096;
     std::ofstream(*device_ / "filler") << std::string((free - pages + missing) * 4096, 'f');
