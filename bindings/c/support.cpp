@@ -94,7 +94,7 @@ const char* icecore_strerror(int code) {
     case ICECORE_NOT_A_STORE:
       return "not an icecore store";
     case ICECORE_UNSUPPORTED_FORMAT:
-      return "written by a newer icecore or by a machine of other byte order";
+      return "written by another version of icecore, or by a machine of other byte order";
     case ICECORE_DAMAGED:
       return "damaged: bytes on media fail their check";
     case ICECORE_TRUNCATED:
