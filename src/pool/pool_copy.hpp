@@ -1,5 +1,5 @@
-// A pool file that is made as a copy of another one: first its bytes, all but the root pages, which are then checked as
-// at every opening that reads all records; last its root.
+// Makes a pool file as a copy of another one. All bytes but the root pages are copied first. Recovery then checks the
+// copy, and the pool publishes its root last.
 //
 // Threads: one; copy_pages() starts its own.
 // Crash: leaves a file without a root, which no store opens.
@@ -19,8 +19,8 @@ namespace icecore {
 
 class pool_copy {
  public:
-  /// `to` is newly created, and gets the size of `from`. Locks `from` for reading while this object lives. Nothing is
-  /// copied yet, so that everything that can be refused cheaply is refused before.
+  /// `to` is newly created, and gets the size of `from`. Locks `from` for reading while this object lives. Copies
+  /// nothing yet, so that the caller can check the roots first. Throws errc::io if the root pages cannot be read.
   pool_copy(const std::filesystem::path& from, pool_file& to);
   /// Undoes the creation of the file unless it is finished.
   ~pool_copy();
@@ -31,8 +31,8 @@ class pool_copy {
 
   /// The root pages of the source, with which the copy is opened; zeros where the source ends before them.
   [[nodiscard]] const std::byte* root_pages() const noexcept { return root_pages_.data(); }
-  /// Copies everything behind the root pages, up to `end`, in so many threads. Calls `copied` in the caller's thread,
-  /// now and then, with the number of bytes copied so far.
+  /// Copies everything behind the root pages, up to `end`, by `threads` threads. Calls `copied` in the caller's thread
+  /// after each piece that this thread copied, with the number of bytes that all threads have copied so far.
   void copy_pages(std::uint64_t end, unsigned threads, const std::function<void(std::uint64_t)>& copied);
   /// Call when everything is copied: makes the file and its name durable.
   void finish();
