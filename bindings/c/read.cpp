@@ -54,22 +54,30 @@ void open_snapshot(icecore_snapshot** snapshot, icecore::snapshot at) { *snapsho
 
 extern "C" {
 
-int icecore_find(const icecore_store* store, const void* key, size_t key_size, icecore_bytes* value) {
-  if (value != nullptr) *value = {nullptr, 0};
+void icecore_pin_release(icecore_pin* pin) { taken_back(pin).reset(); }
+
+void icecore_value_release(icecore_value* value) {
+  if (value == nullptr) return;
+  taken_back(value->pin).reset();
+  *value = {nullptr, 0, nullptr};
+}
+
+int icecore_find(const icecore_store* store, const void* key, size_t key_size, icecore_value* value) {
+  if (value != nullptr) *value = {nullptr, 0, nullptr};
   return guarded([&] {
     require(store, "icecore_find", "store");
     require(value, "icecore_find", "value");
-    *value = bytes(store->store.find(view(key, key_size, "icecore_find", "key")));
+    *value = handed_out(store->store.find(view(key, key_size, "icecore_find", "key")));
   });
 }
 
 int icecore_find_at(const icecore_store* store, const void* key, size_t key_size, icecore_version at,
-                    icecore_bytes* value) {
-  if (value != nullptr) *value = {nullptr, 0};
+                    icecore_value* value) {
+  if (value != nullptr) *value = {nullptr, 0, nullptr};
   return guarded([&] {
     require(store, "icecore_find_at", "store");
     require(value, "icecore_find_at", "value");
-    *value = bytes(store->store.find(view(key, key_size, "icecore_find_at", "key"), at));
+    *value = handed_out(store->store.find(view(key, key_size, "icecore_find_at", "key"), at));
   });
 }
 
@@ -93,26 +101,34 @@ int icecore_contains_at(const icecore_store* store, const void* key, size_t key_
 }
 
 int icecore_find_many(const icecore_store* store, size_t count, const icecore_bytes* keys, icecore_version at,
-                      icecore_bytes* values) {
+                      icecore_bytes* values, icecore_pin** pin) {
+  if (pin != nullptr) *pin = nullptr;
   const int code = guarded([&] {
     prepare_find_many(count, keys, values, "icecore_find_many");
     require(store, "icecore_find_many", "store");
+    require(pin, "icecore_find_many", "pin");
+    const icecore::snapshot then = store->store.at(at);
     find_in_groups(count, keys, values, "icecore_find_many",
-                   [&](std::size_t, auto group, auto answers) { store->store.find_many(group, at, answers); });
+                   [&](std::size_t, auto group, auto answers) { then.find_many(group, answers); });
+    *pin = handed_out(then.holds());
   });
   if (code != ICECORE_OK) forget_answers(count, values);
   return code;
 }
 
 int icecore_find_many_at(const icecore_store* store, size_t count, const icecore_bytes* keys, const icecore_version* at,
-                         icecore_bytes* values) {
+                         icecore_bytes* values, icecore_pin** pin) {
+  if (pin != nullptr) *pin = nullptr;
   const int code = guarded([&] {
     prepare_find_many(count, keys, values, "icecore_find_many_at");
     require(store, "icecore_find_many_at", "store");
+    require(pin, "icecore_find_many_at", "pin");
     if (count != 0) require(at, "icecore_find_many_at", "at");
+    icecore::pin holds = store->store.hold();
     find_in_groups(count, keys, values, "icecore_find_many_at", [&](std::size_t first, auto group, auto answers) {
-      store->store.find_many(group, std::span(at + first, group.size()), answers);
+      static_cast<void>(store->store.find_many(group, std::span(at + first, group.size()), answers));
     });
+    *pin = handed_out(std::move(holds));
   });
   if (code != ICECORE_OK) forget_answers(count, values);
   return code;

@@ -81,6 +81,20 @@ inline void require(const void* pointer, const char* function, const char* argum
   return view ? bytes(*view) : icecore_bytes{nullptr, 0};
 }
 
+/// A pin as the caller holds it: the pointer is the pin's own.
+[[nodiscard]] inline icecore_pin* handed_out(pin holds) noexcept {
+  return reinterpret_cast<icecore_pin*>(holds.detach());
+}
+[[nodiscard]] inline pin taken_back(icecore_pin* holds) noexcept {
+  return pin::adopt(reinterpret_cast<detail::pin_table*>(holds));
+}
+
+[[nodiscard]] inline icecore_value handed_out(std::optional<value> found) noexcept {
+  if (!found) return {nullptr, 0, nullptr};
+  const icecore_bytes seen = bytes(found->bytes());
+  return {seen.data, seen.size, handed_out(std::move(*found).take_pin())};
+}
+
 /// from <= key < to; NULL means no bound.
 [[nodiscard, gnu::visibility("default")]] key_bounds bounds(const void* from, std::size_t from_size, const void* to,
                                                             std::size_t to_size, const char* function);

@@ -64,7 +64,7 @@ struct icecore_history {
   // Newest first reads the store as it goes; oldest first has collected all records.
   std::optional<icecore::key_history> walk;
   std::optional<icecore::key_history::iterator> place;
-  std::vector<icecore::change> collected;
+  icecore::pinned_list<icecore::change> collected;
   std::size_t next = 0;
 };
 

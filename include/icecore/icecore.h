@@ -6,8 +6,9 @@
  *   icecore_insert(store, "bias", 4, "0.5", 3, NULL);
  *   icecore_tag_now(store, &v);
  *   icecore_insert(store, "bias", 4, "0.7", 3, NULL);
- *   icecore_bytes value;
+ *   icecore_value value;
  *   icecore_find_at(store, "bias", 4, v, &value);      // value: {"0.5", 3}, and it always will be
+ *   icecore_value_release(&value);
  *   icecore_close(store);
  *
  * Codes: every function that can fail returns ICECORE_OK (0) or an error code. A positive code is the same in C++
@@ -18,10 +19,13 @@
  *   bytes have data == NULL (an empty value has size 0 and data != NULL), a version is 0, an object is NULL.
  * Bytes: (pointer, size) pairs that may hold any bytes. Only paths and texts of type const char* end with a zero. A
  *   caller may pass (NULL, 0) for the empty string.
- * Ownership: a call copies what the caller passes in before it returns, unless its comment says otherwise. Returned
- *   bytes are views into the store, valid until icecore_close(); the caller never frees them. The caller releases every
- *   returned object (store, snapshot, cursor, ...) with the function that the comment names; this function accepts NULL
- *   and does nothing then. Release all objects made from a store before calling icecore_close() on it.
+ * Ownership: a call copies what the caller passes in before it returns, unless its comment says otherwise. The caller
+ *   releases every returned object (store, snapshot, cursor, value, ...) with the function that the comment names; this
+ *   function accepts NULL and does nothing then.
+ * Lifetime of bytes: returned bytes are views into the store. They are valid until the object they came from is
+ *   released: the icecore_value or icecore_pin of a find, the snapshot, cursor, history, diff or list. They stay valid if
+ *   the store is closed before. Objects may be released after icecore_close(); until then the memory behind their bytes
+ *   stays mapped, but the file and its locks are free. Calls on them that would read on return ICECORE_CLOSED.
  * Threads: any number of threads may call functions on a store or a snapshot at once, except icecore_close(). Cursors,
  *   histories, diffs, tag lists and batches belong to one thread at a time.
  * Structures: option and result structures begin with their size in bytes, which the caller sets (the _init functions
@@ -56,6 +60,21 @@ typedef struct icecore_bytes {
   const void* data;
   size_t size;
 } icecore_bytes;
+
+/* What keeps the answers of a call valid. Release it with icecore_pin_release(). */
+typedef struct icecore_pin icecore_pin;
+
+void icecore_pin_release(icecore_pin* pin);
+
+/* A value that was found, and what keeps its bytes valid. data == NULL: not found; then pin is NULL, too. Release it with
+ * icecore_value_release(), which sets all three to NULL or 0. */
+typedef struct icecore_value {
+  const void* data;
+  size_t size;
+  icecore_pin* pin;
+} icecore_value;
+
+void icecore_value_release(icecore_value* value);
 
 enum icecore_code {
   ICECORE_OK = 0,
@@ -186,7 +205,7 @@ void icecore_options_init(icecore_options* options, size_t struct_size);
 int icecore_open(const char* path, const icecore_options* options, icecore_store** store);
 
 /* Makes everything durable, as far as the device can, and releases the store, even if it returns an error. No other
- * call may be running, and no object made from the store may be used afterwards. */
+ * call may be running. Objects made from the store may still be released; their bytes stay valid until then. */
 int icecore_close(icecore_store* store);
 
 /* ---- Writing ---------------------------------------------------------------------------------------------------- */
@@ -268,25 +287,28 @@ void icecore_tags_close(icecore_tags* tags);
 
 /* ---- Reading ---------------------------------------------------------------------------------------------------- */
 
-/* The newest value; the value in a closed version. value->data == NULL: the key is not there. */
-int icecore_find(const icecore_store* store, const void* key, size_t key_size, icecore_bytes* value);
+/* The newest value; the value in a closed version. value->data == NULL: the key is not there. Release the value with
+ * icecore_value_release(); the call does not release what `value` held before. */
+int icecore_find(const icecore_store* store, const void* key, size_t key_size, icecore_value* value);
 int icecore_find_at(const icecore_store* store, const void* key, size_t key_size, icecore_version at,
-                    icecore_bytes* value);
+                    icecore_value* value);
 
 /* *present: 1 if the key is there, else 0. */
 int icecore_contains(const icecore_store* store, const void* key, size_t key_size, int* present);
 int icecore_contains_at(const icecore_store* store, const void* key, size_t key_size, icecore_version at, int* present);
 
 /* Finds `count` keys at once and overlaps their memory accesses (on large stores several times as fast as single
- * finds). values[i] is the answer for keys[i]. The second form takes a version for each key. */
+ * finds). values[i] is the answer for keys[i], valid until *pin is released with icecore_pin_release(). The second form
+ * takes a version for each key. */
 int icecore_find_many(const icecore_store* store, size_t count, const icecore_bytes* keys, icecore_version at,
-                      icecore_bytes* values);
+                      icecore_bytes* values, icecore_pin** pin);
 int icecore_find_many_at(const icecore_store* store, size_t count, const icecore_bytes* keys, const icecore_version* at,
-                         icecore_bytes* values);
+                         icecore_bytes* values, icecore_pin** pin);
 
 /* ---- Snapshots -------------------------------------------------------------------------------------------------- */
 
-/* One version, which can be read at any time. Takes two words of memory. Release it with icecore_snapshot_close(). */
+/* One version, which can be read at any time. Takes two words of memory. Release it with icecore_snapshot_close(); this
+ * ends the validity of the bytes that it returned. */
 typedef struct icecore_snapshot icecore_snapshot;
 
 int icecore_at_version(const icecore_store* store, icecore_version closed, icecore_snapshot** snapshot);
@@ -378,7 +400,7 @@ int icecore_cursor_previous(icecore_cursor* cursor);
 /* Valid: 1 if the cursor is at an item, else 0. Status: the code of the last seek or step. */
 int icecore_cursor_valid(const icecore_cursor* cursor);
 int icecore_cursor_status(const icecore_cursor* cursor);
-/* The item's key and value; NULL if the cursor is invalid. */
+/* The item's key and value; NULL if the cursor is invalid. Valid until the cursor is closed, even if it moves on. */
 icecore_bytes icecore_cursor_key(const icecore_cursor* cursor);
 icecore_bytes icecore_cursor_value(const icecore_cursor* cursor);
 
@@ -408,7 +430,7 @@ typedef struct icecore_difference {
 } icecore_difference;
 
 /* The keys whose values differ between two closed versions, in key order, with from <= key < to (NULL: no bound).
- * Release it with icecore_diff_close(). The bytes of a difference are valid until icecore_close(). */
+ * Release it with icecore_diff_close(), which ends the validity of all its differences. */
 typedef struct icecore_diff icecore_diff;
 
 int icecore_diff_open(const icecore_store* store, icecore_version before, icecore_version after, const void* from,

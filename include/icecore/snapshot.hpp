@@ -6,7 +6,10 @@
 //
 // Threads: a snapshot is a value of two words; copy it freely, and read it from any number of threads. A cursor belongs
 //   to one thread at a time.
-// Lifetime: snapshots, cursors, ranges and all views they return are valid while their store is open.
+// Lifetime: views are valid as long as the object that returned them: the snapshot, the cursor or range (its current
+//   item and all before), the list. Each of these holds a pin (pin.hpp), so the store may be closed before them; then
+//   calls that would read more throw errc::closed. A function whose views a temporary snapshot would take with it does
+//   not compile on one: name the snapshot first.
 // Guarantee (G2, docs/guarantees.md): every reader of a version gets the same answer, at any time.
 // Source: extract_snapshot, "Scalable Multi-Versioning Ordered Key-Value Stores", IPDPS 2022, sections II and IV.
 #pragma once
@@ -24,12 +27,10 @@
 #include <vector>
 
 #include "icecore/options.hpp"
+#include "icecore/pin.hpp"
+#include "icecore/value.hpp"
 
 namespace [[gnu::visibility("default")]] icecore {
-
-namespace detail {
-class store_core;
-}
 
 /// A key and its value in one version: views into the pool.
 struct item {
@@ -63,11 +64,11 @@ struct key_bounds {
 };
 
 /// A position among the keys that are present in one version. Moves in both directions: O(log keys) to seek, amortised
-/// O(1) to step. Copies are independent of each other.
+/// O(1) to step. Copies are independent of each other. After a move that throws, the cursor is invalid.
 class cursor {
  public:
   /// The new cursor has no position: seek first.
-  cursor(const detail::store_core& core, icecore::version at) : core_(&core), at_(at) {}
+  cursor(pin holds, icecore::version at) noexcept : holds_(std::move(holds)), at_(at) {}
 
   void seek_first();                       ///< to the first key
   void seek_last();                        ///< to the last key
@@ -92,7 +93,7 @@ class cursor {
   template <typename Move>
   void go(Move move);
 
-  const detail::store_core* core_;
+  pin holds_;
   icecore::version at_;
   bool valid_ = false;
   item current_{};
@@ -127,7 +128,7 @@ class item_range : public std::ranges::view_interface<item_range> {
     item_range* range_;
   };
 
-  item_range(const detail::store_core& core, icecore::version at, key_bounds bounds, bool reverse = false);
+  item_range(icecore::cursor cursor, key_bounds bounds, bool reverse = false);
 
   /// The same items from last to first.
   [[nodiscard]] item_range reversed() const;
@@ -140,11 +141,9 @@ class item_range : public std::ranges::view_interface<item_range> {
   void step();
   [[nodiscard]] bool done() const noexcept;
 
-  const detail::store_core* core_;
-  icecore::version at_;
+  icecore::cursor cursor_;
   key_bounds bounds_;
   bool reverse_;
-  icecore::cursor cursor_;
 };
 
 /// A column of variable-length data: item i is bytes[offsets[i] .. offsets[i + 1]).
@@ -168,36 +167,44 @@ struct fixed_columns {
 
 class snapshot {
  public:
-  snapshot(const detail::store_core& core, icecore::version at) noexcept : core_(&core), at_(at) {}
+  snapshot(pin holds, icecore::version at) noexcept : holds_(std::move(holds)), at_(at) {}
 
   [[nodiscard]] icecore::version version() const noexcept { return at_; }
 
   /// O(log keys + log records of the key).
-  [[nodiscard]] std::optional<std::string_view> find(std::string_view key) const;
+  [[nodiscard]] std::optional<std::string_view> find(std::string_view key) const&;
+  /// On a temporary snapshot, as in s.at(v).find(key): a handle that keeps the value valid itself.
+  [[nodiscard]] std::optional<value> find(std::string_view key) const&&;
   [[nodiscard]] bool contains(std::string_view key) const { return find(key).has_value(); }
 
   /// Finds many keys at once and overlaps their memory accesses. out[i] is the answer for keys[i]; the sizes must be
   /// equal.
-  void find_many(std::span<const std::string_view> keys, std::span<std::optional<std::string_view>> out) const;
+  void find_many(std::span<const std::string_view> keys, std::span<std::optional<std::string_view>> out) const&;
+  void find_many(std::span<const std::string_view> keys,
+                 std::span<std::optional<std::string_view>> out) const&& = delete;
 
-  [[nodiscard]] std::optional<item> lower_bound(std::string_view key) const;  ///< first item with key >= `key`
-  [[nodiscard]] std::optional<item> upper_bound(std::string_view key) const;  ///< first item with key > `key`
-  [[nodiscard]] std::optional<item> first() const;
-  [[nodiscard]] std::optional<item> last() const;
+  [[nodiscard]] std::optional<item> lower_bound(std::string_view key) const&;  ///< first item with key >= `key`
+  [[nodiscard]] std::optional<item> upper_bound(std::string_view key) const&;  ///< first item with key > `key`
+  [[nodiscard]] std::optional<item> first() const&;
+  [[nodiscard]] std::optional<item> last() const&;
+  std::optional<item> lower_bound(std::string_view key) const&& = delete;
+  std::optional<item> upper_bound(std::string_view key) const&& = delete;
+  std::optional<item> first() const&& = delete;
+  std::optional<item> last() const&& = delete;
 
   /// A cursor without a position: seek first.
-  [[nodiscard]] icecore::cursor cursor() const { return icecore::cursor(*core_, at_); }
+  [[nodiscard]] icecore::cursor cursor() const { return {holds_, at_}; }
 
   [[nodiscard]] item_range range() const { return range(key_bounds{}); }
   [[nodiscard]] item_range range(std::string_view from, std::string_view to) const;
-  [[nodiscard]] item_range range(key_bounds bounds) const { return item_range(*core_, at_, std::move(bounds)); }
+  [[nodiscard]] item_range range(key_bounds bounds) const { return item_range(cursor(), std::move(bounds)); }
   [[nodiscard]] item_range prefix(std::string_view prefix) const { return range(key_bounds::of_prefix(prefix)); }
 
   /// The number of keys present in this version. O(keys of the store), because versions keep no counts; `threads`
   /// threads share the work (0: all cores).
   [[nodiscard]] std::size_t size(unsigned threads = 0) const;
   /// The number of keys ever inserted, never less than size(). O(1).
-  [[nodiscard]] std::size_t size_bound() const noexcept;
+  [[nodiscard]] std::size_t size_bound() const;
 
   /// Copies all items in key order into the caller's columns and returns their number.
   /// errc::invalid_argument if a key or value does not have the column's size, or if the capacity is too small.
@@ -205,20 +212,21 @@ class snapshot {
   std::size_t extract(const fixed_columns& out, unsigned threads = 1) const;
   /// Copies all items between the bounds, of any sizes, in key order.
   [[nodiscard]] columns extract(unsigned threads = 1, const key_bounds& bounds = {}) const;
-  /// All items between the bounds, in key order, as views; no key or value is copied.
-  [[nodiscard]] std::vector<item> items(unsigned threads = 1, const key_bounds& bounds = {}) const;
+  /// All items between the bounds, in key order, as views that the list keeps valid; no key or value is copied.
+  [[nodiscard]] pinned_list<item> items(unsigned threads = 1, const key_bounds& bounds = {}) const;
 
   /// Calls `visit` for each item. `threads` threads (0: all cores) call it concurrently, each for its own part of the
   /// keys in key order. The first exception that `visit` throws stops all threads and is rethrown.
   void for_each(const std::function<void(const item&)>& visit, unsigned threads = 0) const;
 
   /// Records of `key` up to this version, newest first.
-  [[nodiscard]] std::vector<change> history(std::string_view key) const;
+  [[nodiscard]] pinned_list<change> history(std::string_view key) const;
 
-  [[nodiscard]] const detail::store_core& core() const noexcept { return *core_; }
+  /// What keeps this snapshot's views valid.
+  [[nodiscard]] const pin& holds() const noexcept { return holds_; }
 
  private:
-  const detail::store_core* core_;
+  pin holds_;
   icecore::version at_;
 };
 
@@ -248,7 +256,7 @@ class diff_range : public std::ranges::view_interface<diff_range> {
     diff_range* range_;
   };
 
-  diff_range(const detail::store_core& core, icecore::version before, icecore::version after, key_bounds bounds);
+  diff_range(pin holds, icecore::version before, icecore::version after, key_bounds bounds);
   ~diff_range();
   diff_range(diff_range&&) noexcept;
   diff_range& operator=(diff_range&&) noexcept;

@@ -6,13 +6,14 @@
 //   s.insert("layer1/bias", "0.7");
 //   s.remove("layer1/bias");
 //   s.find("layer1/bias", v);                        // "0.5", and it always will be
-//   for (auto& [key, value] : s.at("epoch-1").range()) ...
+//   for (const auto& [key, value] : s.at("epoch-1").range()) ...
 //
 // Threads: any number of threads may call any function at once, except close(), the destructor and the move operations.
 //   Finds and scans take no lock; they wait for a writer only while it changes the index node that they read. Writers
 //   of different keys rarely wait for each other. See docs/guarantees.md (G1 to G3).
 // Durability: the mode the store was opened with; `durability()` reports what the device provides.
-// Lifetime: values, keys and snapshots are views into the pool, valid until the store is closed.
+// Lifetime: what a read returns keeps the bytes it shows valid by itself: values, snapshots, cursors, ranges, histories,
+//   differences and lists each hold a pin (pin.hpp), and may outlive the store. A store may be closed while they live.
 // Errors: icecore::error (error.hpp), std::bad_alloc. A write or tag that throws has not taken effect, unless the error
 //   is errc::poisoned: then reopening the store shows whether it has.
 // Cost: find O(log keys + log records of the key); insert the same, plus one flushed record and one fence under
@@ -34,7 +35,9 @@
 #include "icecore/error.hpp"
 #include "icecore/history.hpp"
 #include "icecore/options.hpp"
+#include "icecore/pin.hpp"
 #include "icecore/snapshot.hpp"
+#include "icecore/value.hpp"
 #include "icecore/version_ranges.hpp"
 
 namespace [[gnu::visibility("default")]] icecore {
@@ -80,7 +83,9 @@ class store {
   store(store&&) noexcept;
   store& operator=(store&&) noexcept;
 
-  /// Makes everything durable, as far as the device can, and releases the file. No other call may be running.
+  /// Makes everything durable, as far as the device can, and releases the file and its locks. No other call may be
+  /// running. Values, snapshots and whatever else was read stays valid and may be released later, by any thread; but
+  /// snapshots and cursors cannot read on (errc::closed).
   void close();
   [[nodiscard]] bool is_open() const noexcept { return core_ != nullptr; }
 
@@ -128,20 +133,21 @@ class store {
   // ---- Reading -----------------------------------------------------------------------------------------------------
 
   /// The newest value.
-  [[nodiscard]] std::optional<std::string_view> find(std::string_view key) const;
+  [[nodiscard]] std::optional<value> find(std::string_view key) const;
   /// The value in a closed version. errc::version_not_closed if `at` >= clock(); errc::version_lost if a power cut took
   /// the version. Every function that reads a version fails in these two ways.
-  [[nodiscard]] std::optional<std::string_view> find(std::string_view key, version at) const;
+  [[nodiscard]] std::optional<value> find(std::string_view key, version at) const;
   [[nodiscard]] bool contains(std::string_view key) const { return find(key).has_value(); }
   [[nodiscard]] bool contains(std::string_view key, version at) const { return find(key, at).has_value(); }
 
   /// Finds many keys at once and overlaps their memory accesses (on large stores several times as fast as single
-  /// finds). out[i] is the answer for keys[i]; errc::invalid_argument unless the sizes are equal.
-  void find_many(std::span<const std::string_view> keys, version at,
-                 std::span<std::optional<std::string_view>> out) const;
+  /// finds). out[i] is the answer for keys[i], valid as long as the returned pin lives. errc::invalid_argument unless
+  /// the sizes are equal.
+  [[nodiscard]] pin find_many(std::span<const std::string_view> keys, version at,
+                              std::span<std::optional<std::string_view>> out) const;
   /// The same, with a version for each key.
-  void find_many(std::span<const std::string_view> keys, std::span<const version> at,
-                 std::span<std::optional<std::string_view>> out) const;
+  [[nodiscard]] pin find_many(std::span<const std::string_view> keys, std::span<const version> at,
+                              std::span<std::optional<std::string_view>> out) const;
 
   /// The snapshot of a closed version. Free. errc::version_not_closed, version_lost, unknown_tag. In a store opened for
   /// reading, version clock() may be read too, because no process writes; a later writer may still add to that version.
@@ -158,10 +164,10 @@ class store {
   /// All records of the key. Empty if it was never inserted.
   [[nodiscard]] key_history history(std::string_view key) const;
 
-  /// Every key ever written between the bounds, including removed ones, in key order: views into the pool. With the
+  /// Every key ever written between the bounds, including removed ones, in key order. With the
   /// persistent index this includes the new keys of a batch that never took effect because its process was killed;
   /// their history is empty. O(keys).
-  [[nodiscard]] std::vector<std::string_view> keys(const key_bounds& bounds = {}) const;
+  [[nodiscard]] pinned_list<std::string_view> keys(const key_bounds& bounds = {}) const;
 
   /// What changed from one closed version to another, in key order.
   [[nodiscard]] diff_range diff(version before, version after, key_bounds bounds = {}) const;
@@ -195,6 +201,8 @@ class store {
   [[nodiscard]] verify_report verify(const progress_function& on_progress = {}) const;
 
   [[nodiscard]] const detail::store_core& core() const;
+  /// A new pin on this store, for views that code inside icecore hands out.
+  [[nodiscard]] pin hold() const;
 
  private:
   detail::store_core& writable() const;

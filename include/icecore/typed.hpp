@@ -11,8 +11,9 @@
 //   keys; other types by specialising key_codec (codec.hpp). The order of the store is the order of the type.
 // Values: trivially copyable types, stored as their bytes in memory, and std::string.
 // Threads, durability: those of the store, which must outlive the map and everything made from it.
-// Lifetime: returned strings are views into the pool, valid until the store is closed; everything else is copied, so
-//   its alignment in the pool does not matter.
+// Lifetime: plain values are copied, so their alignment in the pool does not matter. Strings are views: those that a
+//   snapshot, range or history returns are valid as long as it lives; find() on a map or on a temporary snapshot returns
+//   an icecore::value, which keeps its bytes valid itself. A view of a caller's codec comes as held_view.
 // Errors: those of the store, and errc::invalid_argument for a key or value that cannot be a K or V because the store
 //   was written with other types.
 // Cost: that of the store. Keys are encoded on the stack; the map allocates no memory of its own.
@@ -39,6 +40,20 @@
 #include "icecore/store.hpp"
 
 namespace [[gnu::visibility("default")]] icecore {
+
+/// A value in the form of a caller's codec, and what keeps the bytes behind it valid.
+template <class View>
+class held_view {
+ public:
+  held_view(View view, value bytes) noexcept : view_(std::move(view)), bytes_(std::move(bytes)) {}
+  [[nodiscard]] const View& operator*() const& noexcept { return view_; }
+  [[nodiscard]] const View* operator->() const noexcept { return &view_; }
+  const View& operator*() const&& = delete;  // the view would outlive the handle: name it first
+
+ private:
+  View view_;
+  value bytes_;
+};
 
 namespace detail {
 
@@ -101,6 +116,33 @@ template <class V>
 [[nodiscard]] std::optional<typename value_codec<V>::view> decode_value(const std::optional<std::string_view>& bytes) {
   if (!bytes) return std::nullopt;
   return decode_value<V>(*bytes);
+}
+
+/// What a direct find of a V returns: the view if it owns its bytes, else a handle that keeps them valid.
+template <class V>
+struct held {
+  using type = held_view<typename value_codec<V>::view>;
+  [[nodiscard]] static type of(value&& bytes) {
+    auto view = decode_value<V>(bytes.bytes());
+    return {std::move(view), std::move(bytes)};
+  }
+};
+template <class V>
+  requires std::same_as<typename value_codec<V>::view, V>
+struct held<V> {
+  using type = V;
+  [[nodiscard]] static type of(value&& bytes) { return decode_value<V>(bytes.bytes()); }
+};
+template <>
+struct held<std::string> {
+  using type = value;
+  [[nodiscard]] static type of(value&& bytes) noexcept { return std::move(bytes); }
+};
+
+template <class V>
+[[nodiscard]] std::optional<typename held<V>::type> hold_value(std::optional<value>&& bytes) {
+  if (!bytes) return std::nullopt;
+  return held<V>::of(std::move(*bytes));
 }
 
 /// A range of the store that decodes each element when it is dereferenced.
@@ -238,6 +280,9 @@ class typed_snapshot {
  public:
   using key_argument = typename detail::key_types<K>::argument;
   using value_view = typename value_codec<V>::view;
+  using found_value = typename detail::held<V>::type;  ///< keeps itself valid
+  /// Nothing that finds return is a view.
+  static constexpr bool copies = std::same_as<value_view, V> && std::same_as<typename detail::key_types<K>::view, K>;
   using item = typed_item<K, V>;
   using item_range = detail::decoded_range<icecore::item_range, detail::decode_item<K, V>>;
 
@@ -247,28 +292,38 @@ class typed_snapshot {
   /// The same version as bytes.
   [[nodiscard]] const snapshot& bytes() const noexcept { return snapshot_; }
 
-  [[nodiscard]] std::optional<value_view> find(const key_argument& key) const {
+  [[nodiscard]] std::optional<value_view> find(const key_argument& key) const& {
     return detail::decode_value<V>(snapshot_.find(detail::encoded_key<K>(key).view()));
+  }
+  /// On a temporary snapshot, as in particles.at(v).find(id).
+  [[nodiscard]] std::optional<found_value> find(const key_argument& key) const&& {
+    return detail::hold_value<V>(std::move(snapshot_).find(detail::encoded_key<K>(key).view()));
   }
   [[nodiscard]] bool contains(const key_argument& key) const {
     return snapshot_.contains(detail::encoded_key<K>(key).view());
   }
   /// out[i] is the answer for keys[i]; the sizes must be equal.
-  void find_many(std::span<const K> keys, std::span<std::optional<value_view>> out) const {
+  void find_many(std::span<const K> keys, std::span<std::optional<value_view>> out) const& {
     detail::find_in_groups<K, V>(
         keys, out, [this](std::size_t, auto group, auto answers) { snapshot_.find_many(group, answers); });
   }
+  void find_many(std::span<const K> keys, std::span<std::optional<value_view>> out) const&& requires(!copies) = delete;
 
   /// lower_bound: the first item with key >= `key`; upper_bound: the first with key > `key`; first: the least; last:
   /// the greatest.
-  [[nodiscard]] std::optional<item> lower_bound(const key_argument& key) const {
+  [[nodiscard]] std::optional<item> lower_bound(const key_argument& key) const& {
     return decode(snapshot_.lower_bound(detail::encoded_key<K>(key).view()));
   }
-  [[nodiscard]] std::optional<item> upper_bound(const key_argument& key) const {
+  [[nodiscard]] std::optional<item> upper_bound(const key_argument& key) const& {
     return decode(snapshot_.upper_bound(detail::encoded_key<K>(key).view()));
   }
-  [[nodiscard]] std::optional<item> first() const { return decode(snapshot_.first()); }
-  [[nodiscard]] std::optional<item> last() const { return decode(snapshot_.last()); }
+  [[nodiscard]] std::optional<item> first() const& { return decode(snapshot_.first()); }
+  [[nodiscard]] std::optional<item> last() const& { return decode(snapshot_.last()); }
+  // A temporary snapshot would take the views with it: name it first.
+  std::optional<item> lower_bound(const key_argument& key) const&& requires(!copies) = delete;
+  std::optional<item> upper_bound(const key_argument& key) const&& requires(!copies) = delete;
+  std::optional<item> first() const&& requires(!copies) = delete;
+  std::optional<item> last() const&& requires(!copies) = delete;
 
   /// All items, or those with from <= key < to (std::nullopt: no bound), in the order of K.
   [[nodiscard]] item_range range() const { return item_range(snapshot_.range()); }
@@ -383,6 +438,7 @@ class map {
   using key_argument = typename detail::key_types<K>::argument;
   using value_argument = typename value_codec<V>::argument;
   using value_view = typename value_codec<V>::view;
+  using found_value = typename detail::held<V>::type;  ///< keeps itself valid
   using item = typed_item<K, V>;
   using change = typed_change<V>;
   using difference = typed_difference<K, V>;
@@ -403,11 +459,11 @@ class map {
   }
   icecore::version apply(const batch& operations) { return store_->apply(operations.bytes()); }
 
-  [[nodiscard]] std::optional<value_view> find(const key_argument& key) const {
-    return detail::decode_value<V>(store_->find(detail::encoded_key<K>(key).view()));
+  [[nodiscard]] std::optional<found_value> find(const key_argument& key) const {
+    return detail::hold_value<V>(store_->find(detail::encoded_key<K>(key).view()));
   }
-  [[nodiscard]] std::optional<value_view> find(const key_argument& key, icecore::version at) const {
-    return detail::decode_value<V>(store_->find(detail::encoded_key<K>(key).view(), at));
+  [[nodiscard]] std::optional<found_value> find(const key_argument& key, icecore::version at) const {
+    return detail::hold_value<V>(store_->find(detail::encoded_key<K>(key).view(), at));
   }
   [[nodiscard]] bool contains(const key_argument& key) const {
     return store_->contains(detail::encoded_key<K>(key).view());
@@ -415,20 +471,25 @@ class map {
   [[nodiscard]] bool contains(const key_argument& key, icecore::version at) const {
     return store_->contains(detail::encoded_key<K>(key).view(), at);
   }
-  /// out[i] is the answer for keys[i], in one version or in one version per key; the sizes must be equal.
-  void find_many(std::span<const K> keys, icecore::version at, std::span<std::optional<value_view>> out) const {
-    detail::find_in_groups<K, V>(
-        keys, out, [this, at](std::size_t, auto group, auto answers) { store_->find_many(group, at, answers); });
+  /// out[i] is the answer for keys[i], in one version or in one version per key; the sizes must be equal. The pin keeps
+  /// answers that are views valid.
+  [[nodiscard]] pin find_many(std::span<const K> keys, icecore::version at,
+                              std::span<std::optional<value_view>> out) const {
+    const snapshot then = this->at(at);
+    then.find_many(keys, out);
+    return then.bytes().holds();
   }
-  void find_many(std::span<const K> keys, std::span<const icecore::version> at,
-                 std::span<std::optional<value_view>> out) const {
+  [[nodiscard]] pin find_many(std::span<const K> keys, std::span<const icecore::version> at,
+                              std::span<std::optional<value_view>> out) const {
     if (at.size() != keys.size()) {
       throw error(errc::invalid_argument, "find_many: " + std::to_string(keys.size()) + " keys but " +
                                               std::to_string(at.size()) + " versions; pass spans of one size");
     }
+    pin holds = store_->hold();
     detail::find_in_groups<K, V>(keys, out, [this, at](std::size_t first, auto group, auto answers) {
-      store_->find_many(group, at.subspan(first, group.size()), answers);
+      static_cast<void>(store_->find_many(group, at.subspan(first, group.size()), answers));
     });
+    return holds;
   }
 
   /// at: a closed version, by number, by tag name (anything that converts to a string view) or by time. latest: the
@@ -439,16 +500,18 @@ class map {
   }
   [[nodiscard]] snapshot latest() const { return snapshot(store_->latest()); }
 
-  /// All records of the key, newest first. history_oldest_first() collects all records before it returns.
+  /// All records of the key, newest first. history_oldest_first() collects all records before it returns; the list keeps
+  /// views valid.
   [[nodiscard]] history_range history(const key_argument& key) const {
     return history_range(store_->history(detail::encoded_key<K>(key).view()));
   }
-  [[nodiscard]] std::vector<change> history_oldest_first(const key_argument& key) const {
+  [[nodiscard]] pinned_list<change> history_oldest_first(const key_argument& key) const {
+    pin holds = store_->hold();
     std::vector<change> records;
     for (const auto& record : store_->history(detail::encoded_key<K>(key).view()).oldest_first()) {
       records.push_back(detail::decode_change<V>{}(record));
     }
-    return records;
+    return {std::move(records), std::move(holds)};
   }
 
   /// What changed from one closed version to another, in the order of K.

@@ -1,7 +1,10 @@
 #include "base/threads.hpp"
 
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <bit>
@@ -50,6 +53,7 @@ constinit number_pool numbers;
 struct number_key {
   pthread_key_t key{};
   bool made = pthread_key_create(&key, [](void* number) {
+                detail::own_thread_number = detail::no_number;  // if the thread needs a number again, it takes another
                 numbers.give_back(static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(number) - 1));
               }) == 0;
 };
@@ -86,6 +90,15 @@ unsigned core_count() noexcept {
   }
   const unsigned n = std::thread::hardware_concurrency();
   return n > 0 ? n : 1;
+}
+
+void prepare_all_threads_barrier() noexcept {
+  syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+}
+
+bool all_threads_barrier() noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
 void run_on_threads(unsigned threads, const std::function<void(unsigned)>& body) {

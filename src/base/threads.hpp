@@ -1,4 +1,5 @@
-// Small helpers for threads: dense thread numbers, running a function on several threads, waiting with backoff.
+// Small helpers for threads: dense thread numbers, running a function on several threads, a barrier that all threads
+// pass, waiting with backoff.
 #pragma once
 
 #include <atomic>
@@ -36,6 +37,13 @@ void run_on_threads(unsigned threads, const std::function<void(unsigned)>& body)
 [[nodiscard]] inline std::uint64_t fork_generation() noexcept {
   return detail::forks.load(std::memory_order_relaxed);  // relaxed: the child's only thread counts before anything else
 }
+
+/// Call once before all_threads_barrier() matters; more calls do nothing.
+void prepare_all_threads_barrier() noexcept;
+/// Each running thread of the process passes a full memory barrier before this returns. The caller pays for it with a
+/// system call (membarrier(2)), the others need no fence. Returns whether the kernel offers it; if not, only the calling
+/// thread has passed one.
+bool all_threads_barrier() noexcept;
 
 /// Tells the core that this is a spin loop.
 inline void cpu_relax() noexcept {

@@ -126,7 +126,7 @@ pool::pool(const std::filesystem::path& path, const options& opening, const part
   const std::uint64_t wanted = std::clamp(std::max(file_.device_capacity(), size) + growth_step_max, capacity_min,
                                           std::max(most, size + growth_step_max));
   const std::uint64_t capacity = std::min(wanted, std::max({address_space_share(), capacity_least, 2 * size}));
-  mapping_ = std::make_unique<mapping>(file_.descriptor(), path.native(), capacity, shared_);
+  mapping_ = std::make_shared<mapping>(file_.descriptor(), path.native(), capacity, shared_);
   if (size == 0) {
     create(opening);
     return;
@@ -189,7 +189,7 @@ pool::pool(const std::filesystem::path& path, const options& opening, pool_space
           "has open",
           path.native(), opening.shared_as.native());
   }
-  mapping_ = std::make_unique<mapping>(file_.descriptor(), path.native(), with.capacity, true);
+  mapping_ = std::make_shared<mapping>(file_.descriptor(), path.native(), with.capacity, true);
   if (mapping_->capacity() < with.capacity) {
     raise(errc::no_space,
           "{}: the process that shares the store has {} bytes of address space for it, but this process could reserve "

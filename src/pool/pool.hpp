@@ -83,6 +83,10 @@ class pool {
   /// The size up to which the pool can grow.
   [[nodiscard]] std::uint64_t capacity() const noexcept { return mapping_->capacity(); }
   [[nodiscard]] bool shared() const noexcept { return shared_; }
+  /// What is mapped. Whoever holds it can read views into the pool, even when the pool has ended.
+  [[nodiscard]] std::shared_ptr<const void> memory() const noexcept { return mapping_; }
+  /// Gives back the addresses that were reserved for growth. The pool cannot grow any more.
+  void give_up_growth() noexcept { mapping_->trim(size()); }
 
   [[nodiscard]] const word_codec& codec() const noexcept { return codec_; }
   [[nodiscard]] root_pages& roots() const noexcept { return *roots_; }
@@ -185,7 +189,7 @@ class pool {
   std::unique_ptr<pool_copy> copy_;
   bool shared_;
   bool huge_pages_;  // requested
-  std::unique_ptr<mapping> mapping_;
+  std::shared_ptr<mapping> mapping_;  // shared with views that outlive the pool
   std::byte* base_ = nullptr;
   std::shared_ptr<persistence> persist_;  // of all files of the store
   unsigned persist_file_ = 0;

@@ -53,9 +53,20 @@ store_core::store_core(store_parts&& parts, bool heads_are_durable, const histor
       findings_(std::move(parts.findings)),
       stand_ins_(std::move(parts.stand_ins)),
       accepts_damage_(parts.accepts_damage),
-      attached_(parts.attached) {}
+      attached_(parts.attached),
+      pins_(&pin_table::open(*this, memory_of_views())) {}
 
-store_core::~store_core() = default;
+store_core::~store_core() {
+  for (pool* p : pool_->files()) p->give_up_growth();
+  pins_->retire();
+}
+
+pin_table::memory store_core::memory_of_views() const {
+  pin_table::memory found;
+  for (const pool* p : pool_->files()) found.push_back(p->memory());
+  if (stand_ins_ != nullptr) found.push_back(stand_ins_);
+  return found;
+}
 
 void store_core::close_in_destructor() noexcept {
   if (is_closed_ || fork_generation_ != fork_generation()) return;

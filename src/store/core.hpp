@@ -33,6 +33,7 @@
 #include "store/check/salvage.hpp"
 #include "store/read/checked_values.hpp"
 #include "store/read/entry_keys.hpp"
+#include "store/read/pin_table.hpp"
 #include "store/shared_state.hpp"
 #include "store/write/tag_catalog.hpp"
 #include "store/write/tags.hpp"
@@ -59,7 +60,7 @@ struct store_parts {
   bool recovered_from_crash = false;
   bool recovered_instantly = false;
   std::vector<finding> findings;           ///< damage that was accepted
-  std::unique_ptr<std::byte[]> stand_ins;  ///< stand for lost records: histories link into them
+  std::shared_ptr<std::byte[]> stand_ins;  ///< stand for lost records: histories link into them
   bool accepts_damage = false;
   bool attached = false;  ///< another process has opened the store and shares it
 
@@ -128,6 +129,9 @@ class [[gnu::visibility("hidden")]] store_core {
     if (r.value_unverified()) checked_->require_intact(*pool_, *records_, l);
     return r.value();
   }
+
+  /// Counts what keeps views valid. Take a pin before the read whose answer it is to keep.
+  [[nodiscard]] pin_table& pins() const noexcept { return *pins_; }
 
   // ---- The parts ----
   /// Whether this is an engine<durable_heads>; if not, it is an engine<rebuilt_heads>. Only with_engine() calls it.
@@ -219,6 +223,8 @@ class [[gnu::visibility("hidden")]] store_core {
   [[nodiscard]] bool shown_by_newest_closed(version open) const noexcept {
     return untouched(open) && !lost_.contains(open - 1);
   }
+  /// What views of keys and values lead into.
+  [[nodiscard]] pin_table::memory memory_of_views() const;
   /// Syncs all data, then writes the root that certifies it (S3).
   void certify(version durable_version, const record_totals& totals);
 
@@ -230,11 +236,12 @@ class [[gnu::visibility("hidden")]] store_core {
   bool recovered_from_crash_;
   bool took_index_over_;
   std::vector<finding> findings_;           // damage that was accepted
-  std::unique_ptr<std::byte[]> stand_ins_;  // stand for lost records: histories link into them
+  std::shared_ptr<std::byte[]> stand_ins_;  // stand for lost records: histories link into them
   bool accepts_damage_;
   bool is_closed_ = false;
   bool attached_;                    // another process has opened the store and shares it
   std::filesystem::path shared_as_;  // where this process shares it; empty if it does not
+  pin_table* pins_;                  // lives as long as its pins, which may be longer than the store
 };
 
 }  // namespace icecore::detail

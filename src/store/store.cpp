@@ -1,5 +1,7 @@
 #include "icecore/store.hpp"
 
+#include <utility>
+
 #include "base/raise.hpp"
 #include "store/engine.hpp"
 
@@ -49,45 +51,59 @@ void store::skip_to(version open) { writable().skip_to(open); }
 void store::lose(const version_ranges& versions) { writable().lose(versions); }
 void store::sync() { writable().sync(); }
 
-icecore::checkpoint store::checkpoint() const {
-  if (core_ == nullptr) raise(errc::closed, "the store is closed");
-  return icecore::checkpoint(core_->cut());
-}
+icecore::checkpoint store::checkpoint() const { return icecore::checkpoint(writable().cut()); }
 
 // ---- Reading ----
 
-std::optional<std::string_view> store::find(std::string_view key) const {
+namespace {
+
+std::optional<value> held(const std::optional<std::string_view>& found, pin holds) {
+  if (!found) return std::nullopt;
+  return std::optional<value>(std::in_place, *found, std::move(holds));
+}
+
+}  // namespace
+
+pin store::hold() const { return pin(core().pins()); }
+
+std::optional<value> store::find(std::string_view key) const {
   const auto& c = core();
   c.check_usable();
-  return with_engine(c, [&](const auto& engine) { return engine.find(key); });
+  pin holds(c.pins());
+  return held(with_engine(c, [&](const auto& engine) { return engine.find(key); }), std::move(holds));
 }
 
-std::optional<std::string_view> store::find(std::string_view key, version at) const {
+std::optional<value> store::find(std::string_view key, version at) const {
   const auto& c = core();
   c.check_readable(at);
-  return with_engine(c, [&](const auto& engine) { return engine.find(key, at); });
+  pin holds(c.pins());
+  return held(with_engine(c, [&](const auto& engine) { return engine.find(key, at); }), std::move(holds));
 }
 
-void store::find_many(std::span<const std::string_view> keys, version at,
-                      std::span<std::optional<std::string_view>> out) const {
-  this->at(at).find_many(keys, out);
+pin store::find_many(std::span<const std::string_view> keys, version at,
+                     std::span<std::optional<std::string_view>> out) const {
+  const snapshot then = this->at(at);
+  then.find_many(keys, out);
+  return then.holds();
 }
 
-void store::find_many(std::span<const std::string_view> keys, std::span<const version> at,
-                      std::span<std::optional<std::string_view>> out) const {
+pin store::find_many(std::span<const std::string_view> keys, std::span<const version> at,
+                     std::span<std::optional<std::string_view>> out) const {
   const auto& c = core();
   if (keys.size() != out.size() || keys.size() != at.size()) {
     raise(errc::invalid_argument, "find_many: {} keys, {} versions and room for {} answers; the three must be equal",
           keys.size(), at.size(), out.size());
   }
   for (const version v : at) c.check_readable(v);
+  pin holds(c.pins());
   with_engine(c, [&](const auto& engine) { engine.find_many(keys, at.data(), 1, out); });
+  return holds;
 }
 
 snapshot store::at(version closed) const {
   const auto& c = core();
   c.check_readable(closed);
-  return {c, closed};
+  return {pin(c.pins()), closed};
 }
 
 snapshot store::at(std::string_view tag_name) const {
@@ -95,7 +111,7 @@ snapshot store::at(std::string_view tag_name) const {
   const auto tag = c.tags().find(tag_name);
   if (!tag) raise(errc::unknown_tag, "no tag is named '{}'", tag_name);
   c.check_readable(tag->version);
-  return {c, tag->version};
+  return {pin(c.pins()), tag->version};
 }
 
 snapshot store::at(std::chrono::system_clock::time_point time) const {
@@ -104,25 +120,26 @@ snapshot store::at(std::chrono::system_clock::time_point time) const {
   const auto tag = c.tags().find_at_time(ns);
   if (!tag) raise(errc::unknown_tag, "no tag was made at or before {} ns since 1970", ns);
   c.check_readable(tag->version);
-  return {c, tag->version};
+  return {pin(c.pins()), tag->version};
 }
 
 snapshot store::latest() const {
   auto& c = writable();
-  return {c, c.close_version()};
+  return {pin(c.pins()), c.close_version()};
 }
 
-key_history store::history(std::string_view key) const { return {core(), key}; }
+key_history store::history(std::string_view key) const { return {hold(), key}; }
 
-std::vector<std::string_view> store::keys(const key_bounds& bounds) const {
-  return with_engine(core(), [&](const auto& engine) { return engine.keys(bounds); });
+pinned_list<std::string_view> store::keys(const key_bounds& bounds) const {
+  pin holds = hold();
+  return {with_engine(core(), [&](const auto& engine) { return engine.keys(bounds); }), std::move(holds)};
 }
 
 diff_range store::diff(version before, version after, key_bounds bounds) const {
   const auto& c = core();
   c.check_readable(before);
   c.check_readable(after);
-  return {c, before, after, std::move(bounds)};
+  return {pin(c.pins()), before, after, std::move(bounds)};
 }
 
 // ---- Tags and versions ----

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
@@ -42,7 +43,7 @@ mapping::mapping(int descriptor, std::string path, std::uint64_t capacity, bool 
   }
 }
 
-mapping::~mapping() { munmap(reserved_, capacity_ + huge_page_bytes); }
+mapping::~mapping() { munmap(reserved_, reserved_bytes_); }
 
 /// Maps the file without any access right: so the kernel accounts no memory even where overcommit is forbidden, and a
 /// file system with its own page size aligns the addresses as it needs.
@@ -51,6 +52,7 @@ bool mapping::reserve() noexcept {
   void* const found = mmap(nullptr, capacity_ + huge_page_bytes, PROT_NONE, kind, descriptor_, 0);
   if (found == MAP_FAILED) return false;
   reserved_ = static_cast<std::byte*>(found);
+  reserved_bytes_ = capacity_ + huge_page_bytes;
   const auto address = reinterpret_cast<std::uintptr_t>(found);
   base_ = reserved_ + (format::round_up(address, huge_page_bytes) - address);
   return true;
@@ -85,6 +87,14 @@ void mapping::extend(std::uint64_t size) {
   }
   if (!done) raise_errno(errno, "mmap", path_);
   size_ = size;
+}
+
+void mapping::trim(std::uint64_t size) noexcept {
+  std::byte* const end = base_ + format::round_up(size, huge_page_bytes);
+  const auto kept = static_cast<std::uint64_t>(end - reserved_);
+  if (kept >= reserved_bytes_ || munmap(end, reserved_bytes_ - kept) != 0) return;
+  reserved_bytes_ = kept;
+  capacity_ = std::min(capacity_, size);
 }
 
 /// What libpmem2 finds for a mapping of the file's start holds for the whole file.

@@ -3,7 +3,7 @@
 // libpmem2 reports what the medium can do (pages, cache lines, or eADR) and how to flush it. The mapping itself is made
 // here, because each reservation of libpmem2 (1.12) never gives back up to 1 GiB of addresses.
 //
-// Threads: one thread at a time calls extend(). What is mapped stays mapped until destruction.
+// Threads: one thread at a time calls extend() or trim(). What is mapped stays mapped until destruction.
 #pragma once
 
 #include <libpmem2.h>
@@ -29,6 +29,8 @@ class mapping {
   /// capacity if the mapping is shared, so that growth by any process is visible here at once. Addresses behind the
   /// file's end must not be touched.
   void extend(std::uint64_t size);
+  /// Gives back the addresses behind `size` bytes: nothing can be mapped there any more.
+  void trim(std::uint64_t size) noexcept;
 
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
@@ -49,6 +51,7 @@ class mapping {
   std::uint64_t size_ = 0;
   int descriptor_;
   std::byte* reserved_ = nullptr;
+  std::uint64_t reserved_bytes_ = 0;
   std::byte* base_ = nullptr;
   pmem2_granularity granularity_{};
   pmem2_flush_fn flush_ = nullptr;

@@ -35,7 +35,7 @@ namespace icecore {
 namespace detail {
 
 struct [[gnu::visibility("hidden")]] checkpoint_cut {
-  const store_core* from;
+  pin of_store;
   std::vector<segment_tail> places;  ///< by offset
   record_totals totals;
   version open;                                         ///< the store's clock
@@ -53,7 +53,7 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
     raise(errc::missing_file, "{}; a checkpoint needs all files of the store", pool_->missing().front().what);
   }
   auto made = std::make_shared<checkpoint_cut>();
-  made->from = this;
+  made->of_store = pin(*pins_);
   {
     // named tags write their record after their tick: the cut must not fall between the two
     const std::scoped_lock one_at_a_time(tag_mutex_);
@@ -125,7 +125,7 @@ class output_file {
 class checkpoint_writer {
  public:
   checkpoint_writer(const detail::checkpoint_cut& cut, std::filesystem::path to, const progress_function& on_progress)
-      : cut_(&cut), pools_(&cut.from->the_pool()), to_(std::move(to)), on_progress_(&on_progress) {
+      : cut_(&cut), pools_(&cut.of_store.core().the_pool()), to_(std::move(to)), on_progress_(&on_progress) {
     // the copy's files share a session that no other files have: neither the store's nor another checkpoint's fit
     if (pools_->count() > 1) session_ = session_of_copy(pools_->roots().read().files.session);
   }
@@ -159,7 +159,7 @@ class checkpoint_writer {
       at += size;
       done_ += size;
       if (*on_progress_ && done_ - told_ >= told_every_bytes) {
-        cut_->from->check_usable();  // throws if it was closed or poisoned meanwhile
+        cut_->of_store.core().check_usable();  // throws if it was closed or poisoned meanwhile
         (*on_progress_)({"writing the checkpoint", told_ = done_, cut_->bytes(), "bytes"});
       }
     }
@@ -178,7 +178,7 @@ class checkpoint_writer {
       r.clock = cut_->open;
       r.clock_limit = std::max(r.clock_limit, cut_->open);
       r.durable_version = 0;
-      set_lost_versions(r, cut_->from->lost());  // the root of a store opened for reading does not list them yet
+      set_lost_versions(r, cut_->of_store.core().lost());  // the root of a store opened for reading does not list them yet
       r.certified_records = cut_->totals.records;
       r.certified_sum = cut_->totals.digest;
       if (pools_->count() > 1) name_files(r, places());
@@ -220,11 +220,11 @@ version checkpoint::version() const noexcept { return cut_->open - 1; }
 std::uint64_t checkpoint::bytes() const noexcept { return cut_->bytes(); }
 
 void checkpoint::write(const std::filesystem::path& to, const progress_function& on_progress) const {
-  cut_->from->check_usable();
+  cut_->of_store.core().check_usable();
   if (std::filesystem::exists(std::filesystem::symlink_status(to))) {
     raise(errc::store_exists, "{}: exists already; a checkpoint needs a new path", to.native());
   }
-  const pool_set& pools = cut_->from->the_pool();
+  const pool_set& pools = cut_->of_store.core().the_pool();
   unfinished_store making(to, ".writing");
   const output_file file(making.path());  // first: another writer of the same checkpoint meets its lock
   checkpoint_writer writing(*cut_, to, on_progress);

@@ -8,15 +8,16 @@
 namespace icecore {
 
 struct [[gnu::visibility("hidden")]] diff_range::walk {
-  const detail::store_core* core;
+  pin holds;
   version before;
   version after;
   key_bounds bounds;
   index::block block;
 
-  [[nodiscard]] std::optional<std::string_view> value_at(link shown) const {
+  template <class Engine>
+  [[nodiscard]] static std::optional<std::string_view> value_at(const Engine& engine, link shown) {
     if (shown == null_link) return std::nullopt;
-    return core->value_of(shown);
+    return engine.value_of(shown);
   }
 
   /// The difference at one entry; empty if there is none.
@@ -29,30 +30,28 @@ struct [[gnu::visibility("hidden")]] diff_range::walk {
     if (newer == null_link || histories.stamp_of(newer) <= low) return std::nullopt;  // the same record in both
     const link in_high = engine.visible_from(newer, high);
     const link in_low = engine.visible_from(newer, low);
-    difference d{engine.key_of(entry), value_at(before == low ? in_low : in_high),
-                 value_at(before == low ? in_high : in_low)};
+    difference d{engine.key_of(entry), value_at(engine, before == low ? in_low : in_high),
+                 value_at(engine, before == low ? in_high : in_low)};
     if (d.before == d.after) return std::nullopt;
     return d;
   }
 };
 
-diff_range::diff_range(const detail::store_core& core, icecore::version before, icecore::version after,
-                       key_bounds bounds)
-    : walk_(new walk{&core, before, after, std::move(bounds), {}}) {}
+diff_range::diff_range(pin holds, icecore::version before, icecore::version after, key_bounds bounds)
+    : walk_(new walk{std::move(holds), before, after, std::move(bounds), {}}) {}
 diff_range::~diff_range() = default;
 diff_range::diff_range(diff_range&&) noexcept = default;
 diff_range& diff_range::operator=(diff_range&&) noexcept = default;
 
 diff_range::iterator diff_range::begin() {
-  walk_->core->check_usable();
-  walk_->core->index().seek(detail::scan_bounds(walk_->bounds).from, walk_->block);
+  detail::usable_core(walk_->holds).index().seek(detail::scan_bounds(walk_->bounds).from, walk_->block);
   load();
   return iterator(this);
 }
 
 void diff_range::step() {
   if (++position_ < block_.size()) return;
-  if (walk_->core->index().next_block(walk_->block)) {
+  if (walk_->holds.core().index().next_block(walk_->block)) {
     load();
   } else {
     block_.clear();
@@ -64,7 +63,7 @@ void diff_range::load() {
   const detail::scan_bounds bounds(walk_->bounds);
   block_.clear();
   position_ = 0;
-  detail::with_engine(*walk_->core, [&](const auto& engine) {
+  detail::with_engine(walk_->holds.core(), [&](const auto& engine) {
     do {
       detail::prefetch_entries(engine, walk_->block);
       for (const link entry : detail::within(engine, walk_->block, bounds)) {

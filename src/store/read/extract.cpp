@@ -313,32 +313,29 @@ std::vector<item> extract_items(const Engine& core, version at, const key_bounds
 }  // namespace
 
 std::size_t snapshot::size(unsigned threads) const {
-  core_->check_usable();
-  return detail::with_engine(*core_, [&](const auto& core) { return count(core, at_, thread_count(threads)); });
+  return detail::with_engine(detail::usable_core(holds_), [&](const auto& core) { return count(core, at_, thread_count(threads)); });
 }
 
 std::size_t snapshot::extract(const fixed_columns& out, unsigned threads) const {
-  core_->check_usable();
-  return detail::with_engine(*core_,
+  return detail::with_engine(detail::usable_core(holds_),
                              [&](const auto& core) { return extract_fixed(core, at_, out, thread_count(threads)); });
 }
 
 columns snapshot::extract(unsigned threads, const key_bounds& bounds) const {
-  core_->check_usable();
   return detail::with_engine(
-      *core_, [&](const auto& core) { return extract_columns(core, at_, bounds, thread_count(threads)); });
+      detail::usable_core(holds_), [&](const auto& core) { return extract_columns(core, at_, bounds, thread_count(threads)); });
 }
 
-std::vector<item> snapshot::items(unsigned threads, const key_bounds& bounds) const {
-  core_->check_usable();
-  return detail::with_engine(*core_,
-                             [&](const auto& core) { return extract_items(core, at_, bounds, thread_count(threads)); });
+pinned_list<item> snapshot::items(unsigned threads, const key_bounds& bounds) const {
+  auto items = detail::with_engine(detail::usable_core(holds_), [&](const auto& core) {
+    return extract_items(core, at_, bounds, thread_count(threads));
+  });
+  return {std::move(items), holds_};
 }
 
 void snapshot::for_each(const std::function<void(const item&)>& visit, unsigned threads) const {
-  core_->check_usable();
   const unsigned n = thread_count(threads);
-  detail::with_engine(*core_, [&](const auto& core) {
+  detail::with_engine(detail::usable_core(holds_), [&](const auto& core) {
     visit_parts(core, at_, split(core, scan_bounds(), n), n, [&](std::size_t, std::span<const link> records) {
       for (const link l : records) visit({detail::key_of_record(core, l), core.value_of(l)});
       return true;

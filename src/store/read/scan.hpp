@@ -11,6 +11,13 @@
 
 namespace icecore::detail {
 
+/// The store behind a pin. Throws if it is closed or cannot be read any more.
+[[nodiscard]] inline const store_core& usable_core(const pin& holds) {
+  const store_core& core = holds.core();
+  core.check_usable();
+  return core;
+}
+
 /// The bounds of one part of a scan, as views. The empty key is the smallest, so an empty `from` is no bound.
 struct scan_bounds {
   std::string_view from{};

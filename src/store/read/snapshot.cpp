@@ -1,6 +1,7 @@
 #include "icecore/snapshot.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/raise.hpp"
 #include "icecore/history.hpp"
@@ -85,19 +86,19 @@ struct [[gnu::visibility("hidden")]] cursor::access {
 /// Calls `move` with the cursor's access to the store.
 template <typename Move>
 void cursor::go(Move move) {
-  detail::with_engine(*core_, [&]<class Engine>(const Engine& engine) { move(access<Engine>{engine, *this}); });
+  detail::with_engine(holds_.core(), [&]<class Engine>(const Engine& engine) { move(access<Engine>{engine, *this}); });
 }
 
 void cursor::seek_first() {
   index::block b;
-  core_->index().seek_first(b);
+  holds_.core().index().seek_first(b);
   go([&](const auto& a) { a.first_of(b, [](std::string_view) { return true; }); });
 }
 
 void cursor::seek_last() {
   valid_ = false;
   index::block b;
-  core_->index().seek_last(b);
+  holds_.core().index().seek_last(b);
   if (b.size == 0) return;
   go([&](const auto& a) {
     a.take(b);
@@ -108,13 +109,13 @@ void cursor::seek_last() {
 
 void cursor::seek(std::string_view key) {
   index::block b;
-  core_->index().seek(key, b);
+  holds_.core().index().seek(key, b);
   go([&](const auto& a) { a.first_of(b, [key](std::string_view k) { return k >= key; }); });
 }
 
 void cursor::seek_after(std::string_view key) {
   index::block b;
-  core_->index().seek(key, b);
+  holds_.core().index().seek(key, b);
   go([&](const auto& a) { a.first_of(b, [key](std::string_view k) { return k > key; }); });
 }
 
@@ -132,10 +133,10 @@ void cursor::previous() {
 
 // ---- Range ----
 
-item_range::item_range(const detail::store_core& core, icecore::version at, key_bounds bounds, bool reverse)
-    : core_(&core), at_(at), bounds_(std::move(bounds)), reverse_(reverse), cursor_(core, at) {}
+item_range::item_range(icecore::cursor cursor, key_bounds bounds, bool reverse)
+    : cursor_(std::move(cursor)), bounds_(std::move(bounds)), reverse_(reverse) {}
 
-item_range item_range::reversed() const { return item_range(*core_, at_, bounds_, !reverse_); }
+item_range item_range::reversed() const { return {cursor_, bounds_, !reverse_}; }
 
 item_range::iterator item_range::begin() {
   if (!reverse_) {
@@ -168,17 +169,23 @@ bool item_range::done() const noexcept {
 
 // ---- Snapshot ----
 
-std::optional<std::string_view> snapshot::find(std::string_view key) const {
-  core_->check_usable();
-  return detail::with_engine(*core_, [&](const auto& engine) { return engine.find(key, at_); });
+std::optional<std::string_view> snapshot::find(std::string_view key) const& {
+  return detail::with_engine(detail::usable_core(holds_), [&](const auto& engine) { return engine.find(key, at_); });
 }
 
-void snapshot::find_many(std::span<const std::string_view> keys, std::span<std::optional<std::string_view>> out) const {
-  core_->check_usable();
+std::optional<value> snapshot::find(std::string_view key) const&& {
+  const auto found = find(key);
+  if (!found) return std::nullopt;
+  return std::optional<value>(std::in_place, *found, holds_);
+}
+
+void snapshot::find_many(std::span<const std::string_view> keys,
+                         std::span<std::optional<std::string_view>> out) const& {
+  const auto& core = detail::usable_core(holds_);
   if (keys.size() != out.size()) {
     raise(errc::invalid_argument, "find_many: {} keys but room for {} answers", keys.size(), out.size());
   }
-  detail::with_engine(*core_, [&](const auto& engine) { engine.find_many(keys, &at_, 0, out); });
+  detail::with_engine(core, [&](const auto& engine) { engine.find_many(keys, &at_, 0, out); });
 }
 
 namespace {
@@ -190,25 +197,25 @@ std::optional<item> item_at(const cursor& c) {
 
 }  // namespace
 
-std::optional<item> snapshot::lower_bound(std::string_view key) const {
+std::optional<item> snapshot::lower_bound(std::string_view key) const& {
   auto c = cursor();
   c.seek(key);
   return item_at(c);
 }
 
-std::optional<item> snapshot::upper_bound(std::string_view key) const {
+std::optional<item> snapshot::upper_bound(std::string_view key) const& {
   auto c = cursor();
   c.seek_after(key);
   return item_at(c);
 }
 
-std::optional<item> snapshot::first() const {
+std::optional<item> snapshot::first() const& {
   auto c = cursor();
   c.seek_first();
   return item_at(c);
 }
 
-std::optional<item> snapshot::last() const {
+std::optional<item> snapshot::last() const& {
   auto c = cursor();
   c.seek_last();
   return item_at(c);
@@ -218,23 +225,23 @@ item_range snapshot::range(std::string_view from, std::string_view to) const {
   return range(key_bounds{std::string(from), std::string(to)});
 }
 
-std::size_t snapshot::size_bound() const noexcept { return core_->index().size(); }
+std::size_t snapshot::size_bound() const { return holds_.core().index().size(); }
 
-std::vector<change> snapshot::history(std::string_view key) const {
-  return key_history(*core_, key, at_).newest_first();
+pinned_list<change> snapshot::history(std::string_view key) const {
+  return key_history(holds_, key, at_).newest_first();
 }
 
 // ---- History ----
 
-key_history::key_history(const detail::store_core& core, std::string_view key, icecore::version up_to)
-    : core_(&core), key_(key), up_to_(up_to) {}
+key_history::key_history(pin holds, std::string_view key, icecore::version up_to)
+    : holds_(std::move(holds)), key_(key), up_to_(up_to) {}
 
 key_history::iterator key_history::begin() {
-  core_->check_usable();
-  const link entry = core_->entry_of(key_);
+  const auto& core = detail::usable_core(holds_);
+  const link entry = core.entry_of(key_);
   record_ = null_link;
   if (entry != null_link) {
-    detail::with_engine(*core_, [&](const auto& engine) {
+    detail::with_engine(core, [&](const auto& engine) {
       const auto& histories = engine.histories();
       record_ = up_to_ == version_max ? histories.find_latest(entry) : histories.find_at(entry, up_to_);
       show(engine);
@@ -244,7 +251,7 @@ key_history::iterator key_history::begin() {
 }
 
 void key_history::step() {
-  detail::with_engine(*core_, [&](const auto& engine) {
+  detail::with_engine(holds_.core(), [&](const auto& engine) {
     record_ = engine.histories().older(record_);
     show(engine);
   });
@@ -271,16 +278,18 @@ void key_history::show(const Engine& engine) {
   }
 }
 
-std::vector<change> key_history::newest_first() {
+std::vector<change> key_history::collect() {
   std::vector<change> changes;
   for (const auto& c : *this) changes.push_back(c);
   return changes;
 }
 
-std::vector<change> key_history::oldest_first() {
-  auto changes = newest_first();
+pinned_list<change> key_history::newest_first() { return {collect(), holds_}; }
+
+pinned_list<change> key_history::oldest_first() {
+  auto changes = collect();
   std::ranges::reverse(changes);
-  return changes;
+  return {std::move(changes), holds_};
 }
 
 }  // namespace icecore
