@@ -71,9 +71,10 @@ int main(int argc, char** argv) {
   }
   icecore_diff_close(changes);
 
-  icecore_bytes now;
+  icecore_value now;
   check(icecore_find(sky, "Aldebaran", 9, &now));
   printf("\nAldebaran now: %s\n", now.data == NULL ? "not there" : "there");
+  icecore_value_release(&now);
   check(icecore_close(sky));
   return 0;
 }

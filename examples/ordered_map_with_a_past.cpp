@@ -46,8 +46,8 @@ int main(int argc, char** argv) try {
     const char* what = !before ? "new" : !after ? "gone" : "changed";
     std::printf("  %.*s %s", static_cast<int>(star.size()), star.data(), what);
   }
-  std::printf("\nfirst star from C on, on night-1: %s\n",
-              std::string(magnitude.at("night-1").lower_bound("C")->key).c_str());
+  const auto night_1 = magnitude.at("night-1");
+  std::printf("\nfirst star from C on, on night-1: %s\n", std::string(night_1.lower_bound("C")->key).c_str());
   store.close();
 } catch (const icecore::error& failure) {
   std::fprintf(stderr, "ordered_map_with_a_past: %s\n", failure.what());

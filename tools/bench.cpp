@@ -143,7 +143,8 @@ class benchmark {
           views[j] = keys[j].view();
           at[j] = random() % (closed + 1);
         }
-        store_->find_many(std::span(views).first(count), std::span(at).first(count), std::span(values).first(count));
+        static_cast<void>(store_->find_many(std::span(views).first(count), std::span(at).first(count),
+                                            std::span(values).first(count)));
       }
     });
   }

@@ -22,7 +22,7 @@ constexpr std::uint64_t parts_of_a_split = 1024;
 /// Calls `each` for the key's records of versions `first` to `last`, newest first.
 template <typename Each>
 void version_order::for_each_of(std::string_view key, version first, version last, Each&& each) const {
-  for (const change& c : key_history(from_->core(), key, last)) {
+  for (const change& c : key_history(from_->hold(), key, last)) {
     if (c.version < first) return;
     each(c);
   }

@@ -52,7 +52,7 @@ class version_order {
 
   const store* from_;
   std::uint64_t records_in_memory_;
-  std::vector<std::string_view> keys_;
+  pinned_list<std::string_view> keys_;
   std::uint64_t records_ = 0;
 };
 

@@ -52,7 +52,8 @@ exit_code history(const history_arguments& a) {
   constexpr std::size_t value_columns = 48;
   const std::string key = bytes_of(a.key, a.hex);
   const store s = open_to_read(a.store, a.read);
-  auto changes = view_of(s, a.view).history(key);
+  const auto found = view_of(s, a.view).history(key);
+  std::vector<change> changes(found.begin(), found.end());
   if (changes.empty()) {
     fmt::print(stderr, "icecore: {}: key '{}' was never inserted\n", a.store, shown(key, 80));
     return exit_code::negative;

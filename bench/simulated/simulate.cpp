@@ -114,8 +114,10 @@ class partition {
     return mixed(static_cast<std::uint64_t>(rank_) * pairs_ + i);
   }
 
+  /// Valid until the next call.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view key, version at) const {
-    return store_.find(key, at);
+    found_ = store_.find(key, at);
+    return found_ ? std::optional(found_->bytes()) : std::nullopt;
   }
   [[nodiscard]] version shown() const noexcept { return shown_; }
 
@@ -154,6 +156,7 @@ class partition {
   int rank_;
   std::filesystem::path path_;
   store store_;
+  mutable std::optional<value> found_;  // what find() returned last
   version shown_ = 0;
 };
 

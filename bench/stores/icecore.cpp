@@ -15,12 +15,15 @@ class icecore_session final : public session {
   version remove(std::string_view key) override { return store_.remove(key).value(); }
   void tag() override { store_.tag(); }
 
-  std::optional<std::string_view> find(std::string_view key, version at) override { return store_.find(key, at); }
+  std::optional<std::string_view> find(std::string_view key, version at) override {
+    value_ = store_.find(key, at);
+    return value_ ? std::optional<std::string_view>(*value_) : std::nullopt;
+  }
 
   void find_many(std::span<const std::string_view> keys, std::span<const version> at,
                  std::span<std::optional<std::uint64_t>> out) override {
     found_.resize(keys.size());
-    store_.find_many(keys, at, found_);
+    const pin holds = store_.find_many(keys, at, found_);
     for (std::size_t i = 0; i < keys.size(); ++i) {
       out[i] = found_[i] ? std::optional(number_of(*found_[i])) : std::nullopt;
     }
@@ -43,6 +46,7 @@ class icecore_session final : public session {
 
  private:
   icecore::store& store_;
+  std::optional<value> value_;  // what find() returned last
   std::vector<std::optional<std::string_view>> found_;
 };
 

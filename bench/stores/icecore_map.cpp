@@ -36,7 +36,10 @@ class icecore_map_session final : public map_session {
 
   void insert(std::string_view key, std::string_view value) override { store_.insert(key, value); }
   void update(std::string_view key, std::string_view value) override { store_.insert(key, value); }
-  std::optional<std::string_view> read(std::string_view key) override { return store_.find(key); }
+  std::optional<std::string_view> read(std::string_view key) override {
+    value_ = store_.find(key);
+    return value_ ? std::optional<std::string_view>(*value_) : std::nullopt;
+  }
 
   void scan(std::string_view from, std::size_t count, pair_columns& out) override {
     cursor at = store_.latest().cursor();
@@ -46,6 +49,7 @@ class icecore_map_session final : public map_session {
 
  private:
   icecore::store& store_;
+  std::optional<value> value_;  // what read() returned last
 };
 
 class icecore_map final : public map {

@@ -37,6 +37,7 @@ icecore_statistics statistics_of(const icecore::statistics& now) noexcept {
   copy_text(result.pool_id, now.pool_id);
   result.file_count = static_cast<unsigned>(now.files.size());
   result.recovered_instantly = now.recovered_instantly ? 1 : 0;
+  result.pins = now.pins;
   return result;
 }
 

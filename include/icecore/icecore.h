@@ -23,9 +23,9 @@
  *   releases every returned object (store, snapshot, cursor, value, ...) with the function that the comment names; this
  *   function accepts NULL and does nothing then.
  * Lifetime of bytes: returned bytes are views into the store. They are valid until the object they came from is
- *   released: the icecore_value or icecore_pin of a find, the snapshot, cursor, history, diff or list. They stay valid if
- *   the store is closed before. Objects may be released after icecore_close(); until then the memory behind their bytes
- *   stays mapped, but the file and its locks are free. Calls on them that would read on return ICECORE_CLOSED.
+ *   released: the icecore_value or icecore_pin of a find, the snapshot, cursor, history, diff or list. They stay valid
+ * if the store is closed before. Objects may be released after icecore_close(); until then the memory behind their
+ * bytes stays mapped, but the file and its locks are free. Calls on them that would read on return ICECORE_CLOSED.
  * Threads: any number of threads may call functions on a store or a snapshot at once, except icecore_close(). Cursors,
  *   histories, diffs, tag lists and batches belong to one thread at a time.
  * Structures: option and result structures begin with their size in bytes, which the caller sets (the _init functions
@@ -66,8 +66,8 @@ typedef struct icecore_pin icecore_pin;
 
 void icecore_pin_release(icecore_pin* pin);
 
-/* A value that was found, and what keeps its bytes valid. data == NULL: not found; then pin is NULL, too. Release it with
- * icecore_value_release(), which sets all three to NULL or 0. */
+/* A value that was found, and what keeps its bytes valid. data == NULL: not found; then pin is NULL, too. Release it
+ * with icecore_value_release(), which sets all three to NULL or 0. */
 typedef struct icecore_value {
   const void* data;
   size_t size;
@@ -477,6 +477,7 @@ typedef struct icecore_statistics {
   char pool_id[33];        /* 32 hexadecimal digits */
   unsigned file_count;     /* number of files of the store; the sizes above cover all of them */
   int recovered_instantly; /* not 0: instant recovery; opening did not read the records */
+  uint64_t pins;           /* values, snapshots, cursors and the like of this process that hold memory */
 } icecore_statistics;
 
 /* The caller sets statistics->struct_size to sizeof(icecore_statistics). */

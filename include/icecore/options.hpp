@@ -210,6 +210,7 @@ struct statistics {
   bool recovered_instantly;  ///< instant recovery: opening did not read the records
   durability_info durability;
   std::vector<file_statistics> files;  ///< the first one's path is `path`
+  std::uint64_t pins;                  ///< values, snapshots, cursors and the like of this process that hold memory
 };
 
 /// One damaged place that verify found.

@@ -4,13 +4,14 @@
 //   const icecore::pin holds = s.find_many(keys, v, found);      // the answers are valid as long as `holds` lives
 //   s.close();                                                   // and stay valid: only the pin's end lets them go
 //
-// Snapshots, cursors, ranges, histories, differences, lists and values each hold a pin, so few programs name this class.
+// Snapshots, cursors, ranges, histories, differences, lists and values each hold a pin, so few programs name this
+// class.
 //
 // Threads: any thread may take, copy or release pins; one pin belongs to one thread at a time. A pin may end on another
 //   thread than the one that took it.
-// Lifetime: bytes read under a pin stay where they are, and keep their content, until the pin ends, even if the store is
-//   closed or destroyed before. A store that is closed while pins live gives up its file and locks at once; what the
-//   views lead into stays mapped until the last pin ends.
+// Lifetime: everything that is read from the store while a pin lives, through whatever object, stays where it is and
+//   keeps its content until the pin ends, even if the store is closed or destroyed before. A store that is closed while
+//   pins live gives up its file and locks at once; what the views lead into stays mapped until the last pin ends.
 // Cost: taking or releasing one writes to a cache line of the thread's own: no atomic read-modify-write and no memory
 //   fence for the first 128 threads of the process.
 // Errors: none. A process that is killed takes its pins with it.
@@ -27,7 +28,7 @@ class pin_table;
 class store_core;
 }  // namespace detail
 
-class pin {
+class [[nodiscard]] pin {
  public:
   /// Holds nothing.
   pin() noexcept = default;

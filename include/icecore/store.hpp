@@ -12,7 +12,8 @@
 //   Finds and scans take no lock; they wait for a writer only while it changes the index node that they read. Writers
 //   of different keys rarely wait for each other. See docs/guarantees.md (G1 to G3).
 // Durability: the mode the store was opened with; `durability()` reports what the device provides.
-// Lifetime: what a read returns keeps the bytes it shows valid by itself: values, snapshots, cursors, ranges, histories,
+// Lifetime: what a read returns keeps the bytes it shows valid by itself: values, snapshots, cursors, ranges,
+// histories,
 //   differences and lists each hold a pin (pin.hpp), and may outlive the store. A store may be closed while they live.
 // Errors: icecore::error (error.hpp), std::bad_alloc. A write or tag that throws has not taken effect, unless the error
 //   is errc::poisoned: then reopening the store shows whether it has.
@@ -143,11 +144,11 @@ class store {
   /// Finds many keys at once and overlaps their memory accesses (on large stores several times as fast as single
   /// finds). out[i] is the answer for keys[i], valid as long as the returned pin lives. errc::invalid_argument unless
   /// the sizes are equal.
-  [[nodiscard]] pin find_many(std::span<const std::string_view> keys, version at,
-                              std::span<std::optional<std::string_view>> out) const;
+  pin find_many(std::span<const std::string_view> keys, version at,
+                std::span<std::optional<std::string_view>> out) const;
   /// The same, with a version for each key.
-  [[nodiscard]] pin find_many(std::span<const std::string_view> keys, std::span<const version> at,
-                              std::span<std::optional<std::string_view>> out) const;
+  pin find_many(std::span<const std::string_view> keys, std::span<const version> at,
+                std::span<std::optional<std::string_view>> out) const;
 
   /// The snapshot of a closed version. Free. errc::version_not_closed, version_lost, unknown_tag. In a store opened for
   /// reading, version clock() may be read too, because no process writes; a later writer may still add to that version.
@@ -171,6 +172,10 @@ class store {
 
   /// What changed from one closed version to another, in key order.
   [[nodiscard]] diff_range diff(version before, version after, key_bounds bounds = {}) const;
+
+  /// A pin on this store: everything read from it from now on stays valid as long as the pin lives, also what a value
+  /// handle showed that has ended before.
+  pin hold() const;
 
   // ---- Tags and versions -------------------------------------------------------------------------------------------
 
@@ -201,8 +206,6 @@ class store {
   [[nodiscard]] verify_report verify(const progress_function& on_progress = {}) const;
 
   [[nodiscard]] const detail::store_core& core() const;
-  /// A new pin on this store, for views that code inside icecore hands out.
-  [[nodiscard]] pin hold() const;
 
  private:
   detail::store_core& writable() const;

@@ -12,8 +12,8 @@
 // Values: trivially copyable types, stored as their bytes in memory, and std::string.
 // Threads, durability: those of the store, which must outlive the map and everything made from it.
 // Lifetime: plain values are copied, so their alignment in the pool does not matter. Strings are views: those that a
-//   snapshot, range or history returns are valid as long as it lives; find() on a map or on a temporary snapshot returns
-//   an icecore::value, which keeps its bytes valid itself. A view of a caller's codec comes as held_view.
+//   snapshot, range or history returns are valid as long as it lives; find() on a map or on a temporary snapshot
+//   returns an icecore::value, which keeps its bytes valid itself. A view of a caller's codec comes as held_view.
 // Errors: those of the store, and errc::invalid_argument for a key or value that cannot be a K or V because the store
 //   was written with other types.
 // Cost: that of the store. Keys are encoded on the stack; the map allocates no memory of its own.
@@ -307,7 +307,9 @@ class typed_snapshot {
     detail::find_in_groups<K, V>(
         keys, out, [this](std::size_t, auto group, auto answers) { snapshot_.find_many(group, answers); });
   }
-  void find_many(std::span<const K> keys, std::span<std::optional<value_view>> out) const&& requires(!copies) = delete;
+  void find_many(std::span<const K> keys, std::span<std::optional<value_view>> out) const&&
+    requires(!copies)
+  = delete;
 
   /// lower_bound: the first item with key >= `key`; upper_bound: the first with key > `key`; first: the least; last:
   /// the greatest.
@@ -320,10 +322,18 @@ class typed_snapshot {
   [[nodiscard]] std::optional<item> first() const& { return decode(snapshot_.first()); }
   [[nodiscard]] std::optional<item> last() const& { return decode(snapshot_.last()); }
   // A temporary snapshot would take the views with it: name it first.
-  std::optional<item> lower_bound(const key_argument& key) const&& requires(!copies) = delete;
-  std::optional<item> upper_bound(const key_argument& key) const&& requires(!copies) = delete;
-  std::optional<item> first() const&& requires(!copies) = delete;
-  std::optional<item> last() const&& requires(!copies) = delete;
+  std::optional<item> lower_bound(const key_argument& key) const&&
+    requires(!copies)
+  = delete;
+  std::optional<item> upper_bound(const key_argument& key) const&&
+    requires(!copies)
+  = delete;
+  std::optional<item> first() const&&
+    requires(!copies)
+  = delete;
+  std::optional<item> last() const&&
+    requires(!copies)
+  = delete;
 
   /// All items, or those with from <= key < to (std::nullopt: no bound), in the order of K.
   [[nodiscard]] item_range range() const { return item_range(snapshot_.range()); }
@@ -471,16 +481,15 @@ class map {
   [[nodiscard]] bool contains(const key_argument& key, icecore::version at) const {
     return store_->contains(detail::encoded_key<K>(key).view(), at);
   }
-  /// out[i] is the answer for keys[i], in one version or in one version per key; the sizes must be equal. The pin keeps
-  /// answers that are views valid.
-  [[nodiscard]] pin find_many(std::span<const K> keys, icecore::version at,
-                              std::span<std::optional<value_view>> out) const {
+  /// out[i] is the answer for keys[i], in one version or in one version per key; the sizes must be equal. If answers
+  /// are views, both return a pin, and the views are valid as long as it lives.
+  auto find_many(std::span<const K> keys, icecore::version at, std::span<std::optional<value_view>> out) const {
     const snapshot then = this->at(at);
     then.find_many(keys, out);
-    return then.bytes().holds();
+    if constexpr (!snapshot::copies) return then.bytes().holds();
   }
-  [[nodiscard]] pin find_many(std::span<const K> keys, std::span<const icecore::version> at,
-                              std::span<std::optional<value_view>> out) const {
+  auto find_many(std::span<const K> keys, std::span<const icecore::version> at,
+                 std::span<std::optional<value_view>> out) const {
     if (at.size() != keys.size()) {
       throw error(errc::invalid_argument, "find_many: " + std::to_string(keys.size()) + " keys but " +
                                               std::to_string(at.size()) + " versions; pass spans of one size");
@@ -489,7 +498,7 @@ class map {
     detail::find_in_groups<K, V>(keys, out, [this, at](std::size_t first, auto group, auto answers) {
       static_cast<void>(store_->find_many(group, at.subspan(first, group.size()), answers));
     });
-    return holds;
+    if constexpr (!snapshot::copies) return holds;
   }
 
   /// at: a closed version, by number, by tag name (anything that converts to a string view) or by time. latest: the
@@ -500,8 +509,8 @@ class map {
   }
   [[nodiscard]] snapshot latest() const { return snapshot(store_->latest()); }
 
-  /// All records of the key, newest first. history_oldest_first() collects all records before it returns; the list keeps
-  /// views valid.
+  /// All records of the key, newest first. history_oldest_first() collects all records before it returns; the list
+  /// keeps views valid.
   [[nodiscard]] history_range history(const key_argument& key) const {
     return history_range(store_->history(detail::encoded_key<K>(key).view()));
   }

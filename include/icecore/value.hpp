@@ -1,16 +1,19 @@
 // The value that a direct find returns: a view of bytes in the store that keeps them valid.
 //
 //   if (const auto bias = s.find("layer1/bias")) use(*bias);        // converts to std::string_view
-//   const icecore::value kept = *s.find("layer1/weight");           // valid as long as `kept` lives, even behind close()
-//   const std::string copied(*s.find("name"));                      // a copy needs no handle
+//   const icecore::value kept = *s.find("layer1/weight");           // valid as long as `kept` lives, even behind
+//   close() const std::string copied(*s.find("name"));                      // a copy needs no handle
 //
 // It compares, prints and hashes as a std::string_view. A temporary does not convert to a view, because the view could
-// outlive it: `std::string_view v = *s.find(key)` does not compile. Name the value first, or call bytes().
+// outlive it: `std::string_view v = *s.find(key)` does not compile. Name the value first, or call bytes(). Beware of
+// `std::optional<std::string_view> v = s.find(key)`: it compiles, because std::optional converts what it is given as an
+// lvalue, and its view is valid only as long as another pin.
 //
 // Threads, lifetime, cost: those of its pin (pin.hpp). Moving a value costs nothing; a copy takes a pin of its own.
 #pragma once
 
 #include <compare>
+#include <concepts>
 #include <cstddef>
 #include <functional>
 #include <ostream>
@@ -54,9 +57,15 @@ class value {
   [[nodiscard]] std::string_view::const_iterator end() const noexcept { return bytes_.end(); }
 
   friend bool operator==(const value& a, const value& b) noexcept { return a.bytes_ == b.bytes_; }
-  friend bool operator==(const value& a, std::string_view b) noexcept { return a.bytes_ == b; }
   friend auto operator<=>(const value& a, const value& b) noexcept { return a.bytes_ <=> b.bytes_; }
-  friend auto operator<=>(const value& a, std::string_view b) noexcept { return a.bytes_ <=> b; }
+  template <std::convertible_to<std::string_view> Text>
+  friend bool operator==(const value& a, const Text& b) noexcept {
+    return a.bytes_ == std::string_view(b);
+  }
+  template <std::convertible_to<std::string_view> Text>
+  friend auto operator<=>(const value& a, const Text& b) noexcept {
+    return a.bytes_ <=> std::string_view(b);
+  }
   friend std::ostream& operator<<(std::ostream& out, const value& v) { return out << v.bytes_; }
 
  private:

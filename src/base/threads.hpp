@@ -41,8 +41,8 @@ void run_on_threads(unsigned threads, const std::function<void(unsigned)>& body)
 /// Call once before all_threads_barrier() matters; more calls do nothing.
 void prepare_all_threads_barrier() noexcept;
 /// Each running thread of the process passes a full memory barrier before this returns. The caller pays for it with a
-/// system call (membarrier(2)), the others need no fence. Returns whether the kernel offers it; if not, only the calling
-/// thread has passed one.
+/// system call (membarrier(2)), the others need no fence. Returns whether the kernel offers it; if not, only the
+/// calling thread has passed one.
 bool all_threads_barrier() noexcept;
 
 /// Tells the core that this is a spin loop.

@@ -188,7 +188,7 @@ class pool {
   bool is_made_;
   std::unique_ptr<pool_copy> copy_;
   bool shared_;
-  bool huge_pages_;  // requested
+  bool huge_pages_;                   // requested
   std::shared_ptr<mapping> mapping_;  // shared with views that outlive the pool
   std::byte* base_ = nullptr;
   std::shared_ptr<persistence> persist_;  // of all files of the store

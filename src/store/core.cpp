@@ -154,6 +154,7 @@ statistics store_core::stats() const {
   s.index = kind_;
   s.recovered_instantly = took_index_over_;
   s.durability = pool_->durability();
+  s.pins = pins_->live();
   return s;
 }
 

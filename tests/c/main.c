@@ -42,6 +42,7 @@ static const struct {
     TEST(a_checkpoint_holds_one_instant_and_nothing_later),
     TEST(snapshots_are_found_by_version_tag_and_time),
     TEST(many_keys_are_found_at_once),
+    TEST(bytes_outlive_their_store),
     TEST(columns_of_fixed_and_of_any_size_are_extracted),
     TEST(visits_reach_every_item_and_can_stop),
     TEST(cursors_walk_both_ways_between_bounds),

@@ -77,24 +77,79 @@ void many_keys_are_found_at_once(void) {
     if (i % 3 == 0) OK(icecore_insert(store, &i, sizeof i, &i, sizeof i, NULL));
   }
   OK(icecore_tag_now(store, NULL));
-  OK(icecore_find_many(store, count, keys, 1, values));
+  icecore_pin* pin;
+  OK(icecore_find_many(store, count, keys, 1, values, &pin));
   for (uint32_t i = 0; i < count; ++i) {
     CHECK(i % 3 == 0 ? values[i].size == 4 && memcmp(values[i].data, &i, 4) == 0 : is_nothing(values[i]));
   }
-  OK(icecore_find_many_at(store, count, keys, versions, values));
+  icecore_pin_release(pin);
+  OK(icecore_find_many_at(store, count, keys, versions, values, &pin));
   for (uint32_t i = 0; i < count; ++i) CHECK((i % 6 == 3) == (values[i].data != NULL));
+  icecore_pin_release(pin);
   icecore_snapshot* snapshot;
   OK(icecore_at_version(store, 1, &snapshot));
   OK(icecore_snapshot_find_many(snapshot, count, keys, values));
   for (uint32_t i = 0; i < count; ++i) CHECK((i % 3 == 0) == (values[i].data != NULL));
   icecore_snapshot_close(snapshot);
-  FAILS(ICECORE_VERSION_NOT_CLOSED, icecore_find_many(store, count, keys, 2, values));
+  FAILS(ICECORE_VERSION_NOT_CLOSED, icecore_find_many(store, count, keys, 2, values, &pin));
   for (uint32_t i = 0; i < count; ++i) CHECK(is_nothing(values[i]));
   versions[count - 1] = 99;
-  FAILS(ICECORE_VERSION_NOT_CLOSED, icecore_find_many_at(store, count, keys, versions, values));
+  CHECK(pin == NULL);
+  FAILS(ICECORE_VERSION_NOT_CLOSED, icecore_find_many_at(store, count, keys, versions, values, &pin));
+  CHECK(pin == NULL);
   for (uint32_t i = 0; i < count; ++i) CHECK(is_nothing(values[i]));
-  OK(icecore_find_many(store, 0, NULL, 1, NULL));
+  OK(icecore_find_many(store, 0, NULL, 1, NULL, &pin));
+  icecore_pin_release(pin);
   OK(icecore_close(store));
+}
+
+void bytes_outlive_their_store(void) {
+  const char* path = fresh_path("outlived.ice");
+  icecore_store* store;
+  OK(icecore_open(path, NULL, &store));
+  OK(icecore_insert(store, TEXT("a"), TEXT("kept"), NULL));
+  OK(icecore_insert(store, TEXT("b"), TEXT("first"), NULL));
+  OK(icecore_tag_now(store, NULL));
+  OK(icecore_insert(store, TEXT("b"), TEXT("second"), NULL));
+  icecore_value value;
+  OK(icecore_find(store, TEXT("a"), &value));
+  const icecore_bytes keys[] = {{"a", 1}, {"b", 1}};
+  icecore_bytes many[2];
+  icecore_pin* pin;
+  OK(icecore_find_many(store, 2, keys, 1, many, &pin));
+  icecore_snapshot* snapshot;
+  OK(icecore_at_version(store, 1, &snapshot));
+  icecore_bytes seen;
+  OK(icecore_snapshot_find(snapshot, TEXT("b"), &seen));
+  icecore_cursor* cursor;
+  OK(icecore_cursor_open(snapshot, NULL, 0, NULL, 0, &cursor));
+  OK(icecore_cursor_seek_first(cursor));
+  icecore_history* history;
+  OK(icecore_history_open(store, TEXT("b"), ICECORE_OLDEST_FIRST, &history));
+  icecore_change change;
+  OK(icecore_history_next(history, &change));
+  icecore_diff* diff;
+  OK(icecore_diff_open(store, 0, 1, NULL, 0, NULL, 0, &diff));
+  icecore_difference difference;
+  OK(icecore_diff_next(diff, &difference));
+  OK(icecore_close(store));
+
+  /* the file is free: it is opened for writing, and written */
+  OK(icecore_open(path, NULL, &store));
+  for (int i = 0; i < 1000; ++i) OK(icecore_insert(store, TEXT("b"), TEXT("later"), NULL));
+  OK(icecore_close(store));
+
+  CHECK(holds(many[0], "kept") && holds(many[1], "first") && holds(seen, "first"));
+  CHECK(holds(icecore_cursor_key(cursor), "a") && holds(icecore_cursor_value(cursor), "kept"));
+  CHECK(holds(change.value, "first") && holds(difference.key, "a") && holds(difference.after, "kept"));
+  FAILS(ICECORE_CLOSED, icecore_snapshot_find(snapshot, TEXT("b"), &seen));
+  FAILS(ICECORE_CLOSED, icecore_cursor_next(cursor));
+  icecore_diff_close(diff);
+  icecore_history_close(history);
+  icecore_cursor_close(cursor);
+  icecore_snapshot_close(snapshot);
+  icecore_pin_release(pin);
+  CHECK(found(&value, "kept"));
 }
 
 void columns_of_fixed_and_of_any_size_are_extracted(void) {

@@ -15,6 +15,7 @@ void verify_finds_damage_and_names_it(void);
 void a_checkpoint_holds_one_instant_and_nothing_later(void);
 void snapshots_are_found_by_version_tag_and_time(void);
 void many_keys_are_found_at_once(void);
+void bytes_outlive_their_store(void);
 void columns_of_fixed_and_of_any_size_are_extracted(void);
 void visits_reach_every_item_and_can_stop(void);
 void cursors_walk_both_ways_between_bounds(void);

@@ -215,11 +215,17 @@ class runner {
   }
 
   /// By a find, or as the first of the key's history: what either shows is durable.
-  [[nodiscard]] static std::optional<std::string_view> newest_of(const store& s, const std::string& key,
-                                                                 unsigned number) {
-    if (number % 3 != 0) return s.find(key);
-    for (const change& c : s.history(key)) return c.value;
-    return std::nullopt;
+  [[nodiscard]] static std::optional<std::string> newest_of(const store& s, const std::string& key, unsigned number) {
+    std::optional<std::string> newest;
+    if (number % 3 != 0) {
+      if (const auto found = s.find(key)) newest = found->bytes();
+    } else {
+      for (const change& c : s.history(key)) {
+        if (c.value) newest = *c.value;
+        break;
+      }
+    }
+    return newest;
   }
   /// The operation (a bit) that wrote a value.
   [[nodiscard]] static std::uint64_t writer_of(std::string_view value, unsigned depth) {

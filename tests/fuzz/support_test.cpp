@@ -76,7 +76,7 @@ TEST_F(FuzzSupport, a_store_with_a_changed_value_opens_once_it_is_resealed) {
   write(changed);
   const store s(path_);
   EXPECT_EQ(s.find(""), "Xf the empty key");
-  EXPECT_EQ(s.find("large")->front(), 'X');
+  EXPECT_EQ(s.find("large")->bytes().front(), 'X');
   EXPECT_TRUE(s.verify().ok());
 }
 

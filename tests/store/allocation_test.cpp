@@ -113,7 +113,7 @@ struct operation {
            [](store& s) {
              std::vector<std::string_view> keys(100, "a");
              std::vector<std::optional<std::string_view>> found(100);
-             s.find_many(keys, s.clock() - 1, found);
+             const pin holds = s.find_many(keys, s.clock() - 1, found);
            }},
           {"scan",
            [](store& s) {

@@ -102,7 +102,7 @@ TEST_P(KilledSharer, makes_no_reader_wait_for_the_node_that_it_was_changing) {
     const std::function<void()> reads[] = {
         [&] { static_cast<void>(store_->find("key 500 and a half")); },
         [&] { static_cast<void>(store_->find("key 500 and a half", closed)); },
-        [&] { store_->find_many(some, closed, found); },
+        [&] { static_cast<void>(store_->find_many(some, closed, found)); },
         [&] { store_->insert("key 500 and a quarter", "new"); },
         [&] { static_cast<void>(store_->keys({})); },
         [&] { static_cast<void>(store_->at(closed).size()); },

@@ -138,7 +138,8 @@ TEST_F(Limits, the_empty_key_and_the_empty_value_are_like_others) {
   store_.insert("a", "");
   EXPECT_EQ(store_.find("", v), "");
   EXPECT_EQ(store_.find(""), "now");
-  EXPECT_EQ(store_.latest().first(), (item{"", "now"}));
+  const snapshot present = store_.latest();
+  EXPECT_EQ(present.first(), (item{"", "now"}));
   EXPECT_EQ(store_.find("a"), "");
   EXPECT_TRUE(store_.remove("").has_value());
   EXPECT_FALSE(store_.remove("").has_value());
@@ -260,7 +261,8 @@ TEST_F(Limits, version_zero_is_the_empty_store) {
   EXPECT_EQ(store_.at(version{0}).size(), 0U);
   store_.insert("a", "1");
   EXPECT_EQ(store_.find("a", 0), std::nullopt);
-  EXPECT_FALSE(store_.at(version{0}).first().has_value());
+  const snapshot none = store_.at(version{0});
+  EXPECT_FALSE(none.first().has_value());
 }
 
 TEST_F(Limits, versions_that_no_tag_has_closed_cannot_be_read) {
@@ -271,11 +273,11 @@ TEST_F(Limits, versions_that_no_tag_has_closed_cannot_be_read) {
   for (const version open : {version{1}, version{2}, version_max, version_max + 1, ~version{0}}) {
     expect_error(errc::version_not_closed, "", [&] { static_cast<void>(store_.find("a", open)); });
     expect_error(errc::version_not_closed, "", [&] { static_cast<void>(store_.at(open)); });
-    expect_error(errc::version_not_closed, "", [&] { store_.find_many(keys, open, answers); });
+    expect_error(errc::version_not_closed, "", [&] { static_cast<void>(store_.find_many(keys, open, answers)); });
     expect_error(errc::version_not_closed, "", [&] { static_cast<void>(store_.diff(0, open)); });
     expect_error(errc::version_not_closed, "", [&] { static_cast<void>(store_.diff(open, 0)); });
   }
-  expect_error(errc::version_not_closed, "", [&] { store_.find_many(keys, open_version, answers); });
+  expect_error(errc::version_not_closed, "", [&] { static_cast<void>(store_.find_many(keys, open_version, answers)); });
 }
 
 TEST_F(Limits, closed_versions_alone_can_be_lost_and_stay_so) {
@@ -325,13 +327,14 @@ TEST_F(Limits, finds_of_many_want_spans_of_one_size) {
   const std::vector<std::string_view> keys(3, "a");
   std::vector<std::optional<std::string_view>> answers(2);
   const std::vector<version> versions(2);
-  expect_error(errc::invalid_argument, "", [&] { store_.find_many(keys, version{0}, answers); });
-  expect_error(errc::invalid_argument, "", [&] { store_.latest().find_many(keys, answers); });
+  expect_error(errc::invalid_argument, "", [&] { static_cast<void>(store_.find_many(keys, version{0}, answers)); });
+  const snapshot present = store_.latest();
+  expect_error(errc::invalid_argument, "", [&] { present.find_many(keys, answers); });
   expect_error(errc::invalid_argument, "3 keys, 3 versions and room for 2",
-               [&] { store_.find_many(keys, std::vector<version>(3), answers); });
+               [&] { static_cast<void>(store_.find_many(keys, std::vector<version>(3), answers)); });
   answers.resize(3);
-  expect_error(errc::invalid_argument, "", [&] { store_.find_many(keys, versions, answers); });
-  store_.find_many({}, version{0}, {});
+  expect_error(errc::invalid_argument, "", [&] { static_cast<void>(store_.find_many(keys, versions, answers)); });
+  EXPECT_TRUE(store_.find_many({}, version{0}, {}));
 }
 
 TEST_F(Limits, what_is_too_large_for_the_store_is_too_large_for_a_batch) {

@@ -98,7 +98,7 @@ class judge {
 
   /// Every record of the undamaged store is there or named.
   void every_record(const std::string& key, const std::vector<model::record>& history,
-                    const std::vector<change>& found) const {
+                    const pinned_list<change>& found) const {
     for (const auto& r : history) {
       const bool there =
           std::ranges::any_of(found, [&](const change& c) { return c.version == r.version && c.value == r.value; });

@@ -209,11 +209,12 @@ TEST_F(TypedMap, strings_are_views_into_the_pool) {
   map<std::string, std::string> words(store_);
   words.insert("layer1/bias", "0.5");
   words.insert("", "");
-  const std::string_view found = words.find("layer1/bias").value();
+  const value found = words.find("layer1/bias").value();
   EXPECT_EQ(found, "0.5");
   EXPECT_EQ(found.data(), store_.find("layer1/bias")->data()) << "a string was copied";
   EXPECT_EQ(words.find(""), "");
-  EXPECT_EQ(words.latest().lower_bound("layer")->key, "layer1/bias");
+  const auto present = words.latest();
+  EXPECT_EQ(present.lower_bound("layer")->key, "layer1/bias");
 }
 
 TEST_F(TypedMap, enumerations_and_booleans_have_a_place) {

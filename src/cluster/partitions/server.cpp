@@ -120,10 +120,10 @@ std::string server::reply_to(kind asked, int source, unpacker in) {
 
 void server::find(unpacker& in, packer& out) {
   const read_at at = unpack_read_at(in);
-  const std::optional<std::string_view> found = own_.view(in.text(), at);
+  const std::optional<value> found = own_.view(in.text(), at);
   constexpr std::size_t outcome_flag_and_size = 6;
   out.make_room(outcome_flag_and_size + (found ? found->size() : 0));
-  out.optional_text(found);
+  out.optional_text(found ? std::optional(found->bytes()) : std::nullopt);
 }
 
 void server::find_many(unpacker& in, packer& out) {
@@ -132,7 +132,7 @@ void server::find_many(unpacker& in, packer& out) {
   std::vector<std::string_view> keys;
   while (!in.at_end()) keys.push_back(in.text());
   std::vector<std::optional<std::string_view>> found(keys.size());
-  own_.views(keys, at, found);
+  const pin holds = own_.views(keys, at, found);
   for (const auto& value : found) {
     if (out.size() > 1 && out.size() + (value ? value->size() : 0) > answer_bytes) break;
     out.optional_text(value);

@@ -10,17 +10,19 @@ namespace icecore::mpi {
 // A crash may have closed a read-only store below the version that the other ranks reached.
 version store_partition::readable(version at) const { return store_.read_only() ? std::min(at, store_.clock()) : at; }
 
-std::optional<std::string_view> store_partition::view(std::string_view key, read_at at) const {
+std::optional<value> store_partition::view(std::string_view key, read_at at) const {
   return at ? store_.find(key, readable(*at)) : store_.find(key);
 }
 
-void store_partition::views(std::span<const std::string_view> keys, read_at at,
-                            std::span<std::optional<std::string_view>> out) const {
-  if (at) {
-    store_.find_many(keys, readable(*at), out);
-    return;
-  }
-  std::transform(keys.begin(), keys.end(), out.begin(), [this](std::string_view key) { return store_.find(key); });
+pin store_partition::views(std::span<const std::string_view> keys, read_at at,
+                           std::span<std::optional<std::string_view>> out) const {
+  if (at) return store_.find_many(keys, readable(*at), out);
+  pin holds = store_.hold();
+  std::ranges::transform(keys, out.begin(), [this](std::string_view key) -> std::optional<std::string_view> {
+    const auto found = store_.find(key);
+    return found ? std::optional(found->bytes()) : std::nullopt;
+  });
+  return holds;
 }
 
 std::optional<std::string> store_partition::find(std::string_view key, read_at at) {
@@ -34,7 +36,7 @@ bool store_partition::contains(std::string_view key, read_at at) { return view(k
 answer<found_values> store_partition::find_many(std::vector<std::string_view> keys, read_at at) {
   return answer<found_values>([this, keys = std::move(keys), at] {
     std::vector<std::optional<std::string_view>> found(keys.size());
-    views(keys, at, found);
+    const pin holds = views(keys, at, found);
     return found_values(found.begin(), found.end());
   });
 }

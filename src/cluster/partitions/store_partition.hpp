@@ -40,8 +40,10 @@ class store_partition : public partition {
 
   // ---- For answering other ranks without a copy ---------------------------------------------------------------------
 
-  [[nodiscard]] std::optional<std::string_view> view(std::string_view key, read_at at) const;
-  void views(std::span<const std::string_view> keys, read_at at, std::span<std::optional<std::string_view>> out) const;
+  [[nodiscard]] std::optional<value> view(std::string_view key, read_at at) const;
+  /// The views are valid as long as the returned pin lives.
+  [[nodiscard]] pin views(std::span<const std::string_view> keys, read_at at,
+                          std::span<std::optional<std::string_view>> out) const;
   [[nodiscard]] key_history records(std::string_view key) const { return store_.history(key); }
   /// Applies one write and adds its result to `total`.
   void write_into(const write_view& one, written& total);

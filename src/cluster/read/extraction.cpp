@@ -237,7 +237,11 @@ std::optional<std::string> cluster_core::find_by_broadcast(std::string_view key,
   const auto check_arguments = [&] { static_cast<void>(group_of(root)); };  // throws if there is no such rank
   extraction_options how;
   how.root = root;
-  const auto look = [this](std::string_view asked, version shown) { return own_->view(asked, shown); };
+  std::optional<value> found;  // keeps the answer valid while it is sent
+  const auto look = [&](std::string_view asked, version shown) -> std::optional<std::string_view> {
+    found = own_->view(asked, shown);
+    return found ? std::optional(found->bytes()) : std::nullopt;
+  };
   begin_collective();
   return agree_.all([&] {
     enter_extraction(check_arguments, digest_of("find", at, how));

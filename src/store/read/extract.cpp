@@ -313,7 +313,8 @@ std::vector<item> extract_items(const Engine& core, version at, const key_bounds
 }  // namespace
 
 std::size_t snapshot::size(unsigned threads) const {
-  return detail::with_engine(detail::usable_core(holds_), [&](const auto& core) { return count(core, at_, thread_count(threads)); });
+  return detail::with_engine(detail::usable_core(holds_),
+                             [&](const auto& core) { return count(core, at_, thread_count(threads)); });
 }
 
 std::size_t snapshot::extract(const fixed_columns& out, unsigned threads) const {
@@ -322,8 +323,9 @@ std::size_t snapshot::extract(const fixed_columns& out, unsigned threads) const 
 }
 
 columns snapshot::extract(unsigned threads, const key_bounds& bounds) const {
-  return detail::with_engine(
-      detail::usable_core(holds_), [&](const auto& core) { return extract_columns(core, at_, bounds, thread_count(threads)); });
+  return detail::with_engine(detail::usable_core(holds_), [&](const auto& core) {
+    return extract_columns(core, at_, bounds, thread_count(threads));
+  });
 }
 
 pinned_list<item> snapshot::items(unsigned threads, const key_bounds& bounds) const {

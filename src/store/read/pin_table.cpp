@@ -93,9 +93,10 @@ void pin::release(detail::pin_table& of) noexcept { of.release(); }
 const detail::store_core& pin::core() const {
   const detail::store_core* const core = of_ == nullptr ? nullptr : of_->core();
   if (core == nullptr) [[unlikely]] {
-    raise(errc::closed,
-          "the store is closed: what was read from it before stays valid, but its snapshots, cursors and ranges can read "
-          "no more");
+    raise(
+        errc::closed,
+        "the store is closed: what was read from it before stays valid, but its snapshots, cursors and ranges can read "
+        "no more");
   }
   return *core;
 }

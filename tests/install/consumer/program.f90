@@ -3,9 +3,10 @@ program consumer
   use, intrinsic :: iso_c_binding
   implicit none
 
-  type, bind(c) :: bytes
+  type, bind(c) :: found
     type(c_ptr) :: data
     integer(c_size_t) :: size
+    type(c_ptr) :: pin
   end type
 
   interface
@@ -27,20 +28,24 @@ program consumer
       integer(c_int64_t), intent(out) :: version
     end function
     integer(c_int) function icecore_find_at(store, key, key_size, at, value) bind(c)
-      import :: c_int, c_char, c_ptr, c_size_t, c_int64_t, bytes
+      import :: c_int, c_char, c_ptr, c_size_t, c_int64_t, found
       type(c_ptr), value :: store
       character(kind=c_char), intent(in) :: key(*)
       integer(c_size_t), value :: key_size
       integer(c_int64_t), value :: at
-      type(bytes), intent(out) :: value
+      type(found), intent(out) :: value
     end function
     integer(c_int) function icecore_find(store, key, key_size, value) bind(c)
-      import :: c_int, c_char, c_ptr, c_size_t, bytes
+      import :: c_int, c_char, c_ptr, c_size_t, found
       type(c_ptr), value :: store
       character(kind=c_char), intent(in) :: key(*)
       integer(c_size_t), value :: key_size
-      type(bytes), intent(out) :: value
+      type(found), intent(out) :: value
     end function
+    subroutine icecore_value_release(value) bind(c)
+      import :: found
+      type(found), intent(inout) :: value
+    end subroutine
     integer(c_int) function icecore_close(store) bind(c)
       import :: c_int, c_ptr
       type(c_ptr), value :: store
@@ -56,7 +61,7 @@ program consumer
 
   character(len=4096) :: path
   type(c_ptr) :: store
-  type(bytes) :: before, after
+  type(found) :: before, after
   integer(c_int64_t) :: then
 
   call get_command_argument(1, path)
@@ -69,6 +74,8 @@ program consumer
   print '(6a)', 'icecore ', text(icecore_library_version(), strlen(icecore_library_version())), ': ', &
     text(before%data, before%size), ', ', text(after%data, after%size)
   call check(icecore_close(store))
+  call icecore_value_release(before)
+  call icecore_value_release(after)
 
 contains
 

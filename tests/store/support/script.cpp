@@ -258,11 +258,14 @@ void lockstep::find(const step& one) {
       });
     }
   };
-  store_->find_many(keys, at, answers);
+  pin holds = store_->find_many(keys, at, answers);
   compare("find_many at one version", false);
-  store_->find_many(keys, versions, answers);
+  holds = store_->find_many(keys, versions, answers);
   compare("find_many at several versions", true);
-  for (std::size_t i = 0; i < keys.size(); ++i) answers[i] = store_->find(keys[i], versions[i]);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const auto found = store_->find(keys[i], versions[i]);  // `holds` keeps its bytes valid
+    answers[i] = found ? std::optional(found->bytes()) : std::nullopt;
+  }
   compare("find", true);
 }
 
@@ -382,7 +385,7 @@ void lockstep::columns(const step& one) {
 
 void lockstep::history(const step& one) {
   const std::string& key = key_of(one.key);
-  const auto own = [](const std::vector<change>& views) {
+  const auto own = [](const pinned_list<change>& views) {
     std::vector<model::record> records;
     for (const auto& [version, value] : views) {
       records.push_back({version, value ? std::optional<std::string>(*value) : std::nullopt});
@@ -390,7 +393,7 @@ void lockstep::history(const step& one) {
     return records;
   };
   auto wanted = model_.newest_first(key);
-  const auto same = [&](const char* what, const std::vector<change>& found) {
+  const auto same = [&](const char* what, const pinned_list<change>& found) {
     promise(own(found) == wanted, [&] { return std::string(what) + " of the history of " + show(key); });
   };
   same("newest_first()", store_->history(key).newest_first());
@@ -459,7 +462,7 @@ void lockstep::misuse(const step& one) {
   std::array<std::string_view, 2> keys = {key, key};
   std::array<std::optional<std::string_view>, 3> answers;
   promise_error("find_many into another number of answers", errc::invalid_argument,
-                [&] { store_->find_many(keys, version{0}, answers); });
+                [&] { static_cast<void>(store_->find_many(keys, version{0}, answers)); });
 }
 
 options lockstep::writing(unsigned number) const {
