@@ -37,6 +37,33 @@ TEST(threads, living_ones_have_different_numbers_and_finished_ones_give_theirs_b
   EXPECT_EQ(numbers_of_a_round(), first);
 }
 
+TEST(threads, one_that_needs_a_number_while_it_ends_takes_one_that_no_other_has) {
+  struct ending {
+    std::atomic<unsigned> own{detail::no_number};
+    std::atomic<unsigned> other{detail::no_number};
+  } seen;
+  static_cast<void>(thread_number());  // the key that gives numbers back is made before this test's, and runs before it
+  pthread_key_t key{};
+  ASSERT_EQ(pthread_key_create(&key,
+                               [](void* at) {
+                                 auto& s = *static_cast<ending*>(at);
+                                 std::jthread other([&s] {
+                                   s.other = thread_number();
+                                   while (s.own == detail::no_number) std::this_thread::yield();
+                                 });
+                                 while (s.other == detail::no_number) std::this_thread::yield();
+                                 s.own = thread_number();
+                               }),
+            0);
+  std::jthread([&] {
+    static_cast<void>(thread_number());
+    pthread_setspecific(key, &seen);
+  }).join();
+  pthread_key_delete(key);
+  EXPECT_NE(seen.own, detail::no_number);
+  EXPECT_NE(seen.own, seen.other);
+}
+
 TEST(threads, of_a_child_forked_while_others_begin_and_end_get_numbers) {
   std::atomic<bool> over{false};
   std::vector<std::jthread> makers;

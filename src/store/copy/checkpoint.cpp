@@ -178,8 +178,8 @@ class checkpoint_writer {
       r.clock = cut_->open;
       r.clock_limit = std::max(r.clock_limit, cut_->open);
       r.durable_version = 0;
-      set_lost_versions(r,
-                        cut_->of_store.core().lost());  // the root of a store opened for reading does not list them yet
+      // the root of a store opened for reading does not list them yet
+      set_lost_versions(r, cut_->of_store.core().lost());
       r.certified_records = cut_->totals.records;
       r.certified_sum = cut_->totals.digest;
       if (pools_->count() > 1) name_files(r, places());

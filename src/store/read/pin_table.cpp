@@ -63,11 +63,12 @@ void pin_table::release_behind_close() noexcept {
 }
 
 void pin_table::give_up_if_unpinned() noexcept {
-  for (;;) {
+  // relaxed: whoever must not miss `retired` has passed a fence
+  while (state_.load(std::memory_order_relaxed) == state::retired) {
     auto seen = state::retired;
     // acquire: kept_
     if (!state_.compare_exchange_strong(seen, state::giving_up, std::memory_order_acquire, std::memory_order_relaxed))
-      return;  // not retired, or another thread looks, and looks again when it is done
+      return;  // another thread looks, and looks again when it is done
     if (live() == 0) {
       const memory given_up = std::exchange(kept_, {});
       // release: open() may use the table from now on
