@@ -1,55 +1,23 @@
 #include "kinds.hpp"
 
 #include <algorithm>
+#include <iterator>
+
+#include "kinds_of_this_build.hpp"
 
 namespace icecore::bench {
 namespace {
 
-void append(std::vector<store_kind>& to, std::vector<store_kind> more) {
-  std::ranges::move(more, std::back_inserter(to));
-}
-
-std::vector<store_kind> kinds_of_this_build() {
-  std::vector<store_kind> kinds = icecore_kinds();
-  append(kinds, locked_map_kinds());
-#ifdef ICECORE_BENCH_ABSL_BTREE
-  append(kinds, absl_btree_kinds());
-#endif
-#ifdef ICECORE_BENCH_SQLITE
-  append(kinds, sqlite_kinds());
-#endif
-#ifdef ICECORE_BENCH_LMDB
-  append(kinds, lmdb_kinds());
-#endif
-#ifdef ICECORE_BENCH_ROCKSDB
-  append(kinds, rocksdb_kinds());
-#endif
-#ifdef ICECORE_BENCH_LEVELDB
-  append(kinds, leveldb_kinds());
-#endif
-#ifdef ICECORE_BENCH_WIREDTIGER
-  append(kinds, wiredtiger_kinds());
-#endif
-#ifdef ICECORE_BENCH_BERKELEY_DB
-  append(kinds, berkeley_db_kinds());
-#endif
-  append(kinds, icecore_map_kinds());
-#ifdef ICECORE_BENCH_LMDB_MAP
-  append(kinds, lmdb_map_kinds());
-#endif
-#ifdef ICECORE_BENCH_ROCKSDB_MAP
-  append(kinds, rocksdb_map_kinds());
-#endif
-#ifdef ICECORE_BENCH_PMEMOBJ_SKIP_LIST
-  append(kinds, pmemobj_skip_list_kinds());
-#endif
+std::vector<store_kind> made_kinds() {
+  std::vector<store_kind> kinds;
+  for (const auto of_one_file : kinds_of_this_build) std::ranges::move(of_one_file(), std::back_inserter(kinds));
   return kinds;
 }
 
 }  // namespace
 
 const std::vector<store_kind>& all_kinds() {
-  static const std::vector<store_kind> kinds = kinds_of_this_build();
+  static const std::vector<store_kind> kinds = made_kinds();
   return kinds;
 }
 
