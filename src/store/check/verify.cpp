@@ -80,8 +80,8 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
     const writer_set::gate stopped(*writers_);
     filled = writers_->segment_tails();
   }
-  record_scan found(*pool_,
-                    {.threads = core_count(), .large_values = true, .filled = &filled, .on_progress = on_progress});
+  record_scan found(*pool_, {.threads = core_count(), .large_values = true, .on_progress = on_progress},
+                    std::move(filled));
   verify_report report = report_of(*pool_, found);
   check_index(found, report);
   localize(*pool_, report.damages);

@@ -42,62 +42,53 @@ struct record_scan::reading {
   } batch{};  // the one read last
 };
 
-record_scan::record_scan(const pool_set& in, const record_scan_options& how)
-    : pool_(&in), how_(how), root_(in.roots().read()), parts_(std::max(1U, how.threads)) {
+record_scan::record_scan(const pool_set& in, const record_scan_options& how, store_is is)
+    : pool_(&in), how_(how), is_(is), root_(in.roots().read()), parts_(std::max(1U, how.threads)) {
   same_boot_ = written_this_boot(root_);
   if (crashed()) ended_by_ = what_crashed(in, how_.crash);
   keep_all_ = memory_survived() || root_.durability == static_cast<std::uint8_t>(durability::operation);
   // after a power cut on page media, any of the pages of one operation may be missing
   ordered_ = keep_all_ && (memory_survived() || in.durability().medium != medium::block_device);
-  std::uint64_t total = 0;
   for (const pool* p : in.files()) {
     of_pool& o = of_pools_[p->number()];
     o.size = p->size();
     o.begins = bits_of(o.size);
   }
-  find_segments();
-  for (const auto& place : segments_) total += place.in.size;
+}
 
-  std::atomic<std::size_t> next{0};
-  std::atomic<std::uint64_t> done{0};
-  run_on_threads(static_cast<unsigned>(parts_.size()), [&](unsigned thread) {
-    std::uint64_t reported = 0;
-    // relaxed: only the count matters; the segments were all there before the threads began
-    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < segments_.size();) {
-      read_segment(i, parts_[thread]);
-      const std::uint64_t size = segments_[i].in.size;
-      const std::uint64_t now = done.fetch_add(size, std::memory_order_relaxed) + size;
-      if (thread == 0 && how_.on_progress && now - reported > (std::uint64_t{64} << 20)) {
-        reported = now;
-        how_.on_progress({"reading records", now, total, "bytes"});
-      }
-    }
-  });
+record_scan::record_scan(const pool_set& in, const record_scan_options& how)
+    : record_scan(in, how,
+                  in.roots().read().state == format::root_state::clean ? store_is::closed : store_is::crashed) {
+  for (const pool* p : in.files()) find_segments_in(*p);
+  note_missing_files();
+  map_granules();
+  read_segments([this](const segment_tail& place, record_scan_part& into) { return by_header(place.in, into); });
   drop_leftovers();
   read_behind_fills();
   check_tags();
-  if (how_.filled == nullptr) check_certificate();
+  check_certificate();
+  for (record_scan_part& part : parts_) name_damages(part);
+}
+
+record_scan::record_scan(const pool_set& in, const record_scan_options& how, std::vector<segment_tail> filled)
+    : record_scan(in, how, store_is::open) {
+  segments_ = std::move(filled);
+  std::ranges::sort(segments_, {}, [](const segment_tail& place) { return place.in.offset; });
+  map_granules();
+  read_segments([](const segment_tail& place, record_scan_part& into) {
+    return reading{place.in, place.position, place.in.first_record(), place.position, false, false, false, into};
+  });
+  check_tags();
   for (record_scan_part& part : parts_) name_damages(part);
 }
 
 // ---- Segments ----
 
-void record_scan::find_segments() {
-  if (how_.filled != nullptr) {
-    segments_ = *how_.filled;
-    std::ranges::sort(segments_, {}, [](const auto& p) { return p.in.offset; });
-  } else {
-    for (const pool* p : pool_->files()) find_segments_in(*p);
-    note_missing_files();
-  }
-  map_granules();
-}
-
 void record_scan::find_segments_in(const pool& p) {
   const std::uint64_t size = p.size();
   // one root decides: if it says that the store is closed, the other roots say so too
-  const bool closed = root_.state == format::root_state::clean && !p.root_lost() && !p.root_outdated();
-  const std::uint64_t used_end = p.number() == 0 ? root_.used_end : p.roots().read().used_end;
+  const std::uint64_t used_end = p.roots().read().used_end;
+  const bool closed = is_ == store_is::closed && !p.root_lost() && !p.root_outdated();
   const link end = make_link(p.number(), closed ? std::min(used_end, size) : size);
   const auto is_segment = [&](link at) { return at + format::granule_size <= end && p.valid_header(at); };
   const auto is_of_index = [&](link at) {
@@ -221,23 +212,44 @@ const segment_tail* record_scan::place_containing(link at) const noexcept {
   return &segments_[segment_of_granule[granule] - 1];
 }
 
-void record_scan::read_segment(std::size_t index, record_scan_part& into) {
-  segment_tail& place = segments_[index];
-  const segment s = place.in;
+/// Reads all segments. `begin` says how far each is certified and where to stop.
+template <typename Begin>
+void record_scan::read_segments(Begin begin) {
+  std::uint64_t total = 0;
+  for (const segment_tail& place : segments_) total += place.in.size;
+  std::atomic<std::size_t> next{0};
+  std::atomic<std::uint64_t> done{0};
+  run_on_threads(static_cast<unsigned>(parts_.size()), [&](unsigned thread) {
+    record_scan_part& into = parts_[thread];
+    std::uint64_t reported = 0;
+    // relaxed: only the count matters; the segments were all there before the threads began
+    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < segments_.size();) {
+      segment_tail& place = segments_[i];
+      reading r = begin(place, into);
+      read_records(r);
+      if (ended_by_ == crash_kind::unknown && has_undecided(r)) ++into.undecided;
+      place.position = r.position;
+      into.bytes += r.position - place.in.offset;
+      const std::uint64_t now = done.fetch_add(place.in.size, std::memory_order_relaxed) + place.in.size;
+      if (thread == 0 && how_.on_progress && now - reported > (std::uint64_t{64} << 20)) {
+        reported = now;
+        how_.on_progress({"reading records", now, total, "bytes"});
+      }
+    }
+  });
+}
+
+/// For a segment of a store that is not open. Its header says how far it is certified.
+record_scan::reading record_scan::by_header(const segment& s, record_scan_part& into) const {
   const bool headerless = std::ranges::binary_search(headerless_, s.offset);
   reading r{s, s.first_record(), s.first_record(), s.end(), headerless && !ordered_, headerless, headerless, into};
-  if (how_.filled != nullptr) {
-    r.fill = r.end = place.position;
-  } else if (const auto fill = pool_->fill_of(s)) {
+  if (const auto fill = pool_->fill_of(s)) {
     r.fill = *fill;
   } else {
     if (!headerless) report(into, s.offset, "segment", "the fill end in the segment's header is damaged");
     r.end_unknown = true;
   }
-  read_records(r);
-  if (ended_by_ == crash_kind::unknown && has_undecided(r)) ++into.undecided;
-  place.position = r.position;
-  into.bytes += r.position - s.offset;
+  return r;
 }
 
 void record_scan::read_records(reading& r) const {
@@ -254,9 +266,7 @@ void record_scan::read_records(reading& r) const {
 /// If a closed store has fewer records than were certified, a segment's header may be of an earlier time, and the
 /// records behind its fill end were missed.
 void record_scan::read_behind_fills() {
-  const bool certified =
-      root_.state == format::root_state::clean && how_.filled == nullptr && !pool_->root_unreliable();
-  if (!certified || totals().records >= root_.certified_records) return;
+  if (is_ != store_is::closed || totals().records >= root_.certified_records) return;
   fills_unverified_ = true;
   for (segment_tail& place : segments_) {
     const segment s = place.in;
@@ -443,8 +453,8 @@ bool record_scan::pass_damage(reading& r, lost_range range) const {
   const link behind = range.to != 0 ? range.to : range.record + 8;
   const auto next = next_counted(r, behind);
   // An intact record with a stamp has taken effect, even if that of its batch is lost; in a closed store every one has.
-  const bool closed = !crashed() && how_.filled == nullptr;
-  const bool happened = range.versionless && (closed || counts(r, range.record, own_version(range.record)));
+  const bool happened =
+      range.versionless && (is_ == store_is::closed || counts(r, range.record, own_version(range.record)));
   // Something may be lost here, or these are remains of a crash where nothing was.
   if (range.from >= r.fill && !next && !happened && r.end_unknown) {
     if (!r.headerless) range.least = r.last;

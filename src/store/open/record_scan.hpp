@@ -39,8 +39,6 @@ struct record_scan_options {
   bool large_values = false;
   /// What ended the last session, if nothing else shows it (options::crash).
   icecore::crash_kind crash = crash_kind::unknown;
-  /// For an open store: the fill end of each segment; a writer may be at work beyond it.
-  const std::vector<segment_tail>* filled = nullptr;
   progress_function on_progress;
 };
 
@@ -75,7 +73,11 @@ struct record_scan_part {
 
 class record_scan {
  public:
+  /// Reads a store that is not open yet, and compares it with the certificate of its root.
   record_scan(const pool_set& in, const record_scan_options& how);
+  /// Reads an open store up to the fill end of each segment; writers may be at work beyond these. Its root certifies
+  /// less than is there.
+  record_scan(const pool_set& in, const record_scan_options& how, std::vector<segment_tail> filled);
 
   [[nodiscard]] const std::vector<record_scan_part>& parts() const noexcept { return parts_; }
   /// For salvage, which adds records whose version it can infer and removes those that belong to nothing.
@@ -101,9 +103,7 @@ class record_scan {
   [[nodiscard]] std::int64_t missing_records() const noexcept { return missing_records_; }
   [[nodiscard]] version newest_tag() const;
   /// Whether the last writer died with the store open.
-  [[nodiscard]] bool crashed() const noexcept {
-    return root_.state == format::root_state::open && how_.filled == nullptr;
-  }
+  [[nodiscard]] bool crashed() const noexcept { return is_ == store_is::crashed; }
   /// Whether everything acknowledged counts, even if the last root does not say that it is durable.
   [[nodiscard]] bool keeps_all() const noexcept { return keep_all_; }
   /// Whether this is still the same boot of the machine: then the clock in memory counts.
@@ -127,15 +127,18 @@ class record_scan {
 
  private:
   struct reading;  // one segment being read
+  enum class store_is : std::uint8_t { closed, crashed, open };
 
-  void find_segments();
+  record_scan(const pool_set& in, const record_scan_options& how, store_is is);
   void find_segments_in(const pool& p);
   void note_missing_files();
   void find_headerless(link from, link end);
   void drop_leftovers();
   [[nodiscard]] std::optional<std::uint32_t> generation_in(link from, link end) const noexcept;
   void map_granules();
-  void read_segment(std::size_t index, record_scan_part& into);
+  template <typename Begin>
+  void read_segments(Begin begin);
+  [[nodiscard]] reading by_header(const segment& s, record_scan_part& into) const;
   void read_records(reading& r) const;
   void read_behind_fills();
   bool read_record(reading& r) const;
@@ -183,6 +186,7 @@ class record_scan {
 
   const pool_set* pool_;
   record_scan_options how_;
+  store_is is_;
   format::root root_;
   bool same_boot_ = false;
   crash_kind ended_by_ = crash_kind::process;  // what ended the last session, if it was not closed

@@ -61,18 +61,18 @@ crash_kind what_crashed(const pool_set& p, crash_kind said) {
 
 version clock_after(const pool_set& p, const found_store& found) {
   const format::root root = p.roots().read();
-  const bool closed = root.state == format::root_state::clean;
-  // If damage is accepted, both root pages may be of an earlier time: then treat them as lost.
-  const version last = closed ? root.clock : root.clock_limit;
-  if (!p.root_unreliable() && (found.newest > last || found.newest_tag >= last))
-    return std::min(found.newest + 2 * version_clock::step, version_max);
-  if (closed) return root.clock;
   const version lived = p.live().clock.load(std::memory_order_relaxed);  // relaxed: nothing else runs yet
   // if the newest root is lost, the limit is not known, but the step by which it moves is
   if (p.root_unreliable()) {
     const bool near = lived >= found.newest && lived - found.newest < 1024 * version_clock::step;
     return std::max(root.clock_limit, (near ? lived : found.newest) + 2 * version_clock::step);
   }
+  const bool closed = root.state == format::root_state::clean;
+  // If damage is accepted, both root pages may be of an earlier time: then treat them as lost.
+  const version last = closed ? root.clock : root.clock_limit;
+  if (found.newest > last || found.newest_tag >= last)
+    return std::min(found.newest + 2 * version_clock::step, version_max);
+  if (closed) return root.clock;
   const bool sane =
       lived >= root.clock && lived >= found.newest && lived > found.newest_tag && lived < root.clock_limit;
   return found.same_boot && sane ? lived : root.clock_limit;
