@@ -194,6 +194,11 @@ store_parts parts_on(std::unique_ptr<pool_set> pool, std::shared_ptr<index::aren
 }
 
 std::unique_ptr<store_core> recover(store_parts&& parts, const options& opening) {
+  if (!opening.copy_of.empty()) {
+    options checking = opening;
+    checking.check_values = true;
+    return recovery_of_copy(parts, checking).run();
+  }
   if (instant_recovery::possible(*parts.pool, opening)) return instant_recovery(parts).run();
   return recovery(parts, opening).run();
 }
@@ -224,6 +229,19 @@ std::unique_ptr<store_core> open(const std::filesystem::path& path, const option
     ::unlink(opening.shared_as.c_str());
     throw;
   }
+}
+
+/// The engine of a process that is attached: nothing of the store is changed, and everything shared is there.
+std::unique_ptr<store_core> attached_engine(store_parts&& parts, const format::root& root) {
+  if (parts.kind != index_kind::persistent) {
+    rebuilt_parts made = rebuilt_parts_of(parts);
+    made.histories = std::make_unique<rebuilt_histories>(history_parts_of(parts));
+    return std::make_unique<rebuilt_engine>(std::move(parts), std::move(made));
+  }
+  durable_parts made =
+      durable_parts_in(parts, root, root.epoch, anchor_is::in_use, history_base(history_parts_of(parts)));
+  made.histories->set_unverified_up_to(parts.shared->newest_recovered);
+  return std::make_unique<durable_engine>(std::move(parts), std::move(made));
 }
 
 std::unique_ptr<store_core> attach(const std::filesystem::path& path, const options& opening) {
@@ -270,19 +288,9 @@ std::unique_ptr<store_core> attach(const std::filesystem::path& path, const opti
   store_parts parts = parts_on(std::move(pool), std::move(common), *shared, opening);
   parts.lost = lost_versions_of(root);
   parts.attached = true;
-  const auto recover_dead_writers = [writers = parts.writers.get()] { writers->recover_dead_writers(); };
-  if (parts.kind != index_kind::persistent) {
-    rebuilt_parts made = rebuilt_parts_of(parts);
-    made.histories = std::make_unique<rebuilt_histories>(history_parts_of(parts));
-    auto attached = std::make_unique<rebuilt_engine>(std::move(parts), std::move(made));
-    recover_dead_writers();  // or only waiting threads would do so, and its segment would lie idle
-    return attached;
-  }
-  durable_parts made =
-      durable_parts_in(parts, root, root.epoch, anchor_is::in_use, history_base(history_parts_of(parts)));
-  made.histories->set_unverified_up_to(shared->newest_recovered);
-  auto attached = std::make_unique<durable_engine>(std::move(parts), std::move(made));
-  recover_dead_writers();
+  writer_set& writers = *parts.writers;
+  auto attached = attached_engine(std::move(parts), root);
+  writers.recover_dead_writers();  // or only waiting threads would do so, and its segment would lie idle
   return attached;
 }
 

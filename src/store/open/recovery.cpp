@@ -31,7 +31,7 @@ std::unique_ptr<store_core> recovery::run() {
   pool_set& p = *parts_.pool;
   const unsigned threads = p.size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening_.recovery_threads);
   record_scan found(p, {.threads = threads,
-                        .large_values = opening_.check_values || p.copying(),
+                        .large_values = opening_.check_values,
                         .crash = opening_.crash,
                         .on_progress = opening_.on_progress});
   found.refuse_unknown_crash();
@@ -52,7 +52,7 @@ std::unique_ptr<store_core> recovery::run() {
     rebuilt->index->build(sorted, static_cast<unsigned>(found.parts().size()));
     for (const auto& place : found.segments()) parts_.writers->scanned().put(place);
   }
-  if (p.copying()) p.finish_copy();
+  finish_copy();
   take_over(found);
   std::optional<durable_parts> durable;
   if (read_only) {
@@ -221,14 +221,13 @@ void recovery::begin_session(const record_scan& found) const {
 
 // ---- A persistent index ----
 
-/// Call before heads are changed: they become those of an index in memory, and an opening after a crash would trust the
-/// persistent index and the durable heads with it. A copy has no root until it is complete, and its root
-/// forgets the old index. Call also before anything changes that a killed process shared: from here on no process
+/// Heads become those of an index in memory, and an opening after a crash would trust the persistent index and the
+/// durable heads with it. Call also before anything changes that a killed process shared: from here on no process
 /// attaches through what it left, even if this process is killed too. A closed store was closed by the process that
 /// shared it: there begin_session() does this.
 void recovery::begin_changes(const record_scan& found) const {
   pool_set& p = *parts_.pool;
-  if (p.copying() || (!found.crashed() && p.roots().read().anchor == null_link)) return;
+  if (!found.crashed() && p.roots().read().anchor == null_link) return;
   p.roots().update_both([](format::root& r) {  // P6
     begin_epoch(r, true);
     r.anchor = null_link;

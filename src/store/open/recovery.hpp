@@ -21,10 +21,21 @@ namespace icecore::detail {
 class recovery {
  public:
   recovery(store_parts& parts, const options& opening);
+  virtual ~recovery() = default;
+  recovery(const recovery&) = delete;
+  recovery& operator=(const recovery&) = delete;
   /// Opens the store. Takes the parts.
   [[nodiscard]] std::unique_ptr<store_core> run();
 
+ protected:
+  [[nodiscard]] pool_set& pools() const noexcept { return *parts_.pool; }
+
  private:
+  /// Call before heads are changed.
+  virtual void begin_changes(const record_scan& found) const;
+  /// Call when nothing can be refused any more.
+  virtual void finish_copy() const {}
+
   void accept_damaged(record_scan& found);
   void set_heads(const record_scan& found) const;
   void drop_uncounted(const record_scan& found) const;
@@ -32,7 +43,6 @@ class recovery {
   void take_over(const record_scan& found);
   void begin_session(const record_scan& found) const;
   // A persistent index, which replaces the previous one if there is one.
-  void begin_changes(const record_scan& found) const;
   void free_index(const record_scan& found) const;
   [[nodiscard]] durable_parts build_durable_index(const record_scan& found, const std::vector<link>& sorted);
   void make_heads_durable(const record_scan& found) const;
@@ -41,6 +51,17 @@ class recovery {
   store_parts& parts_;
   const options& opening_;
   std::unique_ptr<rebuilt_histories> histories_;
+};
+
+/// Opens a store that is being made as a copy (options::copy_of). It has no root until all of it is checked, and that
+/// root leads to no index.
+class recovery_of_copy final : public recovery {
+ public:
+  using recovery::recovery;
+
+ private:
+  void begin_changes(const record_scan& /*found*/) const override {}
+  void finish_copy() const override { pools().finish_copy(); }
 };
 
 }  // namespace icecore::detail

@@ -13,7 +13,7 @@ bool instant_recovery::possible(const pool_set& p, const options& opening) {
   const format::root root = p.roots().read();
   if (static_cast<index_kind>(root.index) != index_kind::persistent || root.anchor == null_link) return false;
   const bool whole_read_asked = opening.accept_damage || opening.check_values || opening.change_index;
-  if (whole_read_asked || p.copying() || p.root_lost() || !p.damages().empty()) return false;
+  if (whole_read_asked || !p.damages().empty()) return false;
   const link segment_at = root.anchor - sizeof(format::segment_header);
   const bool there = link_pool(root.anchor) == 0 && segment_at % format::granule_size == 0 &&
                      p.valid_header(segment_at, format::index_segment_magic);
