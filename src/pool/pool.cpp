@@ -1,7 +1,6 @@
 #include "pool/pool.hpp"
 
 #include <sys/mman.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,8 +12,6 @@
 #include "base/sanitizer.hpp"
 #include "pool/file/numa.hpp"
 #include "pool/root/boot.hpp"
-#include "pool/root/lost_root.hpp"
-#include "pool/root/placements.hpp"
 
 namespace icecore {
 namespace {
@@ -81,12 +78,6 @@ std::uint32_t header_crc(const format::segment_header& h, std::uint32_t pool_see
 
 namespace {
 
-const char* name_of(medium m) noexcept {
-  return m == medium::memory              ? "a memory file system"
-         : m == medium::persistent_memory ? "persistent memory"
-                                          : "a block device";
-}
-
 /// How to open the file. Called before the file is touched.
 access checked_access(const std::filesystem::path& path, const options& opening) {
   if (opening.access == access::read_write && opening.accept_damage) {
@@ -104,21 +95,14 @@ access checked_access(const std::filesystem::path& path, const options& opening)
   return opening.access;
 }
 
-creation checked_creation(const options& opening, const pool::part* of) {
-  if (!opening.copy_of.empty()) return creation::create_new;
-  if (of == nullptr) return opening.creation;
-  return of->is_made ? creation::open_or_create : creation::open_existing;
-}
-
 }  // namespace
 
-pool::pool(const std::filesystem::path& path, const options& opening, const part* of)
-    : file_(path, checked_access(path, opening), checked_creation(opening, of)),
-      number_(of != nullptr ? of->number : 0),
-      node_(of != nullptr ? of->node : -1),
-      first_(of != nullptr ? of->first : nullptr),
-      is_made_(of != nullptr && of->is_made),
+pool::pool(const std::filesystem::path& path, const options& opening, const file_role& as)
+    : file_(path, checked_access(path, opening), opening.copy_of.empty() ? as.wanted(opening) : creation::create_new),
+      number_(as.number()),
+      node_(as.node()),
       copy_(opening.copy_of.empty() ? nullptr : std::make_unique<pool_copy>(opening.copy_of, file_)),
+      source_(copy_ ? &copy_->from() : &file_),
       shared_(opening.access == access::read_write),
       huge_pages_(opening.huge_pages) {
   const std::uint64_t size = file_.size();
@@ -128,7 +112,7 @@ pool::pool(const std::filesystem::path& path, const options& opening, const part
   const std::uint64_t capacity = std::min(wanted, std::max({address_space_share(), capacity_least, 2 * size}));
   mapping_ = std::make_shared<mapping>(file_.descriptor(), path.native(), capacity, shared_);
   if (size == 0) {
-    create(opening);
+    create(opening, as);
     return;
   }
   const std::uint64_t whole_pages = size / format::page_size * format::page_size;
@@ -142,9 +126,12 @@ pool::pool(const std::filesystem::path& path, const options& opening, const part
   base_ = mapping_->base();
   const std::byte* const roots = copy_ ? copy_->root_pages() : base_;
   auto newest = newest_root(roots);
-  if (!newest && opening.accept_damage) {
-    newest = lost_root(whole_pages);
-  } else if (!newest) {
+  if (newest) {
+    check_format(*newest);
+    as.check(*newest, origin(), opening);
+  } else if (opening.accept_damage) {
+    newest = stand_in_root(whole_pages, as);
+  } else {
     // A crash before the first root was written leaves zeros: a valid empty object. The first root goes to page B,
     // where the power cut may have torn it. Nothing else is written before that root is intact.
     if (size <= initial_file_size) map(whole_pages);
@@ -152,19 +139,18 @@ pool::pool(const std::filesystem::path& path, const options& opening, const part
                             maybe_torn_first_root(base_ + format::root_b_offset) &&
                             all_zero(base_ + 2 * format::page_size, whole_pages - 2 * format::page_size);
     if (never_made) {
-      create(opening);
+      create(opening, as);
       return;
     }
     raise_no_root(roots);
   }
-  check_root(*newest, opening);
-  check_size(*newest, roots, opening);
+  check_size(*newest, roots, opening, as);
   check_behind_end(*newest, whole_pages, opening);
   size_told_ = newest->file_size;
   map(std::min(newest->file_size, whole_pages));  // smaller only if damage is accepted
   if (!copy_) check_unused(*newest, opening);
   codec_ = word_codec(pool_seed_of(*newest));
-  choose_durability(opening, *newest);
+  choose_durability(opening, *newest, as);
   persist_->expect_file_size(newest->file_size, persist_file_);
   roots_ = std::make_unique<root_pages>(base_, *newest, *persist_);
   if (!shared_) return;
@@ -175,12 +161,11 @@ pool::pool(const std::filesystem::path& path, const options& opening, const part
   file_.shrink(newest->file_size);
 }
 
-pool::pool(const std::filesystem::path& path, const options& opening, pool_space& with, const part* of)
+pool::pool(const std::filesystem::path& path, const options& opening, pool_space& with, const file_role& as)
     : file_(path, access::attached, creation::open_existing),
-      number_(of != nullptr ? of->number : 0),
-      node_(of != nullptr ? of->node : -1),
-      first_(of != nullptr ? of->first : nullptr),
-      is_made_(false),
+      number_(as.number()),
+      node_(as.node()),
+      source_(&file_),
       shared_(true),
       huge_pages_(opening.huge_pages) {
   if (file_.identity() != with.file) {
@@ -206,10 +191,11 @@ pool::pool(const std::filesystem::path& path, const options& opening, pool_space
     if (!newest) raise_no_root(base_);
     r = *newest;
   }
-  check_root(r, opening);
-  check_size(r, base_, opening);
+  check_format(r);
+  as.check(r, origin(), opening);
+  check_size(r, base_, opening, as);
   codec_ = word_codec(pool_seed_of(r));
-  choose_durability(opening, r);
+  choose_durability(opening, r, as);
   persist_->expect_file_size(r.file_size, persist_file_);
   roots_ = std::make_unique<root_pages>(base_, r, *persist_);
   roots_->share(with.roots);
@@ -253,6 +239,7 @@ void pool::copy_pages(unsigned threads, const std::function<void(std::uint64_t)>
 void pool::finish_copy(const std::function<void(format::root&)>& change) {
   copy_->finish();
   roots_->publish(change);
+  source_ = &file_;
   copy_.reset();
 }
 
@@ -265,79 +252,54 @@ std::vector<damage> pool::damages() const {
       all.push_back({offset, "root", *defect, std::nullopt, std::nullopt});
     }
   }
-  if (!root_lost_ && file_.size() < size_told_) {
+  if (file_.size() < size_told_) {
     all.push_back({file_.size(), "file",
                    fmt::format("is {} bytes long but was {}: its end is missing", file_.size(), size_told_),
                    std::nullopt, std::nullopt});
   }
-  if (const format::root r = roots_->read(); !root_lost_ && !is_zero_behind_its_end(r)) {
+  if (const format::root r = roots_->read(); !is_zero_behind_its_end(r)) {
     all.push_back({r.used_end, "file", "not all bytes behind the used part of the closed store are zero", std::nullopt,
                    std::nullopt});
   }
-  if (root_outdated()) all.push_back({0, "root", outdated_, std::nullopt, std::nullopt});
-  if (root_lost_) {
-    const char* const lost = number_ == 0
-                                 ? "both root pages are damaged: the clock and all else that they held are lost"
-                                 : "both root pages are damaged: the file's former length is not known";
-    all.push_back({0, "root", lost, std::nullopt, std::nullopt});
-  }
+  if (root_unreliable()) all.push_back({0, "root", root_loss_, std::nullopt, std::nullopt});
   for (damage& d : all) d.offset = make_link(number_, d.offset);
   return all;
 }
 
-/// The root to use where both pages are damaged and damage is accepted: it has what is known.
-format::root pool::lost_root(std::uint64_t size) {
-  root_lost_ = true;
-  if (first_ == nullptr) {
-    const auto told = root_from_segments(file_, size);
-    if (!told) raise_no_root(base_);
-    return *told;
-  }
-  format::root r = first_->roots().read();
-  r.pool_number = number_;
-  r.files = {};  // these are the first file's names of all files
-  r.file_size = size;
-  r.used_end = size;
-  r.state = format::root_state::open;
-  return r;
+/// The root to use where both pages are damaged and damage is accepted.
+format::root pool::stand_in_root(std::uint64_t size, const file_role& as) {
+  const auto known = as.stand_in_for(file_, size);
+  if (!known) raise_no_root(base_);
+  root_loss_ = known->lost;
+  return known->root;
 }
 
-void pool::create(const options& opening) {
+void pool::create(const options& opening, const file_role& as) {
   if (!shared_) raise(errc::not_a_store, "{}: is empty; open it for writing first", file_.path().native());
   if (opening.creation == creation::open_existing) {
     raise(errc::no_such_store, "{}: is empty, and creating a store was not asked for", file_.path().native());
   }
   try {
-    write_first_root(opening);
+    write_first_root(opening, as);
   } catch (...) {
     file_.undo_creation();
     throw;
   }
 }
 
-void pool::write_first_root(const options& opening) {
+void pool::write_first_root(const options& opening, const file_role& as) {
   prefer_node(file_, 0, initial_file_size, node_);
   file_.grow(initial_file_size, false);
   map(initial_file_size);
   base_ = mapping_->base();
   format::root r = first_root();
-  if (first_ != nullptr) {
-    const format::root first = first_->roots().read();
-    std::memcpy(r.pool_id, first.pool_id, sizeof r.pool_id);
-    r.pool_number = number_;
-    r.pool_count = first.pool_count;
-  } else {
-    if (getrandom(r.pool_id, sizeof r.pool_id, 0) != sizeof r.pool_id) {
-      raise_errno(errno, "getrandom", file_.path().native());
-    }
-    r.pool_count = file_count(file_.path(), opening);
-  }
+  as.name_store(r, file_, opening);
   r.index = static_cast<std::uint8_t>(opening.index);
   r.inode = file_.inode();
   r.created_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   codec_ = word_codec(pool_seed_of(r));
-  choose_durability(opening, r);
+  choose_durability(opening, r, as);
   r.durability = static_cast<std::uint8_t>(durability_.mode);
   read_boot_id(r.boot_id);
   persist_->expect_file_size(initial_file_size, persist_file_);
@@ -346,7 +308,13 @@ void pool::write_first_root(const options& opening) {
   roots_->update([](format::root&) {});
 }
 
-void pool::choose_durability(const options& opening, const format::root& r) {
+void pool::choose_durability(const options& opening, const format::root& r, const file_role& as) {
+  const auto persist_by = [&](const std::function<std::shared_ptr<persistence>()>& make) {
+    const auto [by, file] = as.persisted_by(file_, make);
+    persist_ = by;
+    persist_file_ = file;
+    durability_.flush_method = persist_->method();
+  };
   durability_.filesystem = file_.filesystem_name();
   if (!shared_) {
     // a private mapping does not show the medium; the mode is that of the last writer
@@ -355,45 +323,19 @@ void pool::choose_durability(const options& opening, const format::root& r) {
                                                       : medium::block_device;
     durability_.mode = static_cast<icecore::durability>(r.durability);
     durability_.emulated = durability_.medium == medium::memory && durability_.mode != durability::none;
-    persist_ = first_ != nullptr ? first_->persist_ : std::make_shared<persistence>();
-    durability_.flush_method = persist_->method();
+    persist_by([] { return std::make_shared<persistence>(); });
     return;
   }
   const pmem2_granularity granularity = mapping_->granularity();
   durability_.medium = file_.on_memory_filesystem()            ? medium::memory
                        : granularity == PMEM2_GRANULARITY_PAGE ? medium::block_device
                                                                : medium::persistent_memory;
-  if (first_ != nullptr) {
-    if (durability_.medium != first_->durability().medium) {
-      raise(errc::invalid_argument,
-            "{}: lies on {}, but the store's first file, {}, lies on {}; all files of a store must lie on one kind of "
-            "medium",
-            file_.path().native(), name_of(durability_.medium), first_->file().path().native(),
-            name_of(first_->durability().medium));
-    }
-    durability_ = first_->durability();
-    persist_ = first_->persist_;
-    persist_file_ = persist_->add_file(file_.descriptor(), file_.path().native());
-    return;
-  }
-  auto mode = opening.durability;
-  if (mode == durability::best_available) {
-    mode = durability_.medium == medium::persistent_memory ? durability::operation
-           : durability_.medium == medium::block_device    ? durability::tag
-                                                           : durability::none;
-  }
-  durability_.mode = mode;
-  durability_.emulated = durability_.medium == medium::memory && mode != durability::none;
-  if (durability_.emulated && !opening.emulate_durability) {
-    raise(errc::not_durable,
-          "{}: {} is memory and forgets at power off: durability '{}' cannot be given there; use another device, "
-          "durability none, or ask for emulation",
-          file_.path().native(), durability_.filesystem, mode == durability::tag ? "tag" : "operation");
-  }
-  persist_ = std::make_shared<persistence>(file_.descriptor(), file_.path().native(), durability_.medium, mode,
-                                           mapping_->flush_function(), mapping_->drain_function(),
-                                           granularity == PMEM2_GRANULARITY_BYTE);
-  durability_.flush_method = persist_->method();
+  as.choose_durability(durability_, file_, opening);
+  persist_by([&] {
+    return std::make_shared<persistence>(file_.descriptor(), file_.path().native(), durability_.medium,
+                                         durability_.mode, mapping_->flush_function(), mapping_->drain_function(),
+                                         granularity == PMEM2_GRANULARITY_BYTE);
+  });
 }
 
 // If there is a claim, a crash between any two steps leaves one of these: nothing; a claimed segment behind the used

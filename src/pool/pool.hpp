@@ -32,6 +32,7 @@
 #include "pool/file/persist.hpp"
 #include "pool/format.hpp"
 #include "pool/pool_copy.hpp"
+#include "pool/root/file_role.hpp"
 #include "pool/root/root.hpp"
 #include "pool/space.hpp"
 
@@ -48,23 +49,11 @@ struct segment {
 
 class pool {
  public:
-  /// How a secondary file belongs to its store.
-  struct part {
-    const pool* first;
-    std::uint16_t number;
-    int node;      ///< the NUMA node whose memory the file should use; -1: any
-    bool is_made;  ///< true: the file is created with the store; false: it exists
-  };
-
-  /// Opens or creates the file and maps all of it. Does not read records: recovery does.
-  pool(const std::filesystem::path& path, const options& opening) : pool(path, opening, nullptr) {}
-  /// Opens or creates a secondary file. errc::missing_file if it does not exist or belongs to another store. Where the
-  /// file is to be created, an empty one or one left by an interrupted creation of the same store is taken over; any
-  /// other is errc::store_exists.
-  pool(const std::filesystem::path& path, const options& opening, const part& of) : pool(path, opening, &of) {}
+  /// Opens or creates the file, as the role wants it, and maps all of it. Does not read records: recovery does.
+  pool(const std::filesystem::path& path, const options& opening, const file_role& as = first_file());
   /// Attaches to the pool that another process has open and shares as `with`; repairs and truncates nothing.
   /// errc::invalid_argument if that process has another file open.
-  pool(const std::filesystem::path& path, const options& opening, pool_space& with, const part* of = nullptr);
+  pool(const std::filesystem::path& path, const options& opening, pool_space& with, const file_role& as);
 
   /// From now on other processes may attach; `with` lies in memory that they map. Precondition: no other thread uses
   /// the pool.
@@ -91,6 +80,7 @@ class pool {
   [[nodiscard]] const word_codec& codec() const noexcept { return codec_; }
   [[nodiscard]] root_pages& roots() const noexcept { return *roots_; }
   [[nodiscard]] persistence& persist() const noexcept { return *persist_; }
+  [[nodiscard]] const std::shared_ptr<persistence>& persist_of_all() const noexcept { return persist_; }
   [[nodiscard]] pool_file& file() noexcept { return file_; }
   [[nodiscard]] const pool_file& file() const noexcept { return file_; }
   [[nodiscard]] format::live_page& live() const noexcept {
@@ -101,24 +91,19 @@ class pool {
   void undo_creation() const noexcept { file_.undo_creation(); }
   /// 32 hexadecimal digits.
   [[nodiscard]] std::string id() const;
-  /// While the pool is being made as a copy (options::copy_of). Null otherwise.
-  [[nodiscard]] pool_copy* copy() const noexcept { return copy_.get(); }
-  /// Copies the other file's bytes; see pool_copy. errc::damaged if what lies behind the end of a closed store is not
-  /// zero.
+  /// Of a pool that is being made as a copy (options::copy_of): copies the other file's bytes; see pool_copy.
+  /// errc::damaged if what lies behind the end of a closed store is not zero.
   void copy_pages(unsigned threads, const std::function<void(std::uint64_t)>& copied);
   /// Call when everything is copied and checked. Makes the copy durable, with a root that differs by `change`.
   void finish_copy(const std::function<void(format::root&)>& change);
   /// The file in which a damage lies.
-  [[nodiscard]] const std::string& origin() const noexcept {
-    return copy_ ? copy_->from().path().native() : file_.path().native();
-  }
+  [[nodiscard]] const std::string& origin() const noexcept { return source_->path().native(); }
   /// Damaged root pages, in use or not; a file that is too short; bytes behind the end of a closed store.
   [[nodiscard]] std::vector<damage> damages() const;
-  /// Both root pages are damaged: the clock and the certificate are not known.
-  [[nodiscard]] bool root_lost() const noexcept { return root_lost_; }
-  /// The newest root was lost, and with it the session that it began or the growth that it recorded: a segment lies
-  /// behind the end of the file that this root names. Only where damage is accepted.
-  [[nodiscard]] bool root_outdated() const noexcept { return !outdated_.empty(); }
+  /// The newest root was lost, and with it the session that it began or the growth that it recorded: both root pages
+  /// are damaged, or a segment lies behind the end of the file that the root names. Only where damage is accepted. The
+  /// root says that the store is open and the file as long as it is.
+  [[nodiscard]] bool root_unreliable() const noexcept { return !root_loss_.empty(); }
 
   /// A zeroed segment with room for `bytes` of records, its header durable (P3). Grows the file if it must.
   [[nodiscard]] segment allocate(std::uint64_t bytes) { return allocate(bytes, format::segment_magic, {}); }
@@ -159,21 +144,18 @@ class pool {
   }
 
  private:
-  pool(const std::filesystem::path& path, const options& opening, const part* of);
-  void create(const options& opening);
+  void create(const options& opening, const file_role& as);
   void map(std::uint64_t size);
-  void write_first_root(const options& opening);
-  void check_root(const format::root& r, const options& opening) const;
+  void write_first_root(const options& opening, const file_role& as);
   void check_format(const format::root& r) const;
-  void check_size(const format::root& r, const std::byte* pages, const options& opening) const;
-  void check_part(const format::root& r) const;
+  void check_size(const format::root& r, const std::byte* pages, const options& opening, const file_role& as) const;
   [[nodiscard]] std::optional<std::uint64_t> segment_behind_end(const format::root& r) const;
   void check_behind_end(format::root& r, std::uint64_t whole_pages, const options& opening);
-  [[nodiscard]] format::root lost_root(std::uint64_t size);
+  [[nodiscard]] format::root stand_in_root(std::uint64_t size, const file_role& as);
   [[nodiscard]] bool is_zero_behind_its_end(const format::root& r) const noexcept;
   void check_unused(const format::root& r, const options& opening) const;
   [[noreturn]] void raise_no_root(const std::byte* pages) const;
-  void choose_durability(const options& opening, const format::root& r);
+  void choose_durability(const options& opening, const format::root& r, const file_role& as);
   [[nodiscard]] std::uint64_t size_ahead(std::uint64_t needed) const;
   void grow_to(std::uint64_t needed);
   bool extend_ahead(std::uint64_t size);
@@ -184,9 +166,8 @@ class pool {
   pool_file file_;
   std::uint16_t number_;
   int node_;
-  const pool* first_;  // of the store, if this is a secondary file
-  bool is_made_;
   std::unique_ptr<pool_copy> copy_;
+  const pool_file* source_;  // where what is read comes from: of a copy that is being made, the other file
   bool shared_;
   bool huge_pages_;                   // requested
   std::shared_ptr<mapping> mapping_;  // shared with views that outlive the pool
@@ -196,8 +177,7 @@ class pool {
   std::unique_ptr<root_pages> roots_;
   word_codec codec_{0};
   durability_info durability_{};
-  bool root_lost_ = false;
-  std::string outdated_;         // why the root is not the newest that was written; empty if it is
+  std::string root_loss_;        // what was lost with the newest root; empty if nothing was
   std::uint64_t size_told_ = 0;  // by the root when the file was opened
 
   /// The file grows by at least this, unless the device refuses it.

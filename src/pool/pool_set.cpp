@@ -61,29 +61,28 @@ pool_set::pool_set(const std::filesystem::path& path, const options& opening) : 
   add(std::make_unique<pool>(path, opening));
   const format::root root = first().roots().read();
   count_ = root.pool_count;
-  if (is_unfinished(root)) {
-    make_secondary(opening);
-  } else if (copying()) {
+  if (!opening.copy_of.empty()) {
     copy_secondary(opening);
+    copy_pages(opening);  // last: all that can be refused cheaply is refused before
+  } else if (is_unfinished(root)) {
+    make_secondary(opening);
   } else {
     relocate(opening);
     open_secondary(opening);
   }
   for (std::size_t i = 0; i < placed_.size(); ++i) nodes_[i] = placed_[i].node;
-  if (copying()) copy_pages(opening);  // last: all that can be refused cheaply is refused before
 }
 
 pool_set::pool_set(const std::filesystem::path& path, const options& opening, std::span<pool_space> with)
     : path_(path) {
   nodes_.fill(-1);
-  add(std::make_unique<pool>(path, opening, with[0]));
+  add(std::make_unique<pool>(path, opening, with[0], first_file()));
   const format::root root = first().roots().read();
   count_ = root.pool_count;
   placed_ = named_files(root, path_);
   for (std::uint16_t n = 0; n < count_; ++n) nodes_[n] = placed_[n].node;
   for (std::uint16_t n = 1; n < count_; ++n) {
-    const pool::part of{&first(), n, nodes_[n], false};
-    add(std::make_unique<pool>(placed_[n].path, opening, with[n], &of));
+    add(std::make_unique<pool>(placed_[n].path, opening, with[n], secondary_file(first(), n, nodes_[n])));
   }
 }
 
@@ -114,7 +113,7 @@ void pool_set::make_secondary(const options& opening) {
     }
     if (count_ == 1) return;
     for (std::uint16_t n = 1; n < count_; ++n) {
-      add(std::make_unique<pool>(placed_[n].path, opening, pool::part{&first(), n, placed_[n].node, true}));
+      add(std::make_unique<pool>(placed_[n].path, opening, new_secondary_file(first(), n, placed_[n].node)));
     }
     first().roots().update([&](format::root& r) {
       name_files(r, placed_);
@@ -130,7 +129,7 @@ void pool_set::make_secondary(const options& opening) {
 void pool_set::relocate(const options& opening) {
   const format::root root = first().roots().read();
   placed_ = named_files(root, path_);
-  if (root_lost()) {
+  if (is_stand_in(root)) {  // it names no files
     find_without_root(opening);
     return;
   }
@@ -189,7 +188,7 @@ void pool_set::open_secondary(const options& opening) {
       continue;
     }
     try {
-      add(std::make_unique<pool>(path, how, pool::part{&first(), n, placed_[n].node, false}));
+      add(std::make_unique<pool>(path, how, secondary_file(first(), n, placed_[n].node)));
     } catch (const error& e) {
       const bool gone = e.code() == errc::no_such_store;
       const bool missing = gone || e.code() == errc::not_a_store || e.code() == errc::missing_file;
@@ -221,7 +220,7 @@ void pool_set::copy_secondary(const options& opening) {
   options how = opening;
   for (std::uint16_t n = 1; n < count_; ++n) {
     how.copy_of = from[n].path;
-    add(std::make_unique<pool>(placed_[n].path, how, pool::part{&first(), n, placed_[n].node, false}));
+    add(std::make_unique<pool>(placed_[n].path, how, secondary_file(first(), n, placed_[n].node)));
   }
 }
 

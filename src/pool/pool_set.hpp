@@ -89,9 +89,8 @@ class pool_set {
   [[nodiscard]] persistence& persist() const noexcept { return first().persist(); }
   [[nodiscard]] const durability_info& durability() const noexcept { return first().durability(); }
   [[nodiscard]] std::string id() const { return first().id(); }
-  [[nodiscard]] bool root_lost() const noexcept { return first().root_lost(); }
   /// The clock's limit and the certificate are not known, because both root pages or a newer root were lost.
-  [[nodiscard]] bool root_unreliable() const noexcept { return first().root_lost() || first().root_outdated(); }
+  [[nodiscard]] bool root_unreliable() const noexcept { return first().root_unreliable(); }
   /// The first file.
   [[nodiscard]] const pool_file& file() const noexcept { return first().file(); }
   [[nodiscard]] std::vector<damage> damages() const;
@@ -104,10 +103,8 @@ class pool_set {
   /// Turns a damage whose place is a link into one with a file and a byte in that file.
   [[nodiscard]] damage localized(damage found) const;
 
-  // ---- Making a copy (options::copy_of) ----
-  [[nodiscard]] bool copying() const noexcept { return first().copy() != nullptr; }
-  /// Call when everything is copied and checked. A crash before the end leaves no store: the first file's root is
-  /// written last.
+  /// Of a store that is being made as a copy (options::copy_of). Call when everything is copied and checked. A crash
+  /// before the end leaves no store: the first file's root is written last.
   void finish_copy();
 
   // ---- Sessions ----

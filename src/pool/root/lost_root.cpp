@@ -47,6 +47,8 @@ std::optional<format::root> root_from_segments(const pool_file& file, std::uint6
   r.pool_count = 1;
   r.granule_size = format::granule_size;
   r.file_size = size;
+  r.clock = 1;
+  r.clock_limit = 1;
   r.state = format::root_state::open;
   r.durability = static_cast<std::uint8_t>(durability::operation);  // every record is checked by its own checksum
   r.index = static_cast<std::uint8_t>(index_kind::btree);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string_view>
 
 #include "base/bytes.hpp"
 #include "base/raise.hpp"
@@ -53,28 +52,6 @@ void pool::raise_no_root(const std::byte* pages) const {
   raise(errc::damaged, "{}: both root pages are damaged (bytes 0-8191): {}", path, *root_defect(a));
 }
 
-void pool::check_root(const format::root& r, const options& opening) const {
-  check_format(r);
-  if (first_ != nullptr) {
-    check_part(r);
-    return;
-  }
-  const std::string& path = origin();
-  if (r.pool_number != 0) {
-    const std::string_view first(r.files.paths, r.files.path_size[0]);
-    raise(errc::not_a_store, "{}: is file {} of {} of a store; open the store by its first file{}{}", path,
-          r.pool_number + 1, r.pool_count, first.empty() ? "" : ", which was ", first);
-  }
-  const bool unfinished = is_unfinished(r);
-  if (unfinished && (!shared_ || copy_)) {
-    raise(errc::not_a_store, "{}: the creation of a store was cut off here; open it for writing first", path);
-  }
-  if (unfinished && opening.creation == creation::open_existing) {
-    raise(errc::no_such_store, "{}: the creation of a store was cut off here, and creating one was not asked for",
-          path);
-  }
-}
-
 void pool::check_format(const format::root& r) const {
   const std::string& path = origin();
   if (r.version_major != format::version_major) {
@@ -96,7 +73,8 @@ void pool::check_format(const format::root& r) const {
   }
 }
 
-void pool::check_size(const format::root& r, const std::byte* pages, const options& opening) const {
+void pool::check_size(const format::root& r, const std::byte* pages, const options& opening,
+                      const file_role& as) const {
   const std::string& path = origin();
   if (r.file_size < format::first_segment_offset || r.file_size % format::page_size != 0) {
     raise(errc::damaged, "{}: the newest root page says that the file has {} bytes, which is impossible", path,
@@ -108,16 +86,16 @@ void pool::check_size(const format::root& r, const std::byte* pages, const optio
     raise(errc::damaged, "{}: the newest root page says that {} of the file's {} bytes are used, which is impossible",
           path, r.used_end, r.file_size);
   }
-  if (!root_lost_ && (r.clock == 0 || r.clock > r.clock_limit || r.clock_limit > version_max)) {
+  if (r.clock == 0 || r.clock > r.clock_limit || r.clock_limit > version_max) {
     raise(errc::damaged,
           "{}: the newest root page says that version {} is open and {} is the limit, which is impossible", path,
           r.clock, r.clock_limit);
   }
-  if (!root_lost_ && !has_sound_lost_versions(r)) {
+  if (!has_sound_lost_versions(r)) {
     raise(errc::damaged, "{}: the newest root page has an impossible list of lost versions", path);
   }
   constexpr std::uint64_t roots_max = std::uint64_t{1} << 62;  // a root per nanosecond for a century; it never wraps
-  if (!root_lost_ && r.sequence > roots_max) {
+  if (r.sequence > roots_max) {
     raise(errc::damaged, "{}: the newest root page has the sequence number {}, which is impossible", path, r.sequence);
   }
   if (file_.size() < r.file_size && !opening.accept_damage) {
@@ -132,8 +110,7 @@ void pool::check_size(const format::root& r, const std::byte* pages, const optio
     raise(errc::truncated, "{}: is {} bytes long but was {}: its end is missing", path, file_.size(), r.file_size);
   }
   // if an interrupted opening left this file open, the root of the first file decides
-  const bool closed = first_ != nullptr && first_->roots().read().state == format::root_state::clean;
-  if (closed) return;
+  if (as.closed_elsewhere()) return;
   if (r.state == format::root_state::open && r.inode != file_.inode() && !opening.accept_copy) {
     raise(errc::copied,
           "{}: is a copy, made or moved before its writer had closed it; if that writer was dead by then, accept the "
@@ -146,13 +123,12 @@ void pool::check_size(const format::root& r, const std::byte* pages, const optio
 /// leaves holes there, and reading these through it fails if memory is full.
 std::optional<std::uint64_t> pool::segment_behind_end(const format::root& r) const {
   const std::uint32_t seed = pool_seed_of(r);
-  const pool_file& file = copy_ ? copy_->from() : file_;  // nothing of a copy is there yet
   for (std::uint64_t at = format::round_up(r.file_size, format::granule_size);; at += format::granule_size) {
-    const auto data = file.next_data(at);
+    const auto data = source_->next_data(at);
     if (!data) return std::nullopt;
     at = std::max(at, *data / format::granule_size * format::granule_size);
     format::segment_header h;
-    if (!file.read(&h, sizeof h, at)) return std::nullopt;
+    if (!source_->read(&h, sizeof h, at)) return std::nullopt;
     const bool known = h.magic == format::segment_magic || h.magic == format::index_segment_magic;
     if (known && h.granules != 0 && h.crc == header_crc(h, seed, make_link(number_, at))) return at;
   }
@@ -162,58 +138,21 @@ std::optional<std::uint64_t> pool::segment_behind_end(const format::root& r) con
 /// So if there is something, the newest roots are lost, and with them the clock's limit and the certificate. A store
 /// that went on from this root would truncate what the root does not know of.
 void pool::check_behind_end(format::root& r, std::uint64_t whole_pages, const options& opening) {
-  if (root_lost_ || whole_pages <= r.file_size) return;
+  if (whole_pages <= r.file_size) return;
   const auto at = segment_behind_end(r);
   if (!at) return;
-  outdated_ = fmt::format(
+  root_loss_ = fmt::format(
       "the newest root is lost: the one before says that the file has {} bytes, but a segment of the store lies at "
       "byte {}",
       r.file_size, *at);
   if (!opening.accept_damage) {
-    raise(errc::damaged, "{}: {}; icecore repair makes a new store of what is intact", origin(), outdated_);
+    raise(errc::damaged, "{}: {}; icecore repair makes a new store of what is intact", origin(), root_loss_);
   }
   // as where no root is left: every record is checked by its own checksum
   r.file_size = whole_pages;
+  r.used_end = whole_pages;
   r.state = format::root_state::open;
   r.durability = static_cast<std::uint8_t>(durability::operation);
-}
-
-/// Checks a file that a root of the store names, or that is created with the store.
-void pool::check_part(const format::root& r) const {
-  const std::string& path = origin();
-  const std::string& of = first_->file().path().native();
-  const format::root first = first_->roots().read();
-  const bool same_store = first_->root_lost() ? pool_seed_of(r) == first_->codec().pool_seed()
-                                              : std::memcmp(r.pool_id, first.pool_id, sizeof r.pool_id) == 0;
-  if (is_made_) {
-    if (same_store && r.pool_number != 0 && r.files.session == 0) return;  // left by an interrupted creation
-    raise(errc::store_exists, "{}: exists already; each file of a new store needs a new path", path);
-  }
-  if (root_lost_) return;
-  if (!same_store) {
-    raise(errc::missing_file, "{}: does not belong to the store {}, whose file {} should be here", path, of,
-          number_ + 1);
-  }
-  if (r.pool_number != number_) {
-    raise(errc::missing_file, "{}: is file {} of the store {}, but file {} should be here: have two been swapped?",
-          path, r.pool_number + 1, of, number_ + 1);
-  }
-  if (first_->root_lost()) return;
-  const std::uint64_t mine = r.files.session;
-  const std::uint64_t its = first.files.session;
-  const bool in_session = mine == its || mine == first.files.session_before;
-  // file 0 is closed last
-  const bool left_open = r.state == format::root_state::open && first.state == format::root_state::clean &&
-                         its == first.files.session_before;
-  if (!in_session || left_open) {
-    const char* const which = mine >> 32 < its >> 32   ? "this file is an older copy"
-                              : mine >> 32 > its >> 32 ? "the first file is an older copy"
-                                                       : "one of the two is a copy";
-    raise(errc::missing_file,
-          "{}: file {} of the store {} and the first file are not from the same time: {}; put back the files that "
-          "belong together",
-          path, number_ + 1, of, which);
-  }
 }
 
 }  // namespace icecore

@@ -40,6 +40,9 @@ inline constexpr std::uint32_t pool_seed_start = 0x1cec02e5U;
   return crc32c(pool_seed_start, r.pool_id, sizeof r.pool_id);
 }
 
+/// Whether `r` stands for a root of which both pages are damaged (pool/root/file_role.hpp). The first root that a store
+/// writes has the sequence number 1.
+[[nodiscard]] inline bool is_stand_in(const format::root& r) noexcept { return r.sequence == 0; }
 /// Where in the file a root with its sequence number belongs (P1).
 [[nodiscard]] std::uint64_t root_offset(const format::root& r) noexcept;
 /// Sets the checksum of a root whose other fields are all set.

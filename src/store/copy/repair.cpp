@@ -178,7 +178,7 @@ repair_report repair(const repair_options& how) {
   sort_findings(from, report);
   copier records(from, report);
   records.collect();
-  if (from.the_pool().root_lost() && report.keys == 0) {
+  if (is_stand_in(from.the_pool().roots().read()) && report.keys == 0) {
     raise(errc::damaged, "{}: both root pages are damaged and no record is intact: nothing can be repaired",
           how.from.native());
   }

@@ -88,8 +88,7 @@ void record_scan::find_segments_in(const pool& p) {
   const std::uint64_t size = p.size();
   // one root decides: if it says that the store is closed, the other roots say so too
   const std::uint64_t used_end = p.roots().read().used_end;
-  const bool closed = is_ == store_is::closed && !p.root_lost() && !p.root_outdated();
-  const link end = make_link(p.number(), closed ? std::min(used_end, size) : size);
+  const link end = make_link(p.number(), is_ == store_is::closed ? std::min(used_end, size) : size);
   const auto is_segment = [&](link at) { return at + format::granule_size <= end && p.valid_header(at); };
   const auto is_of_index = [&](link at) {
     return at + format::granule_size <= end && p.valid_header(at, format::index_segment_magic);
