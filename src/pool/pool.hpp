@@ -186,7 +186,6 @@ class pool {
   /// After a refusal the file grows only by what is needed until it is this long, so that not every segment asks for
   /// more.
   std::atomic<std::uint64_t> size_refused_{0};
-  std::uint64_t wait_when_refused_ = growth_min;  // used by the thread that grows the file
 
   pool_space own_space_;
   pool_space* space_ = &own_space_;

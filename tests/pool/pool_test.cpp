@@ -125,14 +125,14 @@ TEST_F(Pool, grows_while_there_still_is_room) {
   }
 }
 
-TEST_F(Pool, a_device_without_room_to_grow_ahead_is_asked_again_when_the_file_has_grown_by_as_much) {
+TEST_F(Pool, a_device_without_room_to_grow_ahead_is_asked_again_when_an_eighth_of_what_it_refused_is_used) {
   pool space(path_, of(durability::none));
   space.grow_ahead();
   std::uint64_t refused = space.size();
   {
     const failing_call full("posix_fallocate", ENOSPC, {.times = 1});
     (void)space.allocate(space.size() - space.used_end() - sizeof(format::segment_header));
-    refused += 16 * granule;  // the least by which it grows
+    refused += 2 * granule;  // of 16, the least by which it grows
     space.grow_ahead();
   }
   while (space.size() < refused) {
