@@ -19,6 +19,8 @@ constexpr std::size_t buckets_max = 4096;  // each has a position that is writte
 constexpr std::size_t crowd_min = 16 * entries_per_bucket;
 constexpr std::size_t crowd_share = 16;  // a bucket with more than 1/crowd_share of the entries is crowded
 constexpr unsigned crowd_levels = 8;     // crowded buckets within crowded ones: bounds the memory and the passes
+constexpr std::size_t ties_min = 16;     // fewer entries with one head are sorted by their keys
+constexpr unsigned tie_levels = 8;       // ties within ties: bounds the passes
 
 /// An entry with its head, so that most comparisons stay in this array.
 struct headed {
@@ -159,13 +161,9 @@ class entry_sort {
     if (crowd.of_one_key_) of_one_key_ = crowd.of_one_key_;
   }
 
-  /// Equal keys have equal heads, so they are in one bucket.
+  /// Equal keys have equal heads, so they are in one bucket, and next to each other once it is sorted.
   void sort_bucket(std::size_t begin, std::size_t end, std::span<link> out) {
-    const auto at = [](std::size_t i) { return static_cast<std::ptrdiff_t>(i); };
-    std::sort(sorted_.begin() + at(begin), sorted_.begin() + at(end), [&](const headed& a, const headed& b) {
-      if (a.head != b.head) return a.head < b.head;
-      return key_of(a.entry) < key_of(b.entry);
-    });
+    sort_by_heads(std::span(sorted_).subspan(begin, end - begin), prefix_, tie_levels);
     for (std::size_t i = begin; i < end; ++i) {
       out[i] = sorted_[i].entry;
       const bool tie = i > begin && sorted_[i - 1].head == sorted_[i].head;
@@ -173,6 +171,32 @@ class entry_sort {
       const std::scoped_lock lock(twice_mutex_);
       of_one_key_.emplace(out[i - 1], out[i]);
     }
+  }
+
+  /// Sorts entries whose heads lie behind `prefix`.
+  void sort_by_heads(std::span<headed> entries, std::size_t prefix, unsigned levels) const {
+    std::ranges::sort(entries, {}, &headed::head);
+    for (std::size_t begin = 0, end; begin < entries.size(); begin = end) {
+      end = begin + 1;
+      while (end < entries.size() && entries[end].head == entries[begin].head) ++end;
+      if (end - begin > 1) sort_ties(entries.subspan(begin, end - begin), prefix, levels);
+    }
+  }
+
+  /// Many ties get heads behind what their keys share: then each key is read twice, and not at each comparison.
+  void sort_ties(std::span<headed> ties, std::size_t prefix, unsigned levels) const {
+    std::size_t common = prefix;
+    if (levels > 0 && ties.size() >= ties_min) {
+      const std::string_view first = key_of(ties.front().entry);
+      common = first.size();
+      for (const headed& h : ties) common = index::common_prefix(first.substr(0, common), key_of(h.entry));
+    }
+    if (common == prefix) {
+      std::ranges::sort(ties, {}, [&](const headed& h) { return key_of(h.entry); });
+      return;
+    }
+    for (headed& h : ties) h.head = index::head_of(key_of(h.entry), common);
+    sort_by_heads(ties, common, levels - 1);
   }
 
   const address_space& space_;
