@@ -35,6 +35,19 @@ namespace icecore::index {
   return missing < width ? head << (8 * missing) : 0;
 }
 
+/// A key that is searched for, with its head: most nodes have no prefix, so a search computes one head for all of them.
+struct sought_key {
+  std::string_view bytes;
+  std::uint64_t head;
+
+  explicit sought_key(std::string_view key) noexcept : bytes(key), head(head_of(key)) {}
+
+  /// The head in a node with this prefix.
+  [[nodiscard]] std::uint64_t head_behind(std::size_t prefix_length) const noexcept {
+    return prefix_length == 0 ? head : head_of(bytes, prefix_length);
+  }
+};
+
 [[nodiscard]] inline std::size_t common_prefix(std::string_view a, std::string_view b) noexcept {
   const std::size_t size = std::min(a.size(), b.size());
   return static_cast<std::size_t>(std::mismatch(a.data(), a.data() + size, b.data()).first - a.data());

@@ -40,60 +40,63 @@ std::uint64_t btree::wait_for(const node& n) const {
 }
 
 link btree::find(std::string_view key) const {
+  const sought_key sought(key);
   for (backoff wait;; wait.pause()) {
-    path where;
-    if (!try_descend<side::right, stop::leaf>(key, where)) continue;
-    const place found = lower_bound(*where.node.at, key, source_);
+    const path where = try_descend<side::right, stop::leaf>(sought);
+    if (where.node.at == nullptr) continue;
+    const place found = lower_bound(*where.node.at, where.form, sought, source_);
     if (where.node.validate()) return found.equal;
   }
 }
 
-link btree::insert(std::string_view key, entry_factory& factory) {
-  link made = null_link;
-  for (backoff wait;; wait.pause()) {
-    const link there = try_insert(key, factory, made);
-    if (there != null_link) return there;
-  }
-}
-
 /// Null if another writer came between, or if a node had to be split first.
-link btree::try_insert(std::string_view key, entry_factory& factory, link& made) {
-  path where;
-  if (!try_descend<side::right, stop::full_inner>(key, where)) return null_link;
+inline link btree::try_insert(const sought_key& key, entry_factory& factory, link& made) {
+  const path where = try_descend<side::right, stop::full_inner>(key);
+  if (where.node.at == nullptr) return null_link;
   node& n = *where.node.at;
-  if (!n.is_leaf()) {
+  if (where.form.level != 0) {
     (void)split_inner(where, key);  // either way the path has changed
     return null_link;
   }
-  const place found = lower_bound(n, key, source_);
+  const place found = lower_bound(n, where.form, key, source_);
   if (found.equal != null_link) return where.node.validate() ? found.equal : null_link;
-  const bool full = n.form.load().count == slot_count;
   if (made == null_link) {
     if (!where.node.validate()) return null_link;
     made = factory.make();
     assert(made != null_link);
   }
-  if (full) {
+  if (where.form.count == slot_count) {
     if (!split_leaf(where, found.slot, key, made)) return null_link;
   } else {
     const write_guard guard(n.lock, where.node.seen, arena_.process());
     if (!guard.holds()) return null_link;
     factory.before_publish();  // finds that read the lock word from here on wait for the unlock
-    insert_in_leaf(n, found.slot, key, made);
+    insert_in_leaf(n, where.form, found.slot, key, made);
   }
   shared_->size.add(1);
   return made;
 }
 
-void btree::insert_in_leaf(node& leaf, unsigned slot, std::string_view key, link entry) noexcept {
-  admit_to_prefix(leaf, key);
-  node_form form = leaf.form.load();
+link btree::insert(std::string_view key, entry_factory& factory) {
+  const sought_key sought(key);
+  link made = null_link;
+  for (backoff wait;; wait.pause()) {
+    const link there = try_insert(sought, factory, made);
+    if (there != null_link) return there;
+  }
+}
+
+void btree::insert_in_leaf(node& leaf, node_form form, unsigned slot, const sought_key& key, link entry) noexcept {
+  if (form.open && form.prefix_length != 0) [[unlikely]] {
+    admit_to_prefix(leaf, key.bytes);
+    form = leaf.form.load();
+  }
   assert(slot <= form.count && form.count < slot_count);
   leaf.note_insert(slot);
   leaf.make_room(slot, form.count);
-  leaf.heads[slot].store(head_of(key, form.prefix_length));
+  leaf.heads[slot].store(key.head_behind(form.prefix_length));
   leaf.links[slot].store(entry);
-  form.admit_size(true, key.size());
+  form.admit_size(true, key.bytes.size());
   ++form.count;
   leaf.form.store(form);
   // N4, as far as heads tell

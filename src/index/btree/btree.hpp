@@ -65,8 +65,9 @@ class btree final : public ordered_index {
   };
   /// Where a descent ended.
   struct path {
-    view parent;  ///< at is null if node is the root
-    view node;
+    view parent;              ///< at is null if node is the root
+    view node;                ///< at is null if a writer came between: start again
+    node_form form;           ///< of the node
     unsigned child_slot = 0;  ///< node is parent.children[child_slot]
   };
   /// Which child a descent takes if its key equals a separator.
@@ -87,16 +88,16 @@ class btree final : public ordered_index {
   [[nodiscard]] std::uint64_t wait_for(const node& n) const;
   [[nodiscard]] view root() const;
   template <side equal, stop until>
-  [[nodiscard]] bool try_descend(std::string_view key, path& out) const;
+  [[nodiscard, gnu::always_inline]] path try_descend(const sought_key& key) const;
 
-  [[nodiscard]] link try_insert(std::string_view key, entry_factory& factory, link& made);
-  void insert_in_leaf(node& leaf, unsigned slot, std::string_view key, link entry) noexcept;
+  [[nodiscard, gnu::always_inline]] link try_insert(const sought_key& key, entry_factory& factory, link& made);
+  void insert_in_leaf(node& leaf, node_form form, unsigned slot, const sought_key& key, link entry) noexcept;
 
   // split.cpp
   class spare_node;
   struct cut;
-  [[nodiscard]] bool split_inner(const path& where, std::string_view key);
-  [[nodiscard]] bool split_leaf(const path& where, unsigned slot, std::string_view key, link entry);
+  [[nodiscard]] bool split_inner(const path& where, const sought_key& key);
+  [[nodiscard]] bool split_leaf(const path& where, unsigned slot, const sought_key& key, link entry);
   template <class Node>
   [[nodiscard]] bool split(const path& where, const cut& c);
   void add_child(inner_node& parent, unsigned slot, const cut& c, arena_ref child) noexcept;
@@ -111,8 +112,8 @@ class btree final : public ordered_index {
   // find_many.cpp
   struct lookup;
   void find_group(std::span<const std::string_view> keys, std::span<link> out) const;
-  [[nodiscard]] bool step_down(lookup& l, std::string_view key) const noexcept;
-  [[nodiscard]] bool search_leaf(lookup& l, std::string_view key) const noexcept;
+  [[nodiscard]] bool step_down(lookup& l, const sought_key& key) const noexcept;
+  [[nodiscard]] bool search_leaf(lookup& l, const sought_key& key) const noexcept;
   [[nodiscard]] bool take_candidate(lookup& l) const noexcept;
 
   // walk.cpp

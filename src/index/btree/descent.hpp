@@ -21,10 +21,9 @@ inline btree::view btree::root() const {
   }
 }
 
-/// From the root to the leaf that spans `key` (with side::left, the keys just below it). False if a writer came
-/// between: start again.
+/// From the root to the leaf that spans `key` (with side::left, the keys just below it).
 template <btree::side equal, btree::stop until>
-bool btree::try_descend(std::string_view key, path& out) const {
+inline btree::path btree::try_descend(const sought_key& key) const {
   view parent;
   view here = root();
   unsigned child_slot = 0;
@@ -33,16 +32,16 @@ bool btree::try_descend(std::string_view key, path& out) const {
     const node_form form = n.form.load();
     const bool full = until == stop::full_inner && form.count == separator_count_max;
     if (form.level == 0 || full) {
-      out = {parent, here, child_slot};
-      return form.level == 0 || here.validate();
+      if (form.level != 0 && !here.validate()) return {};
+      return {parent, here, form, child_slot};
     }
     const place found = lower_bound(n, form, key, source_);
     const unsigned slot = found.slot + (equal == side::right && found.equal != null_link ? 1U : 0U);
     const arena_ref ref = static_cast<const inner_node&>(n).children[slot].load();
-    if (ref == 0) return false;  // torn
+    if (ref == 0) return {};  // torn
     prefetch_for_search(arena_.at(ref), form.level - 1U);
     const view child{at(ref), free_word(*at(ref))};
-    if (!here.validate()) return false;
+    if (!here.validate()) return {};
     parent = here;
     here = child;
     child_slot = slot;

@@ -49,11 +49,11 @@ void btree::find_group(std::span<const std::string_view> keys, std::span<link> o
 
   for (unsigned level = top.at->form.load().level; level > 0; --level) {
     for (std::size_t i = 0; i < group.size(); ++i) {
-      if (group[i].smooth) group[i].smooth = step_down(group[i], keys[i]);
+      if (group[i].smooth) group[i].smooth = step_down(group[i], sought_key(keys[i]));
     }
   }
   for (std::size_t i = 0; i < group.size(); ++i) {
-    if (group[i].smooth) group[i].smooth = search_leaf(group[i], keys[i]);
+    if (group[i].smooth) group[i].smooth = search_leaf(group[i], sought_key(keys[i]));
   }
   for (lookup& l : group) {
     if (l.smooth && l.found != nullptr) l.smooth = take_candidate(l);
@@ -70,7 +70,7 @@ void btree::find_group(std::span<const std::string_view> keys, std::span<link> o
   }
 }
 
-bool btree::step_down(lookup& l, std::string_view key) const noexcept {
+bool btree::step_down(lookup& l, const sought_key& key) const noexcept {
   if (l.parent.at != nullptr && !l.arrive()) return false;
   const node_form form = l.here.at->form.load();
   const place found = lower_bound(*l.here.at, form, key, source_);
@@ -89,16 +89,16 @@ bool btree::step_down(lookup& l, std::string_view key) const noexcept {
 }
 
 /// Finds the only link whose head is the key's.
-bool btree::search_leaf(lookup& l, std::string_view key) const noexcept {
+bool btree::search_leaf(lookup& l, const sought_key& key) const noexcept {
   if (l.parent.at != nullptr && !l.arrive()) return false;
   const node& n = *l.here.at;
   const node_form form = n.form.load();
   if (form.open && form.prefix_length != 0) return false;  // needs a comparison with another key first
-  const std::uint64_t head = head_of(key, form.prefix_length);
+  const std::uint64_t head = key.head_behind(form.prefix_length);
   const unsigned slot = count_smaller(n.heads, head);
   if (slot >= form.count || n.heads[slot].load() != head) return l.here.validate();
   if (slot + 1 < form.count && n.heads[slot + 1].load() == head) return false;
-  l.exact = form.heads_are_exact_for(key);
+  l.exact = form.heads_are_exact_for(key.bytes);
   l.found = &n.links[slot];
   __builtin_prefetch(l.found);
   return true;

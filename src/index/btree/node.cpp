@@ -17,40 +17,19 @@ int compare_behind(std::string_view a, std::string_view b, std::size_t from) noe
   return a.substr(std::min(from, a.size())).compare(b.substr(std::min(from, b.size())));
 }
 
-/// Moves [slot, count) up by one.
-template <class T>
-void move_up(guarded<T>* values, unsigned slot, unsigned count) noexcept {
-  unsigned i = count;
-#if defined(__SSE2__) && !defined(ICECORE_UNDER_THREAD_SANITIZER)
-  // Two at a time. x86 stores in order and never tears an aligned half of such a store, so readers see what single
-  // stores would show them. The thread sanitizer does not know that, so it gets single stores.
-  static_assert(sizeof(guarded<T>) == 8);
-  const auto move_two = [values](unsigned end) {
-    auto* const to = reinterpret_cast<__m128i*>(values + end - 1);
-    _mm_storeu_si128(to, _mm_loadu_si128(reinterpret_cast<const __m128i*>(values + end - 2)));
-  };
-  for (; i >= slot + 8; i -= 8) {
-    move_two(i);
-    move_two(i - 2);
-    move_two(i - 4);
-    move_two(i - 6);
-  }
-  for (; i >= slot + 2; i -= 2) move_two(i);
-#endif
-  for (; i > slot; --i) values[i].store(values[i - 1].load());
-}
-
 }  // namespace
 
-int compare_with_prefix(const node& n, node_form form, std::string_view key, const key_source& source) noexcept {
+int compare_with_prefix(const node& n, std::string_view key, const key_source& source) noexcept {
+  const node_form form = n.form.load();
   if (!form.open || form.prefix_length == 0) return 0;
   const link anchor = n.links[0].load();
   if (anchor == null_link) return 0;  // torn: the caller's validation fails
   return key.substr(0, form.prefix_length).compare(source.key_of(anchor).substr(0, form.prefix_length));
 }
 
-place lower_bound_of_equal_heads(const node& n, node_form form, unsigned first, std::string_view key,
+place lower_bound_of_equal_heads(const node& n, unsigned first, std::string_view key,
                                  const key_source& source) noexcept {
+  const node_form form = n.form.load();
   const std::uint64_t head = n.heads[first].load();
   unsigned end = first + 1;
   while (end < form.count && n.heads[end].load() == head) ++end;
@@ -69,9 +48,32 @@ place lower_bound_of_equal_heads(const node& n, node_form form, unsigned first, 
   return {first, null_link};
 }
 
-void node::make_room(unsigned slot, unsigned count) noexcept {
-  move_up(heads, slot, count);
-  move_up(links, slot, count);
+void node::make_room(std::size_t slot, std::size_t count) noexcept {
+  std::size_t i = count;
+#if defined(__SSE2__) && !defined(ICECORE_UNDER_THREAD_SANITIZER)
+  // Two at a time. x86 stores in order and never tears an aligned half of such a store, so readers see what single
+  // stores would show them. The thread sanitizer does not know that, so it gets single stores.
+  const auto move_two = [this](std::size_t end) {
+    const auto move = [end](auto* values) {
+      static_assert(sizeof *values == 8);
+      const __m128i two = _mm_loadu_si128(reinterpret_cast<const __m128i*>(values + end - 2));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(values + end - 1), two);
+    };
+    move(heads);
+    move(links);
+  };
+  for (; i >= slot + 8; i -= 8) {
+    move_two(i);
+    move_two(i - 2);
+    move_two(i - 4);
+    move_two(i - 6);
+  }
+  for (; i >= slot + 2; i -= 2) move_two(i);
+#endif
+  for (; i > slot; --i) {
+    heads[i].store(heads[i - 1].load());
+    links[i].store(links[i - 1].load());
+  }
 }
 
 void node::take_slots(const node& other, unsigned first, node_form other_form) noexcept {

@@ -58,8 +58,12 @@ struct alignas(8) node_form {
   }
   /// Called before keys of this size (or of different sizes) are added.
   void admit_size(bool all_of_one_size, std::size_t size) noexcept {
-    if (count == 0) key_size = static_cast<std::uint16_t>(size);
-    uniform = all_of_one_size && (count == 0 || (uniform && key_size == size));
+    if (count == 0) {
+      key_size = static_cast<std::uint16_t>(size);
+      uniform = all_of_one_size;
+    } else if (!all_of_one_size || key_size != size) {
+      uniform = false;
+    }
   }
 };
 
@@ -84,7 +88,7 @@ struct alignas(arena::unit_bytes) node {
   // The following functions are for writers, inside the lock or before the node is published (node.cpp).
 
   /// Moves slots [slot, count) up by one.
-  void make_room(unsigned slot, unsigned count) noexcept;
+  void make_room(std::size_t slot, std::size_t count) noexcept;
   /// Fills this empty node with the slots [first, count) of `other`, whose form is `other_form`, and takes over its
   /// prefix.
   void take_slots(const node& other, unsigned first, node_form other_form) noexcept;
@@ -108,20 +112,16 @@ struct inner_node : node {
 static_assert(offsetof(node, heads) == 64 && sizeof(node) == 64 + 16 * slot_count);
 static_assert(slot_count <= block::capacity, "a leaf must fit into a block");
 
-/// How many heads are smaller: first counts the lines of such heads, then the heads in the line that decides. All loads
-/// of a step are independent and there is no branch. So nothing is mispredicted, and the processor can begin the
-/// caller's next work before the lines have arrived.
+/// How many heads are smaller. Each of three steps compares the ends of all quarters but the last, which tells the
+/// quarter that decides. All loads of a step are independent and there is no branch. So nothing is mispredicted, and
+/// the processor can begin the caller's next work before the lines have arrived.
 [[nodiscard]] inline unsigned count_smaller(const guarded<std::uint64_t>* heads, std::uint64_t head) noexcept {
-  constexpr std::size_t line = arena::unit_bytes / sizeof(std::uint64_t);
-  static_assert(slot_count % line == 0);
-  std::size_t lines = 0;
-#pragma GCC unroll 8
-  for (std::size_t last = line - 1; last < slot_count - 1; last += line) lines += heads[last].load() < head ? 1U : 0U;
-  const guarded<std::uint64_t>* const deciding = heads + lines * line;
-  std::size_t smaller = lines * line;
-#pragma GCC unroll 8
-  for (std::size_t i = 0; i < line; ++i) smaller += deciding[i].load() < head ? 1U : 0U;
-  return static_cast<unsigned>(smaller);
+  static_assert(slot_count == 64, "three steps of quarters");
+  const auto is_smaller = [heads, head](std::size_t i) { return std::size_t{heads[i].load() < head}; };
+  std::size_t i = 16 * (is_smaller(15) + is_smaller(31) + is_smaller(47));
+  i += 4 * (is_smaller(i + 3) + is_smaller(i + 7) + is_smaller(i + 11));
+  i += is_smaller(i) + is_smaller(i + 1) + is_smaller(i + 2) + is_smaller(i + 3);
+  return static_cast<unsigned>(i);
 }
 
 /// The longest prefix that N3 allows. Reads two keys.
@@ -133,52 +133,53 @@ struct place {
 };
 
 /// How `key` compares with the prefix of the node's links; 0 if it has that prefix, as it must in a closed node (N3).
-[[nodiscard]] int compare_with_prefix(const node& n, node_form form, std::string_view key,
-                                      const key_source& source) noexcept;
+[[nodiscard]] int compare_with_prefix(const node& n, std::string_view key, const key_source& source) noexcept;
 
 /// Searches equal heads from slot `first` on by comparing whole keys.
-[[nodiscard]] place lower_bound_of_equal_heads(const node& n, node_form form, unsigned first, std::string_view key,
+[[nodiscard]] place lower_bound_of_equal_heads(const node& n, unsigned first, std::string_view key,
                                                const key_source& source) noexcept;
 
 /// Where `key` is among the links of a node, or would be; `form` is the node's. Optimistic: valid only if the node's
-/// lock validates afterwards.
-[[nodiscard]] inline place lower_bound(const node& n, node_form form, std::string_view key,
+/// lock validates afterwards. Rare steps load the form again: the common ones then keep only two of its parts.
+[[nodiscard]] inline place lower_bound(const node& n, node_form form, const sought_key& key,
                                        const key_source& source) noexcept {
-  if (form.open && form.prefix_length != 0) [[unlikely]] {
-    const int order = compare_with_prefix(n, form, key, source);
-    if (order != 0) return {order < 0 ? 0U : form.count, null_link};
+  std::uint64_t head = key.head;
+  if (form.prefix_length != 0) {
+    if (form.open) [[unlikely]] {
+      const int order = compare_with_prefix(n, key.bytes, source);
+      if (order != 0) return {order < 0 ? 0U : form.count, null_link};
+    }
+    head = head_of(key.bytes, form.prefix_length);
   }
-  const std::uint64_t head = head_of(key, form.prefix_length);
   const unsigned slot = count_smaller(n.heads, head);
   if (slot >= form.count) return {form.count, null_link};
-  if (n.heads[slot].load() != head) return {slot, null_link};
-  if (form.heads_are_exact_for(key)) return {slot, n.links[slot].load()};
-  return lower_bound_of_equal_heads(n, form, slot, key, source);
+  if (n.heads[slot].load() != head) [[likely]]
+    return {slot, null_link};
+  if (n.form.load().heads_are_exact_for(key.bytes)) return {slot, n.links[slot].load()};
+  return lower_bound_of_equal_heads(n, slot, key.bytes, source);
 }
 
-[[nodiscard]] inline place lower_bound(const node& n, std::string_view key, const key_source& source) noexcept {
-  return lower_bound(n, n.form.load(), key, source);
-}
+// Always inlined: GCC takes a function that only prefetches for one without an effect and drops its calls.
 
 template <std::size_t begin, std::size_t end>
-inline void prefetch_lines(const std::byte* n) noexcept {
+[[gnu::always_inline]] inline void prefetch_lines(const std::byte* n) noexcept {
 #pragma GCC unroll 32
   for (std::size_t line = begin; line < end; line += arena::unit_bytes) __builtin_prefetch(n + line);
 }
 
 /// Prefetches all lines that the search of a node may read: it is known too late which of them it will read.
-inline void prefetch_for_search(const std::byte* n, unsigned level) noexcept {
+[[gnu::always_inline]] inline void prefetch_for_search(const std::byte* n, unsigned level) noexcept {
   constexpr std::size_t links = offsetof(node, links);
+  prefetch_lines<0, links>(n);
   if (level == 0) {
-    prefetch_lines<0, sizeof(node)>(n);
+    prefetch_lines<links, sizeof(node)>(n);
   } else {  // a separator's link is read only if heads are equal
-    prefetch_lines<0, links>(n);
     prefetch_lines<sizeof(node), sizeof(inner_node)>(n);
   }
 }
 
 /// Prefetches the lines that a walk over leaves reads.
-inline void prefetch_for_scan(const std::byte* n) noexcept {
+[[gnu::always_inline]] inline void prefetch_for_scan(const std::byte* n) noexcept {
   prefetch_lines<0, arena::unit_bytes>(n);
   prefetch_lines<offsetof(node, links), sizeof(node)>(n);
 }

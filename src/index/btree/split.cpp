@@ -51,11 +51,11 @@ void btree::give_back(arena_ref ref, bool leaf) noexcept {
 }
 
 /// False if a writer came between. `where.node` is a full inner node on the path of the insert of `key`.
-bool btree::split_inner(const path& where, std::string_view key) {
+bool btree::split_inner(const path& where, const sought_key& key) {
   const node& n = *where.node.at;
-  const node_form form = n.form.load();
+  const node_form form = where.form;
   // Ascending keys only ever add at the end of the last node: leave the left node full.
-  const bool at_end = n.high.load() == null_link && lower_bound(n, key, source_).slot == form.count;
+  const bool at_end = n.high.load() == null_link && lower_bound(n, form, key, source_).slot == form.count;
   const unsigned slot = at_end ? form.count - 2U : form.count / 2U;
   const link separator = n.links[slot].load();
   if (separator == null_link) return false;  // torn
@@ -64,15 +64,15 @@ bool btree::split_inner(const path& where, std::string_view key) {
 
 /// True if `entry` has been added. False if a writer came between, or if the leaf was split and the insert must start
 /// again. `slot` is where the entry belongs in the full leaf.
-bool btree::split_leaf(const path& where, unsigned slot, std::string_view key, link entry) {
+bool btree::split_leaf(const path& where, unsigned slot, const sought_key& key, link entry) {
   const node& n = *where.node.at;
-  node_form form = n.form.load();
+  node_form form = where.form;
   const unsigned at = n.cut_for_insert(slot);
   if (at == slot_count) {
-    if (compare_with_prefix(n, form, key, source_) != 0) form.prefix_length = 0;
+    if (compare_with_prefix(n, key.bytes, source_) != 0) form.prefix_length = 0;
     form.count = 0;
-    form.admit_size(true, key.size());
-    const std::uint64_t head = head_of(key, form.prefix_length);
+    form.admit_size(true, key.bytes.size());
+    const std::uint64_t head = key.head_behind(form.prefix_length);
     return split<node>(where, {.slot = at, .separator = entry, .head = head, .form = form, .adds = true});
   }
   const link separator = n.links[at].load();

@@ -41,10 +41,11 @@ bool btree::read_leaf(const view& leaf, unsigned first, unsigned end, block& out
 
 /// Makes `out` the block from the first link behind `key` (or at it, if `at_key`) to the end of its leaf.
 void btree::read_from(std::string_view key, bool at_key, block& out) const {
+  const sought_key sought(key);
   for (backoff wait;; wait.pause()) {
-    path where;
-    if (!try_descend<side::right, stop::leaf>(key, where)) continue;
-    const place found = lower_bound(*where.node.at, key, source_);
+    const path where = try_descend<side::right, stop::leaf>(sought);
+    if (where.node.at == nullptr) continue;
+    const place found = lower_bound(*where.node.at, where.form, sought, source_);
     const unsigned first = found.slot + (found.equal != null_link && !at_key ? 1U : 0U);
     if (read_leaf(where.node, first, slot_count, out)) break;
   }
@@ -95,10 +96,11 @@ bool btree::next_block(block& b) const {
 }
 
 bool btree::block_before(std::string_view key, block& out) const {
+  const sought_key sought(key);
   for (backoff wait;; wait.pause()) {
-    path where;
-    if (!try_descend<side::left, stop::leaf>(key, where)) continue;
-    const unsigned end = lower_bound(*where.node.at, key, source_).slot;
+    const path where = try_descend<side::left, stop::leaf>(sought);
+    if (where.node.at == nullptr) continue;
+    const unsigned end = lower_bound(*where.node.at, where.form, sought, source_).slot;
     if (read_leaf(where.node, 0, end, out)) break;
   }
   // side::left led to the leaf whose low is below `key`, and a leaf holds its low (N2): only the leftmost leaf can have

@@ -68,7 +68,7 @@ arena_ref skip_list::advance(const sought_key& key, unsigned level, position& ou
   arena_ref before = out.predecessors[level];
   for (;;) {
     const arena_ref behind = at(before).next(level);
-    const int order = behind == 0 ? -1 : key.compare(at(behind), source_);
+    const int order = behind == 0 ? -1 : compare(key, at(behind), source_);
     if (order <= 0) {
       out.predecessors[level] = before;
       out.successors[level] = behind;
@@ -100,7 +100,7 @@ arena_ref skip_list::last_before(const sought_key* key, unsigned level) const no
     for (;;) {
       const arena_ref behind = at(before).next(l);
       if (behind == 0 || behind == not_before) break;
-      if (key != nullptr && key->compare(at(behind), source_) <= 0) {
+      if (key != nullptr && compare(*key, at(behind), source_) <= 0) {
         not_before = behind;
         break;
       }
@@ -115,7 +115,7 @@ arena_ref skip_list::lower_bound(const sought_key& key) const noexcept {
   // By now there may be another smaller tower behind the last tower before the key: walk on until there is none.
   for (arena_ref before = last_before(&key, 0);;) {
     const arena_ref behind = at(before).next(0);
-    if (behind == 0 || key.compare(at(behind), source_) <= 0) return behind;
+    if (behind == 0 || compare(key, at(behind), source_) <= 0) return behind;
     before = behind;
   }
 }
@@ -129,7 +129,7 @@ link skip_list::find(std::string_view key) const noexcept {
       const arena_ref behind = at(before).next(level);
       if (behind == 0 || behind == not_before) break;
       const tower& t = at(behind);
-      const int order = sought.compare(t, source_);
+      const int order = compare(sought, t, source_);
       if (order == 0) return t.entry;
       if (order < 0) {
         not_before = behind;
@@ -221,7 +221,7 @@ void skip_list::find_many(std::span<const std::string_view> keys, std::span<link
   };
   const auto step = [&](lookup& l) {
     const tower& t = at(l.candidate);
-    const int order = l.key.compare(t, source_);
+    const int order = compare(l.key, t, source_);
     if (order == 0) {
       l.found = t.entry;
       l.done = true;

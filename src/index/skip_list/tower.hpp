@@ -48,23 +48,16 @@ struct tower {
 };
 static_assert(sizeof(tower) == 24 && tower::bytes_of(11) == arena::unit_bytes);
 
-/// A key that is searched for, with its head.
-struct sought_key {
-  std::string_view bytes;
-  std::uint64_t head;
-
-  explicit sought_key(std::string_view key) noexcept : bytes(key), head(head_of(key)) {}
-
-  /// Below 0: this key is before the tower's; 0: it is the tower's; above 0: it is behind it.
-  [[nodiscard]] int compare(const tower& with, const key_source& source) const noexcept {
-    if (head != with.head) [[likely]]
-      return head < with.head ? -1 : 1;
-    // With equal heads, a key of at most 8 bytes is the beginning of the other.
-    if (bytes.size() <= sizeof head || with.key_size <= sizeof head) {
-      return static_cast<int>(bytes.size()) - static_cast<int>(with.key_size);
-    }
-    return bytes.substr(sizeof head).compare(source.key_of(with.entry).substr(sizeof head));
+/// Below 0: the key is before the tower's; 0: it is the tower's; above 0: it is behind it.
+[[nodiscard]] inline int compare(const sought_key& key, const tower& with, const key_source& source) noexcept {
+  if (key.head != with.head) [[likely]]
+    return key.head < with.head ? -1 : 1;
+  // With equal heads, a key of at most 8 bytes is the beginning of the other.
+  constexpr std::size_t width = sizeof key.head;
+  if (key.bytes.size() <= width || with.key_size <= width) {
+    return static_cast<int>(key.bytes.size()) - static_cast<int>(with.key_size);
   }
-};
+  return key.bytes.substr(width).compare(source.key_of(with.entry).substr(width));
+}
 
 }  // namespace icecore::index

@@ -43,7 +43,7 @@ bool skip_list::read_before(const sought_key* key, block& out) const noexcept {
     arena_ref here = last_before(key, level);
     const bool at_beginning = here == first_;
     if (at_beginning) here = at(here).next(0);
-    while (here != 0 && (key == nullptr || key->compare(at(here), source_) > 0)) {
+    while (here != 0 && (key == nullptr || compare(*key, at(here), source_) > 0)) {
       last[count++ % block::capacity] = at(here).entry;
       here = at(here).next(0);
     }
