@@ -12,6 +12,15 @@
 static_assert(std::endian::native == std::endian::little, "icecore's media format is little-endian");
 
 namespace icecore {
+
+#if defined(__x86_64__)
+const bool detail::has_crc32c_instruction = __builtin_cpu_supports("sse4.2") != 0;
+#elif defined(__aarch64__)
+const bool detail::has_crc32c_instruction = (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
+#else
+const bool detail::has_crc32c_instruction = false;
+#endif
+
 namespace {
 
 constexpr std::uint32_t polynomial = 0x82f63b78U;  // Castagnoli, bit-reversed
@@ -67,8 +76,6 @@ constexpr auto before_word = [] {
 #define ICECORE_WITH_CRC32C __attribute__((target("sse4.2")))
 using checksum_register = std::uint64_t;
 
-const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
-
 ICECORE_WITH_CRC32C inline std::uint64_t add_word(std::uint64_t crc, std::uint64_t word) noexcept {
   return __builtin_ia32_crc32di(crc, word);
 }
@@ -79,8 +86,6 @@ ICECORE_WITH_CRC32C inline std::uint32_t add_byte(std::uint32_t crc, unsigned ch
 #define ICECORE_HAS_CRC32C_INSTRUCTION 1
 #define ICECORE_WITH_CRC32C __attribute__((target("+crc")))
 using checksum_register = std::uint32_t;
-
-const bool has_instruction = (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
 
 ICECORE_WITH_CRC32C inline std::uint32_t add_word(std::uint32_t crc, std::uint64_t word) noexcept {
   return __crc32cd(crc, word);
@@ -133,12 +138,6 @@ ICECORE_WITH_CRC32C std::uint32_t hardware(std::uint32_t crc, const void* data, 
   return c32;
 }
 
-ICECORE_WITH_CRC32C std::uint32_t hardware_after(std::uint32_t crc, std::uint64_t first, std::uint64_t second,
-                                                 const void* data, std::size_t size) noexcept {
-  const auto c = static_cast<std::uint32_t>(add_word(add_word(crc, first), second));
-  return hardware(c, data, size);
-}
-
 ICECORE_WITH_CRC32C std::uint32_t hardware_word(std::uint32_t crc, std::uint64_t word) noexcept {
   return static_cast<std::uint32_t>(add_word(crc, word));
 }
@@ -155,17 +154,9 @@ std::uint32_t crc32c_portable(std::uint32_t crc, const void* data, std::size_t s
 
 std::uint32_t crc32c(std::uint32_t crc, const void* data, std::size_t size) noexcept {
 #if defined(ICECORE_HAS_CRC32C_INSTRUCTION)
-  if (has_instruction) return hardware(crc, data, size);
+  if (detail::has_crc32c_instruction) return hardware(crc, data, size);
 #endif
   return crc32c_portable(crc, data, size);
-}
-
-std::uint32_t crc32c(std::uint32_t crc, std::uint64_t first, std::uint64_t second, const void* data,
-                     std::size_t size) noexcept {
-#if defined(ICECORE_HAS_CRC32C_INSTRUCTION)
-  if (has_instruction) return hardware_after(crc, first, second, data, size);
-#endif
-  return crc32c_portable(word_portable(word_portable(crc, first), second), data, size);
 }
 
 // A checksum is linear: a start value adds to the checksum from 0 that start value, continued by zeros.
@@ -181,9 +172,9 @@ std::uint32_t crc32c_before(std::uint32_t after, std::uint32_t after_zero, std::
   return start;
 }
 
-std::uint32_t crc32c(std::uint32_t crc, std::uint64_t word) noexcept {
+std::uint32_t detail::crc32c_of_word(std::uint32_t crc, std::uint64_t word) noexcept {
 #if defined(ICECORE_HAS_CRC32C_INSTRUCTION)
-  if (has_instruction) return hardware_word(crc, word);
+  if (detail::has_crc32c_instruction) return hardware_word(crc, word);
 #endif
   return word_portable(crc, word);
 }

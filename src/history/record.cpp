@@ -1,7 +1,5 @@
 #include "history/record.hpp"
 
-#include <algorithm>
-#include <cassert>
 #include <cstring>
 
 namespace icecore {
@@ -37,20 +35,10 @@ link record::batch() const noexcept {
   return l;
 }
 
-void record::fill(const record_layout& layout, link batch, std::string_view key,
-                  std::string_view value) const noexcept {
-  assert(layout.plausible());
-  auto& h = header();
-  h.kind = layout.kind;
-  h.flags = layout.flags;
-  h.key_size = layout.key_size;
-  h.value_size = layout.value_size;
-  h.depth = layout.kind == record_kind::entry ? 1 : 0;
+void record::fill_extensions(record_layout layout, link batch, std::string_view value) const noexcept {
   if ((layout.flags & format::flag_batched) != 0) {
     std::memcpy(at_ + layout.batch_link_offset(), &batch, sizeof batch);
   }
-  if (!key.empty()) std::memcpy(at_ + layout.key_offset(), key.data(), key.size());
-  if (!value.empty()) std::memcpy(at_ + layout.value_offset(), value.data(), value.size());
   if ((layout.flags & format::flag_large_value) != 0) {
     const std::uint32_t value_crc = crc32c(0, value.data(), value.size());
     std::memcpy(at_ + layout.value_crc_offset(), &value_crc, sizeof value_crc);
@@ -69,25 +57,10 @@ std::uint32_t record::value_crc() const noexcept {
   return crc;
 }
 
-// An entry's head and second version change; everything else after the common header does not.
-record::covered_part record::covered() const noexcept {
-  const auto l = layout();
-  return {is_entry() ? sizeof(format::entry_header) : sizeof(format::record_header),
-          has_large_value() ? l.value_offset() : l.size()};
-}
-
-std::uint32_t record::compute_crc(std::uint32_t seed) const noexcept {
-  const auto& h = header();
-  const std::uint64_t first = std::uint64_t{static_cast<std::uint8_t>(h.kind)} | (std::uint64_t{h.flags} << 8) |
-                              (std::uint64_t{h.key_size} << 16) | (std::uint64_t{h.value_size} << 32);
-  const auto [from, to] = covered();
-  return crc32c(seed, first, h.depth, at_ + from, to - from);
-}
-
 std::uint32_t record::intact_seed() const noexcept {
-  const auto [from, to] = covered();
+  const auto [from, to] = covered(layout());
   constexpr std::uint64_t words_before = 2;  // see compute_crc()
-  return crc32c_before(header().crc, compute_crc(0), words_before * sizeof(std::uint64_t) + to - from);
+  return crc32c_before(header().crc, compute_crc(layout(), 0), words_before * sizeof(std::uint64_t) + to - from);
 }
 
 }  // namespace icecore

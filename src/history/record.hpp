@@ -15,8 +15,10 @@
 #pragma once
 
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 #include "base/checksum.hpp"
@@ -49,6 +51,13 @@ struct record_layout {
     return kind == format::record_kind::entry &&
            (flags & (format::flag_removed_first | format::flag_batched)) == format::flag_removed_first;
   }
+  [[nodiscard]] bool is_removal() const noexcept {
+    return kind == format::record_kind::remove || (flags & format::flag_removed_first) != 0;
+  }
+  [[nodiscard]] bool is_update() const noexcept {
+    return kind == format::record_kind::insert || kind == format::record_kind::remove;
+  }
+  [[nodiscard]] bool batched() const noexcept { return (flags & format::flag_batched) != 0; }
   [[nodiscard]] static record_layout of_insert(std::size_t value_size, bool batched) noexcept {
     return {format::record_kind::insert, flags_of(value_size, batched), 0, static_cast<std::uint32_t>(value_size)};
   }
@@ -86,8 +95,8 @@ struct record_layout {
       return format::round_up(position + before_value, format::large_value_alignment) - before_value;
     }
     const std::uint64_t length = size();
-    const std::uint64_t lines_here = (position + length - 1) / line - position / line + 1;
-    return lines_here > (length + line - 1) / line ? format::round_up(position, line) : position;
+    const bool spans_one_more = position % line + length > format::round_up(length, line);
+    return spans_one_more ? format::round_up(position, line) : position;
   }
 
  private:
@@ -164,30 +173,66 @@ class record {
   [[nodiscard]] link jump() const noexcept { return is_update() ? as_update().jump : null_link; }
 
   /// Fills everything except stamp, crc and an update's links; the memory must be zero. `batch` as in the layout.
-  void fill(const record_layout& layout, link batch, std::string_view key, std::string_view value) const noexcept;
+  [[gnu::always_inline]] void fill(record_layout layout, link batch, std::string_view key,
+                                   std::string_view value) const noexcept {
+    assert(layout.plausible());
+    auto& h = header();
+    h.kind = layout.kind;
+    h.flags = layout.flags;
+    h.key_size = layout.key_size;
+    h.value_size = layout.value_size;
+    h.depth = layout.kind == format::record_kind::entry ? 1 : 0;
+    if ((layout.flags & (format::flag_batched | format::flag_large_value)) != 0) [[unlikely]]
+      fill_extensions(layout, batch, value);
+    copy(at_ + layout.key_offset(), key);
+    copy(at_ + layout.value_offset(), value);
+  }
   /// Sets the crc: after this the record is valid.
-  void seal(std::uint32_t seed) const noexcept { header().crc = compute_crc(seed); }
+  void seal(std::uint32_t seed) const noexcept { seal(layout(), seed); }
+  /// The same for a caller that knows the record's layout.
+  [[gnu::always_inline]] void seal(record_layout l, std::uint32_t seed) const noexcept {
+    header().crc = compute_crc(l, seed);
+  }
 
   /// Checks everything that the crc covers (R1). Precondition: layout().plausible() and its size is inside the segment.
-  [[nodiscard]] bool intact(std::uint32_t seed) const noexcept { return header().crc == compute_crc(seed); }
+  [[nodiscard]] bool intact(std::uint32_t seed) const noexcept { return header().crc == compute_crc(layout(), seed); }
   /// The only seed with which it is intact. Precondition: as intact().
   [[nodiscard]] std::uint32_t intact_seed() const noexcept;
   /// Checks a large value; true for other records, whose value intact() covers.
   [[nodiscard]] bool value_intact() const noexcept;
 
  private:
-  [[nodiscard]] std::uint32_t compute_crc(std::uint32_t seed) const noexcept;
-  /// The part that the crc covers beyond the header that all records have.
+  void fill_extensions(record_layout layout, link batch, std::string_view value) const noexcept;
+  /// Without a call for 8 bytes, which integers have.
+  static void copy(std::byte* to, std::string_view from) noexcept {
+    if (from.size() == sizeof(std::uint64_t)) {
+      std::memcpy(to, from.data(), sizeof(std::uint64_t));
+    } else if (!from.empty()) {
+      std::memcpy(to, from.data(), from.size());
+    }
+  }
+  [[nodiscard]] std::uint32_t compute_crc(record_layout l, std::uint32_t seed) const noexcept {
+    const std::uint64_t first = std::uint64_t{static_cast<std::uint8_t>(l.kind)} | (std::uint64_t{l.flags} << 8) |
+                                (std::uint64_t{l.key_size} << 16) | (std::uint64_t{l.value_size} << 32);
+    const auto [from, to] = covered(l);
+    return crc32c(seed, first, header().depth, at_ + from, to - from);
+  }
+  /// The part that the crc covers beyond the header that all records have: whole words.
   struct covered_part {
     std::uint64_t from, to;
   };
-  [[nodiscard]] covered_part covered() const noexcept;
+  // An entry's head and second version change; everything else after the common header does not.
+  [[nodiscard]] static covered_part covered(record_layout l) noexcept {
+    return {l.kind == format::record_kind::entry ? sizeof(format::entry_header) : sizeof(format::record_header),
+            (l.flags & format::flag_large_value) != 0 ? l.value_offset() : l.size()};
+  }
 
   std::byte* at_;
 };
 
 /// What a certificate adds up: differs if position, content or version of a record differs.
-[[nodiscard]] inline std::uint64_t record_digest(link at, std::uint32_t crc, std::uint64_t stamped) noexcept {
+[[nodiscard, gnu::always_inline]] inline std::uint64_t record_digest(link at, std::uint32_t crc,
+                                                                     std::uint64_t stamped) noexcept {
   return mix64(mix64(at ^ (std::uint64_t{crc} << 32)) + (stamped & format::stamp_version_mask));
 }
 
