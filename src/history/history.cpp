@@ -57,10 +57,8 @@ link basic_histories<Heads>::find_by_jumps(link newest, version v) const {
   }
 }
 
-/// Returns true when the entry's newest record is stamped and as durable as the mode requires. Returns false if it is
-/// no longer the newest: it was of a batch whose process was killed.
 template <class Heads>
-bool basic_histories<Heads>::wait_until_committed(link entry, link l) const {
+bool basic_histories<Heads>::wait_for_stamp(link entry, link l) const {
   backoff wait;
   for (unsigned rounds = 1; stamp_of(l) == 0; ++rounds) {
     // another writer's batch is between its first link and its stamp, which takes microseconds. Batches link their keys
@@ -72,7 +70,6 @@ bool basic_histories<Heads>::wait_until_committed(link entry, link l) const {
     }
     wait.pause();
   }
-  persist_before_return(l);
   return true;
 }
 

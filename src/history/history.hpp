@@ -121,7 +121,14 @@ class basic_histories final : public Heads {
   /// The part of find_from() for a newest record that is too new and not the only one.
   [[nodiscard]] link find_older(link newest, version newest_stamped, version v) const;
   [[nodiscard]] link find_by_jumps(link newest, version v) const;
-  [[nodiscard]] bool wait_until_committed(link entry, link l) const;
+  /// Returns true when the entry's newest record is stamped and as durable as the mode requires. Returns false if it is
+  /// no longer the newest: it was of a batch whose process was killed.
+  [[nodiscard]] bool wait_until_committed(link entry, link l) const {
+    if (stamp_of(l) == 0 && !wait_for_stamp(entry, l)) return false;
+    persist_before_return(l);
+    return true;
+  }
+  [[nodiscard]] bool wait_for_stamp(link entry, link l) const;
   void persist_record(link l) const;
   void set_links(record fresh, link entry, link older) const;
   [[nodiscard]] link jump_of(link l) const { return at(l).is_entry() ? l : followed(l, claimed_jump_of(l)); }

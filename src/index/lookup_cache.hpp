@@ -28,6 +28,8 @@
 #include <functional>
 #include <string_view>
 
+#include "base/bytes.hpp"
+#include "base/checksum.hpp"
 #include "pool/format.hpp"
 #include "pool/link.hpp"
 
@@ -42,12 +44,14 @@ class lookup_cache {
   lookup_cache(const lookup_cache&) = delete;
   lookup_cache& operator=(const lookup_cache&) = delete;
 
-  [[nodiscard]] static std::uint64_t hash_of(std::string_view key) noexcept {
+  [[nodiscard, gnu::always_inline]] static std::uint64_t hash_of(std::string_view key) noexcept {
+    // of integers, the most frequent keys, without a call
+    if (key.size() == sizeof(std::uint64_t)) return mix64(word_at(reinterpret_cast<const std::byte*>(key.data())));
     return std::hash<std::string_view>()(key);
   }
 
   /// An entry whose key had that hash, as far as the word shows; null_link if none is known.
-  [[nodiscard]] link candidate(std::uint64_t hash) const noexcept {
+  [[nodiscard, gnu::always_inline]] link candidate(std::uint64_t hash) const noexcept {
     const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: the words that it covers can be read
     if (mask == 0) return null_link;
     const word* const line = words_ + (hash & mask);
@@ -61,7 +65,7 @@ class lookup_cache {
   }
   /// Prefetches the line of a key's words, for writers: they have other work before they need it, and their locks and
   /// fences would wait for it.
-  void prefetch(std::uint64_t hash) const noexcept {
+  [[gnu::always_inline]] void prefetch(std::uint64_t hash) const noexcept {
     const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: as in candidate()
     __builtin_prefetch(words_ + (hash & mask), 1);                     // without a table too: a prefetch never faults
   }

@@ -31,6 +31,7 @@ std::uint64_t huge_page_bytes_of_process() {
 store_core::store_core(store_parts&& parts, bool heads_are_durable, const history_base& records, const entry_keys& keys,
                        index::ordered_index& index, tag_catalog& catalog)
     : pool_(std::move(parts.pool)),
+      persist_(&pool_->persist()),
       clock_(std::move(parts.clock)),
       memory_(std::move(parts.memory)),
       shared_(parts.shared),
@@ -43,6 +44,7 @@ store_core::store_core(store_parts&& parts, bool heads_are_durable, const histor
       index_(&index),
       catalog_(&catalog),
       heads_are_durable_(heads_are_durable),
+      read_only_(!pool_->shared()),
       no_writeback_stalls_(pool_->durability().medium != medium::block_device),
       kind_(parts.kind),
       fork_generation_(fork_generation()),

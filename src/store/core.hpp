@@ -124,7 +124,7 @@ class [[gnu::visibility("hidden")]] store_core {
     return found;
   }
   /// The value of a visible record. Checks a large value that has not been checked yet: errc::damaged names it.
-  [[nodiscard]] std::string_view value_of(link l) const {
+  [[nodiscard, gnu::always_inline]] std::string_view value_of(link l) const {
     const record r = records_->at(l);
     if (r.value_unverified()) checked_->require_intact(*pool_, *records_, l);
     return r.value();
@@ -145,7 +145,7 @@ class [[gnu::visibility("hidden")]] store_core {
     return *tags_;
   }
   [[nodiscard]] pool_set& the_pool() const noexcept { return *pool_; }
-  [[nodiscard]] bool read_only() const noexcept { return !pool_->shared(); }
+  [[nodiscard]] bool read_only() const noexcept { return read_only_; }
   /// Throws unless this process is the one that opened the store: some functions are left to that one.
   void check_first() const {
     if (attached_) [[unlikely]]
@@ -160,7 +160,7 @@ class [[gnu::visibility("hidden")]] store_core {
   /// after a failed sync, errc::closed if the process that shared the store has closed it.
   [[gnu::always_inline]] void check_usable() const {
     // relaxed: no data depends on these flags
-    if (fork_generation_ != fork_generation() || pool_->persist().poisoned() ||
+    if (fork_generation_ != fork_generation() || persist_->poisoned() ||
         shared_->is.load(std::memory_order_relaxed) == shared_state::phase::closed) [[unlikely]]
       raise_unusable();
   }
@@ -172,18 +172,19 @@ class [[gnu::visibility("hidden")]] store_core {
   /// Each final class's destructor calls it while all members still exist.
   void close_in_destructor() noexcept;
 
-  void check_writable() const {
+  [[gnu::always_inline]] void check_writable() const {
     if (read_only()) [[unlikely]]
       raise_read_only();
     check_usable();
   }
   /// The key's entry, if the lookup cache has it.
-  [[nodiscard]] link known_entry_of(std::string_view key, std::uint64_t hash) const noexcept {
+  [[nodiscard, gnu::always_inline]] link known_entry_of(std::string_view key, std::uint64_t hash) const noexcept {
     const link l = lookups_->candidate(hash);
     return l != null_link && keys_->is_of(l, key) ? l : null_link;
   }
 
   std::unique_ptr<pool_set> pool_;
+  persistence* persist_;  // the pool's
   std::unique_ptr<version_clock> clock_;
   std::shared_ptr<index::arena> memory_;  // holds what processes share
   shared_state* shared_;                  // in memory_
@@ -196,6 +197,7 @@ class [[gnu::visibility("hidden")]] store_core {
   index::ordered_index* index_;
   tag_catalog* catalog_;
   bool heads_are_durable_;
+  bool read_only_;
   bool no_writeback_stalls_;  // memory or persistent memory: no store waits for the kernel to write a page back
 
  private:

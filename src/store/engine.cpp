@@ -12,7 +12,7 @@
 namespace icecore::detail {
 namespace {
 
-void check_sizes(std::string_view key, std::string_view value) {
+[[gnu::always_inline]] inline void check_sizes(std::string_view key, std::string_view value) {
   if (key.size() > key_size_max) {
     raise(errc::key_too_long, "a key of {} bytes: keys have at most {}", key.size(), key_size_max);
   }
@@ -26,6 +26,34 @@ void check_sizes(std::string_view key, std::string_view value) {
 // ---- Single writes ----
 
 template <class Heads>
+inline version engine<Heads>::finish(const writer& w, const fresh_record& fresh) {
+  if ((fresh.layout.flags & format::flag_large_value) != 0) checked_->mark(fresh.at);
+  // Read everything needed of the record, and do all other work, before the flush: a load from a line that is being
+  // flushed waits until the medium has it, and after the fence the processor runs ahead into the next operation only as
+  // far as its window reaches.
+  const record r = histories_->at(fresh.at);
+  const version v = histories_->stamp_of_own(r, fresh.at);
+  assert(v != 0 && v <= clock_->now());  // C2: a stamp is a version that was open
+  histories_->sample(r, fresh.at);
+  w.count(fresh.layout, fresh.layout.is_removal(), fresh.at, r.header().crc, v);
+  const written_record done = histories_type::written_of(r, fresh.at, fresh.layout.is_update());
+  histories_->commit_pending(w.pending());
+  if (fresh.layout.batched()) {  // it was flushed with its batch
+    histories_->persist_before_return(fresh.at);
+  } else {
+    if (!fresh.flushed) histories_->flush_fresh(fresh.at, fresh.layout.size());
+    histories_->await_flushed(done);
+  }
+  histories_->commit(done, v, w.pending());
+  return v;
+}
+
+template <class Heads>
+void engine<Heads>::finish_batched(const writer& w, const fresh_record& fresh) {
+  static_cast<void>(finish(w, fresh));
+}
+
+template <class Heads>
 version engine<Heads>::put(std::string_view key, std::string_view value) {
   check_sizes(key, value);
   check_writable();
@@ -35,20 +63,23 @@ version engine<Heads>::put(std::string_view key, std::string_view value) {
   // Check again: a write that met a failed sync may have left an unfinished record in this writer's segment, and no
   // record may follow that one. That write poisoned the store before it returned the writer.
   check_usable();
-  const entered there =
-      enter(*w, {record_layout::of_entry(key.size(), value.size(), false), null_link, key, value, hash});
-  if (there.fresh) {
-    const version v = finish(*w, *there.fresh);
-    // after the fence in finish(), which would have to wait for this store's cache line
-    lookups_->put(hash, there.entry);
-    return v;
-  }
-  histories_->prefetch_newest(there.entry);
+  const record_layout as_entry = record_layout::of_entry(key.size(), value.size(), false);
+  const entered there = enter(*w, {as_entry, null_link, key, value, hash});
+  if (!there.is_new) return update(*w, there.entry, value);
+  const version v = finish(*w, {there.entry, as_entry, there.flushed});
+  // after the fence in finish(), which would have to wait for this store's cache line
+  lookups_->put(hash, there.entry);
+  return v;
+}
+
+template <class Heads>
+version engine<Heads>::update(const writer& w, link entry, std::string_view value) {
+  histories_->prefetch_newest(entry);
   const record_layout layout = record_layout::of_insert(value.size(), false);
-  const fresh_record fresh{w->allocate(layout), layout};
+  const fresh_record fresh{w.allocate(layout), layout};
   histories_->at(fresh.at).fill(layout, null_link, {}, value);
-  static_cast<void>(link_single(*w, there.entry, fresh, false));
-  return finish(*w, fresh);
+  static_cast<void>(link_single(w, entry, fresh, false));
+  return finish(w, fresh);
 }
 
 template <class Heads>
@@ -96,11 +127,16 @@ class engine<Heads>::entry_filler final : public index::entry_factory {
   entry_filler& operator=(const entry_filler&) = delete;
 
   [[nodiscard]] link make() override {
-    made_ = writer_.allocate(what_.layout);
-    const record r = histories_.at(made_);
-    r.fill(what_.layout, what_.batch, what_.key, what_.value);
-    r.seal(writer_.seed_of(made_));
-    return made_;
+    // its kind is known here, so its sizes are computed with fewer instructions
+    const record_layout layout{format::record_kind::entry, what_.layout.flags, what_.layout.key_size,
+                               what_.layout.value_size};
+    assert(what_.layout.kind == layout.kind);
+    size_ = layout.size();
+    const link made = made_ = writer_.allocate(layout);
+    const record r = histories_.at(made);
+    r.fill(layout, what_.batch, what_.key, what_.value);
+    r.seal(layout, writer_.seed_of(made));
+    return made;
   }
   /// Stamps and flushes the record here, so that its flush proceeds while the index makes room for it.
   void before_publish() noexcept override {
@@ -111,8 +147,8 @@ class engine<Heads>::entry_filler final : public index::entry_factory {
     histories_.stamp_unseen(made_);
     stamped_ = true;
     constexpr std::uint64_t bytes_max = 4 * format::cache_line_size;  // readers wait: longer ones are flushed later
-    if (what_.layout.size() > bytes_max && !Heads::are_durable) return;
-    histories_.flush_fresh(made_, what_.layout.size());
+    if (size_ > bytes_max && !Heads::are_durable) return;
+    histories_.flush_fresh(made_, size_);
     flushed_ = true;
   }
   [[nodiscard]] bool stamped() const noexcept { return stamped_; }
@@ -126,6 +162,7 @@ class engine<Heads>::entry_filler final : public index::entry_factory {
   const new_entry& what_;
   bool no_writeback_stalls_;
   link made_ = null_link;
+  std::uint64_t size_ = 0;  ///< of what was made
   bool kept_ = false;
   bool stamped_ = false;
   bool flushed_ = false;
@@ -133,39 +170,15 @@ class engine<Heads>::entry_filler final : public index::entry_factory {
 
 template <class Heads>
 typename engine<Heads>::entered engine<Heads>::enter(const writer& w, const new_entry& what) const {
-  if (const link known = known_entry_of(what.key, what.hash); known != null_link) return {known, std::nullopt};
+  if (const link known = known_entry_of(what.key, what.hash); known != null_link) return {known};
   entry_filler filler(w, *histories_, what, no_writeback_stalls_);
   const link entry = index_->insert(what.key, filler);
   if (!filler.keep_if(entry)) {
     lookups_->put(what.hash, entry);
-    return {entry, std::nullopt};
+    return {entry};
   }
   if (!filler.stamped()) histories_type::fence_after_index_publish();
-  return {entry, fresh_record{entry, what.layout, filler.flushed()}};
-}
-
-template <class Heads>
-version engine<Heads>::finish(const writer& w, const fresh_record& fresh) {
-  if ((fresh.layout.flags & format::flag_large_value) != 0) checked_->mark(fresh.at);
-  // Read everything needed of the record, and do all other work, before the flush: a load from a line that is being
-  // flushed waits until the medium has it, and after the fence the processor runs ahead into the next operation only as
-  // far as its window reaches.
-  const version v = histories_->stamp_of_own(fresh.at);
-  assert(v != 0 && v <= clock_->now());  // C2: a stamp is a version that was open
-  const record r = histories_->at(fresh.at);
-  const bool batched = r.batched();  // if so, it was flushed with its batch
-  histories_->sample(fresh.at);
-  w.count(fresh.layout, r.is_removal(), fresh.at, r.header().crc, v);
-  const written_record done = histories_->written_of(fresh.at);
-  histories_->commit_pending(w.pending());
-  if (batched) {
-    histories_->persist_before_return(fresh.at);
-  } else {
-    if (!fresh.flushed) histories_->flush_fresh(fresh.at, fresh.layout.size());
-    histories_->await_flushed(done);
-  }
-  histories_->commit(done, v, w.pending());
-  return v;
+  return {entry, true, filler.flushed()};
 }
 
 // ---- Reading ----

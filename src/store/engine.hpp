@@ -97,15 +97,19 @@ class [[gnu::visibility("hidden")]] engine : public store_core {
   };
   struct entered {
     link entry;
-    std::optional<fresh_record> fresh;  ///< if the entry is the new one
+    bool is_new = false;   ///< it is the one that was made
+    bool flushed = false;  ///< as fresh_record
   };
   class entry_filler;
   /// The key's entry: the existing one, or else `what`, which is then published in the index.
   [[nodiscard]] entered enter(const writer& w, const new_entry& what) const;
+  version update(const writer& w, link entry, std::string_view value);
   [[nodiscard]] bool link_single(const writer& w, link entry, const fresh_record& fresh, bool unless_removed) const;
-  version finish(const writer& w, const fresh_record& fresh);
+  /// Inlined, since most callers know the kind of record when they are compiled.
+  [[gnu::always_inline]] version finish(const writer& w, const fresh_record& fresh);
 
   // batch.cpp
+  void finish_batched(const writer& w, const fresh_record& fresh);
   struct batch_run;
   void require_room_in_histories(std::span<const batch::operation* const> todo) const;
   [[nodiscard]] link enter_key(const writer& w, std::string_view key) const;

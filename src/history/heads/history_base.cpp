@@ -25,12 +25,6 @@ version history_base::stamp_sealed(link l) const noexcept {
   return expected & format::stamp_version_mask;
 }
 
-void history_base::stamp_unseen(link fresh) const noexcept {
-  const std::uint64_t word = codec_.encode(clock_->now(), fresh + format::stamp_offset);
-  // release: as in stamp_sealed(); no other thread can be stamping it
-  at(fresh).header().stamp.store(word, std::memory_order_release);
-}
-
 version history_base::stamp_batch(link batch) const noexcept {
   auto& stamp = at(batch).header().stamp;
   // acquire: pairs with the release of stamp_ready; all records of the batch were linked before that

@@ -92,21 +92,29 @@ class history_base {
 
   /// The version of a record that this thread has sealed; stamps it if it has no stamp. 0: its batch has not taken
   /// effect.
-  [[nodiscard]] version stamp_of_own(link l) const noexcept {
+  [[nodiscard]] version stamp_of_own(link l) const noexcept { return stamp_of_own(at(l), l); }
+  [[nodiscard, gnu::always_inline]] version stamp_of_own(record r, link l) const noexcept {
     // acquire: a thread that sees the stamp sees the record; pairs with the CAS that set it
-    const std::uint64_t word = at(l).header().stamp.load(std::memory_order_acquire);
+    const std::uint64_t word = r.header().stamp.load(std::memory_order_acquire);
     return word != 0 ? word & format::stamp_version_mask : stamp_sealed(l);
   }
   /// Stamps a sealed record that no other thread can see yet, while readers that look for it wait (H3).
-  void stamp_unseen(link fresh) const noexcept;
+  void stamp_unseen(link fresh) const noexcept {
+    const std::uint64_t word = codec_.encode(clock_->now(), fresh + format::stamp_offset);
+    // release: as in stamp_sealed(); no other thread can be stamping it
+    at(fresh).header().stamp.store(word, std::memory_order_release);
+  }
   /// The fence between publishing a new key's entry in the index and stamping it (H3).
   static void fence_after_index_publish() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
   [[nodiscard]] written_record written_of(link l) const noexcept {
     const record r = at(l);
+    return written_of(r, l, r.is_update());
+  }
+  [[nodiscard, gnu::always_inline]] static written_record written_of(record r, link l, bool is_update) noexcept {
     written_record w{.at = l,
                      .stamp = r.header().stamp.load(std::memory_order_relaxed)};  // relaxed: seen by this thread
-    if (r.is_update()) {
+    if (is_update) {
       w.entry = r.as_update().entry;
       w.before = head_of_older(r);
       w.is_second = r.header().depth == 2;
@@ -114,7 +122,7 @@ class history_base {
     return w;
   }
   /// Under operation durability: returns when the record's flushed lines are durable. May throw errc::poisoned.
-  void await_flushed(const written_record& fresh) const {
+  [[gnu::always_inline]] void await_flushed(const written_record& fresh) const {
     if (!persist_on_read_) return;
     persist_->sync();
     // release: H5. Any other thread that sets the bit stores the same word
@@ -128,8 +136,8 @@ class history_base {
   }
 
   /// Adds a sample of a deep history's record (version_samples.hpp). Once for each record, after it is stamped.
-  void sample(link l) const {
-    const record r = at(l);
+  void sample(link l) const { sample(at(l), l); }
+  void sample(record r, link l) const {
     if (version_samples::wanted(r.header().depth)) add_sample(r, l);
   }
 

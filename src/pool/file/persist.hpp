@@ -53,7 +53,7 @@ class persistence {
   /// Makes one structure durable immediately, on any medium: flush and fence, or sync.
   void persist(const void* data, std::size_t size);
   /// Page media: on return, everything stored before is durable. Cache-line media: a fence.
-  void sync() {
+  [[gnu::always_inline]] void sync() {
     fence();
     if (pages_) sync_pages();
   }

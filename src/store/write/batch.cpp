@@ -79,11 +79,11 @@ void engine<Heads>::require_room_in_histories(std::span<const batch::operation* 
 /// Returns the entry if it is new. It is durable, with the pair that leads to it, after the next sync.
 template <class Heads>
 link engine<Heads>::enter_key(const writer& w, std::string_view key) const {
-  const entered there =
-      enter(w, {record_layout::of_key(key.size()), null_link, key, {}, index::lookup_cache::hash_of(key)});
-  if (there.fresh) {
+  const record_layout layout = record_layout::of_key(key.size());
+  const entered there = enter(w, {layout, null_link, key, {}, index::lookup_cache::hash_of(key)});
+  if (there.is_new) {
     const record r = histories_->at(there.entry);
-    w.count(there.fresh->layout, false, there.entry, r.header().crc, histories_->stamp_of(there.entry));
+    w.count(layout, false, there.entry, r.header().crc, histories_->stamp_of(there.entry));
     return there.entry;
   }
   return null_link;
@@ -151,7 +151,7 @@ version engine<Heads>::apply(const batch& operations) {
   b.seal(w->seed_of(run.batch_link));
   const version v = histories_->complete_batch(run.batch_link);
   w->count(batch_layout, false, run.batch_link, b.header().crc, v);
-  for (const auto& fresh : run.records) finish(*w, fresh);
+  for (const auto& fresh : run.records) finish_batched(*w, fresh);
   return v;
 }
 
@@ -162,8 +162,8 @@ void engine<Heads>::link_batched(batch_run& run, const batch::operation& o) {
   // and that insert must then come before the removal
   const auto as_entry = record_layout::of_entry(o.key.size(), value.size(), true, !o.value);
   const entered there = enter(run.w, {as_entry, run.batch_link, o.key, value, index::lookup_cache::hash_of(o.key)});
-  if (there.fresh) {
-    run.records.push_back(*there.fresh);
+  if (there.is_new) {
+    run.records.push_back({there.entry, as_entry, there.flushed});
     return;
   }
   const auto layout = o.value ? record_layout::of_insert(value.size(), true) : record_layout::of_remove(true);

@@ -24,7 +24,7 @@ void writer::reserve(std::uint64_t bytes) const {
   if (slot_->tail.position + bytes > slot_->tail.in.end()) change_segment(bytes);
 }
 
-void writer::rewind(link last, const record_layout& layout) const noexcept {
+void writer::rewind(link last, record_layout layout) const noexcept {
   std::byte* at = pool_->at(last);
   std::memset(at, 0, layout.size());
   slot_->tail.position = slot_->position_before;

@@ -79,7 +79,7 @@ class dead_writer_recovery {
 class writer {
  public:
   /// Zeroed memory for a record, at the position its layout wants. errc::no_space leaves everything as it was.
-  [[nodiscard, gnu::always_inline]] link allocate(const record_layout& layout) const {
+  [[nodiscard, gnu::always_inline]] link allocate(record_layout layout) const {
     segment_tail& tail = slot_->tail;
     link start = layout.place(tail.position);
     if (start + layout.size() > tail.in.end()) [[unlikely]] {
@@ -96,7 +96,7 @@ class writer {
   /// Gives the last allocation back: zeroes it. Under operation durability the zeros are durable when it returns: the
   /// next record may lie behind some of them and reach the medium before they do, and the old bytes before it would
   /// then count as damage. In the other modes only what was synced counts, so these bytes do not.
-  void rewind(link last, const record_layout& layout) const noexcept;
+  void rewind(link last, record_layout layout) const noexcept;
   /// Makes sure that records of `bytes` in total can be allocated without failing.
   void reserve(std::uint64_t bytes) const;
 
@@ -105,7 +105,8 @@ class writer {
     return pool_->codec().record_seed(slot_->tail.in.generation, fresh);
   }
   /// Counts a record that is linked, stamped and sealed.
-  void count(const record_layout& layout, bool removal, link at, std::uint32_t crc, version stamped) const noexcept {
+  [[gnu::always_inline]] void count(record_layout layout, bool removal, link at, std::uint32_t crc,
+                                    version stamped) const noexcept {
     slot_->totals.add(layout, removal, record_digest(at, crc, stamped));
     // relaxed: the end of the lease releases it, for none_since()
     slot_->last_version.store(stamped, std::memory_order_relaxed);
@@ -242,7 +243,7 @@ class writer_set {
 class writer_lease {
  public:
   /// `through_gate`: the caller itself holds the gate.
-  explicit writer_lease(writer_set& set, bool through_gate = false) {
+  [[gnu::always_inline]] explicit writer_lease(writer_set& set, bool through_gate = false) {
     // try the thread's own writer first: its line is in this core's cache and no other thread uses it
     const unsigned own = (set.first_ + thread_number()) % writer_set::writers_max;
     if (!try_lease(set, own, through_gate)) [[unlikely]]
@@ -262,7 +263,7 @@ class writer_lease {
 
  private:
   /// False if the writer is leased already, or the gate is closed.
-  [[nodiscard]] bool try_lease(writer_set& set, unsigned number, bool through_gate) noexcept {
+  [[nodiscard, gnu::always_inline]] bool try_lease(writer_set& set, unsigned number, bool through_gate) noexcept {
     writer_slot& slot = set.shared_->slots[number];
     std::uint64_t sequence = slot.sequence.load(std::memory_order_relaxed);  // relaxed: the exchange decides
     if (writer_slot::leased(sequence)) return false;
