@@ -76,8 +76,9 @@ class Store:
         on_progress: _Progress | None,
     ) -> None: ...
     def close(self) -> None:
-        """Makes everything durable, as far as the device can, and releases the file; if views of values are alive, the
-        last of them releases it. Waits for calls running in other threads. Closing twice does nothing."""
+        """Makes everything durable, as far as the device can, and releases the file and its locks. Waits for calls
+        running in other threads. Views of values stay valid; snapshots and iterators can read no more. Closing twice
+        does nothing."""
 
     @overload
     def __getitem__(self, key: _BytesLike, /) -> bytes: ...
@@ -120,14 +121,6 @@ class Store:
     @property
     def closed(self) -> bool:
         """Whether close() was called."""
-
-    @property
-    def _lingering(self) -> bool:
-        """Whether the store is closed, but living views of values still hold the file."""
-
-    @property
-    def _views(self) -> int:
-        """The number of views of values that are alive."""
 
     @property
     def path(self) -> str:

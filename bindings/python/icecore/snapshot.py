@@ -49,8 +49,8 @@ class Snapshot(_native.Snapshot, OrderedMapping):
         return None if found is None else Tag(*found)
 
     def view(self, key: BytesLike) -> memoryview:
-        """The value as a read-only memoryview into the store: no copy. It stays valid after ``store.close()``: the file
-        is released only when the last view is gone. KeyError if there is no such key."""
+        """The value as a read-only memoryview into the store: no copy. It stays valid and unchanged as long as it lives,
+        also after ``store.close()``. KeyError if there is no such key."""
         found = self._find_view(key)
         if found is None:
             raise KeyError(key)

@@ -228,8 +228,8 @@ class Store(_native.Store, _Base):
     # ---- Reading -----------------------------------------------------------------------------------------------------
 
     def view(self, key: BytesLike, version: VersionLike | None = None) -> memoryview:
-        """The value as a read-only memoryview into the store: no copy. It stays valid after ``close()``: the file is
-        released only when the last view is gone. KeyError if there is no such key."""
+        """The value as a read-only memoryview into the store: no copy. It stays valid and unchanged as long as it lives,
+        also after ``close()``. KeyError if there is no such key."""
         found = self._find_view(key) if version is None else self._find_view(key, self._version_of(version))
         if found is None:
             raise KeyError(key)
@@ -483,13 +483,9 @@ def _explained(locked: LockedError, path: Path) -> LockedError:
             same = os.path.samefile(store.path, path)
         except OSError:
             continue
-        if same and store._lingering:
-            hint = f"this process closed it, but {store._views} views of its values are still alive: delete them first"
-        elif same and not store.closed:
+        if same and not store.closed:
             hint = "this process has it open: use that Store, from any thread"
-        else:
-            continue
-        return LockedError(locked.errno, f"{locked} ({hint})")
+            return LockedError(locked.errno, f"{locked} ({hint})")
     return locked
 
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace icecore::python {
 namespace {
@@ -44,7 +45,7 @@ output_buffer::output_buffer(nb::handle object, std::size_t size) {
 }
 
 PyObject* new_bytes(session& owner, std::string_view bytes) {
-  if (bytes.size() < gil_bytes_min)
+  if (bytes.size() < gil_bytes_min || owner.closed())
     return PyBytes_FromStringAndSize(bytes.data(), static_cast<Py_ssize_t>(bytes.size()));
   PyObject* const made = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes.size()));
   if (made == nullptr) return nullptr;
@@ -57,9 +58,11 @@ nb::object new_text(std::string_view text) {
   return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape"));
 }
 
-nb::object new_view(const std::shared_ptr<session>& owner, std::string_view bytes) {
-  const nb::object exporter = nb::cast(new value_view(owner, bytes), nb::rv_policy::take_ownership);
-  return nb::steal(PyMemoryView_FromObject(exporter.ptr()));
+nb::object new_view(value shown) {
+  const nb::object exporter = nb::cast(std::move(shown));
+  nb::object view = nb::steal(PyMemoryView_FromObject(exporter.ptr()));
+  if (!view.is_valid()) throw nb::python_error();
+  return view;
 }
 
 key_bounds bounds_from(nb::handle start, nb::handle stop, nb::handle prefix) {

@@ -59,14 +59,16 @@ class output_buffer {
   Py_buffer buffer_;
 };
 
-/// A new bytes object. Copies large values without the GIL; `owner` keeps them mapped meanwhile.
+/// A new bytes object. The caller keeps `bytes` valid. Copies large values without the GIL, as a call of `owner`, so
+/// that closing waits for it: a thread must not retake the GIL after the interpreter's end. Once `owner` is closed, it
+/// keeps the GIL.
 [[nodiscard]] PyObject* new_bytes(session& owner, std::string_view bytes);
 
 /// A new str; bytes that are not UTF-8 become surrogates, as in file names.
 [[nodiscard]] nb::object new_text(std::string_view text);
 
-/// A read-only memoryview of a value in the pool.
-[[nodiscard]] nb::object new_view(const std::shared_ptr<session>& owner, std::string_view bytes);
+/// A read-only memoryview of a value in the pool, whose pin lives as long as any buffer of these bytes.
+[[nodiscard]] nb::object new_view(value shown);
 
 /// Bounds from optional bytes-like ends and an optional prefix; a key must satisfy all of them.
 [[nodiscard]] key_bounds bounds_from(nb::handle start, nb::handle stop, nb::handle prefix);

@@ -93,17 +93,15 @@ struct find_job {
   const icecore::store* store;                    // with
   const std::vector<icecore::version>* versions;  // one per key
 
-  void run(std::size_t from, std::vector<std::string_view>& chunk, std::vector<answer>& out) const {
+  /// The answers are valid as long as the returned pin lives.
+  [[nodiscard]] pin run(std::size_t from, std::vector<std::string_view>& chunk, std::vector<answer>& out) const {
     for (std::size_t i = 0; i < chunk.size(); ++i) chunk[i] = keys[from + i];
-    if (at == nullptr) {
-      store->find_many(chunk, std::span(*versions).subspan(from, chunk.size()), out);
-      return;
-    }
+    if (at == nullptr) return store->find_many(chunk, std::span(*versions).subspan(from, chunk.size()), out);
     at->at.find_many(chunk, out);
-    if (!at->bounded()) return;
-    for (std::size_t i = 0; i < chunk.size(); ++i) {
+    for (std::size_t i = 0; at->bounded() && i < chunk.size(); ++i) {
       if (!contains(at->bounds, chunk[i])) out[i].reset();
     }
+    return at->at.holds();
   }
 };
 
@@ -116,9 +114,10 @@ void find_in_chunks(session& owner, const find_job& job, bool with_gil, const Ta
     owner.use();
     chunk.resize(std::min(find_chunk, job.keys.size() - from));
     out.resize(chunk.size());
+    pin holds;
     {
       const without_gil released(owner);
-      job.run(from, chunk, out);
+      holds = job.run(from, chunk, out);
       if (!with_gil) take(from, out);
     }
     if (with_gil) take(from, out);
@@ -131,7 +130,6 @@ nb::object find_objects(session& owner, const find_job& job, nb::handle missing)
   if (!list.is_valid()) throw nb::python_error();
   find_in_chunks(owner, job, true, [&](std::size_t from, const std::vector<answer>& out) {
     for (std::size_t i = 0; i < out.size(); ++i) {
-      owner.use();  // copying a large value releases the GIL: the store may have been closed meanwhile
       PyObject* const made = out[i] ? new_bytes(owner, *out[i]) : Py_NewRef(missing.ptr());
       if (made == nullptr) throw nb::python_error();
       PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(from + i), made);

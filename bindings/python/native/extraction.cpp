@@ -33,7 +33,7 @@ std::size_t extract_fixed(const snapshot_object& self, nb::handle keys, std::siz
 /// icecore._native.Selection: the items of a snapshot as views, from which columns of any kind are made.
 struct selection {
   std::shared_ptr<session> owner;
-  std::vector<item> items;
+  pinned_list<item> items;
 
   [[nodiscard]] std::string_view get(std::size_t i, part which) const noexcept {
     return which == part::key ? items[i].key : items[i].value;
@@ -70,7 +70,6 @@ nb::object to_objects(const selection& self, int which) {
     PyObject* const made = new_bytes(*self.owner, self.get(i, static_cast<part>(which)));
     if (made == nullptr) throw nb::python_error();
     PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), made);
-    self.owner->use();  // copying a large value releases the GIL: the store may have been closed meanwhile
   }
   return list;
 }

@@ -152,8 +152,6 @@ void bind_information(store_class& c, nb::module_& m) {
   c.def_prop_ro("clock", [](store_object& self) { return self.owner->use().clock(); })
       .def_prop_ro("read_only", [](store_object& self) { return self.owner->use().read_only(); })
       .def_prop_ro("closed", [](const store_object& self) { return self.owner->closed(); })
-      .def_prop_ro("_lingering", [](const store_object& self) { return self.owner->lingering(); })
-      .def_prop_ro("_views", [](const store_object& self) { return self.owner->views(); })
       .def_prop_ro(
           "path",
           [](const store_object& self) {

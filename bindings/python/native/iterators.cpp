@@ -23,18 +23,26 @@ constexpr std::size_t block_size_max = 1024;
 template <typename Range, typename Element>
 class block_reader {
  public:
-  block_reader(std::shared_ptr<session> owner, Range range, std::uint64_t limit)
-      : owner_(std::move(owner)), range_(std::move(range)), left_(limit) {}
+  block_reader(std::shared_ptr<session> owner, pin holds, Range range, std::uint64_t limit)
+      : owner_(std::move(owner)), holds_(std::move(holds)), range_(std::move(range)), left_(limit) {}
   block_reader(const block_reader&) = delete;
   block_reader& operator=(const block_reader&) = delete;
 
-  [[nodiscard]] const std::shared_ptr<session>& owner() const noexcept { return owner_; }
-
-  /// The next element, or null at the end.
+  /// The next element, or null at the end. errc::closed, also while elements are left in the block: where an iteration
+  /// ends does not depend on the sizes of blocks.
   [[nodiscard]] const Element* next() {
-    owner_->use();  // a block holds views: never return them after close() (S1, session.hpp)
+    owner_->use();
     if (position_ == block_.size() && !fetch()) return nullptr;
     return &block_[position_++];
+  }
+
+  /// new_bytes of a view in an element; None if there is none.
+  [[nodiscard]] PyObject* copied(const std::optional<std::string_view>& bytes) const {
+    return bytes ? new_bytes(*owner_, *bytes) : Py_NewRef(Py_None);
+  }
+  /// The same, or a memoryview.
+  [[nodiscard]] PyObject* shown(const std::optional<std::string_view>& bytes, bool as_view) const {
+    return bytes && as_view ? new_view({*bytes, holds_}).release().ptr() : copied(bytes);
   }
 
  private:
@@ -73,6 +81,7 @@ class block_reader {
   }
 
   std::shared_ptr<session> owner_;
+  pin holds_;  // of all elements
   Range range_;
   std::optional<typename Range::iterator> at_;  // at the last element fetched
   std::vector<Element> block_;
@@ -81,26 +90,6 @@ class block_reader {
   std::uint64_t left_;
   bool fetching_ = false;
 };
-
-/// Makes a vector usable as the range that block_reader reads.
-template <typename Element>
-class owned_elements {
- public:
-  using iterator = typename std::vector<Element>::const_iterator;
-  explicit owned_elements(std::vector<Element> elements) : elements_(std::move(elements)) {}
-  [[nodiscard]] iterator begin() const noexcept { return elements_.begin(); }
-  [[nodiscard]] iterator end() const noexcept { return elements_.end(); }
-
- private:
-  std::vector<Element> elements_;
-};
-
-/// new_bytes; None for a removed value; or a view instead of a copy.
-PyObject* new_value(const std::shared_ptr<session>& owner, const std::optional<std::string_view>& value, bool as_view) {
-  if (!value) return Py_NewRef(Py_None);
-  if (as_view) return new_view(owner, *value).release().ptr();
-  return new_bytes(*owner, *value);
-}
 
 template <std::size_t Size>
 PyObject* tuple_of(const std::array<PyObject*, Size>& parts) {
@@ -127,30 +116,29 @@ struct item_iterator {
     const item* found = reader.next();
     if (found == nullptr) return nullptr;
     const item now = *found;  // the block may be replaced while the GIL is released to copy a large value
-    session& owner = *reader.owner();
-    if (wanted == part::key) return new_bytes(owner, now.key);
-    if (wanted == part::value) return new_bytes(owner, now.value);
-    PyObject* const key = new_bytes(owner, now.key);
-    return tuple_of<2>({key, new_bytes(owner, now.value)});
+    if (wanted == part::key) return reader.copied(now.key);
+    if (wanted == part::value) return reader.copied(now.value);
+    PyObject* const key = reader.copied(now.key);
+    return tuple_of<2>({key, reader.copied(now.value)});
   }
 };
-
-PyObject* new_change(const std::shared_ptr<session>& owner, const change& c, bool as_views) {
-  PyObject* const version = PyLong_FromUnsignedLongLong(c.version);
-  return tuple_of<2>({version, new_value(owner, c.value, as_views)});
-}
 
 /// icecore._native.HistoryIterator: newest first record by record; oldest first from a list made at the start.
 struct history_iterator {
   std::optional<block_reader<key_history, change>> newest_first;
-  std::optional<block_reader<owned_elements<change>, change>> oldest_first;
+  std::optional<block_reader<pinned_list<change>, change>> oldest_first;
   bool as_views;
 
-  PyObject* next() {
-    const change* found = newest_first ? newest_first->next() : oldest_first->next();
+  PyObject* next() { return newest_first ? next_of(*newest_first) : next_of(*oldest_first); }
+
+ private:
+  template <typename Reader>
+  PyObject* next_of(Reader& reader) const {
+    const change* found = reader.next();
     if (found == nullptr) return nullptr;
     const change now = *found;
-    return new_change(newest_first ? newest_first->owner() : oldest_first->owner(), now, as_views);
+    PyObject* const version = PyLong_FromUnsignedLongLong(now.version);
+    return tuple_of<2>({version, reader.shown(now.value, as_views)});
   }
 };
 
@@ -163,9 +151,9 @@ struct diff_iterator {
     const difference* found = reader.next();
     if (found == nullptr) return nullptr;
     const difference now = *found;
-    PyObject* const key = new_bytes(*reader.owner(), now.key);
-    PyObject* const before = new_value(reader.owner(), now.before, as_views);
-    return tuple_of<3>({key, before, new_value(reader.owner(), now.after, as_views)});
+    PyObject* const key = reader.copied(now.key);
+    PyObject* const before = reader.shown(now.before, as_views);
+    return tuple_of<3>({key, before, reader.shown(now.after, as_views)});
   }
 };
 
@@ -184,23 +172,22 @@ const PyType_Slot* iterator_slots() {
   return slots;
 }
 
-void make_history_iterator(history_iterator* self, const std::shared_ptr<session>& owner, nb::handle key,
-                           icecore::version up_to, bool oldest_first, bool as_views) {
-  const icecore::store& store = owner->use();
-  key_history history(store.core(), bytes_argument(key.ptr(), "a key").bytes(), up_to);
+void make_history_iterator(history_iterator* self, const std::shared_ptr<session>& owner, const pin& holds,
+                           nb::handle key, icecore::version up_to, bool oldest_first, bool as_views) {
+  key_history history(holds, bytes_argument(key.ptr(), "a key").bytes(), up_to);
   constexpr std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
   if (!oldest_first) {
     new (self) history_iterator{{}, {}, as_views};
-    self->newest_first.emplace(owner, std::move(history), all);
+    self->newest_first.emplace(owner, holds, std::move(history), all);
     return;
   }
-  std::vector<change> changes;
+  pinned_list<change> changes;
   {
     const without_gil released(*owner);
     changes = history.oldest_first();
   }
   new (self) history_iterator{{}, {}, as_views};
-  self->oldest_first.emplace(owner, owned_elements<change>(std::move(changes)), all);
+  self->oldest_first.emplace(owner, holds, std::move(changes), all);
 }
 
 }  // namespace
@@ -211,23 +198,27 @@ void bind_iterators(nb::module_& m) {
           "__init__",
           [](item_iterator* self, const snapshot_object& snapshot, int wanted, bool reverse, std::uint64_t limit) {
             snapshot.owner->use();
-            item_range range(snapshot.at.core(), snapshot.at.version(), snapshot.bounds, reverse);
-            new (self) item_iterator{{snapshot.owner, std::move(range), empty(snapshot.bounds) ? 0 : limit},
-                                     static_cast<part>(wanted)};
+            item_range range(snapshot.at.cursor(), snapshot.bounds, reverse);
+            new (self) item_iterator{
+                {snapshot.owner, snapshot.at.holds(), std::move(range), empty(snapshot.bounds) ? 0 : limit},
+                static_cast<part>(wanted)};
           },
           nb::arg("snapshot"), nb::arg("part"), nb::arg("reverse"), nb::arg("limit"));
   nb::class_<history_iterator>(m, "HistoryIterator", nb::type_slots(iterator_slots<history_iterator>()))
       .def(
           "__init__",
           [](history_iterator* self, const store_object& store, nb::handle key, bool oldest_first, bool as_views) {
-            make_history_iterator(self, store.owner, key, version_max, oldest_first, as_views);
+            make_history_iterator(self, store.owner, store.owner->use().hold(), key, version_max, oldest_first,
+                                  as_views);
           },
           nb::arg("source"), nb::arg("key"), nb::arg("oldest_first"), nb::arg("as_views"))
       .def(
           "__init__",
           [](history_iterator* self, const snapshot_object& snapshot, nb::handle key, bool oldest_first,
              bool as_views) {
-            make_history_iterator(self, snapshot.owner, key, snapshot.at.version(), oldest_first, as_views);
+            snapshot.owner->use();
+            make_history_iterator(self, snapshot.owner, snapshot.at.holds(), key, snapshot.at.version(), oldest_first,
+                                  as_views);
           },
           nb::arg("source"), nb::arg("key"), nb::arg("oldest_first"), nb::arg("as_views"));
   nb::class_<diff_iterator>(m, "DiffIterator", nb::type_slots(iterator_slots<diff_iterator>()))
@@ -237,8 +228,9 @@ void bind_iterators(nb::module_& m) {
              nb::handle start, nb::handle stop, nb::handle prefix, bool as_views) {
             key_bounds bounds = bounds_from(start, stop, prefix);
             const std::uint64_t limit = empty(bounds) ? 0 : std::numeric_limits<std::uint64_t>::max();
-            new (self) diff_iterator{{store.owner, store.owner->use().diff(before, after, std::move(bounds)), limit},
-                                     as_views};
+            const icecore::store& used = store.owner->use();
+            new (self)
+                diff_iterator{{store.owner, used.hold(), used.diff(before, after, std::move(bounds)), limit}, as_views};
           },
           nb::arg("store"), nb::arg("before"), nb::arg("after"), nb::arg("start").none(), nb::arg("stop").none(),
           nb::arg("prefix").none(), nb::arg("as_views"));

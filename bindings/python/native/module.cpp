@@ -8,7 +8,7 @@ namespace {
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
   return slot(-1, [&] {
-    const std::string_view bytes = self_of<value_view>(self).bytes();
+    const std::string_view bytes = self_of<value>(self).bytes();
     // a buffer of no bytes must still have an address
     void* const data = bytes.empty() ? const_cast<char*>("") : const_cast<char*>(bytes.data());
     return PyBuffer_FillInfo(view, self, data, static_cast<Py_ssize_t>(bytes.size()), /*readonly=*/1, flags);
@@ -35,8 +35,8 @@ NB_MODULE(_native, m) {
   namespace python = icecore::python;
   nanobind::set_leak_warnings(false);  // not a leak: icecore's exit function closes a store that is still open
   nanobind::register_exception_translator(python::translate);
-  nanobind::class_<python::value_view>(m, "ValueView", nanobind::type_slots(python::view_slots),
-                                       "A value in the pool, which it keeps mapped.");
+  nanobind::class_<icecore::value>(m, "ValueView", nanobind::type_slots(python::view_slots),
+                                   "A value in the pool, which it keeps mapped.");
   python::bind_column(m);
   python::bind_batch(m);
   python::store_class store = python::bind_store(m);

@@ -30,10 +30,12 @@ struct snapshot_object {
   key_bounds bounds;
 
   [[nodiscard]] bool bounded() const noexcept { return bounds.from.has_value() || bounds.to.has_value(); }
-  [[nodiscard]] std::optional<std::string_view> find(std::string_view key) const {
-    return find_value(*owner, [&](const icecore::store&) -> std::optional<std::string_view> {
+  [[nodiscard]] std::optional<value> find(std::string_view key) const {
+    return find_value(*owner, [&](const icecore::store&) -> std::optional<value> {
       if (!contains(bounds, key)) return std::nullopt;
-      return at.find(key);
+      const std::optional<std::string_view> found = at.find(key);
+      if (!found) return std::nullopt;
+      return value(*found, at.holds());
     });
   }
 };

@@ -1,13 +1,12 @@
-// One open store in Python: who may use it now, and when its file may be released.
+// One open store in Python: who may use it now, and when it is closed.
 //
-// The Python objects made from one icecore.open() share a session: the store, its snapshots, iterators and views.
+// The Python objects made from one icecore.open() share a session: the store, its snapshots and iterators. Views of
+// values do not belong to it. Each holds a pin (icecore/pin.hpp), which keeps its bytes mapped by itself.
 //
 // Invariants:
-//   S1. `store_` is released only when no call is running without the GIL (calls.hpp) and no view of a value is alive
-//       (views_ == 0). So memory that Python can still reach is never unmapped.
-//   S2. After close() or a fork every use() throws, so only views survive a close.
+//   S1. The store is closed or destroyed only when no call is running without the GIL (calls.hpp).
+//   S2. After close() or a fork every use() throws. What was read before stays valid as long as its pin lives.
 //   S3. Members change only while the GIL is held.
-//   S4. States change from open to closing to closed, or from open to closing to lingering to closed, and never back.
 #pragma once
 
 #include <Python.h>
@@ -15,9 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
-#include <string_view>
 
 #include "calls.hpp"
 #include "icecore/icecore.hpp"
@@ -37,18 +34,14 @@ class session : public running_calls {
 
   /// The store, for use while the GIL is held or inside `without_gil`. errc::closed, errc::forked.
   icecore::store& use() {
-    if (state_ != state::open || forked()) refuse();
+    if (closed_ || forked()) refuse();
     return *store_;
   }
 
-  /// Refuses all further use, waits for the running calls, then closes the store. If views of its values are alive, it
-  /// only syncs the store, and the last view closes it. Closing twice does nothing.
+  /// Refuses all further use, waits for the running calls, then closes the store. Closing twice does nothing.
   void close();
 
-  [[nodiscard]] bool closed() const noexcept { return state_ != state::open; }
-  /// Closed, but the file is still held because of living views.
-  [[nodiscard]] bool lingering() const noexcept { return state_ == state::lingering; }
-  [[nodiscard]] std::size_t views() const noexcept { return views_; }
+  [[nodiscard]] bool closed() const noexcept { return closed_; }
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
   /// Every write waits for the device (operation durability on a block device).
@@ -62,23 +55,14 @@ class session : public running_calls {
   }
 
  private:
-  friend class value_view;
-
-  enum class state : std::uint8_t { open, closing, lingering, closed };
-
   [[noreturn]] void refuse() const;
   [[nodiscard]] bool forked() const noexcept { return fork_generation_ != fork_generation(); }
-  void end_view() noexcept;
-  void linger();
-  void release_if_unused() noexcept;
-  void foresee_blocking();
+  void foresee_blocking(bool attached);
 
   std::filesystem::path path_;
   std::optional<icecore::store> store_;
-  std::size_t views_ = 0;  // living value_view objects
   std::uint64_t fork_generation_;
-  bool attached_;  // another process has opened the store; that process syncs and closes it
-  state state_ = state::open;
+  bool closed_ = false;
   bool writes_block_ = false;
   bool finds_block_ = false;
   bool has_unread_values_ = false;  // there were enough at opening for one of them to be large
@@ -92,32 +76,15 @@ auto maybe_without_gil(session& used, bool worth_it, const Call& call) {
   return call();
 }
 
-/// Runs a find, without the GIL if it may take long. The answer's bytes stay mapped until the GIL is released again: a
-/// small value may be copied, and new_bytes or new_view keep a large one mapped. errc::closed, also if another thread
-/// has closed the store during the find.
+/// Runs a find, without the GIL if it may take long. Another thread may close the store before the answer is used: the
+/// value keeps its bytes valid.
 template <typename Find>
-std::optional<std::string_view> find_value(session& used, const Find& find) {
+std::optional<value> find_value(session& used, const Find& find) {
   icecore::store& store = used.use();
-  const std::optional<std::string_view> value =
-      maybe_without_gil(used, used.finds_block(), [&]() -> std::optional<std::string_view> { return find(store); });
-  if (used.finds_block()) used.use();
-  if (value) used.found(value->size());
-  return value;
+  std::optional<value> found =
+      maybe_without_gil(used, used.finds_block(), [&]() -> std::optional<value> { return find(store); });
+  if (found) used.found(found->size());
+  return found;
 }
-
-/// A value's bytes in the pool. The view keeps them mapped, and exports them to Python as a read-only buffer.
-class value_view {
- public:
-  value_view(std::shared_ptr<session> owner, std::string_view bytes);
-  ~value_view();
-  value_view(const value_view&) = delete;
-  value_view& operator=(const value_view&) = delete;
-
-  [[nodiscard]] std::string_view bytes() const noexcept { return bytes_; }
-
- private:
-  std::shared_ptr<session> session_;
-  std::string_view bytes_;
-};
 
 }  // namespace icecore::python

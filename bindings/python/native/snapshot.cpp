@@ -11,7 +11,7 @@ PyObject* subscript(PyObject* self, PyObject* key) noexcept {
     if (PySlice_Check(key)) return subscript_slice(self, key);
     const auto& snapshot = self_of<snapshot_object>(self);
     const bytes_argument bytes(key, "a key");
-    if (const auto value = snapshot.find(bytes.bytes())) return new_bytes(*snapshot.owner, *value);
+    if (const auto value = snapshot.find(bytes.bytes())) return new_bytes(*snapshot.owner, value->bytes());
     PyErr_SetObject(PyExc_KeyError, key);
     return nullptr;
   });
@@ -67,7 +67,7 @@ snapshot_class bind_snapshot(nb::module_& m) {
             const bytes_argument bytes(key.ptr(), "a key");
             const auto value = self.find(bytes.bytes());
             if (!value) return nb::none();
-            PyObject* const made = new_bytes(*self.owner, *value);
+            PyObject* const made = new_bytes(*self.owner, value->bytes());
             if (made == nullptr) throw nb::python_error();
             return nb::steal(made);
           },
@@ -76,8 +76,8 @@ snapshot_class bind_snapshot(nb::module_& m) {
           "_find_view",
           [](const snapshot_object& self, nb::handle key) -> nb::object {
             const bytes_argument bytes(key.ptr(), "a key");
-            const auto value = self.find(bytes.bytes());
-            return value ? new_view(self.owner, *value) : nb::none();
+            auto value = self.find(bytes.bytes());
+            return value ? new_view(*std::move(value)) : nb::none();
           },
           nb::arg("key"))
       .def("_tag_tuple",

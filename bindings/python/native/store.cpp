@@ -18,8 +18,7 @@
 namespace icecore::python {
 namespace {
 
-std::optional<std::string_view> find(session& owner, std::string_view key,
-                                     std::optional<icecore::version> at = std::nullopt) {
+std::optional<value> find(session& owner, std::string_view key, std::optional<icecore::version> at = std::nullopt) {
   return find_value(owner, [&](const icecore::store& store) { return at ? store.find(key, *at) : store.find(key); });
 }
 
@@ -28,7 +27,7 @@ PyObject* subscript(PyObject* self, PyObject* key) noexcept {
     if (PySlice_Check(key)) return subscript_slice(self, key);
     session& owner = *self_of<store_object>(self).owner;
     const bytes_argument bytes(key, "a key");
-    if (const auto value = find(owner, bytes.bytes())) return new_bytes(owner, *value);
+    if (const auto value = find(owner, bytes.bytes())) return new_bytes(owner, value->bytes());
     PyErr_SetObject(PyExc_KeyError, key);
     return nullptr;
   });
@@ -192,7 +191,7 @@ void bind_reading(store_class& c) {
          const bytes_argument bytes(key.ptr(), "a key");
          const auto value = find(*self.owner, bytes.bytes(), at);
          if (!value) return nb::none();
-         PyObject* const made = new_bytes(*self.owner, *value);
+         PyObject* const made = new_bytes(*self.owner, value->bytes());
          if (made == nullptr) throw nb::python_error();
          return nb::steal(made);
        },
@@ -201,8 +200,8 @@ void bind_reading(store_class& c) {
           "_find_view",
           [](store_object& self, nb::handle key, std::optional<icecore::version> at) -> nb::object {
             const bytes_argument bytes(key.ptr(), "a key");
-            const auto value = find(*self.owner, bytes.bytes(), at);
-            return value ? new_view(self.owner, *value) : nb::none();
+            auto value = find(*self.owner, bytes.bytes(), at);
+            return value ? new_view(*std::move(value)) : nb::none();
           },
           nb::arg("key"), nb::arg("at").none() = nb::none())
       .def("_latest_version", [](store_object& self) { return self.owner->use().latest().version(); });
