@@ -290,27 +290,40 @@ def test_threads_let_views_go_while_another_closes(path):
         assert not mapped(path)
 
 
-def test_many_finds_that_close_interrupts_give_right_answers_or_refuse(path):
-    keys = [b"%d" % i for i in range(20_000)]
+def test_finds_and_iterators_that_close_interrupts_give_right_answers_or_refuse(path):
+    """Copying a large value lets other threads run: the store may be closed before the next one is copied."""
+    pairs = {b"%03d" % i: b"%03d" % i * (10_000 if i % 2 else 10) for i in range(300)}
     with open_store(path) as store:
-        store.put_many(keys, [key * 8 for key in keys])
-    for _ in range(10):
+        store.update(pairs)
+    versions = [0] * len(pairs)
+    reads = [
+        lambda store: dict(store.items()),
+        lambda store: {key: store[key] for key in pairs},
+        lambda store: {key: bytes(store.view(key)) for key in pairs},
+        lambda store: dict(zip(pairs, store.find_many(list(pairs)))),
+        lambda store: dict(zip(pairs, store.find_many(list(pairs), version=versions))),
+        lambda store: dict(zip(pairs, store.latest().to_numpy()[1].tolist())),
+    ]
+    for read in reads * 3:
         store = open_store(path, "r")
-        started, answers = threading.Event(), []
+        versions[:] = [store.latest().version] * len(pairs)
+        started, wrong = threading.Event(), []
 
-        def find(store=store, started=started, answers=answers):
+        def go_on(store=store, read=read, started=started, wrong=wrong):
             with contextlib.suppress(icecore.ClosedError):
                 while True:
-                    answers.append(store.find_many(keys))
+                    if read(store) != pairs:
+                        wrong.append(read)
                     started.set()
 
-        finding = threading.Thread(target=find)
-        finding.start()
+        reading = threading.Thread(target=go_on)
+        reading.start()
         assert started.wait(60)
         store.close()
-        finding.join()
+        reading.join()
+        del go_on, reading
+        assert not wrong
         assert not mapped(path)
-        assert answers[-1] == [key * 8 for key in keys]
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
