@@ -1,7 +1,6 @@
-"""The types that are promised: the package passes mypy --strict, its stub tells the truth, and programs type-check."""
+"""The types that are promised: the package passes mypy --strict, its stub is whole, and programs type-check."""
 
 import ast
-import re
 import subprocess
 import sys
 import textwrap
@@ -61,36 +60,15 @@ def test_the_package_is_strictly_typed(tmp_path):
     run_module("mypy", "--strict", "--cache-dir", tmp_path, "-p", "icecore")
 
 
-def parameters(signature):
-    """The names in nanobind's signature of a bound function."""
-    tree = ast.parse(textwrap.dedent(re.sub(r"\\\d+", "None", signature)) + ": ...")
-    return [a.arg for a in tree.body[0].args.args if a.arg != "self"]
-
-
-def test_the_stub_of_the_native_half_tells_the_truth():
-    """Every class, method and parameter of the stub exists, and vice versa (stubtest does not know nanobind)."""
+def test_the_stub_of_the_native_half_holds_all_that_is_in_it():
+    """The stub is made from the module; what it cannot show without native/stub.pattern, mypy --strict refuses."""
     stub = ast.parse(Path(icecore.__file__).with_name("_native.pyi").read_text())
     classes = {node.name: node.body for node in stub.body if isinstance(node, ast.ClassDef)}
-    checked = 0
+    assert {c for c, v in vars(icecore._native).items() if isinstance(v, type)} == classes.keys()
     for name, body in {**classes, None: stub.body}.items():
         owner = getattr(icecore._native, name) if name else icecore._native
-        told = {}
-        for node in body:
-            if isinstance(node, ast.FunctionDef):
-                told.setdefault(node.name, []).append([a.arg for a in node.args.args if a.arg != "self"])
-        for function, alternatives in told.items():
-            bound = vars(owner).get(function)
-            if bound is None:
-                assert function in ("__buffer__", "__init__") or hasattr(owner, function), (name, function)
-            elif hasattr(bound, "__nb_signature__"):
-                signatures = [parameters(s[0]) for s in bound.__nb_signature__]
-                # Alternatives that differ in a type only may be one in the stub.
-                assert set(map(tuple, alternatives)) == set(map(tuple, signatures)), (name, function)
-                checked += 1
-        public = {f for f, v in vars(owner).items() if not f.startswith("__") and not isinstance(v, type)}
-        assert public <= told.keys(), name
-    assert checked > 40
-    assert {c for c, v in vars(icecore._native).items() if isinstance(v, type)} == classes.keys()
+        told = {node.name for node in body if isinstance(node, ast.FunctionDef)}
+        assert {f for f, v in vars(owner).items() if not f.startswith("__") and not isinstance(v, type)} <= told, name
 
 
 def test_programs_type_check(tmp_path):

@@ -132,7 +132,7 @@ void progress_adapter::finish() {
   throw thrown;
 }
 
-std::vector<placement> placements_of(const nb::list& pairs) {
+std::vector<placement> placements_of(const placement_pairs& pairs) {
   std::vector<placement> placements;
   for (const nb::handle one : pairs) {
     const auto [path, node] = nb::cast<std::pair<nb::bytes, int>>(one);

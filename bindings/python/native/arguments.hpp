@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "icecore/icecore.hpp"
+#include "python_types.hpp"
 #include "session.hpp"
 
 namespace icecore::python {
@@ -99,8 +100,9 @@ T& self_of(PyObject* self) {
   return *nb::inst_ptr<T>(self);
 }
 
-/// Converts a list of paths with NUMA nodes.
-[[nodiscard]] std::vector<placement> placements_of(const nb::list& pairs);
+/// Paths with NUMA nodes.
+using placement_pairs = nb::typed<nb::list, nb::typed<nb::tuple, nb::bytes, int>>;
+[[nodiscard]] std::vector<placement> placements_of(const placement_pairs& pairs);
 
 /// Calls a Python progress function during a C++ call, and stores its first exception until that call has ended.
 class progress_adapter {

@@ -125,7 +125,7 @@ void find_in_chunks(session& owner, const find_job& job, bool with_gil, const Ta
   }
 }
 
-nb::object find_objects(session& owner, const find_job& job, nb::handle missing) {
+any_list find_objects(session& owner, const find_job& job, any_object missing) {
   const nb::object list = nb::steal(PyList_New(static_cast<Py_ssize_t>(job.keys.size())));
   if (!list.is_valid()) throw nb::python_error();
   find_in_chunks(owner, job, true, [&](std::size_t from, const std::vector<answer>& out) {
@@ -151,7 +151,7 @@ struct versioned_job {
 
   versioned_job(const versioned_job&) = delete;  // job points to versions
   versioned_job& operator=(const versioned_job&) = delete;
-  versioned_job(const store_object& self, const column& keys, nb::handle buffer)
+  versioned_job(const store_object& self, const column& keys, buffer_like buffer)
       : job{keys, nullptr, &self.owner->use(), &versions} {
     const bytes_argument given(buffer.ptr(), "versions");
     if (given.bytes().size() != keys.size() * sizeof(icecore::version)) {
@@ -171,13 +171,13 @@ void bind_bulk(store_class& store, snapshot_class& snapshot) {
   store.def("_insert_many", &put_many, nb::arg("keys"), nb::arg("values"), nb::arg("threads"))
       .def(
           "_find_many_objects",
-          [](store_object& self, const column& keys, nb::handle versions, nb::handle missing) {
+          [](store_object& self, const column& keys, buffer_like versions, any_object missing) {
             return find_objects(*self.owner, versioned_job(self, keys, versions).job, missing);
           },
           nb::arg("keys"), nb::arg("versions"), nb::arg("missing").none())
       .def(
           "_find_many_fixed",
-          [](store_object& self, const column& keys, nb::handle versions, nb::handle values, nb::handle found,
+          [](store_object& self, const column& keys, buffer_like versions, buffer_like values, buffer_like found,
              std::size_t size, bool pad) {
             const output_buffer value_buffer(values, keys.size() * size);
             const output_buffer found_buffer(found, keys.size());
@@ -188,13 +188,13 @@ void bind_bulk(store_class& store, snapshot_class& snapshot) {
   snapshot
       .def(
           "_find_many_objects",
-          [](snapshot_object& self, const column& keys, nb::handle missing) {
+          [](snapshot_object& self, const column& keys, any_object missing) {
             return find_objects(*self.owner, job_of(self, keys), missing);
           },
           nb::arg("keys"), nb::arg("missing").none())
       .def(
           "_find_many_fixed",
-          [](snapshot_object& self, const column& keys, nb::handle values, nb::handle found, std::size_t size,
+          [](snapshot_object& self, const column& keys, buffer_like values, buffer_like found, std::size_t size,
              bool pad) {
             const output_buffer value_buffer(values, keys.size() * size);
             const output_buffer found_buffer(found, keys.size());

@@ -66,12 +66,14 @@ const PyType_Slot cluster_slots[] = {
 void bind_data(cluster_class& c) {
   c.def(
        "insert",
-       [](cluster_object& self, nb::handle key, nb::handle value) {
+       [](cluster_object& self, bytes_like key, bytes_like value) {
          return insert(*self.owner, key.ptr(), value.ptr());
        },
-       nb::arg("key"), nb::arg("value"))
+       nb::arg("key"), nb::arg("value"), "Sets the key's value in the open version and returns that version.")
       .def(
-          "remove", [](cluster_object& self, nb::handle key) { return remove(*self.owner, key.ptr()); }, nb::arg("key"))
+          "remove", [](cluster_object& self, bytes_like key) { return remove(*self.owner, key.ptr()); }, nb::arg("key"),
+          "Removes the key in the open version and returns that version, whether or not the key was there: with\n"
+          "relaxed consistency only its owner finds this out, and only later.")
       .def(
           "_apply",
           [](cluster_object& self, batch_object& batch) {
@@ -85,13 +87,14 @@ void bind_data(cluster_class& c) {
           nb::arg("batch"))
       .def(
           "find",
-          [](cluster_object& self, nb::handle key, optional_version at) {
+          [](cluster_object& self, bytes_like key, optional_version at) {
             return new_value(find(*self.owner, key.ptr(), at));
           },
-          nb::arg("key"), nb::arg("at").none() = nb::none())
+          nb::arg("key"), nb::arg("at").none() = nb::none(),
+          "The newest value, or that of the closed version ``at``; None if the key is not there.")
       .def(
           "_history",
-          [](cluster_object& self, nb::handle key) {
+          [](cluster_object& self, bytes_like key) -> change_list {
             const bytes_argument bytes(key.ptr(), "a key");
             nb::list records;
             for (const past_value& record :
@@ -103,7 +106,7 @@ void bind_data(cluster_class& c) {
           nb::arg("key"));
 }
 
-icecore::version tag(cluster_object& self, nb::handle name, nb::handle note, std::optional<std::int64_t> time_ns) {
+icecore::version tag(cluster_object& self, text_like name, text_like note, std::optional<std::int64_t> time_ns) {
   std::optional<bytes_argument> name_bytes;
   std::optional<bytes_argument> note_bytes;
   tag_options label{.time_ns = time_ns};
@@ -115,7 +118,7 @@ icecore::version tag(cluster_object& self, nb::handle name, nb::handle note, std
 void bind_tags(cluster_class& c) {
   c.def("_tag", &tag, nb::arg("name").none(), nb::arg("note").none(), nb::arg("time_ns").none())
       .def("_tag_tuples",
-           [](cluster_object& self) {
+           [](cluster_object& self) -> tag_tuples {
              nb::list tags;
              for (const tag_info& found : run(*self.owner, [](icecore::cluster& used) { return used.tags(); })) {
                tags.append(new_tag(found));
@@ -124,17 +127,21 @@ void bind_tags(cluster_class& c) {
            })
       .def(
           "_tag_by_name",
-          [](cluster_object& self, nb::handle name) -> nb::object {
+          [](cluster_object& self, text_like name) -> tag_tuple_or_none {
             const bytes_argument bytes(name.ptr(), "name");
             const auto found = run(*self.owner, [&](icecore::cluster& used) { return used.find_tag(bytes.bytes()); });
-            return found ? new_tag(*found) : nb::none();
+            return found ? nb::object(new_tag(*found)) : nb::none();
           },
           nb::arg("name"))
-      .def_prop_ro("clock", [](cluster_object& self) { return self.owner->use().clock(); });
+      .def_prop_ro(
+          "clock", [](cluster_object& self) { return self.owner->use().clock(); },
+          "The version that a write now belongs to, the same on all ranks between two collective calls.");
 }
 
 void bind_synchronising(cluster_class& c) {
-  c.def("fence", [](cluster_object& self) { run(*self.owner, [](icecore::cluster& used) { used.fence(); }); })
+  c.def(
+       "fence", [](cluster_object& self) { run(*self.owner, [](icecore::cluster& used) { used.fence(); }); },
+       "Returns when the owners have made all writes that this rank has staged. Not collective.")
       .def(
           "_barrier",
           [](cluster_object& self, int level) {
@@ -171,27 +178,41 @@ void bind_synchronising(cluster_class& c) {
 }
 
 void bind_self(cluster_class& c) {
-  c.def("close", [](cluster_object& self) { std::shared_ptr(self.owner)->close(); })
+  c.def(
+       "close", [](cluster_object& self) { std::shared_ptr(self.owner)->close(); },
+       "Makes a fence, makes everything durable and closes every rank's store. Collective. Waits for calls running\n"
+       "in other threads of this rank. Closing twice does nothing.")
       .def(
           "owner_of",
-          [](cluster_object& self, nb::handle key) {
+          [](cluster_object& self, bytes_like key) {
             const bytes_argument bytes(key.ptr(), "a key");
             return run(*self.owner, [&](icecore::cluster& used) { return used.owner_of(bytes.bytes()); });
           },
-          nb::arg("key"))
+          nb::arg("key"), "The rank that holds the key.")
       .def(
-          "group_of", [](cluster_object& self, int rank) { return self.owner->use().group_of(rank); }, nb::arg("rank"))
+          "group_of", [](cluster_object& self, int rank) { return self.owner->use().group_of(rank); }, nb::arg("rank"),
+          "The storage group of a rank, counted from 0.")
       .def(
           "reaches_directly", [](cluster_object& self, int rank) { return self.owner->use().reaches_directly(rank); },
-          nb::arg("rank"))
-      .def_prop_ro("rank", [](cluster_object& self) { return self.owner->use().rank(); })
-      .def_prop_ro("size", [](cluster_object& self) { return self.owner->use().size(); })
-      .def_prop_ro("has_progress_thread", [](cluster_object& self) { return self.owner->use().has_progress_thread(); })
-      .def_prop_ro("closed", [](const cluster_object& self) { return self.owner->closed(); })
-      .def_prop_ro("path", [](const cluster_object& self) {
-        const std::string& path = self.owner->path();
-        return nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
-      });
+          nb::arg("rank"),
+          "Whether this rank reads and writes that rank's keys directly in its memory, without its help.")
+      .def_prop_ro(
+          "rank", [](cluster_object& self) { return self.owner->use().rank(); }, "This rank.")
+      .def_prop_ro(
+          "size", [](cluster_object& self) { return self.owner->use().size(); },
+          "The number of ranks; for the number of keys, ``len(c.latest())``.")
+      .def_prop_ro(
+          "has_progress_thread", [](cluster_object& self) { return self.owner->use().has_progress_thread(); },
+          "Whether a thread answers other ranks while this rank is outside the cluster's calls.")
+      .def_prop_ro(
+          "closed", [](const cluster_object& self) { return self.owner->closed(); }, "Whether close() was called.")
+      .def_prop_ro(
+          "path",
+          [](const cluster_object& self) -> text_object {
+            const std::string& path = self.owner->path();
+            return nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
+          },
+          "The folder of this rank's store.");
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ struct cluster_find_job {
   }
 };
 
-nb::object find_objects(cluster_session& owner, const cluster_find_job& job, nb::handle missing) {
+any_list find_objects(cluster_session& owner, const cluster_find_job& job, any_object missing) {
   const nb::object list = nb::steal(PyList_New(static_cast<Py_ssize_t>(job.keys.size())));
   if (!list.is_valid()) throw nb::python_error();
   for (std::size_t from = 0; from < job.keys.size(); from += chunk_size) {
@@ -80,13 +80,13 @@ void bind_cluster_bulk(cluster_class& cluster, cluster_snapshot_class& snapshot)
   cluster.def("_insert_many", &put_many, nb::arg("keys"), nb::arg("values"))
       .def(
           "_find_many_objects",
-          [](cluster_object& self, const column& keys, nb::handle missing) {
+          [](cluster_object& self, const column& keys, any_object missing) {
             return find_objects(*self.owner, {keys, std::nullopt, nullptr}, missing);
           },
           nb::arg("keys"), nb::arg("missing").none())
       .def(
           "_find_many_fixed",
-          [](cluster_object& self, const column& keys, nb::handle values, nb::handle found, std::size_t size,
+          [](cluster_object& self, const column& keys, buffer_like values, buffer_like found, std::size_t size,
              bool pad) {
             const output_buffer value_buffer(values, keys.size() * size);
             const output_buffer found_buffer(found, keys.size());
@@ -97,13 +97,13 @@ void bind_cluster_bulk(cluster_class& cluster, cluster_snapshot_class& snapshot)
   snapshot
       .def(
           "_find_many_objects",
-          [](cluster_snapshot_object& self, const column& keys, nb::handle missing) {
+          [](cluster_snapshot_object& self, const column& keys, any_object missing) {
             return find_objects(*self.owner, job_of(self, keys), missing);
           },
           nb::arg("keys"), nb::arg("missing").none())
       .def(
           "_find_many_fixed",
-          [](cluster_snapshot_object& self, const column& keys, nb::handle values, nb::handle found, std::size_t size,
+          [](cluster_snapshot_object& self, const column& keys, buffer_like values, buffer_like found, std::size_t size,
              bool pad) {
             const output_buffer value_buffer(values, keys.size() * size);
             const output_buffer found_buffer(found, keys.size());

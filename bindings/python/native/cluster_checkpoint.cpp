@@ -18,16 +18,22 @@ auto ask(const checkpoint_object& self, const Call& call) {
 
 void bind_checkpoint(nb::module_& m, cluster_class& cluster) {
   nb::class_<checkpoint_object>(m, "Checkpoint", "A checkpoint that is being written or has ended.")
-      .def("wait",
-           [](const checkpoint_object& self) { ask(self, [](const checkpoint_event& event) { event.wait(); }); })
-      .def_prop_ro("done",
-                   [](const checkpoint_object& self) {
-                     return ask(self, [](const checkpoint_event& event) { return event.done(); });
-                   })
-      .def_prop_ro("progress", [](const checkpoint_object& self) {
-        const icecore::progress now = ask(self, [](const checkpoint_event& event) { return event.progress(); });
-        return nb::make_tuple(now.done, now.total);
-      });
+      .def(
+          "wait", [](const checkpoint_object& self) { ask(self, [](const checkpoint_event& event) { event.wait(); }); },
+          "Returns when the checkpoint is complete on all ranks, or raises the failure. Not collective.")
+      .def_prop_ro(
+          "done",
+          [](const checkpoint_object& self) {
+            return ask(self, [](const checkpoint_event& event) { return event.done(); });
+          },
+          "Whether wait() would return or raise without waiting.")
+      .def_prop_ro(
+          "progress",
+          [](const checkpoint_object& self) -> int_pair {
+            const icecore::progress now = ask(self, [](const checkpoint_event& event) { return event.progress(); });
+            return nb::object(nb::make_tuple(now.done, now.total));
+          },
+          "The bytes of its file that this rank has written so far, and the file's final size.");
   cluster.def(
       "_checkpoint",
       [](cluster_object& self, const nb::bytes& folder) {

@@ -90,12 +90,12 @@ extracted_object extract(const cluster_snapshot_object& self, int method, const 
 }
 
 /// The column's bytes, writable because nothing else uses them.
-nb::object bytes_of(const extracted_object& self, int which) {
+byte_array bytes_of(const extracted_object& self, int which) {
   const std::span<const char> bytes = self.column(which).bytes;
   return array_over<std::uint8_t>(const_cast<char*>(bytes.data()), bytes.size(), self.pairs);
 }
 
-nb::object offsets_of(const extracted_object& self, int which) {
+number_array offsets_of(const extracted_object& self, int which) {
   const extracted_pairs::column& column = self.column(which);
   if (!column.offsets.empty()) {
     return array_over<std::uint64_t>(const_cast<std::uint64_t*>(column.offsets.data()), column.offsets.size(),
@@ -107,7 +107,7 @@ nb::object offsets_of(const extracted_object& self, int which) {
 }
 
 /// Copies a column whose items all fit, because extract() knew their size.
-void copy_fixed(const extracted_object& self, int which, nb::handle out, std::size_t size, bool pad) {
+void copy_fixed(const extracted_object& self, int which, buffer_like out, std::size_t size, bool pad) {
   const output_buffer buffer(out, self.pairs->size() * size);
   const nb::gil_scoped_release released;
   const fixed_size fits{size, pad};
@@ -120,7 +120,7 @@ void copy_fixed(const extracted_object& self, int which, nb::handle out, std::si
 
 nb::object new_bytes(std::string_view bytes) { return nb::bytes(bytes.data(), bytes.size()); }
 
-nb::object to_objects(const extracted_object& self, int which) {
+bytes_list to_objects(const extracted_object& self, int which) {
   const extracted_pairs::column& column = self.column(which);
   nb::object list = nb::steal(PyList_New(static_cast<Py_ssize_t>(self.pairs->size())));
   if (!list.is_valid()) throw nb::python_error();
@@ -161,7 +161,7 @@ std::string told(const nb::python_error& raised) {
   }
 }
 
-void stream(const cluster_snapshot_object& self, nb::handle sink, bool as_columns, const extraction_request& asked) {
+void stream(const cluster_snapshot_object& self, sink_function sink, bool as_columns, const extraction_request& asked) {
   const extraction_options how = asked.options(self.bounds);
   std::optional<nb::python_error> thrown;
   const auto hand_on = [&](std::span<const item> some) {
@@ -182,7 +182,7 @@ void stream(const cluster_snapshot_object& self, nb::handle sink, bool as_column
   if (thrown) throw nb::python_error(*thrown);
 }
 
-nb::object find_by_broadcast(const cluster_snapshot_object& self, nb::handle key, int root) {
+bytes_or_none find_by_broadcast(const cluster_snapshot_object& self, bytes_like key, int root) {
   std::optional<bytes_argument> bytes;
   std::exception_ptr unusable;
   if (self.owner->use().rank() == root) {
@@ -196,7 +196,7 @@ nb::object find_by_broadcast(const cluster_snapshot_object& self, nb::handle key
   const auto found =
       run(*self.owner, [&](icecore::cluster& c) { return c.at(self.at).find_by_broadcast(asked, root); });
   if (unusable) std::rethrow_exception(unusable);
-  return contains(self.bounds, asked) ? new_value(found) : nb::none();
+  return contains(self.bounds, asked) ? nb::object(new_value(found)) : nb::none();
 }
 
 }  // namespace
@@ -224,7 +224,7 @@ void bind_cluster_extraction(nb::module_& m, cluster_snapshot_class& snapshot) {
           nb::arg("value_size").none(), nb::arg("value_pad"))
       .def(
           "_stream",
-          [](const cluster_snapshot_object& self, nb::handle sink, bool as_columns, int root,
+          [](const cluster_snapshot_object& self, sink_function sink, bool as_columns, int root,
              std::optional<std::uint64_t> memory_bytes_max) {
             stream(self, sink, as_columns, {.root = root, .memory_bytes_max = memory_bytes_max});
           },

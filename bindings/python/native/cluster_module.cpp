@@ -13,7 +13,7 @@ NB_MODULE(_native_mpi, m) {
   python::cluster_snapshot_class snapshot = python::bind_cluster_snapshot(m);
   python::bind_cluster_bulk(cluster, snapshot);
   python::bind_cluster_extraction(m, snapshot);
-  m.def("mpi_library_version", [] {
+  m.def("mpi_library_version", []() -> python::text_object {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int size = 0;
     MPI_Get_library_version(text, &size);

@@ -42,13 +42,13 @@ auto run(cluster_session& owner, const Call& call) {
 }
 
 /// A new bytes object, or None.
-[[nodiscard]] inline nb::object new_value(const std::optional<std::string>& value) {
+[[nodiscard]] inline bytes_or_none new_value(const std::optional<std::string>& value) {
   if (!value) return nb::none();
-  return nb::bytes(value->data(), value->size());
+  return nb::object(nb::bytes(value->data(), value->size()));
 }
 
-[[nodiscard]] inline nb::object new_tag(const tag_info& tag) {
-  return nb::make_tuple(tag.version, tag.time_ns, new_text(tag.name), new_text(tag.note));
+[[nodiscard]] inline tag_tuple new_tag(const tag_info& tag) {
+  return nb::object(nb::make_tuple(tag.version, tag.time_ns, new_text(tag.name), new_text(tag.note)));
 }
 
 using cluster_class = nb::class_<cluster_object>;

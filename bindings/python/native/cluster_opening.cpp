@@ -94,7 +94,7 @@ void bind_opening(cluster_class& cluster) {
       [](cluster_object* self, std::uintptr_t communicator, const nb::bytes& path, int access, int creation,
          int durability, bool emulate_durability, bool accept_copy, int crash, bool huge_pages, int index,
          unsigned recovery_threads, int consistency, int group_size, std::size_t staging_bytes, std::size_t cache_bytes,
-         bool progress_thread, const std::optional<std::string>& owner_name, nb::handle owner,
+         bool progress_thread, const std::optional<std::string>& owner_name, owner_function owner,
          const std::optional<std::vector<nb::bytes>>& splits, const std::optional<nb::bytes>& restored_from,
          bool redistribute) {
         cluster_options o =

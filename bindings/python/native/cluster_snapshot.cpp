@@ -155,25 +155,31 @@ cluster_snapshot_class bind_cluster_snapshot(nb::module_& m) {
        nb::arg("cluster"), nb::arg("version"))
       .def(
           "__init__",
-          [](cluster_snapshot_object* self, const cluster_snapshot_object& whole, nb::handle start, nb::handle stop,
-             nb::handle prefix) {
+          [](cluster_snapshot_object* self, const cluster_snapshot_object& whole, bytes_like start, bytes_like stop,
+             bytes_like prefix) {
             new (self) cluster_snapshot_object{whole.owner, whole.at,
                                                intersection(bounds_from(start, stop, prefix), whole.bounds)};
           },
           nb::arg("snapshot"), nb::arg("start").none(), nb::arg("stop").none(), nb::arg("prefix").none())
       .def(
-          "find", [](const cluster_snapshot_object& self, nb::handle key) { return new_value(find(self, key.ptr())); },
-          nb::arg("key"))
+          "find", [](const cluster_snapshot_object& self, bytes_like key) { return new_value(find(self, key.ptr())); },
+          nb::arg("key"), "The value; None if the key is not there.")
       .def("__len__", &count)
-      .def_prop_ro("version", [](const cluster_snapshot_object& self) { return self.at; })
-      .def_prop_ro("bounds",
-                   [](const cluster_snapshot_object& self) {
-                     return nb::make_tuple(new_value(self.bounds.from), new_value(self.bounds.to));
-                   })
-      .def_prop_ro("path", [](const cluster_snapshot_object& self) {
-        const std::string& path = self.owner->path();
-        return nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
-      });
+      .def_prop_ro(
+          "version", [](const cluster_snapshot_object& self) { return self.at; }, "The version's number.")
+      .def_prop_ro(
+          "bounds",
+          [](const cluster_snapshot_object& self) -> bounds_tuple {
+            return nb::object(nb::make_tuple(new_value(self.bounds.from), new_value(self.bounds.to)));
+          },
+          "The first key and the one after the last; None where there is no bound.")
+      .def_prop_ro(
+          "path",
+          [](const cluster_snapshot_object& self) -> text_object {
+            const std::string& path = self.owner->path();
+            return nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
+          },
+          "The folder of this rank's store.");
   return c;
 }
 

@@ -8,7 +8,7 @@
 
 namespace icecore::python {
 
-std::unique_ptr<column> column::fixed(nb::handle buffer, std::size_t size, bool strip_nul) {
+std::unique_ptr<column> column::fixed(buffer_like buffer, std::size_t size, bool strip_nul) {
   auto made = std::make_unique<column>();
   const auto& layout = made->layout_.emplace<fixed_layout>(buffer, size, strip_nul);
   if (size == 0 || layout.data.bytes().size() % size != 0) {
@@ -19,7 +19,7 @@ std::unique_ptr<column> column::fixed(nb::handle buffer, std::size_t size, bool 
   return made;
 }
 
-std::unique_ptr<column> column::variable(nb::handle offsets, nb::handle bytes) {
+std::unique_ptr<column> column::variable(buffer_like offsets, buffer_like bytes) {
   auto made = std::make_unique<column>();
   auto& layout = made->layout_.emplace<variable_layout>(bytes);
   const bytes_argument given(offsets.ptr(), "offsets");
@@ -43,7 +43,7 @@ std::unique_ptr<column> column::variable(nb::handle offsets, nb::handle bytes) {
   return made;
 }
 
-std::unique_ptr<column> column::sequence(nb::handle objects, const char* what) {
+std::unique_ptr<column> column::sequence(many_bytes_like objects, const char* what) {
   auto made = std::make_unique<column>();
   auto& layout = made->layout_.emplace<sequence_layout>();
   layout.objects = nb::steal(PySequence_Tuple(objects.ptr()));

@@ -19,11 +19,11 @@ namespace icecore::python {
 class column {
  public:
   /// Item i is the `size` bytes at i * size of `buffer`; `strip_nul` drops its trailing NUL bytes (NumPy's 'S').
-  [[nodiscard]] static std::unique_ptr<column> fixed(nb::handle buffer, std::size_t size, bool strip_nul);
+  [[nodiscard]] static std::unique_ptr<column> fixed(buffer_like buffer, std::size_t size, bool strip_nul);
   /// Item i is bytes[offsets[i] .. offsets[i + 1]). errc::invalid_argument if the offsets exceed the bytes.
-  [[nodiscard]] static std::unique_ptr<column> variable(nb::handle offsets, nb::handle bytes);
+  [[nodiscard]] static std::unique_ptr<column> variable(buffer_like offsets, buffer_like bytes);
   /// Item i is objects[i]: bytes, str or bytes-like.
-  [[nodiscard]] static std::unique_ptr<column> sequence(nb::handle objects, const char* what);
+  [[nodiscard]] static std::unique_ptr<column> sequence(many_bytes_like objects, const char* what);
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 

@@ -11,7 +11,7 @@ namespace icecore::python {
 namespace {
 
 /// Fills whole arrays with snapshot::extract, the fast way: every item must have its column's size.
-std::size_t extract_fixed(const snapshot_object& self, nb::handle keys, std::size_t key_size, nb::handle values,
+std::size_t extract_fixed(const snapshot_object& self, buffer_like keys, std::size_t key_size, buffer_like values,
                           std::size_t value_size, std::size_t capacity, unsigned threads) {
   self.owner->use();
   std::optional<output_buffer> key_buffer;
@@ -50,7 +50,7 @@ selection select(const snapshot_object& self, unsigned threads) {
 }
 
 /// Copies the keys or values into `out`, `size` bytes each; with `pad`, fills shorter ones with NUL bytes.
-void copy_fixed(const selection& self, int which, nb::handle out, std::size_t size, bool pad) {
+void copy_fixed(const selection& self, int which, buffer_like out, std::size_t size, bool pad) {
   self.owner->use();
   const output_buffer buffer(out, self.items.size() * size);
   const without_gil released(*self.owner);
@@ -62,7 +62,7 @@ void copy_fixed(const selection& self, int which, nb::handle out, std::size_t si
   }
 }
 
-nb::object to_objects(const selection& self, int which) {
+bytes_list to_objects(const selection& self, int which) {
   self.owner->use();
   const nb::object list = nb::steal(PyList_New(static_cast<Py_ssize_t>(self.items.size())));
   if (!list.is_valid()) throw nb::python_error();
@@ -75,7 +75,7 @@ nb::object to_objects(const selection& self, int which) {
 }
 
 /// (key offsets, key bytes, value offsets, value bytes)
-nb::tuple extract_columns(const snapshot_object& self, unsigned threads) {
+column_arrays extract_columns(const snapshot_object& self, unsigned threads) {
   self.owner->use();
   columns extracted;
   if (empty(self.bounds)) {

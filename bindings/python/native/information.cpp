@@ -16,7 +16,7 @@ nb::tuple tuple_of(const tag_info& tag) {
   return nb::make_tuple(tag.version, tag.time_ns, new_text(tag.name), new_text(tag.note));
 }
 
-nb::object optional_tuple_of(const std::optional<tag_info>& tag) {
+tag_tuple_or_none optional_tuple_of(const std::optional<tag_info>& tag) {
   return tag ? nb::object(tuple_of(*tag)) : nb::none();
 }
 
@@ -101,7 +101,7 @@ nb::dict dict_of(const verify_report& report) {
   return d;
 }
 
-nb::dict verify_store(store_object& self, nb::handle on_progress) {
+named_values verify_store(store_object& self, progress_like on_progress) {
   const icecore::store& store = self.owner->use();
   progress_adapter progress(on_progress);
   const progress_function function = progress.function();
@@ -114,7 +114,7 @@ nb::dict verify_store(store_object& self, nb::handle on_progress) {
   return dict_of(report);
 }
 
-nb::dict verify_path(const nb::bytes& path, nb::handle on_progress, const nb::list& moved) {
+named_values verify_path(const nb::bytes& path, progress_like on_progress, const placement_pairs& moved) {
   const std::vector<placement> places = placements_of(moved);
   const std::filesystem::path file(std::string(path.c_str(), path.size()));
   progress_adapter progress(on_progress);
@@ -128,8 +128,8 @@ nb::dict verify_path(const nb::bytes& path, nb::handle on_progress, const nb::li
   return dict_of(report);
 }
 
-nb::dict repair_path(const nb::bytes& damaged, const nb::bytes& repaired, nb::handle on_progress,
-                     const nb::list& placements, const nb::list& moved, int crash) {
+named_values repair_path(const nb::bytes& damaged, const nb::bytes& repaired, progress_like on_progress,
+                         const placement_pairs& placements, const placement_pairs& moved, int crash) {
   progress_adapter progress(on_progress);
   const repair_options how{.from = std::string(damaged.c_str(), damaged.size()),
                            .to = std::string(repaired.c_str(), repaired.size()),
@@ -149,17 +149,23 @@ nb::dict repair_path(const nb::bytes& damaged, const nb::bytes& repaired, nb::ha
 }  // namespace
 
 void bind_information(store_class& c, nb::module_& m) {
-  c.def_prop_ro("clock", [](store_object& self) { return self.owner->use().clock(); })
-      .def_prop_ro("read_only", [](store_object& self) { return self.owner->use().read_only(); })
-      .def_prop_ro("closed", [](const store_object& self) { return self.owner->closed(); })
+  c.def_prop_ro(
+       "clock", [](store_object& self) { return self.owner->use().clock(); },
+       "The version that a write now belongs to; all smaller ones are closed.")
+      .def_prop_ro(
+          "read_only", [](store_object& self) { return self.owner->use().read_only(); },
+          "Whether the store was opened for reading.")
+      .def_prop_ro(
+          "closed", [](const store_object& self) { return self.owner->closed(); }, "Whether close() was called.")
       .def_prop_ro(
           "path",
-          [](const store_object& self) {
+          [](const store_object& self) -> text_object {
             const std::string& path = self.owner->path().native();
             return nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
-          })
+          },
+          "The path with which the store was opened.")
       .def("_tag_tuples",
-           [](store_object& self) {
+           [](store_object& self) -> tag_tuples {
              const icecore::store& store = self.owner->use();
              std::vector<tag_info> found;
              {
@@ -172,7 +178,7 @@ void bind_information(store_class& c, nb::module_& m) {
            })
       .def(
           "_tag_by_name",
-          [](store_object& self, nb::handle name) {
+          [](store_object& self, text_like name) {
             return optional_tuple_of(self.owner->use().find_tag(bytes_argument(name.ptr(), "name").bytes()));
           },
           nb::arg("name"))
@@ -188,9 +194,10 @@ void bind_information(store_class& c, nb::module_& m) {
             return optional_tuple_of(self.owner->use().find_tag_at_time(time_ns));
           },
           nb::arg("time_ns"))
-      .def("_durability_dict", [](store_object& self) { return dict_of(self.owner->use().durability()); })
+      .def("_durability_dict",
+           [](store_object& self) -> named_values { return dict_of(self.owner->use().durability()); })
       .def("_stats_dict",
-           [](store_object& self) {
+           [](store_object& self) -> named_values {
              const icecore::store& store = self.owner->use();
              std::optional<statistics> counted;
              {

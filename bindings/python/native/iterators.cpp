@@ -173,7 +173,7 @@ const PyType_Slot* iterator_slots() {
 }
 
 void make_history_iterator(history_iterator* self, const std::shared_ptr<session>& owner, const pin& holds,
-                           nb::handle key, icecore::version up_to, bool oldest_first, bool as_views) {
+                           bytes_like key, icecore::version up_to, bool oldest_first, bool as_views) {
   key_history history(holds, bytes_argument(key.ptr(), "a key").bytes(), up_to);
   constexpr std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
   if (!oldest_first) {
@@ -207,14 +207,14 @@ void bind_iterators(nb::module_& m) {
   nb::class_<history_iterator>(m, "HistoryIterator", nb::type_slots(iterator_slots<history_iterator>()))
       .def(
           "__init__",
-          [](history_iterator* self, const store_object& store, nb::handle key, bool oldest_first, bool as_views) {
+          [](history_iterator* self, const store_object& store, bytes_like key, bool oldest_first, bool as_views) {
             make_history_iterator(self, store.owner, store.owner->use().hold(), key, version_max, oldest_first,
                                   as_views);
           },
           nb::arg("source"), nb::arg("key"), nb::arg("oldest_first"), nb::arg("as_views"))
       .def(
           "__init__",
-          [](history_iterator* self, const snapshot_object& snapshot, nb::handle key, bool oldest_first,
+          [](history_iterator* self, const snapshot_object& snapshot, bytes_like key, bool oldest_first,
              bool as_views) {
             snapshot.owner->use();
             make_history_iterator(self, snapshot.owner, snapshot.at.holds(), key, snapshot.at.version(), oldest_first,
@@ -225,7 +225,7 @@ void bind_iterators(nb::module_& m) {
       .def(
           "__init__",
           [](diff_iterator* self, const store_object& store, icecore::version before, icecore::version after,
-             nb::handle start, nb::handle stop, nb::handle prefix, bool as_views) {
+             bytes_like start, bytes_like stop, bytes_like prefix, bool as_views) {
             key_bounds bounds = bounds_from(start, stop, prefix);
             const std::uint64_t limit = empty(bounds) ? 0 : std::numeric_limits<std::uint64_t>::max();
             const icecore::store& used = store.owner->use();

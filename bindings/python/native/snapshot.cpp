@@ -55,15 +55,15 @@ snapshot_class bind_snapshot(nb::module_& m) {
        nb::arg("store"), nb::arg("version"))
       .def(
           "__init__",
-          [](snapshot_object* self, const snapshot_object& whole, nb::handle start, nb::handle stop,
-             nb::handle prefix) {
+          [](snapshot_object* self, const snapshot_object& whole, bytes_like start, bytes_like stop,
+             bytes_like prefix) {
             new (self)
                 snapshot_object{whole.owner, whole.at, intersection(bounds_from(start, stop, prefix), whole.bounds)};
           },
           nb::arg("snapshot"), nb::arg("start").none(), nb::arg("stop").none(), nb::arg("prefix").none())
       .def(
           "find",
-          [](const snapshot_object& self, nb::handle key) -> nb::object {
+          [](const snapshot_object& self, bytes_like key) -> bytes_or_none {
             const bytes_argument bytes(key.ptr(), "a key");
             const auto value = self.find(bytes.bytes());
             if (!value) return nb::none();
@@ -71,40 +71,48 @@ snapshot_class bind_snapshot(nb::module_& m) {
             if (made == nullptr) throw nb::python_error();
             return nb::steal(made);
           },
-          nb::arg("key"))
+          nb::arg("key"), "The value; None if the key is not there.")
       .def(
           "_find_view",
-          [](const snapshot_object& self, nb::handle key) -> nb::object {
+          [](const snapshot_object& self, bytes_like key) -> view_or_none {
             const bytes_argument bytes(key.ptr(), "a key");
             auto value = self.find(bytes.bytes());
             return value ? new_view(*std::move(value)) : nb::none();
           },
           nb::arg("key"))
       .def("_tag_tuple",
-           [](const snapshot_object& self) -> nb::object {
+           [](const snapshot_object& self) -> tag_tuple_or_none {
              const auto tag = self.owner->use().find_tag(self.at.version());
              if (!tag) return nb::none();
              return nb::make_tuple(tag->version, tag->time_ns, new_text(tag->name), new_text(tag->note));
            })
       .def("__len__", &count)
-      .def("_size_bound",
-           [](const snapshot_object& self) {
-             self.owner->use();
-             return self.at.size_bound();
-           })
-      .def_prop_ro("version", [](const snapshot_object& self) { return self.at.version(); })
-      .def_prop_ro("bounds",
-                   [](const snapshot_object& self) {
-                     const auto bound = [](const std::optional<std::string>& key) -> nb::object {
-                       if (!key) return nb::none();
-                       return nb::bytes(key->data(), key->size());
-                     };
-                     return nb::make_tuple(bound(self.bounds.from), bound(self.bounds.to));
-                   })
-      .def_prop_ro("path", [](const snapshot_object& self) {
-        const std::string& path = self.owner->path().native();
-        return nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
-      });
+      .def(
+          "_size_bound",
+          [](const snapshot_object& self) {
+            self.owner->use();
+            return self.at.size_bound();
+          },
+          "The number of keys ever inserted into the store, never less than ``len()``. O(1).")
+      .def_prop_ro(
+          "version", [](const snapshot_object& self) { return self.at.version(); }, "The version's number.")
+      .def_prop_ro(
+          "bounds",
+          [](const snapshot_object& self) -> bounds_tuple {
+            const auto bound = [](const std::optional<std::string>& key) -> nb::object {
+              if (!key) return nb::none();
+              return nb::bytes(key->data(), key->size());
+            };
+            return nb::make_tuple(bound(self.bounds.from), bound(self.bounds.to));
+          },
+          "The first key and the one after the last; None where there is no bound.")
+      .def_prop_ro(
+          "path",
+          [](const snapshot_object& self) -> text_object {
+            const std::string& path = self.owner->path().native();
+            return nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
+          },
+          "The path of the store.");
   return c;
 }
 

@@ -95,7 +95,7 @@ struct opening {
   std::string shared_as;
 };
 
-store_object open_store(const opening& asked, nb::handle on_progress) {
+store_object open_store(const opening& asked, progress_like on_progress) {
   options o;
   o.access = static_cast<icecore::access>(asked.access);
   o.creation = static_cast<icecore::creation>(asked.creation);
@@ -122,7 +122,7 @@ store_object open_store(const opening& asked, nb::handle on_progress) {
   return made;
 }
 
-icecore::version tag(store_object& self, nb::handle name, nb::handle note, std::optional<std::int64_t> time_ns) {
+icecore::version tag(store_object& self, text_like name, text_like note, std::optional<std::int64_t> time_ns) {
   session& owner = *self.owner;
   icecore::store& store = owner.use();
   if (name.is_none() && note.is_none() && !time_ns) {
@@ -139,7 +139,7 @@ icecore::version tag(store_object& self, nb::handle name, nb::handle note, std::
 }
 
 /// Returns the newest version in the file.
-icecore::version write_checkpoint(store_object& self, const nb::bytes& path, nb::handle on_progress) {
+icecore::version write_checkpoint(store_object& self, const nb::bytes& path, progress_like on_progress) {
   const icecore::store& store = self.owner->use();
   const std::filesystem::path to(std::string(path.c_str(), path.size()));
   progress_adapter progress(on_progress);
@@ -158,10 +158,11 @@ icecore::version write_checkpoint(store_object& self, const nb::bytes& path, nb:
 void bind_writing(store_class& c) {
   c.def(
        "insert",
-       [](store_object& self, nb::handle key, nb::handle value) { return insert(*self.owner, key.ptr(), value.ptr()); },
-       nb::arg("key"), nb::arg("value"))
+       [](store_object& self, bytes_like key, bytes_like value) { return insert(*self.owner, key.ptr(), value.ptr()); },
+       nb::arg("key"), nb::arg("value"), "Sets the key's value in the open version and returns that version.")
       .def(
-          "remove", [](store_object& self, nb::handle key) { return remove(*self.owner, key.ptr()); }, nb::arg("key"))
+          "remove", [](store_object& self, bytes_like key) { return remove(*self.owner, key.ptr()); }, nb::arg("key"),
+          "Removes the key in the open version and returns that version; None if the key was not there.")
       .def(
           "_apply",
           [](store_object& self, batch_object& batch) {
@@ -177,17 +178,21 @@ void bind_writing(store_class& c) {
           nb::arg("batch"))
       .def("_tag", &tag, nb::arg("name").none(), nb::arg("note").none(), nb::arg("time_ns").none())
       .def("_checkpoint", &write_checkpoint, nb::arg("path"), nb::arg("on_progress").none())
-      .def("sync", [](store_object& self) {
-        icecore::store& store = self.owner->use();
-        const without_gil released(*self.owner);
-        store.sync();
-      });
+      .def(
+          "sync",
+          [](store_object& self) {
+            icecore::store& store = self.owner->use();
+            const without_gil released(*self.owner);
+            store.sync();
+          },
+          "Returns when all completed writes survive a power cut, as far as the medium allows. In modes other than\n"
+          "operation durability it closes the open version if anything was written in it.");
 }
 
 void bind_reading(store_class& c) {
   c.def(
        "find",
-       [](store_object& self, nb::handle key, std::optional<icecore::version> at) -> nb::object {
+       [](store_object& self, bytes_like key, std::optional<icecore::version> at) -> bytes_or_none {
          const bytes_argument bytes(key.ptr(), "a key");
          const auto value = find(*self.owner, bytes.bytes(), at);
          if (!value) return nb::none();
@@ -195,10 +200,11 @@ void bind_reading(store_class& c) {
          if (made == nullptr) throw nb::python_error();
          return nb::steal(made);
        },
-       nb::arg("key"), nb::arg("at").none() = nb::none())
+       nb::arg("key"), nb::arg("at").none() = nb::none(),
+       "The newest value, or that of the closed version ``at``; None if the key is not there.")
       .def(
           "_find_view",
-          [](store_object& self, nb::handle key, std::optional<icecore::version> at) -> nb::object {
+          [](store_object& self, bytes_like key, std::optional<icecore::version> at) -> view_or_none {
             const bytes_argument bytes(key.ptr(), "a key");
             auto value = find(*self.owner, bytes.bytes(), at);
             return value ? new_view(*std::move(value)) : nb::none();
@@ -214,7 +220,7 @@ void bind_batch(nb::module_& m) {
       .def(nb::init<>())
       .def(
           "insert",
-          [](batch_object& self, nb::handle key, nb::handle value) {
+          [](batch_object& self, bytes_like key, bytes_like value) {
             const bytes_argument key_bytes(key.ptr(), "a key");
             const bytes_argument value_bytes(value.ptr(), "a value");
             std::optional<nb::gil_scoped_release> released;
@@ -225,7 +231,7 @@ void bind_batch(nb::module_& m) {
           nb::arg("key"), nb::arg("value"))
       .def(
           "remove",
-          [](batch_object& self, nb::handle key) {
+          [](batch_object& self, bytes_like key) {
             const bytes_argument key_bytes(key.ptr(), "a key");
             const std::scoped_lock lock(self.mutex);
             self.operations.remove(key_bytes.bytes());
@@ -256,8 +262,8 @@ store_class bind_store(nb::module_& m) {
       "__init__",
       [](store_object* self, const nb::bytes& path, int access, int creation, int durability, bool emulate_durability,
          bool accept_copy, bool accept_damage, int crash, bool huge_pages, int index, bool change_index,
-         std::uint64_t lookup_cache_bytes, unsigned recovery_threads, const nb::list& placements,
-         const nb::bytes& shared_as, nb::handle on_progress) {
+         std::uint64_t lookup_cache_bytes, unsigned recovery_threads, const placement_pairs& placements,
+         const nb::bytes& shared_as, progress_like on_progress) {
         new (self) store_object(open_store(opening{{path.c_str(), path.size()},
                                                    access,
                                                    creation,
@@ -279,7 +285,11 @@ store_class bind_store(nb::module_& m) {
       nb::arg("accept_copy"), nb::arg("accept_damage"), nb::arg("crash"), nb::arg("huge_pages"), nb::arg("index"),
       nb::arg("change_index"), nb::arg("lookup_cache_bytes"), nb::arg("recovery_threads"), nb::arg("placements"),
       nb::arg("shared_as"), nb::arg("on_progress").none());
-  c.def("close", [](store_object& self) { std::shared_ptr(self.owner)->close(); });
+  c.def(
+      "close", [](store_object& self) { std::shared_ptr(self.owner)->close(); },
+      "Makes everything durable, as far as the device can, and releases the file and its locks. Waits for calls\n"
+      "running in other threads. Views of values stay valid; snapshots and iterators can read no more. Closing\n"
+      "twice does nothing.");
   bind_writing(c);
   bind_reading(c);
   return c;
