@@ -8,10 +8,10 @@
 // The file is a closed store with the same checksums. Opening it checks all of it (large values when they are first
 // read, or with options::check_values), so a damaged or truncated copy is refused.
 // Threads: a checkpoint is a value; any thread may call write(), and several may write different files at once.
-// Lifetime: write() needs the store open (errc::closed if it is not).
-// Durability: the file gets its name only when it is complete and durable; if a crash comes before that, no file has
-// that name. Cost: the kernel copies the file, at the speed of the devices. Source: PapyrusKV, SC 2017, section 4.2
-// (asynchronous checkpoints).
+// Lifetime: write() needs the store open (errc::closed if it is not). A checkpoint keeps the store's memory mapped
+// until it ends. Durability: the file gets its name only when it is complete and durable; if a crash comes before that,
+// no file has that name. Cost: the kernel copies the file, at the speed of the devices. Source: PapyrusKV, SC 2017,
+// section 4.2 (asynchronous checkpoints).
 #pragma once
 
 #include <cstdint>

@@ -4,8 +4,8 @@
 //   for (const auto& [version, value] : store.history("layer1/weight").oldest_first()) ...
 //
 // Threads: many threads may read one key's history, each with its own key_history object.
-// Lifetime: values are views, valid as long as the key_history or the list they came from, even if the store is closed
-//   before; to read on then fails with errc::closed. Records written after begin() are not included.
+// Lifetime: values are views, valid as long as the key_history or the list they came from. Closing the store does not
+//   end them; reading on then fails with errc::closed. Records written after begin() are not included.
 // Cost: newest first, O(1) per record; oldest first, the call collects all records before it returns.
 // Source: extract_history, IPDPS 2022, section II.
 #pragma once
@@ -48,7 +48,7 @@ class key_history : public std::ranges::view_interface<key_history> {
   key_history(pin holds, std::string_view key, icecore::version up_to = version_max);
 
   /// Iterates newest first, from the record that is the newest when begin() is called.
-  [[nodiscard]] iterator begin();
+  [[nodiscard]] iterator begin() &;
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
   [[nodiscard]] pinned_list<change> newest_first();

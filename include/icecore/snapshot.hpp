@@ -6,10 +6,10 @@
 //
 // Threads: a snapshot is a value of two words; copy it freely, and read it from any number of threads. A cursor belongs
 //   to one thread at a time.
-// Lifetime: views are valid as long as the object that returned them: the snapshot, the cursor or range (its current
-//   item and all before), the list. Each of these holds a pin (pin.hpp), so the store may be closed before them; then
-//   calls that would read more throw errc::closed. A function whose views a temporary snapshot would take with it does
-//   not compile on one: name the snapshot first.
+// Lifetime: views are valid as long as the object that returned them, or the one it was moved to: the snapshot, the
+//   cursor or range (its current item and all before), the list. Each of these holds a pin (pin.hpp), so the store may
+//   be closed before them; then calls that would read more throw errc::closed. Functions that return views cannot be
+//   called on a temporary snapshot: name it first. A range must stay in its place while it is iterated.
 // Guarantee (G2, docs/guarantees.md): every reader of a version gets the same answer, at any time.
 // Source: extract_snapshot, "Scalable Multi-Versioning Ordered Key-Value Stores", IPDPS 2022, sections II and IV.
 #pragma once
@@ -134,7 +134,7 @@ class item_range : public std::ranges::view_interface<item_range> {
   [[nodiscard]] item_range reversed() const;
 
   /// Starts or restarts at the first item. O(log keys).
-  [[nodiscard]] iterator begin();
+  [[nodiscard]] iterator begin() &;
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
  private:
@@ -261,7 +261,7 @@ class diff_range : public std::ranges::view_interface<diff_range> {
   diff_range(diff_range&&) noexcept;
   diff_range& operator=(diff_range&&) noexcept;
 
-  [[nodiscard]] iterator begin();
+  [[nodiscard]] iterator begin() &;
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
  private:

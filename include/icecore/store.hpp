@@ -12,9 +12,9 @@
 //   Finds and scans take no lock; they wait for a writer only while it changes the index node that they read. Writers
 //   of different keys rarely wait for each other. See docs/guarantees.md (G1 to G3).
 // Durability: the mode the store was opened with; `durability()` reports what the device provides.
-// Lifetime: what a read returns keeps the bytes it shows valid by itself: values, snapshots, cursors, ranges,
-// histories,
-//   differences and lists each hold a pin (pin.hpp), and may outlive the store. A store may be closed while they live.
+// Lifetime: what a read returns keeps its bytes valid: values, snapshots, cursors, ranges, histories, differences and
+//   lists each hold a pin (pin.hpp) and may outlive the store. A view copied out of one of them (a std::string_view) is
+//   valid as long as that object. References that path() and lost_versions() return end with the open store.
 // Errors: icecore::error (error.hpp), std::bad_alloc. A write or tag that throws has not taken effect, unless the error
 //   is errc::poisoned: then reopening the store shows whether it has.
 // Cost: find O(log keys + log records of the key); insert the same, plus one flushed record and one fence under
@@ -76,17 +76,19 @@ class store {
  public:
   /// Opens the store at `path` and creates it if it does not exist, unless the options forbid that. After a crash it
   /// recovers the store first, in one parallel pass over the records.
-  /// Errors: every errc of opening (see error.hpp). When the constructor throws, it has changed nothing.
+  /// Errors: every errc of opening (see error.hpp). When the constructor throws, the content of the store has not
+  /// changed.
   explicit store(const std::filesystem::path& path, const options& opening = {});
 
   /// Closes the store and ignores errors; call close() to see them.
   ~store();
   store(store&&) noexcept;
+  /// Closes the store that is assigned to, and ignores errors.
   store& operator=(store&&) noexcept;
 
-  /// Makes everything durable, as far as the device can, and releases the file and its locks. No other call may be
-  /// running. Values, snapshots and whatever else was read stays valid and may be released later, by any thread; but
-  /// snapshots and cursors cannot read on (errc::closed).
+  /// Makes everything durable, as far as the device can, and releases the file and its locks. No call on the store, its
+  /// snapshots, cursors or ranges may be running. Values, snapshots and whatever else was read stay valid, and any
+  /// thread may release them, now or later; but snapshots and cursors cannot read on (errc::closed).
   void close();
   [[nodiscard]] bool is_open() const noexcept { return core_ != nullptr; }
 
@@ -173,8 +175,8 @@ class store {
   /// What changed from one closed version to another, in key order.
   [[nodiscard]] diff_range diff(version before, version after, key_bounds bounds = {}) const;
 
-  /// A pin on this store: everything read from it from now on stays valid as long as the pin lives, also what a value
-  /// handle showed that has ended before.
+  /// A pin on this store: everything read from it from now on stays valid as long as the pin lives, even if the object
+  /// that it was read from has ended.
   pin hold() const;
 
   // ---- Tags and versions -------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@
 // Keys: integers, enumerations, float, double, std::string, and std::array, std::pair and std::tuple of fixed-size
 //   keys; other types by specialising key_codec (codec.hpp). The order of the store is the order of the type.
 // Values: trivially copyable types, stored as their bytes in memory, and std::string.
-// Threads, durability: those of the store, which must outlive the map and everything made from it.
+// Threads, durability: those of the store. The store object must outlive the map and stay in its place; what the map
+//   returned may outlive both.
 // Lifetime: plain values are copied, so their alignment in the pool does not matter. Strings are views: those that a
 //   snapshot, range or history returns are valid as long as it lives; find() on a map or on a temporary snapshot
 //   returns an icecore::value, which keeps its bytes valid itself. A view of a caller's codec comes as held_view.
@@ -281,8 +282,9 @@ class typed_snapshot {
   using key_argument = typename detail::key_types<K>::argument;
   using value_view = typename value_codec<V>::view;
   using found_value = typename detail::held<V>::type;  ///< keeps itself valid
-  /// Nothing that finds return is a view.
-  static constexpr bool copies = std::same_as<value_view, V> && std::same_as<typename detail::key_types<K>::view, K>;
+  /// Values are copies, and so are whole items: nothing in them is a view.
+  static constexpr bool copies_values = std::same_as<value_view, V>;
+  static constexpr bool copies = copies_values && std::same_as<typename detail::key_types<K>::view, K>;
   using item = typed_item<K, V>;
   using item_range = detail::decoded_range<icecore::item_range, detail::decode_item<K, V>>;
 
@@ -290,7 +292,8 @@ class typed_snapshot {
 
   [[nodiscard]] icecore::version version() const noexcept { return snapshot_.version(); }
   /// The same version as bytes.
-  [[nodiscard]] const snapshot& bytes() const noexcept { return snapshot_; }
+  [[nodiscard]] const snapshot& bytes() const& noexcept { return snapshot_; }
+  [[nodiscard]] snapshot bytes() const&& noexcept { return snapshot_; }
 
   [[nodiscard]] std::optional<value_view> find(const key_argument& key) const& {
     return detail::decode_value<V>(snapshot_.find(detail::encoded_key<K>(key).view()));
@@ -308,7 +311,7 @@ class typed_snapshot {
         keys, out, [this](std::size_t, auto group, auto answers) { snapshot_.find_many(group, answers); });
   }
   void find_many(std::span<const K> keys, std::span<std::optional<value_view>> out) const&&
-    requires(!copies)
+    requires(!copies_values)
   = delete;
 
   /// lower_bound: the first item with key >= `key`; upper_bound: the first with key > `key`; first: the least; last:
@@ -486,7 +489,7 @@ class map {
   auto find_many(std::span<const K> keys, icecore::version at, std::span<std::optional<value_view>> out) const {
     const snapshot then = this->at(at);
     then.find_many(keys, out);
-    if constexpr (!snapshot::copies) return then.bytes().holds();
+    if constexpr (!snapshot::copies_values) return then.bytes().holds();
   }
   auto find_many(std::span<const K> keys, std::span<const icecore::version> at,
                  std::span<std::optional<value_view>> out) const {
@@ -498,7 +501,7 @@ class map {
     detail::find_in_groups<K, V>(keys, out, [this, at](std::size_t first, auto group, auto answers) {
       static_cast<void>(store_->find_many(group, at.subspan(first, group.size()), answers));
     });
-    if constexpr (!snapshot::copies) return holds;
+    if constexpr (!snapshot::copies_values) return holds;
   }
 
   /// at: a closed version, by number, by tag name (anything that converts to a string view) or by time. latest: the

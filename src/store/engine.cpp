@@ -33,7 +33,7 @@ inline version engine<Heads>::finish(const writer& w, const fresh_record& fresh)
   // far as its window reaches.
   const record r = histories_->at(fresh.at);
   const version v = histories_->stamp_of_own(r, fresh.at);
-  assert(v != 0 && v <= clock_->now());  // C2: a stamp is a version that was open
+  assert(v != 0 && v <= clock_->now());  // C2: the clock never falls below a stamp
   histories_->sample(r, fresh.at);
   w.count(fresh.layout, fresh.layout.is_removal(), fresh.at, r.header().crc, v);
   const written_record done = histories_type::written_of(r, fresh.at, fresh.layout.is_update());

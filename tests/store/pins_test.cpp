@@ -398,6 +398,7 @@ static_assert(std::is_convertible_v<const value&, std::string_view>);
 static_assert(!std::is_convertible_v<value, std::string_view>, "the view would outlive the value");
 static_assert(std::is_same_v<decltype(std::declval<const snapshot&>().find("")), std::optional<std::string_view>>);
 static_assert(std::is_same_v<decltype(std::declval<snapshot>().find("")), std::optional<value>>);
+static_assert(std::is_convertible_v<const char (&)[5], value> && !std::is_convertible_v<char (&)[5], value>);
 static_assert(sizeof(snapshot) == 2 * sizeof(void*));
 
 template <class S>

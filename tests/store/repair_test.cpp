@@ -269,9 +269,8 @@ TEST_F(Repair, a_lost_record_in_the_middle_of_a_history_hides_what_is_older_only
   // deep: the 5th of its 12 records, "4"; 4 in each version
   const auto& history = holds_.records.at("deep");
   const store sound(path_, accepting_damage());
-  const std::string_view value = sound.history("deep").oldest_first()[4].value.value();
-  const auto at = static_cast<std::size_t>(value.data() - sound.history("deep").oldest_first()[0].value->data()) +
-                  place_of("deep") + 8;
+  const auto records = sound.history("deep").oldest_first();
+  const auto at = static_cast<std::size_t>(records[4].value->data() - records[0].value->data()) + place_of("deep") + 8;
   ASSERT_EQ(sound_.substr(at, 1), "4");
   const repair_report report = repaired(flipped(sound_, at, 1));
   ASSERT_EQ(report.losses.size(), 1U) << told(report);

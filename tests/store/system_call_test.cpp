@@ -152,7 +152,8 @@ class SystemCalls : public ::testing::TestWithParam<kind_of_fault> {
     options reading = opening;
     reading.access = access::read_only;
     if (failed([&] { s.emplace(path_, reading); })) return;
-    EXPECT_EQ(s->latest().prefix("number-").begin()->value, "value");
+    item_range numbers = s->latest().prefix("number-");
+    EXPECT_EQ(numbers.begin()->value, "value");
     if (failed([&] { EXPECT_TRUE(s->verify().ok()); })) return;
     s.reset();
     if (failed([&] { s.emplace(path_, opening); })) return;

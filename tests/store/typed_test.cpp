@@ -144,7 +144,8 @@ TEST_F(TypedMap, does_with_types_what_the_store_does_with_bytes) {
   std::vector<std::optional<particle>> histories;
   for (const auto& [version, value] : particles.history(9)) histories.push_back(value);
   EXPECT_EQ(histories, (std::vector<std::optional<particle>>{std::nullopt, second}));
-  EXPECT_EQ(particles.history_oldest_first(-7).front().value, first);
+  const auto past = particles.history_oldest_first(-7);
+  EXPECT_EQ(past.front().value, first);
   std::map<std::int64_t, bool> changed;  // key -> whether it is still there
   for (const auto& [key, before, after] : particles.diff(one, two)) changed[key] = after.has_value();
   EXPECT_EQ(changed, (std::map<std::int64_t, bool>{{-100, false}, {-7, true}, {1, true}, {9, false}}));

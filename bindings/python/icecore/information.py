@@ -98,6 +98,7 @@ class Statistics:
     format: tuple[int, int]
     index: str
     recovered_instantly: bool  #: instant recovery: opening did not read the records
+    pins: int  #: values, views, snapshots and iterators of this process that keep memory mapped
     durability: DurabilityInfo
     files: list[FileStatistics]  #: the first one's path is ``path``
 

@@ -54,6 +54,7 @@ nb::dict dict_of(const statistics& s) {
   d["format"] = nb::make_tuple(s.format_major, s.format_minor);
   d["index"] = static_cast<int>(s.index);
   d["recovered_instantly"] = s.recovered_instantly;
+  d["pins"] = s.pins;
   d["durability"] = dict_of(s.durability);
   nb::list files;
   for (const file_statistics& f : s.files) {

@@ -43,7 +43,7 @@ diff_range::~diff_range() = default;
 diff_range::diff_range(diff_range&&) noexcept = default;
 diff_range& diff_range::operator=(diff_range&&) noexcept = default;
 
-diff_range::iterator diff_range::begin() {
+diff_range::iterator diff_range::begin() & {
   detail::usable_core(walk_->holds).index().seek(detail::scan_bounds(walk_->bounds).from, walk_->block);
   load();
   return iterator(this);
@@ -51,7 +51,7 @@ diff_range::iterator diff_range::begin() {
 
 void diff_range::step() {
   if (++position_ < block_.size()) return;
-  if (walk_->holds.core().index().next_block(walk_->block)) {
+  if (detail::usable_core(walk_->holds).index().next_block(walk_->block)) {
     load();
   } else {
     block_.clear();
@@ -63,7 +63,7 @@ void diff_range::load() {
   const detail::scan_bounds bounds(walk_->bounds);
   block_.clear();
   position_ = 0;
-  detail::with_engine(walk_->holds.core(), [&](const auto& engine) {
+  detail::with_engine(detail::usable_core(walk_->holds), [&](const auto& engine) {
     do {
       detail::prefetch_entries(engine, walk_->block);
       for (const link entry : detail::within(engine, walk_->block, bounds)) {

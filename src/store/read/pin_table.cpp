@@ -40,7 +40,7 @@ pin_table& pin_table::open(const store_core& core, memory views_lead_into) {
 
 void pin_table::retire() noexcept {
   core_.store(nullptr, std::memory_order_relaxed);  // V2
-  // release: a thread that gives up sees kept_
+  // release: a thread that gives up sees all that happened to the open store
   state_.store(state::retired, std::memory_order_release);
   all_threads_barrier();
   give_up_if_unpinned();
@@ -75,9 +75,9 @@ void pin_table::give_up_if_unpinned() noexcept {
       state_.store(state::unused, std::memory_order_release);
       return;
     }
-    state_.store(state::retired, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in release_behind_close()
-    if (live() != 0) return;                              // the last of these pins sees `retired`
+    state_.store(state::retired, std::memory_order_release);  // as in retire(): the next one acquires kept_ from here
+    std::atomic_thread_fence(std::memory_order_seq_cst);      // pairs with the one in release_behind_close()
+    if (live() != 0) return;                                  // the last of these pins sees `retired`
   }
 }
 

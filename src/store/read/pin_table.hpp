@@ -18,6 +18,9 @@
 // thread a system call, and a release nothing. Where the kernel offers no such barrier, a release may be missed by
 // both: then the next store that is opened or closed gives up what was left.
 //
+// After a fork the child has the counts of its parent, also of threads that it does not have: what those had pinned
+// stays mapped in the child.
+//
 // Tables are never freed, only used again: a thread that has just released the last pin may still look at the state. A
 // late look at a table in use again is harmless, because giving up counts first.
 //
@@ -56,7 +59,8 @@ class [[gnu::visibility("hidden")]] pin_table {
   }
   void release() noexcept {
     add(&line::released, std::memory_order_release);  // live(): all reads under this pin come before
-    // relaxed: the barrier of retire() orders it behind the count
+    // the compiler may not move the look at the state before the count; the barrier of retire() orders the processor
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     if (state_.load(std::memory_order_relaxed) != state::open) [[unlikely]]
       release_behind_close();
   }
@@ -94,7 +98,7 @@ class [[gnu::visibility("hidden")]] pin_table {
 
   std::atomic<state> state_{state::unused};
   std::atomic<const store_core*> core_{nullptr};
-  memory kept_;                // written by the thread that changes the state
+  memory kept_;                // changed by the opener, and by the thread that is giving up
   pin_table* next_ = nullptr;  // of all tables of the process
   std::array<line, own_lines + shared_lines> lines_{};
 };

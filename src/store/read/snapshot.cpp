@@ -86,19 +86,21 @@ struct [[gnu::visibility("hidden")]] cursor::access {
 /// Calls `move` with the cursor's access to the store.
 template <typename Move>
 void cursor::go(Move move) {
-  detail::with_engine(holds_.core(), [&]<class Engine>(const Engine& engine) { move(access<Engine>{engine, *this}); });
+  detail::with_engine(detail::usable_core(holds_), [&]<class Engine>(const Engine& engine) {
+    move(access<Engine>{engine, *this});
+  });
 }
 
 void cursor::seek_first() {
   index::block b;
-  holds_.core().index().seek_first(b);
+  detail::usable_core(holds_).index().seek_first(b);
   go([&](const auto& a) { a.first_of(b, [](std::string_view) { return true; }); });
 }
 
 void cursor::seek_last() {
   valid_ = false;
   index::block b;
-  holds_.core().index().seek_last(b);
+  detail::usable_core(holds_).index().seek_last(b);
   if (b.size == 0) return;
   go([&](const auto& a) {
     a.take(b);
@@ -109,13 +111,13 @@ void cursor::seek_last() {
 
 void cursor::seek(std::string_view key) {
   index::block b;
-  holds_.core().index().seek(key, b);
+  detail::usable_core(holds_).index().seek(key, b);
   go([&](const auto& a) { a.first_of(b, [key](std::string_view k) { return k >= key; }); });
 }
 
 void cursor::seek_after(std::string_view key) {
   index::block b;
-  holds_.core().index().seek(key, b);
+  detail::usable_core(holds_).index().seek(key, b);
   go([&](const auto& a) { a.first_of(b, [key](std::string_view k) { return k > key; }); });
 }
 
@@ -138,7 +140,7 @@ item_range::item_range(icecore::cursor cursor, key_bounds bounds, bool reverse)
 
 item_range item_range::reversed() const { return {cursor_, bounds_, !reverse_}; }
 
-item_range::iterator item_range::begin() {
+item_range::iterator item_range::begin() & {
   if (!reverse_) {
     if (bounds_.from) {
       cursor_.seek(*bounds_.from);
@@ -225,7 +227,7 @@ item_range snapshot::range(std::string_view from, std::string_view to) const {
   return range(key_bounds{std::string(from), std::string(to)});
 }
 
-std::size_t snapshot::size_bound() const { return holds_.core().index().size(); }
+std::size_t snapshot::size_bound() const { return detail::usable_core(holds_).index().size(); }
 
 pinned_list<change> snapshot::history(std::string_view key) const {
   return key_history(holds_, key, at_).newest_first();
@@ -236,7 +238,7 @@ pinned_list<change> snapshot::history(std::string_view key) const {
 key_history::key_history(pin holds, std::string_view key, icecore::version up_to)
     : holds_(std::move(holds)), key_(key), up_to_(up_to) {}
 
-key_history::iterator key_history::begin() {
+key_history::iterator key_history::begin() & {
   const auto& core = detail::usable_core(holds_);
   const link entry = core.entry_of(key_);
   record_ = null_link;
@@ -251,7 +253,7 @@ key_history::iterator key_history::begin() {
 }
 
 void key_history::step() {
-  detail::with_engine(holds_.core(), [&](const auto& engine) {
+  detail::with_engine(detail::usable_core(holds_), [&](const auto& engine) {
     record_ = engine.histories().older(record_);
     show(engine);
   });
