@@ -16,7 +16,7 @@ from pathlib import Path
 
 # What a header declares at its outer level, as clang-format lays it out.
 WITHIN = re.compile(r"^namespace (?!icecore )(\w+) \{(?:.*?^\}  // namespace \1$|(?:\n(?:class|struct) \w+;)+\n\}$)", re.MULTILINE | re.DOTALL)
-CLASS = re.compile(r"^(?:class|struct) (\w+)[^;{]*\{(.*?)^\}", re.MULTILINE | re.DOTALL)
+CLASS = re.compile(r"^(?:class|struct) (?:\[\[nodiscard\]\] )?(\w+)[^;{]*\{(.*?)^\}", re.MULTILINE | re.DOTALL)
 NAMED_ONLY = re.compile(r"^  (?:class|struct) (\w+);", re.MULTILINE)
 THROWN = re.compile(r"^class (\w+) : public std::system_error", re.MULTILINE)
 CONSTANT = re.compile(r"^inline constexpr [^=]*?(\w+) =", re.MULTILINE)
