@@ -34,7 +34,7 @@ static inline int holds(icecore_bytes bytes, const char* text) {
 static inline int is_nothing(icecore_bytes bytes) { return bytes.data == NULL && bytes.size == 0; }
 
 /* Whether a value that was found holds this text (NULL: whether there is none). Releases it. */
-static inline int found(icecore_value* value, const char* text) {
+static inline int value_is(icecore_value* value, const char* text) {
   const icecore_bytes bytes = {value->data, value->size};
   const int is_right = text == NULL ? is_nothing(bytes) && value->pin == NULL : holds(bytes, text);
   icecore_value_release(value);

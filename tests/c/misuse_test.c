@@ -56,7 +56,7 @@ void nothing_where_something_must_be_is_an_error(void) {
   FAILS(wrong, icecore_find(store, "a", 1, NULL));
   icecore_value found_value = {"", 1, NULL};
   FAILS(wrong, icecore_find(NULL, "a", 1, &found_value));
-  CHECK(found(&found_value, NULL));
+  CHECK(value_is(&found_value, NULL));
   FAILS(wrong, icecore_find_at(NULL, "a", 1, 0, &found_value));
   icecore_value_release(&found_value);
   icecore_value_release(NULL);

@@ -149,7 +149,7 @@ void bytes_outlive_their_store(void) {
   icecore_cursor_close(cursor);
   icecore_snapshot_close(snapshot);
   icecore_pin_release(pin);
-  CHECK(found(&value, "kept"));
+  CHECK(value_is(&value, "kept"));
 }
 
 void columns_of_fixed_and_of_any_size_are_extracted(void) {

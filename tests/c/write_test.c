@@ -35,7 +35,7 @@ void opens_by_options_and_closes(void) {
   CHECK(version == 0);
   icecore_value value;
   OK(icecore_find(store, TEXT("a"), &value));
-  CHECK(found(&value, "1"));
+  CHECK(value_is(&value, "1"));
   OK(icecore_close(store));
   OK(icecore_close(NULL));
 }
@@ -76,7 +76,7 @@ void a_store_of_several_files_is_opened_by_its_first(void) {
   OK(icecore_open(path, NULL, &store)); /* it is remembered */
   icecore_value value;
   OK(icecore_find(store, TEXT("a"), &value));
-  CHECK(found(&value, "1"));
+  CHECK(value_is(&value, "1"));
   OK(icecore_close(store));
 }
 
@@ -102,7 +102,7 @@ void a_store_is_shared_with_who_attaches_to_it(void) {
   OK(icecore_insert(other, TEXT("a"), TEXT("1"), NULL));
   icecore_value value;
   OK(icecore_find(store, TEXT("a"), &value));
-  CHECK(found(&value, "1"));
+  CHECK(value_is(&value, "1"));
   FAILS(ICECORE_INVALID_ARGUMENT, icecore_sync(other));
   OK(icecore_close(store));
   FAILS(ICECORE_CLOSED, icecore_find(other, TEXT("a"), &value));
@@ -132,7 +132,7 @@ void an_index_is_chosen_and_changed(void) {
     CHECK(now.index == kinds[i] && now.recovered_instantly == (kinds[i] == ICECORE_INDEX_PERSISTENT));
     icecore_value value;
     OK(icecore_find(store, TEXT("a"), &value));
-    CHECK(found(&value, "1"));
+    CHECK(value_is(&value, "1"));
     OK(icecore_close(store));
   }
   options.access = ICECORE_ACCESS_READ_ONLY;
@@ -203,13 +203,13 @@ void writes_are_found_and_tell_their_version(void) {
   OK(icecore_remove(store, TEXT("never there"), NULL));
   icecore_value value;
   OK(icecore_find(store, TEXT("a"), &value));
-  CHECK(found(&value, NULL));
+  CHECK(value_is(&value, NULL));
   OK(icecore_find_at(store, TEXT("a"), 1, &value));
-  CHECK(found(&value, "1"));
+  CHECK(value_is(&value, "1"));
   OK(icecore_find(store, "", 0, &value));
-  CHECK(found(&value, ""));
+  CHECK(value_is(&value, ""));
   FAILS(ICECORE_VERSION_NOT_CLOSED, icecore_find_at(store, TEXT("a"), 2, &value));
-  CHECK(found(&value, NULL));
+  CHECK(value_is(&value, NULL));
   int present;
   OK(icecore_contains(store, TEXT("a"), &present));
   CHECK(present == 0);
@@ -239,11 +239,11 @@ void a_batch_is_applied_at_once(void) {
   icecore_batch_free(NULL);
   icecore_value value;
   OK(icecore_find(store, TEXT("b"), &value));
-  CHECK(found(&value, "2"));
+  CHECK(value_is(&value, "2"));
   OK(icecore_find(store, TEXT("gone"), &value));
-  CHECK(found(&value, NULL));
+  CHECK(value_is(&value, NULL));
   OK(icecore_find(store, TEXT("a"), &value));
-  CHECK(found(&value, NULL));
+  CHECK(value_is(&value, NULL));
   OK(icecore_close(store));
 }
 
@@ -433,9 +433,9 @@ void a_checkpoint_holds_one_instant_and_nothing_later(void) {
   icecore_value value;
   OK(icecore_open(path, NULL, &copy)); /* while the other is open */
   OK(icecore_find(copy, TEXT("a"), &value));
-  CHECK(found(&value, "2"));
+  CHECK(value_is(&value, "2"));
   OK(icecore_find_at(copy, TEXT("a"), 1, &value));
-  CHECK(found(&value, "1"));
+  CHECK(value_is(&value, "1"));
   icecore_version clock;
   OK(icecore_clock(copy, &clock));
   CHECK(clock == 3);
@@ -446,6 +446,6 @@ void a_checkpoint_holds_one_instant_and_nothing_later(void) {
   icecore_checkpoint_free(checkpoint);
   icecore_checkpoint_free(NULL);
   OK(icecore_find(store, TEXT("a"), &value));
-  CHECK(found(&value, "3"));
+  CHECK(value_is(&value, "3"));
   OK(icecore_close(store));
 }
