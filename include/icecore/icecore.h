@@ -24,9 +24,9 @@
  *   function accepts NULL and does nothing then.
  * Lifetime of bytes: returned bytes are views into the store. They are valid until the object they came from is
  *   released: the icecore_value or icecore_pin of a find, the snapshot, cursor, history, diff or list. Closing the
- * store does not end them: objects may be released after icecore_close(), and until then the memory behind their bytes
- * stays mapped, but the file and its locks are free. Calls on them that would read on return ICECORE_CLOSED. Threads:
- * any number of threads may call functions on a store or a snapshot at once, except icecore_close(). Cursors,
+ *   store does not end them: objects may be released after icecore_close(). Until then the memory behind their bytes
+ *   stays mapped, but the file and its locks are free. Calls on them that would read on return ICECORE_CLOSED.
+ * Threads: any number of threads may call functions on a store or a snapshot at once, except icecore_close(). Cursors,
  *   histories, diffs, tag lists and batches belong to one thread at a time. Any thread may release a value or pin.
  * Structures: option and result structures begin with their size in bytes, which the caller sets (the _init functions
  *   do it). So a program still works with a newer library whose structures are larger.

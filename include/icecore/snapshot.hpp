@@ -76,8 +76,8 @@ class cursor {
   void seek_after(std::string_view key);   ///< to the first key > `key` (upper bound)
   void seek_before(std::string_view key);  ///< to the last key < `key`
 
-  [[nodiscard]] bool valid() const noexcept { return valid_; }
-  explicit operator bool() const noexcept { return valid_; }
+  [[nodiscard]] bool valid() const noexcept { return valid_ && holds_; }
+  explicit operator bool() const noexcept { return valid(); }
 
   /// The current item. Precondition: valid().
   [[nodiscard]] const item& operator*() const noexcept { return current_; }
@@ -90,6 +90,7 @@ class cursor {
  private:
   template <class Engine>
   struct access;  // reads index blocks into a cursor
+  [[gnu::visibility("hidden")]] const detail::store_core& begin_move();
   template <typename Move>
   void go(Move move);
 

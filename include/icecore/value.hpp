@@ -1,14 +1,14 @@
 // The value that a direct find returns: a view of bytes in the store that keeps them valid.
 //
-//   if (const auto bias = s.find("layer1/bias")) use(*bias);      // converts to std::string_view
-//   const icecore::value kept = *s.find("layer1/weight");         // valid as long as `kept` lives, even after
-//   s.close() const std::string copied(*s.find("name"));                    // a copy needs no handle
+//   if (const auto bias = s.find("layer1/bias")) use(*bias);   // converts to std::string_view
+//   const icecore::value kept = *s.find("layer1/weight");      // valid as long as `kept` lives, also after s.close()
+//   const std::string copied(*s.find("name"));                 // a copy needs no handle
 //
 // It compares, prints and hashes as a std::string_view. A temporary does not convert to a view, because the view could
 // outlive it: `std::string_view v = *s.find(key)` does not compile. Name the value first. What bytes() of a temporary
 // returns is valid only to the end of the expression: pass it on, do not keep it. Beware of
 // `std::optional<std::string_view> v = s.find(key)`: it compiles (std::optional converts an lvalue), but nothing keeps
-// its view valid.
+// its view valid; and of `for (char c : *s.find(key))`, whose value ends before the loop begins.
 //
 // Threads, lifetime, cost: those of its pin (pin.hpp). Moving a value costs nothing; a copy takes a pin of its own.
 #pragma once

@@ -131,11 +131,13 @@ TEST_P(Pins, whatever_was_read_outlives_the_store_and_its_next_writers) {
   closed([&] { one.for_each([](const item&) {}); });
   closed([&] { static_cast<void>(one.history("a")); });
   closed([&] { at.next(); });
+  EXPECT_FALSE(at.valid()) << "a move that throws leaves the cursor at its item";
   closed([&] { at.previous(); });
   closed([&] { at.seek("a"); });
   closed([&] { at.seek_first(); });
   closed([&] { at.seek_last(); });
   closed([&] { ++in_range; });
+  EXPECT_TRUE(in_range == range.end());
   closed([&] { static_cast<void>(range.begin()); });
   closed([&] { ++in_past; });
   closed([&] { static_cast<void>(past.newest_first()); });
@@ -406,6 +408,31 @@ concept gives_views = requires(S&& s) { std::forward<S>(s).first(); };
 static_assert(gives_views<const snapshot&> && !gives_views<snapshot>, "a temporary's views would dangle");
 static_assert(gives_views<const typed_snapshot<int, std::string>&> && !gives_views<typed_snapshot<int, std::string>>);
 static_assert(gives_views<typed_snapshot<int, double>>, "copies need no snapshot");
+
+TEST_F(PinCounts, what_was_moved_from_holds_nothing_and_reads_nothing) {
+  store s(path_);
+  s.insert("a", "1");
+  s.tag();
+  snapshot then = s.at(1);
+  cursor at = then.cursor();
+  at.seek_first();
+  diff_range changes = s.diff(0, 1);
+  key_history past = s.history("a");
+  const std::uint64_t pins = s.stats().pins;
+  const snapshot snapshot_now = std::move(then);
+  const cursor cursor_now = std::move(at);
+  const diff_range changes_now = std::move(changes);
+  const key_history past_now = std::move(past);
+  EXPECT_EQ(s.stats().pins, pins);
+  EXPECT_EQ(cursor_now->value, "1");
+  // NOLINTBEGIN(bugprone-use-after-move): it says what they are then
+  EXPECT_FALSE(at.valid());
+  expect_error(errc::closed, "closed", [&] { at.seek_first(); });
+  expect_error(errc::closed, "closed", [&] { static_cast<void>(then.find("a")); });
+  expect_error(errc::closed, "closed", [&] { static_cast<void>(changes.begin()); });
+  expect_error(errc::closed, "closed", [&] { static_cast<void>(past.newest_first()); });
+  // NOLINTEND(bugprone-use-after-move)
+}
 
 TEST_F(PinCounts, a_value_is_used_as_a_string_view) {
   store s(path_);

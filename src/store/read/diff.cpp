@@ -44,7 +44,9 @@ diff_range::diff_range(diff_range&&) noexcept = default;
 diff_range& diff_range::operator=(diff_range&&) noexcept = default;
 
 diff_range::iterator diff_range::begin() & {
-  detail::usable_core(walk_->holds).index().seek(detail::scan_bounds(walk_->bounds).from, walk_->block);
+  const pin nothing;  // where this range was moved from
+  const auto& core = detail::usable_core(walk_ == nullptr ? nothing : walk_->holds);
+  core.index().seek(detail::scan_bounds(walk_->bounds).from, walk_->block);
   load();
   return iterator(this);
 }

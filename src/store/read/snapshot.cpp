@@ -83,24 +83,27 @@ struct [[gnu::visibility("hidden")]] cursor::access {
   }
 };
 
+/// The store, for a move. The cursor is invalid until the move succeeds, so it is invalid if the move throws.
+const detail::store_core& cursor::begin_move() {
+  valid_ = false;
+  return detail::usable_core(holds_);
+}
+
 /// Calls `move` with the cursor's access to the store.
 template <typename Move>
 void cursor::go(Move move) {
-  detail::with_engine(detail::usable_core(holds_), [&]<class Engine>(const Engine& engine) {
-    move(access<Engine>{engine, *this});
-  });
+  detail::with_engine(begin_move(), [&]<class Engine>(const Engine& engine) { move(access<Engine>{engine, *this}); });
 }
 
 void cursor::seek_first() {
   index::block b;
-  detail::usable_core(holds_).index().seek_first(b);
+  begin_move().index().seek_first(b);
   go([&](const auto& a) { a.first_of(b, [](std::string_view) { return true; }); });
 }
 
 void cursor::seek_last() {
-  valid_ = false;
   index::block b;
-  detail::usable_core(holds_).index().seek_last(b);
+  begin_move().index().seek_last(b);
   if (b.size == 0) return;
   go([&](const auto& a) {
     a.take(b);
@@ -111,13 +114,13 @@ void cursor::seek_last() {
 
 void cursor::seek(std::string_view key) {
   index::block b;
-  detail::usable_core(holds_).index().seek(key, b);
+  begin_move().index().seek(key, b);
   go([&](const auto& a) { a.first_of(b, [key](std::string_view k) { return k >= key; }); });
 }
 
 void cursor::seek_after(std::string_view key) {
   index::block b;
-  detail::usable_core(holds_).index().seek(key, b);
+  begin_move().index().seek(key, b);
   go([&](const auto& a) { a.first_of(b, [key](std::string_view k) { return k > key; }); });
 }
 
