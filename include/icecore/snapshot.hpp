@@ -90,7 +90,7 @@ class cursor {
  private:
   template <class Engine>
   struct access;  // reads index blocks into a cursor
-  [[gnu::visibility("hidden")]] const detail::store_core& begin_move();
+  const detail::store_core& begin_move();
   template <typename Move>
   void go(Move move);
 
