@@ -29,16 +29,7 @@ struct signals {
 
 signals* resting = nullptr;  ///< in a process that stops at its first flush
 
-class Attached : public SharedStore {
- protected:
-  static void wait_for(const shared<signals>& log, int step) {
-    const auto end = std::chrono::steady_clock::now() + 60s;
-    while (log->step < step) {
-      promise(std::chrono::steady_clock::now() < end, [] { return std::string("the others do not come so far"); });
-      std::this_thread::sleep_for(100us);
-    }
-  }
-};
+class Attached : public SharedStore {};
 
 TEST_P(Attached, each_process_sees_at_once_what_the_other_writes) {
   const shared<signals> log;

@@ -316,16 +316,7 @@ struct signals {
   std::atomic<int> step;
 };
 
-class SharedPins : public SharedStore {
- protected:
-  static void wait_for(const shared<signals>& log, int step) {
-    const auto end = std::chrono::steady_clock::now() + 60s;
-    while (log->step < step) {
-      promise(std::chrono::steady_clock::now() < end, [] { return std::string("the others do not come so far"); });
-      std::this_thread::sleep_for(100us);
-    }
-  }
-};
+class SharedPins : public SharedStore {};
 
 TEST_P(SharedPins, an_attached_process_keeps_what_it_read_when_all_have_closed) {
   const shared<signals> log;

@@ -3,9 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
+#include <string>
+#include <thread>
 
 #include "icecore/icecore.hpp"
+#include "support/model.hpp"
+#include "support/process.hpp"
 #include "support/scratch.hpp"
 
 namespace icecore::testing {
@@ -24,6 +29,16 @@ class SharedStore : public ::testing::TestWithParam<setting> {
     opening.access = access::attached;
     opening.shared_as = common_;
     return opening;
+  }
+
+  /// Waits until the processes, which share `log`, have come to this step of it.
+  template <class Signals>
+  static void wait_for(const shared<Signals>& log, int step) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (log->step < step) {
+      promise(std::chrono::steady_clock::now() < end, [] { return std::string("the others do not come so far"); });
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
   }
 
   scratch folder_{GetParam().where};
