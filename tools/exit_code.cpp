@@ -15,6 +15,7 @@ exit_code exit_code_of(errc code) noexcept {
     case errc::store_exists:
       return exit_code::no_store;
     case errc::locked:
+    case errc::query_busy:
       return exit_code::locked;
     case errc::damaged:
     case errc::truncated:
@@ -31,11 +32,15 @@ exit_code exit_code_of(errc code) noexcept {
     case errc::permission:
       return exit_code::io;
     case errc::bad_input:
+    case errc::bad_token:
+    case errc::unknown_function:
       return exit_code::bad_input;
     case errc::version_not_closed:
     case errc::version_lost:
     case errc::unknown_tag:
     case errc::tag_exists:
+    case errc::query_exists:
+    case errc::no_such_query:
       return exit_code::unknown_version;
     case errc::closed:
     case errc::forked:

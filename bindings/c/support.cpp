@@ -145,6 +145,16 @@ const char* icecore_strerror(int code) {
       return "a rank of the cluster failed";
     case ICECORE_CRASH_UNKNOWN:
       return "it is unknown whether the process or its machine crashed";
+    case ICECORE_BAD_TOKEN:
+      return "the token is damaged, forged, or of another store or filter";
+    case ICECORE_QUERY_EXISTS:
+      return "another query has this name";
+    case ICECORE_NO_SUCH_QUERY:
+      return "no query has this name";
+    case ICECORE_QUERY_BUSY:
+      return "the query runs elsewhere";
+    case ICECORE_UNKNOWN_FUNCTION:
+      return "a function of the caller is missing or of another revision";
     case ICECORE_NO_MEMORY:
       return "out of memory";
     case ICECORE_SYSTEM:

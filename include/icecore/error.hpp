@@ -34,7 +34,7 @@ enum class errc : int {
   copied = 19,              ///< the file is a copy or was moved while a writer had it open
   no_such_store = 20,       ///< nothing is at this path, and the call does not create a store
   store_exists = 21,        ///< the call creates a new store, and something is already at this path
-  bad_input = 22,           ///< the text or data to load is malformed; the message names the line
+  bad_input = 22,           ///< text or data is malformed: a dump, an expression; the message names the place
   permission = 23,          ///< the file system denies access
   other_cluster = 24,       ///< the cluster has another number of ranks or ownership, or is incomplete
   protection = 25,          ///< the cluster's current protection does not allow this call
@@ -43,6 +43,11 @@ enum class errc : int {
   version_lost = 28,        ///< the closed version was not durable, and a power cut took it
   rank_failed = 29,         ///< a rank failed, which the message names; no rank can use the cluster any more
   crash_unknown = 30,       ///< opening cannot find out whether writes survived a crash: set options::crash
+  bad_token = 31,           ///< a token is damaged, forged, or of another store or filter; the message says which
+  query_exists = 32,        ///< another query already has this name
+  no_such_query = 33,       ///< no query has this name
+  query_busy = 34,          ///< the query runs elsewhere; the message names the pid
+  unknown_function = 35,    ///< a filter needs a function of the caller that is missing or of another revision
 };
 
 /// The category of every icecore error code; its name is "icecore". Thread-safe, never fails.

@@ -99,7 +99,7 @@ enum icecore_code {
   ICECORE_COPIED = 19,             /* the file is a copy or was moved while a writer had it open */
   ICECORE_NO_SUCH_STORE = 20,      /* nothing is at this path, and the call does not create a store */
   ICECORE_STORE_EXISTS = 21,       /* the call creates a new store, and something is already at this path */
-  ICECORE_BAD_INPUT = 22,          /* the text or data to load is malformed */
+  ICECORE_BAD_INPUT = 22,          /* text or data is malformed: a dump, an expression */
   ICECORE_PERMISSION = 23,         /* the file system denies access */
   ICECORE_OTHER_CLUSTER = 24,      /* the cluster has another number of ranks or ownership, or is incomplete */
   ICECORE_PROTECTION = 25,         /* the cluster's current protection does not allow this call */
@@ -108,6 +108,11 @@ enum icecore_code {
   ICECORE_VERSION_LOST = 28,       /* the closed version was not durable, and a power cut took it */
   ICECORE_RANK_FAILED = 29,        /* a rank of the cluster failed; no rank can use the cluster any more */
   ICECORE_CRASH_UNKNOWN = 30,      /* opening cannot find out whether writes survived a crash: set `crash` */
+  ICECORE_BAD_TOKEN = 31,        /* a token is damaged, forged, or of another store or filter; the message says which */
+  ICECORE_QUERY_EXISTS = 32,     /* another query already has this name */
+  ICECORE_NO_SUCH_QUERY = 33,    /* no query has this name */
+  ICECORE_QUERY_BUSY = 34,       /* the query runs elsewhere; the message names the pid */
+  ICECORE_UNKNOWN_FUNCTION = 35, /* a filter needs a function of the caller that is missing or of another revision */
 
   ICECORE_NO_MEMORY = -1, /* the process is out of memory; if this interrupts a batch, the store is poisoned */
   ICECORE_SYSTEM = -2,    /* the system refused another resource, such as a thread; the message names it */

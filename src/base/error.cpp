@@ -71,6 +71,16 @@ class category_type final : public std::error_category {
         return "a rank failed";
       case errc::crash_unknown:
         return "not known whether process or machine crashed";
+      case errc::bad_token:
+        return "bad token";
+      case errc::query_exists:
+        return "query exists";
+      case errc::no_such_query:
+        return "no such query";
+      case errc::query_busy:
+        return "query busy";
+      case errc::unknown_function:
+        return "unknown function";
     }
     return "unknown icecore error " + std::to_string(code);
   }

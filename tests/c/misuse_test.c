@@ -4,7 +4,7 @@
 
 void codes_have_texts_and_the_library_a_version(void) {
   CHECK(strcmp(icecore_strerror(ICECORE_OK), "success") == 0);
-  for (int code = ICECORE_INVALID_ARGUMENT; code <= ICECORE_CRASH_UNKNOWN; ++code) {
+  for (int code = ICECORE_INVALID_ARGUMENT; code <= ICECORE_UNKNOWN_FUNCTION; ++code) {
     CHECK(strlen(icecore_strerror(code)) > 3);
     for (int other = ICECORE_STOPPED; other < code; ++other) {
       CHECK(strcmp(icecore_strerror(code), icecore_strerror(other)) != 0);

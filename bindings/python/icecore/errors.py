@@ -45,6 +45,11 @@ class Errc(IntEnum):
     VERSION_LOST = 28
     RANK_FAILED = 29
     CRASH_UNKNOWN = 30
+    BAD_TOKEN = 31
+    QUERY_EXISTS = 32
+    NO_SUCH_QUERY = 33
+    QUERY_BUSY = 34
+    UNKNOWN_FUNCTION = 35
 
 
 class Error(Exception):
@@ -106,7 +111,7 @@ class ForkedError(Error, RuntimeError):
 
 
 class BadInputError(Error, ValueError):
-    """The text or data to load is malformed."""
+    """Text or data is malformed: a dump, an expression."""
 
     code = Errc.BAD_INPUT
 
@@ -133,6 +138,36 @@ class RankFailedError(Error, RuntimeError):
     """A rank failed, which the message names; no rank can use the cluster any more."""
 
     code = Errc.RANK_FAILED
+
+
+class BadTokenError(Error, ValueError):
+    """A token is damaged, forged, or of another store or filter; the message says which."""
+
+    code = Errc.BAD_TOKEN
+
+
+class QueryExistsError(Error, ValueError):
+    """Another query already has this name."""
+
+    code = Errc.QUERY_EXISTS
+
+
+class NoSuchQueryError(Error, KeyError):
+    """No query has this name."""
+
+    code = Errc.NO_SUCH_QUERY
+
+
+class QueryBusyError(Error, RuntimeError):
+    """The query runs elsewhere; the message names the pid."""
+
+    code = Errc.QUERY_BUSY
+
+
+class UnknownFunctionError(Error, KeyError):
+    """A filter needs a function of the caller that is missing or of another revision."""
+
+    code = Errc.UNKNOWN_FUNCTION
 
 
 class StorageError(Error, OSError):
@@ -272,6 +307,7 @@ def error_of(code: int, message: str) -> Error:
 __all__ = [
     "Errc",
     "BadInputError",
+    "BadTokenError",
     "ClosedError",
     "CopiedError",
     "CrashUnknownError",
@@ -285,6 +321,7 @@ __all__ = [
     "MPIError",
     "MissingFileError",
     "NoSpaceError",
+    "NoSuchQueryError",
     "NoSuchStoreError",
     "NotAStoreError",
     "NotDurableError",
@@ -292,12 +329,15 @@ __all__ = [
     "PermissionDeniedError",
     "PoisonedError",
     "ProtectionError",
+    "QueryBusyError",
+    "QueryExistsError",
     "RankFailedError",
     "ReadOnlyError",
     "StorageError",
     "StoreExistsError",
     "TagExistsError",
     "TruncatedError",
+    "UnknownFunctionError",
     "UnknownTagError",
     "UnsupportedFormatError",
     "ValueTooLargeError",
