@@ -78,14 +78,14 @@ agreed agreement::on(step here, const std::exception_ptr& failure, std::int64_t 
   const ranks::heard all = say(ranks_, {.failed = failure != nullptr, .step = at, .number = number});
   if (all.broken_by < ranks_.size()) {
     running_.step();  // the notice of that rank, which gives the cause, has probably arrived
-    running_.told_of(all.broken_by, {});
+    running_.failed_elsewhere(all.broken_by, {});
     running_.throw_if_broken();
   }
   if (all.step.least != all.step.greatest) throw_other_calls(all.step);
   if (all.first_failed == ranks_.size()) return all.number;
-  const ranks::failure told = failure_of(ranks_, all.first_failed, failure);
+  const ranks::failure reported = failure_of(ranks_, all.first_failed, failure);
   by_all_ = true;
-  told.raise(all.first_failed);
+  reported.raise(all.first_failed);
 }
 
 void agreement::refuse(errc code, const std::string& why) {

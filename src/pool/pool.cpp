@@ -146,7 +146,7 @@ pool::pool(const std::filesystem::path& path, const options& opening, const file
   }
   check_size(*newest, roots, opening, as);
   check_behind_end(*newest, whole_pages, opening);
-  size_told_ = newest->file_size;
+  recorded_size_ = newest->file_size;
   map(std::min(newest->file_size, whole_pages));  // smaller only if damage is accepted
   if (!copy_) check_unused(*newest, opening);
   codec_ = word_codec(pool_seed_of(*newest));
@@ -252,9 +252,9 @@ std::vector<damage> pool::damages() const {
       all.push_back({offset, "root", *defect, std::nullopt, std::nullopt});
     }
   }
-  if (file_.size() < size_told_) {
+  if (file_.size() < recorded_size_) {
     all.push_back({file_.size(), "file",
-                   fmt::format("is {} bytes long but was {}: its end is missing", file_.size(), size_told_),
+                   fmt::format("is {} bytes long but was {}: its end is missing", file_.size(), recorded_size_),
                    std::nullopt, std::nullopt});
   }
   if (const format::root r = roots_->read(); !is_zero_behind_its_end(r)) {
@@ -349,10 +349,10 @@ segment pool::allocate(std::uint64_t bytes, std::uint32_t magic, const std::func
     // Each step below is one store. So what this lock guards is as it was, or done, if its holder was killed.
     // logged_segments::recover() finds out who owns the space that was being given out.
     const recovering_lock lock(space_->lock, [] {});
-    const auto tell = [&](std::uint64_t at) {
+    const auto report = [&](std::uint64_t at) {
       if (claim) claim({make_link(number_, at), size, 0});
     };
-    offset = make_link(number_, take_space(size, tell));
+    offset = make_link(number_, take_space(size, report));
   }
   const segment s = format_segment(offset, size, magic);
 #ifdef MADV_POPULATE_WRITE

@@ -177,8 +177,8 @@ class pool {
   std::unique_ptr<root_pages> roots_;
   word_codec codec_{0};
   durability_info durability_{};
-  std::string root_loss_;        // what was lost with the newest root; empty if nothing was
-  std::uint64_t size_told_ = 0;  // by the root when the file was opened
+  std::string root_loss_;            // what was lost with the newest root; empty if nothing was
+  std::uint64_t recorded_size_ = 0;  // by the root when the file was opened
 
   /// The file grows by at least this, unless the device refuses it.
   static constexpr std::uint64_t growth_min = std::uint64_t{1} << 20;

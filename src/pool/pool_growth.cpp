@@ -59,7 +59,7 @@ bool pool::extend_ahead(std::uint64_t size) {
 /// new size: then the file has all of it, and is mapped and made durable (again). Or it does not: then the file may be
 /// longer than the root says, and in memory it may have holes there.
 void pool::recover_growth() {
-  if (const std::uint64_t told = roots_->read().file_size; told > size()) extend_file(told, false);
+  if (const std::uint64_t recorded = roots_->read().file_size; recorded > size()) extend_file(recorded, false);
   file_.shrink(size());
 }
 

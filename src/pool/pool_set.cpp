@@ -144,15 +144,15 @@ void pool_set::relocate(const options& opening) {
             "several files",
             path_.native(), p.path.native());
     }
-    const auto told = root_at(p.path);
-    if (!told || !same_store(*told, root) || told->pool_number == 0 || told->pool_number >= count_) {
+    const auto its_root = root_at(p.path);
+    if (!its_root || !same_store(*its_root, root) || its_root->pool_number == 0 || its_root->pool_number >= count_) {
       if (opening.accept_damage) continue;
       raise(errc::missing_file,
             "{}: is not one of the {} files of the store {}; placements of an existing store say where its files were "
             "moved to",
             p.path.native(), count_, path_.native());
     }
-    placement& known = placed_[told->pool_number];
+    placement& known = placed_[its_root->pool_number];
     known = {p.path, p.node >= 0 ? p.node : known.node};
   }
 }
@@ -162,15 +162,15 @@ void pool_set::relocate(const options& opening) {
 void pool_set::find_without_root(const options& opening) {
   for (const placement& p : opening.placements) {
     if (same_place(p.path, path_)) continue;
-    const auto told = root_at(p.path);
-    const bool belongs = told && pool_seed_of(*told) == codec().pool_seed() && told->pool_number != 0 &&
-                         told->pool_count <= format::files_max && told->pool_number < told->pool_count;
+    const auto its_root = root_at(p.path);
+    const bool belongs = its_root && pool_seed_of(*its_root) == codec().pool_seed() && its_root->pool_number != 0 &&
+                         its_root->pool_count <= format::files_max && its_root->pool_number < its_root->pool_count;
     if (!belongs) {
       raise(errc::missing_file, "{}: is not a file of the store {}", p.path.native(), path_.native());
     }
-    count_ = std::max(count_, told->pool_count);
+    count_ = std::max(count_, its_root->pool_count);
     placed_.resize(count_);
-    placed_[told->pool_number] = p;
+    placed_[its_root->pool_number] = p;
   }
 }
 
@@ -374,8 +374,8 @@ std::vector<std::filesystem::path> secondary_files(const std::filesystem::path& 
 }
 
 bool is_file_of(const std::filesystem::path& path, std::uint16_t number, const format::root& of) {
-  const auto told = root_at(path);
-  return told && same_store(*told, of) && told->pool_number == number;
+  const auto its_root = root_at(path);
+  return its_root && same_store(*its_root, of) && its_root->pool_number == number;
 }
 
 std::uint64_t session_of_copy(std::uint64_t session) noexcept { return session_after(session); }

@@ -42,9 +42,9 @@ TEST(error, of_a_system_call_tells_call_place_and_reason) {
   const auto code_of = [](int number) {
     try {
       raise_errno(number, "fcntl", "some/where");
-    } catch (const error& told) {
-      EXPECT_EQ(told.message(), std::string("some/where: fcntl failed: ") + std::strerror(number));
-      return static_cast<errc>(told.code().value());
+    } catch (const error& reported) {
+      EXPECT_EQ(reported.message(), std::string("some/where: fcntl failed: ") + std::strerror(number));
+      return static_cast<errc>(reported.code().value());
     }
   };
   for (const int number : {ENOSPC, EDQUOT, EFBIG}) EXPECT_EQ(code_of(number), errc::no_space);

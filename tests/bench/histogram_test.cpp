@@ -32,19 +32,19 @@ TEST(histogram, one_duration_is_every_percentile) {
 TEST(histogram, tells_percentiles_at_most_a_64th_too_large_and_never_too_small) {
   std::mt19937_64 random(1);
   std::lognormal_distribution<double> durations(7, 2);
-  histogram told;
+  histogram reported;
   std::vector<std::uint64_t> sorted(100'000);
   for (std::uint64_t& ns : sorted) {
     ns = static_cast<std::uint64_t>(durations(random));
-    told.add(ns);
+    reported.add(ns);
   }
   std::ranges::sort(sorted);
-  EXPECT_EQ(told.count(), sorted.size());
-  EXPECT_EQ(told.max(), sorted.back());
+  EXPECT_EQ(reported.count(), sorted.size());
+  EXPECT_EQ(reported.max(), sorted.back());
   for (const double percent : {0.0, 1.0, 50.0, 90.0, 99.0, 99.9, 99.99, 100.0}) {
     const std::uint64_t exact = exact_percentile(sorted, percent);
-    EXPECT_GE(told.percentile(percent), exact) << percent;
-    EXPECT_LE(told.percentile(percent), exact + exact / 64) << percent;
+    EXPECT_GE(reported.percentile(percent), exact) << percent;
+    EXPECT_LE(reported.percentile(percent), exact + exact / 64) << percent;
   }
 }
 

@@ -38,7 +38,7 @@ def paired(*words):
     return subprocess.run([sys.executable, "-B", PAIRED, *words], capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_a_program_that_is_half_as_fast_again_is_told_as_one_and_a_half(program, tmp_path):
+def test_a_program_that_is_half_as_fast_again_is_reported_as_one_and_a_half(program, tmp_path):
     out = tmp_path / "ratios.json"
     run = paired(program("before", 200), program("after", 300), "--repetitions", "3", "--json", out, "--", "--suite", "paper")
     assert run.returncode == 0, run.stderr

@@ -176,7 +176,7 @@ def test_opening_and_the_first_second_of_the_persistent_index_have_targets(repor
     assert [("not reached" in line) for line in slow] == [True, True, True, True, False]
 
 
-def test_recovery_is_told_in_milliseconds_with_the_rates_around_it(report):
+def test_recovery_is_reported_in_milliseconds_with_the_rates_around_it(report):
     text = report(ycsb_document())
     assert "| 1,000,000 | pmemobj | 2 | 10.0 ms | 8.33 … 11.1 ms | 200 k | 0 | 100 k |" in text
     assert "### Recovery" not in report(document())
@@ -258,7 +258,7 @@ def test_a_target_without_its_rows_is_not_measured(report):
     assert set(verdicts(report({"machine": {}, "rows": []}))) == {"not measured"}
 
 
-def test_failures_of_the_run_are_told(report):
+def test_failures_of_the_run_are_reported(report):
     run = document()
     run["failures"] = [{"suite": "depth", "store": "SQLiteReg", "threads": 2, "what": "a wrong answer"}]
     assert "- depth, SQLiteReg, T = 2: a wrong answer\n" in report(run)

@@ -63,9 +63,9 @@ void a_store_of_several_files_is_opened_by_its_first(void) {
   placement.node = -1;
   OK(icecore_open(path, &options, &store));
   OK(icecore_insert(store, TEXT("a"), TEXT("1"), NULL));
-  icecore_statistics told = {.struct_size = sizeof told};
-  OK(icecore_stats(store, &told));
-  CHECK(told.file_count == 2);
+  icecore_statistics reported = {.struct_size = sizeof reported};
+  OK(icecore_stats(store, &reported));
+  CHECK(reported.file_count == 2);
   OK(icecore_close(store));
   CHECK(rename(further, moved) == 0);
   FAILS(ICECORE_MISSING_FILE, icecore_open(path, NULL, &store));
@@ -187,7 +187,7 @@ void structures_may_be_older_or_newer_than_the_library(void) {
   FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &older, &store));
 }
 
-void writes_are_found_and_tell_their_version(void) {
+void writes_are_found_and_report_their_version(void) {
   icecore_store* store = new_store();
   icecore_version version;
   OK(icecore_insert(store, TEXT("a"), TEXT("1"), &version));
@@ -297,7 +297,7 @@ void tags_carry_name_note_and_time(void) {
   OK(icecore_close(store));
 }
 
-void a_store_tells_about_itself(void) {
+void a_store_describes_itself(void) {
   icecore_store* store = new_store();
   OK(icecore_insert(store, TEXT("key"), TEXT("value"), NULL));
   OK(icecore_insert(store, TEXT("key"), TEXT("values"), NULL));

@@ -22,8 +22,8 @@ def test_a_checkpoint_has_every_version_and_tag(store, tmp_path):
     assert run("dump", copy).stdout == run("dump", store).stdout
     run("verify", copy)
     other = tmp_path / "other.ice"
-    (told,) = lines("checkpoint", copy, other, "-o", "json")
-    assert told == {"clock": 4, "bytes": os.path.getsize(other)}
+    (reported,) = lines("checkpoint", copy, other, "-o", "json")
+    assert reported == {"clock": 4, "bytes": os.path.getsize(other)}
     run("put", copy, "d", "4")  # a store of its own
     assert run("dump", other).stdout == run("dump", store).stdout
 

@@ -103,8 +103,8 @@ def test_versions_that_a_power_cut_took_stay_lost_in_a_loaded_dump(store, tmp_pa
     again = str(tmp_path / "again.ice")
     run("load", again, stdin=dump)
     for loaded in (store, again):
-        told = lines("stat", loaded, "-o", "json")[1:]
-        assert told == [{"lost_versions": {"first": 2, "last": 4}}, {"lost_versions": {"first": 6, "last": 8}}]
+        reported = lines("stat", loaded, "-o", "json")[1:]
+        assert reported == [{"lost_versions": {"first": 2, "last": 4}}, {"lost_versions": {"first": 6, "last": 8}}]
         assert b"2 to 4, in a power cut" in run("stat", loaded).stdout
         for version in ("2", "4", "6", "8"):
             assert f"version {version} is lost".encode() in run("get", loaded, "k", "--at", version, code=11).stderr
@@ -116,12 +116,12 @@ def test_versions_that_a_power_cut_took_stay_lost_in_a_loaded_dump(store, tmp_pa
 
 
 @pytest.mark.parametrize("wrong", [5, [5], [[1]], [[1, 2, 3]], [[0, 2]], [[2, 2]], [[3, 2]], [[1, 7]], [["a", 2]], [[-1, 2]]])
-def test_ranges_of_lost_versions_that_are_none_are_told(store, wrong):
+def test_ranges_of_lost_versions_that_are_none_are_reported(store, wrong):
     dump = with_lost_versions(dump_of(6, [insert(1, b"k", b"a")]), wrong)
     assert b'line 1: "lost_versions" must be ranges' in run("load", store, stdin=dump, code=10).stderr
 
 
-def test_a_version_that_no_store_reaches_is_told(store):
+def test_a_version_that_no_store_reaches_is_reported(store):
     error = run("load", store, stdin=dump_of(2**48 - 1, []), code=10).stderr
     assert b"version 281474976710655 cannot be opened" in error
     error = run("load", store, stdin=dump_of(2**48 - 1, [insert(2**48 - 2, b"k", b"a")]), code=10).stderr
@@ -266,7 +266,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("wanted, wrong", WRONG)
-def test_what_is_wrong_is_told_with_its_line(store, wanted, wrong):
+def test_what_is_wrong_is_reported_with_its_line(store, wanted, wrong):
     if isinstance(wrong, bytes):
         text = dump_of(5, [GOOD]).splitlines(keepends=True)
         dump = text[0] + wrong + b"".join(text[1:])
@@ -289,11 +289,11 @@ def test_what_is_wrong_is_told_with_its_line(store, wanted, wrong):
         (b"x" * 20_000_000, "longer than any line"),
     ],
 )
-def test_what_is_no_dump_is_told(store, first, wanted):
+def test_what_is_no_dump_is_reported(store, first, wanted):
     assert wanted in run("load", store, stdin=first, code=10).stderr.decode()
 
 
-def test_missing_and_added_lines_are_told(store):
+def test_missing_and_added_lines_are_reported(store):
     text = dump_of(2, [insert(1, b"a", b"1"), insert(1, b"b", b"2")]).splitlines(keepends=True)
     assert b"lines are missing" in run("load", store, stdin=b"".join(text[:1] + text[2:]), code=10).stderr
     assert b"lines are missing" in run("load", store, stdin=b"".join(text[:2] + text[1:]), code=10).stderr

@@ -170,7 +170,7 @@ def test_a_store_of_other_things_is_refused(store, tmp_path, rng):
     assert b"another history" in run("load", store, "--git", repository.path, code=10).stderr
 
 
-def test_what_is_no_history_is_told(store, tmp_path, rng):
+def test_what_is_no_history_is_reported(store, tmp_path, rng):
     assert b"cannot be opened as a git repository" in run("load", store, "--git", tmp_path / "nothing", code=10).stderr
     os.mkdir(tmp_path / "folder")
     assert b"cannot be opened as a git repository" in run("load", store, "--git", tmp_path / "folder", code=10).stderr

@@ -36,7 +36,7 @@ def test_help_of_each_verb_has_examples_that_it_understands(verb):
     assert used <= known, used - known
 
 
-def test_a_wrong_verb_is_told_how_to_get_help():
+def test_a_wrong_verb_says_how_to_get_help():
     assert b"icecore --help" in run("frobnicate", code=2).stderr
 
 

@@ -33,9 +33,9 @@ def test_contents_tags_and_histories_stay_whatever_the_direction(store, before, 
     dump = run("dump", store).stdout
     past = history(store, b"key 0000")
     log = run("log", store).stdout
-    (told,) = lines("reindex", store, "--index", after, "-o", "json")
-    assert told["index"] == after and told["keys"] == 2_001
-    assert told["index_bytes"] > 0 and told["seconds"] >= 0
+    (reported,) = lines("reindex", store, "--index", after, "-o", "json")
+    assert reported["index"] == after and reported["keys"] == 2_001
+    assert reported["index_bytes"] > 0 and reported["seconds"] >= 0
     now = stat(store)
     assert (now["index"], now["keys"], now["tags"]) == (after, 2_001, 2)
     assert now["recovered_instantly"] == (after == "persistent")
@@ -77,12 +77,12 @@ def test_an_index_that_splits_have_left_half_full_is_packed_densely(store):
         contents += [tag(version, f"{version}")]
     run("load", store, "--index", "persistent", stdin=dump_of(rounds + 1, contents))
     before = stat(store)["index_bytes"]
-    (told,) = lines("reindex", store, "--index", "persistent", "-o", "json")
-    assert told["keys"] == count
-    assert told["index_bytes"] < 0.85 * before, told
+    (reported,) = lines("reindex", store, "--index", "persistent", "-o", "json")
+    assert reported["keys"] == count
+    assert reported["index_bytes"] < 0.85 * before, reported
     pairs_of_node, node_bytes = 27 * 9 // 10, 512
     segment_bytes = 2 * 65_536  # of nodes
-    assert told["index_bytes"] < 1.2 * count / pairs_of_node * node_bytes + 2 * segment_bytes, told
+    assert reported["index_bytes"] < 1.2 * count / pairs_of_node * node_bytes + 2 * segment_bytes, reported
     size = os.path.getsize(store)
     run("reindex", store, "--index", "persistent")
     assert os.path.getsize(store) <= size + 65_536, "the old index's space is given to what comes"

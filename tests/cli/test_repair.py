@@ -37,12 +37,12 @@ def test_a_sound_store_repairs_to_an_equal_one(store, tmp_path):
 def test_what_is_lost_is_named_and_the_rest_is_there(damaged, tmp_path):
     new = tmp_path / "new.ice"
     before = open(damaged, "rb").read()
-    told = lines("repair", damaged, new, "-o", "json", code=6)
+    reported = lines("repair", damaged, new, "-o", "json", code=6)
     assert open(damaged, "rb").read() == before
-    lost = [line["lost"] for line in told if "lost" in line]
+    lost = [line["lost"] for line in reported if "lost" in line]
     assert [(one["key"], one["version"]) for one in lost] == [("b", 2)]
-    assert [line["unknown"] for line in told if "unknown" in line] == [{"key": "b", "first": 2, "last": 3}]
-    assert told[-1]["complete"] is False and told[-1]["records"] == 6 and told[-1]["clock"] == 5
+    assert [line["unknown"] for line in reported if "unknown" in line] == [{"key": "b", "first": 2, "last": 3}]
+    assert reported[-1]["complete"] is False and reported[-1]["records"] == 6 and reported[-1]["clock"] == 5
     run("verify", new)
     assert items(new, "--at=1") == [(b"a", b"first a"), (b"b", b"first b"), (b"c", b"first c")]
     assert items(new, "--at=two") == [(b"a", b"first a")]
@@ -50,9 +50,9 @@ def test_what_is_lost_is_named_and_the_rest_is_there(damaged, tmp_path):
 
 
 def test_verify_names_key_version_and_place(damaged):
-    told = lines("verify", damaged, "-o", "json", code=6)
+    reported = lines("verify", damaged, "-o", "json", code=6)
     place = open(damaged, "rb").read().index(b"bhanged")
-    (found,) = [line["damage"] for line in told if "damage" in line]
+    (found,) = [line["damage"] for line in reported if "damage" in line]
     assert (found["key"], found["version"]) == ("b", 2) and place - 64 <= found["offset"] <= place
     assert "versions 2 to 3" in found["what"]
 
@@ -90,13 +90,13 @@ def test_a_copy_of_an_open_store_is_read_when_that_is_accepted(store, tmp_path):
     assert run("get", store, "key", "--accept-copy").stdout == b"value"
 
 
-def test_a_store_of_several_files_is_told_of_and_each_damage_names_its_file(tmp_path):
+def test_a_store_of_several_files_is_reported_and_each_damage_names_its_file(tmp_path):
     store, further = tmp_path / "store.ice", tmp_path / "further.ice"
     run("put", store, "a", "value of a", "--placement", further, "--placement", f"{store}@0")
     # every verb but these is one thread's: the first file has all but what a loader of many threads writes
-    told = lines("stat", store, "-o", "json")
-    assert [line["file"]["path"] for line in told[1:]] == [str(store), str(further)]
-    assert told[1]["file"]["node"] == 0 and "node" not in told[2]["file"]
+    reported = lines("stat", store, "-o", "json")
+    assert [line["file"]["path"] for line in reported[1:]] == [str(store), str(further)]
+    assert reported[1]["file"]["node"] == 0 and "node" not in reported[2]["file"]
     assert run("get", store, "a").stdout == b"value of a"
     assert b"is file 2 of 2 of a store" in run("get", further, "a", code=3).stderr
 
@@ -115,8 +115,8 @@ def test_a_store_of_several_files_is_told_of_and_each_damage_names_its_file(tmp_
     assert run("dump", copy).stdout == run("dump", store).stdout
     os.remove(moved)
     new = tmp_path / "new.ice"
-    told = lines("repair", store, new, "--placement", tmp_path / "new-1.ice", "-o", "json", code=6)
-    assert told[0]["lost"]["file"] == str(moved) and told[-1]["keys"] == 2
+    reported = lines("repair", store, new, "--placement", tmp_path / "new-1.ice", "-o", "json", code=6)
+    assert reported[0]["lost"]["file"] == str(moved) and reported[-1]["keys"] == 2
     assert run("get", new, "a").stdout == b"value of a"
     assert b"the path is missing" in run("put", tmp_path / "x.ice", "k", "v", "--placement", "@1", code=2).stderr
 
@@ -143,10 +143,10 @@ def test_what_lies_in_the_second_file_is_read_copied_indexed_checked_and_missed_
     assert run("dump", tmp_path / "loaded.ice").stdout == dump
 
     damage(further, b"2 of 7 vvv")
-    told = lines("verify", store, "-o", "json", code=6)
-    assert {line["damage"]["file"] for line in told[:-1]} == {str(further)}
-    told = lines("repair", store, tmp_path / "whole.ice", "-o", "json", code=6)
-    assert told[0]["lost"]["file"] == str(further) and told[-1]["keys"] == 40
+    reported = lines("verify", store, "-o", "json", code=6)
+    assert {line["damage"]["file"] for line in reported[:-1]} == {str(further)}
+    reported = lines("repair", store, tmp_path / "whole.ice", "-o", "json", code=6)
+    assert reported[0]["lost"]["file"] == str(further) and reported[-1]["keys"] == 40
     os.remove(further)
-    told = lines("repair", store, tmp_path / "rest.ice", "-o", "json", code=6)
-    assert str(further) in [line["lost"]["file"] for line in told if "lost" in line] and told[-1]["keys"] < 40
+    reported = lines("repair", store, tmp_path / "rest.ice", "-o", "json", code=6)
+    assert str(further) in [line["lost"]["file"] for line in reported if "lost" in line] and reported[-1]["keys"] < 40

@@ -192,15 +192,15 @@ def test_stat_counts(three):
 def test_stat_tells_the_durability_of_the_last_writer_and_the_best(store, mode):
     run("put", store, "key", "value", "--durability", "tag", "--emulate-durability")
     run("put", store, "key", "value", "--durability", mode, "--emulate-durability")
-    told = lines("stat", store, "-o", "json")[0]["durability"]
-    best = {"persistent memory": "operation", "block device": "tag", "memory": "none"}[told["medium"]]
-    assert told["best"] == best
-    assert told["mode"] == (best if mode == "best" else mode)
-    assert told["emulated"] == (told["medium"] == "memory" and told["mode"] != "none")
-    emulated = " (emulated)" if told["emulated"] else ""
+    reported = lines("stat", store, "-o", "json")[0]["durability"]
+    best = {"persistent memory": "operation", "block device": "tag", "memory": "none"}[reported["medium"]]
+    assert reported["best"] == best
+    assert reported["mode"] == (best if mode == "best" else mode)
+    assert reported["emulated"] == (reported["medium"] == "memory" and reported["mode"] != "none")
+    emulated = " (emulated)" if reported["emulated"] else ""
     text = run("stat", store).stdout.decode()
-    assert f"{told['mode']}{emulated} for the last writer; the best here is {best}\n" in text
-    assert f"{told['medium']} ({told['filesystem']})\n" in text
+    assert f"{reported['mode']}{emulated} for the last writer; the best here is {best}\n" in text
+    assert f"{reported['medium']} ({reported['filesystem']})\n" in text
 
 
 def test_verify_finds_nothing_in_a_good_store(three):

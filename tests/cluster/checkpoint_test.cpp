@@ -340,7 +340,7 @@ TEST_F(Checkpoint, replaces_the_one_before_when_it_is_complete) {
   restored.close();
 }
 
-TEST_F(Checkpoint, that_one_rank_cannot_write_is_told_to_all_and_leaves_the_one_before) {
+TEST_F(Checkpoint, that_one_rank_cannot_write_is_reported_to_all_and_leaves_the_one_before) {
   cluster c(MPI_COMM_WORLD, path());
   c.insert(std::to_string(rank()), "whole");
   c.checkpoint(folder()).wait();
@@ -348,9 +348,9 @@ TEST_F(Checkpoint, that_one_rank_cannot_write_is_told_to_all_and_leaves_the_one_
   MPI_Barrier(MPI_COMM_WORLD);
   const int last = ranks() - 1;
   const checkpoint_event doomed = fail_on(last, c);
-  const thrown told = error_of([&] { doomed.wait(); });
-  EXPECT_EQ(told.code, errc::no_space) << told.message;
-  EXPECT_THAT(told.message, HasSubstr("rank " + std::to_string(last)));
+  const thrown reported = error_of([&] { doomed.wait(); });
+  EXPECT_EQ(reported.code, errc::no_space) << reported.message;
+  EXPECT_THAT(reported.message, HasSubstr("rank " + std::to_string(last)));
   EXPECT_EQ(c.find(std::to_string(rank())), "more") << "the cluster itself is well";
   c.close();
   cluster restored = cluster::restore(MPI_COMM_WORLD, {folder()}, other());
@@ -358,13 +358,13 @@ TEST_F(Checkpoint, that_one_rank_cannot_write_is_told_to_all_and_leaves_the_one_
   restored.close();
 }
 
-TEST_F(Checkpoint, that_failed_while_nobody_waited_is_told_by_close) {
+TEST_F(Checkpoint, that_failed_while_nobody_waited_is_reported_by_close) {
   cluster c(MPI_COMM_WORLD, path());
   c.insert(std::to_string(rank()), "value");
   static_cast<void>(fail_on(0, c));
   c.checkpoint(folder()).wait();  // one that succeeds does not hide it
-  const thrown told = error_of([&] { c.close(); });
-  EXPECT_EQ(told.code, errc::no_space) << told.message;
+  const thrown reported = error_of([&] { c.close(); });
+  EXPECT_EQ(reported.code, errc::no_space) << reported.message;
   cluster restored = cluster::restore(MPI_COMM_WORLD, {folder()}, other());
   EXPECT_EQ(restored.find(std::to_string(rank())), "value");
   restored.close();
@@ -380,8 +380,8 @@ TEST_F(Checkpoint, is_written_to_a_folder_by_one_job_at_a_time) {
     flock(held, LOCK_EX);
   }
   MPI_Barrier(MPI_COMM_WORLD);
-  const thrown told = error_of([&] { static_cast<void>(c.checkpoint(folder())); });
-  EXPECT_EQ(told.code, errc::locked) << told.message;
+  const thrown reported = error_of([&] { static_cast<void>(c.checkpoint(folder())); });
+  EXPECT_EQ(reported.code, errc::locked) << reported.message;
   if (held >= 0) ::close(held);
   MPI_Barrier(MPI_COMM_WORLD);
   // a folder is the same by whatever name
@@ -400,11 +400,11 @@ TEST_F(Checkpoint, that_is_not_complete_is_refused) {
   const auto refused = [&](errc code, const std::string& part) {
     for (const bool redistribute : {false, true}) {
       MPI_Barrier(MPI_COMM_WORLD);
-      const thrown told = error_of([&] {
+      const thrown reported = error_of([&] {
         static_cast<void>(cluster::restore(MPI_COMM_WORLD, {folder(), redistribute}, other()));
       });
-      EXPECT_EQ(told.code, code) << told.message;
-      EXPECT_THAT(told.message, HasSubstr(part));
+      EXPECT_EQ(reported.code, code) << reported.message;
+      EXPECT_THAT(reported.message, HasSubstr(part));
       MPI_Barrier(MPI_COMM_WORLD);
       EXPECT_TRUE(!std::filesystem::exists(other()) || std::filesystem::is_empty(other())) << "nothing is left";
       MPI_Barrier(MPI_COMM_WORLD);
@@ -451,8 +451,8 @@ TEST_F(Checkpoint, that_is_not_complete_is_refused) {
 
 TEST_F(Checkpoint, is_restored_only_where_nothing_is) {
   make();
-  const thrown told = error_of([&] { static_cast<void>(cluster::restore(MPI_COMM_WORLD, {folder()}, path())); });
-  EXPECT_EQ(told.code, errc::store_exists) << told.message;
+  const thrown reported = error_of([&] { static_cast<void>(cluster::restore(MPI_COMM_WORLD, {folder()}, path())); });
+  EXPECT_EQ(reported.code, errc::store_exists) << reported.message;
   // what a restore that was cut off has left is cleared away
   if (rank() == 0) {
     std::filesystem::create_directories(other());
@@ -468,8 +468,8 @@ TEST_F(Checkpoint, is_restored_only_where_nothing_is) {
 TEST_F(Checkpoint, of_different_folders_is_an_error_on_all_ranks) {
   if (ranks() == 1) GTEST_SKIP() << "one rank names one folder";
   cluster c(MPI_COMM_WORLD, path());
-  const thrown told = error_of([&] { static_cast<void>(c.checkpoint(folder() / std::to_string(rank()))); });
-  EXPECT_EQ(told.code, errc::invalid_argument) << told.message;
+  const thrown reported = error_of([&] { static_cast<void>(c.checkpoint(folder() / std::to_string(rank()))); });
+  EXPECT_EQ(reported.code, errc::invalid_argument) << reported.message;
   c.insert("still", "there");
   c.close();
 }

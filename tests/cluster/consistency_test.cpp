@@ -186,15 +186,15 @@ TEST_F(Consistency, a_staged_write_that_its_owner_refuses_surfaces_and_names_the
   const int writer = ranks() - 1;
   if (rank() == writer) {
     for (int i = 0; i < 200; ++i) c.insert(key_of(c, 0, i), std::string(100'000, 'f'));
-    const thrown told = error_of([&] { c.fence(); });
-    EXPECT_EQ(told.code, errc::no_space);
-    EXPECT_THAT(told.message, HasSubstr("rank 0 refused"));
+    const thrown reported = error_of([&] { c.fence(); });
+    EXPECT_EQ(reported.code, errc::no_space);
+    EXPECT_THAT(reported.message, HasSubstr("rank 0 refused"));
     c.fence();  // it is told once
     for (int i = 200; i < 300; ++i) c.insert(key_of(c, 0, i), std::string(100'000, 'f'));
   }
-  const thrown told = error_of([&] { c.barrier(); });
-  EXPECT_EQ(told.code, errc::no_space) << "on all ranks";
-  EXPECT_THAT(told.message, HasSubstr("rank " + std::to_string(writer) + ": rank 0 refused"));
+  const thrown reported = error_of([&] { c.barrier(); });
+  EXPECT_EQ(reported.code, errc::no_space) << "on all ranks";
+  EXPECT_THAT(reported.message, HasSubstr("rank " + std::to_string(writer) + ": rank 0 refused"));
   c.barrier();
   full.reset();
   if (rank() == writer) c.insert(key_of(c, 0, 1000), "room again");

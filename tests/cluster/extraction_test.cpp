@@ -241,7 +241,7 @@ TEST_F(Extraction, finds_by_broadcast_what_find_finds) {
 TEST_F(Extraction, throws_on_all_ranks_what_one_rank_does_wrong) {
   const model all = random_model(7, 2000, false);
   const int wrong = ranks() - 1;
-  const std::string told = "rank " + std::to_string(wrong) + ": ";
+  const std::string reported = "rank " + std::to_string(wrong) + ": ";
   cluster c(MPI_COMM_WORLD, path());
   const cluster_snapshot then = c.at(fill(c, all));
   extraction_options how;
@@ -249,7 +249,7 @@ TEST_F(Extraction, throws_on_all_ranks_what_one_rank_does_wrong) {
   for (const thrown& error :
        {error_of_extract(then, how), error_of([&] { then.stream([](std::span<const item>) {}, how); })}) {
     EXPECT_EQ(error.code, errc::invalid_argument);
-    EXPECT_THAT(error.message, ::testing::StartsWith(told + "the bounds of an extraction are in the wrong order"));
+    EXPECT_THAT(error.message, ::testing::StartsWith(reported + "the bounds of an extraction are in the wrong order"));
   }
   if (ranks() > 1) {
     how = {};

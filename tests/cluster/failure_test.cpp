@@ -189,7 +189,7 @@ class Failure : public testing::ClusterTest {
 
     const ended after = ending_of([&] { open_->barrier(); });
     const int broken = count_of(after.threw);
-    EXPECT_TRUE(broken == 0 || broken == ranks()) << what << ": " << broken << " ranks are told";
+    EXPECT_TRUE(broken == 0 || broken == ranks()) << what << ": " << broken << " ranks are reported";
     // who fails in the last step of a call may be alone with that, but then all are told with the next one
     EXPECT_TRUE(!called.collective || broken > 0 || threw == 0 || threw == ranks())
         << what << ": " << threw << " ranks threw";
@@ -354,11 +354,11 @@ TEST_F(Failure, leaves_what_was_written_before) {
 
 // A failure takes no memory, whatever it is, and fits.
 TEST(failure, keeps_its_code_and_as_much_of_its_text_as_there_is_room_for) {
-  const ranks::failure told(errc::no_space, std::string(5000, 'x'));
-  EXPECT_EQ(told.text(), std::string(told.text().size(), 'x'));
-  const ranks::failure of_other = told.of_rank(12);
+  const ranks::failure reported(errc::no_space, std::string(5000, 'x'));
+  EXPECT_EQ(reported.text(), std::string(reported.text().size(), 'x'));
+  const ranks::failure of_other = reported.of_rank(12);
   EXPECT_THAT(std::string(of_other.text()), ::testing::StartsWith("rank 12: xxx"));
-  EXPECT_EQ(of_other.text().size(), told.text().size());
+  EXPECT_EQ(of_other.text().size(), reported.text().size());
   const auto thrown = testing::error_of([&] { of_other.raise(); });
   EXPECT_EQ(thrown.code, errc::no_space);
   EXPECT_THROW(ranks::failure::of(std::make_exception_ptr(std::bad_alloc())).raise(3), std::bad_alloc);

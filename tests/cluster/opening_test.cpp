@@ -82,10 +82,10 @@ TEST_F(Opening, with_another_number_of_ranks_is_refused) {
   MPI_Comm fewer = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, rank() == last() ? MPI_UNDEFINED : 0, rank(), &fewer);
   if (fewer != MPI_COMM_NULL) {
-    const thrown told = opened({}, fewer);
-    EXPECT_EQ(told.code, errc::other_cluster);
-    EXPECT_THAT(told.message, HasSubstr("made by " + std::to_string(ranks()) + " ranks"));
-    EXPECT_THAT(told.message, HasSubstr("run with " + std::to_string(ranks())));
+    const thrown reported = opened({}, fewer);
+    EXPECT_EQ(reported.code, errc::other_cluster);
+    EXPECT_THAT(reported.message, HasSubstr("made by " + std::to_string(ranks()) + " ranks"));
+    EXPECT_THAT(reported.message, HasSubstr("run with " + std::to_string(ranks())));
     MPI_Comm_free(&fewer);
   }
 }
@@ -94,10 +94,10 @@ TEST_F(Opening, with_another_ownership_is_refused) {
   make();
   cluster_options o;
   o.ownership = ownership::by_function("mine", [](std::string_view, int) { return 0; });
-  const thrown told = opened(o);
-  EXPECT_EQ(told.code, errc::other_cluster);
-  EXPECT_THAT(told.message, HasSubstr("'hash'"));
-  EXPECT_THAT(told.message, HasSubstr("'function mine'"));
+  const thrown reported = opened(o);
+  EXPECT_EQ(reported.code, errc::other_cluster);
+  EXPECT_THAT(reported.message, HasSubstr("'hash'"));
+  EXPECT_THAT(reported.message, HasSubstr("'function mine'"));
 }
 
 TEST_F(Opening, an_error_of_one_rank_is_thrown_on_all) {
@@ -105,17 +105,17 @@ TEST_F(Opening, an_error_of_one_rank_is_thrown_on_all) {
     std::filesystem::create_directories(path());
     std::ofstream(pool(last())) << "this is no pool, and long enough to be sure of it: " << std::string(200'000, 'x');
   });
-  const thrown told = opened();
-  EXPECT_EQ(told.code, errc::not_a_store);
-  EXPECT_THAT(told.message, HasSubstr("rank " + std::to_string(last()) + ": "));
+  const thrown reported = opened();
+  EXPECT_EQ(reported.code, errc::not_a_store);
+  EXPECT_THAT(reported.message, HasSubstr("rank " + std::to_string(last()) + ": "));
 }
 
 TEST_F(Opening, a_bad_path_on_one_rank_is_thrown_on_all) {
   alone(0, [&] { std::ofstream(path().parent_path() / "file") << "no folder"; });
   const auto mine = rank() == last() ? path().parent_path() / "file" / "store" : path();
-  const thrown told = error_of([&] { cluster c(MPI_COMM_WORLD, mine, cluster_options()); });
-  EXPECT_EQ(told.code, errc::io);
-  EXPECT_THAT(told.message, HasSubstr("rank " + std::to_string(last()) + ": "));
+  const thrown reported = error_of([&] { cluster c(MPI_COMM_WORLD, mine, cluster_options()); });
+  EXPECT_EQ(reported.code, errc::io);
+  EXPECT_THAT(reported.message, HasSubstr("rank " + std::to_string(last()) + ": "));
 }
 
 TEST_F(Opening, a_full_device_of_one_rank_is_thrown_on_all) {
@@ -124,10 +124,10 @@ TEST_F(Opening, a_full_device_of_one_rank_is_thrown_on_all) {
   getrlimit(RLIMIT_FSIZE, &before);
   const rlimit full{4096, before.rlim_max};
   if (rank() == last()) setrlimit(RLIMIT_FSIZE, &full);
-  const thrown told = opened();
+  const thrown reported = opened();
   setrlimit(RLIMIT_FSIZE, &before);
-  EXPECT_EQ(told.code, errc::no_space) << told.message;
-  EXPECT_THAT(told.message, HasSubstr("rank " + std::to_string(last()) + ": "));
+  EXPECT_EQ(reported.code, errc::no_space) << reported.message;
+  EXPECT_THAT(reported.message, HasSubstr("rank " + std::to_string(last()) + ": "));
   make();
 }
 
@@ -169,9 +169,9 @@ TEST_F(Opening, of_what_misses_a_part_is_refused) {
   alone(0, [&] { std::filesystem::rename(aside, path() / "manifest"); });
 
   alone(0, [&] { std::ofstream(path() / "manifest", std::ios::app) << "nonsense\n"; });
-  const thrown told = opened();
-  EXPECT_EQ(told.code, errc::other_cluster);
-  EXPECT_THAT(told.message, HasSubstr("manifest"));
+  const thrown reported = opened();
+  EXPECT_EQ(reported.code, errc::other_cluster);
+  EXPECT_THAT(reported.message, HasSubstr("manifest"));
 }
 
 TEST_F(Opening, a_refused_one_leaves_no_new_pool_behind) {
@@ -191,9 +191,9 @@ TEST_F(Opening, of_a_checkpoint_as_if_it_were_a_cluster_is_refused) {
   cluster c(MPI_COMM_WORLD, path());
   c.insert(key_of(c, rank()), "kept");
   c.checkpoint(path() / "then").wait();
-  const thrown told = error_of([&] { cluster never(MPI_COMM_WORLD, path() / "then"); });
-  EXPECT_EQ(told.code, errc::other_cluster);
-  EXPECT_THAT(told.message, HasSubstr("holds a checkpoint, not a cluster"));
+  const thrown reported = error_of([&] { cluster never(MPI_COMM_WORLD, path() / "then"); });
+  EXPECT_EQ(reported.code, errc::other_cluster);
+  EXPECT_THAT(reported.message, HasSubstr("holds a checkpoint, not a cluster"));
   EXPECT_FALSE(std::filesystem::exists(path() / "then" / "rank-0.ice"));
   cluster there = cluster::restore(MPI_COMM_WORLD, {path() / "then"}, path() / "now");
   EXPECT_EQ(there.find(key_of(there, rank())), "kept");
@@ -202,9 +202,9 @@ TEST_F(Opening, of_a_checkpoint_as_if_it_were_a_cluster_is_refused) {
 TEST_F(Opening, in_different_folders_of_one_node_is_refused) {
   if (ranks() == 1) GTEST_SKIP() << "one rank has one folder";
   const auto mine = path() / (rank() == last() ? "other" : "store");
-  const thrown told = error_of([&] { cluster c(MPI_COMM_WORLD, mine); });
-  EXPECT_EQ(told.code, errc::invalid_argument);
-  EXPECT_THAT(told.message, HasSubstr("in another folder"));
+  const thrown reported = error_of([&] { cluster c(MPI_COMM_WORLD, mine); });
+  EXPECT_EQ(reported.code, errc::invalid_argument);
+  EXPECT_THAT(reported.message, HasSubstr("in another folder"));
   EXPECT_FALSE(std::filesystem::exists(path() / "store" / "manifest"));
 }
 
@@ -228,9 +228,9 @@ TEST_F(Opening, pools_that_changed_places_are_refused) {
     std::filesystem::rename(pool(1), pool(0));
     std::filesystem::rename(path() / "x", pool(1));
   });
-  const thrown told = opened();
-  EXPECT_EQ(told.code, errc::other_cluster);
-  EXPECT_THAT(told.message, HasSubstr("put the right file back"));
+  const thrown reported = opened();
+  EXPECT_EQ(reported.code, errc::other_cluster);
+  EXPECT_THAT(reported.message, HasSubstr("put the right file back"));
 }
 
 TEST_F(Opening, asks_for_a_new_or_an_old_one) {
@@ -268,8 +268,8 @@ TEST_F(Opening, two_clusters_at_once_do_not_meet) {
   b.barrier();
   EXPECT_EQ(a.find("key"), "a");
   EXPECT_EQ(b.find("key"), "b");
-  const thrown told = error_of([&] { cluster again(MPI_COMM_WORLD, path() / "a"); });
-  EXPECT_EQ(told.code, errc::locked);
+  const thrown reported = error_of([&] { cluster again(MPI_COMM_WORLD, path() / "a"); });
+  EXPECT_EQ(reported.code, errc::locked);
 }
 
 TEST_F(Opening, groups_are_as_large_as_asked_for) {
@@ -285,20 +285,20 @@ TEST_F(Opening, groups_are_as_large_as_asked_for) {
   for (int r = 0; r < ranks(); ++r) EXPECT_EQ(by_node.group_of(r), 0) << "all on this machine";
 }
 
-TEST_F(Opening, ranks_that_call_different_functions_are_told_and_do_not_hang) {
+TEST_F(Opening, ranks_that_call_different_functions_are_reported_and_do_not_hang) {
   if (ranks() == 1) GTEST_SKIP() << "one rank has no other";
   {
     cluster c(MPI_COMM_WORLD, path());
-    const thrown told = error_of([&] {
+    const thrown reported = error_of([&] {
       if (rank() == 0) {
         c.tag();
       } else {
         c.barrier();
       }
     });
-    EXPECT_EQ(told.code, errc::mpi);
-    EXPECT_THAT(told.message, HasSubstr("tag"));
-    EXPECT_THAT(told.message, HasSubstr("barrier"));
+    EXPECT_EQ(reported.code, errc::mpi);
+    EXPECT_THAT(reported.message, HasSubstr("tag"));
+    EXPECT_THAT(reported.message, HasSubstr("barrier"));
     EXPECT_EQ(error_of([&] { c.insert("a", "b"); }).code, errc::mpi) << "of no use any more";
     EXPECT_EQ(error_of([&] { c.close(); }).code, errc::mpi);
   }
@@ -308,13 +308,13 @@ TEST_F(Opening, ranks_that_call_different_functions_are_told_and_do_not_hang) {
 
 TEST_F(Opening, a_rank_that_gives_up_is_noticed_by_the_others) {
   if (ranks() == 1) GTEST_SKIP() << "one rank has no other";
-  const thrown told = error_of([&] {
+  const thrown reported = error_of([&] {
     cluster c(MPI_COMM_WORLD, path());
     if (rank() == 0) throw error(errc::bad_input, "something of the program's own");
     c.barrier();
     c.barrier();
   });
-  EXPECT_EQ(told.code, rank() == 0 ? errc::bad_input : errc::mpi);
+  EXPECT_EQ(reported.code, rank() == 0 ? errc::bad_input : errc::mpi);
 }
 
 TEST_F(Opening, over_and_over_never_hangs) {

@@ -185,9 +185,9 @@ TEST_F(Operations, a_batch_takes_effect_at_one_owner) {
   EXPECT_EQ(c.apply(batch()), c.clock());
   if (ranks() > 1) {
     both.insert(key_of(c, rank()), "2");
-    const thrown told = error_of([&] { c.apply(both); });
-    EXPECT_EQ(told.code, errc::invalid_argument);
-    EXPECT_THAT(told.message, HasSubstr("one owner"));
+    const thrown reported = error_of([&] { c.apply(both); });
+    EXPECT_EQ(reported.code, errc::invalid_argument);
+    EXPECT_THAT(reported.message, HasSubstr("one owner"));
   }
   c.close();
 }

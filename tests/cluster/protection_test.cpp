@@ -72,9 +72,9 @@ TEST_F(Protection, write_only_refuses_finds_of_the_newest) {
   const version v = c.tag();
   c.protect(protection::write_only);
   const std::string_view view = key;
-  const thrown told = error_of([&] { static_cast<void>(c.find(key)); });
-  EXPECT_EQ(told.code, errc::protection);
-  EXPECT_THAT(told.message, HasSubstr("write-only"));
+  const thrown reported = error_of([&] { static_cast<void>(c.find(key)); });
+  EXPECT_EQ(reported.code, errc::protection);
+  EXPECT_THAT(reported.message, HasSubstr("write-only"));
   EXPECT_EQ(error_of([&] { static_cast<void>(c.contains(key)); }).code, errc::protection);
   EXPECT_EQ(error_of([&] { static_cast<void>(c.find_many({&view, 1})); }).code, errc::protection);
   EXPECT_EQ(error_of([&] { static_cast<void>(c.history(key)); }).code, errc::protection);
@@ -97,8 +97,8 @@ TEST_F(Protection, update_only_keeps_the_set_of_keys) {
     EXPECT_EQ(error_of([&] { c.insert(unknown, "1"); }).code, errc::protection);
     EXPECT_EQ(error_of([&] { c.remove(key); }).code, errc::protection);
     const item items[] = {{key, "3"}, {unknown, "1"}};
-    const thrown told = error_of([&] { c.insert_many(items); });
-    EXPECT_EQ(told.code, errc::protection);
+    const thrown reported = error_of([&] { c.insert_many(items); });
+    EXPECT_EQ(reported.code, errc::protection);
     batch one;
     one.insert(unknown, "1");
     EXPECT_EQ(error_of([&] { c.apply(one); }).code, errc::protection);

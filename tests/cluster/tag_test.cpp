@@ -55,9 +55,9 @@ TEST_F(Tag, has_a_name_a_note_and_a_time_once) {
   const version first = c.tag({"first", "said by all, kept by rank 0", 42});
   if (rank() == 0) c.insert("key", "now");
   const version second = c.tag("second");
-  const thrown told = error_of([&] { c.tag("first"); });
-  EXPECT_EQ(told.code, errc::tag_exists);
-  EXPECT_THAT(told.message, HasSubstr("'first'"));
+  const thrown reported = error_of([&] { c.tag("first"); });
+  EXPECT_EQ(reported.code, errc::tag_exists);
+  EXPECT_THAT(reported.message, HasSubstr("'first'"));
   EXPECT_EQ(c.clock(), second + 1) << "a name that is taken closes nothing";
   EXPECT_EQ(error_of([&] { c.tag(std::string(65'536, 'n')); }).code, errc::invalid_argument);
   ASSERT_EQ(c.tags().size(), 2U);

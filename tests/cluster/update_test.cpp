@@ -46,8 +46,8 @@ TEST_F(Update, that_throws_something_else_is_an_error_at_whoever_asked) {
   c.barrier();
   const int other = (rank() + 1) % ranks();
   if (other != rank()) {
-    const thrown told = error_of([&] { static_cast<void>(c.update(key_of(c, other), throw_a_number, "")); });
-    EXPECT_EQ(told.code, errc::io) << told.message;
+    const thrown reported = error_of([&] { static_cast<void>(c.update(key_of(c, other), throw_a_number, "")); });
+    EXPECT_EQ(reported.code, errc::io) << reported.message;
   }
   c.barrier();
   c.insert(key_of(c, other, rank()), "well");

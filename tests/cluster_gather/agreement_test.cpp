@@ -60,7 +60,7 @@ void expect_everything_still_works() {
   EXPECT_EQ(opt_merge(comm, columns.view()).count(), own_rank() == 0 ? static_cast<std::size_t>(all_ranks()) : 0);
 }
 
-TEST(agreement, a_key_of_two_ranks_is_told_by_all_with_its_holders) {
+TEST(agreement, a_key_of_two_ranks_is_reported_by_all_with_its_holders) {
   if (all_ranks() < 2) GTEST_SKIP() << "one rank shares no key with another";
   for (const std::size_t width : {std::size_t{8}, std::size_t{0}}) {
     for (int first = 0; first < all_ranks() - 1; ++first) {
@@ -132,7 +132,7 @@ TEST(agreement, a_sink_that_throws_ends_the_streaming_on_all_ranks) {
   }
 }
 
-TEST(agreement, of_several_failures_the_lowest_ranks_is_told_and_each_throws_its_own) {
+TEST(agreement, of_several_failures_the_lowest_ranks_is_reported_and_each_throws_its_own) {
   const int low = all_ranks() / 2;
   const auto own = error_of([&] {
     together(comm, [&] {
@@ -140,8 +140,8 @@ TEST(agreement, of_several_failures_the_lowest_ranks_is_told_and_each_throws_its
     });
   });
   EXPECT_EQ(own.first, errc::locked);
-  const std::string told = "rank " + std::to_string(low) + ": rank " + std::to_string(low) + " failed";
-  EXPECT_EQ(own.second, own_rank() < low ? told : "rank " + std::to_string(own_rank()) + " failed");
+  const std::string reported = "rank " + std::to_string(low) + ": rank " + std::to_string(low) + " failed";
+  EXPECT_EQ(own.second, own_rank() < low ? reported : "rank " + std::to_string(own_rank()) + " failed");
 }
 
 TEST(agreement, lack_of_memory_stays_what_it_is) {

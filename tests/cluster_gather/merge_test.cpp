@@ -93,7 +93,7 @@ RC_GTEST_PROP(merge, slices_are_parts_like_any_others, ()) {
   RC_ASSERT(items_of(copy_of(high).view()) == items_of(high));
 }
 
-RC_GTEST_PROP(merge, a_key_in_two_parts_is_told, ()) {
+RC_GTEST_PROP(merge, a_key_in_two_parts_is_reported, ()) {
   const auto of = *rc::gen::elementOf(all_shapes);
   merge_case c(*rc::gen::arbitrary<std::uint64_t>(), *rc::gen::inRange<std::size_t>(1, 500), 2, of,
                testing::spread::by_hash);

@@ -40,7 +40,7 @@ void exchange(std::uint64_t& word, std::uint64_t value, int order) {
 std::uint64_t load(const std::uint64_t& word, int order) {
   return memory_orders::loaded({&word, sizeof word}, order, word);
 }
-void be_told_by(const std::uint64_t& word, int order) { static_cast<void>(load(word, order)); }
+void observe(const std::uint64_t& word, int order) { static_cast<void>(load(word, order)); }
 
 void write() { memory_orders::at(memory_orders::access::write, &data[0], 8, nullptr); }
 void read() { memory_orders::at(memory_orders::access::read, &data[0], 8, nullptr); }
@@ -54,22 +54,22 @@ bool race(const std::vector<std::function<void()>>& bodies) {
 }
 
 /// The first one writes and tells, the second one is told and reads.
-bool message_races(const std::function<void()>& tell, const std::function<void()>& be_told) {
+bool message_races(const std::function<void()>& tell, const std::function<void()>& observe_all) {
   return race({[&] {
                  write();
                  tell();
                },
                [&] {
-                 be_told();
+                 observe_all();
                  read();
                }});
 }
 
 TEST(MemoryOrders, a_release_and_an_acquire_order_what_is_before_and_behind) {
-  EXPECT_FALSE(message_races([] { store(flag, 1, release); }, [] { be_told_by(flag, acquire); }));
-  EXPECT_TRUE(message_races([] { store(flag, 1, relaxed); }, [] { be_told_by(flag, acquire); }));
-  EXPECT_TRUE(message_races([] { store(flag, 1, release); }, [] { be_told_by(flag, relaxed); }));
-  EXPECT_TRUE(message_races([] { store(flag, 1, release); }, [] { be_told_by(data[1], acquire); }));
+  EXPECT_FALSE(message_races([] { store(flag, 1, release); }, [] { observe(flag, acquire); }));
+  EXPECT_TRUE(message_races([] { store(flag, 1, relaxed); }, [] { observe(flag, acquire); }));
+  EXPECT_TRUE(message_races([] { store(flag, 1, release); }, [] { observe(flag, relaxed); }));
+  EXPECT_TRUE(message_races([] { store(flag, 1, release); }, [] { observe(data[1], acquire); }));
 }
 
 TEST(MemoryOrders, fences_order_with_relaxed_operations_between_them) {
@@ -77,13 +77,13 @@ TEST(MemoryOrders, fences_order_with_relaxed_operations_between_them) {
     memory_orders::fenced(release);
     store(flag, 1, relaxed);
   };
-  const auto be_told = [] {
-    be_told_by(flag, relaxed);
+  const auto observe_all = [] {
+    observe(flag, relaxed);
     memory_orders::fenced(acquire);
   };
-  EXPECT_FALSE(message_races(tell, be_told));
-  EXPECT_TRUE(message_races([] { store(flag, 1, relaxed); }, be_told));
-  EXPECT_TRUE(message_races(tell, [] { be_told_by(flag, relaxed); }));
+  EXPECT_FALSE(message_races(tell, observe_all));
+  EXPECT_TRUE(message_races([] { store(flag, 1, relaxed); }, observe_all));
+  EXPECT_TRUE(message_races(tell, [] { observe(flag, relaxed); }));
 }
 
 TEST(MemoryOrders, an_exchange_hands_on_what_was_handed_on_before_it_and_a_store_does_not) {
@@ -94,7 +94,7 @@ TEST(MemoryOrders, an_exchange_hands_on_what_was_handed_on_before_it_and_a_store
                  },
                  change,
                  [] {
-                   be_told_by(flag, acquire);
+                   observe(flag, acquire);
                    read();
                  }});
   };
@@ -156,15 +156,15 @@ void add(std::uint64_t& digits, std::uint64_t value) { digits = digits * 10 + va
 
 using outcomes = std::set<std::uint64_t>;
 
-TEST(MemoryOrders, a_load_shows_an_older_value_unless_it_has_been_told_of_the_newer_one) {
-  const auto message = [](int told, int telling) {
+TEST(MemoryOrders, a_load_shows_an_older_value_unless_it_has_synchronised_with_the_newer_one) {
+  const auto message = [](int loading, int storing) {
     return seen(
         [=](std::uint64_t&) {
           store(data[0], 1, relaxed);
-          store(flag, 1, telling);
+          store(flag, 1, storing);
         },
         [=](std::uint64_t& digits) {
-          add(digits, load(flag, told));
+          add(digits, load(flag, loading));
           add(digits, load(data[0], relaxed));
         });
   };
@@ -187,28 +187,28 @@ TEST(MemoryOrders, loads_of_one_word_never_go_back) {
 }
 
 // The first writer stores, the second one loads and tells the third one, which loads.
-TEST(MemoryOrders, nobody_who_is_told_of_a_load_sees_an_older_value_than_it) {
-  const auto goes_back = [](int telling) {
+TEST(MemoryOrders, nobody_who_learns_of_a_load_sees_an_older_value_than_it) {
+  const auto goes_back = [](int storing) {
     bool ever = false;
     for (std::uint64_t seed = 0; seed < 2'000; ++seed) {
       data[0] = flag = 0;
       std::uint64_t first = 0;
-      std::uint64_t told = 0;
+      std::uint64_t reported = 0;
       std::uint64_t second = 0;
       one_by_one how;
       memory_orders::begin(3, seed);
       fibers::run({[] { store(flag, 1, relaxed); },
                    [&] {
                      first = load(flag, relaxed);
-                     store(data[0], 1, telling);
+                     store(data[0], 1, storing);
                    },
                    [&] {
-                     told = load(data[0], acquire);
+                     reported = load(data[0], acquire);
                      second = load(flag, relaxed);
                    }},
                   how);
       memory_orders::end();
-      ever = ever || (told == 1 && second < first);
+      ever = ever || (reported == 1 && second < first);
     }
     return ever;
   };
@@ -262,7 +262,7 @@ TEST(MemoryOrders, an_exchange_sees_the_newest_value_and_an_operation_what_was_d
 }
 
 // C++20, atomics.order, p4: fences order what happens before the one and after the other, whoever does it.
-TEST(MemoryOrders, who_is_told_of_an_operation_sees_what_its_fence_makes_it_see) {
+TEST(MemoryOrders, who_learns_of_an_operation_sees_what_its_fence_makes_it_see) {
   const auto missed = [](int stored_as, bool writer_fences, bool teller_fences) {
     bool ever = false;
     for (std::uint64_t seed = 0; seed < 2'000; ++seed) {

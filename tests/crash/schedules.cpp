@@ -104,12 +104,13 @@ class run {
     // Where a crash has cut off a write, a reader looks at a place that a writer makes anew, and then at the head again
     // (H8): the only race there is.
     if (!scenario_.cut_off && !memory_orders::race().empty())
-      throw std::runtime_error(memory_orders::race() + "\n" + told());
-    if (!has_order(before, clock, operations_, histories())) throw std::runtime_error("no order explains\n" + told());
+      throw std::runtime_error(memory_orders::race() + "\n" + description());
+    if (!has_order(before, clock, operations_, histories()))
+      throw std::runtime_error("no order explains\n" + description());
     for (const std::string& wrong : store_.core().index().check())
-      throw std::runtime_error("index: " + wrong + "\n" + told());
+      throw std::runtime_error("index: " + wrong + "\n" + description());
     const auto report = store_.verify();
-    if (!report.ok()) throw std::runtime_error("verify: " + report.damages.front().what + "\n" + told());
+    if (!report.ok()) throw std::runtime_error("verify: " + report.damages.front().what + "\n" + description());
   }
 
  private:
@@ -155,7 +156,7 @@ class run {
 
   [[nodiscard]] all_histories histories() const { return histories_of(store_); }
 
-  [[nodiscard]] std::string told() const {
+  [[nodiscard]] std::string description() const {
     std::string text;
     for (const answered& o : operations_) {
       static constexpr const char* names[] = {"insert", "remove", "batch", "find", "tag", "look"};

@@ -71,7 +71,7 @@ class examination {
       if (allowed_.clock_behind && failure.code() == errc::version_not_closed) return;
       ++all_.errors;
       if (all_.first_error.empty()) all_.first_error = failure.what();
-      if (!tells_of_damage(failure) && all_.wrong.empty())
+      if (!reports_damage(failure) && all_.wrong.empty())
         all_.wrong = std::string(what) + ": an error that tells of no damage: " + failure.what();
     }
   }
@@ -118,7 +118,7 @@ class examination {
 
   void version_is_right(version v) {
     const items& wanted = truth_.closed.at(v);
-    const auto told = [v](const std::string& what) { return fmt::format("version {}: {}", v, what); };
+    const auto reported = [v](const std::string& what) { return fmt::format("version {}: {}", v, what); };
     ask("scan", [&] {
       auto next = wanted.begin();
       const auto may_be_passed = [&] {
@@ -129,22 +129,22 @@ class examination {
         const bool is_next = next != wanted.end() && next->first == key;
         if (!is_next && may_be_displaced(wanted, key, value)) continue;
         if (doubted(std::string(key)) ? !ever_had(std::string(key), value) : !is_next || value != next->second)
-          return told(std::string(key));
+          return reported(std::string(key));
         if (is_next) ++next;
       }
       while (next != wanted.end() && may_be_passed()) ++next;
-      return next == wanted.end() ? "" : told(next->first + " is missing");
+      return next == wanted.end() ? "" : reported(next->first + " is missing");
     });
     if (!is_exact()) return;
     ask("reversed scan", [&] {
       auto next = wanted.rbegin();
       for (const auto& [key, value] : store_.at(v).range().reversed()) {
-        if (next == wanted.rend() || key != next->first || value != next->second) return told(std::string(key));
+        if (next == wanted.rend() || key != next->first || value != next->second) return reported(std::string(key));
         ++next;
       }
-      return next == wanted.rend() ? "" : told(next->first + " is missing");
+      return next == wanted.rend() ? "" : reported(next->first + " is missing");
     });
-    ask("size", [&] { return store_.at(v).size(1) == wanted.size() ? "" : told("another number of keys"); });
+    ask("size", [&] { return store_.at(v).size(1) == wanted.size() ? "" : reported("another number of keys"); });
   }
 
   std::string differences(version before, version after) const {
@@ -200,7 +200,7 @@ class examination {
 
 answers examine(const store& s, const truth& t, const allowance& allowed) { return examination(s, t, allowed).run(); }
 
-bool tells_of_damage(const error& failure) {
+bool reports_damage(const error& failure) {
   const auto code = static_cast<errc>(failure.code().value());
   return code == errc::damaged || code == errc::not_a_store || code == errc::truncated ||
          code == errc::unsupported_format || code == errc::copied || code == errc::missing_file ||

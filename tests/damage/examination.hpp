@@ -27,6 +27,6 @@ struct allowance {
 [[nodiscard]] answers examine(const store& s, const truth& t, const allowance& allowed = {});
 
 /// Whether an error is one that says that the files are not what they should be.
-[[nodiscard]] bool tells_of_damage(const error& failure);
+[[nodiscard]] bool reports_damage(const error& failure);
 
 }  // namespace icecore::damaging

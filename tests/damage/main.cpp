@@ -43,13 +43,13 @@ constexpr unsigned jobs_max = 64;
 struct counts {
   std::uint64_t unchanged = 0;
   std::uint64_t right = 0;
-  std::uint64_t told = 0;
+  std::uint64_t reported = 0;
   std::uint64_t wrong = 0;
 
   counts& operator+=(const counts& o) {
     unchanged += o.unchanged;
     right += o.right;
-    told += o.told;
+    reported += o.reported;
     wrong += o.wrong;
     return *this;
   }
@@ -139,7 +139,7 @@ class runner {
       now.unchanged = 1;
     } else {
       const outcome done = use(s, c, all_ways[mixed(seed) % std::size(all_ways)]);
-      (!done.wrong.empty() ? now.wrong : done.told ? now.told : now.right) = 1;
+      (!done.wrong.empty() ? now.wrong : done.reported ? now.reported : now.right) = 1;
       if (!done.wrong.empty()) {
         ++all_.failures;
         std::fprintf(stderr, "FAILED: %s, %s: %s\n  replay: %s\n", s.kind.name().c_str(), c.detail.c_str(),
@@ -178,8 +178,8 @@ shared_state::position* signal_at = nullptr;
 void tell(int to, const table& results) {
   std::string text;
   for (const auto& [what, c] : results) {
-    text += what + "\t" + std::to_string(c.unchanged) + " " + std::to_string(c.right) + " " + std::to_string(c.told) +
-            " " + std::to_string(c.wrong) + "\n";
+    text += what + "\t" + std::to_string(c.unchanged) + " " + std::to_string(c.right) + " " +
+            std::to_string(c.reported) + " " + std::to_string(c.wrong) + "\n";
   }
   // a pipe takes so little as one piece
   if (!text.empty() && write(to, text.data(), text.size()) < 0) _exit(2);
@@ -214,7 +214,7 @@ table read_results(const std::string& text) {
     const std::size_t end = text.find('\n', at);
     const std::size_t tab = text.find('\t', at);
     counts c;
-    if (std::sscanf(text.c_str() + tab, "%lu %lu %lu %lu", &c.unchanged, &c.right, &c.told, &c.wrong) == 4)
+    if (std::sscanf(text.c_str() + tab, "%lu %lu %lu %lu", &c.unchanged, &c.right, &c.reported, &c.wrong) == 4)
       all[text.substr(at, tab - at)] += c;
     at = end + 1;
   }
@@ -222,9 +222,9 @@ table read_results(const std::string& text) {
 }
 
 void print(const table& all) {
-  std::printf("%-24s %12s %12s %12s %12s\n", "", "no change", "all right", "told", "wrong");
+  std::printf("%-24s %12s %12s %12s %12s\n", "", "no change", "all right", "reported", "wrong");
   for (const auto& [what, c] : all)
-    std::printf("%-24s %12lu %12lu %12lu %12lu\n", what.c_str(), c.unchanged, c.right, c.told, c.wrong);
+    std::printf("%-24s %12lu %12lu %12lu %12lu\n", what.c_str(), c.unchanged, c.right, c.reported, c.wrong);
 }
 
 int run_all(const arguments& a) {
@@ -275,8 +275,8 @@ int run_all(const arguments& a) {
   }
   print(kinds);
   print(damages);
-  std::printf("%lu random corruptions that changed something, seed %lu: %lu told, %lu answered rightly, ",
-              total.right + total.told + total.wrong, a.seed, total.told, total.right);
+  std::printf("%lu random corruptions that changed something, seed %lu: %lu reported, %lu answered rightly, ",
+              total.right + total.reported + total.wrong, a.seed, total.reported, total.right);
   if (all.failures == 0) {
     std::puts("no wrong answer");
   } else {

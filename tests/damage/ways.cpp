@@ -54,8 +54,8 @@ class user {
     try {
       something();
     } catch (const error& failure) {
-      told(failure.what());
-      if (!tells_of_damage(failure)) wrong(what, std::string("an error that tells of no damage: ") + failure.what());
+      reported(failure.what());
+      if (!reports_damage(failure)) wrong(what, std::string("an error that tells of no damage: ") + failure.what());
     } catch (const std::exception& failure) {
       wrong(what, std::string("an exception: ") + failure.what());
     }
@@ -64,8 +64,8 @@ class user {
   void wrong(const char* what, const std::string& why) {
     if (result_.wrong.empty()) result_.wrong = std::string(what) + ": " + why;
   }
-  void told(const std::string& first) {
-    result_.told = true;
+  void reported(const std::string& first) {
+    result_.reported = true;
     if (first_error_.empty()) first_error_ = first;
   }
 
@@ -86,7 +86,7 @@ class user {
     answers nearest;
     for (const truth& t : truths_) {
       answers a = ask(t);
-      if (a.errors > 0) told(a.first_error);
+      if (a.errors > 0) reported(a.first_error);
       if (a.wrong.empty()) return {};
       if (nearest.wrong.empty() || a.right > nearest.right) nearest = std::move(a);
     }
@@ -131,7 +131,7 @@ class user {
   }
 
   void verify() {
-    const bool met = result_.told;
+    const bool met = result_.reported;
     bool found = true;  // an error of its own, too
     attempt("verifying", [&] { found = !verify_file(path_).ok(); });
     if (met && !found) wrong("verifying", "nothing is found, but reading fails: " + first_error_);

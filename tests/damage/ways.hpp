@@ -12,8 +12,8 @@ enum class way { accepting, repairing, verifying, writing };
 inline constexpr way all_ways[] = {way::accepting, way::repairing, way::verifying, way::writing};
 
 struct outcome {
-  bool told = false;  ///< some question, or all, was answered by an error
-  std::string wrong;  ///< what was promised otherwise; empty: nothing
+  bool reported = false;  ///< some question, or all, was answered by an error
+  std::string wrong;      ///< what was promised otherwise; empty: nothing
 };
 
 /// Reads the damaged store, and uses it in one way more.

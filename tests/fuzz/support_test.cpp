@@ -82,9 +82,9 @@ TEST_F(FuzzSupport, a_store_with_a_changed_value_opens_once_it_is_resealed) {
 
 // Links, fills and sizes that no writer writes, under right checksums. Records begin at multiples of 8: the
 // undefined-behaviour sanitizer tells of any that is read from elsewhere.
-TEST_F(FuzzSupport, a_word_that_is_off_by_a_little_is_told_of_or_harmless) {
+TEST_F(FuzzSupport, a_word_that_is_off_by_a_little_is_reported_or_harmless) {
   const auto sound = closed_store();
-  unsigned told = 0;
+  unsigned reported = 0;
   options reading;
   reading.access = access::read_only;
   reading.accept_copy = reading.accept_damage = true;
@@ -99,15 +99,15 @@ TEST_F(FuzzSupport, a_word_that_is_off_by_a_little_is_told_of_or_harmless) {
       reseal(changed, {});
       write(changed);
       try {
-        if (!verify_file(path_).ok()) ++told;
+        if (!verify_file(path_).ok()) ++reported;
         static_cast<void>(dump_of(store(path_, reading)));
       } catch (const error& failure) {
-        ++told;
+        ++reported;
         EXPECT_NE(failure.code(), errc::io) << "the word at byte " << at << ": " << failure.message();
       }
     }
   }
-  EXPECT_GT(told, 150U);
+  EXPECT_GT(reported, 150U);
 }
 
 // Which of two records came next is not told by anything; what came after them, neither.

@@ -100,9 +100,10 @@ TEST_F(clock_test, leaps_to_no_version_beyond_the_last) {
     try {
       clock_.advance_to(open);
       ADD_FAILURE() << "opened version " << open;
-    } catch (const error& told) {
-      EXPECT_EQ(told.code(), errc::invalid_argument);
-      EXPECT_NE(told.message().find(std::to_string(version_clock::last_open)), std::string::npos) << told.what();
+    } catch (const error& reported) {
+      EXPECT_EQ(reported.code(), errc::invalid_argument);
+      EXPECT_NE(reported.message().find(std::to_string(version_clock::last_open)), std::string::npos)
+          << reported.what();
     }
     EXPECT_EQ(clock_.now(), 1U);
     EXPECT_EQ(limit_in_root(), limit);
@@ -114,9 +115,9 @@ TEST_F(clock_test, says_when_all_versions_are_used_up_and_moves_no_further) {
   try {
     (void)clock_.tick();
     ADD_FAILURE() << "closed a version beyond the last";
-  } catch (const error& told) {
-    EXPECT_EQ(told.code(), errc::invalid_argument);
-    EXPECT_NE(told.message().find("used up"), std::string::npos) << told.what();
+  } catch (const error& reported) {
+    EXPECT_EQ(reported.code(), errc::invalid_argument);
+    EXPECT_NE(reported.message().find("used up"), std::string::npos) << reported.what();
   }
   EXPECT_EQ(clock_.now(), version_max - 10);
   EXPECT_EQ(limit_in_root(), limit);

@@ -131,24 +131,24 @@ TEST_F(shared_arena, tells_which_process_has_ended) {
   one.hold(0);
   EXPECT_TRUE(one.is_held(0));  // held by this process itself, whose threads also wait for each other
   EXPECT_FALSE(one.is_held(7));
-  int told[2];
-  ASSERT_EQ(pipe(told), 0);
+  int reported[2];
+  ASSERT_EQ(pipe(reported), 0);
   const pid_t other = fork();
   if (other == 0) {
     const arena mine({.file = file_, .locks = opened_again(), .attach = true});
     mine.hold(7);
     const char done = 1;
-    (void)!write(told[1], &done, 1);
+    (void)!write(reported[1], &done, 1);
     for (;;) pause();
   }
   char done = 0;
-  ASSERT_EQ(read(told[0], &done, 1), 1);
+  ASSERT_EQ(read(reported[0], &done, 1), 1);
   EXPECT_TRUE(one.is_held(7));
   kill(other, SIGKILL);
   waitpid(other, nullptr, 0);
   EXPECT_FALSE(one.is_held(7));
-  close(told[0]);
-  close(told[1]);
+  close(reported[0]);
+  close(reported[1]);
 }
 
 // A sanitizer's shadow memory needs the address space.

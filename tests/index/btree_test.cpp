@@ -68,7 +68,7 @@ class counting_keys final : public key_source {
   const key_source& source_;
 };
 
-TEST(btree, integer_keys_are_told_apart_by_their_heads) {
+TEST(btree, integer_keys_are_distinguished_by_their_heads) {
   const keys all = random_integers();
   key_table table(all.size());
   const counting_keys counted(table);

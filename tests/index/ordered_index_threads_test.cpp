@@ -355,7 +355,7 @@ class watched_maker final : public entry_factory {
   std::jthread searcher_;
 };
 
-TEST_P(an_index_with_threads, lets_finds_wait_for_an_entry_from_before_it_is_told_of_its_publishing) {
+TEST_P(an_index_with_threads, lets_finds_wait_for_an_entry_from_before_it_learns_of_its_publishing) {
   constexpr std::size_t keys = 150;  // with and without splits
   key_table table(keys);
   const auto tree = make(table);

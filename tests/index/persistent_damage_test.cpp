@@ -36,20 +36,20 @@ class PersistentCheck : public PersistentRecovery {
   static auto& pair(index_node& n, unsigned i) { return n.pairs[node_order(n).slot(i)]; }
 
   /// check() reports `what` while `word` is `wrong`, and nothing before and after.
-  void expect_told(const std::string& what, std::atomic<std::uint64_t>& word, std::uint64_t wrong) {
+  void expect_reported(const std::string& what, std::atomic<std::uint64_t>& word, std::uint64_t wrong) {
     const std::uint64_t right = word.exchange(wrong);
-    const auto told = index_->check();
-    EXPECT_TRUE(std::ranges::any_of(told, [&](const std::string& t) { return t.find(what) != std::string::npos; }))
-        << what << " is not among " << told.size() << ", the first of which is "
-        << (told.empty() ? "missing" : told.front());
+    const auto reported = index_->check();
+    EXPECT_TRUE(std::ranges::any_of(reported, [&](const std::string& t) { return t.find(what) != std::string::npos; }))
+        << what << " is not among " << reported.size() << ", the first of which is "
+        << (reported.empty() ? "missing" : reported.front());
     word.store(right);
     EXPECT_TRUE(index_->check().empty());
   }
   /// A byte of the order words.
-  void expect_byte_told(const std::string& what, index_node& n, unsigned byte, std::uint8_t wrong) {
+  void expect_byte_reported(const std::string& what, index_node& n, unsigned byte, std::uint8_t wrong) {
     auto& word = n.order[byte / 8];
     const unsigned shift = byte % 8 * 8;
-    expect_told(what, word, (word.load() & ~(std::uint64_t{0xff} << shift)) | std::uint64_t{wrong} << shift);
+    expect_reported(what, word, (word.load() & ~(std::uint64_t{0xff} << shift)) | std::uint64_t{wrong} << shift);
   }
   static constexpr unsigned count_byte = index_pairs_max;
   static constexpr unsigned level_byte = count_byte + 1;
@@ -61,44 +61,44 @@ class PersistentCheck : public PersistentRecovery {
 };
 
 TEST_F(PersistentCheck, tells_a_node_that_is_not_of_its_place) {
-  expect_told("its checksum is wrong", second().lock, second().lock.load() ^ std::uint64_t{1} << 60);
-  expect_byte_told("has level 3, not 0", second(), level_byte, 3);
-  expect_told("its lower bound is not its left neighbour's upper bound", second().low, pair(second(), 3).to.load());
-  expect_told("its first pair does not lead to its lower bound", second().low, pair(second(), 3).to.load());
-  expect_told("has an upper bound but no right neighbour, or a right neighbour but no upper bound", second().high,
-              null_link);
-  expect_told("has an upper bound but no right neighbour, or a right neighbour but no upper bound", last().high,
-              pair(first(), 0).to.load());
-  expect_told("is not below the upper bound", second().high, pair(second(), 3).to.load());
-  expect_told("the head of its upper bound is wrong", second().high_head, second().high_head.load() + 1);
+  expect_reported("its checksum is wrong", second().lock, second().lock.load() ^ std::uint64_t{1} << 60);
+  expect_byte_reported("has level 3, not 0", second(), level_byte, 3);
+  expect_reported("its lower bound is not its left neighbour's upper bound", second().low, pair(second(), 3).to.load());
+  expect_reported("its first pair does not lead to its lower bound", second().low, pair(second(), 3).to.load());
+  expect_reported("has an upper bound but no right neighbour, or a right neighbour but no upper bound", second().high,
+                  null_link);
+  expect_reported("has an upper bound but no right neighbour, or a right neighbour but no upper bound", last().high,
+                  pair(first(), 0).to.load());
+  expect_reported("is not below the upper bound", second().high, pair(second(), 3).to.load());
+  expect_reported("the head of its upper bound is wrong", second().high_head, second().high_head.load() + 1);
 }
 
 TEST_F(PersistentCheck, tells_a_prefix_that_not_all_keys_have) {
-  expect_byte_told("has a prefix but lacks a bound", first(), prefix_byte, 2);
-  expect_byte_told("has a prefix but lacks a bound", last(), prefix_byte, 2);
-  expect_byte_told("its prefix is longer than the one that its bounds share", second(), prefix_byte, 8);
+  expect_byte_reported("has a prefix but lacks a bound", first(), prefix_byte, 2);
+  expect_byte_reported("has a prefix but lacks a bound", last(), prefix_byte, 2);
+  expect_byte_reported("its prefix is longer than the one that its bounds share", second(), prefix_byte, 8);
 }
 
 TEST_F(PersistentCheck, tells_pairs_that_are_wrong_or_in_another_order) {
-  expect_byte_told("order byte 2 has the wrong value 40", second(), 2, 40);
+  expect_byte_reported("order byte 2 has the wrong value 40", second(), 2, 40);
   ASSERT_LT(node_order(second()).count(), index_pairs_max);
-  expect_byte_told("order byte 26 has the wrong value 1", second(), 26, 1);
-  expect_told("pair 4 leads to no entry", pair(second(), 4).to, null_link);
-  expect_told("pair 0 leads to no entry", pair(first(), 0).to, null_link);
-  expect_told("head 4 is not its key's", pair(second(), 4).head, 1);
-  expect_told("key 4 is not greater than the one before", pair(second(), 4).to, pair(second(), 2).to.load());
+  expect_byte_reported("order byte 26 has the wrong value 1", second(), 26, 1);
+  expect_reported("pair 4 leads to no entry", pair(second(), 4).to, null_link);
+  expect_reported("pair 0 leads to no entry", pair(first(), 0).to, null_link);
+  expect_reported("head 4 is not its key's", pair(second(), 4).head, 1);
+  expect_reported("key 4 is not greater than the one before", pair(second(), 4).to, pair(second(), 2).to.load());
 }
 
 TEST_F(PersistentCheck, tells_where_levels_do_not_fit_together) {
   ASSERT_EQ(node_order(above()).level(), 1U);
-  expect_told("pair 3 leads to no entry, or to a node without a lower bound", pair(above(), 3).to,
-              first_);  // the first pair, which has no low
-  expect_told("the level above leads to nodes that are not in this level's list", pair(above(), 3).to, second_);
-  expect_byte_told("no pair of this level leads to a node", above(), count_byte, 0);
+  expect_reported("pair 3 leads to no entry, or to a node without a lower bound", pair(above(), 3).to,
+                  first_);  // the first pair, which has no low
+  expect_reported("the level above leads to nodes that are not in this level's list", pair(above(), 3).to, second_);
+  expect_byte_reported("no pair of this level leads to a node", above(), count_byte, 0);
   auto& anchored = memory_.anchor().first_leaf;
   const auto place = static_cast<link>(reinterpret_cast<std::byte*>(&anchored) - memory_.base());
-  expect_told("is not the leaf that the anchor names as the first", anchored,
-              word_codec(12345).encode_link(second_, place));
+  expect_reported("is not the leaf that the anchor names as the first", anchored,
+                  word_codec(12345).encode_link(second_, place));
   index_->count(1);
   EXPECT_EQ(index_->check(), std::vector<std::string>{"the leaves lead to 400 entries, but the count is 401"});
 }
@@ -230,7 +230,7 @@ class DisplacedKey : public PersistentRecovery {
   index_node* leaf_ = nullptr;
 };
 
-TEST_F(DisplacedKey, is_told_to_who_looks_for_it) {
+TEST_F(DisplacedKey, is_reported_to_who_looks_for_it) {
   const std::string beside(table_.key_of(entry(4)));
   const std::string key = displace(entry(3));
   persistent_index other = open();
@@ -292,14 +292,14 @@ class UnboundedLink : public PersistentRecovery {
     insert(one, 0, 2000);
   }
   /// A session in which `word` of the node is `wrong`: every call is right or reports it, and at least one reports it.
-  void expect_told(link ref, std::atomic<std::uint64_t>& word, std::uint64_t wrong) {
+  void expect_reported(link ref, std::atomic<std::uint64_t>& word, std::uint64_t wrong) {
     index_node& n = memory_.node_at(ref);
     const std::uint64_t lock = n.lock.load();
     const std::uint64_t right = word.exchange(wrong);
     const std::uint32_t seed = word_codec(12345).record_seed(0, ref);
     n.lock.store(node_word::make(node_word::epoch(lock), lock, false, check_of(n, seed)));
     persistent_index in = open();
-    unsigned told = 0;
+    unsigned reported = 0;
     for (const std::string& key : expected_) {
       try {
         EXPECT_NE(in.find(key), null_link);
@@ -308,40 +308,41 @@ class UnboundedLink : public PersistentRecovery {
         EXPECT_TRUE(what.starts_with("a node of the index has a link that points outside the store") ||
                     what == "the entry is damaged")
             << what;
-        ++told;
+        ++reported;
       }
     }
-    EXPECT_GT(told, 0U);
+    EXPECT_GT(reported, 0U);
     word.store(right);
     n.lock.store(lock);
   }
   static constexpr link outside = link{1} << 40;
 };
 
-TEST_F(UnboundedLink, is_told_and_not_followed) {
+TEST_F(UnboundedLink, is_reported_and_not_followed) {
   const link leaf = memory_.node_at(first_of(0)).next.load();
   index_node& n = memory_.node_at(leaf);
   for (const link wrong : {outside, null_link, outside + 4}) {
-    for (unsigned i = 0; i < node_order(n).count(); ++i) expect_told(leaf, n.pairs[node_order(n).slot(i)].to, wrong);
+    for (unsigned i = 0; i < node_order(n).count(); ++i)
+      expect_reported(leaf, n.pairs[node_order(n).slot(i)].to, wrong);
   }
-  expect_told(leaf, n.next, outside);
-  expect_told(leaf, n.high, outside);
-  expect_told(leaf, n.low, outside);
+  expect_reported(leaf, n.next, outside);
+  expect_reported(leaf, n.high, outside);
+  expect_reported(leaf, n.low, outside);
   index_node& above = memory_.node_at(top());
   ASSERT_GT(node_order(above).level(), 0U);
   for (unsigned i = 0; i < node_order(above).count(); ++i)
-    expect_told(top(), above.pairs[node_order(above).slot(i)].to, outside);
+    expect_reported(top(), above.pairs[node_order(above).slot(i)].to, outside);
 }
 
 // check() examines the node above first, before any thread has checked the one below.
-TEST_F(UnboundedLink, is_told_and_not_followed_by_who_checks_all_nodes) {
+TEST_F(UnboundedLink, is_reported_and_not_followed_by_who_checks_all_nodes) {
   memory_.node_at(memory_.node_at(first_of(0)).next.load()).low.store(outside);
   const persistent_index in = open();
   try {
     static_cast<void>(in.check());
-    FAIL() << "it is told by nobody";
-  } catch (const std::runtime_error& told) {
-    EXPECT_TRUE(std::string(told.what()).starts_with("a node of the index")) << told.what();
+    FAIL() << "it is reported by nobody";
+  } catch (const std::runtime_error& reported) {
+    EXPECT_TRUE(std::string(reported.what()).starts_with("a node of the index")) << reported.what();
   }
 }
 
@@ -393,9 +394,10 @@ TEST_F(LockedNode, by_nobody_is_damaged_and_not_waited_for) {
   for (const std::string& key : expected_) {
     try {
       EXPECT_NE(in_->find(key), null_link);
-    } catch (const std::runtime_error& told) {
-      EXPECT_TRUE(std::string(told.what()).starts_with("a node of the index is locked, but no thread holds its lock"))
-          << told.what();
+    } catch (const std::runtime_error& reported) {
+      EXPECT_TRUE(
+          std::string(reported.what()).starts_with("a node of the index is locked, but no thread holds its lock"))
+          << reported.what();
       leaf_->lock.store(free_);
       return expect_all(*in_);
     }
@@ -420,10 +422,10 @@ TEST_F(LockedNode, by_a_dead_process_without_pairs_is_damaged) {
   for (const std::string& key : expected_) {
     try {
       EXPECT_NE(in_->find(key), null_link);
-    } catch (const std::runtime_error& told) {
-      EXPECT_NE(std::string(told.what()).find("left half-written is in a state that no writer leaves"),
+    } catch (const std::runtime_error& reported) {
+      EXPECT_NE(std::string(reported.what()).find("left half-written is in a state that no writer leaves"),
                 std::string::npos)
-          << told.what();
+          << reported.what();
       ++refused;
     }
   }

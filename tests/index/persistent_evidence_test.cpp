@@ -30,7 +30,7 @@ class NodeEvidence : public PersistentRecovery {
   void restore(const std::string& image, std::uint64_t at, std::uint64_t size) {
     std::memcpy(memory_.base() + at, image.data() + at, size);
   }
-  [[nodiscard]] bool is_told(std::uint64_t key) {
+  [[nodiscard]] bool is_reported(std::uint64_t key) {
     persistent_index one = open();
     try {
       static_cast<void>(one.find(big_endian(key)));
@@ -53,7 +53,7 @@ class NodeEvidence : public PersistentRecovery {
   std::uint32_t sessions_ = 0;
 };
 
-TEST_F(NodeEvidence, of_sound_sessions_tells_nothing) {
+TEST_F(NodeEvidence, of_sound_sessions_reports_nothing) {
   session([&](persistent_index& one) { insert(one, 0, keys, 2); });
   for (std::uint64_t i = 0; i < 4; ++i) {
     session([&](persistent_index& one) {
@@ -69,17 +69,17 @@ TEST_F(NodeEvidence, of_sound_sessions_tells_nothing) {
   expect_all(last);
 }
 
-TEST_F(NodeEvidence, tells_of_a_node_of_an_earlier_session) {
+TEST_F(NodeEvidence, reports_a_node_of_an_earlier_session) {
   session([&](persistent_index& one) { insert(one, 0, keys, 2); });
   const std::string before = image();
   const link leaf = leaf_of(1001);
   session([&](persistent_index& one) { insert(one, 1001, 1003, 2); });
   restore(before, leaf, sizeof(index_node));
-  EXPECT_TRUE(is_told(1000));
-  EXPECT_FALSE(is_told(4000));
+  EXPECT_TRUE(is_reported(1000));
+  EXPECT_FALSE(is_reported(4000));
 }
 
-TEST_F(NodeEvidence, tells_of_a_node_as_it_was_earlier_in_the_session) {
+TEST_F(NodeEvidence, reports_a_node_as_it_was_earlier_in_the_session) {
   std::string before;
   link leaf = null_link;
   session([&](persistent_index& one) {
@@ -89,17 +89,17 @@ TEST_F(NodeEvidence, tells_of_a_node_as_it_was_earlier_in_the_session) {
     insert(one, 1001, 1003, 2);
   });
   restore(before, leaf, sizeof(index_node));
-  EXPECT_TRUE(is_told(1000));
+  EXPECT_TRUE(is_reported(1000));
 }
 
-TEST_F(NodeEvidence, tells_of_a_node_that_was_locked_when_its_page_was_written) {
+TEST_F(NodeEvidence, reports_a_node_that_was_locked_when_its_page_was_written) {
   session([&](persistent_index& one) { insert(one, 0, keys, 2); });
   const link leaf = leaf_of(1000);
   lock(memory_.node_at(leaf));
-  EXPECT_TRUE(is_told(1000));
+  EXPECT_TRUE(is_reported(1000));
 }
 
-TEST_F(NodeEvidence, tells_of_links_of_an_entry) {
+TEST_F(NodeEvidence, reports_links_of_an_entry) {
   session([&](persistent_index& one) { insert(one, 0, keys); });
   link entry = null_link;
   session([&](persistent_index& one) {
@@ -107,21 +107,21 @@ TEST_F(NodeEvidence, tells_of_links_of_an_entry) {
     table_.set_state(entry, 7);
   });
   table_.set_state(entry, 0);
-  EXPECT_TRUE(is_told(1001));  // in the same leaf
+  EXPECT_TRUE(is_reported(1001));  // in the same leaf
   table_.set_state(entry, 7);
-  EXPECT_FALSE(is_told(1001));
+  EXPECT_FALSE(is_reported(1001));
 }
 
-TEST_F(NodeEvidence, of_an_earlier_time_tells_nothing) {
+TEST_F(NodeEvidence, of_an_earlier_time_reports_nothing) {
   session([&](persistent_index& one) { insert(one, 0, keys); });
   const std::string before = image();
   session([&](persistent_index& one) { table_.set_state(one.find(big_endian(1000)), 7); });
   const link leaf = leaf_of(1000);
   restore(before, memory_.partner_of(leaf) + offsetof(index_node, evidence), sizeof(std::uint64_t));
-  EXPECT_FALSE(is_told(1000));
+  EXPECT_FALSE(is_reported(1000));
 }
 
-TEST_F(NodeEvidence, from_before_a_crash_tells_nothing) {
+TEST_F(NodeEvidence, from_before_a_crash_reports_nothing) {
   session([&](persistent_index& one) { insert(one, 0, keys); });
   const link entry = [&] {
     persistent_index crashed = open();
@@ -131,7 +131,7 @@ TEST_F(NodeEvidence, from_before_a_crash_tells_nothing) {
   memory_.node_at(leaf_of(1000)).lock.store(node_word::in_epoch(memory_.node_at(leaf_of(1000)).lock.load(), sessions_));
   table_.set_state(entry, 7);
   memory_.believe(0);
-  EXPECT_FALSE(is_told(1000));
+  EXPECT_FALSE(is_reported(1000));
 }
 
 TEST_F(NodeEvidence, is_left_by_the_first_session_that_meets_the_node_after_a_crash) {
@@ -147,7 +147,7 @@ TEST_F(NodeEvidence, is_left_by_the_first_session_that_meets_the_node_after_a_cr
   }
   memory_.believe(1);
   table_.set_state(entry, 0);
-  EXPECT_TRUE(is_told(1000));
+  EXPECT_TRUE(is_reported(1000));
 }
 
 TEST_F(NodeEvidence, is_none_of_a_node_that_is_locked_when_the_store_is_closed) {
@@ -156,7 +156,7 @@ TEST_F(NodeEvidence, is_none_of_a_node_that_is_locked_when_the_store_is_closed) 
     static_cast<void>(one.find(big_endian(1000)));
     lock(memory_.node_at(leaf_of(1000)));
   });
-  EXPECT_FALSE(is_told(1000));
+  EXPECT_FALSE(is_reported(1000));
 }
 
 TEST_F(NodeEvidence, lies_in_no_64_KiB_with_its_node) {

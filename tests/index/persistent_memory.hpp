@@ -57,7 +57,7 @@ class persistent_memory final : public space_owner {
   void take_segment(claim& by) override {
     const std::scoped_lock lock(mutex_);
     if (used_ + format::node_segment_size > size_) throw std::bad_alloc();
-    by.told(used_ + sizeof(format::segment_header), used_ + format::granule_size + format::nodes_end);
+    by.bounds(used_ + sizeof(format::segment_header), used_ + format::granule_size + format::nodes_end);
     used_ += format::node_segment_size;
   }
   void recover_dead() override {}

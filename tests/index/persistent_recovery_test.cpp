@@ -98,7 +98,7 @@ TEST_F(PersistentRecovery, a_split_that_was_cut_off_after_its_link_is_finished) 
   expect_all(other);
 }
 
-TEST_F(PersistentRecovery, what_no_pair_above_leads_to_is_found_and_told_above) {
+TEST_F(PersistentRecovery, what_no_pair_above_leads_to_is_found_and_reported_above) {
   {
     persistent_index one = open();
     insert(one, 0, 400);
@@ -372,7 +372,7 @@ TEST_F(PersistentRecovery, sources_of_nodes_that_a_dead_process_had_are_taken_ov
   expect_all(one);
 }
 
-TEST_F(PersistentRecovery, a_link_out_of_the_store_is_told) {
+TEST_F(PersistentRecovery, a_link_out_of_the_store_is_reported) {
   persistent_index one = open();
   insert(one, 0, 400);
   memory_.node_at(first_of(0)).next.store(std::uint64_t{1} << 40);

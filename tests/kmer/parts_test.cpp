@@ -185,7 +185,7 @@ TEST_F(Files, longer_than_the_buffer_are_read_whole) {
   EXPECT_EQ(bases_in(compressed(content)).back(), std::string(100'000, 'A'));
 }
 
-TEST_F(Files, that_are_wrong_are_told_by_file_and_line) {
+TEST_F(Files, that_are_wrong_are_reported_by_file_and_line) {
   EXPECT_THAT(complaint_about(folder_ / "none.fq"), AllOf(HasSubstr("none.fq"), HasSubstr("No such file")));
   EXPECT_THAT(complaint_about(file("ACGT\n")), AllOf(HasSubstr("reads.fq, line 1"), HasSubstr("must begin with '@'")));
   EXPECT_THAT(complaint_about(file("@r1\n")), HasSubstr("its bases are missing"));
@@ -199,7 +199,7 @@ TEST_F(Files, that_are_wrong_are_told_by_file_and_line) {
   EXPECT_THAT(complaint_about(file("@r1\nACGT\n+\nII I\n")), HasSubstr("outside '!' to '~'"));
 }
 
-TEST_F(Files, cut_off_within_their_compression_are_told) {
+TEST_F(Files, cut_off_within_their_compression_are_reported) {
   std::string content;
   for (unsigned i = 0; i < 1000; ++i) content += "@r" + std::to_string(i * 2654435761U) + "\nACGT\n+\nIIII\n";
   const auto path = compressed(content);

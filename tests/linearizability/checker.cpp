@@ -172,23 +172,23 @@ void checker::bound_by_inspections(instants& when) {
 
 /// Each version that was closed in this life was closed by somebody.
 void checker::check_skipped_versions(std::uint32_t life, version from, version to, std::uint32_t by_openings) const {
-  std::set<version> told;
-  std::uint64_t untold = by_openings;
+  std::set<version> reported;
+  std::uint64_t unreported = by_openings;
   for (const auto& client : h_->lives[life].clients) {
     for (const operation& o : client) {
       const bool tells = o.what == call::tag || o.what == call::latest;
       if (!tells && o.what != call::sync) continue;
       if (o.return_ns == 0 || !tells) {
-        ++untold;
+        ++unreported;
       } else if (o.version >= from && o.version < to) {
-        told.insert(o.version);
+        reported.insert(o.version);
       }
     }
   }
-  if (to - from > told.size() + untold) {
+  if (to - from > reported.size() + unreported) {
     throw violation("rule 10: life " + std::to_string(life) + " moved the clock from " + std::to_string(from) + " to " +
-                    std::to_string(to) + ", but only " + std::to_string(told.size()) + " closings returned and " +
-                    std::to_string(untold) + " more may have closed a version");
+                    std::to_string(to) + ", but only " + std::to_string(reported.size()) + " closings returned and " +
+                    std::to_string(unreported) + " more may have closed a version");
   }
 }
 

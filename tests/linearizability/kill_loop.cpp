@@ -116,7 +116,7 @@ void save_state(const loop_options& how, const progress_so_far& p) {
   std::filesystem::rename(fresh, how.state);
 }
 
-[[nodiscard]] std::string told(const progress_so_far& p) {
+[[nodiscard]] std::string summary(const progress_so_far& p) {
   std::ostringstream out;
   out << p.counts.kills << " kills (" << p.counts.by_time << " at random moments";
   for (std::size_t i = 1; i < kill_points; ++i) {
@@ -156,7 +156,7 @@ void say_last_words(int signal) {
   constexpr std::string_view late = "A life did not end in time.\n";
   if (signal == SIGALRM) static_cast<void>(write(STDERR_FILENO, late.data(), late.size()));
   static_cast<void>(write(STDERR_FILENO, last_words.data(), std::strlen(last_words.data())));
-  tell_stack();
+  print_stack();
   ::signal(signal, SIG_DFL);
   raise(signal);
 }
@@ -240,7 +240,7 @@ const std::vector<setting>& loop_settings() {
 }
 
 bool run_loop(const loop_options& how) {
-  let_stacks_be_told();
+  let_stacks_be_printed();
   progress_so_far p = load_state(how);
   const std::uint64_t before_ms = p.milliseconds;
   const auto begin = std::chrono::steady_clock::now();
@@ -248,7 +248,7 @@ bool run_loop(const loop_options& how) {
     return static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin).count());
   };
-  std::uint64_t told_ms = 0;
+  std::uint64_t reported_ms = 0;
   // Stores that processes share are few in a short run, and any of them may end without a crash to recover.
   const auto is_enough = [&] {
     return p.counts.kills >= how.kills && p.operations >= how.operations && p.counts.lives >= how.lives &&
@@ -264,16 +264,16 @@ bool run_loop(const loop_options& how) {
     if (!run_store(how, how.settings[p.stores % how.settings.size()], seed, lives, p)) return false;
     p.milliseconds = before_ms + elapsed_ms();
     save_state(how, p);
-    if (!how.quiet && elapsed_ms() > told_ms + 5000) {
-      told_ms = elapsed_ms();
-      std::cout << told(p) << std::endl;
+    if (!how.quiet && elapsed_ms() > reported_ms + 5000) {
+      reported_ms = elapsed_ms();
+      std::cout << summary(p) << std::endl;
     }
   }
   if (!has_hit(how, p) && p.counts.kills >= kills_that_hit) {
-    std::cerr << told(p) << ": the kills hit nothing.\n";
+    std::cerr << summary(p) << ": the kills hit nothing.\n";
     return false;
   }
-  std::cout << told(p) << ": no promise was broken." << std::endl;
+  std::cout << summary(p) << ": no promise was broken." << std::endl;
   return true;
 }
 

@@ -52,7 +52,7 @@ class killed_store {
   void live();
   /// The same of several processes that share the store: one opens it, the others attach, and are killed and replaced
   /// while the rest goes on, or until all have been told that a kill has poisoned the store. Throws broken_promise,
-  /// too, if one waits for ever: then all have told their stacks, if let_stacks_be_told() was called.
+  /// too, if one waits for ever: then all have told their stacks, if let_stacks_be_printed() was called.
   void live_shared(std::uint32_t processes);
 
   [[nodiscard]] const history& recorded() const noexcept { return history_; }

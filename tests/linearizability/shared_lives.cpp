@@ -27,7 +27,7 @@ constexpr std::uint32_t clients_of_a_process_max = 3;
 constexpr std::uint32_t replaced_min = 6;
 constexpr std::uint32_t replaced_max = 19;
 /// How a process ends that was told that the store is poisoned.
-constexpr int told_poisoned = 71;
+constexpr int found_poisoned = 71;
 /// Whoever has not ended so long after it should have waits for ever.
 constexpr auto end_max = 60s;
 
@@ -120,11 +120,11 @@ bool killed_store::sharing_processes::write(std::uint32_t number, std::uint32_t 
 int killed_store::sharing_processes::run(std::uint32_t number, std::uint32_t seat, const kill_plan& plan) const {
   std::string failure;
   try {
-    return write(number, seat, plan) ? told_poisoned : 0;
+    return write(number, seat, plan) ? found_poisoned : 0;
   } catch (const error& e) {
     if (e.code() == errc::poisoned) {  // when it attached, or closed
       notes_->poisoned = true;
-      return told_poisoned;
+      return found_poisoned;
     }
     failure = e.what();
   } catch (const std::exception& e) {
@@ -153,7 +153,7 @@ int killed_store::sharing_processes::end_of(std::uint32_t seat) const {
     return seats_[seat].by->wait(end_max);
   } catch (const std::exception&) {
     std::cerr << "Process " << seats_[seat].by->pid() << " should have ended. Where all are that share the store:\n";
-    for (const seat_taken& s : seats_) tell_stacks_of(s.by->pid());
+    for (const seat_taken& s : seats_) print_stacks_of(s.by->pid());
     throw broken_promise("a process that shared the store waits for ever: it did not end in " +
                          std::to_string(end_max.count()) + " s");
   }
@@ -163,7 +163,7 @@ void killed_store::sharing_processes::note_end(std::uint32_t seat, bool may_have
   const int end = end_of(seat);
   if (end == 0 && may_have_ended_well) return;
   const bool make_robust = of_.how_.index == index_kind::persistent;
-  if (end == told_poisoned && !make_robust) return;
+  if (end == found_poisoned && !make_robust) return;
   promise(end == -SIGKILL, [&] {
     return "a process that shared the store ended with " + std::to_string(end) + ": " + notes_->failure.data();
   });

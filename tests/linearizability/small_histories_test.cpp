@@ -179,7 +179,7 @@ class small_histories {
 
 /// Where the checker promises less than the definition: answers "nothing there" and removals name no write, and are
 /// each judged alone (rules 7 and 9).
-[[nodiscard]] bool is_told_apart(const small_history& calls) {
+[[nodiscard]] bool are_distinguishable(const small_history& calls) {
   unsigned absences = 0;
   unsigned removals = 0;
   for (const small_call& c : calls) {
@@ -210,7 +210,7 @@ TEST(CheckerOfHistories, agrees_with_the_definition_on_small_histories) {
     } else {
       ++unsound;
       missed += v.violation ? 0 : 1;
-      ASSERT_TRUE(v.violation || !is_told_apart(calls)) << "seed " << seed << ": was believed";
+      ASSERT_TRUE(v.violation || !are_distinguishable(calls)) << "seed " << seed << ": was believed";
     }
   }
   EXPECT_GT(sound, count / 4);

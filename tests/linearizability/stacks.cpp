@@ -20,13 +20,13 @@ constexpr int ask = SIGUSR1;
 
 void tell(int) {
   const int interrupted = errno;
-  tell_stack();
+  print_stack();
   errno = interrupted;
 }
 
 }  // namespace
 
-void tell_stack() noexcept {
+void print_stack() noexcept {
   std::array<char, 80> line{};
   const int length =
       std::snprintf(line.data(), line.size(), "process %d, thread %ld is here:\n", getpid(), syscall(SYS_gettid));
@@ -35,7 +35,7 @@ void tell_stack() noexcept {
   backtrace_symbols_fd(frames.data(), backtrace(frames.data(), static_cast<int>(frames.size())), STDERR_FILENO);
 }
 
-void let_stacks_be_told() {
+void let_stacks_be_printed() {
   void* first = nullptr;
   backtrace(&first, 1);  // loads what it needs, which a signal handler could not
   struct sigaction how {};
@@ -44,7 +44,7 @@ void let_stacks_be_told() {
   sigaction(ask, &how, nullptr);
 }
 
-void tell_stacks_of(pid_t process) {
+void print_stacks_of(pid_t process) {
   std::error_code gone;  // its end, meanwhile
   const std::filesystem::directory_iterator threads("/proc/" + std::to_string(process) + "/task", gone);
   for (const auto& thread : threads) {

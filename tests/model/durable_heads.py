@@ -161,8 +161,8 @@ class Model:
             s = self.stamp(s, th.at)
             yield (s if self.mutant == "no persist on read" else self.durable(s, th.at)), {"pc": "return"}
         elif th.pc == "return":
-            yield self.told(s, t, th.at), {"pc": "told"}
-        elif th.pc == "told":
+            yield self.reported(s, t, th.at), {"pc": "reported"}
+        elif th.pc == "reported":
             yield s, Thread(op=th.op + 1)._asdict()
         else:
             sets_back = self.mutant == "a reader sets the head back"
@@ -195,7 +195,7 @@ class Model:
         elif th.pc == "flush":
             yield (s if self.mutant == "no flush" else self.durable(s, mine, entry=True)), {"pc": "return"}
         elif th.pc == "return":
-            yield self.told(s, t, mine), Thread(op=th.op + 1)._asdict()
+            yield self.reported(s, t, mine), Thread(op=th.op + 1)._asdict()
         elif th.pc == "lock":
             if s.locked < 0:
                 yield s._replace(locked=t), {"pc": "look under it"}
@@ -231,7 +231,7 @@ class Model:
             return s
         return self.with_record(s, place, self.record(s, place)._replace(stamped=True))
 
-    def told(self, s, t, place):
+    def reported(self, s, t, place):
         """A write is acknowledged, or read: it must be there from now on, and no read that begins now may be behind it."""
         history = self.history(s) or []
         op = None if place == FIRST else self.record(s, place).op
@@ -249,7 +249,7 @@ class Model:
         if not set(s.must) <= set(history):
             return "a write that was acknowledged or read is lost"
         for t, th in enumerate(s.threads):
-            if th.pc == "told":
+            if th.pc == "reported":
                 shown = 0 if th.at == FIRST else history.index(self.record(s, th.at).op) + 1
                 if shown < th.floor:
                     return "a read behind what was seen before"

@@ -41,8 +41,8 @@ class Entries(unittest.TestCase):
         self.assertEqual((run.preset, run.ranks, run.environment), ("openmpi", 3, (("ICECORE_GROUP_SIZE", "1"),)))
         self.assertEqual((run.target, run.arguments), ("test_cluster_tag", ("--gtest_filter=Tag.*",)))
 
-    def test_each_fault_is_told(self):
-        for there, instead, told in (('name = "a"\n', "", "lacks"), ("flush", "flesh", "takes_away"),
+    def test_each_fault_is_reported(self):
+        for there, instead, reported in (('name = "a"\n', "", "lacks"), ("flush", "flesh", "takes_away"),
                                      ('old = "fence_after_rmw"', 'old = "gone"', "0 times"),
                                      ('old = "fence_after_rmw"', 'old = "std"', "times in"),
                                      ('new = "fence_before_rmw"', 'new = "fence_after_rmw"', "changes nothing"),
@@ -50,8 +50,8 @@ class Entries(unittest.TestCase):
                                      ("ranks=3 ICECORE_GROUP_SIZE=1 test_cluster_tag --gtest_filter=Tag.*", "ranks=3",
                                       "names no target"), ("[[mutant]]", "[[mutant", "area.toml")):
             mutants, faults = self.faults(ENTRY.replace(there, instead))
-            self.assertEqual((len(mutants), len(faults)), (0, 1), told)
-            self.assertIn(told, faults[0])
+            self.assertEqual((len(mutants), len(faults)), (0, 1), reported)
+            self.assertIn(reported, faults[0])
         _, faults = self.faults(ENTRY + ENTRY)
         self.assertIn("another one has its name", faults[0])
 
@@ -77,7 +77,7 @@ class Places(unittest.TestCase):
                "b.load(std::memory_order_relaxed);\n"
         self.assertEqual([p.takes_away for p in self.places(text)], ["ordering", "fence"])
 
-    def test_equal_places_are_told_apart(self):
+    def test_equal_places_are_distinguished(self):
         places = self.places("{\n  a();\n  fence();\n  b();\n  fence();\n  a();\n  fence();\n}\n")
         self.assertEqual([(p.above, p.nth) for p in places], [("a();", 1), ("b();", 1), ("a();", 2)])
 

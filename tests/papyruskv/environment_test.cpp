@@ -64,9 +64,9 @@ TEST(Environment, what_a_variable_cannot_mean_is_an_error_that_names_it) {
                {"PAPYRUSKV_DESTROY_REPOSITORY", " 1"}};
   for (const auto& [name, value] : wrong) {
     const variable set(name, value);
-    const thrown told = error_of([] { static_cast<void>(read_environment()); });
-    EXPECT_EQ(told.code, errc::invalid_argument) << name << '=' << value;
-    EXPECT_THAT(told.message, HasSubstr(name));
+    const thrown reported = error_of([] { static_cast<void>(read_environment()); });
+    EXPECT_EQ(reported.code, errc::invalid_argument) << name << '=' << value;
+    EXPECT_THAT(reported.message, HasSubstr(name));
   }
 }
 

@@ -118,7 +118,7 @@ void leave_failed_checkpoint(int db, const std::string& folder) {
   EXPECT_EQ(papyruskv_signal_wait(1, &first, 1), PAPYRUSKV_OK);
 }
 
-TEST_F(Files, a_failed_checkpoint_is_told_by_destroy_and_hash_and_nobody_waits_for_ever) {
+TEST_F(Files, a_failed_checkpoint_is_reported_by_destroy_and_hash_and_nobody_waits_for_ever) {
   const int expected = rank() == 0 ? PAPYRUSKV_OK : PAPYRUSKV_ERR;
   const int going = open("going");
   leave_failed_checkpoint(going, beside("checkpoint"));
@@ -195,7 +195,7 @@ TEST_F(Files, a_restart_that_was_killed_when_all_was_whole_is_done) {
   EXPECT_EQ(papyruskv_open(".replaced-db", usual_flags, nullptr, &db), PAPYRUSKV_ERR) << "no name for a database";
 }
 
-TEST_F(Files, that_one_rank_cannot_remove_is_told_to_all) {
+TEST_F(Files, that_one_rank_cannot_remove_is_reported_to_all) {
   ASSERT_EQ(papyruskv_finalize(), PAPYRUSKV_OK);
   const fs::path before = fs::current_path();
   fs::current_path(path());

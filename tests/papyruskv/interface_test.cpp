@@ -113,18 +113,18 @@ TEST_F(Interface, signals_carry_what_was_put_in_any_database) {
   EXPECT_EQ(papyruskv_barrier(first, PAPYRUSKV_MEMTABLE), PAPYRUSKV_OK);
 }
 
-TEST_F(Interface, a_rank_that_does_not_exist_keeps_no_other_from_being_told_or_waited_for) {
+TEST_F(Interface, a_rank_that_does_not_exist_keeps_no_other_from_being_notified_or_waited_for) {
   const int db = open("db");
   const std::string key = key_of(0);
-  std::vector<int> told = {-1};
-  for (int r = 0; r < ranks(); ++r) told.push_back(r);
-  told.push_back(ranks());
+  std::vector<int> reported = {-1};
+  for (int r = 0; r < ranks(); ++r) reported.push_back(r);
+  reported.push_back(ranks());
   int awaited[] = {ranks(), 0};
   for (int round = 0; round < 10; ++round) {
     if (rank() == 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(3));  // the others wait already
       put(db, key, std::to_string(round));
-      EXPECT_EQ(papyruskv_signal_notify(6, told.data(), static_cast<int>(told.size())), PAPYRUSKV_ERR);
+      EXPECT_EQ(papyruskv_signal_notify(6, reported.data(), static_cast<int>(reported.size())), PAPYRUSKV_ERR);
       EXPECT_THAT(papyruskv_error_message(), HasSubstr("there is no rank -1"));
     }
     EXPECT_EQ(papyruskv_signal_wait(6, awaited, 2), PAPYRUSKV_ERR);
@@ -257,37 +257,37 @@ TEST_F(Interface, without_create_a_database_must_be_there) {
 
 /// What `work` writes to standard error.
 template <typename Work>
-std::string told_by(Work&& work) {
+std::string reported_by(Work&& work) {
   ::testing::internal::CaptureStderr();
   work();
   return ::testing::internal::GetCapturedStderr();
 }
 
-TEST_F(Interface, why_all_ranks_were_refused_is_told_once_to_who_looks_at_no_result) {
+TEST_F(Interface, why_all_ranks_were_refused_is_reported_once_to_who_looks_at_no_result) {
   int db = 5;
-  const std::string told = told_by([&db] { papyruskv_open("absent", PAPYRUSKV_RDWR, nullptr, &db); });
+  const std::string reported = reported_by([&db] { papyruskv_open("absent", PAPYRUSKV_RDWR, nullptr, &db); });
   EXPECT_EQ(db, -1);
   if (rank() == 0) {
-    EXPECT_THAT(told, HasSubstr("[rank 0] papyruskv_open: "));
-    EXPECT_THAT(told, HasSubstr(papyruskv_error_message()));
+    EXPECT_THAT(reported, HasSubstr("[rank 0] papyruskv_open: "));
+    EXPECT_THAT(reported, HasSubstr(papyruskv_error_message()));
   } else {
-    EXPECT_EQ(told, "");
+    EXPECT_EQ(reported, "");
   }
   const std::string checkpoint = beside("nothing");
   const std::string again =
-      told_by([&] { papyruskv_restart(checkpoint.c_str(), "db", PAPYRUSKV_RDWR, nullptr, &db, nullptr); });
+      reported_by([&] { papyruskv_restart(checkpoint.c_str(), "db", PAPYRUSKV_RDWR, nullptr, &db, nullptr); });
   EXPECT_EQ(again.find(papyruskv_error_message()) != std::string::npos, rank() == 0) << again;
-  EXPECT_EQ(told_by([&] { papyruskv_get(db, "key", 3, nullptr, nullptr); }), "") << "what a program may expect";
+  EXPECT_EQ(reported_by([&] { papyruskv_get(db, "key", 3, nullptr, nullptr); }), "") << "what a program may expect";
 }
 
-TEST_F(Interface, why_a_rank_alone_was_refused_is_told_by_it) {
+TEST_F(Interface, why_a_rank_alone_was_refused_is_reported_by_it) {
   int db = 0;
-  EXPECT_THAT(told_by([&db] { papyruskv_open("a/b", usual_flags, nullptr, &db); }),
+  EXPECT_THAT(reported_by([&db] { papyruskv_open("a/b", usual_flags, nullptr, &db); }),
               HasSubstr("'a/b' is not a valid name"));
-  const std::string repeated = told_by([] { papyruskv_init(nullptr, nullptr, "x"); });
+  const std::string repeated = reported_by([] { papyruskv_init(nullptr, nullptr, "x"); });
   EXPECT_THAT(repeated, HasSubstr("[rank " + std::to_string(rank()) + "] papyruskv_init: it was called already"));
   const variable logs("PAPYRUSKV_LOG", "1");
-  const std::string logged = told_by([&db] { papyruskv_open("a/b", usual_flags, nullptr, &db); });
+  const std::string logged = reported_by([&db] { papyruskv_open("a/b", usual_flags, nullptr, &db); });
   EXPECT_EQ(std::count(logged.begin(), logged.end(), '\n'), 1) << "once: " << logged;
 }
 
@@ -522,7 +522,7 @@ void wait_for_all_without_a_fence(int db) {
     static_cast<void>(get(db, key_of(rank())));
 }
 
-TEST_F(Interface, the_environment_sets_what_it_can_and_wrong_values_are_told) {
+TEST_F(Interface, the_environment_sets_what_it_can_and_wrong_values_are_reported) {
   ASSERT_EQ(papyruskv_finalize(), PAPYRUSKV_OK);
   {
     const variable wrong("PAPYRUSKV_CONSISTENCY", "both");

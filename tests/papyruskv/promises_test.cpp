@@ -193,7 +193,7 @@ void with_two_values(int db, const std::string& first, const std::string& second
 const std::string untouched(32, '#');
 constexpr std::size_t garbage = 0xdeadbeefdeadbeef;
 
-TEST_F(Promises, a_buffer_of_the_size_told_at_opening_is_never_overrun) {
+TEST_F(Promises, a_buffer_of_the_size_given_at_opening_is_never_overrun) {
   const int db = open("db", usual_flags, 16);
   const std::string fits(16, 'f');
   with_two_values(db, fits, std::string(17, 'l'), [&](const std::string& short_key, const std::string& long_key) {
@@ -224,19 +224,19 @@ TEST_F(Promises, a_length_that_is_used_again_after_a_shorter_value_is_no_limit) 
   });
 }
 
-TEST_F(Promises, a_buffer_of_which_nothing_was_told_at_opening_has_the_size_in_vallen) {
+TEST_F(Promises, a_buffer_of_which_nothing_was_given_at_opening_has_the_size_in_vallen) {
   const int db = open("db");
   const std::string value(17, 'l');
   with_two_values(db, value, "", [&](const std::string& key, const std::string& empty) {
-    for (const std::size_t told : {std::size_t{0}, std::size_t{16}}) {
-      const got refused = get_into_buffer(db, key, told);
+    for (const std::size_t given : {std::size_t{0}, std::size_t{16}}) {
+      const got refused = get_into_buffer(db, key, given);
       EXPECT_EQ(refused.result, PAPYRUSKV_ERR);
       EXPECT_EQ(refused.length, 17U);
       EXPECT_EQ(refused.bytes, untouched);
     }
     EXPECT_EQ(get_into_buffer(db, key, std::nullopt).result, PAPYRUSKV_ERR);
-    for (const std::size_t told : {std::size_t{17}, std::size_t{32}}) {
-      EXPECT_EQ(get_into_buffer(db, key, told).bytes, value + std::string(15, '#')) << papyruskv_error_message();
+    for (const std::size_t given : {std::size_t{17}, std::size_t{32}}) {
+      EXPECT_EQ(get_into_buffer(db, key, given).bytes, value + std::string(15, '#')) << papyruskv_error_message();
     }
     EXPECT_EQ(get_into_buffer(db, empty, 0).result, PAPYRUSKV_OK);
   });

@@ -149,11 +149,11 @@ namespace icecore::testing {
 failing_call::failing_call(std::string_view name, int error, which_calls which) { failing = {name, error, which}; }
 failing_call::~failing_call() { failing = {}; }
 
-told_filesystem::told_filesystem(unsigned long magic) { filesystem_magic = magic; }
-told_filesystem::~told_filesystem() { filesystem_magic = 0; }
+fake_filesystem::fake_filesystem(unsigned long magic) { filesystem_magic = magic; }
+fake_filesystem::~fake_filesystem() { filesystem_magic = 0; }
 
-told_dax::told_dax() { is_dax = true; }
-told_dax::~told_dax() { is_dax = false; }
+fake_dax::fake_dax() { is_dax = true; }
+fake_dax::~fake_dax() { is_dax = false; }
 
 hidden_boot::hidden_boot(const std::filesystem::path& memory) { boot_memory = memory; }
 hidden_boot::~hidden_boot() { boot_memory.clear(); }

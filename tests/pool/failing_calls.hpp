@@ -30,21 +30,21 @@ class failing_call {
 };
 
 /// While it lives, fstatfs reports this magic number for every file system.
-class told_filesystem {
+class fake_filesystem {
  public:
-  explicit told_filesystem(unsigned long magic);
-  ~told_filesystem();
-  told_filesystem(const told_filesystem&) = delete;
-  told_filesystem& operator=(const told_filesystem&) = delete;
+  explicit fake_filesystem(unsigned long magic);
+  ~fake_filesystem();
+  fake_filesystem(const fake_filesystem&) = delete;
+  fake_filesystem& operator=(const fake_filesystem&) = delete;
 };
 
 /// While it lives, statx reports that every file is mapped directly (DAX).
-class told_dax {
+class fake_dax {
  public:
-  told_dax();
-  ~told_dax();
-  told_dax(const told_dax&) = delete;
-  told_dax& operator=(const told_dax&) = delete;
+  fake_dax();
+  ~fake_dax();
+  fake_dax(const fake_dax&) = delete;
+  fake_dax& operator=(const fake_dax&) = delete;
 };
 
 /// While it lives, the kernel does not report the boot, and `memory` replaces /dev/shm, where icecore keeps its own

@@ -134,7 +134,7 @@ TEST_F(pool_file_test, a_growth_that_a_signal_interrupts_goes_on) {
   EXPECT_EQ(file.size(), 3U << 20);
 }
 
-TEST_F(pool_file_test, a_growth_that_fails_is_told_with_its_sizes_and_leaves_the_size) {
+TEST_F(pool_file_test, a_growth_that_fails_is_reported_with_its_sizes_and_leaves_the_size) {
   const pool_file file = made();
   file.grow(1 << 20, false);
   for (const auto& [error, code] : {std::pair{ENOSPC, errc::no_space},
@@ -149,14 +149,14 @@ TEST_F(pool_file_test, a_growth_that_fails_is_told_with_its_sizes_and_leaves_the
 }
 
 TEST_F(pool_file_test, huge_pages_that_cannot_be_had_are_done_without) {
-  const testing::told_filesystem memory(TMPFS_MAGIC);
+  const testing::fake_filesystem memory(TMPFS_MAGIC);
   const pool_file file = made();
   const failing_call refused("posix_fallocate", EOPNOTSUPP, {.times = 1});
   file.grow(3 * huge, true);
   EXPECT_EQ(file.size(), 3 * huge);
 }
 
-TEST_F(pool_file_test, a_file_that_cannot_be_looked_at_is_told) {
+TEST_F(pool_file_test, a_file_that_cannot_be_looked_at_is_reported) {
   {
     const failing_call broken("fstat", EIO);
     expect_failure(errc::io, "fstat", [&] { (void)made(); });
@@ -167,7 +167,7 @@ TEST_F(pool_file_test, a_file_that_cannot_be_looked_at_is_told) {
   expect_failure(errc::io, "fstat", [&] { (void)file.inode(); });
 }
 
-TEST_F(pool_file_test, a_file_that_must_not_be_opened_is_told_so) {
+TEST_F(pool_file_test, a_file_that_must_not_be_opened_is_reported) {
   for (const int error : {EACCES, EPERM, EROFS}) {
     const failing_call refused("open", error);
     expect_failure(errc::permission, path_.native(), [&] { (void)made(); });
@@ -179,7 +179,7 @@ TEST_F(pool_file_test, a_file_system_without_locks_is_refused) {
   expect_failure(errc::io, "the file system refused a lock", [&] { (void)made(); });
 }
 
-TEST_F(pool_file_test, who_holds_it_is_told_as_far_as_it_is_known) {
+TEST_F(pool_file_test, who_holds_it_is_reported_as_far_as_it_is_known) {
   const auto open_again = [&] { (void)made(); };
   {
     (void)made();
@@ -241,14 +241,14 @@ TEST_F(pool_file_test, a_name_without_a_folder_is_one_in_the_working_directory) 
   EXPECT_TRUE(std::filesystem::exists(folder_ / "bare.ice"));
 }
 
-TEST_F(pool_file_test, a_sync_that_fails_is_told) {
+TEST_F(pool_file_test, a_sync_that_fails_is_reported) {
   const pool_file file = made();
   EXPECT_NO_THROW(file.sync());
   const failing_call broken("fdatasync", EIO);
   expect_failure(errc::io, "fdatasync", [&] { file.sync(); });
 }
 
-TEST_F(pool_file_test, a_device_that_tells_nothing_is_taken_for_the_plainest) {
+TEST_F(pool_file_test, a_device_that_reports_nothing_is_taken_for_the_plainest) {
   const pool_file file = made();
   EXPECT_GT(file.device_capacity(), 0U);
   {
@@ -256,7 +256,7 @@ TEST_F(pool_file_test, a_device_that_tells_nothing_is_taken_for_the_plainest) {
     EXPECT_EQ(file.device_capacity(), 0U);
   }
   {
-    const testing::told_dax dax;
+    const testing::fake_dax dax;
     EXPECT_TRUE(file.is_dax());
     const failing_call silent("statx", EIO);
     EXPECT_FALSE(file.is_dax());
@@ -266,13 +266,13 @@ TEST_F(pool_file_test, a_device_that_tells_nothing_is_taken_for_the_plainest) {
 TEST_F(pool_file_test, memory_is_known_by_its_file_system) {
   const pool_file file = made();
   for (const unsigned long magic : {0x01021994UL, 0x858458f6UL, 0x958458f6UL}) {  // tmpfs, ramfs, hugetlbfs
-    const testing::told_filesystem told(magic);
+    const testing::fake_filesystem reported(magic);
     EXPECT_TRUE(file.on_memory_filesystem());
   }
-  const testing::told_filesystem xfs(0x58465342UL);
+  const testing::fake_filesystem xfs(0x58465342UL);
   EXPECT_FALSE(file.on_memory_filesystem());
   EXPECT_EQ(file.filesystem_name(), "xfs");
-  const testing::told_filesystem unknown(0x1234UL);
+  const testing::fake_filesystem unknown(0x1234UL);
   EXPECT_EQ(file.filesystem_name(), "0x1234");
 }
 

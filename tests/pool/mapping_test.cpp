@@ -87,7 +87,7 @@ TEST_F(Mapping, without_addresses_is_refused) {
 }
 #endif
 
-TEST_F(Mapping, of_what_cannot_be_mapped_is_told) {
+TEST_F(Mapping, of_what_cannot_be_mapped_is_reported) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   expect_failure(errc::io, "mmap failed", [&] { const mapping none(ends[0], "pool", 64 * mebibyte, true); });
@@ -102,7 +102,7 @@ TEST_F(Mapping, beyond_its_addresses_is_refused_and_changes_nothing) {
   EXPECT_EQ(small.size(), mebibyte);
 }
 
-TEST_F(Mapping, that_fails_is_told_and_can_be_tried_again) {
+TEST_F(Mapping, that_fails_is_reported_and_can_be_tried_again) {
   mapping grown(descriptor_, "pool", 64 * mebibyte, true);
   {
     const failing_call broken("pmem2_map_new", -EIO);
@@ -117,7 +117,7 @@ TEST_F(Mapping, that_fails_is_told_and_can_be_tried_again) {
   EXPECT_EQ(grown.size(), mebibyte);
 }
 
-TEST_F(Mapping, a_file_that_is_closed_is_told_and_can_be_tried_again) {
+TEST_F(Mapping, a_file_that_is_closed_is_reported_and_can_be_tried_again) {
   mapping m(descriptor_, "pool", 64 * mebibyte, true);
   const int kept = dup(descriptor_);
   ::close(descriptor_);

@@ -127,14 +127,14 @@ TEST(persist, a_private_mapping_has_nothing_to_sync) {
   EXPECT_FALSE(none.poisoned());
 }
 
-TEST(persist, the_first_reason_of_poison_is_the_one_told) {
+TEST(persist, the_first_reason_of_poison_is_the_one_reported) {
   persistence p;
   p.poison("first");
   p.poison("second");
   try {
     p.raise_poisoned();
-  } catch (const error& told) {
-    EXPECT_NE(told.message().find("first"), std::string::npos) << told.what();
+  } catch (const error& reported) {
+    EXPECT_NE(reported.message().find("first"), std::string::npos) << reported.what();
   }
 }
 

@@ -174,7 +174,7 @@ class SharedPool : public Pool {
   pool space_{path_, of(durability::none)};
 };
 
-TEST_F(SharedPool, what_a_killed_process_added_before_the_root_told_of_it_is_added_again) {
+TEST_F(SharedPool, what_a_killed_process_added_before_the_root_recorded_it_is_added_again) {
   const std::uint64_t before = space_.size();
   grow_and_be_killed([&] { space_.file().set_size(before + 1000 * granule); });
   (void)space_.allocate(before);
@@ -182,25 +182,25 @@ TEST_F(SharedPool, what_a_killed_process_added_before_the_root_told_of_it_is_add
   expect_no_holes();
 }
 
-TEST_F(SharedPool, what_a_killed_process_added_and_told_the_root_of_is_taken) {
-  const std::uint64_t told = space_.size() + 1000 * granule;
+TEST_F(SharedPool, what_a_killed_process_added_and_recorded_in_the_root_is_taken) {
+  const std::uint64_t reported = space_.size() + 1000 * granule;
   grow_and_be_killed([&] {
-    space_.file().grow(told, false);
-    space_.roots().update([&](format::root& r) { r.file_size = told; });
+    space_.file().grow(reported, false);
+    space_.roots().update([&](format::root& r) { r.file_size = reported; });
   });
   const failing_call full("posix_fallocate", ENOSPC);  // from now on
-  (void)space_.allocate(told - space_.used_end() - sizeof(format::segment_header));
-  EXPECT_EQ(space_.size(), told);
+  (void)space_.allocate(reported - space_.used_end() - sizeof(format::segment_header));
+  EXPECT_EQ(space_.size(), reported);
   expect_no_holes();
-  EXPECT_EQ(space_.roots().read().file_size, told);
+  EXPECT_EQ(space_.roots().read().file_size, reported);
 }
 
 // For a writer that was killed while it closed: its root, which names a shorter file, may not be on the device yet.
 TEST_F(Pool, a_file_longer_than_its_root_says_is_cut_once_the_root_is_durable) {
-  const told_filesystem ext{EXT4_SUPER_MAGIC};
+  const fake_filesystem ext{EXT4_SUPER_MAGIC};
   pool(path_, of(durability::tag)).roots().update([](format::root&) {});
-  const auto told = std::filesystem::file_size(path_);
-  const auto longer = told + 4 * granule;
+  const auto reported = std::filesystem::file_size(path_);
+  const auto longer = reported + 4 * granule;
   std::filesystem::resize_file(path_, longer);
   {
     const failing_call broken("fdatasync", EIO);
@@ -208,7 +208,7 @@ TEST_F(Pool, a_file_longer_than_its_root_says_is_cut_once_the_root_is_durable) {
     EXPECT_EQ(std::filesystem::file_size(path_), longer);
   }
   EXPECT_NO_THROW(pool(path_, of(durability::tag)));
-  EXPECT_EQ(std::filesystem::file_size(path_), told);
+  EXPECT_EQ(std::filesystem::file_size(path_), reported);
 }
 
 TEST_F(Pool, without_random_numbers_none_is_made) {
@@ -226,8 +226,8 @@ class PoolOnPersistentMemory : public Pool {
   void SetUp() override { setenv("PMEM2_FORCE_GRANULARITY", "CACHE_LINE", 1); }
   void TearDown() override { unsetenv("PMEM2_FORCE_GRANULARITY"); }
 
-  told_filesystem ext_{EXT4_SUPER_MAGIC};
-  told_dax dax_;
+  fake_filesystem ext_{EXT4_SUPER_MAGIC};
+  fake_dax dax_;
 };
 
 TEST_F(PoolOnPersistentMemory, every_operation_is_durable_by_its_cache_lines) {

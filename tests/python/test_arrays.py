@@ -143,7 +143,7 @@ def test_what_bytes_cannot_hold_is_refused(store):
         b"\x93NUMPY\x01\x00\x76\x00" + b"__import__('os')".ljust(117) + b"\n",
     ],
 )
-def test_what_is_no_array_is_told_so(store, value):
+def test_what_is_no_array_is_reported(store, value):
     store[b"k"] = value
     with pytest.raises(ValueError, match="b'k' is not an array"):
         store.get_array(b"k")

@@ -73,10 +73,10 @@ def test_a_closed_store_has_no_checkpoints(store):
     assert not os.path.exists("copy.ice")
 
 
-def test_progress_is_told_and_what_it_raises_comes_out(store):
-    told = []
-    store.checkpoint("copy.ice", on_progress=lambda *what: told.append(what))
-    assert told and told[-1][1] == told[-1][2] == os.path.getsize("copy.ice") and told[-1][3] == "bytes"
+def test_progress_is_reported_and_what_it_raises_comes_out(store):
+    reported = []
+    store.checkpoint("copy.ice", on_progress=lambda *what: reported.append(what))
+    assert reported and reported[-1][1] == reported[-1][2] == os.path.getsize("copy.ice") and reported[-1][3] == "bytes"
 
     def fail(*what):
         raise LookupError("enough")

@@ -388,7 +388,7 @@ def test_a_forked_child_lets_its_views_go_and_the_parent_keeps_its_own(path):
 @pytest.mark.parametrize("end", ["closed", "open", "dropped"])
 def test_views_that_are_alive_at_exit_do_no_harm(path, run, end):
     filled(path).close()
-    told = run(
+    reported = run(
         """
         import icecore, numpy, os, sys, threading
         store = icecore.open(sys.argv[1], emulate_durability=True)
@@ -420,7 +420,7 @@ def test_views_that_are_alive_at_exit_do_no_harm(path, run, end):
         path,
         end,
     )
-    assert told.split() == ["256000", "255"] * 2
+    assert reported.split() == ["256000", "255"] * 2
     with open_store(path) as again:
         assert not again.stats().recovered_from_crash
         assert again[b"k"] == OLD

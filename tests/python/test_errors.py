@@ -23,8 +23,8 @@ def classes():
 
 
 def test_numbers_and_names_are_those_of_the_cpp_header():
-    told = re.findall(r"^  (\w+) = (\d+),", HEADER.read_text(), re.MULTILINE)
-    errc = {name: int(number) for name, number in told}
+    reported = re.findall(r"^  (\w+) = (\d+),", HEADER.read_text(), re.MULTILINE)
+    errc = {name: int(number) for name, number in reported}
     assert len(errc) >= 23
     assert {e.name.lower(): int(e) for e in Errc} == errc
     assert sorted(c.code for c in classes()) == sorted(errc.values()), "one class for each number"
@@ -114,7 +114,7 @@ def test_a_reader_cannot_write(path):
         assert len(reader) == 1
 
 
-def test_a_second_opening_in_this_process_is_refused_and_told_why(store, path):
+def test_a_second_opening_in_this_process_is_refused_with_the_reason(store, path):
     error = fails(icecore.LockedError, 8, lambda: open_store(path), BlockingIOError, "this process has it open")
     assert error.errno == errno.EAGAIN
     fails(icecore.LockedError, 8, lambda: open_store(path, "r"), OSError)
@@ -253,10 +253,10 @@ def test_a_full_device_is_an_error_and_the_store_stays_readable(run, path):
 def test_a_progress_function_that_raises_is_heard_after_the_call(store):
     for i in range(32):  # what is done in no time is not told of
         store[b"%d" % i] = bytes(8 << 20)
-    told = []
-    assert store.verify(lambda *progress: told.append(progress)).ok
-    assert told
-    for what, done, total, unit in told:
+    reported = []
+    assert store.verify(lambda *progress: reported.append(progress)).ok
+    assert reported
+    for what, done, total, unit in reported:
         assert isinstance(what, str)
         assert isinstance(unit, str)
         assert done <= total or total == 0

@@ -39,8 +39,8 @@ def test_tables_tell_what_matters(filled):
     assert "(1,000 bytes)" in filled.latest()._repr_html_()
     assert "1970-01-01 00:00:07+00:00" in filled.tags()._repr_html_()
     store_table = filled._repr_html_()
-    for told in ("records", "durability: mode", filled.path, "btree"):
-        assert told in store_table
+    for reported in ("records", "durability: mode", filled.path, "btree"):
+        assert reported in store_table
     assert len(rows(filled)) > 15
     assert "&lt;3&gt;" in filled.at(tag="<3>")._repr_html_()
 
@@ -49,7 +49,7 @@ def test_a_closed_store_shows_itself_and_representations_name_things(path):
     store = open_store(path)
     store[b"k"] = b"v"
     snapshot = store.latest()
-    told = {
+    reported = {
         repr(store): ["icecore.Store", "store.ice"],
         repr(snapshot): [f"version {snapshot.version}", "store.ice"],
         repr(snapshot[b"a":b"b"]): ["b'a':b'b'"],
@@ -57,7 +57,7 @@ def test_a_closed_store_shows_itself_and_representations_name_things(path):
         repr(store.history("k")): ["History", "'k'"],
         repr(store.diff(0, snapshot)): ["from version 0"],
     }
-    for text, parts in told.items():
+    for text, parts in reported.items():
         for part in parts:
             assert part in text
     store.close()

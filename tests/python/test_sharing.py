@@ -67,7 +67,7 @@ def test_processes_read_and_write_at_once_and_a_killed_one_stops_none(path, comm
         assert store.stats().recovered_instantly and len(store.at(tag="together")) > WORKERS * KEYS
 
 
-def test_what_is_the_first_ones_alone_is_refused_and_closing_is_told(path, common):
+def test_what_is_the_first_ones_alone_is_refused_and_closing_is_reported(path, common):
     with icecore.open(path, "x", index="persistent", shared_as=common) as store:
         other = icecore.open(path, "attached", shared_as=common)
         with pytest.raises(icecore.InvalidArgumentError, match="attached"):

@@ -67,8 +67,8 @@ def test_the_stub_of_the_native_half_holds_all_that_is_in_it():
     assert {c for c, v in vars(icecore._native).items() if isinstance(v, type)} == classes.keys()
     for name, body in {**classes, None: stub.body}.items():
         owner = getattr(icecore._native, name) if name else icecore._native
-        told = {node.name for node in body if isinstance(node, ast.FunctionDef)}
-        assert {f for f, v in vars(owner).items() if not f.startswith("__") and not isinstance(v, type)} <= told, name
+        reported = {node.name for node in body if isinstance(node, ast.FunctionDef)}
+        assert {f for f, v in vars(owner).items() if not f.startswith("__") and not isinstance(v, type)} <= reported, name
 
 
 def test_programs_type_check(tmp_path):

@@ -92,7 +92,7 @@ def test_tags_are_listed_oldest_first_with_name_note_and_time(epochs):
     assert tags[0].time_ns == 1_000_000_000
 
 
-def test_wrong_versions_are_told_apart(epochs):
+def test_wrong_versions_are_distinguished(epochs):
     with pytest.raises(icecore.VersionNotClosedError) as raised:
         epochs.at(epochs.clock)
     assert isinstance(raised.value, ValueError)
@@ -228,9 +228,9 @@ def test_a_store_gets_another_index_and_holds_what_it_held(path):
         with open_store(path, "r+", index=index, change_index=True) as store:
             assert store.stats().index == index
         with open_store(path, "r") as store:
-            told = store.stats()
-            assert (told.index, told.recovered_instantly) == (index, index == "persistent")
-            assert (told.keys, told.tags) == (1000, 1)
+            reported = store.stats()
+            assert (reported.index, reported.recovered_instantly) == (index, index == "persistent")
+            assert (reported.keys, reported.tags) == (1000, 1)
             assert store[b"7"] == b"second" and store.at(tag="one")[b"7"] == b"first"
     with pytest.raises(icecore.InvalidArgumentError, match="read_write"):
         open_store(path, "r", index="persistent", change_index=True)
@@ -247,12 +247,12 @@ def test_sync_and_durability_and_statistics_tell_what_is(path):
             assert info.medium in ("persistent_memory", "block_device", "memory")
             assert info.emulated == (info.medium == "memory" and mode != "none")
     with open_store(path, "r") as store:
-        told = store.stats()
-        assert (told.keys, told.records, told.tags) == (3, 3, 3)
-        assert told.value_bytes == 300
-        assert told.path == str(path)
-        assert told.clock == store.clock
-        assert told.index == "btree"
+        reported = store.stats()
+        assert (reported.keys, reported.records, reported.tags) == (3, 3, 3)
+        assert reported.value_bytes == 300
+        assert reported.path == str(path)
+        assert reported.clock == store.clock
+        assert reported.index == "btree"
         assert store.read_only
         report = store.verify()
         assert report.ok

@@ -197,14 +197,14 @@ def test_the_sink_of_a_stream_may_use_the_cluster_but_not_close_it(c):
     snapshot.stream(sink, **small_blocks())
 
 
-def test_what_a_sink_raises_comes_out_at_the_root_and_is_told_to_the_others(c):
+def test_what_a_sink_raises_comes_out_at_the_root_and_is_reported_to_the_others(c):
     snapshot = filled(c, TEXTS)
 
     class Enough(Exception):
         def __str__(self):
             raise ZeroDivisionError
 
-    for raised, told in ((LookupError("enoµgh"), "LookupError: enoµgh"), (Enough(), "whose text cannot be read")):
+    for raised, reported in ((LookupError("enoµgh"), "LookupError: enoµgh"), (Enough(), "whose text cannot be read")):
         blocks = []
 
         def sink(block):
@@ -217,7 +217,7 @@ def test_what_a_sink_raises_comes_out_at_the_root_and_is_told_to_the_others(c):
         if RANK == LAST:
             assert caught.value is raised and len(blocks) == 3
         else:
-            assert told in str(caught.value) and f"rank {LAST}" in str(caught.value)
+            assert reported in str(caught.value) and f"rank {LAST}" in str(caught.value)
         assert snapshot.to_numpy()[0].tolist() == ([key for key, _ in ordered(TEXTS)] if RANK == 0 else [])
 
 

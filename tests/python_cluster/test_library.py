@@ -104,8 +104,8 @@ def test_the_stub_of_the_native_half_holds_all_that_is_in_it():
     assert {c for c, v in vars(_native_mpi).items() if isinstance(v, type)} == classes.keys()
     for name, body in {**classes, None: stub.body}.items():
         owner = getattr(_native_mpi, name) if name else _native_mpi
-        told = {node.name for node in body if isinstance(node, ast.FunctionDef)}
-        assert {f for f, v in vars(owner).items() if not f.startswith("__") and not isinstance(v, type)} <= told, name
+        reported = {node.name for node in body if isinstance(node, ast.FunctionDef)}
+        assert {f for f, v in vars(owner).items() if not f.startswith("__") and not isinstance(v, type)} <= reported, name
 
 
 def test_the_examples_of_the_documentation_run(folder, monkeypatch):

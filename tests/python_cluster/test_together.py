@@ -65,7 +65,7 @@ def test_keys_belong_to_whom_the_program_says(folder):
         assert [c.owner_of(b"%dx" % r) for r in range(min(RANKS, 9))] == list(range(min(RANKS, 9)))
 
 
-def test_an_ownership_function_that_fails_is_told(folder):
+def test_an_ownership_function_that_fails_is_reported(folder):
     for wrong in (lambda key, ranks: 1 / 0, lambda key, ranks: "0", lambda key, ranks: ranks):
         with Cluster(WORLD, f"{folder}/c", ownership=Ownership.by_function("wrong", wrong)) as c:
             with pytest.raises(icecore.InvalidArgumentError):

@@ -362,7 +362,7 @@ TEST_P(Attached, a_forked_child_keeps_its_killed_parent_neither_alive_nor_attach
   log->step = 3;
 }
 
-TEST_P(Attached, mistakes_are_told) {
+TEST_P(Attached, mistakes_are_reported) {
   expect_error(errc::no_such_store, "common", [&] { const store s(path_, beside()); });
   store s(path_, first());
   expect_error(errc::invalid_argument, "shared_as", [&] {

@@ -203,7 +203,7 @@ TEST_F(SharedFile, of_another_user_is_not_believed) {
   expect_refused(errc::permission, "user 65534");
 }
 
-TEST_F(SharedFile, that_holds_something_else_is_told) {
+TEST_F(SharedFile, that_holds_something_else_is_reported) {
   store(path_).close();
   std::ofstream(common_).close();
   expect_refused(errc::closed, "not shared yet");
@@ -228,7 +228,7 @@ void with_word(const std::filesystem::path& file, std::uint64_t at, std::uint64_
   ASSERT_TRUE(f.seekp(place).write(reinterpret_cast<const char*>(&before), sizeof before).flush());
 }
 
-TEST_F(SharedFile, whose_words_lead_out_of_it_is_told) {
+TEST_F(SharedFile, whose_words_lead_out_of_it_is_reported) {
   const store s(path_, first());
   constexpr std::uint64_t roots_at = 24;
   const std::uint64_t beyond = std::uint64_t{1} << 44;

@@ -388,14 +388,14 @@ TEST(CheckpointFile, is_not_there_before_it_is_whole) {
   const scratch folder;
   store s(folder / "one.ice");
   s.insert("large", std::string(std::size_t{80} << 20, 'l'));
-  int told = 0;
+  int reported = 0;
   const auto to = folder / "copy.ice";
   s.checkpoint().write(to, [&](const progress& p) {
-    ++told;
+    ++reported;
     EXPECT_LE(p.done, p.total);
     EXPECT_FALSE(std::filesystem::exists(to));
   });
-  EXPECT_GE(told, 3);
+  EXPECT_GE(reported, 3);
   EXPECT_TRUE(std::filesystem::exists(to));
   const auto stopped = folder / "stopped.ice";
   EXPECT_THROW(s.checkpoint().write(stopped, [](const progress&) { throw std::runtime_error("stop"); }),

@@ -449,7 +449,7 @@ TEST_F(Damage, damaged_root_pages_are_named_by_verify) {
   }
 }
 
-TEST_F(Damage, an_end_that_is_missing_is_told_even_if_it_held_nothing) {
+TEST_F(Damage, an_end_that_is_missing_is_reported_even_if_it_held_nothing) {
   std::string left;
   {
     const store opened = fill_small_store(path_, {}, holds_);

@@ -198,10 +198,10 @@ TEST_F(Errors, are_those_that_the_page_tells) {
   opening.durability = durability::tag;
   expect_open_fails("a durability that the device cannot give", opening);
   expect_calls();
-  std::ptrdiff_t told = -1;  // the heading
+  std::ptrdiff_t reported = -1;  // the heading
   const std::size_t end = page_.find("\nWhat needs a failing device");
-  for (std::size_t at = 0; (at = page_.find("\n| ", at)) < end; ++at) ++told;
-  EXPECT_EQ(told, lines_) << "docs/errors.md tells of faults that are not made here";
+  for (std::size_t at = 0; (at = page_.find("\n| ", at)) < end; ++at) ++reported;
+  EXPECT_EQ(reported, lines_) << "docs/errors.md tells of faults that are not made here";
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ class Evidence : public ::testing::TestWithParam<durability> {
 
   /// Whether the call reports damage.
   template <class Call>
-  static bool is_told(const Call& call) {
+  static bool is_reported(const Call& call) {
     try {
       call();
       return false;
@@ -89,8 +89,8 @@ class Evidence : public ::testing::TestWithParam<durability> {
     }
   }
   template <class Call>
-  static void count_told(unsigned& told, const Call& call) {
-    if (is_told(call)) ++told;
+  static void count_reported(unsigned& reported, const Call& call) {
+    if (is_reported(call)) ++reported;
   }
   static void expect_newest(const store& s, unsigned i) {
     const auto found = s.find(key_of(i));
@@ -99,39 +99,39 @@ class Evidence : public ::testing::TestWithParam<durability> {
   /// Every answer is right, or reports damage, also for a process that writes on, and in the next session.
   [[nodiscard]] unsigned complaints_about(const std::string& file, unsigned step) const {
     write_file(path_, file);
-    unsigned told = 0;
+    unsigned reported = 0;
     std::vector<unsigned> third;
-    count_told(told, [&] {
+    count_reported(reported, [&] {
       const store s(path_, reading());
       EXPECT_TRUE(s.stats().recovered_instantly);
-      for (unsigned i = 0; i < keys; i += step) count_told(told, [&] { expect_newest(s, i); });
-      count_told(told, [&] { EXPECT_EQ(s.tags().size(), tags_there_); });
-      count_told(told, [&] { EXPECT_EQ(s.keys().size(), keys); });
+      for (unsigned i = 0; i < keys; i += step) count_reported(reported, [&] { expect_newest(s, i); });
+      count_reported(reported, [&] { EXPECT_EQ(s.tags().size(), tags_there_); });
+      count_reported(reported, [&] { EXPECT_EQ(s.keys().size(), keys); });
     });
-    count_told(told, [&] {
+    count_reported(reported, [&] {
       store s(path_, opening());
       for (unsigned i = 0; i < keys; i += 31) {
-        count_told(told, [&] {
+        count_reported(reported, [&] {
           s.insert(key_of(i), "third");
           third.push_back(i);
         });
       }
       s.close();
     });
-    count_told(told, [&] {
+    count_reported(reported, [&] {
       const store s(path_, reading());
       for (const unsigned i : third) {
-        count_told(told, [&] {
+        count_reported(reported, [&] {
           const std::size_t before = i < keys / 2 && (i % 2 == 0 || i % 50 == 1) ? 2 : 1;
           EXPECT_EQ(s.history(key_of(i)).oldest_first().size(), before + 1) << key_of(i);
         });
       }
     });
-    return told;
+    return reported;
   }
-  void expect_told_or_harmless(std::size_t unit, std::size_t every) {
+  void expect_reported_or_harmless(std::size_t unit, std::size_t every) {
     unsigned tried = 0;
-    unsigned told = 0;
+    unsigned reported = 0;
     std::size_t seen = 0;
     for (std::size_t at = format::first_segment_offset; at < after_.size(); at += unit) {
       const std::string earlier = at < before_.size() ? before_.substr(at, unit) : std::string(unit, '\0');
@@ -140,11 +140,11 @@ class Evidence : public ::testing::TestWithParam<durability> {
       std::string spoilt = after_;
       spoilt.replace(at, unit, earlier);
       ++tried;
-      told += complaints_about(spoilt, 1) != 0 ? 1 : 0;
+      reported += complaints_about(spoilt, 1) != 0 ? 1 : 0;
       if (HasFailure()) return;
     }
     EXPECT_GT(tried, 0U);
-    EXPECT_GT(told, 0U);
+    EXPECT_GT(reported, 0U);
   }
 
   const scratch folder_;
@@ -154,13 +154,13 @@ class Evidence : public ::testing::TestWithParam<durability> {
   std::size_t tags_there_ = 0;
 };
 
-TEST_P(Evidence, of_a_sound_store_tells_nothing) { EXPECT_EQ(complaints_about(after_, 1), 0U); }
-TEST_P(Evidence, tells_of_64_KiB_of_an_earlier_time) { expect_told_or_harmless(format::granule_size, 1); }
-TEST_P(Evidence, tells_of_a_page_of_an_earlier_time) { expect_told_or_harmless(format::page_size, 7); }
-TEST_P(Evidence, tells_of_a_sector_of_an_earlier_time) { expect_told_or_harmless(512, 61); }
-TEST_P(Evidence, tells_of_a_line_of_an_earlier_time) { expect_told_or_harmless(64, 461); }
+TEST_P(Evidence, of_a_sound_store_reports_nothing) { EXPECT_EQ(complaints_about(after_, 1), 0U); }
+TEST_P(Evidence, reports_64_KiB_of_an_earlier_time) { expect_reported_or_harmless(format::granule_size, 1); }
+TEST_P(Evidence, reports_a_page_of_an_earlier_time) { expect_reported_or_harmless(format::page_size, 7); }
+TEST_P(Evidence, reports_a_sector_of_an_earlier_time) { expect_reported_or_harmless(512, 61); }
+TEST_P(Evidence, reports_a_line_of_an_earlier_time) { expect_reported_or_harmless(64, 461); }
 
-TEST_P(Evidence, tells_of_a_line_as_it_was_earlier_in_the_session) {
+TEST_P(Evidence, reports_a_line_as_it_was_earlier_in_the_session) {
   std::string earlier;
   {
     store s(path_, opening());
@@ -180,19 +180,19 @@ TEST_P(Evidence, tells_of_a_line_as_it_was_earlier_in_the_session) {
   for (const options& o : {reading(), opening()}) {
     store s(path_, o);
     ASSERT_TRUE(s.stats().recovered_instantly);
-    unsigned told = 0;
+    unsigned reported = 0;
     for (unsigned i = 0; i < keys; i += 3) {
-      count_told(told, [&] { EXPECT_EQ(s.find(key_of(i)), "latest"); });
+      count_reported(reported, [&] { EXPECT_EQ(s.find(key_of(i)), "latest"); });
     }
-    EXPECT_GT(told, 0U);
+    EXPECT_GT(reported, 0U);
     if (o.access == access::read_write) {
-      EXPECT_TRUE(is_told([&] { s.insert(key_of(0), "on top"); }));
+      EXPECT_TRUE(is_reported([&] { s.insert(key_of(0), "on top"); }));
     }
   }
   EXPECT_FALSE(verify_file(path_).ok());
 }
 
-TEST_P(Evidence, tells_of_a_settled_word_of_an_earlier_time) {
+TEST_P(Evidence, reports_a_settled_word_of_an_earlier_time) {
   const std::size_t key = after_.find(key_of(0));
   const std::size_t committed = key - sizeof(std::uint64_t);  // the last word of an entry before its key
   ASSERT_NE(after_.compare(committed, 8, before_, committed, 8), 0);
@@ -200,10 +200,10 @@ TEST_P(Evidence, tells_of_a_settled_word_of_an_earlier_time) {
   spoilt.replace(committed, 8, before_, committed, 8);
   write_file(path_, spoilt);
   const store s(path_, reading());
-  EXPECT_TRUE(is_told([&] { static_cast<void>(s.find(key_of(0))); }));
+  EXPECT_TRUE(is_reported([&] { static_cast<void>(s.find(key_of(0))); }));
 }
 
-TEST_P(Evidence, tells_of_links_to_tags_of_an_earlier_time) {
+TEST_P(Evidence, reports_links_to_tags_of_an_earlier_time) {
   store(path_, opening()).tag("one more");
   const std::string closed = read_file(path_);
   const word_codec codec(pool_seed_of(root_of(closed)));
@@ -219,7 +219,7 @@ TEST_P(Evidence, tells_of_links_to_tags_of_an_earlier_time) {
     ++tried;
     write_file(path_, spoilt);
     const store s(path_, reading());
-    EXPECT_TRUE(is_told([&] { static_cast<void>(s.tags()); }));
+    EXPECT_TRUE(is_reported([&] { static_cast<void>(s.tags()); }));
   }
   EXPECT_EQ(tried, 1U);  // the newest block
 }
@@ -237,10 +237,10 @@ TEST_P(Evidence, is_left_by_a_session_that_changes_links_alone) {
   ASSERT_NE(spoilt, closed);
   write_file(path_, spoilt);
   const store s(path_, reading());
-  EXPECT_TRUE(is_told([&] { static_cast<void>(s.find(key_of(0))); }));
+  EXPECT_TRUE(is_reported([&] { static_cast<void>(s.find(key_of(0))); }));
 }
 
-TEST_P(Evidence, from_before_a_kill_tells_nothing) {
+TEST_P(Evidence, from_before_a_kill_reports_nothing) {
   child writer([&] {
     store s(path_, opening());
     for (unsigned i = 0; i < keys; i += 3) s.insert(key_of(i), "third");
@@ -313,7 +313,7 @@ TEST_P(Evidence, counts_where_the_store_was_closed_after_all_others_had_ended) {
   }
 }
 
-TEST_P(Evidence, is_looked_at_by_many_threads_at_once_and_tells_nothing_of_a_sound_store) {
+TEST_P(Evidence, is_looked_at_by_many_threads_at_once_and_reports_nothing_about_a_sound_store) {
   for (int round = 0; round < 10; ++round) {
     store s(path_, opening());
     std::vector<std::thread> crew;
@@ -321,7 +321,7 @@ TEST_P(Evidence, is_looked_at_by_many_threads_at_once_and_tells_nothing_of_a_sou
       crew.emplace_back([&, t] {
         for (unsigned i = 0; i < keys; ++i) {
           const unsigned key = t % 2 == 0 ? i : keys - 1 - i;
-          EXPECT_FALSE(is_told([&] { s.insert(key_of(key), "by " + std::to_string(t)); }));
+          EXPECT_FALSE(is_reported([&] { s.insert(key_of(key), "by " + std::to_string(t)); }));
         }
       });
     }

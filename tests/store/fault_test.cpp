@@ -153,7 +153,7 @@ TEST_P(Faults, a_tag_whose_sync_fails_is_not_acknowledged) {
   expect_error(errc::poisoned, "fault.ice", [&] { s.tag("later"); });
 }
 
-TEST_P(Faults, whichever_call_fails_at_creation_it_is_told_and_the_next_attempt_succeeds) {
+TEST_P(Faults, whichever_call_fails_at_creation_it_is_reported_and_the_next_attempt_succeeds) {
   for (const int fault : {EIO, ENOSPC}) {
     for (int n = 0;; ++n) {
       SCOPED_TRACE("call " + std::to_string(n));

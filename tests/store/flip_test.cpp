@@ -203,7 +203,7 @@ TEST(FlipInKey, hides_no_other_key_from_a_store_that_is_opened_at_once) {
   const std::string sound = read_file(path);
   options reading;
   reading.access = access::read_only;
-  unsigned told = 0;
+  unsigned reported = 0;
   for (unsigned flipped = 0; flipped < keys; ++flipped) {
     std::string bad = sound;
     const std::size_t at = sound.find(key(flipped));
@@ -219,11 +219,11 @@ TEST(FlipInKey, hides_no_other_key_from_a_store_that_is_opened_at_once) {
             << "key " << flipped << " is flipped, key " << i << " is hidden";
       } catch (const error& e) {
         ASSERT_EQ(e.code(), errc::damaged) << e.message();
-        ++told;
+        ++reported;
       }
     }
   }
-  EXPECT_GT(told, 0U);
+  EXPECT_GT(reported, 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryDurability, Flip, ::testing::ValuesIn(tmpfs_settings()),
@@ -260,8 +260,8 @@ class DamagedNewestRecord : public ::testing::Test {
       EXPECT_EQ(s.find("key"), newest_);
       s.tag();
       EXPECT_EQ(s.find("key"), newest_);
-    } catch (const error& told) {
-      EXPECT_EQ(told.code(), errc::damaged) << told.what();
+    } catch (const error& reported) {
+      EXPECT_EQ(reported.code(), errc::damaged) << reported.what();
       ++reported_;
     }
   }
@@ -288,7 +288,7 @@ TEST_F(DamagedNewestRecord, by_a_flip_shows_no_older_value) {
 }
 
 // Zeros have no stamp. A reader must not give them one of today: then they would be trusted.
-TEST_F(DamagedNewestRecord, by_zeros_is_told) {
+TEST_F(DamagedNewestRecord, by_zeros_is_reported) {
   const std::string bytes = make(true);
   for (const std::size_t size : {8U, 16U, 64U}) {
     for (std::size_t at = record_; at + size <= end_; at += 8) {

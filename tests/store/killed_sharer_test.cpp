@@ -137,7 +137,7 @@ TEST_P(KilledSharer, makes_no_gate_wait_for_its_write) {
   expect_poisoned([&] { static_cast<void>(store_->stats()); });
 }
 
-TEST_P(KilledSharer, is_told_of_to_whoever_attaches) {
+TEST_P(KilledSharer, is_reported_to_whoever_attaches) {
   kill_amid(1, [](store& s, unsigned) { s.insert("key 1", "new"); });
   expect_error(errc::poisoned, "killed", [&] { const store late(path_, beside()); });
 }

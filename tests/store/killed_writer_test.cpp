@@ -314,10 +314,10 @@ TEST_P(KilledWriter, who_finishes_it_before_anybody_has_met_its_keys_is_not_refu
 
 // One process is killed amid the insert of a key. A survivor meets the key before any process has recovered the dead
 // writer, and is killed too. What the survivor read stays true.
-TEST_P(KilledWriter, what_a_survivor_was_told_of_its_key_stays_so_though_it_is_killed_too) {
+TEST_P(KilledWriter, what_a_survivor_was_shown_of_its_key_stays_so_though_it_is_killed_too) {
   if (GetParam().durability != durability::operation) GTEST_SKIP() << "nothing is flushed by lines";
   const deadline soon("survivors killed after a killed writer", 280s);
-  struct told {
+  struct reported {
     std::atomic<int> stage;
     std::atomic<version> closed;
     std::atomic<bool> found;
@@ -327,7 +327,7 @@ TEST_P(KilledWriter, what_a_survivor_was_told_of_its_key_stays_so_though_it_is_k
     unsigned kills = 0;
     for (std::uint64_t at = 1;; ++at) {
       SCOPED_TRACE(at);
-      const shared<told> seen;
+      const shared<reported> seen;
       const std::string key = (makes_it ? "made by both " : "read by one ") + std::to_string(at);
       child survivor([&] {
         store s(path_, first());

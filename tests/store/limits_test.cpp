@@ -354,7 +354,7 @@ TEST_F(Limits, a_tag_with_nothing_to_keep_only_closes_the_version) {
   EXPECT_EQ(store_.stats().tags, 0U);
 }
 
-TEST_F(Limits, unknown_tags_and_taken_names_are_told) {
+TEST_F(Limits, unknown_tags_and_taken_names_are_reported) {
   store_.tag("one");
   expect_error(errc::unknown_tag, "two", [&] { static_cast<void>(store_.at("two")); });
   expect_error(errc::unknown_tag, "", [&] { static_cast<void>(store_.at("")); });

@@ -154,7 +154,7 @@ TEST_P(Linearizability, histories_hold_every_write_once_in_an_order_that_agrees_
           << "a write that had returned comes after one that began later";
       latest_invocation_ns = std::max(latest_invocation_ns, write->second.invoked_ns);
     }
-    EXPECT_EQ(removes, run.removes.at(key)) << "remove() told of other removals than the history has";
+    EXPECT_EQ(removes, run.removes.at(key)) << "remove() reported other removals than the history has";
   }
   EXPECT_EQ(seen.size(), run.writes.size()) << "acknowledged writes are missing";
 }

@@ -110,7 +110,7 @@ TEST_F(Opening, a_symbolic_link_leads_to_its_store) {
   EXPECT_EQ(store(path_).find("a"), "3");
 }
 
-TEST_F(Opening, a_symbolic_link_to_nothing_is_told) {
+TEST_F(Opening, a_symbolic_link_to_nothing_is_reported) {
   const auto link = folder_ / "link.ice";
   std::filesystem::create_symlink(folder_ / "nothing", link);
   expect_error(errc::no_such_store, "link.ice", [&] { const store opened(link, reading()); });
@@ -318,7 +318,7 @@ TEST_F(Opening, what_is_asked_for_must_fit_together) {
   EXPECT_EQ(read_file(path_), before);
 }
 
-TEST_F(Opening, a_store_of_the_other_byte_order_is_told_by_its_magic) {
+TEST_F(Opening, a_store_of_the_other_byte_order_is_recognised_by_its_magic) {
   make_store();
   std::string file = read_file(path_);
   for (const std::uint64_t offset : {format::root_a_offset, format::root_b_offset}) {

@@ -124,7 +124,7 @@ TEST_F(PersistentDamage, a_flipped_bit_in_either_copy_of_a_log_loses_nothing_aft
   EXPECT_EQ(logs, 2U) << "no log to spoil";
 }
 
-TEST_F(PersistentDamage, segments_that_changed_places_are_told_after_a_kill) {
+TEST_F(PersistentDamage, segments_that_changed_places_are_reported_after_a_kill) {
   const std::string file = killed();
   std::vector<std::size_t> segments;
   for (std::size_t at = format::first_segment_offset; at < file.size(); at += format::granule_size) {
@@ -143,7 +143,7 @@ TEST_F(PersistentDamage, segments_that_changed_places_are_told_after_a_kill) {
   }
 }
 
-TEST_F(PersistentDamage, zeros_in_the_list_of_tags_are_told_after_a_kill) {
+TEST_F(PersistentDamage, zeros_in_the_list_of_tags_are_reported_after_a_kill) {
   const std::string file = killed();
   const link place = anchor_of(file) + offsetof(format::index_anchor, tags);
   const link newest = link_in(file, place);
@@ -160,7 +160,7 @@ TEST_F(PersistentDamage, zeros_in_the_list_of_tags_are_told_after_a_kill) {
 }
 
 // As a device does it that lost all that was written to the anchor's first line and to the first leaf.
-TEST_F(PersistentDamage, an_index_without_keys_is_told_where_logs_tell_of_some) {
+TEST_F(PersistentDamage, an_index_without_keys_is_reported_where_logs_tell_of_some) {
   child writer([&] {
     store s(path_, opening());
     std::filesystem::copy_file(path_, folder_ / "empty.ice");
@@ -273,7 +273,7 @@ TEST_F(LastingAnchor, of_an_earlier_time_gives_nothing_out_again_and_keeps_nobod
   }
 }
 
-TEST_F(PersistentDamage, a_link_that_passes_a_record_of_its_key_is_told) {
+TEST_F(PersistentDamage, a_link_that_passes_a_record_of_its_key_is_reported) {
   {
     store s(path_, opening());
     for (const char* value : {"first", "second", "third", "fourth"}) {

@@ -28,7 +28,7 @@ namespace {
   return reading;
 }
 
-[[nodiscard]] std::string told(const repair_report& report) {
+[[nodiscard]] std::string text_of(const repair_report& report) {
   std::string text;
   for (const auto* list : {&report.losses, &report.repaired}) {
     for (const damage& d : *list) {
@@ -181,7 +181,7 @@ class Repair : public ::testing::Test {
     try {
       judge(opened, report, holds_).all();
     } catch (const broken_promise& broken) {
-      throw broken_promise(broken.what() + std::string("\n") + told(report));
+      throw broken_promise(broken.what() + std::string("\n") + text_of(report));
     }
     read_in_spite_of_damage(path_, holds_);
     return report;
@@ -204,7 +204,7 @@ class Repair : public ::testing::Test {
 TEST_F(Repair, a_sound_store_repairs_to_an_equal_one) {
   const repair_report report = repaired(sound_);
   EXPECT_TRUE(report.complete());
-  EXPECT_TRUE(report.repaired.empty() && report.unknown.empty()) << told(report);
+  EXPECT_TRUE(report.repaired.empty() && report.unknown.empty()) << text_of(report);
   const store opened(repaired_);
   read_everything(opened, holds_);
   EXPECT_EQ(opened.clock(), holds_.clock);
@@ -232,7 +232,7 @@ TEST_F(Repair, what_a_dead_writer_left_repairs_to_what_opening_gives) {
     std::filesystem::copy_file(folder_ / "open.ice", crashed);
   }
   const repair_report report = repair({.from = crashed, .to = repaired_});
-  EXPECT_TRUE(report.complete()) << told(report);
+  EXPECT_TRUE(report.complete()) << text_of(report);
   options copy;
   copy.accept_copy = true;
   const store opened(crashed, copy);
@@ -273,19 +273,19 @@ TEST_F(Repair, a_lost_record_in_the_middle_of_a_history_hides_what_is_older_only
   const auto at = static_cast<std::size_t>(records[4].value->data() - records[0].value->data()) + place_of("deep") + 8;
   ASSERT_EQ(sound_.substr(at, 1), "4");
   const repair_report report = repaired(flipped(sound_, at, 1));
-  ASSERT_EQ(report.losses.size(), 1U) << told(report);
+  ASSERT_EQ(report.losses.size(), 1U) << text_of(report);
   EXPECT_EQ(report.losses[0].key, "deep");
   EXPECT_EQ(report.losses[0].version, history[4].version);
   EXPECT_EQ(report.losses[0].offset / 64, at / 64);
-  EXPECT_TRUE(report.unknown.empty()) << "a later record of its version stands\n" << told(report);
+  EXPECT_TRUE(report.unknown.empty()) << "a later record of its version stands\n" << text_of(report);
 }
 
 TEST_F(Repair, a_lost_newest_record_never_lets_an_older_one_be_the_newest) {
   const repair_report report = repaired(flipped(sound_, place_of("batched"), 1));  // key-1: "vvvvv", then this
-  ASSERT_EQ(report.losses.size(), 1U) << told(report);
+  ASSERT_EQ(report.losses.size(), 1U) << text_of(report);
   EXPECT_EQ(report.losses[0].key, "key-1");
   EXPECT_EQ(report.losses[0].version, holds_.records.at("key-1").back().version);
-  ASSERT_EQ(report.unknown.size(), 1U) << told(report);
+  ASSERT_EQ(report.unknown.size(), 1U) << text_of(report);
   EXPECT_EQ(report.unknown[0].first, holds_.records.at("key-1").back().version);
   EXPECT_EQ(report.unknown[0].last, holds_.clock);
   const store opened(path_, accepting_damage());
@@ -313,7 +313,7 @@ TEST_F(Repair, a_record_that_was_zeroed_as_a_whole_is_missed_at_its_place) {
     write_file(lines, bytes.replace(line, 64, 64, '\0'));
     std::filesystem::remove(repaired_);
     const repair_report report = repair({.from = lines, .to = repaired_});
-    ASSERT_EQ(report.losses.size(), 1U) << told(report);
+    ASSERT_EQ(report.losses.size(), 1U) << text_of(report);
     EXPECT_GE(report.losses[0].offset + 8, line);
     EXPECT_LE(report.losses[0].offset, line);
     EXPECT_EQ(report.records, 9U);
@@ -375,7 +375,7 @@ TEST_F(Repair, a_lost_entry_is_named_by_its_place_with_all_that_hung_from_it) {
   const std::size_t at = place_of("deep");
   const repair_report report = repaired(flipped(sound_, at, 1));
   EXPECT_EQ(store(repaired_).find("deep"), std::nullopt);
-  EXPECT_EQ(report.losses.size(), holds_.records.at("deep").size()) << told(report);
+  EXPECT_EQ(report.losses.size(), holds_.records.at("deep").size()) << text_of(report);
   EXPECT_EQ(report.losses[0].structure, "entry");
   EXPECT_LE(report.losses[0].offset, at);
   EXPECT_GT(report.losses[0].offset + 64, at);
@@ -383,7 +383,7 @@ TEST_F(Repair, a_lost_entry_is_named_by_its_place_with_all_that_hung_from_it) {
 
 TEST_F(Repair, a_lost_large_value_is_named_and_its_versions_are_unknown) {
   const repair_report report = repaired(flipped(sound_, place_of(std::string(5'000, 'L')) + 2'500, 0));
-  ASSERT_EQ(report.losses.size(), 1U) << told(report);
+  ASSERT_EQ(report.losses.size(), 1U) << text_of(report);
   EXPECT_EQ(report.losses[0].key, "large");
   EXPECT_EQ(report.losses[0].version, holds_.records.at("large")[0].version);
   ASSERT_EQ(report.unknown.size(), 1U);
@@ -392,24 +392,24 @@ TEST_F(Repair, a_lost_large_value_is_named_and_its_versions_are_unknown) {
 TEST_F(Repair, a_damaged_segment_header_costs_nothing) {
   for (const std::size_t at : {65'536U, 65'540U, 65'544U, 65'548U}) {
     const repair_report report = repaired(flipped(sound_, at, 1));
-    EXPECT_TRUE(report.complete()) << told(report);
-    EXPECT_EQ(report.repaired.size(), 1U) << told(report);
+    EXPECT_TRUE(report.complete()) << text_of(report);
+    EXPECT_EQ(report.repaired.size(), 1U) << text_of(report);
     read_everything(store(repaired_), holds_);
   }
   const repair_report report = repaired(std::string(sound_).replace(65'536, 64, 64, '\0'));
-  EXPECT_TRUE(report.complete()) << told(report);
+  EXPECT_TRUE(report.complete()) << text_of(report);
 }
 
 TEST_F(Repair, a_damaged_root_page_costs_nothing) {
   for (const std::size_t at : {8U, 4104U}) {
     const repair_report report = repaired(flipped(sound_, at, 1));
-    EXPECT_TRUE(report.complete()) << told(report);
+    EXPECT_TRUE(report.complete()) << text_of(report);
     EXPECT_FALSE(report.repaired.empty());
     read_everything(store(repaired_), holds_);
   }
 }
 
-TEST_F(Repair, a_damaged_newest_root_page_is_named_even_where_the_older_one_tells_of_a_longer_file) {
+TEST_F(Repair, a_damaged_newest_root_page_is_named_even_where_the_older_one_reports_a_longer_file) {
   unsigned refused = 0;
   for (const std::size_t at : {8U, 4104U}) {
     write_file(path_, flipped(sound_, at, 1));
@@ -429,7 +429,7 @@ TEST_F(Repair, without_both_root_pages_the_records_tell_the_seed) {
   for (const char filled_with : {'\0', 'x'}) {
     const repair_report report = repaired(std::string(sound_).replace(0, 8192, 8192, filled_with));
     EXPECT_FALSE(report.complete());
-    EXPECT_TRUE(report.unknown.empty()) << told(report);
+    EXPECT_TRUE(report.unknown.empty()) << text_of(report);
     read_everything(store(repaired_), holds_);
   }
 }

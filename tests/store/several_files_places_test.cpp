@@ -194,7 +194,7 @@ TEST_F(Places, without_the_first_root_the_others_are_found_where_placements_say)
   expect_found(store(files_.folder() / "repaired.ice", files::reading()));
 }
 
-TEST_F(Places, without_the_first_root_one_that_is_not_named_is_told) {
+TEST_F(Places, without_the_first_root_one_that_is_not_named_is_reported) {
   make();
   damage_roots(0);
   const repair_report repaired =
@@ -270,7 +270,7 @@ TEST_F(Places, what_a_creation_that_was_cut_off_left_is_taken_over_and_nothing_e
                [&] { const store s(files_.path(), files_.making()); });
 }
 
-TEST_F(Places, a_copy_has_its_files_where_it_is_told_one_for_each) {
+TEST_F(Places, a_copy_has_its_files_where_placements_say_one_for_each) {
   make();
   options copying = files_.plain();
   copying.copy_of = files_.path();
@@ -326,7 +326,7 @@ TEST_F(Places, a_store_that_is_not_finished_is_removed_with_all_its_files) {
   EXPECT_TRUE(fs::is_empty(files_.folder()));
 }
 
-TEST_F(Places, what_replaces_what_tells_of_no_others_removes_that_alone) {
+TEST_F(Places, what_replaces_what_reports_no_others_removes_that_alone) {
   make();
   const auto contents = files_.contents();
   const auto replaced = [&](const std::string& by) {

@@ -49,14 +49,14 @@ class recorder {
   /// The moments just before each sync, each with the value that `told` had then.
   struct moment {
     folder_state left;
-    int told;
+    int reported;
   };
   std::vector<moment> moments;
-  int told = 0;
+  int reported = 0;
 
   void before_sync() {
     look();
-    moments.push_back({now_, told});
+    moments.push_back({now_, reported});
   }
   void after_sync(const fs::path& of) {
     look();
@@ -154,7 +154,7 @@ class SeveralFilesPowerCut : public ::testing::TestWithParam<unsigned> {
       threads.run(n, [&] { s.insert("round " + std::to_string(round) + " " + std::to_string(n), value(round)); });
     }
     s.tag();
-    if (recorder::active != nullptr) recorder::active->told = round;
+    if (recorder::active != nullptr) recorder::active->reported = round;
   }
   [[nodiscard]] static std::string value(int round) {
     return std::string(round % 3 == 2 ? 700'000 : 100, static_cast<char>('a' + round));
@@ -179,7 +179,7 @@ class SeveralFilesPowerCut : public ::testing::TestWithParam<unsigned> {
           if (image == 0) {
             EXPECT_EQ(s.stats().files.size(), GetParam());  // it reads everything that the process maps
           }
-          for (int round = 0; round <= run.moments[i].told; ++round) {
+          for (int round = 0; round <= run.moments[i].reported; ++round) {
             for (unsigned n = 0; n < GetParam(); ++n) {
               const std::string key = "round " + std::to_string(round) + " " + std::to_string(n);
               if (round == 0 && may_be_made) continue;  // that round did not happen

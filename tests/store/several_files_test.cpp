@@ -445,7 +445,7 @@ TEST_P(SeveralFiles, each_is_locked_and_the_error_names_the_holder) {
   EXPECT_NO_THROW(static_cast<void>(open()));
 }
 
-TEST_P(SeveralFiles, a_copy_made_under_a_live_writer_is_told_and_accepted_when_asked) {
+TEST_P(SeveralFiles, a_copy_made_under_a_live_writer_is_reported_and_accepted_when_asked) {
   const scratch elsewhere(GetParam().how.where);
   {
     store s = make();

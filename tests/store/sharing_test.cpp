@@ -127,7 +127,7 @@ TEST_F(Sharing, a_reader_of_a_store_whose_writer_was_killed_reads_it_or_says_why
   EXPECT_EQ(std::filesystem::file_size(path_), size);
 }
 
-TEST_F(Sharing, a_forked_child_is_told_to_open_the_store_again) {
+TEST_F(Sharing, a_forked_child_is_asked_to_open_the_store_again) {
   make_store();
   auto opened = std::make_unique<store>(path_);
   const snapshot then = opened->at("one");
@@ -280,7 +280,7 @@ TEST_F(Sharing, many_threads_open_and_close_stores_of_their_own) {
   });
 }
 
-TEST_F(Sharing, of_threads_that_open_one_store_each_gets_it_or_is_told_that_it_is_locked) {
+TEST_F(Sharing, of_threads_that_open_one_store_each_gets_it_or_learns_that_it_is_locked) {
   const deadline no_waiting("opening one store", 100s);
   std::atomic<unsigned> opened_count{0};
   in_threads(64, [&](unsigned thread) {

@@ -194,7 +194,7 @@ TEST_P(StalePage, of_both_roots_does_not_set_the_clock_back) {
   EXPECT_GE(repaired.clock(), clock);
 }
 
-TEST_P(StalePage, of_both_roots_is_told_after_a_kill_although_they_say_that_the_store_was_closed) {
+TEST_P(StalePage, of_both_roots_is_reported_after_a_kill_although_they_say_that_the_store_was_closed) {
   child writer([&] {
     store s(path_, how());
     s.insert("one more", "value");

@@ -174,7 +174,7 @@ class SystemCalls : public ::testing::TestWithParam<kind_of_fault> {
   int acknowledged_ = 0;
 };
 
-TEST_P(SystemCalls, whichever_fails_is_told_or_done_without_and_nothing_acknowledged_is_lost) {
+TEST_P(SystemCalls, whichever_fails_is_reported_or_done_without_and_nothing_acknowledged_is_lost) {
   std::vector<setting> places = {{place::tmpfs, durability::operation}};
   if (root_of(place::disk)) places.push_back({place::disk, durability::tag});
   int met = 0;

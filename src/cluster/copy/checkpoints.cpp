@@ -119,7 +119,7 @@ void running_checkpoint::part_ended(int from, ending how) {
   changed_.notify_all();
 }
 
-bool running_checkpoint::tell_own(const std::function<void(const ending&)>& send) {
+bool running_checkpoint::report_own(const std::function<void(const ending&)>& send) {
   const std::scoped_lock lock(mutex_);
   if (!own_) return false;
   send(*own_);
@@ -127,7 +127,7 @@ bool running_checkpoint::tell_own(const std::function<void(const ending&)>& send
   return true;
 }
 
-bool running_checkpoint::tell_conclusion(const std::function<void(const ending&)>& send) {
+bool running_checkpoint::report_conclusion(const std::function<void(const ending&)>& send) {
   std::unique_lock lock(mutex_);
   if (!conclusion_) return false;
   send(*conclusion_);
@@ -181,12 +181,12 @@ void running_checkpoint::wait() {
     // see counted_waiting
     if (!ended_.load(std::memory_order_seq_cst)) running_->wait([this] { return has_ended(); });
   }
-  program_was_told_.store(true, std::memory_order_relaxed);
+  reported_to_program_.store(true, std::memory_order_relaxed);
   throw_failure();
 }
 
-void running_checkpoint::throw_untold() {
-  if (!program_was_told_.exchange(true, std::memory_order_relaxed)) throw_failure();
+void running_checkpoint::throw_unreported() {
+  if (!reported_to_program_.exchange(true, std::memory_order_relaxed)) throw_failure();
 }
 
 void running_checkpoint::throw_failure() {
@@ -221,7 +221,7 @@ void checkpoints::wait_for(const std::filesystem::path& folder) {
 std::shared_ptr<running_checkpoint> checkpoints::add(const std::filesystem::path& folder, const manifest& content) {
   auto made = std::make_shared<running_checkpoint>(running_, folder, content, rank_);
   const std::scoped_lock lock(mutex_);
-  std::erase_if(all_, [](const auto& each) { return each->is_over() && !each->failed_untold(); });
+  std::erase_if(all_, [](const auto& each) { return each->is_over() && !each->failed_unreported(); });
   all_.push_back(made);
   return made;
 }
@@ -230,11 +230,11 @@ bool checkpoints::background() {
   const std::unique_lock one_at_a_time(sending_, std::try_to_lock);
   if (!one_at_a_time) return false;
   bool found = std::erase_if(calls_, [](remote_call& call) { return call.answered(); }) > 0;
-  for (const auto& each : all()) found |= tell(*each);
+  for (const auto& each : all()) found |= report(*each);
   return found;
 }
 
-bool checkpoints::tell(running_checkpoint& one) {
+bool checkpoints::report(running_checkpoint& one) {
   if (one.has_ended()) return false;
   const auto to_first = [&](const ending& own) { send(0, kind::checkpoint_part, one.id(), own); };
   const auto to_all = [&](const ending& how) {
@@ -242,7 +242,7 @@ bool checkpoints::tell(running_checkpoint& one) {
       if (to != rank_) send(to, kind::checkpoint_ended, one.id(), how);
     }
   };
-  return one.tell_own(to_first) || one.tell_conclusion(to_all);
+  return one.report_own(to_first) || one.report_conclusion(to_all);
 }
 
 void checkpoints::send(int to, kind what, std::string_view id, const ending& how) {
@@ -270,7 +270,7 @@ void checkpoints::finish() {
     throw;
   }
   await_waiting();
-  for (const auto& each : all()) each->throw_untold();
+  for (const auto& each : all()) each->throw_unreported();
 }
 
 void checkpoints::abandon() noexcept {

@@ -73,9 +73,9 @@ class [[gnu::visibility("hidden")]] running_checkpoint {
   // acquire: the thread also sees the changes in the folder
   [[nodiscard]] bool is_over() const noexcept { return has_ended() && cleared_.load(std::memory_order_acquire); }
   /// Calls `send` once with the outcome of this rank's part, for rank 0; calls it again later if it throws.
-  bool tell_own(const std::function<void(const ending&)>& send);
+  bool report_own(const std::function<void(const ending&)>& send);
   /// On rank 0: the same with the outcome for all ranks; the checkpoint has then ended here.
-  bool tell_conclusion(const std::function<void(const ending&)>& send);
+  bool report_conclusion(const std::function<void(const ending&)>& send);
   /// On rank 0: records that another rank's part is written or failed.
   void part_ended(int from, ending how);
   void end(ending how);
@@ -84,13 +84,13 @@ class [[gnu::visibility("hidden")]] running_checkpoint {
   /// Returns when no thread is in wait() or done() any more. Precondition: has_ended().
   void await_waiting() const noexcept;
   /// Whether it failed and the program has not seen the failure.
-  [[nodiscard]] bool failed_untold() const noexcept {
-    return how_.failed.happened() && !program_was_told_.load(std::memory_order_relaxed);
+  [[nodiscard]] bool failed_unreported() const noexcept {
+    return how_.failed.happened() && !reported_to_program_.load(std::memory_order_relaxed);
   }
   /// Marks the outcome as seen by the program.
-  void forget() noexcept { program_was_told_.store(true, std::memory_order_relaxed); }
+  void forget() noexcept { reported_to_program_.store(true, std::memory_order_relaxed); }
   /// Throws the failure, if there is one and the program has not seen it.
-  void throw_untold();
+  void throw_unreported();
 
  private:
   void write(std::optional<icecore::checkpoint> cut);
@@ -113,8 +113,8 @@ class [[gnu::visibility("hidden")]] running_checkpoint {
   std::unique_ptr<folder_lock> lock_;    // released by the thread once it has completed; otherwise by end()
   mutable std::atomic<int> waiting_{0};  // threads that may use running_
   std::mutex ending_;
-  ending how_;                                 // guarded by ending_ until the checkpoint has ended
-  std::atomic<bool> program_was_told_{false};  // relaxed everywhere: it publishes no other data
+  ending how_;                                    // guarded by ending_ until the checkpoint has ended
+  std::atomic<bool> reported_to_program_{false};  // relaxed everywhere: it publishes no other data
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
@@ -149,7 +149,7 @@ class checkpoints {
   [[nodiscard]] std::vector<std::shared_ptr<running_checkpoint>> all();
   [[nodiscard]] std::shared_ptr<running_checkpoint> find(std::string_view id);
   void send(int to, kind what, std::string_view id, const ending& how);
-  bool tell(running_checkpoint& one);
+  bool report(running_checkpoint& one);
   void abandon() noexcept;
   void await_waiting() noexcept;
 

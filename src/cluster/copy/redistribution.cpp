@@ -488,8 +488,8 @@ std::string redistribute(const redistribution& what, agreement& agree) {
       all.emplace_back(mine.own());
       for (const std::string_view message : received) all.emplace_back(message);
       in_order(all, [&](const moved& one) { writing.write(one); });
-      const auto& tell = what.opening->store.on_progress;
-      if (tell) tell({"redistributing records", from->position(), from->size(), "records"});
+      const auto& report = what.opening->store.on_progress;
+      if (report) report({"redistributing records", from->position(), from->size(), "records"});
     });
   }
   const version clock =

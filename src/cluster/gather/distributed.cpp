@@ -94,7 +94,7 @@ class exchange {
   exchange(const parts& all, const all_samples& samples, const gather_options& how)
       : all_(&all), from_(static_cast<std::size_t>(all.count())) {
     together(all.ranks(), [&] { cut(samples); });
-    tell_extents();
+    exchange_extents();
     together(all.ranks(), [&] {
       require_room(how, 2 * bytes_of(stretch()));
       make_room();
@@ -142,7 +142,7 @@ class exchange {
     }
   }
 
-  void tell_extents() {
+  void exchange_extents() {
     constexpr int words = sizeof(extent) / sizeof(std::uint64_t);
     all_->ranks().alltoall(extents_to_.data(), words, MPI_UINT64_T, from_.data());
   }

@@ -71,10 +71,10 @@ own_answer answer_of(int rank, const local_lookup& look, std::string_view key, v
 }
 
 /// The value of an answer. The bytes of a long value come in messages of their own.
-std::string value_of(const team& ranks, const sent_answer& told, int from_rank) {
-  std::string value(told.bytes, '\0');
+std::string value_of(const team& ranks, const sent_answer& answer, int from_rank) {
+  std::string value(answer.bytes, '\0');
   if (value.size() <= inline_bytes) {
-    std::memcpy(value.data(), told.value.data(), value.size());
+    std::memcpy(value.data(), answer.value.data(), value.size());
   } else {
     messages m(ranks, INT_MAX);
     m.receive(value.data(), value.size(), from_rank, answer_bytes_tag);
@@ -186,11 +186,11 @@ std::optional<std::string> routed_find(MPI_Comm comm, int owner, const question&
     check_mpi(MPI_Send(asked.key.data(), static_cast<int>(asked.key.size()), MPI_BYTE, owner, question_tag, comm),
               "MPI_Send");
   }
-  sent_answer told;
-  check_mpi(MPI_Recv(&told, words_per_answer, MPI_UINT64_T, owner, answer_tag, comm, MPI_STATUS_IGNORE), "MPI_Recv");
-  if (told.failed > 0) throw_failure(comm, owner);
-  if (told.found == 0) return std::nullopt;
-  return value_of(comm, told, owner);
+  sent_answer answer;
+  check_mpi(MPI_Recv(&answer, words_per_answer, MPI_UINT64_T, owner, answer_tag, comm, MPI_STATUS_IGNORE), "MPI_Recv");
+  if (answer.failed > 0) throw_failure(comm, owner);
+  if (answer.found == 0) return std::nullopt;
+  return value_of(comm, answer, owner);
 }
 
 void serve_routed_finds(MPI_Comm comm, const local_lookup& look) {

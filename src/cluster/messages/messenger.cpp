@@ -108,9 +108,9 @@ void messenger::expect_notice() {
 std::optional<notice> messenger::receive_notice() {
   const std::unique_lock lock(receives_mutex_, std::try_to_lock);
   if (!lock || noticing_ == MPI_REQUEST_NULL || !completed(noticing_)) return std::nullopt;
-  notice told;
-  std::memcpy(&told, notice_.data(), sizeof told);
-  return told;  // one notice is enough
+  notice received;
+  std::memcpy(&received, notice_.data(), sizeof received);
+  return received;  // one notice is enough
 }
 
 void messenger::stop() noexcept {
@@ -126,20 +126,20 @@ void messenger::stop() noexcept {
   if (done == 0) notice_.abandon();  // a notice may be arriving
 }
 
-void messenger::tell_failure(const ranks::failure& why) noexcept {
+void messenger::report_failure(const ranks::failure& why) noexcept {
   {
     const std::scoped_lock lock(notices_mutex_);
     const notice mine{rank_, why};
     std::memcpy(own_notice_.data(), &mine, sizeof mine);
     for (notifying& each : notices_) each.begun = false;
-    told_ = true;
+    failure_reported_ = true;
   }
   resend_notices();
 }
 
 bool messenger::resend_notices() noexcept {
   const std::scoped_lock lock(notices_mutex_);
-  if (!told_ || !mpi_runs()) return true;
+  if (!failure_reported_ || !mpi_runs()) return true;
   bool all = true;
   for (notifying& each : notices_) {
     if (!each.begun) {

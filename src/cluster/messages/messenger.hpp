@@ -107,7 +107,7 @@ class messenger {
   [[nodiscard]] std::optional<arriving> match(int from, int tag) const;
 
   /// Notifies all other ranks, once (M5). resend_notices() retries the ranks that cannot be reached now.
-  void tell_failure(const ranks::failure& why) noexcept;
+  void report_failure(const ranks::failure& why) noexcept;
   /// Returns whether all notices are sent.
   bool resend_notices() noexcept;
   /// The failure that another rank reported, if there is one.
@@ -144,7 +144,7 @@ class messenger {
   std::mutex notices_mutex_;
   ranks::request_memory own_notice_;
   std::vector<notifying> notices_;  // to all other ranks
-  bool told_ = false;
+  bool failure_reported_ = false;
   std::mutex tags_mutex_;
   std::vector<int> free_tags_;
   int next_tag_ = reply_tag_min;

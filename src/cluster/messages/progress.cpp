@@ -65,8 +65,8 @@ bool progress::step() {
   bool found = false;
   try {
     messages_.finish_sends();
-    if (const auto told = messages_.receive_notice()) {
-      told_of(told->rank, told->why);
+    if (const auto received = messages_.receive_notice()) {
+      failed_elsewhere(received->rank, received->why);
       return true;
     }
     found = background_();
@@ -101,10 +101,10 @@ bool progress::break_with(int rank, const ranks::failure& why) noexcept {
 
 void progress::fail(const std::exception_ptr& why) noexcept {
   const auto mine = ranks::failure::of(why);
-  if (break_with(messages_.rank(), mine)) messages_.tell_failure(mine);
+  if (break_with(messages_.rank(), mine)) messages_.report_failure(mine);
 }
 
-void progress::told_of(int rank, const ranks::failure& why) noexcept { break_with(rank, why); }
+void progress::failed_elsewhere(int rank, const ranks::failure& why) noexcept { break_with(rank, why); }
 
 void progress::fail_everywhere(const ranks::failure& why) noexcept { break_with(all_ranks, why); }
 

@@ -74,7 +74,7 @@ class progress {
   /// This rank failed: from now on every wait fails, on this and all other ranks.
   void fail(const std::exception_ptr& why) noexcept;
   /// Another rank failed.
-  void told_of(int rank, const ranks::failure& why) noexcept;
+  void failed_elsewhere(int rank, const ranks::failure& why) noexcept;
   /// From now on every wait fails with this error. The other ranks need no notice.
   void fail_everywhere(const ranks::failure& why) noexcept;
   /// Sends the pending notices of this rank's failure, for a limited time.

@@ -22,14 +22,14 @@ constexpr const char* memory_folder = "/dev/shm";
 
 /// The size of a storage group from the options or, if they do not give it, from the environment.
 int group_size_of(const cluster_options& opening) {
-  const char* const told = std::getenv("ICECORE_GROUP_SIZE");
-  if (opening.group_size != 0 || told == nullptr || *told == '\0') return opening.group_size;
+  const char* const setting = std::getenv("ICECORE_GROUP_SIZE");
+  if (opening.group_size != 0 || setting == nullptr || *setting == '\0') return opening.group_size;
   int size = 0;
-  const char* const end = told + std::strlen(told);
-  const auto read = std::from_chars(told, end, size);
+  const char* const end = setting + std::strlen(setting);
+  const auto read = std::from_chars(setting, end, size);
   if (read.ec == std::errc() && read.ptr == end && size >= 0) return size;
   throw error(errc::invalid_argument,
-              fmt::format("ICECORE_GROUP_SIZE is '{}'; it must be a number of ranks, 0 or more", told));
+              fmt::format("ICECORE_GROUP_SIZE is '{}'; it must be a number of ranks, 0 or more", setting));
 }
 
 /// A number that two ranks share only if these options are equal (or by a rare chance).

@@ -24,7 +24,7 @@ struct persistent_index::audit {
 
 void persistent_index::check_level(link first, unsigned level, audit& a) const {
   std::vector<link> children;
-  std::size_t told = 0;  // how many of a.children were found in this level
+  std::size_t children_found = 0;  // how many of a.children were found in this level
   link expected_low = null_link;
   std::string_view last;
   bool any = false;
@@ -82,11 +82,12 @@ void persistent_index::check_level(link first, unsigned level, audit& a) const {
       last = key;
       any = true;
     }
-    if (told < a.children.size() && a.children[told] == ref) ++told;
+    if (children_found < a.children.size() && a.children[children_found] == ref) ++children_found;
     expected_low = high;
     ref = next;
   }
-  if (told != a.children.size()) a.note(first, "the level above leads to nodes that are not in this level's list (N5)");
+  if (children_found != a.children.size())
+    a.note(first, "the level above leads to nodes that are not in this level's list (N5)");
   a.children = std::move(children);
 }
 

@@ -14,9 +14,9 @@ inline persistent_index::view persistent_index::top() const {
 template <persistent_index::side equal>
 bool persistent_index::go_down(view& here, std::string_view key, unsigned level) const {
   if (here.seen == 0) {
-    const bool tells = here.tells;
+    const bool promotes = here.promotes;
     here = look_at(here.ref);
-    here.tells = tells;
+    here.promotes = promotes;
   }
   const index_node& n = *here.at;
   const node_order order(n);
@@ -37,16 +37,16 @@ bool persistent_index::go_down(view& here, std::string_view key, unsigned level)
   }
   prefetch_node(space_.bytes(child));
   // looked at in the next step: find_many() has other keys to advance meanwhile
-  here = {&space_.at(child), child, 0, here.tells};
+  here = {&space_.at(child), child, 0, here.promotes};
   return false;
 }
 
 /// The node of `level` that spans `key` (with side::left, the keys just below it), or one to its left: see is_beyond().
 /// Precondition: the top is not below `level`.
 template <persistent_index::side equal>
-persistent_index::view persistent_index::descend(std::string_view key, unsigned level, bool tells) const {
+persistent_index::view persistent_index::descend(std::string_view key, unsigned level, bool promotes) const {
   view here = top();
-  here.tells = tells;
+  here.promotes = promotes;
   while (!go_down<equal>(here, key, level)) {
   }
   return here;

@@ -190,15 +190,16 @@ bool persistent_index::move_right(view& v) const {
   const link next = v.at->next.load(std::memory_order_acquire);
   if (!v.validate()) return false;
   prefetch_node(space_.bytes(next));
-  const bool tells = v.tells;
+  const bool promotes = v.promotes;
   v = look_at(next);
-  v.tells = tells;
+  v.promotes = promotes;
   // Usually the thread that split the node is about to promote it. After a crash no thread is, so now and then a search
   // does (towers are completed as they are met: sections 4.4.1 and 4.5.2 of the thesis): at most once in a search,
   // however many nodes it passes. relaxed: the count need not be exact
   constexpr std::uint32_t one_in = 8;
-  if (tells && space_.searches_link() && shared_->moves_right.fetch_add(1, std::memory_order_relaxed) % one_in == 0) {
-    v.tells = false;
+  if (promotes && space_.searches_link() &&
+      shared_->moves_right.fetch_add(1, std::memory_order_relaxed) % one_in == 0) {
+    v.promotes = false;
     try {
       promote(next);
     } catch (const std::exception&) {  // no space, or damage elsewhere: this search needs neither

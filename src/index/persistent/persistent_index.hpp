@@ -94,7 +94,7 @@ class persistent_index final : public ordered_index, public node_finder {
     index_node* at = nullptr;
     link ref = null_link;
     std::uint64_t seen = 0;
-    bool tells = true;  ///< whether the search may still promote a node to the level above: at most one in a search
+    bool promotes = true;  ///< whether the search may still promote a node to the level above: at most one in a search
     // relaxed: see optimistic_lock::validate()
     [[nodiscard]] bool validate() const noexcept { return at->lock.load(std::memory_order_relaxed) == seen; }
   };
@@ -124,7 +124,7 @@ class persistent_index final : public ordered_index, public node_finder {
   [[nodiscard]] bool move_right(view& v) const;
   [[nodiscard]] view top() const;
   template <side equal>
-  [[nodiscard]] view descend(std::string_view key, unsigned level, bool tells = true) const;
+  [[nodiscard]] view descend(std::string_view key, unsigned level, bool promotes = true) const;
   template <side equal>
   [[nodiscard]] bool go_down(view& here, std::string_view key, unsigned level) const;
 

@@ -207,7 +207,7 @@ bool persistent_index::is_linked(link node) const {
   if (level > node_order(*look_at(highest).at).level()) return false;
   const link low = n.low.load(std::memory_order_acquire);
   view here = look_at(highest);
-  here.tells = false;      // this thread holds a source: promoting another node would take another one
+  here.promotes = false;   // this thread holds a source: promoting another node would take another one
   if (low == null_link) {  // only a level's first node has none
     for (;;) {
       const node_order order(*here.at);

@@ -197,13 +197,13 @@ void pool_file::raise_locked(access how) const {
   struct flock holder {};
   holder.l_type = static_cast<short>(how == access::read_only ? F_RDLCK : F_WRLCK);
   holder.l_whence = SEEK_SET;
-  const bool told = fcntl(locks_->get(), F_OFD_GETLK, &holder) == 0;
-  if (told && holder.l_type == F_WRLCK && holder.l_start >= attached_from) {
+  const bool queried = fcntl(locks_->get(), F_OFD_GETLK, &holder) == 0;
+  if (queried && holder.l_type == F_WRLCK && holder.l_start >= attached_from) {
     raise(errc::locked,
           "{}: the process that shared it has ended, but attached processes still use it; end these first",
           path_.native());
   }
-  const bool readers = told && holder.l_type == F_RDLCK;
+  const bool readers = queried && holder.l_type == F_RDLCK;
   if (readers) {
     raise(errc::locked, "{}: another process has it open for reading; close that, or open for reading too",
           path_.native());
@@ -235,12 +235,12 @@ std::uint64_t pool_file::inode() const {
 file_identity pool_file::identity() const {
   struct stat s {};
   if (fstat(descriptor_, &s) != 0) raise_errno(errno, "fstat", path_.native());
-  file_identity told{s.st_dev, s.st_ino, 0};
+  file_identity found{s.st_dev, s.st_ino, 0};
   struct statx more {};
   if (statx(descriptor_, "", AT_EMPTY_PATH, STATX_BTIME, &more) == 0 && (more.stx_mask & STATX_BTIME) != 0) {
-    told.born_ns = more.stx_btime.tv_sec * 1'000'000'000 + more.stx_btime.tv_nsec;
+    found.born_ns = more.stx_btime.tv_sec * 1'000'000'000 + more.stx_btime.tv_nsec;
   }
-  return told;
+  return found;
 }
 
 std::optional<std::uint64_t> pool_file::next_data(std::uint64_t from) const noexcept {

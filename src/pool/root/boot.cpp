@@ -22,7 +22,7 @@ using boot_id = std::uint8_t[16];
 constexpr std::size_t kind_at = 6;
 constexpr std::uint8_t kind_mask = 0xf0;
 
-bool is_told(const boot_id& id) noexcept {
+bool is_known(const boot_id& id) noexcept {
   return std::any_of(std::begin(id), std::end(id), [](std::uint8_t b) { return b != 0; });
 }
 bool is_own(const boot_id& id) noexcept { return (id[kind_at] & kind_mask) == kind_mask; }
@@ -46,7 +46,7 @@ bool read_kernels(boot_id& id) noexcept {
     id[digits / 2] = static_cast<std::uint8_t>((id[digits / 2] << 4) | d);
     ++digits;
   }
-  return digits == 2 * sizeof id && is_told(id);
+  return digits == 2 * sizeof id && is_known(id);
 }
 
 struct own_file {
@@ -95,13 +95,13 @@ void read_boot_id(boot_id& id) noexcept {
 bool written_this_boot(const format::root& r) noexcept {
   boot_id now;
   read_boot_id(now);
-  return is_told(now) && std::memcmp(now, r.boot_id, sizeof now) == 0;
+  return is_known(now) && std::memcmp(now, r.boot_id, sizeof now) == 0;
 }
 
 bool written_in_another_boot(const format::root& r) noexcept {
   boot_id now;
   read_boot_id(now);
-  const bool both_kernels = is_told(now) && is_told(r.boot_id) && !is_own(now) && !is_own(r.boot_id);
+  const bool both_kernels = is_known(now) && is_known(r.boot_id) && !is_own(now) && !is_own(r.boot_id);
   return both_kernels && std::memcmp(now, r.boot_id, sizeof now) != 0;
 }
 

@@ -41,9 +41,9 @@ void first_file::check(const format::root& r, const std::string& path, const opt
 }
 
 std::optional<file_role::stand_in> first_file::stand_in_for(const pool_file& file, std::uint64_t size) const {
-  const auto told = root_from_segments(file, size);
-  if (!told) return std::nullopt;
-  return stand_in{*told, "both root pages are damaged: the clock and all else that they held are lost"};
+  const auto rebuilt = root_from_segments(file, size);
+  if (!rebuilt) return std::nullopt;
+  return stand_in{*rebuilt, "both root pages are damaged: the clock and all else that they held are lost"};
 }
 
 void first_file::name_store(format::root& r, const pool_file& file, const options& opening) const {

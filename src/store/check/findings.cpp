@@ -53,16 +53,16 @@ void salvage::add_finding(link place, std::string structure, std::string what, b
 void salvage::name_versionless(const range& of) {
   const link l = of.what.from;
   const record r = at(l);
-  const bool told = told_.contains(l) && std::ranges::find(lost_entries_, l) == lost_entries_.end();
-  if (r.is_update() && !told) return;
+  const bool inferred = inferred_.contains(l) && std::ranges::find(lost_entries_, l) == lost_entries_.end();
+  if (r.is_update() && !inferred) return;
   std::optional<std::string> key;
   if (r.is_entry()) key = key_of(l);
   if (r.is_update() && found_->is_intact_record(r.as_update().entry)) key = key_of(r.as_update().entry);
   std::string what = of.what.what;
   if (r.kind() == record_kind::tag) what += fmt::format(" (the tag '{}')", printable(r.key()));
   ++named_records_;
-  if (told) {
-    add_finding(of.what.from, structure_of(r), what + "; other records show its version", false, key, told_[l]);
+  if (inferred) {
+    add_finding(of.what.from, structure_of(r), what + "; other records show its version", false, key, inferred_[l]);
   } else if (r.kind() == record_kind::batch) {
     add_finding(of.what.from, "batch", what + "; its records show its version", false);
   } else {

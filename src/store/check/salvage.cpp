@@ -65,7 +65,7 @@ void salvage::find_versions() {
       g.explained = true;
     } else if (r.is_entry()) {
       // H1: all later records of the key are at least as new
-      told_[l] = std::max<version>(1, g.what.least);
+      inferred_[l] = std::max<version>(1, g.what.least);
       lost_entries_.push_back(l);
       found_->parts().front().entries.push_back(l);
       g.explained = true;
@@ -89,7 +89,7 @@ void salvage::take_back(const range& from, version v) {
   record_scan_part& into = found_->parts().front();
   const link l = from.what.from;
   const record r = at(l);
-  told_[l] = v;
+  inferred_[l] = v;
   into.totals.add(r.layout(), r.is_removal(), record_digest(from.what.from, r.header().crc, v));
   into.newest = std::max(into.newest, v);
   if (r.is_entry()) into.entries.push_back(l);
@@ -98,8 +98,8 @@ void salvage::take_back(const range& from, version v) {
 }
 
 version salvage::version_of(link l) const {
-  const auto told = told_.find(l);
-  return told != told_.end() ? told->second : found_->version_of(l).value_or(0);
+  const auto inferred = inferred_.find(l);
+  return inferred != inferred_.end() ? inferred->second : found_->version_of(l).value_or(0);
 }
 
 std::optional<version> salvage::version_by_stamp(link l, version least, version greatest) const noexcept {
@@ -187,7 +187,7 @@ void salvage::read_history(link entry, updates_of_entry updates) {
 bool salvage::is_linked(link update, link below) const noexcept {
   const auto& u = at(update).as_update();
   if (u.older != below) return false;
-  if (!found_->begins(u.jump) && !told_.contains(u.jump) && !is_entry(u.jump)) return false;
+  if (!found_->begins(u.jump) && !inferred_.contains(u.jump) && !is_entry(u.jump)) return false;
   const record jump = at(u.jump);
   const bool of_same_entry = u.jump == u.entry || (jump.is_update() && jump.as_update().entry == u.entry);
   return of_same_entry && depth_of(jump) < depth_of(at(update));
@@ -264,21 +264,21 @@ void salvage::add_hole(link entry, link above, link below, link newest) {
       greatest = std::min(greatest, g->what.greatest);
       g->explained = true;
     }
-    const auto told = version_by_stamp(place, least, greatest);
-    lost.emplace_back(place, told.value_or(0));
+    const auto inferred = version_by_stamp(place, least, greatest);
+    lost.emplace_back(place, inferred.value_or(0));
     --missing;
-    greatest = told.value_or(greatest);
+    greatest = inferred.value_or(greatest);
     const bool readable = place % 8 == 0 && pool_->contains(place, sizeof(format::update_header));
     // If no record above shows how many are missing, the stamp at least shows that the record belongs to this position:
     // other bytes that came here may be of the same key.
     const auto agrees = [&](record r) {
       if (!r.is_update() || r.as_update().entry != entry) return false;
       const std::uint32_t depth = depth_of(r) - depth_of(at(below));
-      return above != null_link ? depth == missing + 1 : told && (depth == 1) == (r.as_update().older == below);
+      return above != null_link ? depth == missing + 1 : inferred && (depth == 1) == (r.as_update().older == below);
     };
     const link older = readable && agrees(at(place)) ? at(place).as_update().older : null_link;
     if (missing == 0 || older == below) {
-      h.first = told.value_or(least);  // it is the oldest of them
+      h.first = inferred.value_or(least);  // it is the oldest of them
       break;
     }
     if (range_of(older) == nullptr || lost.size() > ranges_.size() + 64) break;
@@ -292,7 +292,7 @@ void salvage::add_hole(link entry, link above, link below, link newest) {
 // ---- Repair ----
 
 void salvage::repair_records() {
-  for (const auto& [l, v] : told_) {
+  for (const auto& [l, v] : inferred_) {
     at(l).header().stamp.store(pool_->codec().encode(v, l + format::stamp_offset), std::memory_order_relaxed);
   }
   for (const link l : lost_entries_) at(l).header().flags |= format::flag_lost;

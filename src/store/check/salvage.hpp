@@ -112,7 +112,7 @@ class salvage {
   const pool_set* pool_;
   record_scan* found_;
   std::vector<range> ranges_;                   // by position
-  std::unordered_map<link, version> told_;      // of records whose own stamp does not show it
+  std::unordered_map<link, version> inferred_;  // of records whose own stamp does not show it
   std::vector<link> lost_entries_;              // their keys are known, the version of the first record is not
   std::vector<link> entries_;                   // that are intact, ascending
   std::unordered_multimap<link, link> owners_;  // entry -> damaged records that claim to belong to it

@@ -145,22 +145,22 @@ class checkpoint_writer {
     file.write(&root, sizeof root, root_offset(root));
     file.sync();
   }
-  void tell_end() const {
+  void report_end() const {
     if (*on_progress_) (*on_progress_)({"writing the checkpoint", cut_->bytes(), cut_->bytes(), "bytes"});
   }
 
  private:
   void copy(range_copier& copier, const segment_tail& p, const output_file& file) {
-    constexpr std::uint64_t told_every_bytes = std::uint64_t{16} << 20;
+    constexpr std::uint64_t report_every_bytes = std::uint64_t{16} << 20;
     for (link at = p.in.offset; at < p.position;) {
-      const std::uint64_t size = std::min(told_every_bytes, p.position - at);
+      const std::uint64_t size = std::min(report_every_bytes, p.position - at);
       copier.copy(link_offset(at), size);
       begin_writing(file.as_target(), link_offset(at), size);
       at += size;
       done_ += size;
-      if (*on_progress_ && done_ - told_ >= told_every_bytes) {
+      if (*on_progress_ && done_ - reported_ >= report_every_bytes) {
         cut_->of_store.core().check_usable();  // throws if it was closed or poisoned meanwhile
-        (*on_progress_)({"writing the checkpoint", told_ = done_, cut_->bytes(), "bytes"});
+        (*on_progress_)({"writing the checkpoint", reported_ = done_, cut_->bytes(), "bytes"});
       }
     }
   }
@@ -202,7 +202,7 @@ class checkpoint_writer {
   const progress_function* on_progress_;
   std::uint64_t session_ = 0;
   std::uint64_t done_ = 0;
-  std::uint64_t told_ = 0;
+  std::uint64_t reported_ = 0;
 };
 
 /// Removes what a checkpoint that was cut off has left of a secondary file. Throws if anything else is there.
@@ -237,7 +237,7 @@ void checkpoint::write(const std::filesystem::path& to, const progress_function&
     writing.write(n, output_file(further.back()->path()));
   }
   writing.write(0, file);
-  writing.tell_end();
+  writing.report_end();
   file.require_name();
   std::size_t named = 0;
   try {

@@ -55,12 +55,12 @@ class copier {
       }
     };
     std::uint64_t done = 0;
-    constexpr std::uint64_t told_every = 4096;
+    constexpr std::uint64_t report_every = 4096;
     for (const copied_record& c : records_) {
       write_tags_before(c.v);
       to.skip_to(c.v);
       write(to, c);
-      if (++done % told_every == 0 && on_progress) on_progress({"writing records", done, records_.size(), "records"});
+      if (++done % report_every == 0 && on_progress) on_progress({"writing records", done, records_.size(), "records"});
     }
     const version open = from_->clock().now();
     write_tags_before(open);

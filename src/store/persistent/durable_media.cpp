@@ -37,7 +37,7 @@ index::node_space::parts durable_media::index_parts(std::uint64_t epoch, std::ui
 void durable_media::take_segment(claim& by) {
   // near this thread, which will fill them
   const segment taken = segments_.take_for_nodes(pool_->number_for(thread_number()), [&](const segment& s) {
-    by.told(s.first_record(), s.offset + format::granule_size + format::nodes_end);
+    by.bounds(s.first_record(), s.offset + format::granule_size + format::nodes_end);
   });
   pool_->grow_ahead(taken.offset);
 }

@@ -160,12 +160,12 @@ segment_tail logged_segments::tail_left(link at) const {
 }
 
 /// E: checks up to where the next record may begin. If another writer has taken the segment, it has put one there.
-void logged_segments::require_unused(const segment_tail& taken, const char* told_by) const {
+void logged_segments::require_unused(const segment_tail& taken, const char* reported_by) const {
   const std::uint64_t looked_at = std::min(taken.room(), format::record_padding_max + sizeof(std::uint64_t));
   if (all_zero(pool_->at(taken.position), looked_at)) return;
   raise(errc::damaged,
         "{}: damaged at byte {} (segment): {} says that the space from here on is unused, but it is in use",
-        pool_->origin(taken.position), link_offset(taken.position), told_by);
+        pool_->origin(taken.position), link_offset(taken.position), reported_by);
 }
 
 segment_tail logged_segments::change(unsigned writer, const segment_tail& room, const record_totals& since_opening,

@@ -23,10 +23,10 @@ link tag_list::newest() const {
 
 link tag_list::older(link block) const { return bounded(space_.decode(at(block).older, block), block); }
 
-/// Returns `block`, which the word at `told_by` leads to, if all of it lies in the store.
-link tag_list::bounded(link block, link told_by) const {
+/// Returns `block`, which the word at `linked_from` leads to, if all of it lies in the store.
+link tag_list::bounded(link block, link linked_from) const {
   if (block != null_link && !space_.owner().leads_into_pool(block, sizeof(format::tag_block)))
-    space_.owner().raise_damaged(told_by, "a link of the list of tags points outside the store");
+    space_.owner().raise_damaged(linked_from, "a link of the list of tags points outside the store");
   return block;
 }
 

@@ -41,7 +41,7 @@ class tag_list final : private index::node_finder {
   }
   [[nodiscard]] link newest() const;
   [[nodiscard]] std::uint64_t digest() const;
-  [[nodiscard]] link bounded(link block, link told_by) const;
+  [[nodiscard]] link bounded(link block, link linked_from) const;
   [[nodiscard]] std::size_t first_free(link block) const noexcept;
   [[nodiscard]] link older(link block) const;
   [[nodiscard]] static link place_of(link block, std::size_t i) noexcept;

@@ -32,19 +32,19 @@ void say_last_words(const team& all, const said& mine) {
 }
 
 failure failure_of(const team& all, int first, const std::exception_ptr& own) {
-  failure told;
-  if (all.rank() == first) told = failure::of(own);
-  all.bcast(&told, sizeof told, first);
-  return told;
+  failure reported;
+  if (all.rank() == first) reported = failure::of(own);
+  all.bcast(&reported, sizeof reported, first);
+  return reported;
 }
 
 void agree(const team& all, const std::exception_ptr& own) {
   const heard all_said = say(all, {.failed = own != nullptr});
   all.set_failed_together(all_said.first_failed < all.size());
   if (!all.failed_together()) return;
-  const failure told = failure_of(all, all_said.first_failed, own);
+  const failure reported = failure_of(all, all_said.first_failed, own);
   if (own) std::rethrow_exception(own);
-  told.raise(all_said.first_failed);
+  reported.raise(all_said.first_failed);
 }
 
 }  // namespace icecore::ranks

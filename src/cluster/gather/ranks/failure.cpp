@@ -33,14 +33,14 @@ std::string_view failure::text() const noexcept { return {text_.data(), std::min
 failure failure::of_rank(int rank) const noexcept {
   constexpr std::string_view word = "rank ";
   constexpr std::string_view colon = ": ";
-  failure told;
-  told.code_ = code_;
-  char* at = std::copy(word.begin(), word.end(), told.text_.data());
-  at = std::to_chars(at, told.text_.data() + told.text_.size(), rank).ptr;
+  failure prefixed;
+  prefixed.code_ = code_;
+  char* at = std::copy(word.begin(), word.end(), prefixed.text_.data());
+  at = std::to_chars(at, prefixed.text_.data() + prefixed.text_.size(), rank).ptr;
   at = std::copy(colon.begin(), colon.end(), at);
-  const auto front = static_cast<std::size_t>(at - told.text_.data());
-  told.size_ = static_cast<std::uint32_t>(front + text().copy(at, told.text_.size() - front));
-  return told;
+  const auto front = static_cast<std::size_t>(at - prefixed.text_.data());
+  prefixed.size_ = static_cast<std::uint32_t>(front + text().copy(at, prefixed.text_.size() - front));
+  return prefixed;
 }
 
 void failure::raise() const {

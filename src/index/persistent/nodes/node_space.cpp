@@ -138,7 +138,7 @@ void taken_node::take(const node_finder& finder) {
   if (position == null_link || position == get(source_->end)) {
     struct noting final : space_owner::claim {
       taken_node* of = nullptr;
-      void told(link begin, link end) noexcept override {
+      void bounds(link begin, link end) noexcept override {
         format::node_source& s = *of->source_;
         // In this order: granules are counted before they are taken; and if the end is in another segment than the
         // position, the position has yet to be stored.

@@ -34,7 +34,7 @@ class space_owner {
   /// Receives the bounds of a new segment before the segment is taken.
   class claim {
    public:
-    virtual void told(link begin, link end) noexcept = 0;
+    virtual void bounds(link begin, link end) noexcept = 0;
 
    protected:
     ~claim() = default;
