@@ -41,16 +41,16 @@ def repository(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def whole(repository, tmp_path_factory):
+def uninterrupted(repository, tmp_path_factory):
     """A load that nothing disturbed: its end, and how long it took."""
-    store = tmp_path_factory.mktemp("whole") / "store.ice"
+    store = tmp_path_factory.mktemp("uninterrupted") / "store.ice"
     start = time.monotonic()
     run("load", store, "--git", repository.path)
     return {"end": shown_by_tags(store), "seconds": time.monotonic() - start, "store": store}
 
 
 @pytest.mark.parametrize("durability", ["none", "tag"])
-def test_a_load_killed_at_random_moments_comes_to_the_same_end(store, repository, whole, durability):
+def test_a_load_killed_at_random_moments_comes_to_the_same_end(store, repository, uninterrupted, durability):
     chain = [c["hash"] for c in repository.commits]
     before, kills, seed = 0, 0, random.SystemRandom().randrange(2**32)
     rng = random.Random(seed)
@@ -61,10 +61,10 @@ def test_a_load_killed_at_random_moments_comes_to_the_same_end(store, repository
             [command(), "load", store, "--git", repository.path, *options], stdout=subprocess.DEVNULL
         ) as load:
             # The first kills come while the store is being made, the last when most of it is there.
-            time.sleep(rng.uniform(0, 2.5 * whole["seconds"] / KILLS + 0.05))
+            time.sleep(rng.uniform(0, 2.5 * uninterrupted["seconds"] / KILLS + 0.05))
             load.send_signal(signal.SIGKILL)
         if load.returncode == 0:  # it came to its end: once more from the beginning
-            assert shown_by_tags(store) == whole["end"]
+            assert shown_by_tags(store) == uninterrupted["end"]
             os.remove(store)
             before = 0
             continue
@@ -78,7 +78,7 @@ def test_a_load_killed_at_random_moments_comes_to_the_same_end(store, repository
         before = len(names)
         run("verify", store)
     run("load", store, "--git", repository.path, *options)
-    assert shown_by_tags(store) == whole["end"]
+    assert shown_by_tags(store) == uninterrupted["end"]
     run("verify", store)
 
 
@@ -108,13 +108,13 @@ def test_a_commit_that_was_applied_but_not_tagged_is_not_applied_again(store, tm
     assert [len(records) for _, records in shown_by_tags(store)] == [1]
 
 
-def test_a_load_asked_to_stop_closes_the_store_and_goes_on_later(store, repository, whole):
+def test_a_load_asked_to_stop_closes_the_store_and_goes_on_later(store, repository, uninterrupted):
     stopped = 0
     for attempt in range(20):
         with subprocess.Popen(
             [command(), "load", store, "--git", repository.path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         ) as load:
-            time.sleep(0.05 + whole["seconds"] * attempt / 40)
+            time.sleep(0.05 + uninterrupted["seconds"] * attempt / 40)
             load.send_signal(signal.SIGINT if attempt % 2 else signal.SIGTERM)
             message = load.stderr.read()
         if load.returncode == 130:
@@ -125,4 +125,4 @@ def test_a_load_asked_to_stop_closes_the_store_and_goes_on_later(store, reposito
             break
     assert stopped > 0
     run("load", store, "--git", repository.path)
-    assert run("dump", store).stdout == run("dump", whole["store"]).stdout
+    assert run("dump", store).stdout == run("dump", uninterrupted["store"]).stdout

@@ -107,8 +107,8 @@ TEST(agreement, ranks_without_ranges_cannot_be_concatenated) {
 
 TEST(agreement, a_sink_that_throws_ends_the_streaming_on_all_ranks) {
   std::mt19937_64 random(11);
-  const map whole = testing::random_map(random, 5000, {8, 0}, {8, 0});
-  const auto parts = testing::spread_over(random, whole, all_ranks(), testing::spread::by_hash);
+  const map all_pairs = testing::random_map(random, 5000, {8, 0}, {8, 0});
+  const auto parts = testing::spread_over(random, all_pairs, all_ranks(), testing::spread::by_hash);
   const part_columns own(parts[static_cast<std::size_t>(own_rank())], 8, 8);
   gather_options how;
   how.block_bytes = 512;

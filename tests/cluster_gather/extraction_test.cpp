@@ -46,15 +46,15 @@ struct trial {
   std::mt19937_64 random;
   spread how_spread;
   gather_options how;
-  map whole;
+  map all_pairs;
   std::vector<map> parts;
   part_columns own;
 
   trial(std::uint64_t seed, const layout& of, spread spread_as)
       : random(seed),
         how_spread(spread_as),
-        whole(testing::random_map(random, random() % 8 == 0 ? random() % 4 : random() % 700, of.keys, of.values)),
-        parts(testing::spread_over(random, whole, all_ranks(), spread_as)),
+        all_pairs(testing::random_map(random, random() % 8 == 0 ? random() % 4 : random() % 700, of.keys, of.values)),
+        parts(testing::spread_over(random, all_pairs, all_ranks(), spread_as)),
         own(parts[static_cast<std::size_t>(own_rank())], any_size_here(of) ? 0 : of.keys.width,
             any_size_here(of) ? 0 : of.values.width) {
     how.root = static_cast<int>(random() % static_cast<unsigned>(all_ranks()));
@@ -67,7 +67,7 @@ struct trial {
   static bool any_size_here(const layout& of) { return of.mixed && own_rank() % 2 == 1; }
 
   [[nodiscard]] bool at_root() const { return own_rank() == how.root; }
-  [[nodiscard]] items expected_at_root() const { return at_root() ? items_of(whole) : items(); }
+  [[nodiscard]] items expected_at_root() const { return at_root() ? items_of(all_pairs) : items(); }
 };
 
 template <class Check>
@@ -121,7 +121,7 @@ TEST(extraction, distributed_gives_each_rank_its_stretch_of_all_pairs_in_order) 
     MPI_Exscan(&count, &before, 1, MPI_UINT64_T, MPI_SUM, comm);
     MPI_Allreduce(&count, &total, 1, MPI_UINT64_T, MPI_SUM, comm);
     if (own_rank() == 0) before = 0;  // MPI_Exscan leaves it unsaid
-    const items all = items_of(t.whole);
+    const items all = items_of(t.all_pairs);
     ASSERT_EQ(total, all.size());
     const auto from = all.begin() + static_cast<std::ptrdiff_t>(before);
     EXPECT_EQ(stretch, items(from, from + static_cast<std::ptrdiff_t>(count)));
@@ -131,10 +131,10 @@ TEST(extraction, distributed_gives_each_rank_its_stretch_of_all_pairs_in_order) 
 TEST(extraction, distributed_gives_about_equal_stretches_wherever_the_pairs_were) {
   for (const spread how : spreads) {
     std::mt19937_64 random(7);
-    const map whole = testing::random_map(random, 4000, {8, 0}, {8, 0});
-    const auto parts = testing::spread_over(random, whole, all_ranks(), how);
+    const map all_pairs = testing::random_map(random, 4000, {8, 0}, {8, 0});
+    const auto parts = testing::spread_over(random, all_pairs, all_ranks(), how);
     const part_columns own(parts[static_cast<std::size_t>(own_rank())], 8, 8);
-    const std::size_t share = whole.size() / static_cast<std::size_t>(all_ranks());
+    const std::size_t share = all_pairs.size() / static_cast<std::size_t>(all_ranks());
     EXPECT_LT(distributed(comm, own.view()).count(), share + share / 4 + 8);
   }
 }
@@ -155,8 +155,8 @@ TEST(extraction, stream_gives_all_pairs_in_order_to_the_sink_of_the_root) {
 
 TEST(extraction, streamed_pieces_are_as_large_as_a_block) {
   std::mt19937_64 random(3);
-  const map whole = testing::random_map(random, 3000, {8, 0}, {8, 0});
-  const auto parts = testing::spread_over(random, whole, all_ranks(), spread::by_hash);
+  const map all_pairs = testing::random_map(random, 3000, {8, 0}, {8, 0});
+  const auto parts = testing::spread_over(random, all_pairs, all_ranks(), spread::by_hash);
   const part_columns own(parts[static_cast<std::size_t>(own_rank())], 8, 8);
   gather_options how;
   how.block_bytes = 1024;
@@ -169,7 +169,7 @@ TEST(extraction, streamed_pieces_are_as_large_as_a_block) {
       },
       how);
   if (own_rank() == 0) {
-    EXPECT_EQ(pieces, (whole.size() * 16 + 1023) / 1024);
+    EXPECT_EQ(pieces, (all_pairs.size() * 16 + 1023) / 1024);
   }
 }
 

@@ -23,8 +23,8 @@ constexpr version shown = 7;
 /// A map over the ranks, keys of any length to some hundred bytes, and every rank's lookup in its part.
 struct spread_map {
   std::mt19937_64 random{5};
-  map whole = testing::random_map(random, 200, {0, 300}, {0, 120});
-  std::vector<map> parts = testing::spread_over(random, whole, all_ranks(), testing::spread::by_hash);
+  map all_pairs = testing::random_map(random, 200, {0, 300}, {0, 120});
+  std::vector<map> parts = testing::spread_over(random, all_pairs, all_ranks(), testing::spread::by_hash);
 
   [[nodiscard]] local_lookup lookup() const {
     return [this](std::string_view key, version at) -> std::optional<std::string_view> {
@@ -45,7 +45,7 @@ struct spread_map {
 
 TEST(find, broadcast_finds_what_any_rank_has) {
   const spread_map m;
-  for (const auto& [key, value] : m.whole) {
+  for (const auto& [key, value] : m.all_pairs) {
     for (const int root : {0, all_ranks() - 1}) {
       const auto answer = broadcast_find(comm, {own_rank() == root ? key : "ignored", shown}, m.lookup(), root);
       EXPECT_EQ(answer, own_rank() == root ? std::optional(value) : std::nullopt);
@@ -60,7 +60,7 @@ TEST(find, routed_finds_what_the_owner_has) {
     serve_routed_finds(comm, m.lookup());
     return;
   }
-  for (const auto& [key, value] : m.whole) {
+  for (const auto& [key, value] : m.all_pairs) {
     EXPECT_EQ(routed_find(comm, m.owner_of(key), {key, shown}, m.lookup()), value);
   }
   EXPECT_EQ(routed_find(comm, all_ranks() - 1, {"no such key", shown}, m.lookup()), std::nullopt);

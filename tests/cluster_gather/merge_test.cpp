@@ -30,14 +30,14 @@ const std::vector<shapes> all_shapes{words, fixed, any, words_with_any_values};
 
 /// Parts of one random map, no key in two.
 struct merge_case {
-  map whole;
+  map all_pairs;
   std::vector<map> maps;
   std::vector<part_columns> columns;
 
   merge_case(std::uint64_t seed, std::size_t count, int parts, const shapes& of, testing::spread how) {
     std::mt19937_64 random(seed);
-    whole = testing::random_map(random, count, of.keys, of.values);
-    maps = testing::spread_over(random, whole, parts, how);
+    all_pairs = testing::random_map(random, count, of.keys, of.values);
+    maps = testing::spread_over(random, all_pairs, parts, how);
     for (const map& m : maps) columns.emplace_back(m, of.keys.width, of.values.width);
   }
 
@@ -65,7 +65,7 @@ RC_GTEST_PROP(merge, two_parts_are_the_whole_by_any_number_of_threads, ()) {
   pairs out = c.room();
   const auto views = c.views();
   RC_ASSERT(merge_two(views[0], views[1], out, *rc::gen::inRange(1U, 4U)) == std::nullopt);
-  RC_ASSERT(items_of(out.view()) == items_of(c.whole));
+  RC_ASSERT(items_of(out.view()) == items_of(c.all_pairs));
 }
 
 RC_GTEST_PROP(merge, many_parts_are_the_whole_however_the_least_head_is_found, ()) {
@@ -75,7 +75,7 @@ RC_GTEST_PROP(merge, many_parts_are_the_whole_however_the_least_head_is_found, (
   for (const heads how : {heads::tournament, heads::linear_scan}) {
     pairs out = c.room();
     RC_ASSERT(merge_many(c.views(), out, how) == std::nullopt);
-    RC_ASSERT(items_of(out.view()) == items_of(c.whole));
+    RC_ASSERT(items_of(out.view()) == items_of(c.all_pairs));
   }
 }
 
@@ -89,7 +89,7 @@ RC_GTEST_PROP(merge, slices_are_parts_like_any_others, ()) {
   const pairs_view high = all.slice(cut, all.count);
   pairs out(extent_of(low).plus(extent_of(high)));
   RC_ASSERT(merge_two(high, low, out) == std::nullopt);
-  RC_ASSERT(items_of(out.view()) == items_of(c.whole));
+  RC_ASSERT(items_of(out.view()) == items_of(c.all_pairs));
   RC_ASSERT(items_of(copy_of(high).view()) == items_of(high));
 }
 

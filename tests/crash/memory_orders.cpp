@@ -61,7 +61,7 @@ using accesses = std::array<std::array<std::uint32_t, writers_max>, 4>;
 
 /// Accesses to a word of 8 bytes, and to parts of it.
 struct word_state {
-  accesses whole{};
+  accesses full{};
   std::unique_ptr<std::array<accesses, 8>> bytes;
   bool has_values = false;  // an atomic word begins in it
 };
@@ -172,13 +172,13 @@ class looked_at {
   looked_at(access what, const volatile void* begin, const void* from) noexcept
       : what_(what), begin_(begin), from_(from), me_(fibers::current()), now_(own().now) {}
 
-  void whole(word_state& word) const {
-    compare(word.whole);
+  void full(word_state& word) const {
+    compare(word.full);
     if (word.bytes != nullptr) std::ranges::for_each(*word.bytes, [this](const accesses& a) { compare(a); });
-    note(word.whole);
+    note(word.full);
   }
   void part(word_state& word, std::size_t first, std::size_t end) const {
-    compare(word.whole);
+    compare(word.full);
     if (word.bytes == nullptr) word.bytes = std::make_unique<std::array<accesses, 8>>();
     for (std::size_t i = first; i < end; ++i) {
       compare((*word.bytes)[i]);
@@ -228,7 +228,7 @@ void look_at(access what, const volatile void* begin, std::size_t size, const vo
     word_state& of = world().words[at];
     if (what == access::write) forget_values(at, of);
     if (first <= at && at + word <= end) {
-      one.whole(of);
+      one.full(of);
     } else {
       one.part(of, std::max(first, at) - at, std::min(end, at + word) - at);
     }

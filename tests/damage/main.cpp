@@ -83,9 +83,9 @@ void keep_files(const std::string& folder, const char* name, const crash::left_f
     const std::string path = folder + "/" + name + "." + std::to_string(n) + ".ice";
     std::FILE* const out = std::fopen(path.c_str(), "wb");  // no call of the simulated machine's
     const std::size_t size = files[n].bytes.size();
-    const bool whole = out != nullptr && std::fwrite(files[n].bytes.data(), 1, size, out) == size;
+    const bool complete = out != nullptr && std::fwrite(files[n].bytes.data(), 1, size, out) == size;
     if (out != nullptr) std::fclose(out);
-    if (!whole) std::fprintf(stderr, "cannot keep %s: %s\n", path.c_str(), std::strerror(errno));
+    if (!complete) std::fprintf(stderr, "cannot keep %s: %s\n", path.c_str(), std::strerror(errno));
   }
 }
 

@@ -141,12 +141,12 @@ class Model:
             sure = th.head in (FIRST, settled)
             yield s, {"pc": "found" if sure else "judge", "settled": settled, "at": th.head if sure else th.at}
         elif th.pc == "judge":
-            yield s, {"pc": "again whole" if self.is_on_top(s, th.head, th.settled) else "again none"}
+            yield s, {"pc": "again on top" if self.is_on_top(s, th.head, th.settled) else "again none"}
         else:
             changed = (head, settled) != (th.head, th.settled) and self.mutant != "the head is not looked at again"
             if changed:
                 yield s, {"pc": "look"}
-            elif th.pc == "again whole":
+            elif th.pc == "again on top":
                 yield s, {"pc": "found", "at": th.head}
             else:
                 yield s, dangling

@@ -203,10 +203,10 @@ TEST_F(Promises, a_buffer_of_the_size_given_at_opening_is_never_overrun) {
       EXPECT_THAT(papyruskv_error_message(), HasSubstr("17 bytes"));
       EXPECT_EQ(refused.length, 17U) << "how large it must be";
       EXPECT_EQ(refused.bytes, untouched);
-      const got whole = get_into_buffer(db, short_key, left_there);
-      EXPECT_EQ(whole.result, PAPYRUSKV_OK) << left_there << ": " << papyruskv_error_message();
-      EXPECT_EQ(whole.length, 16U);
-      EXPECT_EQ(whole.bytes, fits + std::string(16, '#'));
+      const got complete = get_into_buffer(db, short_key, left_there);
+      EXPECT_EQ(complete.result, PAPYRUSKV_OK) << left_there << ": " << papyruskv_error_message();
+      EXPECT_EQ(complete.length, 16U);
+      EXPECT_EQ(complete.bytes, fits + std::string(16, '#'));
     }
     EXPECT_EQ(get_into_buffer(db, long_key, std::nullopt).bytes, untouched);
     EXPECT_EQ(get_into_buffer(db, short_key, std::nullopt).result, PAPYRUSKV_OK);

@@ -242,21 +242,21 @@ TEST(CheckpointFile, may_be_on_another_file_system) {
 
 TEST(CheckpointFile, that_is_cut_or_changed_is_refused) {
   const scratch folder;
-  const auto whole = folder / "copy.ice";
+  const auto complete = folder / "copy.ice";
   {
     store s(folder / "one.ice");
     for (int i = 0; i < 2000; ++i) s.insert(std::to_string(i), std::string(200, 'v'));
     s.insert("large", std::string(50'000, 'l'));
-    s.checkpoint().write(whole);
+    s.checkpoint().write(complete);
   }
-  const std::string bytes = read_file(whole);
+  const std::string bytes = read_file(complete);
   options reading;
   reading.access = access::read_only;
   reading.check_values = true;
   const auto opens = [&](const std::string& content) {
-    write_file(whole, content);
+    write_file(complete, content);
     try {
-      static_cast<void>(store(whole, reading));
+      static_cast<void>(store(complete, reading));
       return true;
     } catch (const error&) {
       return false;

@@ -219,9 +219,9 @@ TEST_F(Opening, a_long_file_with_nothing_in_it_is_no_store) {
 
 TEST_F(Opening, a_truncated_store_says_so_whatever_its_length) {
   make_store();
-  const std::string whole = read_file(path_);
-  for (std::size_t size = 1; size < whole.size(); size += size < 20'000 ? 509 : 60'013) {
-    write_file(path_, whole.substr(0, size));
+  const std::string complete = read_file(path_);
+  for (std::size_t size = 1; size < complete.size(); size += size < 20'000 ? 509 : 60'013) {
+    write_file(path_, complete.substr(0, size));
     SCOPED_TRACE("cut at " + std::to_string(size));
     for (const options& opening : {options{}, reading()}) {
       try {
@@ -356,8 +356,8 @@ TEST_F(Opening, a_store_of_a_later_minor_format_is_read_but_not_written) {
 
 TEST_F(Opening, bytes_behind_the_end_do_no_harm) {
   make_store();
-  std::string whole = read_file(path_);
-  write_file(path_, whole + std::string(200'000, '\0'));
+  std::string complete = read_file(path_);
+  write_file(path_, complete + std::string(200'000, '\0'));
   store opened(path_);
   EXPECT_EQ(opened.find("a"), "2");
   opened.insert("b", std::string(5 << 20, 'b'));
@@ -367,11 +367,11 @@ TEST_F(Opening, bytes_behind_the_end_do_no_harm) {
 
 TEST_F(Opening, after_a_refusal_the_store_opens_as_before) {
   make_store();
-  const std::string whole = read_file(path_);
-  std::string cut = whole.substr(0, whole.size() / 2);
+  const std::string complete = read_file(path_);
+  std::string cut = complete.substr(0, complete.size() / 2);
   write_file(path_, cut);
   EXPECT_THROW(store opened(path_), error);
-  write_file(path_, whole);
+  write_file(path_, complete);
   const store again(path_);
   EXPECT_EQ(again.find("a"), "2");
   EXPECT_EQ(again.at("one").find("a"), "1");

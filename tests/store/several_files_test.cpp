@@ -184,8 +184,8 @@ TEST_P(SeveralFiles, are_repaired_to_one_or_to_several) {
     s.close();
   }
   const auto contents = files_.contents();
-  const repair_report whole = repair({.from = files_.path(), .to = files_.folder() / "single.ice"});
-  EXPECT_TRUE(whole.complete());
+  const repair_report report = repair({.from = files_.path(), .to = files_.folder() / "single.ice"});
+  EXPECT_TRUE(report.complete());
   const store single(files_.folder() / "single.ice", files::reading());
   EXPECT_EQ(single.stats().files.size(), 1U);
   compare_histories(single, model_);
@@ -303,8 +303,8 @@ TEST_P(SeveralFiles, one_that_is_too_short_is_named) {
     scribe_.write(s, model_, 100);
     s.close();
   }
-  const std::string whole = read_file(files_.path(1));
-  fs::resize_file(files_.path(1), whole.size() - 4096);
+  const std::string complete = read_file(files_.path(1));
+  fs::resize_file(files_.path(1), complete.size() - 4096);
   expect_error(errc::truncated, "further-1.ice: is ", [&] { const store s = open(); });
   const verify_report report = verify_file(files_.path());
   EXPECT_FALSE(report.ok());

@@ -160,9 +160,9 @@ std::optional<message> messenger::receive_request() {
   if (!lock) return std::nullopt;  // another thread does it
   for (auto it = receives_.begin(); it != receives_.end(); ++it) {
     if (!it->arrived()) continue;
-    message whole{it->source(), it->take()};
+    message complete{it->source(), it->take()};
     receives_.erase(it);
-    return whole;
+    return complete;
   }
   std::optional<arriving> next = match(MPI_ANY_SOURCE, request_tag);
   if (!next) return std::nullopt;

@@ -111,9 +111,9 @@ std::optional<manifest> parsed(const std::string& text, manifest_of what) {
     }
     if (words.fail()) return std::nullopt;
   }
-  const bool whole = !content.id.empty() && content.ranks > 0 && !content.owner.empty() &&
+  const bool complete = !content.id.empty() && content.ranks > 0 && !content.owner.empty() &&
                      content.pools.size() == static_cast<std::size_t>(content.ranks);
-  return whole ? std::optional(content) : std::nullopt;
+  return complete ? std::optional(content) : std::nullopt;
 }
 
 /// The id in the name of a checkpoint's file, complete or not; empty if `name` is not such a name.

@@ -55,9 +55,9 @@ newest_record durable_heads::resolve_head(link entry) const {
     // acquire: what it links to is durable (H7)
     const std::uint64_t committed = e.committed_head().load(std::memory_order_acquire);
     if (head == committed) return newest_and_head(entry);
-    const bool whole = is_on_top_of(head, entry, committed);
+    const bool on_top = is_on_top_of(head, entry, committed);
     // An intact record of this entry on top of a record other than the committed one: the head never led to it (H7).
-    const bool misplaced = !whole && is_intact_update_of(head, entry) && head_of_older(at(head)) != committed;
+    const bool misplaced = !on_top && is_intact_update_of(head, entry) && head_of_older(at(head)) != committed;
     // If the head has changed meanwhile, the result is void: it may have led, since a crash, to space in which a writer
     // is now making a new record. The fence orders the loads of the bytes before the second load of the head. On x86 it
     // only stops the compiler from reordering, so no test can notice its absence there.
@@ -67,7 +67,7 @@ newest_record durable_heads::resolve_head(link entry) const {
     if (e.head.load(std::memory_order_seq_cst) != head ||
         e.committed_head().load(std::memory_order_relaxed) != committed)
       continue;
-    if (whole) {
+    if (on_top) {
       // Once the record is durable, advance the committed head, so that the head need not be resolved again.
       const std::uint64_t stamp = at(head).header().stamp.load(std::memory_order_acquire);
       if ((stamp & format::stamp_persisted) != 0) advance_committed(entry, committed, head);

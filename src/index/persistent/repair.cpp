@@ -170,7 +170,7 @@ void persistent_index::roll_back_dead_writers(const index_node& n) const {
 void persistent_index::repair(index_node& n, link ref) const {
   // relaxed, all loads: inside the lock
   const node_order torn(n);
-  node_order whole(torn.level(), torn.prefix_length());
+  node_order repaired(torn.level(), torn.prefix_length());
   const link next = n.next.load(std::memory_order_relaxed);
   const link high = next == null_link ? null_link : space_.at(next).low.load(std::memory_order_acquire);
   std::uint32_t seen = 0;
@@ -180,17 +180,17 @@ void persistent_index::repair(index_node& n, link ref) const {
     seen |= std::uint32_t{1} << slot;
     const link low = low_of(n.pairs[slot].to.load(std::memory_order_relaxed), torn.level());
     const bool moved = high != null_link && low != null_link && source_.key_of(low) >= source_.key_of(high);
-    if (!moved) whole.insert(whole.count(), slot);
+    if (!moved) repaired.insert(repaired.count(), slot);
   }
-  if (high == null_link) whole.set_prefix_length(0);
-  set_heads(n, whole);
+  if (high == null_link) repaired.set_prefix_length(0);
+  set_heads(n, repaired);
   space_.flush(&n.pairs, sizeof n.pairs);
   space_.fence();
   // release, all: see node_lock.hpp
   n.high.store(high, std::memory_order_release);
-  n.high_head.store(high == null_link ? 0 : head_of(source_.key_of(high), whole.prefix_length()),
+  n.high_head.store(high == null_link ? 0 : head_of(source_.key_of(high), repaired.prefix_length()),
                     std::memory_order_release);
-  whole.store_fewer_in(n);
+  repaired.store_fewer_in(n);
   space_.flush(&n, format::cache_line_size);
   space_.fence();
   unlock(n, ref);

@@ -59,11 +59,11 @@ bool read_own(const own_file& name, boot_id& id) noexcept {
   const int file = ::open(name.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return false;
   struct stat about {};
-  const bool believed = fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() &&
+  const bool trusted = fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() &&
                         (about.st_mode & (S_IWGRP | S_IWOTH)) == 0 && is_on_memory_filesystem(file);
-  const bool whole = believed && ::read(file, id, sizeof id) == ssize_t{sizeof id};
+  const bool complete = trusted && ::read(file, id, sizeof id) == ssize_t{sizeof id};
   ::close(file);
-  return whole && is_own(id);
+  return complete && is_own(id);
 }
 
 /// Gives the file its name once it is complete. If several processes make one at the same time, the first one's stays.
@@ -75,9 +75,9 @@ void make_own(const own_file& name) noexcept {
   std::snprintf(making, sizeof making, "%s.%02x%02x%02x%02x", name.path, id[0], id[1], id[2], id[3]);
   const int file = ::open(making, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0400);
   if (file < 0) return;
-  const bool whole = ::write(file, id, sizeof id) == ssize_t{sizeof id};
+  const bool complete = ::write(file, id, sizeof id) == ssize_t{sizeof id};
   ::close(file);
-  if (whole) static_cast<void>(::link(making, name.path));
+  if (complete) static_cast<void>(::link(making, name.path));
   ::unlink(making);
 }
 

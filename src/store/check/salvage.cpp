@@ -228,9 +228,9 @@ link salvage::lost_newest(link entry, link newest, updates_of_entry updates) con
   const auto [first, last] = owners_.equal_range(entry);
   for (auto i = first; i != last; ++i) {
     const record r = at(i->second);
-    const bool whole = range_of(i->second)->what.versionless;  // if so, it is trusted
-    if (!whole && r.as_update().older != newest) continue;
-    if (depth_of(r) > depth_of(at(newest)) && (whole || depth_of(r) == depth_of(at(newest)) + 1)) return i->second;
+    const bool trusted = range_of(i->second)->what.versionless;
+    if (!trusted && r.as_update().older != newest) continue;
+    if (depth_of(r) > depth_of(at(newest)) && (trusted || depth_of(r) == depth_of(at(newest)) + 1)) return i->second;
   }
   return null_link;
 }

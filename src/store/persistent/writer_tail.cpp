@@ -8,7 +8,7 @@
 
 namespace icecore::detail {
 
-bool writer_tail::whole(const segment& s, link at) const noexcept {
+bool writer_tail::intact_record(const segment& s, link at) const noexcept {
   if (s.end() - at < sizeof(format::record_header)) return false;
   const record r(pool_->at(at));
   const record_layout layout = r.layout();
@@ -23,7 +23,7 @@ version writer_tail::version_of(const segment& s, link at) const noexcept {
   std::uint64_t decides = at;
   if (r.batched()) {
     decides = r.batch();
-    if (decides < s.first_record() || decides >= s.end() || !whole(s, decides)) return 0;
+    if (decides < s.first_record() || decides >= s.end() || !intact_record(s, decides)) return 0;
   }
   // relaxed: a number
   const std::uint64_t word =
@@ -40,7 +40,7 @@ writer_tail::content writer_tail::read(const segment& s, link from) const {
   for (;;) {
     std::uint64_t at = t.position;
     while (at < s.end() && at - t.position <= format::record_padding_max && word_at(pool_->at(at)) == 0) at += 8;
-    if (at >= s.end() || at - t.position > format::record_padding_max || !whole(s, at)) break;
+    if (at >= s.end() || at - t.position > format::record_padding_max || !intact_record(s, at)) break;
     const version v = version_of(s, at);
     const record r(pool_->at(at));
     if (r.layout().place(t.position) != at) break;  // one is missing before it
@@ -75,7 +75,7 @@ writer_tail::content writer_tail::read(const segment& s, link from) const {
 std::optional<link> writer_tail::first_intact(const segment& s, link from) const noexcept {
   for (std::uint64_t at = from; at + sizeof(format::record_header) <= s.end(); at += 8) {
     at += leading_zeros(pool_->at(at), s.end() - at) / 8 * 8;
-    if (s.end() - at >= sizeof(format::record_header) && whole(s, at)) return at;
+    if (s.end() - at >= sizeof(format::record_header) && intact_record(s, at)) return at;
   }
   return std::nullopt;
 }

@@ -36,7 +36,7 @@ class writer_tail {
   void clear_behind(const segment& s, link position) const;
 
  private:
-  [[nodiscard]] bool whole(const segment& s, link at) const noexcept;
+  [[nodiscard]] bool intact_record(const segment& s, link at) const noexcept;
   [[nodiscard]] version version_of(const segment& s, link at) const noexcept;
 
   const pool_set* pool_;
