@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "cluster/gather/ranks/spares.hpp"
+#include "cluster/gather/ranks/kept_memory.hpp"
 #include "cluster/messages/backoff.hpp"
 #include "cluster/open/manifest.hpp"
 #include "cluster/partitions/read_cache.hpp"
@@ -49,8 +49,8 @@ TEST(wire, what_is_packed_is_unpacked_and_short_messages_are_errors) {
   }
 }
 
-TEST(spares, give_back_what_is_large_enough_and_not_much_too_large) {
-  using kept_strings = ranks::spares<std::string>;
+TEST(kept_memory, give_back_what_is_large_enough_and_not_much_too_large) {
+  using kept_strings = ranks::kept_memory<std::string>;
   constexpr std::size_t size = kept_strings::size_min;
   if (!kept_strings::keeps(size)) GTEST_SKIP() << "the sanitizer watches memory";
   const auto of = [](std::size_t bytes) { return std::string(bytes, 'x'); };
@@ -77,8 +77,8 @@ TEST(spares, give_back_what_is_large_enough_and_not_much_too_large) {
 }
 
 TEST(packer, goes_on_in_memory_that_a_message_went_in) {
-  constexpr std::size_t large = ranks::spares<std::string>::size_min;
-  if (!ranks::spares<std::string>::keeps(large)) GTEST_SKIP() << "the sanitizer watches memory";
+  constexpr std::size_t large = ranks::kept_memory<std::string>::size_min;
+  if (!ranks::kept_memory<std::string>::keeps(large)) GTEST_SKIP() << "the sanitizer watches memory";
   const char* sent_from = nullptr;
   {
     packer first;

@@ -35,7 +35,7 @@ enum part : std::uint8_t {
   recomputed,   // an entry's head and second version
   last_record,  // of a dead writer: like a write that the crash interrupted (docs/guarantees.md)
   stamp_top,    // with the persisted bit, which means nothing on media; the other seven belong to the check
-  index,        // nodes and logs of an index in the file: verify does not check their spare bytes
+  index,        // nodes and logs of an index in the file: verify does not check their unused bytes
   unused,
   parts
 };

@@ -43,7 +43,7 @@ void merge::seek_before(std::optional<std::string_view> key) {
 void merge::begin(std::vector<int> owners, const scan_request& wanted, bool sought) {
   heads_.clear();
   waiting_.clear();
-  spared_.clear();
+  unasked_.clear();
   if (!core_.ordered()) {
     const auto own = std::find(owners.begin(), owners.end(), core_.rank());
     std::rotate(own, own + 1, owners.end());  // this rank last, see open()
@@ -52,7 +52,7 @@ void merge::begin(std::vector<int> owners, const scan_request& wanted, bool soug
       open({&owner, 1}, wanted);
       std::erase(owners, owner);
       if (valid() && current().key == wanted.from) {
-        spared_ = std::move(owners);
+        unasked_ = std::move(owners);
         return;
       }
     }
@@ -78,11 +78,11 @@ void merge::ask_the_others() {
   scan_request behind = everything();
   behind.from = current().key;
   behind.after = true;
-  open(std::exchange(spared_, {}), behind);
+  open(std::exchange(unasked_, {}), behind);
 }
 
 void merge::next() {
-  if (!spared_.empty()) ask_the_others();
+  if (!unasked_.empty()) ask_the_others();
   std::pop_heap(heads_.begin(), heads_.end(), later());
   head& stepped = heads_.back();
   stepped.items->next();

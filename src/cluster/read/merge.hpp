@@ -63,7 +63,7 @@ class [[gnu::visibility("hidden")]] merge {
   bool backward_ = false;
   std::vector<head> heads_;   // a heap: its first has the least key, or the greatest when going down
   std::vector<int> waiting_;  // owners of later ranges, the next one last
-  std::vector<int> spared_;   // owners that were not asked (N1)
+  std::vector<int> unasked_;  // owners that were not asked (N1)
 };
 
 }  // namespace icecore::mpi

@@ -94,7 +94,7 @@ class btree final : public ordered_index {
   void insert_in_leaf(node& leaf, node_form form, unsigned slot, const sought_key& key, link entry) noexcept;
 
   // split.cpp
-  class spare_node;
+  class unused_node;
   struct cut;
   [[nodiscard]] bool split_inner(const path& where, const sought_key& key);
   [[nodiscard]] bool split_leaf(const path& where, unsigned slot, const sought_key& key, link entry);
@@ -135,7 +135,7 @@ class btree final : public ordered_index {
     std::atomic<arena_ref> root{0};
     arena_ref first_leaf = 0;  ///< splits add to the right only, so the leftmost leaf stays; build() may replace it
     /// Nodes taken for a split that another writer made first: [0] inner nodes, [1] leaves.
-    std::array<free_list, 2> spares;
+    std::array<free_list, 2> free_nodes;
     spread_counter size;
   };
 

@@ -12,14 +12,14 @@
 namespace icecore::index {
 
 /// A node taken for a split; it goes back to the free list unless it was used.
-class btree::spare_node {
+class btree::unused_node {
  public:
-  spare_node(btree& tree, bool leaf) : tree_(tree), ref_(tree.take_node(leaf)), leaf_(leaf) {}
-  ~spare_node() {
+  unused_node(btree& tree, bool leaf) : tree_(tree), ref_(tree.take_node(leaf)), leaf_(leaf) {}
+  ~unused_node() {
     if (ref_ != 0) tree_.give_back(ref_, leaf_);
   }
-  spare_node(const spare_node&) = delete;
-  spare_node& operator=(const spare_node&) = delete;
+  unused_node(const unused_node&) = delete;
+  unused_node& operator=(const unused_node&) = delete;
 
   [[nodiscard]] arena_ref use() noexcept { return std::exchange(ref_, 0); }
 
@@ -39,15 +39,15 @@ struct btree::cut {
 };
 
 arena_ref btree::take_node(bool leaf) {
-  const arena_ref spare = shared_->spares[leaf ? 1 : 0].take([&](arena_ref ref) { return at(ref)->next.load(); });
-  if (spare != 0) return spare;
+  const arena_ref reused = shared_->free_nodes[leaf ? 1 : 0].take([&](arena_ref ref) { return at(ref)->next.load(); });
+  if (reused != 0) return reused;
   const arena_ref ref = arena_.allocate(leaf ? sizeof(node) : sizeof(inner_node));
   new (arena_.at(ref)) node(0, null_link, null_link);  // also touches its pages while no lock is held
   return ref;
 }
 
 void btree::give_back(arena_ref ref, bool leaf) noexcept {
-  shared_->spares[leaf ? 1 : 0].give(ref, [&](arena_ref one, arena_ref next) { at(one)->next.store(next); });
+  shared_->free_nodes[leaf ? 1 : 0].give(ref, [&](arena_ref one, arena_ref next) { at(one)->next.store(next); });
 }
 
 /// False if a writer came between. `where.node` is a full inner node on the path of the insert of `key`.
@@ -85,8 +85,8 @@ template <class Node>
 bool btree::split(const path& where, const cut& c) {
   node& left = *where.node.at;
   constexpr bool is_leaf = std::is_same_v<Node, node>;
-  spare_node right_memory(*this, is_leaf);
-  std::optional<spare_node> root_memory;
+  unused_node right_memory(*this, is_leaf);
+  std::optional<unused_node> root_memory;
   if (where.parent.at == nullptr) root_memory.emplace(*this, false);
 
   // Parent first, then child. No thread waits for either, and both are held until the parent has its new child (N5).

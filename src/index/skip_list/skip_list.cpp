@@ -21,14 +21,14 @@ unsigned height_of(link entry) noexcept {
 }  // namespace
 
 /// A tower for an insert; it goes back to the free list unless it was used.
-class skip_list::spare_tower {
+class skip_list::unused_tower {
  public:
-  spare_tower(skip_list& list, unsigned height) : list_(list), ref_(list.take_tower(height)), height_(height) {}
-  ~spare_tower() {
+  unused_tower(skip_list& list, unsigned height) : list_(list), ref_(list.take_tower(height)), height_(height) {}
+  ~unused_tower() {
     if (ref_ != 0) list_.give_back(ref_, height_);
   }
-  spare_tower(const spare_tower&) = delete;
-  spare_tower& operator=(const spare_tower&) = delete;
+  unused_tower(const unused_tower&) = delete;
+  unused_tower& operator=(const unused_tower&) = delete;
 
   [[nodiscard]] arena_ref ref() const noexcept { return ref_; }
   void use() noexcept { ref_ = 0; }
@@ -55,12 +55,12 @@ skip_list::skip_list(const key_source& source, std::shared_ptr<arena> memory)
 }
 
 arena_ref skip_list::take_tower(unsigned height) {
-  const arena_ref spare = shared_->spares[height].take([&](arena_ref ref) { return at(ref).next(0); });
-  return spare != 0 ? spare : arena_.allocate(tower::bytes_of(height));
+  const arena_ref reused = shared_->free_towers[height].take([&](arena_ref ref) { return at(ref).next(0); });
+  return reused != 0 ? reused : arena_.allocate(tower::bytes_of(height));
 }
 
 void skip_list::give_back(arena_ref ref, unsigned height) noexcept {
-  shared_->spares[height].give(ref, [&](arena_ref one, arena_ref next) { at(one).set_next(0, next); });
+  shared_->free_towers[height].give(ref, [&](arena_ref one, arena_ref next) { at(one).set_next(0, next); });
 }
 
 /// Walks on from out.predecessors[level], on that level, to where `key` is or would be. Returns its tower, or 0.
@@ -149,7 +149,7 @@ link skip_list::insert(std::string_view key, entry_factory& factory) {
   const link made = factory.make();
   assert(made != null_link);
   const unsigned height = height_of(made);
-  spare_tower fresh(*this, height);
+  unused_tower fresh(*this, height);
   tower& t = at(fresh.ref());
   t.head = sought.head;
   t.entry = made;

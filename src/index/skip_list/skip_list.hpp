@@ -66,7 +66,7 @@ class skip_list final : public ordered_index {
     std::array<arena_ref, height_max> predecessors;
     std::array<arena_ref, height_max> successors;  ///< the first towers whose keys are not smaller; 0: none
   };
-  class spare_tower;
+  class unused_tower;
   struct lookup;
 
   [[nodiscard]] tower& at(arena_ref ref) const noexcept { return *reinterpret_cast<tower*>(arena_.at(ref)); }
@@ -99,7 +99,7 @@ class skip_list final : public ordered_index {
     std::atomic<unsigned> height{1};
     spread_counter size;
     /// Towers made for a key that another thread inserted first, by height.
-    std::array<free_list, height_max + 1> spares;
+    std::array<free_list, height_max + 1> free_towers;
   };
 
   const key_source& source_;

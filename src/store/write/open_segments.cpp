@@ -13,15 +13,15 @@ unsigned bin_of(std::uint64_t room) noexcept { return static_cast<unsigned>(std:
 
 std::optional<segment_tail> open_segments::exchange(const segment_tail& rest, std::uint64_t bytes, std::uint16_t from) {
   const std::scoped_lock lock(shared_->lock);
-  const index::arena_ref spare = rest.in.size != 0 ? new_node() : 0;
+  const index::arena_ref free_node = rest.in.size != 0 ? new_node() : 0;
   const index::arena_ref found = unlink(bytes, from);
   if (found == 0) {
-    if (spare != 0) at(spare).next = std::exchange(shared_->unused, spare);
+    if (free_node != 0) at(free_node).next = std::exchange(shared_->unused, free_node);
     return std::nullopt;
   }
   const segment_tail taken = at(found).what;
   at(found).next = std::exchange(shared_->unused, found);
-  if (spare != 0) add(spare, rest);
+  if (free_node != 0) add(free_node, rest);
   return taken;
 }
 

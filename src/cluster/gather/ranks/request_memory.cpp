@@ -3,7 +3,7 @@
 #include <atomic>
 #include <new>
 
-#include "cluster/gather/ranks/spares.hpp"
+#include "cluster/gather/ranks/kept_memory.hpp"
 
 namespace icecore::ranks {
 
@@ -14,15 +14,15 @@ struct delete_memory {
 };
 using raw_memory = std::unique_ptr<void, delete_memory>;
 
-spares<raw_memory>& spare_blocks() {
-  static auto& kept = *new spares<raw_memory>;
+kept_memory<raw_memory>& free_blocks() {
+  static auto& kept = *new kept_memory<raw_memory>;
   return kept;
 }
 
 }  // namespace
 
 request_memory::block* request_memory::new_block(std::size_t size) {
-  if (void* const used = spare_blocks().take(size).release()) {
+  if (void* const used = free_blocks().take(size).release()) {
     auto* const again = static_cast<block*>(used);
     again->size = size;
     return again;
@@ -31,7 +31,7 @@ request_memory::block* request_memory::new_block(std::size_t size) {
 }
 
 void request_memory::free_block::operator()(block* freed) const noexcept {
-  spare_blocks().give(raw_memory(freed), freed->capacity);
+  free_blocks().give(raw_memory(freed), freed->capacity);
 }
 
 request_memory::request_memory(std::size_t size) : block_(new_block(size)) {}

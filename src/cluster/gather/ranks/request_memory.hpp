@@ -17,7 +17,7 @@ namespace icecore::ranks {
 class request_memory {
  public:
   request_memory() noexcept = default;
-  /// Uninitialised. Large blocks are reused (spares.hpp).
+  /// Uninitialised. Large blocks are reused (kept_memory.hpp).
   explicit request_memory(std::size_t size);
 
   [[nodiscard]] char* data() noexcept { return block_ ? block_->bytes() : nullptr; }

@@ -44,7 +44,7 @@ class node_order {
     words_.fill(~std::uint64_t{0});
     set_byte(count_byte, 0);
     set_byte(level_byte, level);
-    set_byte(spare_byte, 0);
+    set_byte(unused_byte, 0);
     set_prefix_length(prefix_length);
   }
   // acquire: see node_lock.hpp
@@ -105,8 +105,8 @@ class node_order {
   static constexpr unsigned count_byte = index_pairs_max;
   static constexpr unsigned level_byte = count_byte + 1;
   static constexpr unsigned prefix_byte = level_byte + 1;
-  static constexpr unsigned spare_byte = prefix_byte + 2;
-  static_assert(spare_byte == words * 8 - 1);
+  static constexpr unsigned unused_byte = prefix_byte + 2;
+  static_assert(unused_byte == words * 8 - 1);
   /// The bytes of the last word that are slots.
   static constexpr std::uint64_t last_slots = (std::uint64_t{1} << index_pairs_max % 8 * 8) - 1;
 

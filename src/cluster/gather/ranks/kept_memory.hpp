@@ -1,8 +1,8 @@
 // Keeps the memory of large messages for later messages. Memory that comes fresh from the system costs a page fault for
 // every 4 KiB, which takes about as long as copying them.
 //
-//   static auto& kept = *new spares<std::string>;    // never destroyed: memory may be given back after statics end
-//   std::string bytes = kept.take(131072);           // empty if none of about that size is kept
+//   static auto& kept = *new kept_memory<std::string>;    // never destroyed: memory may be given back after statics
+//   end std::string bytes = kept.take(131072);           // empty if none of about that size is kept
 //   kept.give(std::move(bytes), capacity);
 //
 // At most `pieces_max` pieces are kept; a new one replaces an old one. Under AddressSanitizer none is kept, because it
@@ -19,7 +19,7 @@
 namespace icecore::ranks {
 
 template <typename Memory>
-class spares {
+class kept_memory {
  public:
   static constexpr std::size_t size_min = std::size_t{64} << 10;
   static constexpr std::size_t size_max = std::size_t{4} << 20;
