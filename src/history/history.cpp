@@ -13,11 +13,11 @@ namespace {
 /// Whether the last two jumps on the way from a record at this depth down to the entry are equally long. Lengths are
 /// 2^k - 1, the greatest that fits first. So they follow from the depth, and no record need be read.
 bool last_jumps_are_equal(std::uint32_t depth) noexcept {
-  std::uint32_t rest = depth - 1;
-  while (rest != 0) {
-    const std::uint32_t length = (std::uint32_t{1} << (std::bit_width(rest + 1) - 1)) - 1;
-    if (rest == 2 * length) return true;  // these two jumps reach the entry
-    rest -= length;
+  std::uint32_t remaining = depth - 1;
+  while (remaining != 0) {
+    const std::uint32_t length = (std::uint32_t{1} << (std::bit_width(remaining + 1) - 1)) - 1;
+    if (remaining == 2 * length) return true;  // these two jumps reach the entry
+    remaining -= length;
   }
   return false;
 }

@@ -126,7 +126,7 @@ statistics store_core::stats() const {
   {
     const writer_set::gate stopped(*writers_);
     totals.add(writers_->totals());
-    for (const auto& p : writers_->segment_tails()) free_in_segments += p.room();
+    for (const auto& p : writers_->segment_tails()) free_in_segments += p.space();
   }
   const format::root root = pool_->roots().read();
   statistics s{};

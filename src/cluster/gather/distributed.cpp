@@ -71,11 +71,11 @@ class all_samples {
   }
 
   void read_all() {
-    for (std::string_view rest = bytes_; !rest.empty();) {
+    for (std::string_view remaining = bytes_; !remaining.empty();) {
       size_type size = 0;
-      rest.copy(reinterpret_cast<char*>(&size), sizeof size);
-      keys_.push_back(rest.substr(sizeof size, size));
-      rest.remove_prefix(sizeof size + size);
+      remaining.copy(reinterpret_cast<char*>(&size), sizeof size);
+      keys_.push_back(remaining.substr(sizeof size, size));
+      remaining.remove_prefix(sizeof size + size);
     }
     std::sort(keys_.begin(), keys_.end());
   }

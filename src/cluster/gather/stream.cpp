@@ -87,7 +87,7 @@ struct packed {
 };
 
 /// Memory that only grows; growing discards its content.
-class room {
+class growing_buffer {
  public:
   void grow(std::size_t bytes) {
     if (bytes > memory_.size()) memory_ = buffer<char>(bytes);
@@ -123,18 +123,18 @@ class packed_block {
 
   void take(const pairs_view& block) {
     size_ = extent_of(block);
-    room_.grow(packed::bytes(size_));
-    packed::write(room_.data(), block);
+    buffer_.grow(packed::bytes(size_));
+    packed::write(buffer_.data(), block);
   }
   void send(messages& by, const extent& next, int to_rank) {
-    packed::write_next(room_.data(), next);
-    by.send(room_.data(), packed::bytes(size_), to_rank, block_tag);
+    packed::write_next(buffer_.data(), next);
+    by.send(buffer_.data(), packed::bytes(size_), to_rank, block_tag);
     by.wait();
   }
 
  private:
   extent size_{};
-  room room_;
+  growing_buffer buffer_;
 };
 
 /// A rank that is not the root.
@@ -195,7 +195,7 @@ class source {
   /// Makes room for the block in coming_.
   void make_room() {
     if (coming_.count == 0) return;
-    rooms_[room_].grow(packed::bytes(coming_));
+    buffers_[filling_].grow(packed::bytes(coming_));
     messages_->reserve(packed::bytes(coming_));
   }
   /// The first block arrives without a credit.
@@ -213,14 +213,14 @@ class source {
     block_.count = 0;
     if (coming_.count == 0) return false;
     messages_->wait();
-    const char* const arrived = rooms_[room_].data();
+    const char* const arrived = buffers_[filling_].data();
     block_ = packed::read(arrived, coming_);
     coming_ = packed::next_of(arrived);
     if (coming_.count == failed_count) {
       coming_.count = 0;
       throw other_failed();
     }
-    room_ = 1 - room_;
+    filling_ = 1 - filling_;
     if (coming_.count > 0) ask();
     return true;
   }
@@ -229,7 +229,7 @@ class source {
   void stop() {
     if (coming_.count == 0) return;
     messages_->wait();
-    coming_ = packed::next_of(rooms_[room_].data());
+    coming_ = packed::next_of(buffers_[filling_].data());
     if (coming_.count > 0 && coming_.count != failed_count) ranks_->send(stop_credit, rank_, credit_tag);
     coming_.count = 0;
   }
@@ -254,7 +254,7 @@ class source {
     if (failure) std::rethrow_exception(failure);
   }
 
-  void receive() { messages_->receive(rooms_[room_].data(), packed::bytes(coming_), rank_, block_tag); }
+  void receive() { messages_->receive(buffers_[filling_].data(), packed::bytes(coming_), rank_, block_tag); }
 
   const team* ranks_ = nullptr;
   const next_block* own_ = nullptr;
@@ -262,8 +262,8 @@ class source {
   pairs_view block_;
   std::size_t at_ = 0;
   extent coming_;
-  room rooms_[2];
-  int room_ = 0;
+  growing_buffer buffers_[2];
+  int filling_ = 0;
   std::unique_ptr<messages> messages_;  // last, so that it waits before its memory is freed
 };
 
@@ -326,7 +326,7 @@ struct word_key {
 struct any_key {
   using type = std::string_view;
   static type at(const source& s) noexcept { return s.block().keys[s.at()]; }
-  static type kept(type key, std::string& room) { return room = key; }
+  static type kept(type key, std::string& copy) { return copy = key; }
   static std::string text(type key) { return std::string(key); }
 };
 
@@ -339,12 +339,12 @@ std::optional<std::string> merge_sources(std::vector<source>& sources, outgoing&
   }
   tournament<typename Key::type> least{std::span<const std::pair<typename Key::type, std::size_t>>(first)};
   std::optional<std::string> twice;
-  std::string room;
+  std::string copy;
   while (least.size() > 0) {
     typename Key::type key = least.key();
     source& from = sources[least.input()];
     to.append(from.block(), from.at());
-    if (from.at_last()) key = Key::kept(key, room);
+    if (from.at_last()) key = Key::kept(key, copy);
     if (from.advance()) {
       least.replace(Key::at(from));
     } else {

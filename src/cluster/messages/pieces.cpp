@@ -50,16 +50,16 @@ void pack_history(key_history records, const history_place& from, packer& out) {
   std::uint64_t offset = from.offset;
   for (record r = find(records, from); r != std::default_sentinel; ++r, offset = 0) {
     const std::size_t size = r->value ? r->value->size() : 0;
-    const std::size_t room = piece_bytes - std::min(piece_bytes, pieces.size());
-    const std::size_t part = std::min<std::size_t>(size - std::min<std::size_t>(size, offset), room);
-    if (room > 0) {
+    const std::size_t space = piece_bytes - std::min(piece_bytes, pieces.size());
+    const std::size_t part = std::min<std::size_t>(size - std::min<std::size_t>(size, offset), space);
+    if (space > 0) {
       pieces.number(r->version);
       pieces.number(static_cast<std::uint8_t>(r->value.has_value()));
       pieces.number(offset);
       pieces.number(std::uint64_t{size});
       pieces.text(r->value ? r->value->substr(std::min<std::size_t>(size, offset), part) : std::string_view());
     }
-    if (room > 0 && offset + part >= size) continue;
+    if (space > 0 && offset + part >= size) continue;
     const version at = r->version;
     pack(out, history_place{at, count_not_newer(r), offset + part});
     out.append(pieces);

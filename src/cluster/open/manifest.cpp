@@ -112,7 +112,7 @@ std::optional<manifest> parsed(const std::string& text, manifest_of what) {
     if (words.fail()) return std::nullopt;
   }
   const bool complete = !content.id.empty() && content.ranks > 0 && !content.owner.empty() &&
-                     content.pools.size() == static_cast<std::size_t>(content.ranks);
+                        content.pools.size() == static_cast<std::size_t>(content.ranks);
   return complete ? std::optional(content) : std::nullopt;
 }
 
@@ -122,11 +122,11 @@ std::string_view id_of_part(std::string_view name) noexcept {
   const std::size_t dot = name.find('.');
   if (!name.starts_with(begin) || dot == std::string_view::npos) return {};
   const std::string_view rank = name.substr(begin.size(), dot - begin.size());
-  const std::string_view rest = name.substr(dot + 1);
-  const std::string_view id = rest.substr(0, id_size);
+  const std::string_view remaining = name.substr(dot + 1);
+  const std::string_view id = remaining.substr(0, id_size);
   const bool named_so = !rank.empty() && rank.find_first_not_of("0123456789") == std::string_view::npos &&
                         id.size() == id_size && id.find_first_not_of("0123456789abcdef") == std::string_view::npos &&
-                        rest.substr(id_size).starts_with(".ice");
+                        remaining.substr(id_size).starts_with(".ice");
   return named_so ? id : std::string_view();
 }
 

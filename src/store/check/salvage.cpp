@@ -79,9 +79,9 @@ void salvage::find_versions() {
 bool salvage::holds_batch_alone(const range& g, link batch) const noexcept {
   const link end = batch + record_layout::of_batch().size();
   if (g.what.record != batch || end > g.what.to) return false;
-  const std::uint64_t rest = g.what.to - end;
-  return rest < sizeof(format::record_header) ||
-         (at(batch).kind() == record_kind::batch && all_zero(pool_->at(end), rest));
+  const std::uint64_t remaining = g.what.to - end;
+  return remaining < sizeof(format::record_header) ||
+         (at(batch).kind() == record_kind::batch && all_zero(pool_->at(end), remaining));
 }
 
 /// Lets an intact record count whose version has been inferred.

@@ -1,9 +1,9 @@
 // What damage cost: which records of which keys a record scan did not find, and a store made of what is left.
 //
 //   record_scan found(pool, {});
-//   salvage rest(pool, found);
-//   for (const finding& f : rest.findings()) ...       // verify stops here
-//   rest.repair_records();  ...heads...  rest.repair_histories(histories);   // a private mapping becomes readable
+//   salvage saved(pool, found);
+//   for (const finding& f : saved.findings()) ...       // verify stops here
+//   saved.repair_records();  ...heads...  saved.repair_histories(histories);   // a private mapping becomes readable
 //
 // How lost records are identified. An intact record is trusted; any other record never is. So the neighbours of a lost
 // record show its key: the record after it links to it and has a depth that is greater by one. If the lost

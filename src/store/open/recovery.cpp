@@ -27,7 +27,7 @@ std::unique_ptr<store_core> recovery::run() {
   const auto begin = std::chrono::steady_clock::now();
   const bool read_only = parts_.read_only();
   // A persistent index needs media that can be written; a store opened for reading builds an index in memory.
-  const bool lasts = parts_.kind == index_kind::persistent && !read_only;
+  const bool index_durable = parts_.kind == index_kind::persistent && !read_only;
   pool_set& p = *parts_.pool;
   const unsigned threads = p.size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening_.recovery_threads);
   record_scan found(p, {.threads = threads,
@@ -47,7 +47,7 @@ std::unique_ptr<store_core> recovery::run() {
   }
   const std::vector<link> sorted = entries_in_key_order(found);
   std::optional<rebuilt_parts> rebuilt;
-  if (!lasts) {
+  if (!index_durable) {
     rebuilt = rebuilt_parts_of(parts_);
     rebuilt->index->build(sorted, static_cast<unsigned>(found.parts().size()));
     for (const auto& place : found.segments()) parts_.writers->scanned().put(place);
@@ -68,7 +68,7 @@ std::unique_ptr<store_core> recovery::run() {
     drop_uncounted(found);
     if (found.crashed()) begin_session(found);
     histories_->set_durable(found.segments());
-    if (lasts) durable = build_durable_index(found, sorted);
+    if (index_durable) durable = build_durable_index(found, sorted);
   }
   parts_.recovery_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (durable) return std::make_unique<durable_engine>(std::move(parts_), std::move(*durable));
@@ -79,11 +79,11 @@ std::unique_ptr<store_core> recovery::run() {
 /// D3: makes a private mapping readable without what is lost.
 void recovery::accept_damaged(record_scan& found) {
   if (found.damages().empty()) found.check_chains();
-  salvage room(*parts_.pool, found);
-  room.repair_records();
+  salvage saved(*parts_.pool, found);
+  saved.repair_records();
   set_heads(found);
-  parts_.stand_ins = room.repair_histories(*histories_);
-  parts_.findings = room.findings();
+  parts_.stand_ins = saved.repair_histories(*histories_);
+  parts_.findings = saved.findings();
 }
 
 /// Each entry's head becomes its deepest record that counts, and its cached second version that of its record of depth

@@ -15,9 +15,9 @@ namespace icecore {
 namespace {
 
 /// List b holds segments with 1 KiB times 2^b to twice that of room; the last list also holds all with more.
-unsigned list_of(std::uint64_t room) noexcept {
+unsigned list_of(std::uint64_t space) noexcept {
   constexpr unsigned least = 11;  // bit width of 1 KiB
-  const auto bits = static_cast<unsigned>(std::bit_width(room));
+  const auto bits = static_cast<unsigned>(std::bit_width(space));
   return std::min(bits < least ? 0 : bits - least, format::free_lists - 1);
 }
 
@@ -122,25 +122,25 @@ void logged_segments::set_next(const segment& s, link next) const noexcept {
   pool_->persist().flush(&header, sizeof header);
 }
 
-/// `room` must belong to no writer. The segment's header notes its fill end and the next segment in the list.
-void logged_segments::add_free_space(const segment_tail& room) {
-  auto& header = pool_->header_of(room.in.offset);
-  header.fill_end = pool_->codec().encode(room.position - room.in.offset,
-                                          room.in.offset + offsetof(format::segment_header, fill_end));
-  auto& first = anchor_->free_space[link_pool(room.in.offset)][list_of(room.room())];
-  const bool listed = room.room() >= room_min;
-  set_next(room.in, listed ? load(first) : null_link);
+/// `tail` must belong to no writer. The segment's header notes its fill end and the next segment in the list.
+void logged_segments::add_free_space(const segment_tail& tail) {
+  auto& header = pool_->header_of(tail.in.offset);
+  header.fill_end = pool_->codec().encode(tail.position - tail.in.offset,
+                                          tail.in.offset + offsetof(format::segment_header, fill_end));
+  auto& first = anchor_->free_space[link_pool(tail.in.offset)][list_of(tail.space())];
+  const bool listed = tail.space() >= space_min;
+  set_next(tail.in, listed ? load(first) : null_link);
   if (!listed) return;
   pool_->persist().fence();
-  store(first, room.in.offset);
+  store(first, tail.in.offset);
 }
 
-void logged_segments::abandon(unsigned writer, const segment_tail& room, const record_totals& totals, version newest) {
+void logged_segments::abandon(unsigned writer, const segment_tail& tail, const record_totals& totals, version newest) {
   const recovering_lock lock = hold();
-  auto& header = pool_->header_of(room.in.offset);
-  header.fill_end = pool_->codec().encode(room.position - room.in.offset,
-                                          room.in.offset + offsetof(format::segment_header, fill_end));
-  set_next(room.in, null_link);
+  auto& header = pool_->header_of(tail.in.offset);
+  header.fill_end = pool_->codec().encode(tail.position - tail.in.offset,
+                                          tail.in.offset + offsetof(format::segment_header, fill_end));
+  set_next(tail.in, null_link);
   write_log(writer, {{}, null_link, std::max(newest, shared_->newest_before), totals});
 }
 
@@ -161,36 +161,36 @@ segment_tail logged_segments::tail_left(link at) const {
 
 /// E: checks up to where the next record may begin. If another writer has taken the segment, it has put one there.
 void logged_segments::require_unused(const segment_tail& taken, const char* reported_by) const {
-  const std::uint64_t looked_at = std::min(taken.room(), format::record_padding_max + sizeof(std::uint64_t));
+  const std::uint64_t looked_at = std::min(taken.space(), format::record_padding_max + sizeof(std::uint64_t));
   if (all_zero(pool_->at(taken.position), looked_at)) return;
   raise(errc::damaged,
         "{}: damaged at byte {} (segment): {} says that the space from here on is unused, but it is in use",
         pool_->origin(taken.position), link_offset(taken.position), reported_by);
 }
 
-segment_tail logged_segments::change(unsigned writer, const segment_tail& room, const record_totals& since_opening,
+segment_tail logged_segments::change(unsigned writer, const segment_tail& tail, const record_totals& since_opening,
                                      version newest, std::uint64_t bytes, std::uint16_t in) {
-  const segment_tail taken = exchange(writer, room, since_opening, newest, bytes, in);
+  const segment_tail taken = exchange(writer, tail, since_opening, newest, bytes, in);
   pool_->grow_ahead(taken.in.offset);
   return taken;
 }
 
-segment_tail logged_segments::exchange(unsigned writer, const segment_tail& room, const record_totals& since_opening,
+segment_tail logged_segments::exchange(unsigned writer, const segment_tail& tail, const record_totals& since_opening,
                                        version newest, std::uint64_t bytes, std::uint16_t in) {
   const recovering_lock lock = hold();
   record_totals totals = shared_->before[writer];
   totals.add(since_opening);
   const auto name_it = [&](const segment& s, link from) {
-    if (room.in.size != 0) add_free_space(room);
+    if (tail.in.size != 0) add_free_space(tail);
     write_log(writer, {s, from, std::max(newest, shared_->newest_before), totals});
   };
   // In the list of its own size class the first may be too small; in those of greater sizes any will do.
-  for (unsigned list = list_of(std::max(bytes, room_min)); list < format::free_lists; ++list) {
+  for (unsigned list = list_of(std::max(bytes, space_min)); list < format::free_lists; ++list) {
     auto& first = anchor_->free_space[in][list];
     const link at = load(first);
     if (at == null_link) continue;
     const segment_tail taken = tail_left(at);
-    if (taken.room() < bytes) continue;
+    if (taken.space() < bytes) continue;
     require_unused(taken, "a free-space list");
     const link next = next_of(taken.in);
     name_it(taken.in, taken.position);
@@ -314,7 +314,7 @@ std::vector<std::string> logged_segments::check() const {
   for_each_segment([&](link at, bool records) {
     granules += records ? 0 : pool_->segment_at(at).size / format::granule_size;
     if (!records || std::ranges::find(seen, at) != seen.end()) return;
-    if (pool_->header_of(at).fill_end == 0 || tail_left(at).room() >= room_min)
+    if (pool_->header_of(at).fill_end == 0 || tail_left(at).space() >= space_min)
       wrong.push_back(fmt::format("the segment at {} is in no free-space list and in no writer's log", at));
   });
   std::uint64_t taken = 1;  // the anchor's

@@ -53,7 +53,7 @@ class logged_segments final : public segment_source {
   logged_segments(pool_set& in, format::index_anchor& anchor, state& shared) noexcept
       : pool_(&in), anchor_(&anchor), shared_(&shared) {}
 
-  [[nodiscard]] segment_tail change(unsigned writer, const segment_tail& room, const record_totals& since_opening,
+  [[nodiscard]] segment_tail change(unsigned writer, const segment_tail& tail, const record_totals& since_opening,
                                     version newest, std::uint64_t bytes, std::uint16_t in) override;
 
   /// A segment for nodes of the index, in this file if there is room.
@@ -84,12 +84,12 @@ class logged_segments final : public segment_source {
   }
   [[nodiscard]] const record_totals& before(unsigned writer) const noexcept { return shared_->before[writer]; }
 
-  /// The writer leaves its segment, filled up to `room`, for good: nothing is put behind that before a full recovery.
+  /// The writer leaves its segment, filled up to `tail`, for good: nothing is put behind that before a full recovery.
   /// `totals`: everything it ever filled. Durable when it returns.
-  void abandon(unsigned writer, const segment_tail& room, const record_totals& totals, version newest);
+  void abandon(unsigned writer, const segment_tail& tail, const record_totals& totals, version newest);
 
   /// Adds a free segment that has no writer, for the next one that needs room. Durable after a fence.
-  void add_free_space(const segment_tail& room);
+  void add_free_space(const segment_tail& tail);
   /// Call after a crash, or when a process was killed that held the lock: gives the segments that logs and node sources
   /// name to these, and gives claimed segments their headers.
   void recover() const;
@@ -104,9 +104,9 @@ class logged_segments final : public segment_source {
   void for_each_left(const std::function<void(const segment_tail&)>& visit) const override;
 
  private:
-  static constexpr std::uint64_t room_min = 1024;  ///< less room is left unused
+  static constexpr std::uint64_t space_min = 1024;  ///< less room is left unused
 
-  [[nodiscard]] segment_tail exchange(unsigned writer, const segment_tail& room, const record_totals& since_opening,
+  [[nodiscard]] segment_tail exchange(unsigned writer, const segment_tail& tail, const record_totals& since_opening,
                                       version newest, std::uint64_t bytes, std::uint16_t in);
 
   /// K: while the store is open, segments change hands only under this lock. So when it is taken after a kill, all

@@ -81,8 +81,8 @@ std::optional<link> writer_tail::first_intact(const segment& s, link from) const
 }
 
 void writer_tail::clear_behind(const segment& s, link position) const {
-  std::byte* const rest = pool_->at(position);
-  if (all_zero(rest, s.end() - position)) return;
+  std::byte* const behind = pool_->at(position);
+  if (all_zero(behind, s.end() - position)) return;
   for (auto at = first_intact(s, position); at; at = first_intact(s, *at + 8)) {
     if (version_of(s, *at) == 0 || !record(pool_->at(*at)).value_intact()) continue;
     raise(errc::damaged,
@@ -90,7 +90,7 @@ void writer_tail::clear_behind(const segment& s, link position) const {
           "damage, icecore repair makes a new store of what is intact",
           pool_->origin(position), link_offset(position), link_offset(*at));
   }
-  std::memset(rest, 0, s.end() - position);
+  std::memset(behind, 0, s.end() - position);
 }
 
 }  // namespace icecore::detail

@@ -29,20 +29,20 @@ template <class Engine>
 std::vector<scan_bounds> split(const Engine& core, const scan_bounds& all, unsigned threads,
                                std::size_t parts_min = 0) {
   std::vector<scan_bounds> parts;
-  scan_bounds rest = all;
+  scan_bounds remaining = all;
   if (threads > 1) {
     for (const link l : core.index().split_points(std::max(parts_min, std::size_t{threads} * parts_per_thread))) {
       const std::string_view key = core.key_of(l);
       if (key <= all.from) continue;
       if (all.beyond(key)) break;
-      scan_bounds part = rest;
+      scan_bounds part = remaining;
       part.to = key;
       part.bounded_above = true;
       parts.push_back(part);
-      rest.from = key;
+      remaining.from = key;
     }
   }
-  parts.push_back(rest);
+  parts.push_back(remaining);
   return parts;
 }
 

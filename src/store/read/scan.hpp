@@ -55,7 +55,7 @@ void for_each_block(const engine<Heads>& core, const scan_bounds& bounds, Visit 
   std::array<index::block, 2> blocks;
   core.index().seek(bounds.from, blocks[0]);
   prefetch_entries(core, blocks[0]);
-  scan_bounds rest = bounds;
+  scan_bounds remaining = bounds;
   for (unsigned now = 0;; now ^= 1U) {
     const index::block& current = blocks[now];
     index::block& after = blocks[now ^ 1U];
@@ -63,10 +63,10 @@ void for_each_block(const engine<Heads>& core, const scan_bounds& bounds, Visit 
     after.next = current.next;
     const bool more = core.index().next_block(after);
     if (more) prefetch_entries(core, after);
-    const auto entries = within(core, current, rest);
+    const auto entries = within(core, current, remaining);
     if (!entries.empty()) {
       if (!visit(entries)) return;
-      rest.from = {};  // all later keys are greater
+      remaining.from = {};  // all later keys are greater
     }
     const bool ended = current.size > 0 && bounds.beyond(core.key_of(current.entries[current.size - 1]));
     if (!more || ended) return;

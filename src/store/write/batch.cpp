@@ -51,13 +51,13 @@ std::vector<const batch::operation*> last_of_each_key(const batch& operations) {
   return last;
 }
 
-/// Enough room for the operation, whichever kind of record it needs.
-std::uint64_t room_for(const batch::operation& o, bool lasts) noexcept {
+/// Enough space for the operation, whichever kind of record it needs.
+std::uint64_t space_for(const batch::operation& o, bool with_durable_heads) noexcept {
   const std::size_t value_size = o.value ? o.value->size() : 0;
   const auto as_entry = record_layout::of_entry(o.key.size(), value_size, true, !o.value);
   const auto as_update = o.value ? record_layout::of_insert(value_size, true) : record_layout::of_remove(true);
-  const std::uint64_t room = std::max(as_entry.size(), as_update.size()) + format::record_padding_max;
-  return lasts ? room + record_layout::of_key(o.key.size()).size() + format::record_padding_max : room;
+  const std::uint64_t space = std::max(as_entry.size(), as_update.size()) + format::record_padding_max;
+  return with_durable_heads ? space + record_layout::of_key(o.key.size()).size() + format::record_padding_max : space;
 }
 
 }  // namespace
@@ -125,15 +125,15 @@ version engine<Heads>::apply(const batch& operations) {
   const auto todo = last_of_each_key(operations);
   if (todo.empty()) return clock_->now();
   const record_layout batch_layout = record_layout::of_batch();
-  std::uint64_t room = batch_layout.size() + format::record_padding_max;
-  for (const auto* o : todo) room += room_for(*o, Heads::are_durable);
+  std::uint64_t space = batch_layout.size() + format::record_padding_max;
+  for (const auto* o : todo) space += space_for(*o, Heads::are_durable);
 
   const writer_lease w(*writers_);
   check_usable();  // see put()
   batch_run run{*w, null_link, {}};
   run.records.reserve(todo.size());
   require_room_in_histories(todo);
-  w->reserve(room);  // the last step that may fail before anything is linked, unless the index is persistent
+  w->reserve(space);  // the last step that may fail before anything is linked, unless the index is persistent
   if constexpr (Heads::are_durable) enter_keys(*w, todo);
   run.batch_link = w->allocate(batch_layout);
   try {

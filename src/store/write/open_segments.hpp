@@ -22,7 +22,7 @@ namespace icecore {
 struct segment_tail {
   segment in;
   link position = 0;  ///< the first free byte
-  [[nodiscard]] std::uint64_t room() const noexcept { return in.end() - position; }
+  [[nodiscard]] std::uint64_t space() const noexcept { return in.end() - position; }
 };
 
 class open_segments {
@@ -39,14 +39,14 @@ class open_segments {
   open_segments(index::arena& memory, state& shared) noexcept : memory_(&memory), shared_(&shared) {}
 
   /// Adds a segment to the list; one with little room left is never taken again. Throws std::bad_alloc.
-  void put(const segment_tail& rest) {
-    if (rest.in.size == 0) return;
+  void put(const segment_tail& remaining) {
+    if (remaining.in.size == 0) return;
     const std::scoped_lock lock(shared_->lock);
-    add(new_node(), rest);
+    add(new_node(), remaining);
   }
-  /// Takes a segment of pool `from` with room for `bytes`, and adds `rest` to the list. If there is none, returns
+  /// Takes a segment of pool `from` with room for `bytes`, and adds `remaining` to the list. If there is none, returns
   /// nothing and changes nothing. Throws std::bad_alloc, and then changes nothing either.
-  [[nodiscard]] std::optional<segment_tail> exchange(const segment_tail& rest, std::uint64_t bytes,
+  [[nodiscard]] std::optional<segment_tail> exchange(const segment_tail& remaining, std::uint64_t bytes,
                                                      std::uint16_t from = 0);
 
   template <typename Visit>
@@ -66,7 +66,7 @@ class open_segments {
   };
   static_assert(sizeof(node) == index::arena::unit_bytes);
 
-  static constexpr std::uint64_t room_min = 128;
+  static constexpr std::uint64_t space_min = 128;
   /// At most this many segments of a bin are looked at; their rooms may be too small.
   static constexpr unsigned looked_at_max = 16;
 

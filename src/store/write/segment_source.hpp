@@ -13,9 +13,10 @@ namespace icecore {
 
 class segment_source {
  public:
-  /// Gives the writer a segment with room for `bytes`, of file `in` if that has room, in exchange for `rest`, where too
-  /// little room is left. `since_opening` is what the writer has written so far. errc::no_space changes nothing.
-  [[nodiscard]] virtual segment_tail change(unsigned writer, const segment_tail& rest,
+  /// Gives the writer a segment with room for `bytes`, of file `in` if that has room, in exchange for `remaining`,
+  /// where too little room is left. `since_opening` is what the writer has written so far. errc::no_space changes
+  /// nothing.
+  [[nodiscard]] virtual segment_tail change(unsigned writer, const segment_tail& remaining,
                                             const record_totals& since_opening, version newest, std::uint64_t bytes,
                                             std::uint16_t in) = 0;
   /// Visits the segments that have records and no writer, with their fill ends. A segment that a writer has taken
@@ -32,18 +33,18 @@ class scanned_segments final : public segment_source {
   scanned_segments(pool_set& in, index::arena& memory, open_segments::state& shared) noexcept
       : pool_(&in), left_(memory, shared) {}
 
-  [[nodiscard]] segment_tail change(unsigned /*writer*/, const segment_tail& rest,
+  [[nodiscard]] segment_tail change(unsigned /*writer*/, const segment_tail& remaining,
                                     const record_totals& /*since_opening*/, version /*newest*/, std::uint64_t bytes,
                                     std::uint16_t in) override {
-    if (const auto other = left_.exchange(rest, bytes, in)) return *other;
+    if (const auto other = left_.exchange(remaining, bytes, in)) return *other;
     const segment fresh = pool_->allocate(bytes, in);
-    left_.put(rest);  // if this throws, the fresh segment stays empty until the store is opened again
+    left_.put(remaining);  // if this throws, the fresh segment stays empty until the store is opened again
     pool_->grow_ahead(fresh.offset);
     return {fresh, fresh.first_record()};
   }
   void for_each_left(const std::function<void(const segment_tail&)>& visit) const override { left_.for_each(visit); }
   /// Adds a segment that opening has found.
-  void put(const segment_tail& rest) { left_.put(rest); }
+  void put(const segment_tail& remaining) { left_.put(remaining); }
 
  private:
   pool_set* pool_;

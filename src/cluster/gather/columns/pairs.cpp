@@ -67,13 +67,13 @@ void keep_all_buffers() noexcept { kept_for_mpi.store(true, std::memory_order_re
 
 std::size_t pairs_view::lower_bound(std::string_view key) const noexcept {
   std::size_t from = 0;
-  for (std::size_t rest = count; rest > 0;) {
-    const std::size_t half = rest / 2;
+  for (std::size_t remaining = count; remaining > 0;) {
+    const std::size_t half = remaining / 2;
     if (keys[from + half] < key) {
       from += half + 1;
-      rest -= half + 1;
+      remaining -= half + 1;
     } else {
-      rest = half;
+      remaining = half;
     }
   }
   return from;
