@@ -33,7 +33,7 @@ struct icecore_cluster_cursor {
 };
 
 struct icecore_cluster_history {
-  std::vector<icecore::past_value> records;
+  std::vector<icecore::versioned_value> records;
   std::size_t next = 0;
 };
 
@@ -181,7 +181,7 @@ int icecore_cluster_history_next(icecore_cluster_history* history, icecore_chang
     require(history, "icecore_cluster_history_next", "history");
     require(change, "icecore_cluster_history_next", "change");
     if (history->next >= history->records.size()) return;
-    const icecore::past_value& record = history->records[history->next++];
+    const icecore::versioned_value& record = history->records[history->next++];
     change->version = record.version;
     if (record.value) change->value = bytes(std::string_view(*record.value));
   });

@@ -188,7 +188,7 @@ class cluster {
                                                                   version at) const;
 
   /// All records of the key, newest first. Staged writes are sent to the owner first.
-  [[nodiscard]] std::vector<past_value> history(std::string_view key) const;
+  [[nodiscard]] std::vector<versioned_value> history(std::string_view key) const;
 
   /// All keys in a closed version. errc::version_not_closed, version_lost, unknown_tag.
   [[nodiscard]] cluster_snapshot at(version closed) const;

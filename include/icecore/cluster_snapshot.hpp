@@ -39,10 +39,10 @@ class merge;
 }  // namespace mpi
 
 /// One record of a key's history, copied.
-struct past_value {
+struct versioned_value {
   icecore::version version;
   std::optional<std::string> value;  ///< empty: the key was removed
-  friend bool operator==(const past_value&, const past_value&) = default;
+  friend bool operator==(const versioned_value&, const versioned_value&) = default;
 };
 
 /// A position among the keys of one version between bounds; moves both ways. A change of direction costs a seek.

@@ -46,7 +46,7 @@ std::vector<std::optional<std::string>> cluster::find_many(std::span<const std::
 std::vector<std::optional<std::string>> cluster::find_many(std::span<const std::string_view> keys, version at) const {
   return core().find_many(keys, at);
 }
-std::vector<past_value> cluster::history(std::string_view key) const { return core().history(key); }
+std::vector<versioned_value> cluster::history(std::string_view key) const { return core().history(key); }
 
 cluster_snapshot cluster::at(version closed) const {
   core().check_closed(closed);

@@ -221,7 +221,7 @@ found_values cluster_core::find_many(std::span<const std::string_view> keys, rea
   return found;
 }
 
-std::vector<past_value> cluster_core::history(std::string_view key) const {
+std::vector<versioned_value> cluster_core::history(std::string_view key) const {
   begin_call();
   check_finds();
   check_size(key);

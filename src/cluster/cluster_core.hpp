@@ -66,7 +66,7 @@ class [[gnu::visibility("hidden")]] cluster_core {
   bool visit(std::string_view key, const value_visitor& use) const;
   [[nodiscard]] bool contains(std::string_view key, read_at at) const;
   [[nodiscard]] found_values find_many(std::span<const std::string_view> keys, read_at at) const;
-  [[nodiscard]] std::vector<past_value> history(std::string_view key) const;
+  [[nodiscard]] std::vector<versioned_value> history(std::string_view key) const;
   [[nodiscard]] std::vector<tag_info> tags(std::optional<std::string_view> name) const;
   [[nodiscard]] std::uint64_t count(version at) const;
   [[nodiscard]] extracted_pairs extract(version at, extraction_method method, const extraction_options& how) const;

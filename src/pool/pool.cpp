@@ -282,7 +282,7 @@ void pool::create(const options& opening, const file_role& as) {
   try {
     write_first_root(opening, as);
   } catch (...) {
-    file_.undo_creation();
+    file_.remove_created_file();
     throw;
   }
 }

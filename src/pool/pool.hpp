@@ -88,7 +88,7 @@ class pool {
   }
   [[nodiscard]] const durability_info& durability() const noexcept { return durability_; }
   /// Restores the state before the creation of the file.
-  void undo_creation() const noexcept { file_.undo_creation(); }
+  void remove_created_file() const noexcept { file_.remove_created_file(); }
   /// 32 hexadecimal digits.
   [[nodiscard]] std::string id() const;
   /// Of a pool that is being made as a copy (options::copy_of): copies the other file's bytes; see pool_copy.

@@ -23,12 +23,12 @@ pool_copy::pool_copy(const std::filesystem::path& from, pool_file& to) try
   write_at({to.descriptor(), &to.path()}, root_pages_.data(), root_pages_.size(), 0);
   read_root_pages();
 } catch (...) {
-  to.undo_creation();
+  to.remove_created_file();
   throw;
 }
 
 pool_copy::~pool_copy() {
-  if (!finished_) to_->undo_creation();
+  if (!finished_) to_->remove_created_file();
 }
 
 /// Of a source that is shorter the rest stays zero.

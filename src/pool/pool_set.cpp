@@ -97,8 +97,8 @@ void pool_set::add(std::unique_ptr<pool> one) {
   pools_[number] = std::move(one);
 }
 
-void pool_set::undo_creation() const noexcept {
-  for (pool* p : there_) p->undo_creation();
+void pool_set::remove_created_files() const noexcept {
+  for (pool* p : there_) p->remove_created_file();
 }
 
 void pool_set::make_secondary(const options& opening) {
@@ -120,7 +120,7 @@ void pool_set::make_secondary(const options& opening) {
       r.index = static_cast<std::uint8_t>(opening.index);
     });
   } catch (...) {
-    undo_creation();
+    remove_created_files();
     throw;
   }
 }
@@ -249,7 +249,7 @@ void pool_set::finish_copy() {
       if (count_ > 1) name_files(r, placed_);
     });
   } catch (...) {
-    undo_creation();
+    remove_created_files();
     throw;
   }
 }

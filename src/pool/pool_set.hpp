@@ -148,7 +148,7 @@ class pool_set {
   void relocate(const options& opening);
   void find_without_root(const options& opening);
   void add(std::unique_ptr<pool> one);
-  void undo_creation() const noexcept;
+  void remove_created_files() const noexcept;
 
   std::filesystem::path path_;
   std::uint16_t count_ = 1;

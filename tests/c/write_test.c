@@ -42,10 +42,10 @@ void opens_by_options_and_closes(void) {
 
 void a_store_of_several_files_is_opened_by_its_first(void) {
   char path[4096];
-  char further[4096];
+  char secondary[4096];
   char moved[4096];
   snprintf(path, sizeof path, "%s", fresh_path("several.ice"));
-  snprintf(further, sizeof further, "%s", fresh_path("several-1.ice"));
+  snprintf(secondary, sizeof secondary, "%s", fresh_path("several-1.ice"));
   snprintf(moved, sizeof moved, "%s", fresh_path("several-moved.ice"));
   icecore_options options;
   icecore_options_init(&options, sizeof options);
@@ -57,7 +57,7 @@ void a_store_of_several_files_is_opened_by_its_first(void) {
   icecore_placement placement = {NULL, -1};
   options.placements = &placement;
   FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &options, &store));
-  placement.path = further;
+  placement.path = secondary;
   placement.node = 4096;
   FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &options, &store));
   placement.node = -1;
@@ -67,9 +67,9 @@ void a_store_of_several_files_is_opened_by_its_first(void) {
   OK(icecore_stats(store, &reported));
   CHECK(reported.file_count == 2);
   OK(icecore_close(store));
-  CHECK(rename(further, moved) == 0);
+  CHECK(rename(secondary, moved) == 0);
   FAILS(ICECORE_MISSING_FILE, icecore_open(path, NULL, &store));
-  CHECK(strstr(icecore_last_error_message(), further) != NULL);
+  CHECK(strstr(icecore_last_error_message(), secondary) != NULL);
   placement.path = moved;
   OK(icecore_open(path, &options, &store));
   OK(icecore_close(store));
@@ -392,16 +392,16 @@ void verify_finds_damage_and_names_it(void) {
   CHECK(report->damage_count == 0 && report->records == 99);
   icecore_verify_report_free(report);
 
-  char further[4096];
-  snprintf(further, sizeof further, "%s", fresh_path("repaired-1.ice"));
-  const icecore_placement placement = {further, -1};
+  char secondary[4096];
+  snprintf(secondary, sizeof secondary, "%s", fresh_path("repaired-1.ice"));
+  const icecore_placement placement = {secondary, -1};
   const char* of_two = fresh_path("of-two.ice");
   OK(icecore_repair_files(damaged, NULL, 0, of_two, &placement, 1, NULL, NULL, &outcome));
   CHECK(outcome->keys == 99);
   icecore_repair_report_free(outcome);
   char moved[4200];
-  snprintf(moved, sizeof moved, "%s.moved", further);
-  CHECK(rename(further, moved) == 0);
+  snprintf(moved, sizeof moved, "%s.moved", secondary);
+  CHECK(rename(secondary, moved) == 0);
   OK(icecore_verify_file(of_two, NULL, NULL, &report));
   CHECK(report->damage_count > 0);
   icecore_verify_report_free(report);

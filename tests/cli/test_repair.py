@@ -91,19 +91,19 @@ def test_a_copy_of_an_open_store_is_read_when_that_is_accepted(store, tmp_path):
 
 
 def test_a_store_of_several_files_is_reported_and_each_damage_names_its_file(tmp_path):
-    store, further = tmp_path / "store.ice", tmp_path / "further.ice"
-    run("put", store, "a", "value of a", "--placement", further, "--placement", f"{store}@0")
+    store, secondary = tmp_path / "store.ice", tmp_path / "secondary.ice"
+    run("put", store, "a", "value of a", "--placement", secondary, "--placement", f"{store}@0")
     # every verb but these is one thread's: the first file has all but what a loader of many threads writes
     reported = lines("stat", store, "-o", "json")
-    assert [line["file"]["path"] for line in reported[1:]] == [str(store), str(further)]
+    assert [line["file"]["path"] for line in reported[1:]] == [str(store), str(secondary)]
     assert reported[1]["file"]["node"] == 0 and "node" not in reported[2]["file"]
     assert run("get", store, "a").stdout == b"value of a"
-    assert b"is file 2 of 2 of a store" in run("get", further, "a", code=3).stderr
+    assert b"is file 2 of 2 of a store" in run("get", secondary, "a", code=3).stderr
 
     moved = tmp_path / "moved.ice"
-    os.rename(further, moved)
-    assert b"further.ice: file 2 of the store" in run("get", store, "a", code=5).stderr
-    assert [line["damage"]["file"] for line in lines("verify", store, "-o", "json", code=6)[:-1]] == [str(further)]
+    os.rename(secondary, moved)
+    assert b"secondary.ice: file 2 of the store" in run("get", store, "a", code=5).stderr
+    assert [line["damage"]["file"] for line in lines("verify", store, "-o", "json", code=6)[:-1]] == [str(secondary)]
     assert run("get", store, "a", "--placement", moved).stdout == b"value of a"
     assert lines("verify", store, "--placement", moved, "-o", "json")[-1]["ok"]
     run("put", store, "b", "2", "--placement", moved)
@@ -122,14 +122,14 @@ def test_a_store_of_several_files_is_reported_and_each_damage_names_its_file(tmp
 
 
 def test_what_lies_in_the_second_file_is_read_copied_indexed_checked_and_missed_as_all_else(tmp_path):
-    store, further = tmp_path / "store.ice", tmp_path / "further.ice"
-    put_there = ("--placement", f"{further}@0")  # the first file has no node, so a thread of node 0 writes to the second
+    store, secondary = tmp_path / "store.ice", tmp_path / "secondary.ice"
+    put_there = ("--placement", f"{secondary}@0")  # the first file has no node, so a thread of node 0 writes to the second
     contents = []
     for version in range(1, 4):
         contents += [insert(version, b"key %d" % i, b"%d of %d " % (version, i) + b"v" * 200) for i in range(40)]
         contents += [tag(version, f"tag {version}")]
     run("load", store, *put_there, stdin=dump_of(4, contents))
-    assert further.read_bytes().count(b"v" * 200) == 120
+    assert secondary.read_bytes().count(b"v" * 200) == 120
     dump = run("dump", store).stdout
     assert dump.count(b"\n") > 120
 
@@ -142,11 +142,11 @@ def test_what_lies_in_the_second_file_is_read_copied_indexed_checked_and_missed_
     run("load", tmp_path / "loaded.ice", "--placement", f"{tmp_path / 'loaded-1.ice'}@0", stdin=dump)
     assert run("dump", tmp_path / "loaded.ice").stdout == dump
 
-    damage(further, b"2 of 7 vvv")
+    damage(secondary, b"2 of 7 vvv")
     reported = lines("verify", store, "-o", "json", code=6)
-    assert {line["damage"]["file"] for line in reported[:-1]} == {str(further)}
+    assert {line["damage"]["file"] for line in reported[:-1]} == {str(secondary)}
     reported = lines("repair", store, tmp_path / "whole.ice", "-o", "json", code=6)
-    assert reported[0]["lost"]["file"] == str(further) and reported[-1]["keys"] == 40
-    os.remove(further)
+    assert reported[0]["lost"]["file"] == str(secondary) and reported[-1]["keys"] == 40
+    os.remove(secondary)
     reported = lines("repair", store, tmp_path / "rest.ice", "-o", "json", code=6)
-    assert str(further) in [line["lost"]["file"] for line in reported if "lost" in line] and reported[-1]["keys"] < 40
+    assert str(secondary) in [line["lost"]["file"] for line in reported if "lost" in line] and reported[-1]["keys"] < 40

@@ -58,7 +58,7 @@ class Checkpoint : public ClusterTest {
     c.barrier();
   }
   /// Everything that can be read, on each rank.
-  using past = std::map<std::string, std::vector<past_value>>;
+  using past = std::map<std::string, std::vector<versioned_value>>;
   static past everything(const cluster& c) {
     past all;
     for (version v = 1; v < c.clock(); ++v) {

@@ -43,7 +43,7 @@ class Operations : public ClusterTest {
     std::mt19937_64 random(seed);
     const std::vector<std::string> keys = many_keys(random, 150);
     std::map<version, model> versions;
-    std::map<std::string, std::vector<past_value>> histories;
+    std::map<std::string, std::vector<versioned_value>> histories;
     {
       cluster c(MPI_COMM_WORLD, path(), opening);
       model now;
@@ -63,7 +63,7 @@ class Operations : public ClusterTest {
 
  private:
   static void write_one(cluster& c, std::mt19937_64& random, const std::string& key, model& now,
-                        std::map<std::string, std::vector<past_value>>& histories) {
+                        std::map<std::string, std::vector<versioned_value>>& histories) {
     const std::uint64_t what = random() % 4;
     const bool mine = random() % static_cast<std::uint64_t>(ranks()) == static_cast<std::uint64_t>(rank());
     const std::string value = some_value(random);
@@ -100,7 +100,7 @@ class Operations : public ClusterTest {
 
   static void check_past(const cluster& c, const std::vector<std::string>& keys,
                          const std::map<version, model>& versions,
-                         const std::map<std::string, std::vector<past_value>>& histories) {
+                         const std::map<std::string, std::vector<versioned_value>>& histories) {
     const std::vector<std::string_view> views(keys.begin(), keys.end());
     for (const auto& [at, then] : versions) {
       const auto found = c.find_many(views, at);

@@ -32,8 +32,8 @@ cluster_options by_messages() {
   return o;
 }
 
-std::vector<past_value> history_at_owner(const cluster& c, std::string_view key) {
-  std::vector<past_value> past;
+std::vector<versioned_value> history_at_owner(const cluster& c, std::string_view key) {
+  std::vector<versioned_value> past;
   for (const change& each : c.local().history(key))
     past.push_back({each.version, std::optional<std::string>(each.value)});
   return past;
@@ -58,7 +58,7 @@ TEST_F(Pieces, of_a_history_are_whole_and_in_order) {
   c.barrier();
   faults::forget_sends();
   MPI_Barrier(MPI_COMM_WORLD);
-  const std::vector<past_value> past = c.history(key);
+  const std::vector<versioned_value> past = c.history(key);
   c.barrier();
   EXPECT_LE(faults::longest_send(), owner_bytes_max / 2);
   if (rank() == owner) {
@@ -94,7 +94,7 @@ TEST_F(Pieces, of_a_history_fit_together_while_it_grows) {
   std::thread writer([&] {
     for (int i = first; rank() == owner && !read.load() && i < 4 * first; ++i) c.insert(key, value_of(i));
   });
-  const std::vector<past_value> past = c.history(key);
+  const std::vector<versioned_value> past = c.history(key);
   read.store(true);
   writer.join();
   EXPECT_GE(past.size(), static_cast<std::size_t>(first));

@@ -64,7 +64,7 @@ machine::machine() {
 
 std::string machine::folder(unsigned of) { return std::string(root) + (of == recorded ? "/recorded" : "/checked"); }
 
-std::string machine::path(unsigned of, unsigned n) { return folder(of) + (n == 0 ? "/first.ice" : "/further.ice"); }
+std::string machine::path(unsigned of, unsigned n) { return folder(of) + (n == 0 ? "/first.ice" : "/secondary.ice"); }
 
 left_files machine::left(unsigned of) noexcept {
   left_files files;

@@ -85,8 +85,8 @@ story_options options_of(const arguments& a, std::uint64_t seed) {
   if (a.index == "skip_list") how.index = index_kind::skip_list;
   const unsigned writers[] = {1, 2, 1, 2, 3};
   how.writers = a.writers != 0 ? a.writers : writers[one_of(5)];
-  const bool lasts = one_of(2) == 0;
-  if (a.index == "persistent" || (a.index == "any" && lasts)) how.index = index_kind::persistent;
+  const bool persistent_index = one_of(2) == 0;
+  if (a.index == "persistent" || (a.index == "any" && persistent_index)) how.index = index_kind::persistent;
   const bool several = one_of(4) == 0;
   how.files = a.files != 0 ? a.files : several ? files_max : 1;
   how.reads_all = one_of(8) == 0;

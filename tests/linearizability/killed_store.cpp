@@ -54,7 +54,7 @@ killed_store::killed_store(std::filesystem::path path, setting how, std::uint64_
       how_(how),
       life_max_us_(slowness * static_cast<std::uint64_t>(life_max.count()) * 1000),
       state_(mix(seed)),
-      lasted_(how.index == index_kind::persistent) {
+      was_durable_(how.index == index_kind::persistent) {
   history_.origin = how.name() + " seed " + std::to_string(seed);
 }
 
@@ -177,7 +177,7 @@ void killed_store::kill_a_recovery() {
   options opening = draw_options();
   opening.change_index = created_ && random(3) == 0;
   if (opening.change_index && random(2) == 0) opening.index = static_cast<index_kind>(1 + random(3));
-  lasted_ = lasted_ || (opening.change_index && opening.index == index_kind::persistent);
+  was_durable_ = was_durable_ || (opening.change_index && opening.index == index_kind::persistent);
   const std::uint64_t after_us = random(slowness * 3'000);
   child opener([&] {
     arm(plan, notes->struck);
@@ -213,7 +213,7 @@ void killed_store::inspect(access how) {
   counts_.read_only += how == access::read_only ? 1 : 0;
   found.clock = s.clock();
   // One that is opened at once closes a version that a crash left open: the writer's opening, or this one.
-  found.closed_by_openings = lasted_ ? 2 : 0;
+  found.closed_by_openings = was_durable_ ? 2 : 0;
   found.keys = inspect_keys(s);
   for (const tag_info& t : s.tags()) {
     const std::uint64_t number = tag_number(t.name);

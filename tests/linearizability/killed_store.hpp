@@ -83,7 +83,7 @@ class killed_store {
   kill_counts counts_;
   std::map<std::uint32_t, std::vector<found_record>> known_;
   bool created_ = false;
-  bool lasted_;  ///< it had the index that lasts, or may have had it
+  bool was_durable_;  ///< it had the durable index, or may have had it
 };
 
 }  // namespace icecore::testing

@@ -118,12 +118,12 @@ TEST_F(pool_file_test, is_made_where_a_symbolic_link_leads_to) {
 }
 
 TEST_F(pool_file_test, a_creation_undone_leaves_what_was_there_before) {
-  made().undo_creation();
+  made().remove_created_file();
   EXPECT_FALSE(std::filesystem::exists(path_));
   std::ofstream(path_).flush();
   const pool_file found = made();
   found.grow(1 << 20, false);
-  found.undo_creation();
+  found.remove_created_file();
   EXPECT_EQ(std::filesystem::file_size(path_), 0U) << "an empty file was there, and is again";
 }
 

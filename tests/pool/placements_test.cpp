@@ -96,7 +96,7 @@ TEST(Placements, whose_paths_the_root_has_no_room_for_are_refused_and_change_not
   EXPECT_EQ(std::memcmp(&r, &before, sizeof r), 0);
 }
 
-TEST(Placements, a_further_file_reports_the_first_unless_its_path_is_too_long) {
+TEST(Placements, a_secondary_file_reports_the_first_unless_its_path_is_too_long) {
   format::root r{};
   name_first(r, "/a/first");
   EXPECT_EQ(std::string_view(r.files.paths, r.files.path_size[0]), "/a/first");

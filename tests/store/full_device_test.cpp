@@ -238,7 +238,7 @@ TEST_P(FullDevice, has_no_room_for_an_index_that_lasts_and_the_store_keeps_the_o
 TEST_P(FullDevice, that_holds_one_of_several_files_leaves_its_writers_to_the_others) {
   const scratch roomy;  // elsewhere in memory
   options opening = GetParam().options();
-  opening.placements = {{roomy / "further.ice", -1}};
+  opening.placements = {{roomy / "secondary.ice", -1}};
   const auto path = *device_ / "full.ice";
   constexpr std::uint64_t in_all = 30'000;  // 30 MB: the device has 8
   {

@@ -87,7 +87,7 @@ class LostRoot : public ::testing::TestWithParam<lost_root> {
   }
 
   const scratch folder_;
-  const std::array<std::filesystem::path, 2> paths_{folder_ / "store.ice", folder_ / "further.ice"};
+  const std::array<std::filesystem::path, 2> paths_{folder_ / "store.ice", folder_ / "secondary.ice"};
   const std::filesystem::path& path_ = paths_[0];
 };
 

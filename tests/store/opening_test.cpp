@@ -313,7 +313,7 @@ TEST_F(Opening, what_is_asked_for_must_fit_together) {
                [&] { const store opened(folder_ / "copy.ice", copied); });
   EXPECT_FALSE(std::filesystem::exists(folder_ / "copy.ice"));
   options spread;
-  spread.placements = {{folder_ / "further.ice", -1}};
+  spread.placements = {{folder_ / "secondary.ice", -1}};
   expect_error(errc::invalid_argument, "is a store of one file", [&] { const store opened(path_, spread); });
   EXPECT_EQ(read_file(path_), before);
 }

@@ -168,10 +168,10 @@ TEST_F(Places, files_on_media_of_other_kinds_make_no_store) {
   const scratch memory(place::tmpfs);
   options o;
   o.durability = durability::none;
-  o.placements = {{disk / "further.ice", -1}};
+  o.placements = {{disk / "secondary.ice", -1}};
   expect_error(errc::invalid_argument, "lies on a block device, but the store's first file",
                [&] { const store s(memory / "first.ice", o); });
-  o.placements = {{memory / "further.ice", -1}};
+  o.placements = {{memory / "secondary.ice", -1}};
   expect_error(errc::invalid_argument, "lies on a memory file system", [&] { const store s(disk / "first.ice", o); });
   for (const scratch* folder : {&disk, &memory}) EXPECT_TRUE(fs::is_empty(folder->path())) << "nothing is left";
 }
@@ -224,7 +224,7 @@ TEST_F(Places, without_the_first_root_what_is_of_another_store_is_refused) {
   refused_root([](format::root& r) { r.pool_count = format::files_max + 1; });
 }
 
-TEST_F(Places, a_further_file_whose_root_is_lost_is_read_all_the_same_where_damage_is_accepted) {
+TEST_F(Places, a_secondary_file_whose_root_is_lost_is_read_all_the_same_where_damage_is_accepted) {
   make();
   damage_roots(1);
   expect_error(errc::damaged, "further-1.ice: both root pages are damaged",
@@ -250,7 +250,7 @@ TEST_F(Places, without_the_root_of_a_file_what_is_of_another_store_in_its_place_
 
 TEST_F(Places, what_a_creation_that_was_cut_off_left_is_taken_over_and_nothing_else) {
   make();
-  const std::string further_file = read_file(files_.path(1));
+  const std::string secondary_file = read_file(files_.path(1));
   std::string first = with_roots_changed(read_file(files_.path()), [](format::root& r) {
     r.files = {};
     r.clock = 1;
@@ -261,10 +261,10 @@ TEST_F(Places, what_a_creation_that_was_cut_off_left_is_taken_over_and_nothing_e
   write_file(files_.path(), first);
   for (unsigned n = 1; n < count; ++n) fs::remove(files_.path(n));
   // a file of the same store that has been in a session, and one that is a first file
-  write_file(files_.path(1), further_file);
+  write_file(files_.path(1), secondary_file);
   expect_error(errc::store_exists, "further-1.ice: exists already; each file of a new store needs a new path",
                [&] { const store s(files_.path(), files_.making()); });
-  EXPECT_EQ(read_file(files_.path(1)), further_file);
+  EXPECT_EQ(read_file(files_.path(1)), secondary_file);
   write_file(files_.path(1), first);
   expect_error(errc::store_exists, "further-1.ice: exists already; each file of a new store needs a new path",
                [&] { const store s(files_.path(), files_.making()); });

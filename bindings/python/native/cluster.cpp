@@ -97,7 +97,7 @@ void bind_data(cluster_class& c) {
           [](cluster_object& self, bytes_like key) -> change_list {
             const bytes_argument bytes(key.ptr(), "a key");
             nb::list records;
-            for (const past_value& record :
+            for (const versioned_value& record :
                  run(*self.owner, [&](icecore::cluster& used) { return used.history(bytes.bytes()); })) {
               records.append(nb::make_tuple(record.version, new_value(record.value)));
             }

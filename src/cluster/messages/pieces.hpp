@@ -48,10 +48,10 @@ class history_reader {
   [[nodiscard]] bool complete() const noexcept { return complete_; }
   [[nodiscard]] const history_place& next() const noexcept { return next_; }
   void read(unpacker in);
-  [[nodiscard]] std::vector<past_value> take() { return std::move(past_); }
+  [[nodiscard]] std::vector<versioned_value> take() { return std::move(past_); }
 
  private:
-  std::vector<past_value> past_;
+  std::vector<versioned_value> past_;
   history_place next_;
   bool complete_ = false;
 };

@@ -75,7 +75,7 @@ class partition {
   [[nodiscard]] virtual held_value hold(std::string_view key) = 0;
   [[nodiscard]] virtual bool contains(std::string_view key, read_at at) = 0;
   [[nodiscard]] virtual answer<found_values> find_many(std::vector<std::string_view> keys, read_at at) = 0;
-  [[nodiscard]] virtual std::vector<past_value> history(std::string_view key) = 0;
+  [[nodiscard]] virtual std::vector<versioned_value> history(std::string_view key) = 0;
   /// Items in order. When it returns, the request for the first of them has been sent.
   [[nodiscard]] virtual std::unique_ptr<item_stream> scan(const scan_request& wanted) = 0;
   [[nodiscard]] virtual answer<std::uint64_t> count(version at) = 0;

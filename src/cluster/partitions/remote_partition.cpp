@@ -135,7 +135,7 @@ answer<found_values> remote_partition::find_many(std::vector<std::string_view> k
       });
 }
 
-std::vector<past_value> remote_partition::history(std::string_view key) {
+std::vector<versioned_value> remote_partition::history(std::string_view key) {
   end_calls();
   history_reader past;
   while (!past.complete()) {

@@ -28,7 +28,7 @@ class remote_partition final : public partition {
   held_value hold(std::string_view key) override;
   bool contains(std::string_view key, read_at at) override;
   answer<found_values> find_many(std::vector<std::string_view> keys, read_at at) override;
-  std::vector<past_value> history(std::string_view key) override;
+  std::vector<versioned_value> history(std::string_view key) override;
   std::unique_ptr<item_stream> scan(const scan_request& wanted) override;
   answer<std::uint64_t> count(version at) override;
   std::vector<tag_info> tags(std::optional<std::string_view> name) override;

@@ -41,8 +41,8 @@ answer<found_values> store_partition::find_many(std::vector<std::string_view> ke
   });
 }
 
-std::vector<past_value> store_partition::history(std::string_view key) {
-  std::vector<past_value> past;
+std::vector<versioned_value> store_partition::history(std::string_view key) {
+  std::vector<versioned_value> past;
   for (const change& record : records(key)) past.push_back({record.version, std::optional<std::string>(record.value)});
   return past;
 }

@@ -288,7 +288,7 @@ void pool_file::allocate_huge_pages(std::uint64_t from, std::uint64_t to) const 
   munmap(addresses, reserved);
 }
 
-void pool_file::undo_creation() const noexcept {
+void pool_file::remove_created_file() const noexcept {
   shrink(0);
   if (created_) ::unlink(path_.c_str());
 }

@@ -48,7 +48,7 @@ class pool_file {
   /// Leaves space beside this process's lock for the locks of attached processes (access::attached).
   void admit_attached() const;
   /// Restores the state before a failed creation: no file, or an empty one if there was one.
-  void undo_creation() const noexcept;
+  void remove_created_file() const noexcept;
   /// Makes the file's content durable for a process that only reads it. Writers sync through persistence.
   void sync() const;
   /// Makes the file and its name durable: syncs the file and its directory.

@@ -60,7 +60,7 @@ bool read_own(const own_file& name, boot_id& id) noexcept {
   if (file < 0) return false;
   struct stat about {};
   const bool trusted = fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() &&
-                        (about.st_mode & (S_IWGRP | S_IWOTH)) == 0 && is_on_memory_filesystem(file);
+                       (about.st_mode & (S_IWGRP | S_IWOTH)) == 0 && is_on_memory_filesystem(file);
   const bool complete = trusted && ::read(file, id, sizeof id) == ssize_t{sizeof id};
   ::close(file);
   return complete && is_own(id);

@@ -229,19 +229,19 @@ void checkpoint::write(const std::filesystem::path& to, const progress_function&
   unfinished_store making(to, ".writing");
   const output_file file(making.path());  // first: another writer of the same checkpoint meets its lock
   checkpoint_writer writing(*cut_, to, on_progress);
-  std::vector<std::unique_ptr<unfinished_store>> further;
+  std::vector<std::unique_ptr<unfinished_store>> secondary;
   for (std::uint16_t n = 1; n < pools.count(); ++n) {
     const std::filesystem::path path = default_path(to, n);
     require_free(path, n, pools.roots().read());
-    further.push_back(std::make_unique<unfinished_store>(path, ".writing"));
-    writing.write(n, output_file(further.back()->path()));
+    secondary.push_back(std::make_unique<unfinished_store>(path, ".writing"));
+    writing.write(n, output_file(secondary.back()->path()));
   }
   writing.write(0, file);
   writing.report_end();
   file.require_name();
   std::size_t named = 0;
   try {
-    for (; named < further.size(); ++named) further[named]->finish(replacing::refused);
+    for (; named < secondary.size(); ++named) secondary[named]->finish(replacing::refused);
     making.finish(replacing::refused);
   } catch (...) {
     std::error_code ignored;

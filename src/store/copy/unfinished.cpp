@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 /// Removes a store with all its files: the first one last, because it names the others.
 void remove_store(const fs::path& path, std::error_code& failed) {
-  for (const fs::path& further : secondary_files(path)) fs::remove(further, failed);
+  for (const fs::path& secondary : secondary_files(path)) fs::remove(secondary, failed);
   fs::remove(path, failed);
 }
 

@@ -151,11 +151,11 @@ class writer_set {
   /// Whether no other process shares the store now. Call after marking the store closed, so that a process that
   /// attaches later finds it closed.
   [[nodiscard]] bool is_alone() const noexcept;
-  /// Uses `segments` in place of scanned(), and `finisher` instead of poisoning the store after a kill. Call before the
+  /// Uses `segments` in place of scanned(), and `recovery` instead of poisoning the store after a kill. Call before the
   /// first write.
-  void use(segment_source& segments, dead_writer_recovery& finisher) noexcept {
+  void use(segment_source& segments, dead_writer_recovery& recovery) noexcept {
     segments_ = &segments;
-    recovery_ = &finisher;
+    recovery_ = &recovery;
   }
   /// Recovers all dead writers (W4). errc::poisoned, for all processes, if there are any and use() was not called.
   /// Cost: a look at each writer, and a system call for each that is leased.
