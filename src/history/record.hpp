@@ -135,6 +135,10 @@ class record {
   [[nodiscard]] format::tag_header& as_tag() const noexcept { return *reinterpret_cast<format::tag_header*>(at_); }
 
   [[nodiscard]] format::record_kind kind() const noexcept { return header().kind; }
+  /// False of a byte on media that is no kind, or one of a newer format.
+  [[nodiscard]] bool has_known_kind() const noexcept {
+    return kind() != format::record_kind::none && kind() <= format::record_kind::tag;
+  }
   [[nodiscard]] bool is_entry() const noexcept { return kind() == format::record_kind::entry; }
   [[nodiscard]] bool is_update() const noexcept {
     return kind() == format::record_kind::insert || kind() == format::record_kind::remove;

@@ -178,6 +178,11 @@ TEST_F(Errors, are_those_that_the_page_tells) {
   file[65'536 + 64 + 48] ^= 1;
   write_file(path_, file);
   expect_open_fails("a damaged record");
+  make_store();
+  file = read_file(path_);
+  file[65'536 + 64] = 9;
+  write_file(path_, file);
+  expect_open_fails("a record of an unknown kind");
   change_roots([](format::root& root) { root.version_major = 3; });
   expect_open_fails("a later format");
   change_roots([](format::root& root) { root.version_major = 1; });

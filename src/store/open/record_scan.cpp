@@ -1,7 +1,10 @@
 #include "store/open/record_scan.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -286,6 +289,16 @@ bool record_scan::intact_record(const segment& s, link at) const noexcept {
          (!r.is_entry() || r.header().depth == 1) && r.intact(pool_->codec().record_seed(s.generation, at));
 }
 
+/// Why intact_record() refuses the bytes at `at`.
+std::string record_scan::what_is_wrong(link at) const {
+  const record r(pool_->at(at));
+  if (r.has_known_kind()) return "bytes that fail the record's checksum";
+  return fmt::format(
+      "a record of kind {}, which this icecore does not know: the byte is damaged, or a newer icecore "
+      "wrote it",
+      static_cast<unsigned>(r.kind()));
+}
+
 std::optional<version> record_scan::version_of(link at) const noexcept {
   const record r(pool_->at(at));
   const std::uint64_t own = load_stamp(r);
@@ -367,8 +380,7 @@ bool record_scan::read_record(reading& r) const {
     return (crashed() || fills_unverified_) &&
            pass_damage(r, {r.position, 0, r.position, "records are missing here: zeros before a record that counts"});
   }
-  if (!intact_record(r.in, start))
-    return pass_damage(r, {r.position, 0, start, "bytes that fail the record's checksum"});
+  if (!intact_record(r.in, start)) return pass_damage(r, {r.position, 0, start, what_is_wrong(start)});
   const record rec(pool_->at(start));
   const record_layout layout = rec.layout();
   const auto v = version_of(start);
@@ -431,7 +443,10 @@ void record_scan::take(reading& r, link start, version v) const {
     case record_kind::tag:
       r.into.tags.push_back(start);
       break;
-    default:
+    case record_kind::batch:
+      break;
+    case record_kind::none:
+      assert(false && "intact_record() refuses kinds that no record has");
       break;
   }
   const std::uint64_t digest = record_digest(start, rec.header().crc, v);

@@ -153,6 +153,7 @@ class record_scan {
   template <typename Wanted>
   [[nodiscard]] std::optional<link> next_record(const reading& r, link from, Wanted wanted) const noexcept;
   [[nodiscard]] bool intact_record(const segment& s, link at) const noexcept;
+  [[nodiscard]] std::string what_is_wrong(link at) const;
   [[nodiscard]] const segment_tail* place_containing(link at) const noexcept;
   void check_certificate();
   void check_end(const pool& p);
