@@ -31,6 +31,8 @@
 
 #include <mpi.h>
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -192,6 +194,12 @@ class cluster {
 
   /// All keys in a closed version. errc::version_not_closed, version_lost, unknown_tag.
   [[nodiscard]] cluster_snapshot at(version closed) const;
+  /// The same for a version given as another type of integer, as the literal 0 is.
+  template <std::integral Integer>
+  [[nodiscard]] cluster_snapshot at(Integer closed) const {
+    return at(static_cast<version>(closed));
+  }
+  cluster_snapshot at(std::nullptr_t) const = delete;
   [[nodiscard]] cluster_snapshot at(std::string_view tag_name) const;
   [[nodiscard]] cluster_snapshot at(const char* tag_name) const { return at(std::string_view(tag_name)); }
 

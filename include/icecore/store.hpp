@@ -23,6 +23,8 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -155,6 +157,12 @@ class store {
   /// The snapshot of a closed version. Free. errc::version_not_closed, version_lost, unknown_tag. In a store opened for
   /// reading, version clock() may be read too, because no process writes; a later writer may still add to that version.
   [[nodiscard]] snapshot at(version closed) const;
+  /// The same for a version given as another type of integer, as the literal 0 is.
+  template <std::integral Integer>
+  [[nodiscard]] snapshot at(Integer closed) const {
+    return at(static_cast<version>(closed));
+  }
+  snapshot at(std::nullptr_t) const = delete;
   [[nodiscard]] snapshot at(std::string_view tag_name) const;
   [[nodiscard]] snapshot at(const char* tag_name) const { return at(std::string_view(tag_name)); }
   [[nodiscard]] snapshot at(std::chrono::system_clock::time_point time) const;

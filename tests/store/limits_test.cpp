@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <fstream>
 #include <numeric>
@@ -259,10 +260,23 @@ TEST_F(Limits, tag_times_of_all_signs_are_kept_and_found) {
 TEST_F(Limits, version_zero_is_the_empty_store) {
   EXPECT_EQ(store_.clock(), 1U);
   EXPECT_EQ(store_.at(version{0}).size(), 0U);
+  EXPECT_EQ(store_.at(0).version(), 0U);
   store_.insert("a", "1");
   EXPECT_EQ(store_.find("a", 0), std::nullopt);
   const snapshot none = store_.at(version{0});
   EXPECT_FALSE(none.first().has_value());
+}
+
+template <typename Which>
+concept leads_to_a_snapshot = requires(const store& s, Which which) { s.at(which); };
+
+TEST_F(Limits, versions_may_be_any_integers_but_no_null_pointers) {
+  static_assert(leads_to_a_snapshot<int> && leads_to_a_snapshot<unsigned> && leads_to_a_snapshot<version>);
+  static_assert(leads_to_a_snapshot<const char*> && !leads_to_a_snapshot<std::nullptr_t>);
+  store_.insert("a", "1");
+  const version closed = store_.tag();
+  EXPECT_EQ(store_.at(static_cast<int>(closed)).find("a"), "1");
+  expect_error(errc::version_not_closed, "", [&] { static_cast<void>(store_.at(-1)); });
 }
 
 TEST_F(Limits, versions_that_no_tag_has_closed_cannot_be_read) {
