@@ -76,6 +76,27 @@ if(NOT ICECORE_NUMA STREQUAL "OFF")
   endif()
 endif()
 
+# Hashes: a header is all that is needed.
+find_path(ICECORE_XXHASH_INCLUDE xxhash.h REQUIRED)
+mark_as_advanced(ICECORE_XXHASH_INCLUDE)
+
+# icecore_optional(NAME package purpose): the option ICECORE_NAME, and ICECORE_HAS_NAME and PkgConfig::package if it is there.
+function(icecore_optional name package purpose)
+  set(ICECORE_${name} "AUTO" CACHE STRING "${purpose}: AUTO (if it is there), ON or OFF")
+  set_property(CACHE ICECORE_${name} PROPERTY STRINGS AUTO ON OFF)
+  set(found OFF)
+  if(NOT ICECORE_${name} STREQUAL "OFF")
+    pkg_check_modules(${package} IMPORTED_TARGET GLOBAL ${package})
+    set(found ${${package}_FOUND})
+    if(NOT found AND NOT ICECORE_${name} STREQUAL "AUTO")
+      message(FATAL_ERROR "ICECORE_${name} is ${ICECORE_${name}}, but ${package} was not found; scripts/install-dependencies installs it")
+    endif()
+  endif()
+  set(ICECORE_HAS_${name} ${found} PARENT_SCOPE)
+endfunction()
+icecore_optional(RE2 re2 "Patterns in filters ('~') by RE2")
+icecore_optional(SIMDJSON simdjson "JSON in filters by simdjson")
+
 set(ICECORE_HAS_MPI OFF)
 if(SKBUILD AND ICECORE_MPI STREQUAL "AUTO")  # a wheel that needs an MPI is one that somebody asked for
   set(ICECORE_MPI OFF)

@@ -22,6 +22,7 @@ SKIPPED_FOLDERS = {"build", "out", "__pycache__", "dist"}
 # Which layers a layer of src/ may include, besides itself and the public headers (ARCHITECTURE.md).
 LAYERS = {
     "base": set(),
+    "filter": {"base"},
     "pool": {"base"},
     "index": {"base", "pool"},
     "history": {"base", "pool"},
