@@ -39,6 +39,7 @@
 #include "icecore/history.hpp"
 #include "icecore/options.hpp"
 #include "icecore/pin.hpp"
+#include "icecore/query.hpp"
 #include "icecore/snapshot.hpp"
 #include "icecore/value.hpp"
 #include "icecore/version_ranges.hpp"
@@ -186,6 +187,18 @@ class store {
   /// A pin on this store: everything read from it from now on stays valid as long as the pin lives, even if the object
   /// that it was read from has ended.
   pin hold() const;
+
+  // ---- Kept queries (query.hpp) ------------------------------------------------------------------------------------
+
+  /// Starts a query: when it returns, the version and the query are durable. It runs by query::run().
+  /// errc::query_exists if the name is taken; version_not_closed, version_lost; invalid_argument in a process that is
+  /// attached to the store; read_only. Cost: O(parts log keys), and a sync.
+  icecore::query start(const query_request& what);
+  /// The query of this name, in whatever state. `functions` finds the functions of the caller that its filter calls.
+  /// errc::no_such_query, naming the nearest one; unknown_function.
+  [[nodiscard]] icecore::query query(std::string_view name, const function_resolver& functions = {}) const;
+  /// All queries, oldest first.
+  [[nodiscard]] std::vector<icecore::query> queries() const;
 
   // ---- Tags and versions -------------------------------------------------------------------------------------------
 

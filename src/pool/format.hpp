@@ -6,7 +6,8 @@
 //   offset 0        root A     4 KiB   } the valid page with the greater sequence is the root
 //   offset 4096     root B     4 KiB   }
 //   offset 8192     live page  4 KiB   trusted only during this boot of the machine: the clock, the writer's pid
-//   offset 12288    zero, reserved
+//   offset 12288    4 KiB: the anchor of kept queries (query/query_format.hpp), else zero
+//   offset 16384    zero, reserved
 //   offset 65536    segments: each a whole number of 64 KiB granules, a 64-byte header, then records front to back
 //
 // A record starts where the one before it ended, or after at most record_padding_max zero bytes.
@@ -23,7 +24,8 @@ namespace icecore::format {
 
 inline constexpr std::uint64_t magic = 0x0045524f43454349U;  // "ICECORE\0"
 inline constexpr std::uint32_t byte_order_mark = 0x01020304U;
-inline constexpr std::uint16_t version_major = 2;  // a reader refuses another major version
+inline constexpr std::uint16_t version_major = 2;  // a reader refuses other major versions than these two
+inline constexpr std::uint16_t version_major_with_queries = 3;
 inline constexpr std::uint16_t version_minor = 2;  // a writer refuses a greater minor version
 inline constexpr std::uint16_t minor_with_lost_versions = 1;
 inline constexpr std::uint16_t minor_with_evidence = 2;
@@ -136,11 +138,13 @@ struct segment_header {
   std::uint32_t crc;         // 12  4  CRC32C of magic, granules, generation, seeded with pool id and place (a link)
   std::uint64_t fill;        // 16  8  checked word: all bytes below this offset in the segment are certified
   std::uint64_t fill_end;    // 24  8  checked word, persistent index only: where records end; see logged_segments
-  link next_free;            // 32  8  checked word, persistent index only: the next segment in its free-space list
-  std::uint8_t zero[24];     // 40 24
+  link next_free;            // 32  8  checked word, persistent index and queries: the next segment in its list
+  std::uint64_t owner;       // 40  8  segments of queries only: the first half of the query's id
+  std::uint8_t zero[16];     // 48 16
 };
 static_assert(sizeof(segment_header) == 64 && offsetof(segment_header, fill) == 16);
 static_assert(offsetof(segment_header, fill_end) == 24 && offsetof(segment_header, next_free) == 32);
+static_assert(offsetof(segment_header, owner) == 40);
 
 // ---- Records ----
 

@@ -59,6 +59,7 @@ store_core::store_core(store_parts&& parts, bool heads_are_durable, const histor
       pins_(&pin_table::open(*this, memory_of_views())) {}
 
 store_core::~store_core() {
+  companion_.reset();
   for (pool* p : pool_->files()) p->give_up_growth();
   pins_->retire();
 }

@@ -31,6 +31,7 @@
 #include "index/lookup_cache.hpp"
 #include "pool/pool_set.hpp"
 #include "store/check/salvage.hpp"
+#include "store/companion.hpp"
 #include "store/read/checked_values.hpp"
 #include "store/read/entry_keys.hpp"
 #include "store/read/pin_table.hpp"
@@ -146,6 +147,22 @@ class [[gnu::visibility("hidden")]] store_core {
   }
   [[nodiscard]] pool_set& the_pool() const noexcept { return *pool_; }
   [[nodiscard]] bool read_only() const noexcept { return read_only_; }
+  /// What another layer keeps beside this store; `make` makes it at the first call. It ends before the store does.
+  template <typename Make>
+  [[nodiscard]] store_companion& companion(Make make) const {
+    const std::scoped_lock one_at_a_time(companion_mutex_);
+    if (companion_ == nullptr) companion_ = make();
+    return *companion_;
+  }
+  /// State that all processes sharing the store have in common.
+  [[nodiscard]] shared_state& shared() const noexcept { return *shared_; }
+  /// The number of this process among those that ever shared the store, and whether another one still lives.
+  [[nodiscard]] unsigned process() const noexcept { return writers_->process(); }
+  [[nodiscard]] bool is_alive(unsigned process) const noexcept { return memory_->is_held(process); }
+  /// Whether other processes may attach.
+  [[nodiscard]] bool shares() const noexcept { return !shared_as_.empty(); }
+  /// Whether another process has opened the store and shares it.
+  [[nodiscard]] bool attached() const noexcept { return attached_; }
   /// Throws unless this process is the one that opened the store: some functions are left to that one.
   void check_first() const {
     if (attached_) [[unlikely]]
@@ -244,6 +261,8 @@ class [[gnu::visibility("hidden")]] store_core {
   bool attached_;                    // another process has opened the store and shares it
   std::filesystem::path shared_as_;  // where this process shares it; empty if it does not
   pin_table* pins_;                  // lives as long as its pins, which may be longer than the store
+  mutable std::mutex companion_mutex_;
+  mutable std::unique_ptr<store_companion> companion_;
 };
 
 }  // namespace icecore::detail

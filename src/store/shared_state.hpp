@@ -29,6 +29,7 @@ struct shared_state {
   std::array<pool_space, format::files_max> spaces;  ///< of each file
   writer_set::state writers;
   durable_media::state durable;
+  process_lock queries;  ///< of kept queries: held while their segments and runners change (query_space)
 
   shared_state() {
     for (pool_space& space : spaces) {
@@ -41,6 +42,7 @@ struct shared_state {
     writers.open_list.lock.raises(poisoned);
     durable.segments.lock.raises(poisoned);
     durable.heads.raises(poisoned);
+    queries.raises(poisoned);
   }
 
   /// From now on survivors repair what a killed process left under a lock. Call before any other process can attach.
@@ -54,6 +56,7 @@ struct shared_state {
     writers.recovering.make_robust();
     durable.segments.lock.make_robust();
     durable.heads.make_robust();
+    queries.make_robust();
   }
 
   /// The state that another process has made; null if there is none yet. errc::unsupported_format, naming the file it

@@ -12,6 +12,7 @@
 
 #include "base/bytes.hpp"
 #include "base/threads.hpp"
+#include "pool/query/query_format.hpp"
 #include "pool/root/boot.hpp"
 #include "store/open/session.hpp"
 
@@ -96,6 +97,9 @@ void record_scan::find_segments_in(const pool& p) {
   const auto is_of_index = [&](link at) {
     return at + format::granule_size <= end && p.valid_header(at, format::index_segment_magic);
   };
+  const auto is_of_query = [&](link at) {
+    return at + format::granule_size <= end && p.valid_header(at, format::query_segment_magic);
+  };
   for (link at = make_link(p.number(), format::first_segment_offset); at < end;) {
     if (is_segment(at)) {
       const segment s = p.segment_at(at);
@@ -108,8 +112,13 @@ void record_scan::find_segments_in(const pool& p) {
       at = index_segments_.back().end();
       continue;
     }
+    if (is_of_query(at)) {
+      query_segments_.push_back(p.segment_at(at));
+      at = query_segments_.back().end();
+      continue;
+    }
     link next = at + format::granule_size;
-    while (next < end && !is_segment(next) && !is_of_index(next)) next += format::granule_size;
+    while (next < end && !is_segment(next) && !is_of_index(next) && !is_of_query(next)) next += format::granule_size;
     find_headerless(at, std::min(next, end));
     at = next;
   }
@@ -130,9 +139,11 @@ void record_scan::map_granules() {
     o.segment_of_granule.assign(o.size / format::granule_size + 1, 0);
     o.used_end = make_link(p->number(), format::first_segment_offset);
   }
-  for (const segment& s : index_segments_) {
-    of_pool& o = of_pools_[link_pool(s.offset)];
-    o.used_end = std::max(o.used_end, s.end());
+  for (const auto* others : {&index_segments_, &query_segments_}) {
+    for (const segment& s : *others) {
+      of_pool& o = of_pools_[link_pool(s.offset)];
+      o.used_end = std::max(o.used_end, s.end());
+    }
   }
   for (std::size_t i = 0; i < segments_.size(); ++i) {
     const segment& s = segments_[i].in;

@@ -88,6 +88,8 @@ class record_scan {
   [[nodiscard]] const std::vector<segment>& holes() const noexcept { return holes_; }
   /// The segments of a persistent index: they hold no records.
   [[nodiscard]] const std::vector<segment>& index_segments() const noexcept { return index_segments_; }
+  /// The segments of kept queries: they hold no records.
+  [[nodiscard]] const std::vector<segment>& query_segments() const noexcept { return query_segments_; }
   /// The end of the last segment in that file.
   [[nodiscard]] link used_end(std::uint16_t number) const noexcept { return of_pools_[number].used_end; }
   /// The damage found. Its offsets are links.
@@ -197,6 +199,7 @@ class record_scan {
   std::vector<link> headerless_;  // starts of those whose header is damaged
   std::vector<segment> holes_;
   std::vector<segment> index_segments_;
+  std::vector<segment> query_segments_;
   bool fills_unverified_ = false;  // fewer records were found than a clean close has certified
   std::int64_t missing_records_ = 0;
   std::vector<record_scan_part> parts_;

@@ -7,6 +7,7 @@
 #include "base/bytes.hpp"
 #include "base/raise.hpp"
 #include "base/threads.hpp"
+#include "pool/query/query_space.hpp"
 #include "store/check/salvage.hpp"
 #include "store/open/session.hpp"
 #include "store/open/sorted_entries.hpp"
@@ -66,6 +67,7 @@ std::unique_ptr<store_core> recovery::run() {
     if (!found.crashed()) begin_session(found);
     free_index(found);
     drop_uncounted(found);
+    recover_queries(found);
     if (found.crashed()) begin_session(found);
     histories_->set_durable(found.segments());
     if (index_durable) durable = build_durable_index(found, sorted);
@@ -251,6 +253,13 @@ void recovery::free_index(const record_scan& found) const {
   for (const segment& s : found.index_segments()) {
     if (s.end() <= found.used_end(link_pool(s.offset))) p.add_free(s.offset, s.size);
   }
+}
+
+/// A power cut may have kept any part of what changed the lists of queries' segments (query_space.hpp, Q2).
+void recovery::recover_queries(const record_scan& found) const {
+  if (!found.crashed() || found.query_segments().empty()) return;
+  if (parts_.pool->durability().medium != medium::block_device) return;
+  query_space(*parts_.pool, parts_.shared->queries).rebuild(found.query_segments());
 }
 
 /// All of it is durable before the root leads to it. Until then a crash leaves segments of an index that no root leads

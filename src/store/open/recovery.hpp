@@ -43,6 +43,7 @@ class recovery {
   void take_over(const record_scan& found);
   void begin_session(const record_scan& found) const;
   // A persistent index, which replaces the previous one if there is one.
+  void recover_queries(const record_scan& found) const;
   void free_index(const record_scan& found) const;
   [[nodiscard]] durable_parts build_durable_index(const record_scan& found, const std::vector<link>& sorted);
   void make_heads_durable(const record_scan& found) const;

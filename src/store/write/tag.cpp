@@ -173,6 +173,7 @@ void store_core::sync() {
 void store_core::close() {
   if (is_closed_) return;
   is_closed_ = true;
+  companion_.reset();
   if (attached_ || read_only() || fork_generation_ != fork_generation()) return;
   if (!shared_as_.empty()) ::unlink(shared_as_.c_str());
   if (pool_->persist().poisoned()) pool_->persist().raise_poisoned();

@@ -1,0 +1,101 @@
+// What kept queries look like in a pool file. format.hpp is about everything else.
+//
+//   offset 12288 of the first file   query_anchor: leads to the newest query, and to free segments
+//   segments "IQRY"                  a head segment for each query; segments of chunks
+//
+// A head segment: the segment's header, query_head, a query_part for each part, then the definition's bytes. A segment
+// of chunks: the segment's header, then chunks, each from a cache line on. A store that never kept a query has none of
+// these, and format 2; the first query makes it format 3, which older versions of icecore refuse.
+#pragma once
+
+#include <array>
+
+#include "pool/format.hpp"
+
+namespace icecore::format {
+
+inline constexpr std::uint32_t query_segment_magic = 0x59525149U;  // "IQRY"
+inline constexpr std::uint64_t query_anchor_offset = 3 * page_size;
+
+/// Segments of queries have one of these sizes.
+inline constexpr std::array<std::uint64_t, 3> query_segment_sizes{granule_size, 4 * granule_size, 16 * granule_size};
+inline constexpr unsigned query_size_classes = 3;
+
+/// All words are checked words that hold links.
+struct query_anchor {
+  std::atomic<std::uint64_t> newest;                    //  0  8  head segment of the newest query
+  std::atomic<std::uint64_t> free[query_size_classes];  //  8 24  by size: the first free segment
+  std::atomic<std::uint64_t> claim;                     // 32  8  the head segment that is being taken; 0: none
+  std::uint64_t zero[3];                                // 40 24
+};
+static_assert(sizeof(query_anchor) == 64 && offsetof(query_anchor, free) == 8);
+
+/// The atomic words are checked words; each line of them is written as a whole or word by word.
+struct query_head {
+  std::atomic<std::uint64_t> older;                         //   0  8  head segment of the query before this one
+  std::atomic<std::uint64_t> state;                         //   8  8  detail::query_phase
+  std::atomic<std::uint64_t> runner;                        //  16  8  who runs it; see query/catalog.hpp; 0: nobody
+  std::atomic<std::uint64_t> claim;                         //  24  8  the segment that is being taken; 0: none
+  std::atomic<std::uint64_t> segments[query_size_classes];  //  32 24  by size: its newest segment
+  std::atomic<std::uint64_t> acknowledged;                  //  56  8  rows that the consumer has done with
+  std::atomic<std::uint64_t> runs;                          //  64  8  how often it was begun or continued
+  std::atomic<std::uint64_t> worked_us;                     //  72  8  time worked, microseconds
+  std::atomic<std::uint64_t> keys_expected;                 //  80  8  keys of the store when it was started
+  std::uint64_t id[2];                                      //  88 16  random; seeds the checksums of its chunks
+  std::uint32_t parts;                                      // 104  4
+  std::uint32_t definition_size;                            // 108  4  bytes
+  std::uint32_t definition_crc;                             // 112  4  of id, parts, definition_size, and these bytes
+  std::uint32_t zero_1;                                     // 116  4
+  std::uint64_t zero_2;                                     // 120  8
+};
+static_assert(sizeof(query_head) == 128 && offsetof(query_head, acknowledged) == 56);
+static_assert(offsetof(query_head, runs) == 64 && offsetof(query_head, id) == 88);
+static_assert(offsetof(query_head, definition_crc) == 112);
+
+/// One interval of keys. All words are checked words.
+struct query_part {
+  std::atomic<std::uint64_t> first;      //  0  8  where its first chunk is or will be; 0: not begun
+  std::atomic<std::uint64_t> newest;     //  8  8  its newest chunk; some that follow may be there already
+  std::atomic<std::uint64_t> evaluated;  // 16  8  evaluations begun so far; written without a flush
+  std::atomic<std::uint64_t> complete;   // 24  8  its rows, plus 1, once all of its keys were examined; else 0
+  std::uint64_t zero[4];                 // 32 32
+};
+static_assert(sizeof(query_part) == 64 && offsetof(query_part, evaluated) == 16);
+
+inline constexpr std::uint32_t query_chunk_magic = 0x4b484349U;  // "ICHK"
+
+/// What the bytes of a chunk are.
+enum class chunk_kind : std::uint8_t {
+  counted = 1,  ///< no rows are kept
+  keys = 2,     ///< keys of rows: query/key_rows.hpp
+  rows = 3,     ///< selected columns of rows
+  moved = 4,    ///< 8 bytes: the link to the place where the part goes on
+};
+
+inline constexpr std::uint8_t chunk_is_last = 1;  ///< the part is complete
+
+/// Followed by the last key that was examined, the aggregates, and the rows.
+struct query_chunk {
+  std::uint32_t magic;            //  0  4  query_chunk_magic
+  std::uint32_t crc;              //  4  4  of everything behind it; see query/chunk.hpp for its seed
+  std::uint32_t before_crc;       //  8  4  crc of the chunk before it in its part; 0: it is the first
+  std::uint32_t sequence;         // 12  4  in its part, from 1
+  std::uint16_t part;             // 16  2
+  chunk_kind kind;                // 18  1
+  std::uint8_t flags;             // 19  1
+  std::uint16_t key_size;         // 20  2  bytes of the last key
+  std::uint16_t folded_size;      // 22  2  bytes of the aggregates
+  std::uint32_t in_segment;       // 24  4  bytes from the segment's header to this chunk
+  std::uint32_t rows_size;        // 28  4  bytes of the rows
+  std::uint32_t rows;             // 32  4  in this chunk
+  std::uint32_t examined;         // 36  4  keys looked at for this chunk
+  std::uint64_t rows_before;      // 40  8  in this part, before this chunk
+  std::uint64_t examined_before;  // 48  8
+  std::uint64_t repeated;         // 56  8  evaluations of this part that crashes made necessary again
+  link older;                     // 64  8  the chunk before it in its part
+  link jump;                      // 72  8  an older one: skew-binary, as in history/history.hpp
+};
+static_assert(sizeof(query_chunk) == 80 && offsetof(query_chunk, in_segment) == 24);
+static_assert(offsetof(query_chunk, rows_before) == 40 && offsetof(query_chunk, older) == 64);
+
+}  // namespace icecore::format

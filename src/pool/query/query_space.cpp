@@ -1,0 +1,283 @@
+#include "pool/query/query_space.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+
+#include "base/raise.hpp"
+
+namespace icecore {
+
+std::optional<unsigned> query_size_class(std::uint64_t bytes) noexcept {
+  for (unsigned c = 0; c < format::query_size_classes; ++c) {
+    if (bytes <= query_space::capacity_of(c)) return c;
+  }
+  return std::nullopt;
+}
+
+// ---- Words ----
+
+link query_space::place_of(const void* at) const noexcept {
+  const auto* byte = static_cast<const std::byte*>(at);
+  for (const pool* p : pool_->files()) {
+    if (byte >= p->base() && byte < p->base() + p->capacity()) {
+      return make_link(p->number(), static_cast<std::uint64_t>(byte - p->base()));
+    }
+  }
+  return null_link;
+}
+
+std::optional<std::uint64_t> query_space::read(const std::atomic<std::uint64_t>& word) const noexcept {
+  const std::uint64_t found = word.load(std::memory_order_acquire);  // acquire: what it leads to was written before
+  if (found == 0) return 0;
+  if ((found & format::stamp_persisted) != 0 || !pool_->codec().valid(found, place_of(&word))) return std::nullopt;
+  return found & format::stamp_version_mask;
+}
+
+std::optional<link> query_space::read_link(const std::atomic<std::uint64_t>& word) const noexcept {
+  const auto l = pool_->codec().decode_link(word.load(std::memory_order_acquire), place_of(&word));  // as in read()
+  if (l && *l != null_link && (*l % 8 != 0 || !pool_->contains(*l, sizeof(format::query_chunk)))) return std::nullopt;
+  return l;
+}
+
+void query_space::write(std::atomic<std::uint64_t>& word, std::uint64_t number) const noexcept {
+  // release: a reader that finds the number finds what was written before
+  word.store(number == 0 ? 0 : pool_->codec().encode(number, place_of(&word)), std::memory_order_release);
+  pool_->persist().flush(&word, sizeof word);
+}
+
+void query_space::write_link(std::atomic<std::uint64_t>& word, link l) const noexcept {
+  word.store(pool_->codec().encode_link(l, place_of(&word)), std::memory_order_release);  // release: as in write()
+  pool_->persist().flush(&word, sizeof word);
+}
+
+link query_space::require_link(const std::atomic<std::uint64_t>& word) const {
+  if (const auto l = read_link(word)) return *l;
+  const link at = place_of(&word);
+  raise(errc::damaged, "{}: damaged at byte {} (query): the link to a segment is not valid", pool_->origin(at),
+        link_offset(at));
+}
+
+link query_space::next_of(link segment_at) const {
+  const link at = segment_at + offsetof(format::segment_header, next_free);
+  const auto next = pool_->codec().decode_link(pool_->header_of(segment_at).next_free, at);
+  if (next && (*next == null_link || pool_->valid_header(*next, format::query_segment_magic))) return *next;
+  raise(errc::damaged, "{}: damaged at byte {} (query): the link to the next segment is not valid", pool_->origin(at),
+        link_offset(at));
+}
+
+void query_space::set_next(link segment_at, link next) const noexcept {
+  auto& header = pool_->header_of(segment_at);
+  header.next_free = pool_->codec().encode_link(next, segment_at + offsetof(format::segment_header, next_free));
+  pool_->persist().flush(&header, sizeof header);
+}
+
+// ---- The list of queries ----
+
+bool query_space::ever_used() const noexcept {
+  // relaxed: the words say more
+  return anchor().newest.load(std::memory_order_relaxed) != 0;
+}
+
+std::vector<link> query_space::heads(const std::function<void(link at, std::string what)>& damaged) const {
+  std::vector<link> all;
+  const std::atomic<std::uint64_t>* word = &anchor().newest;
+  for (;;) {
+    const auto next = read_link(*word);
+    if (next == null_link) return all;
+    const bool good =
+        next && pool_->valid_header(*next, format::query_segment_magic) && std::ranges::find(all, *next) == all.end();
+    if (!good) {
+      damaged(place_of(word), "the list of queries leads to no query here");
+      return all;
+    }
+    all.push_back(*next);
+    word = &head_at(*next).older;
+  }
+}
+
+// ---- Segments ----
+
+unsigned query_space::class_at(link segment_at) const {
+  const auto found = std::ranges::find(format::query_segment_sizes, pool_->segment_at(segment_at).size);
+  if (found != format::query_segment_sizes.end()) {
+    return static_cast<unsigned>(found - format::query_segment_sizes.begin());
+  }
+  raise(errc::damaged, "{}: damaged at byte {} (query): a segment of this size belongs to no query",
+        pool_->origin(segment_at), link_offset(segment_at));
+}
+
+/// Q3.
+bool query_space::is_in_use(link segment_at) const noexcept {
+  return pool_->valid_header(segment_at, format::query_segment_magic) &&
+         link_offset(pool_->segment_at(segment_at).end()) <= pool_->of(segment_at).used_end();
+}
+
+segment query_space::give_header(link at, std::uint64_t size, std::uint64_t owner) const {
+  pool& in = pool_->of(at);
+  const segment s = in.format_segment(at, size, format::query_segment_magic);
+  in.header_of(at).owner = owner;
+  pool_->persist().flush(&in.header_of(at), sizeof(format::segment_header));
+  order();
+  return s;
+}
+
+/// A crash between any two steps leaves a claim that finish_claim() completes or takes back.
+segment query_space::obtain(std::atomic<std::uint64_t>& claim, std::uint64_t owner, unsigned size_class,
+                            std::uint16_t in) const {
+  const std::uint64_t size = format::query_segment_sizes[size_class];
+  auto& first_free = anchor().free[size_class];
+  if (const link at = require_link(first_free); at != null_link) {
+    const link next = next_of(at);
+    step(claim, at);
+    step(first_free, next);
+    return give_header(at, size, owner);
+  }
+  const segment taken =
+      pool_->allocate(capacity_of(size_class), in, format::query_segment_magic, [&](const segment& s) {
+        step(claim, s.offset);
+        static_cast<void>(give_header(s.offset, s.size, owner));  // Q3
+      });
+  pool_->grow_ahead(taken.offset);
+  return give_header(taken.offset, taken.size, owner);
+}
+
+segment query_space::take(link head, unsigned size_class, unsigned near) {
+  const recovering_lock lock = hold();
+  auto& of = head_at(head);
+  const segment taken = obtain(of.claim, of.id[0], size_class, pool_->number_for(near));
+  set_next(taken.offset, require_link(of.segments[size_class]));
+  order();
+  step(of.segments[size_class], taken.offset);
+  write_link(of.claim, null_link);
+  return taken;
+}
+
+void query_space::finish_claim(std::atomic<std::uint64_t>& claim, const format::query_head* of) const {
+  const link at = require_link(claim);
+  if (at == null_link) return;
+  if (is_in_use(at)) {
+    const unsigned c = class_at(at);
+    // A new query's head that was not entered becomes free.
+    auto& list = of != nullptr ? const_cast<format::query_head*>(of)->segments[c] : anchor().free[c];
+    const bool entered = of == nullptr && require_link(anchor().newest) == at;
+    const bool taken_back = require_link(anchor().free[c]) == at;
+    if (!entered && !taken_back && require_link(list) != at) {
+      static_cast<void>(give_header(at, format::query_segment_sizes[c], of != nullptr ? of->id[0] : std::uint64_t{0}));
+      set_next(at, require_link(list));
+      order();
+      step(list, at);
+    }
+  }
+  step(claim, null_link);
+}
+
+void query_space::finish_claims() const {
+  finish_claim(anchor().claim, nullptr);
+  for (const link head : heads([](link, const std::string&) {})) {
+    auto& of = head_at(head);
+    finish_claim(of.claim, &of);
+  }
+}
+
+link query_space::add(std::uint64_t bytes, std::uint64_t owner, const std::function<void(format::query_head&)>& fill) {
+  const auto size_class = query_size_class(bytes);
+  if (!size_class) {
+    raise(errc::invalid_argument, "the query's definition takes {} bytes; at most {} are possible", bytes,
+          head_capacity());
+  }
+  const recovering_lock lock = hold();
+  pool_set& pools = *pool_;
+  if (pools.roots().read().version_major < format::version_major_with_queries) {
+    // before the first word of a query is there: older versions of icecore would take its segments for damage
+    pools.roots().update_both([](format::root& r) { r.version_major = format::version_major_with_queries; });
+  }
+  const segment made = obtain(anchor().claim, owner, *size_class, 0);
+  auto& head = head_at(made.offset);
+  std::memset(static_cast<void*>(&head), 0, bytes);
+  fill(head);
+  write_link(head.segments[*size_class], made.offset);
+  write_link(head.older, require_link(anchor().newest));
+  pools.persist().persist(&head, bytes);
+  write_link(anchor().newest, made.offset);
+  pools.persist().persist(&anchor(), sizeof anchor());
+  write_link(anchor().claim, null_link);
+  return made.offset;
+}
+
+// ---- Dropping ----
+
+/// Puts each list of the query in front of the free ones. The head segment stays readable: nothing takes it before the
+/// lock is given back. May be repeated: a list that is in front already is left alone.
+void query_space::free_segments(const format::query_head& of) const {
+  for (unsigned c = 0; c < format::query_size_classes; ++c) {
+    const link first = require_link(of.segments[c]);
+    const link free = require_link(anchor().free[c]);
+    if (first == null_link || first == free) continue;
+    link last = first;
+    for (link next; (next = next_of(last)) != null_link && next != free;) last = next;
+    set_next(last, free);
+    order();
+    step(anchor().free[c], first);
+  }
+}
+
+void query_space::take_off_list(link head) const {
+  std::atomic<std::uint64_t>* word = &anchor().newest;
+  while (true) {
+    const link at = require_link(*word);
+    if (at == null_link) return;
+    if (at == head) break;
+    word = &head_at(at).older;
+  }
+  write_link(*word, require_link(head_at(head).older));
+  pool_->persist().persist(word, sizeof *word);
+}
+
+void query_space::drop(link head) {
+  const recovering_lock lock = hold();
+  free_segments(head_at(head));
+  take_off_list(head);
+}
+
+// ---- After a power cut on a block device ----
+
+void query_space::rebuild(std::span<const segment> all) {
+  bool readable = true;
+  const std::vector<link> queries = heads([&](link, const std::string&) { readable = false; });
+  if (!readable) return;  // a query that cannot be found would lose its segments: all stay as they are
+  struct lists {
+    std::array<link, format::query_size_classes> first{};
+  };
+  std::map<std::uint64_t, std::pair<link, lists>> by_owner;
+  lists free;
+  const auto push = [&](lists& to, link at) {
+    auto& first = to.first[class_at(at)];
+    set_next(at, first);
+    first = at;
+  };
+  for (const link head : queries) {
+    auto& own = by_owner[head_at(head).id[0]];
+    own.first = head;
+    push(own.second, head);  // the head segment is the last of its list
+  }
+  for (const segment& s : all) {
+    if (std::ranges::find(queries, s.offset) != queries.end()) continue;
+    if (std::ranges::find(format::query_segment_sizes, s.size) == format::query_segment_sizes.end()) continue;
+    const auto owner = by_owner.find(pool_->header_of(s.offset).owner);
+    push(owner != by_owner.end() ? owner->second.second : free, s.offset);
+  }
+  for (auto& [id, own] : by_owner) {
+    auto& head = head_at(own.first);
+    for (unsigned c = 0; c < format::query_size_classes; ++c) write_link(head.segments[c], own.second.first[c]);
+    write_link(head.claim, null_link);
+  }
+  for (unsigned c = 0; c < format::query_size_classes; ++c) write_link(anchor().free[c], free.first[c]);
+  write_link(anchor().claim, null_link);
+  pool_->persist().sync();
+}
+
+}  // namespace icecore

@@ -1,0 +1,118 @@
+// The space of kept queries: which segments belong to which query, which are free, and the list of all queries.
+//
+//   query_space space(pools, lock);
+//   link head = space.add(bytes, [&](format::query_head& made) { ...fill...; });    // durable when it returns
+//   segment more = space.take(head, 0, thread);                                     // for chunks of this query
+//   space.drop(head);                                                               // its segments are free
+//
+// The anchor leads to the newest query's head segment, each head to the one before it. Each head leads, by size class,
+// to the query's newest segment, and each segment's header to the one before; the head segment itself is the last of
+// its list. Free segments are in one list for each size class.
+//
+// Threads: add(), take(), drop() and unfinished steps from any thread of any process that shares the store: they hold
+//   the lock. heads() may run beside them. rebuild() runs alone.
+// Errors: errc::no_space leaves everything as it was. Words that fail their check are errc::damaged.
+// Invariants:
+//   Q1. On media that are flushed by lines, each step below is durable before the next begins. So after a crash at most
+//       one step is half done, finish() completes it, and no segment is lost or in two lists.
+//   Q2. On block devices steps reach the device in any order. So after a power cut, and after no other crash there,
+//       rebuild() makes all lists anew: each segment's header names its owner.
+//   Q3. A segment counts as taken by a query only if its header is valid and it lies below the end of the file's used
+//       part. The header is written before that end moves.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/locks/process_lock.hpp"
+#include "pool/pool_set.hpp"
+#include "pool/query/query_format.hpp"
+
+namespace icecore {
+
+class query_space {
+ public:
+  query_space(pool_set& in, process_lock& lock) noexcept : pool_(&in), lock_(&lock) {}
+
+  // ---- Reading ----
+  /// Whether the store ever kept a query.
+  [[nodiscard]] bool ever_used() const noexcept;
+  /// The head segments, newest query first. `damaged` is called with what is wrong where the list cannot be followed.
+  [[nodiscard]] std::vector<link> heads(const std::function<void(link at, std::string what)>& damaged) const;
+  [[nodiscard]] format::query_head& head_at(link segment) const noexcept {
+    return *reinterpret_cast<format::query_head*>(pool_->at(segment + sizeof(format::segment_header)));
+  }
+  [[nodiscard]] static constexpr std::uint64_t capacity_of(unsigned size_class) noexcept {
+    return format::query_segment_sizes[size_class] - sizeof(format::segment_header);
+  }
+  /// The greatest definition, with its head and part lines.
+  [[nodiscard]] static constexpr std::uint64_t head_capacity() noexcept {
+    return capacity_of(format::query_size_classes - 1);
+  }
+  [[nodiscard]] pool_set& pools() const noexcept { return *pool_; }
+
+  // ---- Changing ----
+  /// A new query. `fill` gets the zeroed head, with room for `bytes` in all, and sets id, parts and definition.
+  link add(std::uint64_t bytes, std::uint64_t owner, const std::function<void(format::query_head&)>& fill);
+  /// A segment of a size class for the query's chunks; `near` chooses the file. Its old content, if it had one, is
+  /// still there, and fails every checksum: its reuse count is a new one.
+  [[nodiscard]] segment take(link head, unsigned size_class, unsigned near);
+  /// Takes the query off the list and frees its segments. No reader may use them any more.
+  void drop(link head);
+  /// Completes what a crash left half done, except drop(): call that again.
+  void finish() {
+    const recovering_lock lock = hold();
+    finish_claims();
+  }
+  /// Makes all lists anew from the segments that are there (Q2); frees those that belong to no query.
+  void rebuild(std::span<const segment> all);
+
+  /// The lock that processes share, for changes of heads. What a killed holder left half done is completed first.
+  [[nodiscard]] recovering_lock hold() {
+    return {*lock_, [this] { finish_claims(); }};
+  }
+
+  // ---- Words ----
+  /// The number in a checked word of the pool; empty if it fails its check. Zero is zero.
+  [[nodiscard]] std::optional<std::uint64_t> read(const std::atomic<std::uint64_t>& word) const noexcept;
+  [[nodiscard]] std::optional<link> read_link(const std::atomic<std::uint64_t>& word) const noexcept;
+  /// Stores it and starts its flush.
+  void write(std::atomic<std::uint64_t>& word, std::uint64_t number) const noexcept;
+  void write_link(std::atomic<std::uint64_t>& word, link l) const noexcept;
+  /// Where a structure of the pool lies.
+  [[nodiscard]] link place_of(const void* at) const noexcept;
+
+ private:
+  [[nodiscard]] format::query_anchor& anchor() const noexcept {
+    return *reinterpret_cast<format::query_anchor*>(pool_->first().base() + format::query_anchor_offset);
+  }
+  [[nodiscard]] link require_link(const std::atomic<std::uint64_t>& word) const;
+  [[nodiscard]] link next_of(link segment_at) const;
+  void set_next(link segment_at, link next) const noexcept;
+  /// What was flushed so far is durable before what follows, where lines are flushed (Q1).
+  void order() const noexcept { pool_->persist().fence(); }
+  void step(std::atomic<std::uint64_t>& word, link l) const noexcept {
+    write_link(word, l);
+    order();
+  }
+  [[nodiscard]] bool is_in_use(link segment_at) const noexcept;
+  [[nodiscard]] unsigned class_at(link segment_at) const;
+  [[nodiscard]] segment obtain(std::atomic<std::uint64_t>& claim, std::uint64_t owner, unsigned size_class,
+                               std::uint16_t in) const;
+  [[nodiscard]] segment give_header(link at, std::uint64_t size, std::uint64_t owner) const;
+  void finish_claims() const;
+  void finish_claim(std::atomic<std::uint64_t>& claim, const format::query_head* of) const;
+  void free_segments(const format::query_head& of) const;
+  void take_off_list(link head) const;
+
+  pool_set* pool_;
+  process_lock* lock_;
+};
+
+/// The size class of segments in which `bytes` fit; empty if none is large enough.
+[[nodiscard]] std::optional<unsigned> query_size_class(std::uint64_t bytes) noexcept;
+
+}  // namespace icecore

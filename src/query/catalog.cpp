@@ -1,0 +1,255 @@
+#include "query/catalog.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "base/raise.hpp"
+#include "query/kept_query.hpp"
+
+namespace icecore::detail {
+
+query_catalog::query_catalog(const store_core& core) : core_(&core), space_(core.the_pool(), core.shared().queries) {
+  if (!core.read_only()) space_.finish();
+  // A drop that a crash cut off goes on. Queries of versions that are lost are gone as a whole.
+  if (core.read_only() || core.attached()) return;
+  for (const link head : space_.heads([](link, const std::string&) {})) {
+    if (space_.read(space_.head_at(head).state) == static_cast<std::uint64_t>(query_phase::dropped)) space_.drop(head);
+  }
+}
+
+query_catalog::~query_catalog() = default;
+
+query_catalog& query_catalog::of(const store_core& core) {
+  return static_cast<query_catalog&>(core.companion([&] { return std::make_unique<query_catalog>(core); }));
+}
+
+namespace {
+
+std::uint32_t definition_crc(const query_space& space, const format::query_head& head, link at,
+                             std::span<const std::byte> definition) {
+  std::uint32_t crc = space.pools().codec().record_seed(space.pools().segment_at(at).generation, at);
+  crc = crc32c(crc32c(crc, head.id[0]), head.id[1]);
+  crc = crc32c(crc, std::uint64_t{head.parts} << 32 | head.definition_size);
+  return crc32c(crc, definition.data(), definition.size());
+}
+
+std::span<std::byte> definition_bytes(format::query_head& head) noexcept {
+  auto* const begin = reinterpret_cast<std::byte*>(&head + 1) + head.parts * sizeof(format::query_part);
+  return {begin, head.definition_size};
+}
+
+/// "page 7" looks for the nearest name that differs little.
+std::string nearest(std::string_view name, const std::map<link, std::shared_ptr<kept_query>>& known) {
+  std::string best;
+  std::size_t least = name.size() / 3 + 2;
+  for (const auto& [at, q] : known) {
+    const std::string& other = q->definition().name;
+    std::vector<std::size_t> row(other.size() + 1);
+    for (std::size_t j = 0; j <= other.size(); ++j) row[j] = j;
+    for (std::size_t i = 1; i <= name.size(); ++i) {
+      std::size_t diagonal = row[0];
+      row[0] = i;
+      for (std::size_t j = 1; j <= other.size(); ++j) {
+        const std::size_t changed = diagonal + (name[i - 1] == other[j - 1] ? 0 : 1);
+        diagonal = row[j];
+        row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
+      }
+    }
+    if (row.back() < least) {
+      least = row.back();
+      best = other;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+/// Reads a head and its definition. Throws errc::damaged.
+std::shared_ptr<kept_query> query_catalog::read(link at) {
+  auto& head = space_.head_at(at);
+  const std::string where =
+      core_->the_pool().origin(at) + ": damaged at byte " + std::to_string(link_offset(at)) + " (query)";
+  const std::uint64_t room = core_->the_pool().segment_at(at).size - sizeof(format::segment_header) - sizeof head;
+  const bool sized = head.parts >= 1 && head.parts <= parts_max && head.parts * sizeof(format::query_part) <= room &&
+                     head.definition_size <= room - head.parts * sizeof(format::query_part);
+  if (!sized || head.definition_crc != definition_crc(space_, head, at, definition_bytes(head))) {
+    raise(errc::damaged, "{}: the query's definition fails its checksum", where);
+  }
+  query_definition what = query_definition::decoded(definition_bytes(head), where);
+  if (what.parts() != head.parts) raise(errc::damaged, "{}: the query's definition has another number of parts", where);
+  return std::make_shared<kept_query>(*this, at, std::move(what), std::nullopt);
+}
+
+/// Reads what other processes, or earlier sessions, have added; forgets what they dropped.
+void query_catalog::refresh() {
+  free_unread();
+  std::map<link, std::shared_ptr<kept_query>> now;
+  unreadable_.clear();
+  for (const link at : space_.heads([&](link where, std::string what) { unreadable_[where] = std::move(what); })) {
+    const auto& head = space_.head_at(at);
+    if (space_.read(head.state) == static_cast<std::uint64_t>(query_phase::dropped)) continue;
+    if (const auto known = known_.find(at); known != known_.end()) {
+      const auto& id = known->second->id;
+      if (id[0] == head.id[0] && id[1] == head.id[1]) {
+        now.insert(*known);
+        continue;
+      }
+    }
+    try {
+      now[at] = read(at);
+    } catch (const error& e) {
+      unreadable_[at] = e.message();
+    }
+  }
+  for (auto& [at, q] : known_) {
+    if (!now.contains(at) || now[at] != q) q->dropped.store(true, std::memory_order_relaxed);  // relaxed: a flag
+  }
+  known_ = std::move(now);
+}
+
+std::shared_ptr<kept_query> query_catalog::find(std::string_view name) {
+  const std::scoped_lock mine(mutex_);
+  refresh();
+  for (const auto& [at, q] : known_) {
+    if (q->definition().name == name) return q;
+  }
+  const std::string near = nearest(name, known_);
+  const std::string damage = unreadable_.empty() ? "" : "; this one cannot be read: " + unreadable_.begin()->second;
+  if (near.empty()) raise(errc::no_such_query, "no query is named '{}'{}", name, damage);
+  raise(errc::no_such_query, "no query is named '{}' (nearest: '{}'){}", name, near, damage);
+}
+
+std::vector<std::shared_ptr<kept_query>> query_catalog::all() {
+  const std::scoped_lock mine(mutex_);
+  refresh();
+  std::vector<std::shared_ptr<kept_query>> found;
+  found.reserve(known_.size());
+  for (const auto& [at, q] : known_) found.push_back(q);
+  std::ranges::sort(found, {}, [](const auto& q) { return std::pair(q->definition().created_ns, q->head_place()); });
+  return found;
+}
+
+std::shared_ptr<kept_query> query_catalog::add(const query_definition& what, const filter& where) {
+  const std::scoped_lock mine(mutex_);
+  refresh();
+  for (const auto& [at, q] : known_) {
+    if (q->definition().name == what.name) raise(errc::query_exists, "a query is named '{}' already", what.name);
+  }
+  const std::vector<std::byte> bytes = what.encoded();
+  const std::uint64_t size = sizeof(format::query_head) + what.parts() * sizeof(format::query_part) + bytes.size();
+  std::random_device random;
+  const auto word = [&random] { return std::uint64_t{random()} << 32 | random(); };
+  const std::array<std::uint64_t, 2> id{word(), word()};
+  link made_at = null_link;
+  const link at = space_.add(size, id[0], [&](format::query_head& head) {
+    head.id[0] = id[0];
+    head.id[1] = id[1];
+    head.parts = static_cast<std::uint32_t>(what.parts());
+    head.definition_size = static_cast<std::uint32_t>(bytes.size());
+    std::memcpy(definition_bytes(head).data(), bytes.data(), bytes.size());
+    made_at = space_.place_of(&head) - sizeof(format::segment_header);
+    head.definition_crc = definition_crc(space_, head, made_at, bytes);
+    space_.write(head.state, static_cast<std::uint64_t>(query_phase::open));
+    space_.write(head.keys_expected, core_->index().size());
+  });
+  auto made = std::make_shared<kept_query>(*this, at, what, where);
+  known_[at] = made;
+  return made;
+}
+
+void query_catalog::free_later(std::shared_ptr<kept_query> q) noexcept {
+  // Other processes may be reading its rows: they know nothing of each other's readers. The next opening frees it.
+  if (core_->attached() || core_->shares()) return;
+  to_free_.push_back(std::move(q));
+  free_unread();
+}
+
+void query_catalog::free_unread() noexcept {
+  std::erase_if(to_free_, [this](const auto& q) {
+    if (q->is_read()) return false;
+    try {
+      space_.drop(q->head_place());
+    } catch (const error&) {  // damaged or poisoned: the next opening tries again
+    }
+    return true;
+  });
+}
+
+void query_catalog::require_changeable() const {
+  if (core_->read_only()) {
+    raise(errc::read_only, "{}: was opened for reading only; its queries can be read, but not changed",
+          core_->the_pool().file().path().native());
+  }
+}
+
+// ---- Runners ----
+
+namespace {
+
+constexpr unsigned epoch_shift = 22;
+constexpr unsigned process_shift = 32;
+constexpr std::uint64_t pid_mask = (std::uint64_t{1} << epoch_shift) - 1;
+constexpr std::uint64_t epoch_mask = (std::uint64_t{1} << (process_shift - epoch_shift)) - 1;
+
+}  // namespace
+
+std::uint64_t query_catalog::own_pid() noexcept { return static_cast<std::uint64_t>(::getpid()) & pid_mask; }
+
+std::uint64_t query_catalog::own_runner_word() const noexcept {
+  return std::uint64_t{core_->process()} << process_shift | (core_->shared().epoch & epoch_mask) << epoch_shift |
+         own_pid();
+}
+
+std::uint64_t query_catalog::runner_pid(const format::query_head& head) const noexcept {
+  const auto word = space_.read(head.runner);
+  if (!word || *word == 0) return 0;
+  const std::uint64_t mine = own_runner_word();
+  const bool this_session = ((*word ^ mine) >> epoch_shift & epoch_mask) == 0;
+  const auto process = static_cast<unsigned>(*word >> process_shift);
+  if (!this_session) return 0;
+  if (*word == mine) return mine & pid_mask;
+  return process != core_->process() && core_->is_alive(process) ? *word & pid_mask : 0;
+}
+
+void query_catalog::begin_run(kept_query& q) {
+  const std::scoped_lock mine(mutex_);
+  auto& head = space_.head_at(q.head_place());
+  const recovering_lock shared = space_.hold();
+  if (q.running_here) {
+    raise(errc::query_busy, "query '{}' runs already, in another thread of this process", q.definition().name);
+  }
+  const std::uint64_t pid = runner_pid(head);
+  if (pid != 0 && pid != own_pid()) {
+    raise(errc::query_busy, "query '{}' runs already, in process {}", q.definition().name, pid);
+  }
+  switch (q.phase()) {
+    case query_phase::cancelled:
+      raise(errc::invalid_argument, "query '{}' was cancelled; start another one", q.definition().name);
+    case query_phase::dropped:
+      raise(errc::no_such_query, "query '{}' was dropped", q.definition().name);
+    default:
+      break;
+  }
+  space_.write(head.runner, own_runner_word());
+  space_.write(head.state, static_cast<std::uint64_t>(query_phase::open));
+  space_.write(head.runs, space_.read(head.runs).value_or(0) + 1);
+  q.running_here = true;
+}
+
+void query_catalog::end_run(kept_query& q) noexcept {
+  const std::scoped_lock mine(mutex_);
+  q.running_here = false;
+  space_.write(space_.head_at(q.head_place()).runner, 0);
+}
+
+void query_catalog::set_phase(link head, query_phase to) {
+  auto& word = space_.head_at(head).state;
+  space_.write(word, static_cast<std::uint64_t>(to));
+  space_.pools().persist().persist(&word, sizeof word);
+}
+
+}  // namespace icecore::detail

@@ -1,0 +1,86 @@
+// All kept queries of an open store.
+//
+//   query_catalog& all = query_catalog::of(core);
+//   std::shared_ptr<kept_query> q = all.find("audit");
+//
+// A runner is named by a word in the query's head: process number << 32 | epoch of the store << 22 | pid, each cut to
+// its bits. It counts while that process lives and the store is in that epoch, so a killed process's query can be taken
+// over at once.
+//
+// Threads: any. The state that processes share is changed under shared_state::queries, which survives a killed holder.
+// Errors: damage in a query makes that query unusable, and nothing else: it is reported when the query is asked for.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pool/query/query_space.hpp"
+#include "query/definition.hpp"
+#include "store/core.hpp"
+
+namespace icecore::detail {
+
+class kept_query;
+
+/// What a query's `state` word says.
+enum class query_phase : std::uint8_t {
+  open = 1,       ///< it may run
+  finished = 2,   ///< all keys were examined
+  cancelled = 3,  ///< it will not go on
+  pausing = 4,    ///< it may run, but its runner is asked to stop
+  dropped = 5,    ///< its segments are being freed
+};
+
+class query_catalog final : public store_companion {
+ public:
+  explicit query_catalog(const store_core& core);
+  ~query_catalog() override;
+
+  [[nodiscard]] static query_catalog& of(const store_core& core);
+
+  /// A new query. errc::query_exists.
+  [[nodiscard]] std::shared_ptr<kept_query> add(const query_definition& what, const filter& where);
+  /// errc::no_such_query, with the nearest name if there is one.
+  [[nodiscard]] std::shared_ptr<kept_query> find(std::string_view name);
+  /// All that can be read, oldest first.
+  [[nodiscard]] std::vector<std::shared_ptr<kept_query>> all();
+  /// Frees the space of a query that was dropped, once no range of this process reads it.
+  void free_later(std::shared_ptr<kept_query> q) noexcept;
+  /// errc::read_only in a store opened for reading.
+  void require_changeable() const;
+  /// What is wrong with queries, for verify. Reads all of their chunks.
+  void check(verify_report& report);
+
+  [[nodiscard]] query_space& space() noexcept { return space_; }
+  [[nodiscard]] const store_core& core() const noexcept { return *core_; }
+
+  // ---- Runners ----
+  /// Makes this process the runner, or throws errc::query_busy.
+  void begin_run(kept_query& q);
+  void end_run(kept_query& q) noexcept;
+  [[nodiscard]] static std::uint64_t own_pid() noexcept;
+  /// The pid of the living runner; 0 if there is none.
+  [[nodiscard]] std::uint64_t runner_pid(const format::query_head& head) const noexcept;
+  /// Changes the phase durably.
+  void set_phase(link head, query_phase to);
+  [[nodiscard]] std::recursive_mutex& mutex() noexcept { return mutex_; }
+
+ private:
+  [[nodiscard]] std::shared_ptr<kept_query> read(link head);
+  void refresh();
+  void free_unread() noexcept;
+  [[nodiscard]] std::uint64_t own_runner_word() const noexcept;
+
+  const store_core* core_;
+  query_space space_;
+  std::recursive_mutex mutex_;  // of what this process knows; taken before the lock that processes share
+  std::map<link, std::shared_ptr<kept_query>> known_;
+  std::map<link, std::string> unreadable_;
+  std::vector<std::shared_ptr<kept_query>> to_free_;
+};
+
+}  // namespace icecore::detail

@@ -1,0 +1,58 @@
+#include "query/chunk.hpp"
+
+#include <cstring>
+
+#include "base/raise.hpp"
+
+namespace icecore::detail {
+
+/// Q4.
+std::uint32_t chunk_source::crc_of(const format::query_chunk& h, link place, std::uint32_t generation) const noexcept {
+  constexpr std::size_t from = offsetof(format::query_chunk, before_crc);
+  std::uint32_t crc = space_->pools().codec().record_seed(generation, place);
+  crc = crc32c(crc32c(crc, head_->id[0]), head_->id[1]);
+  return crc32c(crc, reinterpret_cast<const std::byte*>(&h) + from, chunk::size_of(h) - from);
+}
+
+std::optional<chunk> chunk_source::at(link place, std::uint16_t part) const noexcept {
+  const pool_set& pools = space_->pools();
+  if (place == null_link || place % format::cache_line_size != 0) return std::nullopt;
+  if (!pools.contains(place, sizeof(format::query_chunk))) return std::nullopt;
+  const auto& h = *reinterpret_cast<const format::query_chunk*>(pools.at(place));
+  if (h.magic != format::query_chunk_magic || h.part != part) return std::nullopt;
+  if (h.in_segment > link_offset(place) || (place - h.in_segment) % format::granule_size != 0) return std::nullopt;
+  const link segment_at = place - h.in_segment;
+  if (!pools.valid_header(segment_at, format::query_segment_magic)) return std::nullopt;
+  const segment in = pools.segment_at(segment_at);
+  if (h.in_segment < sizeof(format::segment_header) || chunk::size_of(h) > in.size - h.in_segment) return std::nullopt;
+  if (h.crc != crc_of(h, place, in.generation)) return std::nullopt;
+  if (h.kind == format::chunk_kind::moved && h.rows_size != sizeof(link)) return std::nullopt;
+  return chunk(h, place);
+}
+
+std::optional<chunk> chunk_source::after(const std::optional<chunk>& before, link place,
+                                         std::uint16_t part) const noexcept {
+  const auto found = at(place, part);
+  if (!found) return std::nullopt;
+  const auto& h = found->header();
+  if (!before) return h.sequence == 1 && h.before_crc == 0 && h.older == null_link ? found : std::nullopt;
+  const auto& b = before->header();
+  const bool follows = h.sequence == b.sequence + 1 && h.before_crc == b.crc && h.older == before->place() &&
+                       h.rows_before == before->rows_so_far() && h.examined_before == before->examined_so_far();
+  return follows ? found : std::nullopt;
+}
+
+chunk chunk_source::require(link place, std::uint16_t part) const {
+  if (const auto found = at(place, part)) return *found;
+  raise(errc::damaged, "{}: damaged at byte {} (query): a chunk of part {} is not intact; its rows cannot be read",
+        space_->pools().origin(place), link_offset(place), part);
+}
+
+link chunk_source::place_after(const chunk& c) const noexcept {
+  if (!c.moved()) return c.end();
+  link to;
+  std::memcpy(&to, c.rows().data(), sizeof to);
+  return to;
+}
+
+}  // namespace icecore::detail

@@ -1,0 +1,85 @@
+#include "query/definition.hpp"
+
+#include <cstring>
+
+#include "base/byte_stream.hpp"
+#include "base/raise.hpp"
+
+namespace icecore::detail {
+namespace {
+
+constexpr std::uint16_t layout_number = 1;  ///< later layouts get other numbers; all of them stay readable
+
+void put(byte_writer& out, const std::optional<std::string>& s) {
+  out.number<std::uint8_t>(s.has_value() ? 1 : 0);
+  if (s) out.text(*s);
+}
+
+std::optional<std::string> get_optional(byte_reader& in) {
+  if (in.number<std::uint8_t>() == 0) return std::nullopt;
+  return std::string(in.text());
+}
+
+std::vector<std::string> get_list(byte_reader& in) {
+  std::vector<std::string> all;
+  for (auto left = in.number<std::uint32_t>(); left > 0; --left) all.emplace_back(in.text());
+  return all;
+}
+
+void put(byte_writer& out, const std::vector<std::string>& all) {
+  out.number(static_cast<std::uint32_t>(all.size()));
+  for (const std::string& each : all) out.text(each);
+}
+
+}  // namespace
+
+key_bounds query_definition::bounds_of(std::size_t part) const {
+  key_bounds b = within;
+  if (part > 0) b.from = borders[part - 1];
+  if (part < borders.size()) b.to = borders[part];
+  return b;
+}
+
+std::vector<std::byte> query_definition::encoded() const {
+  byte_writer out;
+  out.number(layout_number);
+  out.text(name);
+  out.number(at);
+  out.number(static_cast<std::uint8_t>(keeps));
+  out.number(created_ns);
+  out.text({reinterpret_cast<const char*>(filter.data()), filter.size()});
+  put(out, select);
+  put(out, within.from);
+  put(out, within.to);
+  put(out, borders);
+  return out.bytes();
+}
+
+query_definition query_definition::decoded(std::span<const std::byte> bytes, const std::string& what) {
+  const auto refuse = [&] { raise(errc::damaged, "{}: the query's definition cannot be read", what); };
+  byte_reader in(bytes, refuse);
+  if (const auto layout = in.number<std::uint16_t>(); layout != layout_number) {
+    raise(errc::unsupported_format, "{}: the query's definition has layout {}; this icecore reads layout {}", what,
+          layout, layout_number);
+  }
+  query_definition d;
+  d.name = in.text();
+  d.at = in.number<version>();
+  const auto keeps = in.number<std::uint8_t>();
+  if (keeps < static_cast<std::uint8_t>(query_keeps::count) || keeps > static_cast<std::uint8_t>(query_keeps::rows)) {
+    refuse();
+  }
+  d.keeps = static_cast<query_keeps>(keeps);
+  d.created_ns = in.number<std::int64_t>();
+  const std::string_view filter = in.text();
+  const auto* at = reinterpret_cast<const std::byte*>(filter.data());
+  d.filter.assign(at, at + filter.size());
+  d.select = get_list(in);
+  d.within.from = get_optional(in);
+  d.within.to = get_optional(in);
+  d.borders = get_list(in);
+  if (!in.at_end() || d.parts() > parts_max) refuse();
+  return d;
+}
+
+}  // namespace icecore::detail

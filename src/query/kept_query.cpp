@@ -1,0 +1,146 @@
+#include "query/kept_query.hpp"
+
+#include "base/raise.hpp"
+
+namespace icecore::detail {
+
+kept_query::kept_query(query_catalog& in, link head, query_definition what, std::optional<filter> where)
+    : id{in.space().head_at(head).id[0], in.space().head_at(head).id[1]},
+      in_(&in),
+      head_(head),
+      what_(std::move(what)),
+      where_(std::move(where)) {}
+
+filter kept_query::where(const function_resolver& resolve) {
+  const std::scoped_lock mine(in_->mutex());
+  if (!where_) where_ = filter::from_stored(what_.filter, resolve);
+  return *where_;
+}
+
+void kept_query::require_there() const {
+  // relaxed: a flag; the mutex of the catalog orders what matters
+  if (!dropped.load(std::memory_order_relaxed)) return;
+  raise(errc::no_such_query, "query '{}' was dropped", what_.name);
+}
+
+query_phase kept_query::phase() const {
+  const auto word = in_->space().read(head().state);
+  if (word && *word >= 1 && *word <= static_cast<std::uint64_t>(query_phase::dropped)) {
+    return static_cast<query_phase>(*word);
+  }
+  const link at = in_->space().place_of(&head().state);
+  raise(errc::damaged, "{}: damaged at byte {} (query): the state of query '{}' is not valid",
+        in_->core().the_pool().origin(at), link_offset(at), what_.name);
+}
+
+query_state kept_query::state() const {
+  switch (phase()) {
+    case query_phase::finished:
+      return query_state::finished;
+    case query_phase::cancelled:
+      return query_state::cancelled;
+    default:
+      break;
+  }
+  const std::uint64_t pid = in_->runner_pid(head());
+  const bool elsewhere = pid != 0 && pid != in_->own_pid();
+  if (running_here.load(std::memory_order_relaxed) || elsewhere) return query_state::running;  // relaxed: a report
+  return in_->space().read(head().runs).value_or(0) == 0 ? query_state::ready : query_state::paused;
+}
+
+kept_query::part_rows kept_query::rows_of(std::size_t part) const {
+  const auto number = static_cast<std::uint16_t>(part);
+  const auto& line = part_line(in_->space(), head_, number);
+  if (const auto complete = in_->space().read(line.complete); complete && *complete != 0) return {*complete - 1, true};
+  const auto newest = shown_chunk(chunks(), head_, number);
+  return {newest ? newest->rows_so_far() : 0, false};
+}
+
+kept_query::part_rows kept_query::final_rows() const {
+  part_rows all{0, true};
+  for (std::size_t p = 0; p < what_.parts() && all.complete; ++p) {
+    const part_rows own = rows_of(p);
+    all.rows += own.rows;
+    all.complete = own.complete;
+  }
+  return all;
+}
+
+query_progress kept_query::progress() const {
+  require_there();
+  query_progress p{};
+  const query_space& space = in_->space();
+  p.state = state();
+  p.expected = space.read(head().keys_expected).value_or(0);
+  p.runs = space.read(head().runs).value_or(0);
+  p.worked = std::chrono::microseconds(space.read(head().worked_us).value_or(0));
+  for (std::size_t n = 0; n < what_.parts(); ++n) {
+    const auto newest = shown_chunk(chunks(), head_, static_cast<std::uint16_t>(n));
+    if (!newest) continue;
+    p.examined += newest->examined_so_far();
+    p.rows += newest->rows_so_far();
+    p.repeated += newest->header().repeated;
+  }
+  const bool goes_on = p.state == query_state::running || p.state == query_state::paused;
+  if (goes_on && p.examined > 0) {
+    const std::uint64_t to_come = p.expected > p.examined ? p.expected - p.examined : 0;
+    const double each = static_cast<double>(p.worked.count()) / static_cast<double>(p.examined);
+    p.left = std::chrono::microseconds(static_cast<std::int64_t>(each * static_cast<double>(to_come)));
+  }
+  return p;
+}
+
+void kept_query::pause() {
+  require_there();
+  const recovering_lock shared = in_->space().hold();
+  if (phase() == query_phase::open && state() == query_state::running) in_->set_phase(head_, query_phase::pausing);
+}
+
+void kept_query::cancel() {
+  require_there();
+  in_->require_changeable();
+  const recovering_lock shared = in_->space().hold();
+  if (phase() != query_phase::finished) in_->set_phase(head_, query_phase::cancelled);
+}
+
+/// A crash after the first step leaves a query that the next opening frees; nobody finds it any more.
+void kept_query::drop() {
+  in_->require_changeable();
+  const std::scoped_lock mine(in_->mutex());
+  require_there();
+  {
+    const recovering_lock shared = in_->space().hold();
+    if (state() == query_state::running) {
+      raise(errc::query_busy, "query '{}' runs in process {}; pause or cancel it first", what_.name,
+            in_->runner_pid(head()));
+    }
+    in_->set_phase(head_, query_phase::dropped);
+  }
+  dropped.store(true, std::memory_order_relaxed);  // relaxed: under the mutex
+  in_->free_later(shared_from_this());
+}
+
+void kept_query::begin_reading() {
+  const std::scoped_lock mine(in_->mutex());
+  require_there();
+  readers_.fetch_add(1, std::memory_order_relaxed);  // relaxed: under the mutex
+}
+
+void kept_query::acknowledge(std::uint64_t row) {
+  require_there();
+  in_->require_changeable();
+  if (row > final_rows().rows) {
+    raise(errc::invalid_argument, "row {} of query '{}' cannot be acknowledged: it has {} rows that are final", row,
+          what_.name, final_rows().rows);
+  }
+  auto& word = head().acknowledged;
+  in_->space().write(word, row);
+  in_->space().pools().persist().persist(&word, sizeof word);
+}
+
+std::uint64_t kept_query::acknowledged() const {
+  require_there();
+  return in_->space().read(head().acknowledged).value_or(0);
+}
+
+}  // namespace icecore::detail

@@ -1,0 +1,74 @@
+// One kept query of an open store, as this process knows it.
+//
+// Threads: any; see catalog.hpp for what processes share.
+// Lifetime: the open store's; whoever may hold it longer asks the store's pin first (query.cpp).
+// Invariants:
+//   R4. Rows are in key order: part by part. The number of a row is final once all parts before its own are complete.
+//   R5. Aggregates are folded within a part in key order, then over the parts in order: they depend on no thread, crash
+//       or machine.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "query/catalog.hpp"
+#include "query/part_log.hpp"
+
+namespace icecore::detail {
+
+class kept_query : public std::enable_shared_from_this<kept_query> {
+ public:
+  kept_query(query_catalog& in, link head, query_definition what, std::optional<filter> where);
+
+  [[nodiscard]] const query_definition& definition() const noexcept { return what_; }
+  /// The filter. errc::unknown_function if it calls a function that `resolve` and earlier callers do not know.
+  [[nodiscard]] filter where(const function_resolver& resolve = {});
+  [[nodiscard]] link head_place() const noexcept { return head_; }
+  /// errc::no_such_query once it was dropped.
+  void require_there() const;
+  [[nodiscard]] query_catalog& catalog() const noexcept { return *in_; }
+
+  [[nodiscard]] query_state state() const;
+  [[nodiscard]] query_phase phase() const;
+  [[nodiscard]] query_progress progress() const;
+  /// A range over its rows begins and ends: a query that was dropped is freed behind the last one.
+  void begin_reading();
+  void end_reading() noexcept {
+    readers_.fetch_sub(1, std::memory_order_release);  // release: what was read is read before the space is used again
+  }
+  [[nodiscard]] bool is_read() const noexcept {
+    return readers_.load(std::memory_order_acquire) != 0;  // acquire: pairs with end_reading()
+  }
+  /// Asks the runner to stop, or sets the phase of a query that nobody runs.
+  void pause();
+  void cancel();
+  void drop();
+  void acknowledge(std::uint64_t row);
+  [[nodiscard]] std::uint64_t acknowledged() const;
+
+  /// Rows of this part that may be shown, and whether it is complete. errc::damaged.
+  struct part_rows {
+    std::uint64_t rows = 0;
+    bool complete = false;
+  };
+  [[nodiscard]] part_rows rows_of(std::size_t part) const;
+  [[nodiscard]] chunk_source chunks() const noexcept { return {in_->space(), head_}; }
+  [[nodiscard]] format::query_head& head() const noexcept { return in_->space().head_at(head_); }
+  /// All rows of the query whose numbers are final, and whether that is all of them.
+  [[nodiscard]] part_rows final_rows() const;
+
+  /// Which query of this place it is: places are used again.
+  std::array<std::uint64_t, 2> id{};
+  /// For catalog: whether a thread of this process runs it.
+  std::atomic<bool> running_here{false};
+  std::atomic<bool> dropped{false};
+
+ private:
+  query_catalog* in_;
+  std::atomic<unsigned> readers_{0};  // ranges of this process; they may end when the store is closed already
+  link head_;
+  query_definition what_;
+  std::optional<filter> where_;  // empty until somebody knows its functions; under the catalog's mutex
+};
+
+}  // namespace icecore::detail

@@ -1,0 +1,218 @@
+#include "query/part_log.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/raise.hpp"
+
+namespace icecore::detail {
+
+format::query_part& part_line(const query_space& space, link head, std::uint16_t part) noexcept {
+  auto* const lines = reinterpret_cast<format::query_part*>(&space.head_at(head) + 1);
+  return lines[part];
+}
+
+namespace {
+
+link require_link(const query_space& space, const std::atomic<std::uint64_t>& word) {
+  if (const auto l = space.read_link(word)) return *l;
+  const link at = space.place_of(&word);
+  raise(errc::damaged, "{}: damaged at byte {} (query): a word that leads to a chunk is not valid",
+        space.pools().origin(at), link_offset(at));
+}
+
+}  // namespace
+
+std::optional<chunk> shown_chunk(const chunk_source& chunks, link head, std::uint16_t part) {
+  const link newest = require_link(chunks.space(), part_line(chunks.space(), head, part).newest);
+  if (newest == null_link) return std::nullopt;
+  return chunks.require(newest, part);
+}
+
+part_log::part_log(query_space& space, link head, std::uint16_t part) noexcept
+    : space_(&space), head_(head), number_(part), chunks_(space, head), line_(&part_line(space, head, part)) {}
+
+void part_log::recover(bool writes) {
+  newest_ = shown_chunk(chunks_, head_, number_);
+  next_ = newest_ ? chunks_.place_after(*newest_) : require_link(*space_, line_->first);
+  bool found = false;
+  while (const auto more = chunks_.after(newest_, next_, number_)) {
+    newest_ = more;
+    next_ = chunks_.place_after(*more);
+    found = true;
+    if (writes) space_->pools().persist().flush(&more->header(), chunk::size_of(more->header()));
+  }
+  content_ = newest_;
+  while (content_ && content_->moved()) {
+    const link older = content_->header().older;
+    content_ = older == null_link ? std::nullopt : std::optional(chunks_.require(older, number_));
+  }
+  repeated_ = newest_ ? newest_->header().repeated : 0;
+  // What was begun behind the newest chunk happens again. A word that a power cut tore says nothing.
+  const auto evaluated = space_->read(line_->evaluated);
+  const std::uint64_t done = examined_so_far();
+  if (evaluated && *evaluated > done) repeated_ += *evaluated - done;
+  if (!writes) return;
+  if (found) {
+    space_->pools().persist().sync();  // R2
+    show(*newest_);
+  }
+  // relaxed: no other thread uses it yet
+  appended_.store(newest_ ? newest_->place() : null_link, std::memory_order_relaxed);
+}
+
+std::optional<std::string_view> part_log::position() const noexcept {
+  if (!content_) return std::nullopt;
+  return content_->last_key();
+}
+
+void part_log::note_evaluated(std::uint64_t so_far) noexcept {
+  const link at = space_->place_of(&line_->evaluated);
+  // relaxed: a count; it need not be flushed, since without a kill the chunk's count is the right one
+  line_->evaluated.store(space_->pools().codec().encode(so_far, at), std::memory_order_relaxed);
+}
+
+void part_log::show(const chunk& c) noexcept { space_->write_link(line_->newest, c.place()); }
+
+void part_log::publish(link synced) noexcept {
+  if (synced != null_link) space_->write_link(line_->newest, synced);
+}
+
+/// The part begins in the room that the thread has. The word is durable before a chunk is there.
+void part_log::begin(chunk_room& room) {
+  next_ = room.position;
+  space_->write_link(line_->first, next_);
+  space_->pools().persist().fence();
+}
+
+namespace {
+
+/// The bytes of the chunk that says where a part goes on. No chunk takes less, so this one fits wherever another one
+/// that a power cut took was.
+constexpr std::uint64_t moved_size = format::round_up(sizeof(format::query_chunk) + sizeof(link), 64);
+static_assert(moved_size == format::round_up(sizeof(format::query_chunk), 64));
+
+std::uint64_t needed(const chunk_content& what) noexcept {
+  return format::round_up(sizeof(format::query_chunk) + what.last_key.size() + what.folded.size() + what.rows.size(),
+                          format::cache_line_size);
+}
+
+}  // namespace
+
+void part_log::append(const chunk_content& what, chunk_room& room) {
+  const std::uint64_t size = needed(what);
+  // behind each chunk there is room to say where the part goes on
+  const std::uint64_t wanted = size + (what.is_last ? 0 : moved_size);
+  if (next_ != null_link && next_ != room.position) go_on_in_own_segment(room);
+  if (room.left() < wanted) {
+    const auto least = query_size_class(wanted);
+    if (!least) raise(errc::invalid_argument, "a chunk of {} bytes is too large; select less", wanted);
+    const unsigned size_class = std::max(room.size_class, *least);
+    const segment fresh = space_->take(head_, size_class, room.near);
+    room.size_class = std::min(size_class + 1, format::query_size_classes - 1);
+    if (next_ != null_link) move(fresh);
+    room.in = fresh;
+    room.position = fresh.first_record();
+  }
+  if (next_ == null_link) begin(room);
+  write_chunk(what, room);
+}
+
+/// Says, behind the newest chunk, that the part goes on in another segment.
+void part_log::move(const segment& to) {
+  if (!newest_) {  // nothing is there yet: only the first place changes
+    next_ = to.first_record();
+    space_->write_link(line_->first, next_);
+    space_->pools().persist().fence();
+    return;
+  }
+  const link place = to.first_record();
+  std::array<std::byte, sizeof place> bytes;
+  std::memcpy(bytes.data(), &place, sizeof place);
+  chunk_room here = segment_of_next();
+  write_chunk({format::chunk_kind::moved, false, {}, {}, bytes, 0, 0}, here);
+}
+
+/// The segment in which the next chunk's place lies.
+chunk_room part_log::segment_of_next() const {
+  const link segment_at = newest_->moved() ? next_ - sizeof(format::segment_header) : newest_->segment_place();
+  if (!space_->pools().valid_header(segment_at, format::query_segment_magic)) {
+    raise(errc::damaged, "{}: damaged at byte {} (query): a segment of part {} is not there",
+          space_->pools().origin(segment_at), link_offset(segment_at), number_);
+  }
+  chunk_room room;
+  room.in = space_->pools().segment_at(segment_at);
+  room.position = next_;
+  return room;
+}
+
+/// The part was begun by a thread that has ended. Where lines are flushed, nothing lies behind the part's newest chunk
+/// (R1), so the part goes on there. On other media something that was never shown may lie there, perhaps of another
+/// part, and part of it may have reached the device: it is left alone.
+void part_log::go_on_in_own_segment(chunk_room& room) const {
+  const bool clean = newest_ && !space_->pools().persist().by_pages();
+  const chunk_room own = clean ? segment_of_next() : chunk_room{};
+  room.in = own.in;
+  room.position = own.position;
+}
+
+/// The skew-binary rule: each chunk's jump leads over as many chunks as two equal jumps before it, so that any older
+/// chunk is O(log chunks) steps away (Myers, "An applicative random-access stack", 1983).
+static link jump_for(const chunk_source& chunks, const std::optional<chunk>& before, std::uint16_t part) {
+  if (!before) return null_link;
+  const link jump = before->header().jump;
+  if (jump == null_link) return before->place();
+  const chunk middle = chunks.require(jump, part);
+  const std::uint64_t far =
+      middle.header().jump == null_link ? 0 : chunks.require(middle.header().jump, part).header().sequence;
+  const bool equal = before->header().sequence - middle.header().sequence == middle.header().sequence - far;
+  return equal && middle.header().jump != null_link ? middle.header().jump : before->place();
+}
+
+void part_log::write_chunk(const chunk_content& what, chunk_room& room) {
+  persistence& persist = space_->pools().persist();
+  const link place = room.position;
+  auto& h = *reinterpret_cast<format::query_chunk*>(space_->pools().at(place));
+  format::query_chunk made{};
+  made.magic = format::query_chunk_magic;
+  made.before_crc = newest_ ? newest_->header().crc : 0;
+  made.sequence = newest_ ? newest_->header().sequence + 1 : 1;
+  made.part = number_;
+  made.kind = what.kind;
+  made.flags = what.is_last ? format::chunk_is_last : std::uint8_t{0};
+  made.key_size = static_cast<std::uint16_t>(what.last_key.size());
+  made.folded_size = static_cast<std::uint16_t>(what.folded.size());
+  made.in_segment = static_cast<std::uint32_t>(place - room.in.offset);
+  made.rows_size = static_cast<std::uint32_t>(what.rows.size());
+  made.rows = what.row_count;
+  made.examined = what.examined;
+  made.rows_before = rows_so_far();
+  made.examined_before = examined_so_far();
+  made.repeated = repeated_;
+  made.older = newest_ ? newest_->place() : null_link;
+  made.jump = jump_for(chunks_, newest_, number_);
+  std::memcpy(static_cast<void*>(&h), &made, sizeof made);
+  auto* body = reinterpret_cast<std::byte*>(&h + 1);
+  const auto put = [&](const void* bytes, std::size_t size) {
+    if (size != 0) std::memcpy(body, bytes, size);
+    body += size;
+  };
+  put(what.last_key.data(), what.last_key.size());
+  put(what.folded.data(), what.folded.size());
+  put(what.rows.data(), what.rows.size());
+  h.crc = chunks_.crc_of(h, place, room.in.generation);
+  newest_.emplace(h, place);
+  if (!newest_->moved()) content_ = newest_;
+  room.position = newest_->end();
+  next_ = chunks_.place_after(*newest_);
+  if (persist.by_pages()) {
+    // release: publish() shows what was written before
+    appended_.store(place, std::memory_order_release);
+    return;
+  }
+  persist.flush(&h, chunk::size_of(h));
+  persist.fence();
+  show(*newest_);  // R1
+}
+
+}  // namespace icecore::detail

@@ -1,0 +1,92 @@
+// Runs a kept query: threads take its parts in order, walk the version's keys, and keep what matches.
+//
+//   query_progress p = query_run(q, how).go();
+//
+// Each thread walks the index block by block, asks the filter about up to 64 keys at once, and writes a chunk when it
+// has worked for `every`, looked at 8,192 keys or gathered `chunk_bytes_max` of rows. On media that are synced by
+// pages, one more thread syncs every `every` and then shows the chunks that the sync covered, so that walking goes on
+// meanwhile.
+//
+// Threads: one object, used by the threads that it starts.
+// Errors: the first one that a thread meets stops all; what was examined before it is kept.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+#include "filter/program.hpp"
+#include "query/kept_query.hpp"
+#include "query/key_rows.hpp"
+#include "store/read/scan.hpp"
+
+namespace icecore::detail {
+
+class query_run {
+ public:
+  /// errc::query_busy if it runs already.
+  query_run(kept_query& q, const run_options& how);
+  ~query_run();
+  query_run(const query_run&) = delete;
+  query_run& operator=(const query_run&) = delete;
+
+  query_progress go();
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  /// A chunk in the making, of the part that a thread works on.
+  struct gathered {
+    key_rows_writer keys;
+    std::uint32_t rows = 0;
+    std::uint32_t examined = 0;
+    std::string_view last_key;
+    clock::time_point since;
+  };
+  struct part_work {
+    part_work(query_space& space, link head, std::uint16_t number) : log(space, head, number), part(number) {}
+    part_log log;
+    std::uint16_t part;
+    bool complete = false;  // written by its thread before it is handed to the publisher
+  };
+  struct thread_work;
+
+  void work(unsigned thread);
+  [[nodiscard]] std::vector<scan_bounds> left_of(const part_work& part, std::string& after) const;
+  template <class Engine>
+  bool walk(const Engine& engine, part_work& part, thread_work& own);
+  template <class Engine>
+  bool take(const Engine& engine, std::span<const link> entries, part_work& part, thread_work& own);
+  [[nodiscard]] bool due(const thread_work& own) const;
+  void write(part_work& part, thread_work& own, bool is_last);
+  void finish_part(part_work& part) const;
+  [[nodiscard]] bool should_stop();
+  void hold_to_rate(std::uint64_t examined);
+  void report(bool always);
+  void publish_until_done();
+  void publish_once();
+  void stop() noexcept { stopped_.store(true, std::memory_order_relaxed); }  // relaxed: a hint
+
+  kept_query* q_;
+  filter where_;
+  std::vector<key_range> ranges_;
+  run_options how_;
+  const store_core* core_;
+  clock::time_point begun_;
+  std::uint64_t worked_before_us_;
+  std::atomic<std::size_t> next_part_{0};
+  std::atomic<std::uint64_t> examined_{0};  // in this run
+  std::atomic<bool> stopped_{false};
+  bool interrupted_ = false;  // by on_progress
+  clock::time_point reported_;
+
+  // of media that are synced by pages
+  std::mutex publishing_;
+  std::condition_variable ended_;
+  bool all_ended_ = false;
+  std::vector<std::shared_ptr<part_work>> unpublished_;
+};
+
+}  // namespace icecore::detail
