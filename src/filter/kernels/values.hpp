@@ -13,6 +13,7 @@
 namespace icecore::detail {
 
 __extension__ using int128 = __int128;
+__extension__ using unsigned128 = unsigned __int128;
 
 enum class relation : std::uint8_t { equal, unequal, less, less_equal, greater, greater_equal };
 

@@ -123,7 +123,11 @@ class compiler {
   compiler(compiled& out, const std::vector<caller_function>& functions, const origin& from)
       : out_(out), given_(functions), from_(from) {}
 
-  void add(const node& tree) { out_.roots_.push_back(make(tree)); }
+  /// What json() finds is given out as bytes, if they are.
+  void add(const node& tree) {
+    const std::uint32_t root = make(tree);
+    out_.roots_.push_back(tree.type == kind::any ? convert(operation::bytes_of, kind::bytes, root) : root);
+  }
 
   void assign_slots() {
     std::uint32_t base = 0;

@@ -28,7 +28,7 @@ class layout_parser {
     std::vector<named_field> made;
     while (now_.is != token::kind::end) {
       if (!made.empty()) {
-        if (!at(",")) refuse("expected ',' or the end, found " + shown(now_.text));
+        if (!at(",")) refuse("expected ',' or the end, found " + found());
         step();
       }
       if (!made.empty() && made.back().place.to_the_end)
@@ -45,8 +45,10 @@ class layout_parser {
     origin{.what = "layout"}.refuse(now_.position, message);
   }
 
+  [[nodiscard]] std::string found() const { return now_.is == token::kind::end ? "the end" : shown(now_.text); }
+
   [[nodiscard]] named_field column(const std::vector<named_field>& before) {
-    if (now_.is != token::kind::word) refuse("expected the name of a column, found " + shown(now_.text));
+    if (now_.is != token::kind::word) refuse("expected the name of a column, found " + found());
     named_field made{.name = std::string(now_.text), .place = {.offset = offset_}};
     if (is_reserved(now_.bytes)) refuse(shown(now_.text) + " is a word of the language; give the column another name");
     for (const named_field& other : before) {
@@ -68,8 +70,7 @@ class layout_parser {
     }
     if (found == nullptr) {
       const std::string_view nearest = now_.is == token::kind::word ? nearest_name(now_.bytes, names) : "";
-      refuse("expected a type (u8 to u64, i8 to i64, f32, f64, bytes(n), bytes), found " +
-             (now_.is == token::kind::end ? "the end" : shown(now_.text)) +
+      refuse("expected a type (u8 to u64, i8 to i64, f32, f64, bytes(n), bytes), found " + found() +
              (nearest.empty() ? "" : "; did you mean '" + std::string(nearest) + "'?"));
     }
     place.type = found->type;
@@ -91,11 +92,11 @@ class layout_parser {
     step();
     if (now_.is != token::kind::integer || now_.number == 0 ||
         now_.number > std::numeric_limits<std::uint32_t>::max()) {
-      refuse("expected a number of bytes from 1 to 4294967295, found " + shown(now_.text));
+      refuse("expected a number of bytes from 1 to 4294967295, found " + found());
     }
     place.size = static_cast<std::uint32_t>(now_.number);
     step();
-    if (!at(")")) refuse("expected ')', found " + shown(now_.text));
+    if (!at(")")) refuse("expected ')', found " + found());
     step();
   }
 

@@ -16,17 +16,43 @@ constexpr int prefix_precedence = 11;
 
 class parser {
  public:
-  parser(std::string_view text, const std::vector<named_field>& columns) : lexer_(text), columns_(columns) { step(); }
+  parser(std::string_view text, const std::vector<named_field>& columns)
+      : text_(text), lexer_(text), columns_(columns) {
+    step();
+  }
 
   [[nodiscard]] node whole() {
-    if (now_.is == token::kind::end) refuse("an expression is empty; write 'true' for one that holds for every row");
-    node made = expression(0);
-    if (now_.is != token::kind::end) refuse("expected an operator or the end, found " + shown(now_.text));
+    node made = begun();
+    require_end();
+    return made;
+  }
+
+  [[nodiscard]] named_tree selected() {
+    const std::size_t from = now_.position;
+    named_tree made{.tree = begun()};
+    made.name = text_.substr(from, end_ - from);
+    if (take("as")) {
+      if (now_.is != token::kind::word) refuse("expected a name after 'as', found " + found());
+      made.name = now_.text;
+      step();
+    }
+    require_end();
     return made;
   }
 
  private:
-  void step() { now_ = lexer_.next(); }
+  [[nodiscard]] node begun() {
+    if (now_.is == token::kind::end) refuse("an expression is empty; write 'true' for one that holds for every row");
+    return expression(0);
+  }
+  void require_end() const {
+    if (now_.is != token::kind::end) refuse("expected an operator or the end, found " + shown(now_.text));
+  }
+
+  void step() {
+    end_ = now_.position + now_.text.size();
+    now_ = lexer_.next();
+  }
   [[nodiscard]] bool at_sign(std::string_view sign) const { return now_.is == token::kind::sign && now_.text == sign; }
   [[nodiscard]] bool at_word(std::string_view word) const { return now_.is == token::kind::word && now_.bytes == word; }
   [[noreturn]] void refuse(std::string_view message) const { origin{}.refuse(now_.position, message); }
@@ -335,19 +361,30 @@ class parser {
     return made;
   }
 
+  std::string_view text_;
   lexer lexer_;
   const std::vector<named_field>& columns_;
   token now_;
+  std::size_t end_ = 0;  // of the token before
   std::size_t depth_ = 0;
 };
+
+void require_short(std::string_view text) {
+  if (text.size() > text_bytes_max) {
+    origin{}.refuse(text_bytes_max, fmt::format("the text is longer than {} bytes", text_bytes_max));
+  }
+}
 
 }  // namespace
 
 node parse(std::string_view text, const std::vector<named_field>& columns) {
-  if (text.size() > text_bytes_max) {
-    origin{}.refuse(text_bytes_max, fmt::format("the text is longer than {} bytes", text_bytes_max));
-  }
+  require_short(text);
   return parser(text, columns).whole();
+}
+
+named_tree parse_selected(std::string_view text, const std::vector<named_field>& columns) {
+  require_short(text);
+  return parser(text, columns).selected();
 }
 
 }  // namespace icecore::detail

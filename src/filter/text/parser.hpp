@@ -25,6 +25,9 @@ struct named_field {
 /// name.
 [[nodiscard]] node parse(std::string_view text, const std::vector<named_field>& columns);
 
+/// An expression with a name: `price * qty as total`, or else its own text.
+[[nodiscard]] named_tree parse_selected(std::string_view text, const std::vector<named_field>& columns);
+
 /// The columns of a layout's text, "price f64, qty u32 be, tag bytes(8), name bytes". errc::bad_input as for parse().
 [[nodiscard]] std::vector<named_field> parse_layout(std::string_view text);
 

@@ -132,4 +132,10 @@ struct node {
   std::vector<node> operands = {};
 };
 
+/// An expression whose values are asked for, and what they are called.
+struct named_tree {
+  std::string name = {};
+  node tree = {};
+};
+
 }  // namespace icecore::detail

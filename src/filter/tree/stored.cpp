@@ -21,6 +21,12 @@ constexpr std::uint8_t flag_to_the_end = 2;
 
 class stored_writer {
  public:
+  explicit stored_writer(char what) {
+    byte('I');
+    byte(static_cast<std::uint8_t>(what));
+    byte(form_version);
+  }
+
   void byte(std::uint8_t one) { out_.push_back(static_cast<std::byte>(one)); }
   void word(std::uint64_t number) {
     for (unsigned shift = 0; shift < 64; shift += 8) byte(static_cast<std::uint8_t>(number >> shift));
@@ -79,7 +85,42 @@ class stored_writer {
 
 class stored_reader {
  public:
-  explicit stored_reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  /// Checks the frame: what the bytes are of, their checksum, the version of their form.
+  stored_reader(std::span<const std::byte> bytes, char what) : all_(bytes) {
+    if (bytes.size() < head_bytes + checksum_bytes || bytes[0] != std::byte{'I'} ||
+        bytes[1] != static_cast<std::byte>(what)) {
+      refuse("it does not begin as one");
+    }
+    if (bytes.size() > stored_bytes_max) refuse("it is too long");
+    const std::size_t size = bytes.size() - checksum_bytes;
+    std::uint32_t sum = 0;
+    std::memcpy(&sum, bytes.data() + size, sizeof sum);
+    if (sum != crc32c(0, bytes.data(), size)) refuse("it is damaged (checksum mismatch)");
+    if (bytes[2] != std::byte{form_version}) refuse("it was written by a later icecore");
+    bytes_ = bytes.subspan(head_bytes, size - head_bytes);
+  }
+
+  /// A tree has one form only.
+  void require_same(const std::vector<std::byte>& again) const {
+    if (!std::equal(again.begin(), again.end(), all_.begin(), all_.end())) {
+      refuse("it is not in the form that icecore writes");
+    }
+  }
+
+  /// Of what takes a byte each at least.
+  [[nodiscard]] std::size_t count() {
+    const std::uint64_t number = varint();
+    if (number > bytes_.size()) refuse("it is cut short");
+    return static_cast<std::size_t>(number);
+  }
+
+  [[nodiscard]] std::string text() {
+    const std::size_t size = count();
+    std::string bytes(size, '\0');
+    if (size != 0) std::memcpy(bytes.data(), bytes_.data(), size);
+    bytes_ = bytes_.subspan(size);
+    return bytes;
+  }
 
   [[nodiscard]] node tree(std::size_t depth) {
     if (depth > depth_max) refuse("it is nested too deep");
@@ -88,18 +129,14 @@ class stored_reader {
     node one{.op = facts->op};
     content(one, facts->has);
     require_valid(one);
-    std::uint64_t count = facts->operands_min;
-    if (facts->operands_min != facts->operands_max) count = varint();
-    if (count < facts->operands_min || count > facts->operands_max || count > bytes_.size()) {
-      refuse("it has a wrong number of operands");
-    }
-    for (std::uint64_t i = 0; i < count; ++i) {
+    const std::size_t operands = facts->operands_min == facts->operands_max ? facts->operands_min : count();
+    if (operands < facts->operands_min || operands > facts->operands_max) refuse("it has a wrong number of operands");
+    for (std::size_t i = 0; i < operands; ++i) {
       one.operands.push_back(tree(depth + 1));
       one.levels = std::max<std::uint16_t>(one.levels, one.operands.back().levels + 1);
     }
     return one;
   }
-  [[nodiscard]] bool at_end() const noexcept { return bytes_.empty(); }
 
   [[noreturn]] static void refuse(std::string_view message) {
     origin{.from = origin::source::stored}.refuse(0, message);
@@ -130,14 +167,6 @@ class stored_reader {
     const std::uint64_t number = varint();
     if (number > std::numeric_limits<std::uint32_t>::max()) refuse("a number in it is too large");
     return static_cast<std::uint32_t>(number);
-  }
-  [[nodiscard]] std::string text() {
-    const std::uint64_t size = varint();
-    if (size > bytes_.size()) refuse("it is cut short");
-    std::string bytes(static_cast<std::size_t>(size), '\0');
-    if (size != 0) std::memcpy(bytes.data(), bytes_.data(), bytes.size());
-    bytes_ = bytes_.subspan(bytes.size());
-    return bytes;
   }
 
   void content(node& one, payload has) {
@@ -212,37 +241,44 @@ class stored_reader {
            std::all_of(name.begin(), name.end(), [&](char c) { return is_letter(c) || is_digit(c); });
   }
 
-  std::span<const std::byte> bytes_;
+  std::span<const std::byte> all_;
+  std::span<const std::byte> bytes_;  // not read yet
 };
 
 }  // namespace
 
 std::vector<std::byte> stored_form(const node& tree) {
-  stored_writer to;
-  to.byte('I');
-  to.byte('F');
-  to.byte(form_version);
+  stored_writer to('F');
   to.tree(tree);
   return to.take();
 }
 
+std::vector<std::byte> stored_form(const std::vector<named_tree>& list) {
+  stored_writer to('S');
+  to.varint(list.size());
+  for (const named_tree& one : list) {
+    to.text(one.name);
+    to.tree(one.tree);
+  }
+  return to.take();
+}
+
 node read_stored(std::span<const std::byte> bytes) {
-  if (bytes.size() < head_bytes + checksum_bytes || bytes[0] != std::byte{'I'} || bytes[1] != std::byte{'F'}) {
-    stored_reader::refuse("it does not begin as one");
-  }
-  if (bytes.size() > stored_bytes_max) stored_reader::refuse("it is too long");
-  const std::size_t size = bytes.size() - checksum_bytes;
-  std::uint32_t sum = 0;
-  std::memcpy(&sum, bytes.data() + size, sizeof sum);
-  if (sum != crc32c(0, bytes.data(), size)) stored_reader::refuse("it is damaged (checksum mismatch)");
-  if (bytes[2] != std::byte{form_version}) stored_reader::refuse("it was written by a later icecore");
-  stored_reader from(bytes.subspan(head_bytes, size - head_bytes));
+  stored_reader from(bytes, 'F');
   node tree = from.tree(1);
-  const std::vector<std::byte> again = stored_form(tree);
-  if (!from.at_end() || !std::equal(again.begin(), again.end(), bytes.begin(), bytes.end())) {
-    stored_reader::refuse("it is not in the form that icecore writes");
-  }
+  from.require_same(stored_form(tree));
   return tree;
+}
+
+std::vector<named_tree> read_stored_list(std::span<const std::byte> bytes) {
+  stored_reader from(bytes, 'S');
+  std::vector<named_tree> list;
+  for (std::size_t left = from.count(); left > 0; --left) {
+    std::string name = from.text();
+    list.push_back({.name = std::move(name), .tree = from.tree(1)});
+  }
+  from.require_same(stored_form(list));
+  return list;
 }
 
 }  // namespace icecore::detail

@@ -31,6 +31,11 @@ inline constexpr std::size_t stored_bytes_max = std::size_t{1} << 20;
 
 [[nodiscard]] std::vector<std::byte> stored_form(const node& tree);
 
+/// Of a list of expressions with names: 'I' 'S' in place of 'I' 'F', the number of expressions as varint, and before
+/// each tree its name as a text.
+[[nodiscard]] std::vector<std::byte> stored_form(const std::vector<named_tree>& list);
+[[nodiscard]] std::vector<named_tree> read_stored_list(std::span<const std::byte> bytes);
+
 /// The tree, not checked for types yet. errc::bad_token if the bytes are damaged, of a later release, or no expression.
 [[nodiscard]] node read_stored(std::span<const std::byte> bytes);
 
