@@ -184,6 +184,18 @@ verb command_line::add_verb(const std::string& name, const std::string& descript
   return {added, &chosen_};
 }
 
+verb verb::add_verb(const std::string& name, const std::string& description, const std::string& examples) const {
+  CLI::App* added = of_->add_subcommand(name, description);
+  added->footer("Examples:\n" + examples);
+  return {added, chosen_};
+}
+
+verb command_line::add_group(const std::string& name, const std::string& description) {
+  CLI::App* added = app_->add_subcommand(name, description);
+  added->require_subcommand(1);
+  return {added, &chosen_};
+}
+
 action command_line::parse(int argc, char** argv) {
   try {
     app_->parse(argc, argv);
@@ -192,8 +204,10 @@ action command_line::parse(int argc, char** argv) {
     app_->exit(asked_for);
     return [] { return exit_code::ok; };
   } catch (const CLI::ParseError& wrong) {
-    const auto verbs = app_->get_subcommands();
-    const std::string named = verbs.empty() ? "" : ' ' + verbs.front()->get_name();
+    std::string named;
+    for (auto verbs = app_->get_subcommands(); !verbs.empty(); verbs = verbs.front()->get_subcommands()) {
+      named += ' ' + verbs.front()->get_name();
+    }
     fmt::print(stderr, "icecore{}: {}; see `icecore{} --help`\n", named, wrong.what(), named);
     return [] { return exit_code::usage; };
   }

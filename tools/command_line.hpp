@@ -81,6 +81,9 @@ class verb {
 
   /// The call to make if the command line names this verb.
   void runs(action what);
+  /// A verb of a group, as in `icecore query run`.
+  [[nodiscard]] verb add_verb(const std::string& name, const std::string& description,
+                              const std::string& examples) const;
 
  private:
   CLI::App* of_;
@@ -97,6 +100,9 @@ class command_line {
   /// A verb with its one-line description and its examples, one per line.
   verb add_verb(const std::string& name, const std::string& description, const std::string& examples);
 
+  /// Verbs under one name; one of them must be given.
+  verb add_group(const std::string& name, const std::string& description);
+
   /// Parses the arguments and returns the call to make. Prints help and errors itself; the call then only returns an
   /// exit code.
   [[nodiscard]] action parse(int argc, char** argv);
@@ -109,7 +115,9 @@ class command_line {
 // Each function adds its verbs.
 void add_key_verbs(command_line& line);  // put get del
 void add_scan_verb(command_line& line);
-void add_tag_verbs(command_line& line);  // tag log
+void add_filter_verb(command_line& line);
+void add_query_verbs(command_line& line);  // query start|run|list|show|results|cancel|drop
+void add_tag_verbs(command_line& line);    // tag log
 void add_history_verb(command_line& line);
 void add_diff_verb(command_line& line);
 void add_stat_verb(command_line& line);

@@ -95,12 +95,16 @@ class filter {
   /// XXH3 (128 bits) of stored(): equal filters have equal fingerprints.
   [[nodiscard]] std::array<std::uint8_t, 16> fingerprint() const;
 
+  /// The columns that its text could name; none of a filter that was stored.
+  [[nodiscard]] const layout& columns() const noexcept { return columns_; }
+
   /// For the library: what evaluates it.
   [[nodiscard]] const detail::filter_program& program() const noexcept { return *program_; }
 
  private:
   explicit filter(std::shared_ptr<const detail::filter_program> program) noexcept : program_(std::move(program)) {}
   std::shared_ptr<const detail::filter_program> program_;
+  layout columns_;
 };
 
 }  // namespace icecore

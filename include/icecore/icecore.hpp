@@ -2,9 +2,12 @@
 #pragma once
 
 #include "icecore/error.hpp"
+#include "icecore/filter.hpp"
+#include "icecore/filtered.hpp"
 #include "icecore/history.hpp"
 #include "icecore/options.hpp"
 #include "icecore/pin.hpp"
+#include "icecore/query.hpp"
 #include "icecore/record_log.hpp"
 #include "icecore/snapshot.hpp"
 #include "icecore/store.hpp"

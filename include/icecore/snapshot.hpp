@@ -24,6 +24,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "icecore/options.hpp"
@@ -31,6 +32,12 @@
 #include "icecore/value.hpp"
 
 namespace [[gnu::visibility("default")]] icecore {
+
+class filter;          // filter.hpp
+class filtered_items;  // filtered.hpp
+struct page;
+struct page_limits;
+struct result_values;
 
 /// A key and its value in one version: views into the pool.
 struct item {
@@ -219,6 +226,31 @@ class snapshot {
   /// Calls `visit` for each item. `threads` threads (0: all cores) call it concurrently, each for its own part of the
   /// keys in key order. The first exception that `visit` throws stops all threads and is rethrown.
   void for_each(const std::function<void(const item&)>& visit, unsigned threads = 0) const;
+
+  // ---- By a filter: include icecore/filtered.hpp ----
+  /// The items that match, lazily, in key order.
+  [[nodiscard]] filtered_items where(const filter& condition) const;
+  /// How many match. `threads`: 0 for all cores.
+  [[nodiscard]] std::uint64_t count(const filter& condition, unsigned threads = 1) const;
+  /// The sum, the least and the greatest value of an expression over the matches; empty if it is null everywhere, or if
+  /// the sum of whole numbers is none from -2^63 to 2^64 - 1. The expression may name the columns of the filter's
+  /// layout. errc::bad_input: position and what was expected. Doubles are added part by part of the keys.
+  [[nodiscard]] std::optional<std::variant<std::int64_t, std::uint64_t, double>> sum(const filter& condition,
+                                                                                     std::string_view expression,
+                                                                                     unsigned threads = 1) const;
+  [[nodiscard]] std::optional<std::variant<std::int64_t, std::uint64_t, double>> min(const filter& condition,
+                                                                                     std::string_view expression,
+                                                                                     unsigned threads = 1) const;
+  [[nodiscard]] std::optional<std::variant<std::int64_t, std::uint64_t, double>> max(const filter& condition,
+                                                                                     std::string_view expression,
+                                                                                     unsigned threads = 1) const;
+  /// A column for each expression ("key", "price * qty as total"), with a value for each match, in key order.
+  [[nodiscard]] std::vector<result_values> extract(const filter& condition, const std::vector<std::string>& select,
+                                                   unsigned threads = 1) const;
+  /// The matches behind a token's place; an empty token begins at the first key (`reverse`: the last).
+  /// errc::bad_token, saying why, if the token is damaged, or another store's, version's, filter's or direction's.
+  [[nodiscard]] icecore::page page(const filter& condition, const page_limits& limits,
+                                   std::string_view token = {}) const;
 
   /// Records of `key` up to this version, newest first.
   [[nodiscard]] pinned_list<change> history(std::string_view key) const;

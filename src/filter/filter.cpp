@@ -67,7 +67,7 @@ layout::layout(std::string_view text)
 filter::filter() : program_(program_of(literal(true), {})) {}
 
 filter::filter(std::string_view text, const layout& columns)
-    : program_(std::make_shared<const filter_program>(filter_program::from_text(text, columns))) {}
+    : program_(std::make_shared<const filter_program>(filter_program::from_text(text, columns))), columns_(columns) {}
 
 filter filter::of(std::string_view name, std::uint64_t revision, block_function function) {
   if (name.empty() || !function) raise(errc::invalid_argument, "filter::of: a function has a name and is callable");

@@ -27,6 +27,7 @@ LAYERS = {
     "index": {"base", "pool"},
     "history": {"base", "pool"},
     "store": {"base", "pool", "index", "history"},
+    "query": {"base", "filter", "pool", "index", "history", "store"},
     "cluster": {"base"},
 }
 # Folders that use icecore as its users do: through the public headers alone.

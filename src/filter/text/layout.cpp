@@ -63,18 +63,18 @@ class layout_parser {
 
   void type_of(field& place) {
     std::vector<std::string_view> names;
-    const type_name* found = nullptr;
+    const type_name* known = nullptr;
     for (const type_name& one : types) {
       names.push_back(one.name);
-      if (now_.is == token::kind::word && one.name == now_.bytes) found = &one;
+      if (now_.is == token::kind::word && one.name == now_.bytes) known = &one;
     }
-    if (found == nullptr) {
+    if (known == nullptr) {
       const std::string_view nearest = now_.is == token::kind::word ? nearest_name(now_.bytes, names) : "";
       refuse("expected a type (u8 to u64, i8 to i64, f32, f64, bytes(n), bytes), found " + found() +
              (nearest.empty() ? "" : "; did you mean '" + std::string(nearest) + "'?"));
     }
-    place.type = found->type;
-    place.size = found->size;
+    place.type = known->type;
+    place.size = known->size;
     step();
     if (place.type == field_type::bytes) {
       size_of(place);

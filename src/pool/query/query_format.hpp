@@ -32,10 +32,10 @@ static_assert(sizeof(query_anchor) == 64 && offsetof(query_anchor, free) == 8);
 
 /// The atomic words are checked words; each line of them is written as a whole or word by word.
 struct query_head {
-  std::atomic<std::uint64_t> older;                         //   0  8  head segment of the query before this one
-  std::atomic<std::uint64_t> state;                         //   8  8  detail::query_phase
-  std::atomic<std::uint64_t> runner;                        //  16  8  who runs it; see query/catalog.hpp; 0: nobody
-  std::atomic<std::uint64_t> claim;                         //  24  8  the segment that is being taken; 0: none
+  std::atomic<std::uint64_t> older;   //   0  8  head segment of the query before this one
+  std::atomic<std::uint64_t> state;   //   8  8  detail::query_phase
+  std::atomic<std::uint64_t> runner;  //  16  8  who runs it; see query/kept/catalog.hpp; 0: nobody
+  std::atomic<std::uint64_t> claim;   //  24  8  the segment that is being taken; 0: none
   std::atomic<std::uint64_t> segments[query_size_classes];  //  32 24  by size: its newest segment
   std::atomic<std::uint64_t> acknowledged;                  //  56  8  rows that the consumer has done with
   std::atomic<std::uint64_t> runs;                          //  64  8  how often it was begun or continued
@@ -67,7 +67,7 @@ inline constexpr std::uint32_t query_chunk_magic = 0x4b484349U;  // "ICHK"
 /// What the bytes of a chunk are.
 enum class chunk_kind : std::uint8_t {
   counted = 1,  ///< no rows are kept
-  keys = 2,     ///< keys of rows: query/key_rows.hpp
+  keys = 2,     ///< keys of rows: query/media/key_rows.hpp
   rows = 3,     ///< selected columns of rows
   moved = 4,    ///< 8 bytes: the link to the place where the part goes on
 };
@@ -77,7 +77,7 @@ inline constexpr std::uint8_t chunk_is_last = 1;  ///< the part is complete
 /// Followed by the last key that was examined, the aggregates, and the rows.
 struct query_chunk {
   std::uint32_t magic;            //  0  4  query_chunk_magic
-  std::uint32_t crc;              //  4  4  of everything behind it; see query/chunk.hpp for its seed
+  std::uint32_t crc;              //  4  4  of everything behind it; see query/media/chunk.hpp for its seed
   std::uint32_t before_crc;       //  8  4  crc of the chunk before it in its part; 0: it is the first
   std::uint32_t sequence;         // 12  4  in its part, from 1
   std::uint16_t part;             // 16  2

@@ -235,7 +235,7 @@ void append(byte_column& column, const byte_column& more) {
 }
 
 template <class Engine>
-std::size_t count(const Engine& core, version at, unsigned threads) {
+std::size_t count_present(const Engine& core, version at, unsigned threads) {
   const auto parts = split(core, scan_bounds(), threads);
   std::vector<std::size_t> counts(parts.size(), 0);
   visit_parts(core, at, parts, threads, [&](std::size_t part, std::span<const link> records) {
@@ -314,7 +314,7 @@ std::vector<item> extract_items(const Engine& core, version at, const key_bounds
 
 std::size_t snapshot::size(unsigned threads) const {
   return detail::with_engine(detail::usable_core(holds_),
-                             [&](const auto& core) { return count(core, at_, thread_count(threads)); });
+                             [&](const auto& core) { return count_present(core, at_, thread_count(threads)); });
 }
 
 std::size_t snapshot::extract(const fixed_columns& out, unsigned threads) const {

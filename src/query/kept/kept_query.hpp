@@ -11,8 +11,8 @@
 #include <atomic>
 #include <memory>
 
-#include "query/catalog.hpp"
-#include "query/part_log.hpp"
+#include "query/kept/catalog.hpp"
+#include "query/media/part_log.hpp"
 
 namespace icecore::detail {
 

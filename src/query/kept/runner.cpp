@@ -1,4 +1,4 @@
-#include "query/runner.hpp"
+#include "query/kept/runner.hpp"
 
 #include <algorithm>
 #include <thread>

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "filter/program.hpp"
-#include "query/kept_query.hpp"
-#include "query/key_rows.hpp"
+#include "query/kept/kept_query.hpp"
+#include "query/media/key_rows.hpp"
 #include "store/read/scan.hpp"
 
 namespace icecore::detail {

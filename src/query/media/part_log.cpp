@@ -1,4 +1,4 @@
-#include "query/part_log.hpp"
+#include "query/media/part_log.hpp"
 
 #include <algorithm>
 #include <cstring>

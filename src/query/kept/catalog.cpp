@@ -1,4 +1,4 @@
-#include "query/catalog.hpp"
+#include "query/kept/catalog.hpp"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include <random>
 
 #include "base/raise.hpp"
-#include "query/kept_query.hpp"
+#include "query/kept/kept_query.hpp"
 
 namespace icecore::detail {
 

@@ -1,4 +1,4 @@
-#include "query/kept_query.hpp"
+#include "query/kept/kept_query.hpp"
 
 #include "base/raise.hpp"
 

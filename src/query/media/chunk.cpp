@@ -1,4 +1,4 @@
-#include "query/chunk.hpp"
+#include "query/media/chunk.hpp"
 
 #include <cstring>
 

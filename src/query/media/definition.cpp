@@ -1,4 +1,4 @@
-#include "query/definition.hpp"
+#include "query/media/definition.hpp"
 
 #include <cstring>
 

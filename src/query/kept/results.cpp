@@ -2,9 +2,9 @@
 #include <deque>
 
 #include "base/raise.hpp"
-#include "query/kept_query.hpp"
-#include "query/key_rows.hpp"
-#include "store/engine.hpp"
+#include "query/kept/kept_query.hpp"
+#include "query/media/key_rows.hpp"
+#include "store/read/scan.hpp"
 
 namespace icecore {
 

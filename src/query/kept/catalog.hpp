@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "pool/query/query_space.hpp"
-#include "query/definition.hpp"
+#include "query/media/definition.hpp"
 #include "store/core.hpp"
 
 namespace icecore::detail {

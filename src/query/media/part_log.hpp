@@ -24,7 +24,7 @@
 #include <string>
 #include <string_view>
 
-#include "query/chunk.hpp"
+#include "query/media/chunk.hpp"
 
 namespace icecore::detail {
 

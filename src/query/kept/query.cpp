@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/raise.hpp"
-#include "query/kept_query.hpp"
-#include "query/runner.hpp"
+#include "query/kept/kept_query.hpp"
+#include "query/kept/runner.hpp"
 
 namespace icecore {
 

@@ -1,0 +1,212 @@
+#include "icecore/filtered.hpp"
+
+#include <bit>
+
+#include "filter/results/aggregation.hpp"
+#include "filter/results/projection.hpp"
+#include "query/once/matching.hpp"
+
+namespace icecore {
+
+using detail::matching;
+using detail::usable_core;
+using detail::with_engine;
+
+double result_values::f64(std::size_t i) const noexcept { return std::bit_cast<double>(words[i]); }
+
+// ---- Lazy ranges ----
+
+/// Reads the index block by block; keeps the matches of one.
+struct [[gnu::visibility("hidden")]] filtered_items::walk {
+  pin holds;
+  icecore::version at;
+  filter where;
+  std::vector<detail::key_range> ranges;
+  std::size_t range = 0;
+  bool in_range = false;  // `block` is one of this range
+  index::block block{};
+  std::vector<item> matches;
+  std::size_t position = 0;
+
+  template <class Engine>
+  void load(const Engine& engine);
+};
+
+template <class Engine>
+void filtered_items::walk::load(const Engine& engine) {
+  matching<Engine> found(engine, at, where.program(), {.value = true});
+  matches.clear();
+  position = 0;
+  while (matches.empty() && range < ranges.size()) {
+    const std::vector<detail::key_range> one{ranges[range]};
+    const auto bounds = detail::within_ranges(one, {});
+    const bool more = !bounds.empty() && (in_range ? engine.index().next_block(block)
+                                                   : (engine.index().seek(bounds.front().from, block), true));
+    in_range = true;
+    if (more) {
+      detail::prefetch_entries(engine, block);
+      const auto entries = detail::within(engine, block, bounds.front());
+      found.block(entries, detail::rows_max, [&](const detail::rows& b, const auto& test) {
+        detail::row_mask mask = test();
+        for (; mask != 0; mask &= mask - 1) {
+          const auto i = static_cast<std::size_t>(std::countr_zero(mask));
+          matches.push_back({b.keys[i], b.values[i]});
+        }
+        return true;
+      });
+    }
+    const bool ended = !more || block.next == 0 ||
+                       (block.size > 0 && bounds.front().beyond(engine.key_of(block.entries[block.size - 1])));
+    if (ended) {
+      ++range;
+      in_range = false;
+    }
+  }
+}
+
+filtered_items::filtered_items(pin holds, icecore::version at, filter where) : walk_(std::make_unique<walk>()) {
+  walk_->holds = std::move(holds);
+  walk_->at = at;
+  walk_->ranges = where.program().key_ranges();
+  walk_->where = std::move(where);
+}
+filtered_items::~filtered_items() = default;
+filtered_items::filtered_items(filtered_items&&) noexcept = default;
+filtered_items& filtered_items::operator=(filtered_items&&) noexcept = default;
+
+filtered_items::iterator filtered_items::begin() & {
+  walk_->range = 0;
+  walk_->in_range = false;
+  with_engine(usable_core(walk_->holds), [&](const auto& engine) { walk_->load(engine); });
+  return iterator(this);
+}
+
+void filtered_items::step() {
+  if (++walk_->position < walk_->matches.size()) return;
+  with_engine(usable_core(walk_->holds), [&](const auto& engine) { walk_->load(engine); });
+}
+
+bool filtered_items::at_end() const noexcept { return walk_ == nullptr || walk_->position >= walk_->matches.size(); }
+const item& filtered_items::current() const noexcept { return walk_->matches[walk_->position]; }
+
+filtered_items snapshot::where(const filter& condition) const {
+  static_cast<void>(usable_core(holds_));
+  return {holds_, at_, condition};
+}
+
+// ---- Totals ----
+
+std::uint64_t snapshot::count(const filter& condition, unsigned threads) const {
+  return with_engine(usable_core(holds_), [&](const auto& engine) {
+    std::vector<std::uint64_t> counts;
+    detail::visit_matches(
+        engine, at_, condition.program(), {}, thread_count(threads), [&](std::size_t parts) { counts.resize(parts); },
+        [&](std::size_t part, const detail::rows&, detail::row_mask mask, detail::scratch&) {
+          counts[part] += static_cast<std::uint64_t>(std::popcount(mask));
+        });
+    std::uint64_t sum = 0;
+    for (const std::uint64_t c : counts) sum += c;
+    return sum;
+  });
+}
+
+namespace {
+
+using detail::aggregation;
+using detail::fold;
+
+std::optional<result_number> number_of(const aggregation& total, const detail::fold_state& state) {
+  const auto found = total.result(0, state);
+  if (found.overflow || found.value.type == detail::kind::null) return std::nullopt;
+  if (total.type(0) == detail::column_type::f64) return std::bit_cast<double>(found.value.word);
+  if (found.value.big || total.type(0) == detail::column_type::u64) return found.value.word;
+  return static_cast<std::int64_t>(found.value.word);
+}
+
+std::optional<result_number> folded(const pin& holds, version at, const filter& condition, fold how,
+                                    std::string_view expression, unsigned threads) {
+  const aggregation total({{how, std::string(expression)}}, condition.columns());
+  return with_engine(usable_core(holds), [&](const auto& engine) {
+    std::vector<std::vector<detail::fold_state>> states;
+    detail::visit_matches(
+        engine, at, condition.program(), total.needs(), thread_count(threads),
+        [&](std::size_t parts) { states.assign(parts, total.begin()); },
+        [&](std::size_t part, const detail::rows& block, detail::row_mask mask, detail::scratch& memory) {
+          total.add(block, mask, memory, states[part]);
+        });
+    auto all = total.begin();
+    for (const auto& part : states) total.merge(all, part);
+    return number_of(total, all.front());
+  });
+}
+
+}  // namespace
+
+std::optional<result_number> snapshot::sum(const filter& condition, std::string_view expression,
+                                           unsigned threads) const {
+  return folded(holds_, at_, condition, fold::sum, expression, threads);
+}
+std::optional<result_number> snapshot::min(const filter& condition, std::string_view expression,
+                                           unsigned threads) const {
+  return folded(holds_, at_, condition, fold::min, expression, threads);
+}
+std::optional<result_number> snapshot::max(const filter& condition, std::string_view expression,
+                                           unsigned threads) const {
+  return folded(holds_, at_, condition, fold::max, expression, threads);
+}
+
+// ---- Columns ----
+
+namespace {
+
+void append_bits(std::vector<std::uint64_t>& to, std::size_t size, std::span<const std::uint64_t> from,
+                 std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i, ++size) {
+    if (size / 64 >= to.size()) to.push_back(0);
+    to[size / 64] |= (from[i / 64] >> i % 64 & 1U) << size % 64;
+  }
+}
+
+void append(result_values& to, const detail::result_column& from) {
+  append_bits(to.validity, to.size, from.validity(), from.size());
+  if (from.type() == detail::column_type::boolean) {
+    append_bits(to.words, to.size, from.words(), from.size());
+  } else if (from.type() == detail::column_type::bytes) {
+    const std::uint64_t base = to.bytes.size();
+    to.bytes.insert(to.bytes.end(), from.bytes().begin(), from.bytes().end());
+    for (std::size_t i = 1; i < from.offsets().size(); ++i) to.offsets.push_back(base + from.offsets()[i]);
+  } else {
+    to.words.insert(to.words.end(), from.words().begin(), from.words().end());
+  }
+  to.size += from.size();
+  to.nulls += from.nulls();
+}
+
+}  // namespace
+
+std::vector<result_values> snapshot::extract(const filter& condition, const std::vector<std::string>& select,
+                                             unsigned threads) const {
+  const detail::projection wanted(select, condition.columns());
+  std::vector<std::vector<detail::result_column>> parts;
+  with_engine(usable_core(holds_), [&](const auto& engine) {
+    detail::visit_matches(
+        engine, at_, condition.program(), wanted.needs(), thread_count(threads),
+        [&](std::size_t count) {
+          for (std::size_t i = 0; i < count; ++i) parts.push_back(wanted.columns());
+        },
+        [&](std::size_t part, const detail::rows& block, detail::row_mask mask, detail::scratch& memory) {
+          wanted.evaluate(block, mask, memory, parts[part]);
+        });
+  });
+  std::vector<result_values> all;
+  for (std::size_t c = 0; c < wanted.size(); ++c) {
+    auto& column = all.emplace_back();
+    column.name = wanted.name(c);
+    column.type = static_cast<result_type>(wanted.type(c));
+    if (column.type == result_type::bytes) column.offsets.push_back(0);
+    for (const auto& part : parts) append(column, part[c]);
+  }
+  return all;
+}
+
+}  // namespace icecore

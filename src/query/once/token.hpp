@@ -1,0 +1,36 @@
+// Tokens: positions that the client keeps.
+//
+//   OFFSET SIZE MEANING
+//        0    1  layout of the token: 1; later layouts get other numbers, and all stay readable
+//        1    1  flags: 1: from the last key to the first
+//        2   16  the store's id
+//       18    8  the version
+//       26   16  the filter's fingerprint
+//       42    4  CRC32C of all other bytes
+//       46    n  the last key that was looked at
+//
+// Threads: pure.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "icecore/options.hpp"
+
+namespace icecore::detail {
+
+/// What a token must agree with.
+struct token_of {
+  std::array<std::uint8_t, 16> store;
+  version at;
+  std::array<std::uint8_t, 16> filter;
+  bool reverse;
+};
+
+[[nodiscard]] std::string make_token(const token_of& from, std::string_view key);
+/// The key in the token. errc::bad_token, saying what does not agree.
+[[nodiscard]] std::string_view key_of_token(const token_of& expected, std::string_view token);
+
+}  // namespace icecore::detail

@@ -1,0 +1,202 @@
+// Filters over a snapshot: lazily, as totals, as columns and page by page, all give what a loop over the snapshot
+// gives.
+#include "icecore/filtered.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "icecore/icecore.hpp"
+#include "support/expect.hpp"
+#include "support/scratch.hpp"
+
+namespace icecore::testing {
+namespace {
+
+using pairs = std::vector<std::pair<std::string, std::string>>;
+
+std::string trade_of(double price, std::uint32_t qty, std::string_view name) {
+  std::string value(12, '\0');
+  std::memcpy(value.data(), &price, sizeof price);
+  std::memcpy(value.data() + 8, &qty, sizeof qty);
+  return value + std::string(name);
+}
+
+class Filtered : public ::testing::TestWithParam<setting> {
+ protected:
+  void SetUp() override {
+    s_.emplace(path_, GetParam().options_at(path_));
+    batch many;
+    std::mt19937 random(3);
+    const auto apply = [&] {
+      s_->apply(many);
+      many.clear();
+    };
+    for (std::uint32_t i = 0; i < keys; ++i) {
+      const std::string key = (i % 3 == 0   ? "eu/"
+                               : i % 3 == 1 ? "us/"
+                                            : "asia/") +
+                              std::to_string(random() % 1'000'000);
+      many.insert(key, i % 17 == 0 ? "short" : trade_of(i % 400 * 0.5, i % 1000, i % 5 == 0 ? "A GmbH" : "B Ltd"));
+      if (many.size() == 1'000) apply();
+      if (i == keys / 2) {
+        apply();
+        old_ = s_->tag();
+      }
+    }
+    apply();
+    v_ = s_->tag();
+  }
+  [[nodiscard]] pairs by_hand(version at, const std::function<bool(const item&)>& f) const {
+    pairs found;
+    const auto then = s_->at(at);
+    for (const item& i : then.range()) {
+      if (f(i)) found.emplace_back(i.key, i.value);
+    }
+    return found;
+  }
+  [[nodiscard]] static double price(std::string_view value) {
+    double p = 0;
+    std::memcpy(&p, value.data(), sizeof p);
+    return p;
+  }
+  [[nodiscard]] static std::uint32_t qty(std::string_view value) {
+    std::uint32_t q = 0;
+    std::memcpy(&q, value.data() + 8, sizeof q);
+    return q;
+  }
+  static pairs lazily(filtered_items found) {
+    pairs all;
+    for (const auto& [key, value] : found) all.emplace_back(key, value);
+    return all;
+  }
+
+  static constexpr std::uint32_t keys = 12'000;
+  scratch folder_{GetParam().where};
+  std::filesystem::path path_ = folder_ / "store";
+  std::optional<store> s_;
+  version old_ = 0;
+  version v_ = 0;
+  layout trade_{"price f64, qty u32, name bytes"};
+  filter dear_{"price > 100.0 and starts_with(key, 'eu/') and name ~ 'GmbH$'", trade_};
+  static bool is_dear(const item& i) {
+    return i.value.size() > 12 && price(i.value) > 100 && i.key.starts_with("eu/") && i.value.ends_with("GmbH");
+  }
+};
+
+TEST_P(Filtered, lazy_range_gives_the_matches_of_the_version_in_key_order) {
+  for (const version at : {old_, v_}) {
+    const pairs wanted = by_hand(at, is_dear);
+    EXPECT_GT(wanted.size(), 50U);
+    EXPECT_EQ(lazily(s_->at(at).where(dear_)), wanted);
+  }
+  EXPECT_EQ(lazily(s_->at(v_).where(filter())), by_hand(v_, [](const item&) { return true; }));
+  EXPECT_TRUE(lazily(s_->at(v_).where(filter("key < ''"))).empty());
+  const filter two("starts_with(key, 'us/') or starts_with(key, 'asia/9')");
+  EXPECT_EQ(lazily(s_->at(v_).where(two)),
+            by_hand(v_, [](const item& i) { return i.key.starts_with("us/") || i.key.starts_with("asia/9"); }));
+}
+
+TEST_P(Filtered, totals_are_those_of_the_matches_with_any_number_of_threads) {
+  const pairs wanted = by_hand(v_, is_dear);
+  std::uint64_t sum = 0;
+  std::uint64_t most = 0;
+  double least = 1e300;
+  for (const auto& [key, value] : wanted) {
+    sum += qty(value);
+    most = std::max<std::uint64_t>(most, qty(value));
+    least = std::min(least, price(value));
+  }
+  const auto whole = [](const std::optional<result_number>& n) {
+    return std::visit([](auto x) { return static_cast<std::uint64_t>(x); }, n.value());
+  };
+  for (const unsigned threads : {1U, 3U}) {
+    EXPECT_EQ(s_->at(v_).count(dear_, threads), wanted.size());
+    EXPECT_EQ(whole(s_->at(v_).sum(dear_, "qty", threads)), sum);
+    EXPECT_EQ(whole(s_->at(v_).max(dear_, "qty", threads)), most);
+    EXPECT_EQ(std::get<double>(s_->at(v_).min(dear_, "price", threads).value()), least);
+    EXPECT_FALSE(s_->at(v_).sum(filter("key < ''"), "1", threads));
+  }
+  expect_error(errc::bad_input, "did you mean 'qty'", [&] { static_cast<void>(s_->at(v_).sum(dear_, "qyt")); });
+}
+
+TEST_P(Filtered, columns_hold_a_value_for_each_match) {
+  const pairs wanted = by_hand(v_, [](const item& i) { return !i.key.starts_with("us/"); });
+  const filter some("not starts_with(key, 'us/')", trade_);
+  for (const unsigned threads : {1U, 4U}) {
+    const auto found = s_->at(v_).extract(some, {"key", "qty", "price * qty as total", "qty > 500 as many"}, threads);
+    ASSERT_EQ(found.size(), 4U);
+    EXPECT_EQ(found[2].name, "total");
+    ASSERT_EQ(found[0].size, wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const auto& [key, value] = wanted[i];
+      ASSERT_EQ(found[0].text(i), key);
+      const bool is_short = value == "short";
+      ASSERT_EQ(found[1].is_null(i), is_short);
+      ASSERT_EQ(found[2].is_null(i), is_short);
+      if (is_short) continue;
+      ASSERT_EQ(found[1].words[i], qty(value));
+      ASSERT_EQ(found[2].f64(i), price(value) * qty(value));
+      ASSERT_EQ(found[3].boolean(i), qty(value) > 500);
+    }
+  }
+}
+
+TEST_P(Filtered, pages_follow_each_other_without_gap_or_double_in_both_directions) {
+  pairs wanted = by_hand(v_, is_dear);
+  for (const bool reverse : {false, true}) {
+    for (const page_limits limits :
+         {page_limits{.matches = 7, .reverse = reverse}, page_limits{.examined = 100, .reverse = reverse},
+          page_limits{.matches = 3, .examined = 1000, .reverse = reverse}}) {
+      pairs all;
+      std::string token;
+      for (;;) {
+        const page p = s_->at(v_).page(dear_, limits, token);
+        const page again = s_->at(v_).page(dear_, limits, token);
+        EXPECT_EQ(p.token, again.token);
+        EXPECT_LE(p.items.size(), limits.matches);
+        if (limits.examined) {
+          EXPECT_LE(p.examined, *limits.examined);
+        }
+        for (const item& i : p.items) all.emplace_back(i.key, i.value);
+        EXPECT_LE(p.token.size(), 128U + 20U);
+        token = p.token;
+        if (p.end) break;
+      }
+      EXPECT_TRUE(token.empty());
+      EXPECT_EQ(all, wanted);
+    }
+    std::ranges::reverse(wanted);
+  }
+}
+
+TEST_P(Filtered, token_that_does_not_fit_is_refused_with_the_reason) {
+  const std::string token = s_->at(v_).page(dear_, {.matches = 5}).token;
+  const auto refused = [&](const std::string& part, const auto& call) { expect_error(errc::bad_token, part, call); };
+  refused("version", [&] { static_cast<void>(s_->at(old_).page(dear_, {}, token)); });
+  refused("filter", [&] { static_cast<void>(s_->at(v_).page(filter("key > 'a'"), {}, token)); });
+  refused("direction", [&] { static_cast<void>(s_->at(v_).page(dear_, {.reverse = true}, token)); });
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    std::string bad = token;
+    bad[i] = static_cast<char>(bad[i] ^ 4);
+    refused("", [&] { static_cast<void>(s_->at(v_).page(dear_, {}, bad)); });
+    refused("", [&] { static_cast<void>(s_->at(v_).page(dear_, {}, token.substr(0, i == 0 ? 1 : i))); });
+  }
+  expect_error(errc::invalid_argument, "", [&] { static_cast<void>(s_->at(v_).page(dear_, {.matches = 0}, token)); });
+  // it is good for ever
+  s_->close();
+  options reading;
+  reading.access = access::read_only;
+  const store later(path_, reading);
+  EXPECT_EQ(later.at(v_).page(dear_, {.matches = 5}, token).items.size(), 5U);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Filtered,
+                         ::testing::Values(setting{place::tmpfs, durability::operation},
+                                           setting{place::tmpfs, durability::operation, index_kind::persistent},
+                                           setting{place::tmpfs, durability::none, index_kind::skip_list, 2}),
+                         [](const auto& tested) { return tested.param.name(); });
+
+}  // namespace
+}  // namespace icecore::testing
