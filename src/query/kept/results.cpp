@@ -55,14 +55,22 @@ struct [[gnu::visibility("hidden")]] query_rows::reading {
 static chunk chunk_with(const detail::chunk_source& chunks, const chunk& newest, std::uint16_t part,
                         std::uint64_t row) {
   chunk c = newest;
+  const auto older = [&](link to) {
+    const chunk found = chunks.require(to, part);
+    if (found.header().sequence >= c.header().sequence) {
+      raise(errc::damaged, "{}: damaged at byte {} (query): a chunk leads to one that is not older than itself",
+            chunks.space().pools().origin(c.place()), link_offset(c.place()));
+    }
+    return found;
+  };
   while (row < c.header().rows_before) {
     if (const link jump = c.header().jump; jump != null_link) {
-      if (const chunk far = chunks.require(jump, part); row < far.rows_so_far()) {
+      if (const chunk far = older(jump); row < far.rows_so_far()) {
         c = far;
         continue;
       }
     }
-    c = chunks.require(c.header().older, part);
+    c = older(c.header().older);
   }
   return c;
 }

@@ -17,9 +17,6 @@ constexpr std::size_t chunk_bytes_max = std::size_t{128} << 10;
 struct query_run::thread_work {
   chunk_room room;
   gathered now;
-  scratch memory;
-  std::array<std::string_view, rows_max> keys;
-  std::array<std::string_view, rows_max> values;
   unsigned thread = 0;
 };
 
@@ -151,8 +148,11 @@ bool query_run::walk(const Engine& engine, part_work& part, thread_work& own) {
   std::string after;
   const std::vector<scan_bounds> left = left_of(part, after);
   own.now.keys.clear();
-  own.now = {};
+  own.now.rows = 0;
+  own.now.examined = 0;
+  own.now.last_key = {};
   own.now.since = clock::now();
+  matching<Engine> found(engine, q_->definition().at, where_.program(), {});
   if (const auto position = part.log.position()) own.now.last_key = *position;
   bool stopped = false;
   const auto give_up = [&] {
@@ -162,7 +162,10 @@ bool query_run::walk(const Engine& engine, part_work& part, thread_work& own) {
   try {
     for (const scan_bounds& bounds : left) {
       for_each_block(engine, bounds, [&](std::span<const link> entries) {
-        stopped = !take(engine, entries, part, own) || should_stop();
+        const bool all_taken = take(found, entries, part, own);
+        if (all_taken) own.now.last_key = engine.key_of(entries.back());  // behind keys that are not there, too
+        stopped = !all_taken || should_stop();
+        if (!stopped && !how_.every_item && due(own)) write(part, own, false);
         if (own.thread == 0) report(false);
         return !stopped;
       });
@@ -178,42 +181,24 @@ bool query_run::walk(const Engine& engine, part_work& part, thread_work& own) {
 
 /// Asks the filter about the keys of a block that are there in the version; false if the run is to stop.
 template <class Engine>
-bool query_run::take(const Engine& engine, std::span<const link> entries, part_work& part, thread_work& own) {
-  std::array<link, index::block::capacity> visible;
-  const std::size_t found = visible_records(engine, entries, q_->definition().at, visible);
-  const filter_program& where = where_.program();
-  const std::size_t step = how_.every_item ? 1 : rows_max;
-  for (std::size_t from = 0; from < found; from += step) {
-    const std::size_t n = std::min(step, found - from);
-    for (std::size_t i = 0; i < n; ++i) {
-      const link l = visible[from + i];
-      own.keys[i] = key_of_record(engine, l);
-      if (where.needs().value) own.values[i] = engine.value_of(l);
-    }
-    rows block;
-    block.size = n;
-    block.keys = own.keys.data();
-    block.values = own.values.data();
-    part.log.note_evaluated(part.log.examined_so_far() + own.now.examined + n);
-    const std::uint64_t matches = where.test(block, own.memory);
-    for (std::size_t i = 0; i < n; ++i) {
+bool query_run::take(matching<Engine>& found, std::span<const link> entries, part_work& part, thread_work& own) {
+  const bool keeps_keys = q_->definition().keeps == query_keeps::keys;
+  return found.block(entries, how_.every_item ? 1 : rows_max, [&](const rows& block, const auto& test) {
+    part.log.note_evaluated(part.log.examined_so_far() + own.now.examined + block.size);
+    const row_mask matches = test();
+    for (std::size_t i = 0; i < block.size; ++i) {
       ++own.now.examined;
-      own.now.last_key = own.keys[i];
-      if ((matches >> i & 1) == 0) continue;
+      own.now.last_key = block.keys[i];
+      if ((matches >> i & 1U) == 0) continue;
       ++own.now.rows;
-      if (q_->definition().keeps == query_keeps::count) continue;
-      own.now.keys.add(own.keys[i]);
+      if (!keeps_keys) continue;
+      own.now.keys.add(block.keys[i]);
       if (own.now.keys.bytes().size() >= chunk_bytes_max) write(part, own, false);
     }
-    hold_to_rate(examined_.fetch_add(n, std::memory_order_relaxed) + n);  // relaxed: a count
-    if (how_.every_item) {
-      write(part, own, false);
-      if (should_stop()) return false;
-    }
-  }
-  own.now.last_key = engine.key_of(entries.back());
-  if (due(own)) write(part, own, false);
-  return true;
+    hold_to_rate(examined_.fetch_add(block.size, std::memory_order_relaxed) + block.size);  // relaxed: a count
+    if (how_.every_item) write(part, own, false);
+    return !how_.every_item || !should_stop();
+  });
 }
 
 bool query_run::due(const thread_work& own) const {
@@ -236,7 +221,7 @@ void query_run::write(part_work& part, thread_work& own, bool is_last) {
   own.now.rows = 0;
   own.now.examined = 0;
   own.now.last_key = last;
-  own.now.since = clock::now();
+  if (!how_.every_item) own.now.since = clock::now();
 }
 
 /// Once its last chunk is durable.

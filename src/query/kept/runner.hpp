@@ -17,10 +17,9 @@
 #include <mutex>
 #include <vector>
 
-#include "filter/program.hpp"
 #include "query/kept/kept_query.hpp"
 #include "query/media/key_rows.hpp"
-#include "store/read/scan.hpp"
+#include "query/once/matching.hpp"
 
 namespace icecore::detail {
 
@@ -58,7 +57,7 @@ class query_run {
   template <class Engine>
   bool walk(const Engine& engine, part_work& part, thread_work& own);
   template <class Engine>
-  bool take(const Engine& engine, std::span<const link> entries, part_work& part, thread_work& own);
+  bool take(matching<Engine>& found, std::span<const link> entries, part_work& part, thread_work& own);
   [[nodiscard]] bool due(const thread_work& own) const;
   void write(part_work& part, thread_work& own, bool is_last);
   void finish_part(part_work& part) const;

@@ -8,8 +8,10 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,38 +22,50 @@ namespace icecore::detail {
 class key_rows_writer {
  public:
   void add(std::string_view key) {
-    const std::size_t most = std::min(key.size(), before_.size());
-    std::size_t shared = 0;
-    while (shared < most && key[shared] == before_[shared]) ++shared;
+    const std::size_t shared = shared_prefix(before_, key);
     const std::size_t rest = key.size() - shared;
-    bytes_.push_back(
-        static_cast<std::byte>(std::min<std::size_t>(shared, escape) << 4 | std::min<std::size_t>(rest, escape)));
-    if (shared >= escape) varint(shared - escape);
-    if (rest >= escape) varint(rest - escape);
-    const auto* from = reinterpret_cast<const std::byte*>(key.data()) + shared;
-    bytes_.insert(bytes_.end(), from, from + rest);
+    if (bytes_.size() - used_ < key.size() + lengths_max) bytes_.resize(2 * (bytes_.size() + key.size() + lengths_max));
+    std::byte* to = bytes_.data() + used_;
+    *to++ = static_cast<std::byte>(std::min<std::size_t>(shared, escape) << 4 | std::min<std::size_t>(rest, escape));
+    if (shared >= escape) to = varint(to, shared - escape);
+    if (rest >= escape) to = varint(to, rest - escape);
+    std::memcpy(to, key.data() + shared, rest);
+    used_ = static_cast<std::size_t>(to - bytes_.data()) + rest;
     before_ = key;
-    ++count_;
   }
   /// The next chunk's rows begin.
   void clear() noexcept {
-    bytes_.clear();
+    used_ = 0;
     before_ = {};
-    count_ = 0;
   }
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
-  [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {bytes_.data(), used_}; }
 
  private:
   static constexpr std::size_t escape = 15;
-  void varint(std::size_t n) {
-    for (; n >= 128; n >>= 7) bytes_.push_back(static_cast<std::byte>(n | 128));
-    bytes_.push_back(static_cast<std::byte>(n));
+  static constexpr std::size_t lengths_max = 9;
+
+  [[nodiscard]] static std::size_t shared_prefix(std::string_view a, std::string_view b) noexcept {
+    const std::size_t most = std::min(a.size(), b.size());
+    std::size_t n = 0;
+    for (; n + sizeof(std::uint64_t) <= most; n += sizeof(std::uint64_t)) {
+      std::uint64_t x = 0;
+      std::uint64_t y = 0;
+      std::memcpy(&x, a.data() + n, sizeof x);
+      std::memcpy(&y, b.data() + n, sizeof y);
+      if (x != y) return n + static_cast<std::size_t>(std::countr_zero(x ^ y)) / 8;
+    }
+    while (n < most && a[n] == b[n]) ++n;
+    return n;
+  }
+  static std::byte* varint(std::byte* to, std::size_t n) noexcept {
+    for (; n >= 128; n >>= 7) *to++ = static_cast<std::byte>(n | 128);
+    *to++ = static_cast<std::byte>(n);
+    return to;
   }
 
   std::vector<std::byte> bytes_;
+  std::size_t used_ = 0;
   std::string_view before_;  ///< a view into the pool: keys stay where they are
-  std::uint32_t count_ = 0;
 };
 
 class key_rows_reader {

@@ -156,18 +156,28 @@ void part_log::go_on_in_own_segment(chunk_room& room) const {
   room.position = own.position;
 }
 
+namespace {
+
+/// The header of an older chunk of this part, which this process has read or written before.
+const format::query_chunk& header_at(const pool_set& pools, link place) noexcept {
+  return *reinterpret_cast<const format::query_chunk*>(pools.at(place));
+}
+
 /// The skew-binary rule: each chunk's jump leads over as many chunks as two equal jumps before it, so that any older
-/// chunk is O(log chunks) steps away (Myers, "An applicative random-access stack", 1983).
-static link jump_for(const chunk_source& chunks, const std::optional<chunk>& before, std::uint16_t part) {
+/// chunk is O(log chunks) steps away (Myers, "An applicative random-access stack", 1983). A reader checks each chunk
+/// that it follows a jump to; a damaged one costs it an error, never a wrong row.
+link jump_for(const pool_set& pools, const std::optional<chunk>& before) noexcept {
   if (!before) return null_link;
   const link jump = before->header().jump;
-  if (jump == null_link) return before->place();
-  const chunk middle = chunks.require(jump, part);
-  const std::uint64_t far =
-      middle.header().jump == null_link ? 0 : chunks.require(middle.header().jump, part).header().sequence;
-  const bool equal = before->header().sequence - middle.header().sequence == middle.header().sequence - far;
-  return equal && middle.header().jump != null_link ? middle.header().jump : before->place();
+  if (jump == null_link || !pools.contains(jump, sizeof(format::query_chunk))) return before->place();
+  const auto& middle = header_at(pools, jump);
+  if (middle.jump == null_link || !pools.contains(middle.jump, sizeof(format::query_chunk))) return before->place();
+  const std::uint32_t far = header_at(pools, middle.jump).sequence;
+  const bool equal = before->header().sequence - middle.sequence == middle.sequence - far;
+  return equal ? middle.jump : before->place();
 }
+
+}  // namespace
 
 void part_log::write_chunk(const chunk_content& what, chunk_room& room) {
   persistence& persist = space_->pools().persist();
@@ -190,7 +200,7 @@ void part_log::write_chunk(const chunk_content& what, chunk_room& room) {
   made.examined_before = examined_so_far();
   made.repeated = repeated_;
   made.older = newest_ ? newest_->place() : null_link;
-  made.jump = jump_for(chunks_, newest_, number_);
+  made.jump = jump_for(space_->pools(), newest_);
   std::memcpy(static_cast<void*>(&h), &made, sizeof made);
   auto* body = reinterpret_cast<std::byte*>(&h + 1);
   const auto put = [&](const void* bytes, std::size_t size) {
