@@ -56,6 +56,7 @@ STYLES = {
     "BerkeleyDB": Style("#a3623a", "+", marker_size=7),
     "icecore-btree": Style("#56b4e9", "D"),
     "icecore-skip_list": Style("#009e73", "^"),
+    "icecore-hash": Style("#cc79a7", "v"),
     "icecore-persistent": Style("#00284a", "s", line_width=2.2, marker_size=6.5),
     "icecore-persistent-pools": Style("#0072b2", "o"),
     "LMDB-nosync": Style("#d55e00", "d"),

@@ -15,6 +15,10 @@ std::string_view index_name(index_kind kind) {
       return "skip_list";
     case index_kind::persistent:
       return "persistent";
+    case index_kind::list:
+      return "list";
+    case index_kind::hash:
+      return "hash";
     case index_kind::btree:
       break;
   }

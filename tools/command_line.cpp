@@ -126,7 +126,9 @@ void verb::add_changing(write_arguments& write) {
 void verb::add_writing(write_arguments& write) {
   add_durability(write);
   add_crash(write.crash);
-  add_index(write, "The index of a new store: btree, skip_list (lock-free, slower) or persistent (opens instantly)");
+  add_index(write,
+            "The index of a new store: btree, skip_list (lock-free, slower), persistent (opens instantly), list (for "
+            "few keys) or hash (fastest finds, unordered)");
   add_placements(write.placements,
                  "A secondary file of a new store, for threads of a NUMA node, or the new place of one that was moved "
                  "(may be repeated)");
@@ -147,7 +149,8 @@ void verb::add_durability(write_arguments& write) {
 option verb::add_index(write_arguments& write, const std::string& help) {
   static const std::map<std::string, index_kind> indexes = [] {
     std::map<std::string, index_kind> kinds;
-    for (const index_kind kind : {index_kind::btree, index_kind::skip_list, index_kind::persistent}) {
+    for (const index_kind kind :
+         {index_kind::btree, index_kind::skip_list, index_kind::persistent, index_kind::list, index_kind::hash}) {
       kinds.emplace(index_name(kind), kind);
     }
     return kinds;

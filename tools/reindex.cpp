@@ -48,7 +48,9 @@ void add_reindex_verb(command_line& line) {
       "The store's contents do not change. If the command is killed, the store has one of the two indexes.");
   a->write.change_index = true;
   verb.add_store(a->store);
-  verb.add_index(a->write, "The new index: btree, skip_list (lock-free, slower) or persistent (opens instantly)")
+  verb.add_index(a->write,
+                 "The new index: btree, skip_list (lock-free, slower), persistent (opens instantly), list (for few "
+                 "keys) or hash (fastest finds, unordered)")
       .required();
   verb.add_changing(a->write);
   verb.add_format(a->format);

@@ -99,6 +99,7 @@ struct form {
 constexpr std::array forms = {
     form{"icecore-btree", index_kind::btree, "B+-tree in memory"},
     form{"icecore-skip_list", index_kind::skip_list, "lock-free skip list in memory, a key a node"},
+    form{"icecore-hash", index_kind::hash, "lock-free split-ordered list in memory: a hash"},
     form{"icecore-persistent", index_kind::persistent, "persistent index"},
     form{"icecore-persistent-pools", index_kind::persistent,
          "persistent index; a file a NUMA node, two if there is one", true},

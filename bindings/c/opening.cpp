@@ -24,7 +24,7 @@ options options_of(const icecore_options* given, const char* function) {
   opening.crash = enumerator(set.crash, crash_kind::unknown, crash_kind::machine, function, "crash");
   opening.accept_damage = set.accept_damage != 0;
   opening.huge_pages = set.huge_pages != 0;
-  opening.index = enumerator(set.index, index_kind::btree, index_kind::persistent, function, "index");
+  opening.index = enumerator(set.index, index_kind::btree, index_kind::hash, function, "index");
   opening.change_index = set.change_index != 0;
   opening.lookup_cache_bytes = set.lookup_cache_bytes;
   opening.recovery_threads = set.recovery_threads;

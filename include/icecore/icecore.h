@@ -153,7 +153,9 @@ enum icecore_durability_mode {
 enum icecore_index_kind {
   ICECORE_INDEX_BTREE = 1,
   ICECORE_INDEX_SKIP_LIST = 2,
-  ICECORE_INDEX_PERSISTENT = 3 /* lies in the store's file: instant recovery */
+  ICECORE_INDEX_PERSISTENT = 3, /* lies in the store's file: instant recovery */
+  ICECORE_INDEX_LIST = 4,       /* for small stores: finds take time with the number of keys */
+  ICECORE_INDEX_HASH = 5        /* finds take the same time for any number of keys; key order is sorted when needed */
 };
 
 /* What ended the last session of a store that was not closed, if opening cannot find it out. It decides whether writes

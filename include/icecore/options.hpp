@@ -46,12 +46,14 @@ enum class creation : std::uint8_t {
   create_new = 2,     ///< errc::store_exists if there is one
 };
 
-/// The ordered index: chosen when a store is created, changed by change_index. All kinds hold the same keys and give
-/// the same answers. Opening builds the first two in memory.
+/// The index: chosen when a store is created, changed by change_index. All kinds hold the same keys and give the same
+/// answers. Opening builds all but `persistent` in memory. n is the number of keys ever inserted.
 enum class index_kind : std::uint8_t {
   btree = 1,       ///< B+-tree with optimistic lock coupling: the fastest
   skip_list = 2,   ///< lock-free skip list: no write waits for another, even if a thread is preempted; 64 bytes per key
   persistent = 3,  ///< skip list of fat nodes in the store's file: the time to open does not depend on the store's size
+  list = 4,        ///< lock-free linked list: for small stores; finds and inserts are O(n); 32 bytes per key
+  hash = 5,  ///< lock-free split-ordered list: finds are O(1); what comes in key order is sorted first, O(n log n)
 };
 
 /// Progress of a long operation, such as opening after a crash or verifying. `total` is 0 if it is not known.

@@ -70,8 +70,14 @@ struct key_bounds {
   [[nodiscard]] static key_bounds of_prefix(std::string_view prefix);
 };
 
+namespace detail {
+class sorted_keys;
+}
+
 /// A position among the keys that are present in one version. Moves in both directions: O(log keys) to seek, amortised
 /// O(1) to step. Copies are independent of each other. After a move that throws, the cursor is invalid.
+/// With the index `hash`, the first move sorts all keys of the store: O(n log n), and 8 bytes a key while the cursor or
+/// a copy of it lives. With the index `list`, seeking and stepping back are O(keys).
 class cursor {
  public:
   /// The new cursor has no position: seek first.
@@ -109,6 +115,7 @@ class cursor {
   std::vector<std::uint64_t> visible_;  // records of the current index block that hold a value, in key order
   std::uint64_t first_entry_ = 0;       // of the block
   std::uint64_t next_block_ = 0;
+  std::shared_ptr<const detail::sorted_keys> sorted_;  // if the index is in another order
 };
 
 /// The items of a snapshot between bounds, in key order: a C++ input range.
@@ -191,6 +198,7 @@ class snapshot {
   void find_many(std::span<const std::string_view> keys,
                  std::span<std::optional<std::string_view>> out) const&& = delete;
 
+  // With the index `hash`, each of these four sorts all keys: O(n log n). Use one cursor for several.
   [[nodiscard]] std::optional<item> lower_bound(std::string_view key) const&;  ///< first item with key >= `key`
   [[nodiscard]] std::optional<item> upper_bound(std::string_view key) const&;  ///< first item with key > `key`
   [[nodiscard]] std::optional<item> first() const&;
@@ -224,7 +232,8 @@ class snapshot {
   [[nodiscard]] pinned_list<item> items(unsigned threads = 1, const key_bounds& bounds = {}) const;
 
   /// Calls `visit` for each item. `threads` threads (0: all cores) call it concurrently, each for its own part of the
-  /// keys in key order. The first exception that `visit` throws stops all threads and is rethrown.
+  /// keys in the index's order: that of the keys, but with `hash` that of their hashes. The first exception that
+  /// `visit` throws stops all threads and is rethrown.
   void for_each(const std::function<void(const item&)>& visit, unsigned threads = 0) const;
 
   // ---- By a filter: include icecore/filtered.hpp ----
@@ -263,8 +272,8 @@ class snapshot {
   icecore::version at_;
 };
 
-/// The differences between two versions in key order: a C++ input range. Iterating takes O(keys of the store); for a
-/// key that did not change, it reads only the newest record.
+/// The differences between two versions in key order: a C++ input range. Iterating takes O(keys of the store), with the
+/// index `hash` O(n log n); for a key that did not change, it reads only the newest record.
 class diff_range : public std::ranges::view_interface<diff_range> {
  public:
   class iterator {

@@ -1,15 +1,17 @@
 // The ordered index: leads from a key to its entry. This file is the concept that every index implements.
 //
-// An index holds links to entries, ordered by the entries' key bytes (unsigned, lexicographic, shorter first). It never
-// owns keys. It keeps their normalized heads itself, and reads a key through a key_source only if heads are equal.
+// An index holds links to entries, ordered by the entries' key bytes (unsigned, lexicographic, shorter first), or by a
+// hash of the keys if orders_keys() is false. "Ascending", "before", "lower bound" and the like mean the index's order.
+// It never owns keys. It keeps their normalized heads itself, and reads a key through a key_source only if heads are
+// equal.
 //
 // Threads: every function may be called from any number of threads at once, except build(), which must be the first.
-// Cost: find, insert, seek O(log n) comparisons; next_block O(block).
+// Cost: find, insert, seek O(log n) comparisons, in the list O(n), in the hash O(1) expected; next_block O(block).
 // Invariants:
 //   X1. Links are never removed or changed, so a link once returned stays valid and nodes need no reclamation.
 //   X2. A link is visible to every find that starts after insert() returned it (release on publish, acquire on read).
 //   X3. Blocks cover the key space without gap or overlap: a walk by next_block (block_before) from any block meets
-//       every link that was in the index when the walk began exactly once, in (reverse) key order.
+//       every link that was in the index when the walk began exactly once, in (reverse) order.
 #pragma once
 
 #include <array>
@@ -51,7 +53,7 @@ class key_source {
   ~key_source() = default;
 };
 
-/// Some neighbouring links in key order, copied out of the index at one instant.
+/// Some neighbouring links in their order, copied out of the index at one instant.
 struct block {
   static constexpr std::size_t capacity = 64;
   std::array<link, capacity> entries;
@@ -76,9 +78,32 @@ class entry_factory {
   ~entry_factory() = default;
 };
 
-class ordered_index {
+/// Links in an order, read in blocks.
+class ordered_links {
  public:
-  virtual ~ordered_index() = default;
+  virtual ~ordered_links() = default;
+
+  /// The block in which the lower bound of `key` lies: it holds all links of some key interval that contains `key`
+  /// (its first links may have smaller keys). If all of them are smaller, the lower bound is the first link of the next
+  /// block.
+  virtual void seek(std::string_view key, block& out) const = 0;
+  virtual void seek_first(block& out) const = 0;
+  virtual void seek_last(block& out) const = 0;
+  /// Replaces `b` by the block after it; false, and `b` empty, at the end.
+  virtual bool next_block(block& b) const = 0;
+  /// Replaces `out` by the block whose last link is the greatest with a key < `key` (it leaves out links >= key);
+  /// false, and `out` empty, if there is none.
+  virtual bool block_before(std::string_view key, block& out) const = 0;
+
+  /// At most `count` links that cut the links into parts of about equal size, ascending.
+  [[nodiscard]] virtual std::vector<link> split_points(std::size_t count) const = 0;
+};
+
+class ordered_index : public ordered_links {
+ public:
+  /// Whether the order is that of the keys. If not, it is one that depends on each key alone and stays the same for the
+  /// store's life.
+  [[nodiscard]] virtual bool orders_keys() const noexcept { return true; }
 
   /// The entry of `key`, or null_link.
   [[nodiscard]] virtual link find(std::string_view key) const = 0;
@@ -100,22 +125,7 @@ class ordered_index {
     return insert(key, factory);
   }
 
-  /// The block in which the lower bound of `key` lies: it holds all links of some key interval that contains `key`
-  /// (its first links may have smaller keys). If all of them are smaller, the lower bound is the first link of the next
-  /// block.
-  virtual void seek(std::string_view key, block& out) const = 0;
-  virtual void seek_first(block& out) const = 0;
-  virtual void seek_last(block& out) const = 0;
-  /// Replaces `b` by the block after it; false, and `b` empty, at the end.
-  virtual bool next_block(block& b) const = 0;
-  /// Replaces `out` by the block whose last link is the greatest with a key < `key` (it leaves out links >= key);
-  /// false, and `out` empty, if there is none.
-  virtual bool block_before(std::string_view key, block& out) const = 0;
-
-  /// At most `count` links that cut the keys into parts of about equal size, ascending.
-  [[nodiscard]] virtual std::vector<link> split_points(std::size_t count) const = 0;
-
-  /// Fills the empty index with links in strictly ascending key order, using `threads` threads.
+  /// Fills the empty index with links in strictly ascending order of their keys, using `threads` threads.
   virtual void build(std::span<const link> sorted, unsigned threads) = 0;
 
   /// Links held. Approximate while writers run.

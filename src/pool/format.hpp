@@ -64,9 +64,9 @@ struct root_files {
   std::uint64_t session_before;          //    8    8  file 0: the session before; other files may still name it
   std::uint16_t node_plus_1[files_max];  //   16   32  file 0: by file, the NUMA node of its writers, plus 1; 0: any
   std::uint16_t path_size[files_max];    //   48   32  file 0: of the paths of files 1, 2, ...; others: [0] of file 0's
-  char paths[2984];                      //   80       back to back; relative ones start at the folder of file 0
+  char paths[2968];                      //   80       back to back; relative ones start at the folder of file 0
 };
-static_assert(sizeof(root_files) == 3064 && offsetof(root_files, path_size) == 48);
+static_assert(sizeof(root_files) == 3048 && offsetof(root_files, path_size) == 48);
 
 /// Closed versions, from `first` to before `end`, whose state a power cut took.
 struct lost_versions {
@@ -104,7 +104,8 @@ struct root {
   std::uint64_t epoch;              //  144    8  incremented by each opening for writing, before it changes anything
   link anchor;                      //  152    8  of the persistent index; null: there is none that can be trusted
   lost_versions lost[lost_max];     //  160  864  ascending, with gaps between them; zero behind the last
-  root_files files;                 // 1024 3064
+  root_files files;                 // 1024 3048
+  std::uint8_t hash_seed[16];       // 4072   16  of the index `hash`: random since the store first had it; else zero
   std::uint32_t evidence_from;      // 4088    4  low half of the first epoch whose evidence counts
   std::uint32_t crc;                // 4092    4  CRC32C of bytes 0-4091
 };
@@ -112,7 +113,8 @@ static_assert(sizeof(root) == page_size);
 static_assert(offsetof(root, pool_id) == 24 && offsetof(root, file_size) == 48 && offsetof(root, state) == 96);
 static_assert(offsetof(root, boot_id) == 104 && offsetof(root, used_end) == 136 && offsetof(root, crc) == 4092);
 static_assert(offsetof(root, epoch) == 144 && offsetof(root, anchor) == 152);
-static_assert(offsetof(root, lost) == 160 && offsetof(root, files) == 1024 && offsetof(root, evidence_from) == 4088);
+static_assert(offsetof(root, lost) == 160 && offsetof(root, files) == 1024);
+static_assert(offsetof(root, hash_seed) == 4072 && offsetof(root, evidence_from) == 4088);
 static_assert(std::is_trivially_copyable_v<root>);
 
 // ---- Live page ----

@@ -28,6 +28,7 @@
 #include "icecore/store.hpp"
 #include "icecore/version_ranges.hpp"
 #include "index/index.hpp"
+#include "index/list/key_hash.hpp"
 #include "index/lookup_cache.hpp"
 #include "pool/pool_set.hpp"
 #include "store/check/salvage.hpp"
@@ -55,7 +56,8 @@ struct store_parts {
   std::unique_ptr<index::lookup_cache> lookups;  ///< in front of the index
   std::unique_ptr<checked_values> checked;
   std::unique_ptr<tag_index> tags;
-  index_kind kind{};  ///< the index it is opened with
+  index_kind kind{};             ///< the index it is opened with
+  index::hash_seed hash_seed{};  ///< zero if the store never had the index `hash`
   version_ranges lost;
   double recovery_seconds = 0;
   bool recovered_from_crash = false;

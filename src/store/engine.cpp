@@ -225,7 +225,8 @@ template <class Heads>
 std::vector<std::string_view> engine<Heads>::keys(const key_bounds& bounds) const {
   check_usable();
   std::vector<std::string_view> found;
-  for_each_block(*this, scan_bounds(bounds), [&](std::span<const link> entries) {
+  std::shared_ptr<const sorted_keys> kept;
+  for_each_block(*this, in_key_order(*this, kept), scan_bounds(bounds), [&](std::span<const link> entries) {
     for (const link entry : entries) found.push_back(key_of(entry));
     return true;
   });

@@ -23,7 +23,7 @@ STORES = (
 )
 PAPER = ("insert", "remove", "insert_more", "history", "find", "snapshot", "reopen", "find_after_reopen")
 MAPS = (
-    *("icecore-btree", "icecore-skip_list", "icecore-persistent", "icecore-persistent-pools"),
+    *("icecore-btree", "icecore-skip_list", "icecore-hash", "icecore-persistent", "icecore-persistent-pools"),
     *("LMDB-nosync", "LMDB-sync", "pmemobj"),
 )
 YCSB = ("load", "A", "B", "C", "D", "E", "F", "updates")

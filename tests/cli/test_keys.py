@@ -23,7 +23,7 @@ def test_a_store_keeps_the_index_it_was_made_with(store):
     run("put", "--index", "skip_list", store, "key", "value")
     run("put", store, "other", "value")
     assert b"skip_list" in run("stat", store).stdout
-    assert b"skip_list" in run("put", "--index", "hash", store, "key", "value", code=2).stderr
+    assert b"skip_list" in run("put", "--index", "heap", store, "key", "value", code=2).stderr
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,10 @@ def with_a_past(store, kind):
     return store
 
 
-@pytest.mark.parametrize("before, after", list(itertools.product(KINDS, KINDS)))
+LISTS = (("btree", "hash"), ("hash", "list"), ("list", "hash"), ("hash", "persistent"), ("persistent", "list"))
+
+
+@pytest.mark.parametrize("before, after", [*itertools.product(KINDS, KINDS), *LISTS])
 def test_contents_tags_and_histories_stay_whatever_the_direction(store, before, after):
     with_a_past(store, before)
     dump = run("dump", store).stdout

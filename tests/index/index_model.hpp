@@ -17,7 +17,21 @@
 
 namespace icecore::index {
 
-using model = std::map<std::string, link, std::less<>>;
+/// Where a key comes in an index's order, among all keys; keys with equal places are in their own order.
+using place_function = std::uint64_t (*)(std::string_view key);
+
+/// The order of an index: that of the keys, unless it has places for them.
+struct index_order {
+  using is_transparent = void;
+  place_function place = nullptr;
+
+  [[nodiscard]] bool operator()(std::string_view a, std::string_view b) const {
+    if (place != nullptr && place(a) != place(b)) return place(a) < place(b);
+    return a < b;
+  }
+};
+
+using model = std::map<std::string, link, index_order>;
 using keys = std::vector<std::string>;
 
 /// Keys close to `key`, which are often not in the tree.

@@ -214,8 +214,8 @@ def test_a_store_keeps_the_index_it_was_made_with(path):
     with open_store(path) as store:
         assert store.stats().index == "skip_list"
         assert list(store) == sorted(b"%d" % i for i in range(1000))
-    with pytest.raises(ValueError, match="'hash' is not one of btree, skip_list, persistent"):
-        open_store(path, index="hash")
+    with pytest.raises(ValueError, match="'heap' is not one of btree, skip_list, persistent, list, hash"):
+        open_store(path, index="heap")
 
 
 def test_a_store_gets_another_index_and_holds_what_it_held(path):
@@ -224,7 +224,7 @@ def test_a_store_gets_another_index_and_holds_what_it_held(path):
         store.tag("one")
         store[b"7"] = b"second"
         assert store.stats().recovered_instantly is False
-    for index in ("persistent", "persistent", "skip_list", "btree"):
+    for index in ("persistent", "persistent", "skip_list", "hash", "list", "btree"):
         with open_store(path, "r+", index=index, change_index=True) as store:
             assert store.stats().index == index
         with open_store(path, "r") as store:

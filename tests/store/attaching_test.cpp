@@ -131,6 +131,7 @@ TEST_P(Attaching, to_a_copy_of_what_is_shared_is_refused_whenever_it_was_made) {
 INSTANTIATE_TEST_SUITE_P(EverySetting, Attaching,
                          ::testing::Values(setting{place::tmpfs, durability::none},
                                            setting{place::tmpfs, durability::operation, index_kind::skip_list},
+                                           setting{place::tmpfs, durability::operation, index_kind::list},
                                            setting{place::tmpfs, durability::operation, index_kind::persistent}),
                          [](const auto& tried) { return tried.param.name(); });
 

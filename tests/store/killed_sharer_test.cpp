@@ -144,7 +144,8 @@ TEST_P(KilledSharer, is_reported_to_whoever_attaches) {
 
 INSTANTIATE_TEST_SUITE_P(EveryIndexInMemory, KilledSharer,
                          ::testing::Values(setting{place::tmpfs, durability::operation},
-                                           setting{place::tmpfs, durability::operation, index_kind::skip_list}),
+                                           setting{place::tmpfs, durability::operation, index_kind::skip_list},
+                                           setting{place::tmpfs, durability::operation, index_kind::hash}),
                          [](const auto& tried) { return tried.param.name(); });
 
 }  // namespace

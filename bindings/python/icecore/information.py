@@ -14,7 +14,7 @@ DURABILITY_MODES = ("best_available", "none", "tag", "operation")
 """The modes in the order of ``icecore::durability``."""
 
 _MEDIA = ("", "persistent_memory", "block_device", "memory")
-INDEXES = ("", "btree", "skip_list", "persistent")
+INDEXES = ("", "btree", "skip_list", "persistent", "list", "hash")
 CRASH_KINDS = ("unknown", "process", "machine")
 
 

@@ -68,7 +68,7 @@ void pool::check_format(const format::root& r) const {
           path, r.granule_size, r.pool_number + 1, r.pool_count);
   }
   const auto index = static_cast<index_kind>(r.index);
-  if (index < index_kind::btree || index > index_kind::persistent) {
+  if (index < index_kind::btree || index > index_kind::hash) {
     raise(errc::unsupported_format, "{}: uses index {}, which this icecore does not have", path, r.index);
   }
 }

@@ -6,8 +6,10 @@
 // a value that may be wrong, but they look into a value that is missing, and the report says which versions are
 // affected.
 #include <algorithm>
+#include <cstring>
 #include <tuple>
 
+#include "base/bytes.hpp"
 #include "base/raise.hpp"
 #include "icecore/unfinished.hpp"
 #include "store/engine.hpp"
@@ -36,7 +38,7 @@ class copier {
 
   /// Collects the histories of all keys. O(records).
   void collect() {
-    detail::for_each_block(*from_, {}, [&](std::span<const link> entries) {
+    detail::for_each_block(*from_, detail::index_part(), [&](std::span<const link> entries) {
       for (const link entry : entries) collect(entry);
       return true;
     });
@@ -159,6 +161,16 @@ void sort_findings(const store_core& from, repair_report& report) {
 
 }  // namespace
 
+namespace {
+
+/// The keys of the new store come in the order in which they came in the old one, from its next opening on.
+void keep_hash_seed(const format::root& of, const pool_set& to) {
+  if (all_zero(reinterpret_cast<const std::byte*>(of.hash_seed), sizeof of.hash_seed)) return;
+  to.roots().update([&](format::root& r) { std::memcpy(r.hash_seed, of.hash_seed, sizeof r.hash_seed); });
+}
+
+}  // namespace
+
 repair_report repair(const repair_options& how) {
   const std::filesystem::path path = how.to;
   if (std::filesystem::exists(std::filesystem::symlink_status(path))) {
@@ -192,6 +204,7 @@ repair_report repair(const repair_options& how) {
   {
     const auto to = detail::open_store(making.path(), writing);
     with_engine(*to, [&](auto& engine) { records.write(engine, how.on_progress); });
+    keep_hash_seed(from.the_pool().roots().read(), to->the_pool());
     to->close();
   }
   const verify_report checked = verify_file(making.path(), how.on_progress);

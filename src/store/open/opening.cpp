@@ -1,6 +1,7 @@
 #include "store/open/opening.hpp"
 
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -116,7 +117,7 @@ rebuilt_parts rebuilt_parts_of(const store_parts& parts) {
   rebuilt_parts made;
   made.keys = std::make_unique<entry_keys>(parts.space(), parts.pool->persist());
   const index_kind kind = parts.kind == index_kind::persistent ? index_kind::btree : parts.kind;
-  made.index = index::make_index(kind, *made.keys, parts.memory);
+  made.index = index::make_index(kind, *made.keys, parts.memory, parts.hash_seed);
   made.tags = std::make_unique<scanned_tags>();
   return made;
 }
@@ -176,6 +177,16 @@ durable_parts durable_parts_in(store_parts& parts, const format::root& root, std
 
 namespace {
 
+/// The root's, or a new one, which recovery will write to the root, if the store gets its first index `hash`.
+index::hash_seed hash_seed_for(index_kind kind, const format::root& root, const options& opening) {
+  index::hash_seed seed;
+  static_assert(sizeof seed == sizeof root.hash_seed);
+  std::memcpy(seed.data(), root.hash_seed, sizeof seed);
+  if (kind != index_kind::hash || seed != index::hash_seed{} || opening.access != access::read_write) return seed;
+  if (getrandom(seed.data(), seed.size(), 0) != static_cast<ssize_t>(seed.size())) raise_errno(errno, "getrandom", {});
+  return seed;
+}
+
 store_parts parts_on(std::unique_ptr<pool_set> pool, std::shared_ptr<index::arena> memory, shared_state& shared,
                      const options& opening) {
   const format::root root = pool->roots().read();
@@ -187,6 +198,7 @@ store_parts parts_on(std::unique_ptr<pool_set> pool, std::shared_ptr<index::aren
   parts.checked = std::make_unique<checked_values>(*pool);
   parts.tags = std::make_unique<tag_index>();
   parts.kind = opening.change_index ? opening.index : static_cast<index_kind>(root.index);
+  parts.hash_seed = hash_seed_for(parts.kind, root, opening);
   parts.accepts_damage = opening.accept_damage;
   parts.memory = std::move(memory);
   parts.pool = std::move(pool);

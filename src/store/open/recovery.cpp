@@ -217,6 +217,7 @@ void recovery::begin_session(const record_scan& found) const {
     r.anchor = null_link;
     // A persistent index is named once it is complete: if there is no room for it the store keeps the index it has.
     if (parts_.kind != index_kind::persistent) r.index = static_cast<std::uint8_t>(parts_.kind);
+    std::memcpy(r.hash_seed, parts_.hash_seed.data(), sizeof r.hash_seed);
   });
   parts_.clock->set_limit(parts_.pool->roots().read().clock_limit);
 }

@@ -219,12 +219,14 @@ class entry_sort {
 
 entries_in_order sort_entries(const record_scan& found, const address_space& space) {
   std::vector<std::span<const link>> parts;
-  std::size_t count = 0;
-  for (const auto& part : found.parts()) {
-    parts.emplace_back(part.entries);
-    count += part.entries.size();
-  }
+  for (const auto& part : found.parts()) parts.emplace_back(part.entries);
+  return sort_entries(std::move(parts), space);
+}
+
+entries_in_order sort_entries(std::vector<std::span<const link>> parts, const address_space& space) {
   entries_in_order result;
+  std::size_t count = 0;
+  for (const auto& part : parts) count += part.size();
   result.entries.resize(count);
   entry_sort all(space, std::move(parts), 0, crowd_levels);
   all.run(result.entries);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -24,5 +25,7 @@ struct entries_in_order {
 // with a longer common prefix: it is sorted in the same way, by heads behind that prefix. Within a bucket, so are many
 // entries with one head. Sorts of libraries were measured: docs/design/0004-speed.md.
 [[nodiscard]] entries_in_order sort_entries(const record_scan& found, const address_space& space);
+/// The same for entries from elsewhere: a thread for each part.
+[[nodiscard]] entries_in_order sort_entries(std::vector<std::span<const link>> parts, const address_space& space);
 
 }  // namespace icecore::detail

@@ -13,6 +13,7 @@ struct [[gnu::visibility("hidden")]] diff_range::walk {
   version after;
   key_bounds bounds;
   index::block block;
+  std::shared_ptr<const detail::sorted_keys> kept;
 
   template <class Engine>
   [[nodiscard]] static std::optional<std::string_view> value_at(const Engine& engine, link shown) {
@@ -38,7 +39,7 @@ struct [[gnu::visibility("hidden")]] diff_range::walk {
 };
 
 diff_range::diff_range(pin holds, icecore::version before, icecore::version after, key_bounds bounds)
-    : walk_(new walk{std::move(holds), before, after, std::move(bounds), {}}) {}
+    : walk_(new walk{std::move(holds), before, after, std::move(bounds), {}, {}}) {}
 diff_range::~diff_range() = default;
 diff_range::diff_range(diff_range&&) noexcept = default;
 diff_range& diff_range::operator=(diff_range&&) noexcept = default;
@@ -46,14 +47,15 @@ diff_range& diff_range::operator=(diff_range&&) noexcept = default;
 diff_range::iterator diff_range::begin() & {
   const pin nothing;  // where this range was moved from
   const auto& core = detail::usable_core(walk_ == nullptr ? nothing : walk_->holds);
-  core.index().seek(detail::scan_bounds(walk_->bounds).from, walk_->block);
+  walk_->kept.reset();
+  detail::in_key_order(core, walk_->kept).seek(detail::scan_bounds(walk_->bounds).from, walk_->block);
   load();
   return iterator(this);
 }
 
 void diff_range::step() {
   if (++position_ < block_.size()) return;
-  if (detail::usable_core(walk_->holds).index().next_block(walk_->block)) {
+  if (detail::in_key_order(detail::usable_core(walk_->holds), walk_->kept).next_block(walk_->block)) {
     load();
   } else {
     block_.clear();
@@ -66,6 +68,7 @@ void diff_range::load() {
   block_.clear();
   position_ = 0;
   detail::with_engine(detail::usable_core(walk_->holds), [&](const auto& engine) {
+    const index::ordered_links& links = detail::in_key_order(engine, walk_->kept);
     do {
       detail::prefetch_entries(engine, walk_->block);
       for (const link entry : detail::within(engine, walk_->block, bounds)) {
@@ -74,7 +77,7 @@ void diff_range::load() {
       if (!block_.empty()) return;
       const std::size_t n = walk_->block.size;
       if (n > 0 && bounds.beyond(engine.key_of(walk_->block.entries[n - 1]))) return;
-    } while (engine.index().next_block(walk_->block));
+    } while (links.next_block(walk_->block));
   });
 }
 

@@ -26,36 +26,71 @@ constexpr std::size_t entries_per_part = 8192;
 
 /// Splits the bounds into at least `parts_min` parts if there are several threads and enough keys.
 template <class Engine>
-std::vector<scan_bounds> split(const Engine& core, const scan_bounds& all, unsigned threads,
-                               std::size_t parts_min = 0) {
-  std::vector<scan_bounds> parts;
-  scan_bounds remaining = all;
-  if (threads > 1) {
-    for (const link l : core.index().split_points(std::max(parts_min, std::size_t{threads} * parts_per_thread))) {
-      const std::string_view key = core.key_of(l);
-      if (key <= all.from) continue;
-      if (all.beyond(key)) break;
-      scan_bounds part = remaining;
-      part.to = key;
-      part.bounded_above = true;
-      parts.push_back(part);
-      remaining.from = key;
+class parts_in_key_order {
+ public:
+  parts_in_key_order(const Engine& core, const scan_bounds& all, unsigned threads, std::size_t parts_min = 0)
+      : core_(&core), links_(&detail::in_key_order(core, kept_, threads)) {
+    scan_bounds remaining = all;
+    if (threads > 1) {
+      for (const link l : links_->split_points(std::max(parts_min, std::size_t{threads} * parts_per_thread))) {
+        const std::string_view key = core.key_of(l);
+        if (key <= all.from) continue;
+        if (all.beyond(key)) break;
+        scan_bounds part = remaining;
+        part.to = key;
+        part.bounded_above = true;
+        parts_.push_back(part);
+        remaining.from = key;
+      }
     }
+    parts_.push_back(remaining);
   }
-  parts.push_back(remaining);
-  return parts;
-}
 
-/// Calls visit(part, records) for the visible records, part by part. The records of one part come in key order and from
-/// one thread. `visit` returns false to stop.
-template <class Engine, typename Visit>
-void visit_parts(const Engine& core, version at, const std::vector<scan_bounds>& parts, unsigned threads, Visit visit) {
+  [[nodiscard]] std::size_t size() const noexcept { return parts_.size(); }
+  template <typename Visit>
+  void for_each_block(std::size_t part, Visit visit) const {
+    detail::for_each_block(*core_, *links_, parts_[part], std::move(visit));
+  }
+
+ private:
+  const Engine* core_;
+  std::shared_ptr<const detail::sorted_keys> kept_;
+  const index::ordered_links* links_;
+  std::vector<scan_bounds> parts_;
+};
+
+/// Splits the whole index, in its own order, into several parts if there are several threads.
+template <class Engine>
+class parts_in_any_order {
+ public:
+  parts_in_any_order(const Engine& core, unsigned threads) : core_(&core), cuts_{null_link} {
+    if (threads > 1) {
+      for (const link l : core.index().split_points(std::size_t{threads} * parts_per_thread)) cuts_.push_back(l);
+    }
+    cuts_.push_back(null_link);
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return cuts_.size() - 1; }
+  template <typename Visit>
+  void for_each_block(std::size_t part, Visit visit) const {
+    detail::for_each_block(*core_, detail::index_part{cuts_[part], cuts_[part + 1]}, std::move(visit));
+  }
+
+ private:
+  const Engine* core_;
+  std::vector<link> cuts_;
+};
+
+/// Calls visit(part, records) for the visible records, part by part. The records of one part come in order and from one
+/// thread. `visit` returns false to stop.
+template <class Engine, class Parts, typename Visit>
+void visit_parts(const Engine& core, version at, const Parts& parts, unsigned threads, Visit visit) {
   std::atomic<std::size_t> next{0};
   std::atomic<bool> stopped{false};
   run_on_threads(std::min(threads, static_cast<unsigned>(parts.size())), [&](unsigned) {
     // relaxed: only a work counter and a hint; joining the threads orders what they hand over
     for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < parts.size();) {
-      detail::for_each_block(core, parts[i], [&](std::span<const link> entries) {
+      parts.for_each_block(i, [&](std::span<const link> entries) {
         std::array<link, index::block::capacity> visible;
         const std::size_t n = detail::visible_records(core, entries, at, visible);
         bool go_on = false;
@@ -163,7 +198,7 @@ class collected_rows {
 template <class Engine>
 class ordered_extraction {
  public:
-  ordered_extraction(const Engine& core, version at, const std::vector<scan_bounds>& parts, const fixed_columns& out)
+  ordered_extraction(const Engine& core, version at, const parts_in_key_order<Engine>& parts, const fixed_columns& out)
       : core_(&core), at_(at), parts_(&parts), out_(&out), writer_(core, out), first_rows_(parts.size() + 1) {
     for (auto& row : first_rows_) row.store(unknown, std::memory_order_relaxed);  // relaxed: no thread has started
     first_rows_[0].store(0, std::memory_order_relaxed);
@@ -192,7 +227,7 @@ class ordered_extraction {
     collected_rows<Engine> mine(writer_, *out_);
     for (std::size_t i; !stopped() && (i = next_.fetch_add(1, std::memory_order_relaxed)) < parts_->size();) {
       mine.clear();
-      detail::for_each_block(*core_, (*parts_)[i], [&](std::span<const link> entries) {
+      parts_->for_each_block(i, [&](std::span<const link> entries) {
         std::array<link, index::block::capacity> visible;
         mine.add(std::span(visible).first(detail::visible_records(*core_, entries, at_, visible)));
         return !stopped();
@@ -215,7 +250,7 @@ class ordered_extraction {
 
   const Engine* core_;
   version at_;
-  const std::vector<scan_bounds>* parts_;
+  const parts_in_key_order<Engine>* parts_;
   const fixed_columns* out_;
   fixed_writer<Engine> writer_;
   std::vector<std::atomic<std::size_t>> first_rows_;  // of each part; the last is the number of all rows
@@ -236,7 +271,7 @@ void append(byte_column& column, const byte_column& more) {
 
 template <class Engine>
 std::size_t count_present(const Engine& core, version at, unsigned threads) {
-  const auto parts = split(core, scan_bounds(), threads);
+  const parts_in_any_order parts(core, threads);
   std::vector<std::size_t> counts(parts.size(), 0);
   visit_parts(core, at, parts, threads, [&](std::size_t part, std::span<const link> records) {
     counts[part] += records.size();
@@ -257,7 +292,7 @@ std::size_t extract_fixed(const Engine& core, version at, const fixed_columns& o
   const fixed_writer writer(core, out);
   auto* keys = static_cast<std::byte*>(out.keys);
   auto* values = static_cast<std::byte*>(out.values);
-  const auto parts = split(core, scan_bounds(), threads, core.index().size() / entries_per_part);
+  const parts_in_key_order parts(core, scan_bounds(), threads, core.index().size() / entries_per_part);
   if (parts.size() == 1) {
     std::size_t rows = 0;
     visit_parts(core, at, parts, 1, [&](std::size_t, std::span<const link> records) {
@@ -272,7 +307,7 @@ std::size_t extract_fixed(const Engine& core, version at, const fixed_columns& o
 
 template <class Engine>
 columns extract_columns(const Engine& core, version at, const key_bounds& bounds, unsigned threads) {
-  const auto parts = split(core, scan_bounds(bounds), threads);
+  const parts_in_key_order parts(core, scan_bounds(bounds), threads);
   std::vector<columns> own(parts.size());
   for (auto& c : own) {
     c.keys.offsets.push_back(0);
@@ -296,7 +331,7 @@ columns extract_columns(const Engine& core, version at, const key_bounds& bounds
 
 template <class Engine>
 std::vector<item> extract_items(const Engine& core, version at, const key_bounds& bounds, unsigned threads) {
-  const auto parts = split(core, scan_bounds(bounds), threads);
+  const parts_in_key_order parts(core, scan_bounds(bounds), threads);
   std::vector<std::vector<item>> own(parts.size());
   visit_parts(core, at, parts, threads, [&](std::size_t part, std::span<const link> records) {
     for (const link l : records) own[part].push_back({detail::key_of_record(core, l), core.value_of(l)});
@@ -338,7 +373,7 @@ pinned_list<item> snapshot::items(unsigned threads, const key_bounds& bounds) co
 void snapshot::for_each(const std::function<void(const item&)>& visit, unsigned threads) const {
   const unsigned n = thread_count(threads);
   detail::with_engine(detail::usable_core(holds_), [&](const auto& core) {
-    visit_parts(core, at_, split(core, scan_bounds(), n), n, [&](std::size_t, std::span<const link> records) {
+    visit_parts(core, at_, parts_in_any_order(core, n), n, [&](std::size_t, std::span<const link> records) {
       for (const link l : records) visit({detail::key_of_record(core, l), core.value_of(l)});
       return true;
     });

@@ -1,13 +1,16 @@
 // Walks the index in blocks and overlaps the memory accesses of many keys. All scans are built on it.
 //
-//   for_each_block(engine, bounds, [&](std::span<const link> entries) { ...; return true; });
+//   const index::ordered_links& links = in_key_order(engine, kept);
+//   for_each_block(engine, links, bounds, [&](std::span<const link> entries) { ...; return true; });
 //   std::size_t n = visible_records(engine, entries, version, out);
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <span>
 
 #include "store/engine.hpp"
+#include "store/read/sorted_keys.hpp"
 
 namespace icecore::detail {
 
@@ -49,29 +52,65 @@ template <class Heads>
   for (std::size_t i = 0; i < b.size; ++i) __builtin_prefetch(core.records().space().at(b.entries[i]));
 }
 
-/// Calls visit(entries) for consecutive parts of the index within bounds, in key order, until it returns false.
-/// Prefetches the entries of the next part meanwhile.
-template <class Heads, typename Visit>
-void for_each_block(const engine<Heads>& core, const scan_bounds& bounds, Visit visit) {
+/// Calls visit(block) for consecutive blocks until it returns false, beginning with the one that seek(block) finds.
+/// Prefetches the entries of the next block meanwhile.
+template <typename Seek, typename Visit>
+void walk_blocks(const store_core& core, const index::ordered_links& links, Seek seek, Visit visit) {
   std::array<index::block, 2> blocks;
-  core.index().seek(bounds.from, blocks[0]);
+  seek(blocks[0]);
   prefetch_entries(core, blocks[0]);
-  scan_bounds remaining = bounds;
   for (unsigned now = 0;; now ^= 1U) {
-    const index::block& current = blocks[now];
     index::block& after = blocks[now ^ 1U];
     after.size = 0;
-    after.next = current.next;
-    const bool more = core.index().next_block(after);
+    after.next = blocks[now].next;
+    const bool more = links.next_block(after);
     if (more) prefetch_entries(core, after);
-    const auto entries = within(core, current, remaining);
+    if (!visit(blocks[now]) || !more) return;
+  }
+}
+
+/// Calls visit(entries) for consecutive parts of links in key order, within bounds, until it returns false.
+template <class Heads, typename Visit>
+void for_each_block(const engine<Heads>& core, const index::ordered_links& links, const scan_bounds& bounds,
+                    Visit visit) {
+  scan_bounds remaining = bounds;
+  const auto seek = [&](index::block& first) {
+    bounds.from.empty() ? links.seek_first(first) : links.seek(bounds.from, first);
+  };
+  walk_blocks(core, links, seek, [&](const index::block& b) {
+    const auto entries = within(core, b, remaining);
     if (!entries.empty()) {
-      if (!visit(entries)) return;
+      if (!visit(entries)) return false;
       remaining.from = {};  // all later keys are greater
     }
-    const bool ended = current.size > 0 && bounds.beyond(core.key_of(current.entries[current.size - 1]));
-    if (!more || ended) return;
-  }
+    return b.size == 0 || !bounds.beyond(core.key_of(b.entries[b.size - 1]));
+  });
+}
+
+/// A part of an index in its own order, whatever that is: from one entry to before another.
+struct index_part {
+  link from = null_link;  ///< null_link: from the first
+  link to = null_link;    ///< null_link: to the last
+};
+
+/// Calls visit(entries) for consecutive parts of the index in its own order, until it returns false.
+template <class Heads, typename Visit>
+void for_each_block(const engine<Heads>& core, const index_part& part, Visit visit) {
+  bool begun = part.from == null_link;
+  const auto seek = [&](index::block& first) {
+    begun ? core.index().seek_first(first) : core.index().seek(core.key_of(part.from), first);
+  };
+  walk_blocks(core, core.index(), seek, [&](const index::block& b) {
+    std::span<const link> entries(b.entries.data(), b.size);
+    if (!begun) {  // the block may begin with smaller keys
+      entries = entries.subspan(static_cast<std::size_t>(std::ranges::find(entries, part.from) - entries.begin()));
+      begun = !entries.empty();
+    }
+    const auto end = part.to == null_link ? entries.end() : std::ranges::find(entries, part.to);
+    const bool more = end == entries.end();
+    entries = entries.first(static_cast<std::size_t>(end - entries.begin()));
+    return (entries.empty() || visit(entries)) && more;
+  });
 }
 
 /// Writes the records of `entries` that are visible in version `v` to `out`, in order; returns how many.

@@ -30,6 +30,8 @@ struct [[gnu::visibility("hidden")]] cursor::access {
   const Engine& core;
   cursor& c;
 
+  [[nodiscard]] const index::ordered_links& links() const { return detail::in_key_order(core, c.sorted_); }
+
   void take(const index::block& b) const {
     c.visible_.resize(index::block::capacity);
     const auto entries = std::span(b.entries).first(b.size);
@@ -53,7 +55,7 @@ struct [[gnu::visibility("hidden")]] cursor::access {
     do {
       c.valid_ = false;
       b.next = c.next_block_;
-      if (!core.index().next_block(b)) return;
+      if (!links().next_block(b)) return;
       take(b);
     } while (c.visible_.empty());
     show(0);
@@ -64,7 +66,7 @@ struct [[gnu::visibility("hidden")]] cursor::access {
     index::block b;
     for (;;) {
       c.valid_ = false;
-      if (!core.index().block_before(key, b)) return;
+      if (!links().block_before(key, b)) return;
       take(b);
       if (!c.visible_.empty()) return show(c.visible_.size() - 1);
       key = core.key_of(c.first_entry_);
@@ -97,13 +99,13 @@ void cursor::go(Move move) {
 
 void cursor::seek_first() {
   index::block b;
-  begin_move().index().seek_first(b);
+  detail::in_key_order(begin_move(), sorted_).seek_first(b);
   go([&](const auto& a) { a.first_of(b, [](std::string_view) { return true; }); });
 }
 
 void cursor::seek_last() {
   index::block b;
-  begin_move().index().seek_last(b);
+  detail::in_key_order(begin_move(), sorted_).seek_last(b);
   if (b.size == 0) return;
   go([&](const auto& a) {
     a.take(b);
@@ -114,13 +116,13 @@ void cursor::seek_last() {
 
 void cursor::seek(std::string_view key) {
   index::block b;
-  begin_move().index().seek(key, b);
+  detail::in_key_order(begin_move(), sorted_).seek(key, b);
   go([&](const auto& a) { a.first_of(b, [key](std::string_view k) { return k >= key; }); });
 }
 
 void cursor::seek_after(std::string_view key) {
   index::block b;
-  begin_move().index().seek(key, b);
+  detail::in_key_order(begin_move(), sorted_).seek(key, b);
   go([&](const auto& a) { a.first_of(b, [key](std::string_view k) { return k > key; }); });
 }
 

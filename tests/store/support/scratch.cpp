@@ -61,11 +61,9 @@ options setting::options_at(const std::filesystem::path& store) const {
 
 std::string setting::name() const {
   static constexpr const char* modes[] = {"best", "none", "tag", "operation"};
+  static constexpr const char* indexes[] = {"", "", "_in_skip_list", "_in_persistent", "_in_list", "_in_hash"};
   return std::string(modes[static_cast<std::size_t>(durability)]) + (where == place::tmpfs ? "_on_tmpfs" : "_on_disk") +
-         (index == index_kind::btree       ? ""
-          : index == index_kind::skip_list ? "_in_skip_list"
-                                           : "_in_persistent") +
-         (files == 1 ? "" : "_in_" + std::to_string(files) + "_files");
+         indexes[static_cast<std::size_t>(index)] + (files == 1 ? "" : "_in_" + std::to_string(files) + "_files");
 }
 
 const std::vector<setting>& tmpfs_settings() {
@@ -73,7 +71,8 @@ const std::vector<setting>& tmpfs_settings() {
                                                 {place::tmpfs, durability::tag},
                                                 {place::tmpfs, durability::operation},
                                                 {place::tmpfs, durability::none, index_kind::skip_list},
-                                                {place::tmpfs, durability::operation, index_kind::persistent}};
+                                                {place::tmpfs, durability::operation, index_kind::persistent},
+                                                {place::tmpfs, durability::operation, index_kind::hash}};
   return settings;
 }
 
