@@ -24,6 +24,7 @@ struct key_arguments {
   bool hex = false;
   std::optional<std::string> value;
   std::string file;
+  bool if_new = false;
   write_arguments write;
   view_arguments view;
   cli::format format = cli::format::table;
@@ -76,9 +77,11 @@ exit_code put(const key_arguments& a) {
   const std::string key = bytes_of(a.key, a.hex);
   const std::string value = value_of(a);
   store s = open_to_write(a.store, a.write, creation::open_or_create);
-  (void)s.insert(key, value);
+  const bool written = a.if_new ? s.insert_new(key, value).has_value() : s.insert(key, value) != 0;
   s.close();
-  return exit_code::ok;
+  if (written) return exit_code::ok;
+  fmt::print(stderr, "icecore: {}: key '{}' is there already\n", a.store, shown(key, 80));
+  return exit_code::negative;
 }
 
 exit_code get(const key_arguments& a) {
@@ -124,12 +127,15 @@ void add_key_verbs(command_line& line) {
                             "  icecore put model.ice layer1/bias 0.5\n"
                             "  icecore put model.ice layer1/weight --file weight.bin\n"
                             "  date | icecore put model.ice when -\n"
-                            "  icecore put --hex model.ice 00ff 68656c6c6f");
+                            "  icecore put --hex model.ice 00ff 68656c6c6f\n"
+                            "  icecore put --if-new model.ice owner me\n"
+                            "Exit code 1 if --if-new was given and the key exists.");
   verb.add_store(a->store, "The store's file; it is created if it does not exist");
   verb.add_option("KEY", a->key, "The key, at most 65,535 bytes").required().type_name("");
   const option value = verb.add_option("VALUE", a->value, "The value; - reads it from standard input").type_name("");
   verb.add_option("--file", a->file, "Read the value from this file").type_name("FILE").excludes(value);
   verb.add_hex(a->hex);
+  verb.add_flag("--if-new", a->if_new, "Only if the key does not exist");
   verb.add_writing(a->write);
   verb.runs([a] { return put(*a); });
 

@@ -89,6 +89,39 @@ int icecore_cluster_apply(icecore_cluster* cluster, const icecore_batch* batch, 
   });
 }
 
+int icecore_cluster_insert_new(icecore_cluster* cluster, const void* key, size_t key_size, const void* value,
+                               size_t value_size, icecore_version* version) {
+  if (version != nullptr) *version = 0;
+  return guarded([&] {
+    require(cluster, "icecore_cluster_insert_new", "cluster");
+    const auto written = cluster->cluster.insert_new(view(key, key_size, "icecore_cluster_insert_new", "key"),
+                                                     view(value, value_size, "icecore_cluster_insert_new", "value"));
+    if (version != nullptr) *version = written.value_or(0);
+  });
+}
+
+int icecore_cluster_replace(icecore_cluster* cluster, const void* key, size_t key_size, const void* value,
+                            size_t value_size, icecore_version expected, icecore_version* version) {
+  if (version != nullptr) *version = 0;
+  return guarded([&] {
+    require(cluster, "icecore_cluster_replace", "cluster");
+    const auto written =
+        cluster->cluster.replace(view(key, key_size, "icecore_cluster_replace", "key"),
+                                 view(value, value_size, "icecore_cluster_replace", "value"), expected);
+    if (version != nullptr) *version = written.value_or(0);
+  });
+}
+
+int icecore_cluster_apply_if(icecore_cluster* cluster, const icecore_batch* batch, icecore_version* version) {
+  if (version != nullptr) *version = 0;
+  return guarded([&] {
+    require(cluster, "icecore_cluster_apply_if", "cluster");
+    require(batch, "icecore_cluster_apply_if", "batch");
+    const auto applied = cluster->cluster.apply_if(batch->operations);
+    if (version != nullptr) *version = applied.value_or(0);
+  });
+}
+
 int icecore_cluster_find(const icecore_cluster* cluster, const void* key, size_t key_size, icecore_bytes* value) {
   if (value != nullptr) *value = {nullptr, 0};
   return guarded([&] {

@@ -82,6 +82,28 @@ int icecore_remove(icecore_store* store, const void* key, size_t key_size, iceco
   });
 }
 
+int icecore_insert_new(icecore_store* store, const void* key, size_t key_size, const void* value, size_t value_size,
+                       icecore_version* version) {
+  if (version != nullptr) *version = 0;
+  return guarded([&] {
+    require(store, "icecore_insert_new", "store");
+    const auto written = store->store.insert_new(view(key, key_size, "icecore_insert_new", "key"),
+                                                 view(value, value_size, "icecore_insert_new", "value"));
+    if (version != nullptr) *version = written.value_or(0);
+  });
+}
+
+int icecore_replace(icecore_store* store, const void* key, size_t key_size, const void* value, size_t value_size,
+                    icecore_version expected, icecore_version* version) {
+  if (version != nullptr) *version = 0;
+  return guarded([&] {
+    require(store, "icecore_replace", "store");
+    const auto written = store->store.replace(view(key, key_size, "icecore_replace", "key"),
+                                              view(value, value_size, "icecore_replace", "value"), expected);
+    if (version != nullptr) *version = written.value_or(0);
+  });
+}
+
 int icecore_batch_new(icecore_batch** batch) {
   if (batch != nullptr) *batch = nullptr;
   return guarded([&] {
@@ -107,6 +129,24 @@ int icecore_batch_remove(icecore_batch* batch, const void* key, size_t key_size)
   });
 }
 
+int icecore_batch_insert_new(icecore_batch* batch, const void* key, size_t key_size, const void* value,
+                             size_t value_size) {
+  return guarded([&] {
+    require(batch, "icecore_batch_insert_new", "batch");
+    batch->operations.insert_new(view(key, key_size, "icecore_batch_insert_new", "key"),
+                                 view(value, value_size, "icecore_batch_insert_new", "value"));
+  });
+}
+
+int icecore_batch_replace(icecore_batch* batch, const void* key, size_t key_size, const void* value, size_t value_size,
+                          icecore_version expected) {
+  return guarded([&] {
+    require(batch, "icecore_batch_replace", "batch");
+    batch->operations.replace(view(key, key_size, "icecore_batch_replace", "key"),
+                              view(value, value_size, "icecore_batch_replace", "value"), expected);
+  });
+}
+
 int icecore_batch_clear(icecore_batch* batch) {
   return guarded([&] {
     require(batch, "icecore_batch_clear", "batch");
@@ -115,6 +155,16 @@ int icecore_batch_clear(icecore_batch* batch) {
 }
 
 size_t icecore_batch_size(const icecore_batch* batch) { return batch == nullptr ? 0 : batch->operations.size(); }
+
+int icecore_apply_if(icecore_store* store, const icecore_batch* batch, icecore_version* version) {
+  if (version != nullptr) *version = 0;
+  return guarded([&] {
+    require(store, "icecore_apply_if", "store");
+    require(batch, "icecore_apply_if", "batch");
+    const auto applied = store->store.apply_if(batch->operations);
+    if (version != nullptr) *version = applied.value_or(0);
+  });
+}
 
 int icecore_apply(icecore_store* store, const icecore_batch* batch, icecore_version* version) {
   if (version != nullptr) *version = 0;

@@ -161,6 +161,11 @@ class cluster {
   /// Applies all operations at one instant, without staging, and returns the version they belong to.
   /// errc::invalid_argument unless all keys have one owner.
   version apply(const batch& operations);
+  /// As store::insert_new, store::replace and store::apply_if; the owner decides, and nothing is staged. A batch with
+  /// conditions on several owners could not be atomic: errc::invalid_argument unless all keys have one owner.
+  std::optional<version> insert_new(std::string_view key, std::string_view value);
+  std::optional<version> replace(std::string_view key, std::string_view value, version expected);
+  std::optional<version> apply_if(const batch& operations);
 
   /// Gives an update function a number, on this rank. Every rank must define it before any of them uses it, with a
   /// barrier in between. errc::invalid_argument if the number has a function already.

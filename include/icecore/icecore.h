@@ -225,6 +225,16 @@ int icecore_insert(icecore_store* store, const void* key, size_t key_size, const
  * there. */
 int icecore_remove(icecore_store* store, const void* key, size_t key_size, icecore_version* version);
 
+/* Inserts the key if it is not there. version: NULL, or receives the version the write belongs to, 0 if the key was
+ * there: then nothing has changed. */
+int icecore_insert_new(icecore_store* store, const void* key, size_t key_size, const void* value, size_t value_size,
+                       icecore_version* version);
+
+/* Sets the key's value if its newest record has version `expected`; *version is 0 if the key is not there or has
+ * another one. Writes to the open version all have the same version. */
+int icecore_replace(icecore_store* store, const void* key, size_t key_size, const void* value, size_t value_size,
+                    icecore_version expected, icecore_version* version);
+
 /* Inserts and removes that take effect at one instant: readers and crashes see all of them or none. If several
  * operations name one key, the last one counts. */
 typedef struct icecore_batch icecore_batch;
@@ -233,11 +243,20 @@ int icecore_batch_new(icecore_batch** batch); /* release it with icecore_batch_f
 void icecore_batch_free(icecore_batch* batch);
 int icecore_batch_insert(icecore_batch* batch, const void* key, size_t key_size, const void* value, size_t value_size);
 int icecore_batch_remove(icecore_batch* batch, const void* key, size_t key_size);
+/* With a condition for the whole batch: the key is not there; its newest record has version `expected` (not 0). Such a
+ * batch needs icecore_apply_if(). */
+int icecore_batch_insert_new(icecore_batch* batch, const void* key, size_t key_size, const void* value,
+                             size_t value_size);
+int icecore_batch_replace(icecore_batch* batch, const void* key, size_t key_size, const void* value, size_t value_size,
+                          icecore_version expected);
 int icecore_batch_clear(icecore_batch* batch);
 size_t icecore_batch_size(const icecore_batch* batch); /* operations in it */
 
 /* Applies the batch and leaves it unchanged. version: NULL, or receives the version it belongs to. */
 int icecore_apply(icecore_store* store, const icecore_batch* batch, icecore_version* version);
+
+/* Applies the batch if all its conditions hold; if one does not, nothing happens, and *version is 0. */
+int icecore_apply_if(icecore_store* store, const icecore_batch* batch, icecore_version* version);
 
 /* Returns when all completed writes survive a power cut, as far as the medium allows. In modes other than operation
  * durability it closes the open version if anything was written in it. */

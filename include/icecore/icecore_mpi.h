@@ -121,6 +121,14 @@ int icecore_cluster_insert_many(icecore_cluster* cluster, size_t count, const ic
  * owner. */
 int icecore_cluster_apply(icecore_cluster* cluster, const icecore_batch* batch, icecore_version* version);
 
+/* As icecore_insert_new(), icecore_replace() and icecore_apply_if(): the owner decides. ICECORE_INVALID_ARGUMENT unless
+ * all keys of the batch have one owner. */
+int icecore_cluster_insert_new(icecore_cluster* cluster, const void* key, size_t key_size, const void* value,
+                               size_t value_size, icecore_version* version);
+int icecore_cluster_replace(icecore_cluster* cluster, const void* key, size_t key_size, const void* value,
+                            size_t value_size, icecore_version expected, icecore_version* version);
+int icecore_cluster_apply_if(icecore_cluster* cluster, const icecore_batch* batch, icecore_version* version);
+
 /* ---- Reading ---------------------------------------------------------------------------------------------------- */
 
 /* Finds the newest value, or the value in a closed version. It is a copy, given back by

@@ -48,12 +48,18 @@ namespace [[gnu::visibility("default")]] icecore {
 
 /// Inserts and removes that take effect at one instant: readers and crashes see all of them or none. If several
 /// operations name one key, the last one counts. A batch copies its keys and values. One thread at a time may use it.
+/// insert_new() and replace() also set a condition for the whole batch, about the state that the batch finds: if one
+/// condition does not hold, nothing happens. Only store::apply_if() takes such a batch.
 class batch {
  public:
   void insert(std::string_view key, std::string_view value);  ///< errc::key_too_long, errc::value_too_large
   /// Removing a key that is not there changes no answer of finds, scans and histories. But `stats()` counts the
   /// removal, and `keys()` lists the key.
   void remove(std::string_view key);
+  /// The condition: the key is not there.
+  void insert_new(std::string_view key, std::string_view value);
+  /// The condition: the key is there, and its newest record has this version. errc::invalid_argument if that is 0.
+  void replace(std::string_view key, std::string_view value, version expected);
   void clear() noexcept { operations_.clear(); }
   [[nodiscard]] bool empty() const noexcept { return operations_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return operations_.size(); }
@@ -61,7 +67,11 @@ class batch {
   struct operation {
     std::string key;
     std::optional<std::string> value;  ///< empty: remove
+    /// The condition: the version of the key's newest record, or 0 if the key must not be there. Empty: none.
+    std::optional<version> expected = {};
   };
+  /// Whether there are conditions. O(operations).
+  [[nodiscard]] bool has_conditions() const noexcept;
   [[nodiscard]] const std::vector<operation>& operations() const noexcept { return operations_; }
 
  private:
@@ -105,8 +115,24 @@ class store {
   /// Removes the key in the open version. Returns the version of the removal, or empty if the key was not there.
   std::optional<version> remove(std::string_view key);
 
+  /// Inserts the key if it is not there, and returns the version; empty if it is there: then nothing has changed.
+  /// Whether the key is there is decided at the instant of the insert, so of several threads that insert one key, one
+  /// succeeds. Under operation durability, the record that showed that the key is there is durable before the call
+  /// returns.
+  std::optional<version> insert_new(std::string_view key, std::string_view value);
+
+  /// Sets the key's value if its newest record has version `expected`, and returns the new version; empty if the key is
+  /// not there, or its newest record is of another version. Decided at the instant of the write, as insert_new().
+  /// A version is that of many writes: those to the open version all have the same one. So between two writes of a key
+  /// that must not be mistaken for each other, close a version.
+  std::optional<version> replace(std::string_view key, std::string_view value, version expected);
+
   /// Applies all operations of the batch at one instant and returns the version they belong to.
+  /// errc::invalid_argument if the batch has conditions.
   version apply(const batch& operations);
+  /// The same if all conditions of the batch hold; empty, and nothing has changed, if one does not. With conditions,
+  /// the other writers of the store wait meanwhile.
+  std::optional<version> apply_if(const batch& operations);
 
   /// Closes the open version and returns its number. From then on that version is an immutable snapshot of all writes
   /// completed before. O(1). Under tag durability it returns when the snapshot is durable.
@@ -178,7 +204,7 @@ class store {
 
   /// Every key ever written between the bounds, including removed ones, in key order. With the
   /// persistent index this includes the new keys of a batch that never took effect because its process was killed;
-  /// their history is empty. O(keys).
+  /// their history is empty. O(keys), with the index `hash` O(n log n).
   [[nodiscard]] pinned_list<std::string_view> keys(const key_bounds& bounds = {}) const;
 
   /// What changed from one closed version to another, in key order.

@@ -28,6 +28,18 @@ version cluster::insert(std::string_view key, std::string_view value) { return c
 version cluster::remove(std::string_view key) { return core().write({key, std::nullopt}); }
 version cluster::insert_many(std::span<const item> items) { return core().insert_many(items); }
 version cluster::apply(const batch& operations) { return core().apply(operations); }
+std::optional<version> cluster::insert_new(std::string_view key, std::string_view value) {
+  batch one;
+  one.insert_new(key, value);
+  return core().apply_if(one);
+}
+std::optional<version> cluster::replace(std::string_view key, std::string_view value, version expected) {
+  if (expected == 0) return std::nullopt;  // no record has that version
+  batch one;
+  one.replace(key, value, expected);
+  return core().apply_if(one);
+}
+std::optional<version> cluster::apply_if(const batch& operations) { return core().apply_if(operations); }
 void cluster::define_update(int number, update_function change) { core().define_update(number, std::move(change)); }
 std::string cluster::update(std::string_view key, int number, std::string_view input) {
   return core().update(key, number, input);

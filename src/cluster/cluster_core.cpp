@@ -126,9 +126,7 @@ version cluster_core::insert_many(std::span<const item> items) {
   return clock();
 }
 
-version cluster_core::apply(const batch& operations) {
-  begin_call();
-  if (operations.empty()) return clock();
+int cluster_core::owner_of_all(const batch& operations) const {
   const auto& all = operations.operations();
   const int to = owner_of(all.front().key);
   for (const auto& each : all) {
@@ -138,9 +136,25 @@ version cluster_core::apply(const batch& operations) {
                                                     "{} and {}; owner_of() returns a key's owner",
                                                     to, other));
   }
+  return to;
+}
+
+version cluster_core::apply(const batch& operations) {
+  begin_call();
+  if (operations.empty()) return clock();
+  const int to = owner_of_all(operations);
   const write_gate::pass through(gate_, waiting());
   check_writes();
   return of(to).apply(operations);
+}
+
+std::optional<version> cluster_core::apply_if(const batch& operations) {
+  begin_call();
+  if (operations.empty()) return clock();
+  const int to = owner_of_all(operations);
+  const write_gate::pass through(gate_, waiting());
+  check_writes();
+  return of(to).apply_if(operations);
 }
 
 void cluster_core::define_update(int number, update_function change) {

@@ -59,6 +59,7 @@ class [[gnu::visibility("hidden")]] cluster_core {
   version write(const write_view& one);
   version insert_many(std::span<const item> items);
   version apply(const batch& operations);
+  std::optional<version> apply_if(const batch& operations);
   void define_update(int number, update_function change);
   std::string update(std::string_view key, int number, std::string_view input);
 
@@ -138,6 +139,8 @@ class [[gnu::visibility("hidden")]] cluster_core {
   /// Makes this rank's last use of MPI.
   void part() noexcept;
   void check_label(const tag_options& label) const;
+  /// The one owner of all keys of a batch that is not empty. errc::invalid_argument if there are several.
+  [[nodiscard]] int owner_of_all(const batch& operations) const;
   template <typename Apply>
   void change(std::int64_t wanted, Apply&& apply);
 

@@ -87,7 +87,7 @@ void basic_histories<Heads>::set_links(record fresh, link entry, link older) con
 }
 
 template <class Heads>
-bool basic_histories<Heads>::link_on_top(link entry, link fresh, std::uint32_t seed, bool unless_removed) const {
+bool basic_histories<Heads>::link_on_top(link entry, link fresh, std::uint32_t seed, newest_condition wanted) const {
   auto& head = at(entry).as_entry().head;
   const record r = at(fresh);
   for (;;) {
@@ -96,8 +96,8 @@ bool basic_histories<Heads>::link_on_top(link entry, link fresh, std::uint32_t s
     if (!Heads::leads_to_newest(entry, head_then, seen)) continue;
     if (!wait_until_committed(entry, top)) continue;  // H1, H2
     Heads::before_link(entry, seen);
-    if (unless_removed && at(top).is_removal()) return false;
     verify_checksum(top);
+    if (!is_as(top, wanted)) return false;
     Heads::require_room_above(entry, top);
     // H2; relaxed: an assertion, wait_until_committed() acquired it
     assert(at(top).header().stamp.load(std::memory_order_relaxed) != 0);

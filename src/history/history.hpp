@@ -49,6 +49,18 @@
 
 namespace icecore {
 
+/// What an entry's newest record must be for another one to be linked on it.
+struct newest_condition {
+  enum class what : std::uint8_t {
+    anything,
+    a_value,     ///< the key is there
+    no_value,    ///< the key is not there
+    of_version,  ///< the key is there, since this version
+  };
+  what it_is = what::anything;
+  version since = 0;
+};
+
 /// `Heads`, rebuilt_heads or durable_heads, finds which record of an entry is its newest.
 template <class Heads>
 class basic_histories final : public Heads {
@@ -108,10 +120,21 @@ class basic_histories final : public Heads {
     }
   }
 
+  /// Whether the entry's newest record is as demanded. That record is then stamped and as durable as a read of it must
+  /// be, whatever the answer, since the answer tells of it.
+  [[nodiscard]] bool newest_is(link entry, newest_condition wanted) const {
+    for (;;) {
+      const link top = newest(entry);
+      verify_checksum(top);
+      if (wait_until_committed(entry, top)) return is_as(top, wanted);
+    }
+  }
+
   /// Links a filled record on top of its entry's history: waits until the newest record is stamped and durable, sets
-  /// the links, seals, swaps the head. Returns false and links nothing if `unless_removed` and the newest record is a
-  /// removal. Raises errc::invalid_argument and links nothing if the history has the greatest possible depth.
-  [[nodiscard]] bool link_on_top(link entry, link fresh, std::uint32_t seed, bool unless_removed) const;
+  /// the links, seals, swaps the head. Returns false and links nothing if the newest record is not as demanded: the
+  /// swap of the head decides, so nothing comes between that record and the one that is linked. Raises
+  /// errc::invalid_argument and links nothing if the history has the greatest possible depth.
+  [[nodiscard]] bool link_on_top(link entry, link fresh, std::uint32_t seed, newest_condition wanted) const;
   /// Raises the same error if nothing can be linked on the newest record of the entry.
   void require_room_above(link entry) const { Heads::require_room_above(entry, newest(entry)); }
   /// Makes a batch, whose records are all linked, take effect. Returns its version.
@@ -129,6 +152,13 @@ class basic_histories final : public Heads {
     return true;
   }
   [[nodiscard]] bool wait_for_stamp(link entry, link l) const;
+  /// For a record that is stamped.
+  [[nodiscard]] bool is_as(link l, newest_condition wanted) const {
+    if (wanted.it_is == newest_condition::what::anything) return true;
+    if (at(l).is_removal()) return wanted.it_is == newest_condition::what::no_value;
+    return wanted.it_is == newest_condition::what::a_value ||
+           (wanted.it_is == newest_condition::what::of_version && stamp_of(l) == wanted.since);
+  }
   void persist_record(link l) const;
   void set_links(record fresh, link entry, link older) const;
   [[nodiscard]] link jump_of(link l) const { return at(l).is_entry() ? l : followed(l, claimed_jump_of(l)); }

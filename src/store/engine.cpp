@@ -65,20 +65,46 @@ version engine<Heads>::put(std::string_view key, std::string_view value) {
   check_usable();
   const record_layout as_entry = record_layout::of_entry(key.size(), value.size(), false);
   const entered there = enter(*w, {as_entry, null_link, key, value, hash});
-  if (!there.is_new) return update(*w, there.entry, value);
-  const version v = finish(*w, {there.entry, as_entry, there.flushed});
+  if (!there.is_new) return *update(*w, there.entry, value, {});
+  return finish_entry(*w, {there.entry, as_entry, there.flushed}, hash);
+}
+
+template <class Heads>
+inline version engine<Heads>::finish_entry(const writer& w, const fresh_record& fresh, std::uint64_t hash) {
+  const version v = finish(w, fresh);
   // after the fence in finish(), which would have to wait for this store's cache line
-  lookups_->put(hash, there.entry);
+  lookups_->put(hash, fresh.at);
   return v;
 }
 
 template <class Heads>
-version engine<Heads>::update(const writer& w, link entry, std::string_view value) {
+std::optional<version> engine<Heads>::put_if(std::string_view key, std::string_view value, newest_condition wanted) {
+  check_sizes(key, value);
+  check_writable();
+  const writer_lease w(*writers_);
+  check_usable();  // see put()
+  link entry = entry_of(key);
+  if (entry == null_link) {
+    if (wanted.it_is != newest_condition::what::no_value) return std::nullopt;
+    const std::uint64_t hash = index::lookup_cache::hash_of(key);
+    const record_layout as_entry = record_layout::of_entry(key.size(), value.size(), false);
+    const entered there = enter(*w, {as_entry, null_link, key, value, hash});
+    if (there.is_new) return finish_entry(*w, {there.entry, as_entry, there.flushed}, hash);
+    entry = there.entry;
+  }
+  // Check before making a useless record. link_on_top() detects what other threads change meanwhile.
+  if (!histories_->newest_is(entry, wanted)) return std::nullopt;
+  return update(*w, entry, value, wanted);
+}
+
+template <class Heads>
+std::optional<version> engine<Heads>::update(const writer& w, link entry, std::string_view value,
+                                             newest_condition wanted) {
   histories_->prefetch_newest(entry);
   const record_layout layout = record_layout::of_insert(value.size(), false);
   const fresh_record fresh{w.allocate(layout), layout};
   histories_->at(fresh.at).fill(layout, null_link, {}, value);
-  static_cast<void>(link_single(w, entry, fresh, false));
+  if (!link_single(w, entry, fresh, wanted)) return std::nullopt;
   return finish(w, fresh);
 }
 
@@ -94,17 +120,17 @@ std::optional<version> engine<Heads>::remove(std::string_view key) {
   const record_layout layout = record_layout::of_remove(false);
   const fresh_record fresh{w->allocate(layout), layout};
   histories_->at(fresh.at).fill(layout, null_link, {}, {});
-  if (!link_single(*w, entry, fresh, true)) return std::nullopt;
+  if (!link_single(*w, entry, fresh, {newest_condition::what::a_value})) return std::nullopt;
   return finish(*w, fresh);
 }
 
 /// Links a filled record that is in no batch on top of its entry's history. If that fails, or the record is not to be
 /// linked, gives the record's memory back: no valid record may lie behind one that does not count.
 template <class Heads>
-bool engine<Heads>::link_single(const writer& w, link entry, const fresh_record& fresh, bool unless_removed) const {
+bool engine<Heads>::link_single(const writer& w, link entry, const fresh_record& fresh, newest_condition wanted) const {
   bool linked = false;
   try {
-    linked = histories_->link_on_top(entry, fresh.at, w.seed_of(fresh.at), unless_removed);
+    linked = histories_->link_on_top(entry, fresh.at, w.seed_of(fresh.at), wanted);
   } catch (...) {  // damage: thrown before the head is changed
     w.rewind(fresh.at, fresh.layout);
     throw;

@@ -25,8 +25,12 @@ class [[gnu::visibility("hidden")]] engine : public store_core {
 
   // ---- Writing ----
   version put(std::string_view key, std::string_view value);
+  /// Empty, and nothing has changed, unless the key's newest record is as demanded. A key without an entry has no
+  /// value.
+  std::optional<version> put_if(std::string_view key, std::string_view value, newest_condition wanted);
   std::optional<version> remove(std::string_view key);
   version apply(const batch& operations);
+  std::optional<version> apply_if(const batch& operations);
 
   // ---- Reading ----
   /// The key's value as of now.
@@ -103,8 +107,9 @@ class [[gnu::visibility("hidden")]] engine : public store_core {
   class entry_filler;
   /// The key's entry: the existing one, or else `what`, which is then published in the index.
   [[nodiscard]] entered enter(const writer& w, const new_entry& what) const;
-  version update(const writer& w, link entry, std::string_view value);
-  [[nodiscard]] bool link_single(const writer& w, link entry, const fresh_record& fresh, bool unless_removed) const;
+  version finish_entry(const writer& w, const fresh_record& fresh, std::uint64_t hash);
+  std::optional<version> update(const writer& w, link entry, std::string_view value, newest_condition wanted);
+  [[nodiscard]] bool link_single(const writer& w, link entry, const fresh_record& fresh, newest_condition wanted) const;
   /// Inlined, since most callers know the kind of record when they are compiled.
   [[gnu::always_inline]] version finish(const writer& w, const fresh_record& fresh);
 
@@ -115,6 +120,8 @@ class [[gnu::visibility("hidden")]] engine : public store_core {
   [[nodiscard]] link enter_key(const writer& w, std::string_view key) const;
   void enter_keys(const writer& w, std::span<const batch::operation* const> todo) const;
   void link_batched(batch_run& run, const batch::operation& operation);
+  version apply(const writer& w, std::span<const batch::operation* const> todo);
+  [[nodiscard]] bool holds(const batch::operation& operation) const;
 
   // verify.cpp
   void check_index(const record_scan& found, verify_report& report) const override;

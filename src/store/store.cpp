@@ -39,6 +39,18 @@ version store::insert(std::string_view key, std::string_view value) {
 std::optional<version> store::remove(std::string_view key) {
   return with_engine(writable(), [&](auto& engine) { return engine.remove(key); });
 }
+std::optional<version> store::insert_new(std::string_view key, std::string_view value) {
+  return with_engine(writable(),
+                     [&](auto& engine) { return engine.put_if(key, value, {newest_condition::what::no_value}); });
+}
+std::optional<version> store::replace(std::string_view key, std::string_view value, version expected) {
+  return with_engine(writable(), [&](auto& engine) {
+    return engine.put_if(key, value, {newest_condition::what::of_version, expected});
+  });
+}
+std::optional<version> store::apply_if(const batch& operations) {
+  return with_engine(writable(), [&](auto& engine) { return engine.apply_if(operations); });
+}
 version store::apply(const batch& operations) {
   return with_engine(writable(), [&](auto& engine) { return engine.apply(operations); });
 }

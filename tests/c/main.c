@@ -36,6 +36,8 @@ static const struct {
     TEST(structures_may_be_older_or_newer_than_the_library),
     TEST(writes_are_found_and_report_their_version),
     TEST(a_batch_is_applied_at_once),
+    TEST(conditions_decide_whether_a_write_happens),
+    TEST(every_index_can_be_asked_for),
     TEST(tags_carry_name_note_and_time),
     TEST(a_store_describes_itself),
     TEST(verify_finds_damage_and_names_it),

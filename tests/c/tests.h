@@ -9,6 +9,8 @@ void an_index_is_chosen_and_changed(void);
 void structures_may_be_older_or_newer_than_the_library(void);
 void writes_are_found_and_report_their_version(void);
 void a_batch_is_applied_at_once(void);
+void conditions_decide_whether_a_write_happens(void);
+void every_index_can_be_asked_for(void);
 void tags_carry_name_note_and_time(void);
 void a_store_describes_itself(void);
 void verify_finds_damage_and_names_it(void);

@@ -218,6 +218,54 @@ void writes_are_found_and_report_their_version(void) {
   OK(icecore_close(store));
 }
 
+void conditions_decide_whether_a_write_happens(void) {
+  icecore_store* store = new_store();
+  icecore_version version;
+  icecore_value value;
+  OK(icecore_insert_new(store, TEXT("a"), TEXT("1"), &version));
+  CHECK(version == 1);
+  OK(icecore_insert_new(store, TEXT("a"), TEXT("2"), &version));
+  CHECK(version == 0);
+  OK(icecore_tag_now(store, NULL));
+  OK(icecore_replace(store, TEXT("a"), TEXT("3"), 2, &version));
+  CHECK(version == 0);
+  OK(icecore_replace(store, TEXT("absent"), TEXT("3"), 1, NULL));
+  OK(icecore_replace(store, TEXT("a"), TEXT("3"), 1, &version));
+  CHECK(version == 2);
+  OK(icecore_find(store, TEXT("a"), &value));
+  CHECK(value_is(&value, "3"));
+
+  icecore_batch* batch;
+  OK(icecore_batch_new(&batch));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_batch_replace(batch, TEXT("a"), TEXT("4"), 0));
+  OK(icecore_batch_replace(batch, TEXT("a"), TEXT("4"), 2));
+  OK(icecore_batch_insert_new(batch, TEXT("b"), TEXT("4")));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_apply(store, batch, &version));
+  OK(icecore_apply_if(store, batch, &version));
+  CHECK(version == 2);
+  OK(icecore_apply_if(store, batch, &version));
+  CHECK(version == 0);
+  icecore_batch_free(batch);
+  OK(icecore_find(store, TEXT("b"), &value));
+  CHECK(value_is(&value, "4"));
+  OK(icecore_close(store));
+}
+
+void every_index_can_be_asked_for(void) {
+  for (int index = ICECORE_INDEX_BTREE; index <= ICECORE_INDEX_HASH; ++index) {
+    icecore_options options;
+    icecore_options_init(&options, sizeof options);
+    options.index = index;
+    icecore_store* store;
+    OK(icecore_open(fresh_path("index.ice"), &options, &store));
+    OK(icecore_insert(store, TEXT("a"), TEXT("1"), NULL));
+    icecore_statistics now;
+    OK(icecore_stats(store, &now, sizeof now));
+    CHECK(now.index == index);
+    OK(icecore_close(store));
+  }
+}
+
 void a_batch_is_applied_at_once(void) {
   icecore_store* store = new_store();
   OK(icecore_insert(store, TEXT("gone"), TEXT("1"), NULL));

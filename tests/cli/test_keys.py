@@ -26,6 +26,16 @@ def test_a_store_keeps_the_index_it_was_made_with(store):
     assert b"skip_list" in run("put", "--index", "heap", store, "key", "value", code=2).stderr
 
 
+def test_put_if_new_leaves_a_key_that_is_there(store):
+    run("put", "--if-new", store, "key", "one")
+    told = run("put", "--if-new", store, "key", "two", code=1)
+    assert b"'key' is there already" in told.stderr
+    assert run("get", store, "key").stdout == b"one"
+    run("del", store, "key")
+    run("put", "--if-new", store, "key", "three")
+    assert run("get", store, "key").stdout == b"three"
+
+
 @pytest.mark.parametrize(
     "key", [b"", b" ", b"-", b"--", b"-x", b"--hex", b"a\nb", b"\xff\xfe", "käse".encode(), b"k" * 65_535]
 )

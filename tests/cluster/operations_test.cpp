@@ -192,6 +192,48 @@ TEST_F(Operations, a_batch_takes_effect_at_one_owner) {
   c.close();
 }
 
+TEST_F(Operations, the_owner_decides_about_conditions) {
+  cluster c(MPI_COMM_WORLD, path(), small_buffers());
+  const std::string all_want = "wanted by all";
+  const bool won = c.insert_new(all_want, std::to_string(rank())).has_value();
+  int mine = won ? 1 : 0;
+  int winners = 0;
+  MPI_Allreduce(&mine, &winners, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  EXPECT_EQ(winners, 1);
+  if (won) {
+    EXPECT_EQ(c.find(all_want), std::to_string(rank()));
+  }
+
+  const int next = (rank() + 1) % ranks();
+  const std::string a = key_of(c, next, 100 * rank());
+  const std::string b = key_of(c, next, 100 * rank() + 1);
+  c.insert(a, "staged, and yet before the conditions");
+  const version first = c.history(a).front().version;
+  EXPECT_EQ(c.insert_new(a, "no"), std::nullopt);
+  EXPECT_EQ(c.replace(a, "no", first + 1), std::nullopt);
+  EXPECT_EQ(c.replace(a, "no", 0), std::nullopt);
+  EXPECT_EQ(c.replace(b, "no", first), std::nullopt);
+  EXPECT_EQ(c.replace(a, "yes", first), c.clock());
+  EXPECT_EQ(c.find(a), "yes");
+
+  batch both;
+  both.replace(a, "both", c.history(a).front().version);
+  both.insert_new(b, "both");
+  both.remove(key_of(c, next, 100 * rank() + 2));
+  EXPECT_EQ(error_of([&] { c.apply(both); }).code, errc::invalid_argument);
+  EXPECT_EQ(c.apply_if(both), c.clock());
+  EXPECT_EQ(c.find(b), "both");
+  EXPECT_EQ(c.apply_if(both), std::nullopt) << "b is there now";
+  EXPECT_EQ(c.apply_if(batch()), c.clock());
+  if (ranks() > 1) {
+    batch of_two;
+    of_two.insert_new(key_of(c, next, 100 * rank() + 3), "1");
+    of_two.insert_new(key_of(c, rank(), 100 * rank() + 3), "2");
+    EXPECT_THAT(error_of([&] { c.apply_if(of_two); }).message, HasSubstr("one owner"));
+  }
+  c.close();
+}
+
 TEST_F(Operations, a_large_value_travels_in_one_message) {
   cluster c(MPI_COMM_WORLD, path(), small_buffers());
   const std::string value(20'000'000, static_cast<char>('a' + rank()));

@@ -56,6 +56,19 @@ class search {
         if (!newest(now, o.writes[0].key)) return o.belongs_to == 0;
         now[o.writes[0].key].emplace_back(clock, std::nullopt);
         return o.belongs_to == clock;
+      case answered::kind::insert_new:
+      case answered::kind::batch_new:
+        for (const auto& w : o.writes) {
+          if (newest(now, w.key)) return o.belongs_to == 0;
+        }
+        for (const auto& w : o.writes) now[w.key].emplace_back(clock, w.value);
+        return o.belongs_to == clock;
+      case answered::kind::replace: {
+        const std::string& key = o.writes[0].key;
+        if (!newest(now, key) || now[key].back().first != o.expected) return o.belongs_to == 0;
+        now[key].emplace_back(clock, o.writes[0].value);
+        return o.belongs_to == clock;
+      }
       case answered::kind::find:
         return newest(now, o.writes[0].key) == o.found;
       case answered::kind::tag:

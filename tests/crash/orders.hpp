@@ -17,7 +17,7 @@ namespace icecore::crash {
 
 /// One operation as it was called and answered.
 struct answered {
-  enum class kind { insert, remove, batch, find, tag, look };
+  enum class kind { insert, remove, batch, find, tag, look, insert_new, replace, batch_new };
   struct write {
     std::string key;
     std::optional<std::string> value;  // empty: remove
@@ -28,7 +28,8 @@ struct answered {
   std::vector<write> writes;  // find: the key alone
   std::uint64_t called = 0;   // moments
   std::uint64_t returned = 0;
-  version belongs_to = 0;            // remove: 0 if the key was not there
+  version belongs_to = 0;            // remove: 0 if the key was not there; likewise where a condition did not hold
+  version expected = 0;              // replace: the version that the newest record must have
   std::optional<std::string> found;  // find
   std::optional<items> shown;        // tag: what the version it closed showed to whoever closed it; look: a snapshot
 };

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <stdexcept>
 
 #include "base/threads.hpp"
@@ -18,7 +19,7 @@ namespace {
 // ---- What writers do ----
 
 struct planned {
-  enum class kind { insert, remove, batch, tag, label, sync, find, reopen };
+  enum class kind { insert, insert_new, remove, batch, batch_new, tag, label, sync, find, reopen };
   kind what;
   struct write {
     std::string key;
@@ -69,13 +70,13 @@ class planner {
     constexpr std::uint64_t of_label = 80;
     const std::uint64_t dice = tags_ != 0 && one_in(2) ? of_label : draw(100);
     if (dice < 45) {
-      p.what = planned::kind::insert;
+      p.what = one_in(5) ? planned::kind::insert_new : planned::kind::insert;
       p.writes.push_back({key(writer, true), value(number)});
     } else if (dice < 57) {
       p.what = planned::kind::remove;
       p.writes.push_back({key(writer, false), std::nullopt});
     } else if (dice < 70) {
-      p.what = planned::kind::batch;
+      p.what = one_in(4) ? planned::kind::batch_new : planned::kind::batch;
       const std::uint64_t size = 1 + draw(4);
       for (std::uint64_t i = 0; i < size; ++i) {
         const bool removal = one_in(4);
@@ -147,9 +148,14 @@ void spread(const story_options& how, std::uint64_t number) {
 
 class runner {
  public:
-  runner(story& into, const std::string& path) : into_(into), path_(path) {}
+  runner(story& into, const std::string& path, const std::vector<planned>& plan)
+      : into_(into), path_(path), plan_(plan) {}
 
   void open() { store_.emplace(path_, opening_options(into_.how, machine::recorded)); }
+  /// Notes the keys that the story begins with.
+  void look() {
+    for (const std::string_view key : store_->keys()) there_before_.emplace(key);
+  }
   [[nodiscard]] store& opened() { return *store_; }
 
   void run(unsigned number, const planned& p) {
@@ -163,6 +169,11 @@ class runner {
         done.what = "insert " + p.writes[0].key;
         done.belongs_to = s.insert(p.writes[0].key, *p.writes[0].value);
         break;
+      case planned::kind::insert_new:
+        done.what = "insert new " + p.writes[0].key;
+        done.belongs_to = s.insert_new(p.writes[0].key, *p.writes[0].value).value_or(0);
+        if (done.belongs_to == 0) done.required = only_writer_of(p.writes[0].key, number);
+        break;
       case planned::kind::remove:
         done.what = "remove " + p.writes[0].key;
         done.belongs_to = s.remove(p.writes[0].key).value_or(0);
@@ -172,6 +183,13 @@ class runner {
         batch together;
         for (const auto& w : p.writes) w.value ? together.insert(w.key, *w.value) : together.remove(w.key);
         done.belongs_to = s.apply(together);
+        break;
+      }
+      case planned::kind::batch_new: {
+        done.what = "batch with conditions of " + std::to_string(p.writes.size());
+        batch together;
+        for (const auto& w : p.writes) w.value ? together.insert_new(w.key, *w.value) : together.remove(w.key);
+        done.belongs_to = s.apply_if(together).value_or(0);
         break;
       }
       case planned::kind::tag:
@@ -237,6 +255,17 @@ class runner {
   [[nodiscard]] static std::int64_t first_time(unsigned depth) { return 1'000 * (std::int64_t{depth} + 1); }
 
  private:
+  /// The operation (a bit) that must have written a key that is there, if only one can have: it is durable then.
+  [[nodiscard]] std::uint64_t only_writer_of(const std::string& key, unsigned number) const {
+    std::uint64_t writers = 0;
+    for (std::size_t i = 0; i < plan_.size(); ++i) {
+      const bool writes = i != number && plan_[i].what != planned::kind::find &&
+                          std::ranges::any_of(plan_[i].writes, [&](const auto& w) { return w.key == key && w.value; });
+      if (writes) writers |= std::uint64_t{1} << i;
+    }
+    return there_before_.contains(key) || !std::has_single_bit(writers) ? 0 : writers;
+  }
+
   void close(done_operation& done) {
     done.belongs_to = store_->clock();
     store_->close();
@@ -247,6 +276,8 @@ class runner {
 
   story& into_;
   std::string path_;
+  const std::vector<planned>& plan_;
+  std::set<std::string> there_before_;
   std::optional<store> store_;
 };
 
@@ -338,11 +369,12 @@ void record(story& s, const std::vector<planned>& plan, bool closes) {
   s.operations.resize(count + 2);
   s.operations[s.opening].what = "open";
 
-  runner run(s, machine::path(machine::recorded));
+  runner run(s, machine::path(machine::recorded), plan);
   m.start_recording();
   m.note({event::kind::begin, 0, 0, 0, s.opening});
   run.open();
   if (s.depth > 0) s.before_sum = content_sum(run.opened());
+  run.look();
   std::map<std::string, std::size_t> places_before;  // records of each key
   for (const std::string_view key : run.opened().keys()) {
     places_before[std::string(key)] = run.opened().history(key).oldest_first().size();

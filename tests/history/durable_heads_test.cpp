@@ -42,7 +42,7 @@ class durable_heads_test : public testing::Test, private record_checks {
   /// The first half of a write at `place`.
   void link_at(link place, const std::string& value, link to) {
     histories_.at(place).fill(record_layout::of_insert(value.size(), false), null_link, {}, value);
-    ASSERT_TRUE(histories_.link_on_top(to, place, seed_of(place), false));
+    ASSERT_TRUE(histories_.link_on_top(to, place, seed_of(place), {}));
   }
   /// An acknowledged write at `place`.
   void write(link place, const std::string& value, link to = entry) {
@@ -56,7 +56,7 @@ class durable_heads_test : public testing::Test, private record_checks {
   /// Links a record of a batch whose writer was killed before the batch was ready.
   void link_batched(link place, link batch) {
     histories_.at(place).fill(record_layout::of_insert(4, true), batch, {}, "lost");
-    ASSERT_TRUE(histories_.link_on_top(entry, place, seed_of(place), false));
+    ASSERT_TRUE(histories_.link_on_top(entry, place, seed_of(place), {}));
   }
   [[nodiscard]] std::string newest_value() const {
     return std::string(histories_.at(histories_.find_latest(entry)).value());

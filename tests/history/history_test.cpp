@@ -47,7 +47,7 @@ class history_test : public testing::Test {
   link append_removal(link entry) { return append(entry, record_layout::of_remove(false), {}); }
   link append(link entry, const record_layout& layout, std::string_view value) {
     const link r = place(layout, {}, value);
-    EXPECT_TRUE(histories_.link_on_top(entry, r, codec_.record_seed(1, r), false));
+    EXPECT_TRUE(histories_.link_on_top(entry, r, codec_.record_seed(1, r), {}));
     complete(r);
     return r;
   }
@@ -90,7 +90,7 @@ TEST_F(history_test, reading_what_is_durable_flushes_nothing) {
 TEST_F(history_test, whoever_reads_an_unfinished_write_stamps_and_persists_it) {
   const link e = make_entry("key", "old");
   const link r = place(record_layout::of_insert(3, false), {}, "new");
-  ASSERT_TRUE(histories_.link_on_top(e, r, codec_.record_seed(1, r), false));
+  ASSERT_TRUE(histories_.link_on_top(e, r, codec_.record_seed(1, r), {}));
   // the writer stops here: linked, but neither stamped nor flushed
   lines_flushed = fences = 0;
   const version before = clock_.tick();
@@ -145,7 +145,7 @@ TEST_F(history_test, a_second_record_that_its_writer_did_not_finish_is_asked_its
   const link e = make_entry("key", "old");
   const version before = clock_.tick();
   const link r = place(record_layout::of_remove(false), {}, {});
-  ASSERT_TRUE(histories_.link_on_top(e, r, codec_.record_seed(1, r), false));
+  ASSERT_TRUE(histories_.link_on_top(e, r, codec_.record_seed(1, r), {}));
   const version after = clock_.tick();  // the writer stops: linked, but neither stamped nor durable
   EXPECT_EQ(histories_.start_of(e, before), r);
   EXPECT_EQ(histories_.start_of(e, after), r);
@@ -190,7 +190,7 @@ TEST_F(history_test, a_record_above_the_deepest_is_refused_and_the_history_stays
   const link deepest = append(e, "last");
   EXPECT_EQ(histories_.at(deepest).header().depth, format::depth_max);
   const link refused = place(record_layout::of_insert(3, false), {}, "new");
-  const auto link_it = [&] { return histories_.link_on_top(e, refused, codec_.record_seed(1, refused), false); };
+  const auto link_it = [&] { return histories_.link_on_top(e, refused, codec_.record_seed(1, refused), {}); };
   try {
     static_cast<void>(link_it());
     ADD_FAILURE() << "a record of depth " << histories_.at(refused).header().depth << " was linked";
@@ -208,7 +208,7 @@ TEST_F(history_test, a_batch_that_has_not_happened_is_passed_over) {
   const std::uint64_t at = layout.place(position_);
   position_ = at + layout.size();
   histories_.at(at).fill(layout, b, {}, "new");
-  ASSERT_TRUE(histories_.link_on_top(e, at, codec_.record_seed(1, at), false));
+  ASSERT_TRUE(histories_.link_on_top(e, at, codec_.record_seed(1, at), {}));
   EXPECT_EQ(histories_.stamp_of(at), 0U);
   EXPECT_EQ(histories_.find_latest(e), e);
   const version closed = clock_.tick();

@@ -206,6 +206,38 @@ def test_a_batch_takes_effect_at_one_instant_or_not_at_all(store):
     assert b"k" not in store
 
 
+def test_conditions_decide_whether_a_write_happens(store):
+    assert store.insert_new(b"k", b"1") == 1
+    assert store.insert_new(b"k", b"2") is None
+    store.tag()
+    assert store.replace(b"k", b"3", expected_version=2) is None
+    assert store.replace(b"absent", b"3", 1) is None
+    assert store.replace(b"k", b"3", 1) == 2
+    assert store[b"k"] == b"3"
+    with pytest.raises(icecore.KeyTooLongError):
+        store.insert_new(b"k" * 65_536, b"")
+
+
+def test_a_batch_takes_effect_only_if_its_conditions_hold(store):
+    version = store.insert(b"one", b"1")
+    with store.batch() as b:
+        b.replace(b"one", b"1a", version)
+        b.insert_new(b"two", b"2")
+        b[b"three"] = b"3"
+    assert b.applied and b.version == version
+    assert dict(store.items()) == {b"one": b"1a", b"two": b"2", b"three": b"3"}
+    with store.batch() as b:
+        b.insert_new(b"four", b"4")
+        b.insert_new(b"two", b"4")
+    assert not b.applied and b"four" not in store
+    with pytest.raises(ValueError, match="condition"):
+        b.version  # noqa: B018
+    with pytest.raises(ValueError, match="applied already"):
+        b[b"five"] = b"5"
+    with pytest.raises(ValueError, match="version 0"), store.batch() as b:
+        b.replace(b"one", b"", 0)
+
+
 def test_a_store_keeps_the_index_it_was_made_with(path):
     with open_store(path, index="skip_list") as store:
         for i in range(1000):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ._types import BytesLike, ColumnLike
 
     class _Applies(Protocol):
-        def _apply(self, batch: _native.Batch) -> int: ...
+        def _apply(self, batch: _native.Batch) -> int | None: ...
 
 
 class Batch:
@@ -23,19 +23,31 @@ class Batch:
 
     If several operations name one key, the last one counts. A batch cannot be read. Removing a key that is not there
     does nothing. The batch copies its keys and values, so memory must hold them all.
+
+    ``insert_new`` and ``replace`` set conditions for the whole batch, about the state that it finds: if one does not
+    hold, nothing happens, and ``applied`` is False.
     """
 
-    __slots__ = ("_applied", "_operations")
+    __slots__ = ("_applied", "_ended", "_operations")
 
     def __init__(self) -> None:
         self._operations = _native.Batch()
         self._applied: int | None = None
+        self._ended = False
 
     def __setitem__(self, key: BytesLike, value: BytesLike) -> None:
         self._open().insert(key, value)
 
     def __delitem__(self, key: BytesLike) -> None:
         self._open().remove(key)
+
+    def insert_new(self, key: BytesLike, value: BytesLike) -> None:
+        """Inserts the key, on the condition that it is not there."""
+        self._open().insert_new(key, value)
+
+    def replace(self, key: BytesLike, value: BytesLike, expected_version: int) -> None:
+        """Sets the key's value, on the condition that its newest record has this version."""
+        self._open().replace(key, value, expected_version)
 
     def put_many(self, keys: ColumnLike, values: ColumnLike) -> None:
         """Adds whole columns without a Python loop; ``Store.put_many`` says what a column is."""
@@ -56,16 +68,24 @@ class Batch:
     @property
     def version(self) -> int:
         """The version the writes belong to, once the ``with`` block has ended without an exception. ValueError before
-        that, or if there were no writes."""
+        that, if there were no writes, or if a condition did not hold."""
         if self._applied is None:
+            if self._ended:
+                raise ValueError("a condition of the batch did not hold: nothing was written")
             raise ValueError("the batch has not been applied: its version is known after the with block")
         return self._applied
 
+    @property
+    def applied(self) -> bool:
+        """Whether the writes have taken effect."""
+        return self._applied is not None
+
     def _open(self) -> _native.Batch:
-        if self._applied is not None:
+        if self._ended:
             raise ValueError("the batch has been applied already: start another with store.batch()")
         return self._operations
 
     def _apply_to(self, store: _Applies) -> None:
         if len(self._operations) > 0:
             self._applied = store._apply(self._operations)
+            self._ended = True

@@ -71,6 +71,26 @@ void bind_data(cluster_class& c) {
        },
        nb::arg("key"), nb::arg("value"), "Sets the key's value in the open version and returns that version.")
       .def(
+          "insert_new",
+          [](cluster_object& self, bytes_like key, bytes_like value) {
+            const bytes_argument key_bytes(key.ptr(), "a key");
+            const bytes_argument value_bytes(value.ptr(), "a value");
+            return run(*self.owner,
+                       [&](icecore::cluster& c) { return c.insert_new(key_bytes.bytes(), value_bytes.bytes()); });
+          },
+          nb::arg("key"), nb::arg("value"), "As ``icecore.Store.insert_new``; the key's owner decides.")
+      .def(
+          "replace",
+          [](cluster_object& self, bytes_like key, bytes_like value, icecore::version expected) {
+            const bytes_argument key_bytes(key.ptr(), "a key");
+            const bytes_argument value_bytes(value.ptr(), "a value");
+            return run(*self.owner, [&](icecore::cluster& c) {
+              return c.replace(key_bytes.bytes(), value_bytes.bytes(), expected);
+            });
+          },
+          nb::arg("key"), nb::arg("value"), nb::arg("expected_version"),
+          "As ``icecore.Store.replace``; the key's owner decides.")
+      .def(
           "remove", [](cluster_object& self, bytes_like key) { return remove(*self.owner, key.ptr()); }, nb::arg("key"),
           "Removes the key in the open version and returns that version, whether or not the key was there: with\n"
           "relaxed consistency only its owner finds this out, and only later.")
@@ -82,7 +102,7 @@ void bind_data(cluster_class& c) {
               const std::scoped_lock lock(batch.mutex);
               operations = std::exchange(batch.operations, {});  // other threads may continue to fill it
             }
-            return run(*self.owner, [&](icecore::cluster& used) { return used.apply(operations); });
+            return run(*self.owner, [&](icecore::cluster& used) { return used.apply_if(operations); });
           },
           nb::arg("batch"))
       .def(

@@ -41,6 +41,22 @@ icecore::version insert(session& owner, PyObject* key, PyObject* value) {
                            [&] { return store.insert(key_bytes.bytes(), value_bytes.bytes()); });
 }
 
+std::optional<icecore::version> insert_new(session& owner, PyObject* key, PyObject* value) {
+  const bytes_argument key_bytes(key, "a key");
+  const bytes_argument value_bytes(value, "a value");
+  icecore::store& store = owner.use();
+  return maybe_without_gil(owner, owner.writes_block() || value_bytes.bytes().size() >= gil_bytes_min,
+                           [&] { return store.insert_new(key_bytes.bytes(), value_bytes.bytes()); });
+}
+
+std::optional<icecore::version> replace(session& owner, PyObject* key, PyObject* value, icecore::version expected) {
+  const bytes_argument key_bytes(key, "a key");
+  const bytes_argument value_bytes(value, "a value");
+  icecore::store& store = owner.use();
+  return maybe_without_gil(owner, owner.writes_block() || value_bytes.bytes().size() >= gil_bytes_min,
+                           [&] { return store.replace(key_bytes.bytes(), value_bytes.bytes(), expected); });
+}
+
 std::optional<icecore::version> remove(session& owner, PyObject* key) {
   const bytes_argument key_bytes(key, "a key");
   icecore::store& store = owner.use();
@@ -161,6 +177,25 @@ void bind_writing(store_class& c) {
        [](store_object& self, bytes_like key, bytes_like value) { return insert(*self.owner, key.ptr(), value.ptr()); },
        nb::arg("key"), nb::arg("value"), "Sets the key's value in the open version and returns that version.")
       .def(
+          "insert_new",
+          [](store_object& self, bytes_like key, bytes_like value) {
+            return insert_new(*self.owner, key.ptr(), value.ptr());
+          },
+          nb::arg("key"), nb::arg("value"),
+          "Inserts the key if it is not there, and returns the version; None if it is there: then nothing has "
+          "changed.\n"
+          "Of several threads that insert one key, one succeeds.")
+      .def(
+          "replace",
+          [](store_object& self, bytes_like key, bytes_like value, icecore::version expected) {
+            return replace(*self.owner, key.ptr(), value.ptr(), expected);
+          },
+          nb::arg("key"), nb::arg("value"), nb::arg("expected_version"),
+          "Sets the key's value if its newest record has this version, and returns the new version; None, and nothing\n"
+          "has changed, if the key is not there or its newest record is of another version. Writes to the open "
+          "version\n"
+          "all have the same version.")
+      .def(
           "remove", [](store_object& self, bytes_like key) { return remove(*self.owner, key.ptr()); }, nb::arg("key"),
           "Removes the key in the open version and returns that version; None if the key was not there.")
       .def(
@@ -173,7 +208,7 @@ void bind_writing(store_class& c) {
               operations = std::exchange(batch.operations, {});  // other threads may continue to fill it
             }
             const without_gil released(*self.owner);
-            return store.apply(operations);
+            return store.apply_if(operations);
           },
           nb::arg("batch"))
       .def("_tag", &tag, nb::arg("name").none(), nb::arg("note").none(), nb::arg("time_ns").none())
@@ -229,6 +264,24 @@ void bind_batch(nb::module_& m) {
             self.operations.insert(key_bytes.bytes(), value_bytes.bytes());
           },
           nb::arg("key"), nb::arg("value"))
+      .def(
+          "insert_new",
+          [](batch_object& self, bytes_like key, bytes_like value) {
+            const bytes_argument key_bytes(key.ptr(), "a key");
+            const bytes_argument value_bytes(value.ptr(), "a value");
+            const std::scoped_lock lock(self.mutex);
+            self.operations.insert_new(key_bytes.bytes(), value_bytes.bytes());
+          },
+          nb::arg("key"), nb::arg("value"))
+      .def(
+          "replace",
+          [](batch_object& self, bytes_like key, bytes_like value, icecore::version expected) {
+            const bytes_argument key_bytes(key.ptr(), "a key");
+            const bytes_argument value_bytes(value.ptr(), "a value");
+            const std::scoped_lock lock(self.mutex);
+            self.operations.replace(key_bytes.bytes(), value_bytes.bytes(), expected);
+          },
+          nb::arg("key"), nb::arg("value"), nb::arg("expected_version"))
       .def(
           "remove",
           [](batch_object& self, bytes_like key) {

@@ -25,8 +25,9 @@ enum class kind : std::uint8_t {
   find = 1,
   contains,
   find_many,
-  write,  ///< inserts and removes, independent of each other
-  apply,  ///< inserts and removes at one instant
+  write,     ///< inserts and removes, independent of each other
+  apply,     ///< inserts and removes at one instant
+  apply_if,  ///< the same, with conditions
   history,
   scan,
   count,

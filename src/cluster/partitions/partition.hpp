@@ -50,6 +50,8 @@ using value_visitor = std::function<void(std::string_view)>;
 using read_at = std::optional<version>;
 /// How a message says "the newest": no version is as great.
 inline constexpr version newest = ~version{0};
+/// How a message says that a write has no condition: no version is as great.
+inline constexpr version unconditional = ~version{0};
 
 /// The result of independent writes.
 struct written {
@@ -87,6 +89,8 @@ class partition {
   /// Writes all, in their order.
   [[nodiscard]] virtual answer<written> write_many(std::span<const write_view> many) = 0;
   virtual version apply(const batch& operations) = 0;
+  /// Empty if one of the batch's conditions does not hold.
+  virtual std::optional<version> apply_if(const batch& operations) = 0;
   /// Runs an update function at the owner.
   virtual std::string update(std::string_view key, int number, std::string_view input) = 0;
   /// Makes the content of the owner's store durable; returns its open version.

@@ -215,10 +215,24 @@ answer<written> remote_partition::write_many(std::span<const write_view> many) {
 
 version remote_partition::apply(const batch& operations) {
   packer out(kind::apply);
-  for (const auto& [key, value] : operations.operations()) pack(out, {key, value});
+  for (const auto& one : operations.operations()) pack(out, {one.key, one.value});
   end_calls();
   remote_call asked(running_, owner_, out.take());
   return asked.answer().number<version>();
+}
+
+std::optional<version> remote_partition::apply_if(const batch& operations) {
+  packer out(kind::apply_if);
+  for (const auto& one : operations.operations()) {
+    pack(out, {one.key, one.value});
+    out.number(one.expected.value_or(unconditional));
+  }
+  end_calls();
+  remote_call asked(running_, owner_, out.take());
+  unpacker in = asked.answer();
+  const auto applied = in.number<std::uint8_t>() != 0;
+  const auto at = in.number<version>();
+  return applied ? std::optional(at) : std::nullopt;
 }
 
 std::string remote_partition::update(std::string_view key, int number, std::string_view input) {

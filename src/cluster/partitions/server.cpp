@@ -77,6 +77,9 @@ std::string server::reply_to(kind asked, int source, unpacker in) {
     case kind::apply:
       apply(in, out);
       break;
+    case kind::apply_if:
+      apply_if(in, out);
+      break;
     case kind::history:
       history(in, out);
       break;
@@ -152,6 +155,26 @@ void server::apply(unpacker& in, packer& out) {
     one.value ? operations.insert(one.key, *one.value) : operations.remove(one.key);
   }
   out.number(own_.apply(operations));
+}
+
+void server::apply_if(unpacker& in, packer& out) {
+  batch operations;
+  while (!in.at_end()) {
+    const write_view one = unpack_write(in);
+    const auto expected = in.number<version>();
+    if (!one.value) {
+      operations.remove(one.key);
+    } else if (expected == unconditional) {
+      operations.insert(one.key, *one.value);
+    } else if (expected == 0) {
+      operations.insert_new(one.key, *one.value);
+    } else {
+      operations.replace(one.key, *one.value, expected);
+    }
+  }
+  const auto applied = own_.apply_if(operations);
+  out.number(static_cast<std::uint8_t>(applied.has_value()));
+  out.number(applied.value_or(0));
 }
 
 void server::history(unpacker& in, packer& out) {

@@ -28,6 +28,7 @@ class server {
   void find_many(unpacker& in, packer& out);
   void write(unpacker& in, packer& out);
   void apply(unpacker& in, packer& out);
+  void apply_if(unpacker& in, packer& out);
   void history(unpacker& in, packer& out);
   void scan(unpacker& in, packer& out);
   void tags(unpacker& in, packer& out);

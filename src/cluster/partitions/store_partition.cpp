@@ -114,8 +114,13 @@ answer<version> store_partition::sync() {
 }
 
 version store_partition::apply(const batch& operations) {
-  for (const auto& [key, value] : operations.operations()) check_update(key, value.has_value());
+  for (const auto& one : operations.operations()) check_update(one.key, one.value.has_value());
   return store_.apply(operations);
+}
+
+std::optional<version> store_partition::apply_if(const batch& operations) {
+  for (const auto& one : operations.operations()) check_update(one.key, one.value.has_value());
+  return store_.apply_if(operations);
 }
 
 }  // namespace icecore::mpi

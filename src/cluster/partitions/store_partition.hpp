@@ -28,6 +28,7 @@ class store_partition : public partition {
   version write(const write_view& one) override;
   answer<written> write_many(std::span<const write_view> many) override;
   version apply(const batch& operations) override;
+  std::optional<version> apply_if(const batch& operations) override;
   std::string update(std::string_view key, int number, std::string_view input) override;
   answer<version> sync() override;
   void signal(int signum) override { signalled_(signum); }

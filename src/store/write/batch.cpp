@@ -23,11 +23,26 @@ void batch::insert(std::string_view key, std::string_view value) {
   operations_.push_back({std::string(key), std::string(value)});
 }
 
+void batch::insert_new(std::string_view key, std::string_view value) {
+  insert(key, value);
+  operations_.back().expected = 0;
+}
+
+void batch::replace(std::string_view key, std::string_view value, version expected) {
+  if (expected == 0) raise(errc::invalid_argument, "no record has version 0; insert_new() demands that there is none");
+  insert(key, value);
+  operations_.back().expected = expected;
+}
+
+bool batch::has_conditions() const noexcept {
+  return std::ranges::any_of(operations_, [](const operation& o) { return o.expected.has_value(); });
+}
+
 void batch::remove(std::string_view key) {
   if (key.size() > key_size_max) {
     raise(errc::key_too_long, "a key of {} bytes: keys have at most {}", key.size(), key_size_max);
   }
-  operations_.push_back({std::string(key), std::nullopt});
+  operations_.push_back({std::string(key), std::nullopt, std::nullopt});
 }
 
 namespace detail {
@@ -58,6 +73,12 @@ std::uint64_t space_for(const batch::operation& o, bool with_durable_heads) noex
   const auto as_update = o.value ? record_layout::of_insert(value_size, true) : record_layout::of_remove(true);
   const std::uint64_t space = std::max(as_entry.size(), as_update.size()) + format::record_padding_max;
   return with_durable_heads ? space + record_layout::of_key(o.key.size()).size() + format::record_padding_max : space;
+}
+
+/// Of an operation that has one.
+newest_condition condition_of(const batch::operation& o) noexcept {
+  using what = newest_condition::what;
+  return {*o.expected == 0 ? what::no_value : what::of_version, *o.expected};
 }
 
 }  // namespace
@@ -122,20 +143,57 @@ struct engine<Heads>::batch_run {
 template <class Heads>
 version engine<Heads>::apply(const batch& operations) {
   check_writable();
+  if (operations.has_conditions()) {
+    raise(errc::invalid_argument, "the batch has conditions (insert_new, replace), which may fail: use apply_if");
+  }
   const auto todo = last_of_each_key(operations);
   if (todo.empty()) return clock_->now();
+  const writer_lease w(*writers_);
+  check_usable();  // see put()
+  return apply(*w, todo);
+}
+
+/// Whether the operation's condition, if it has one, holds.
+template <class Heads>
+bool engine<Heads>::holds(const batch::operation& o) const {
+  if (!o.expected) return true;
+  const link entry = entry_of(o.key);
+  return entry == null_link ? *o.expected == 0 : histories_->newest_is(entry, condition_of(o));
+}
+
+/// What a batch has linked cannot be unlinked, so all conditions must hold before the first record is linked, and go on
+/// to hold until the last one is. The gate stops the other writers meanwhile. If this process is killed, the batch is
+/// not ready and never will be, as without conditions.
+template <class Heads>
+std::optional<version> engine<Heads>::apply_if(const batch& operations) {
+  if (!operations.has_conditions()) return apply(operations);
+  if (operations.size() == 1) {  // needs no gate
+    const batch::operation& only = operations.operations().front();
+    return put_if(only.key, *only.value, condition_of(only));
+  }
+  check_writable();
+  const auto todo = last_of_each_key(operations);
+  const writer_set::gate stopped(*writers_);
+  const writer_lease w(*writers_, /*through_gate=*/true);
+  check_usable();  // see put()
+  for (const auto& o : operations.operations()) {
+    if (!holds(o)) return std::nullopt;
+  }
+  return apply(*w, todo);
+}
+
+template <class Heads>
+version engine<Heads>::apply(const writer& w, std::span<const batch::operation* const> todo) {
   const record_layout batch_layout = record_layout::of_batch();
   std::uint64_t space = batch_layout.size() + format::record_padding_max;
   for (const auto* o : todo) space += space_for(*o, Heads::are_durable);
 
-  const writer_lease w(*writers_);
-  check_usable();  // see put()
-  batch_run run{*w, null_link, {}};
+  batch_run run{w, null_link, {}};
   run.records.reserve(todo.size());
   require_room_in_histories(todo);
-  w->reserve(space);  // the last step that may fail before anything is linked, unless the index is persistent
-  if constexpr (Heads::are_durable) enter_keys(*w, todo);
-  run.batch_link = w->allocate(batch_layout);
+  w.reserve(space);  // the last step that may fail before anything is linked, unless the index is persistent
+  if constexpr (Heads::are_durable) enter_keys(w, todo);
+  run.batch_link = w.allocate(batch_layout);
   try {
     for (const auto* o : todo) link_batched(run, *o);
   } catch (...) {
@@ -148,10 +206,10 @@ version engine<Heads>::apply(const batch& operations) {
   const record b = histories_->at(run.batch_link);
   b.fill(batch_layout, null_link, {}, {});
   b.header().depth = static_cast<std::uint32_t>(run.records.size());
-  b.seal(w->seed_of(run.batch_link));
+  b.seal(w.seed_of(run.batch_link));
   const version v = histories_->complete_batch(run.batch_link);
-  w->count(batch_layout, false, run.batch_link, b.header().crc, v);
-  for (const auto& fresh : run.records) finish_batched(*w, fresh);
+  w.count(batch_layout, false, run.batch_link, b.header().crc, v);
+  for (const auto& fresh : run.records) finish_batched(w, fresh);
   return v;
 }
 
@@ -169,12 +227,14 @@ void engine<Heads>::link_batched(batch_run& run, const batch::operation& o) {
   const auto layout = o.value ? record_layout::of_insert(value.size(), true) : record_layout::of_remove(true);
   const fresh_record fresh{run.w.allocate(layout), layout};
   histories_->at(fresh.at).fill(layout, run.batch_link, {}, value);
-  static_cast<void>(histories_->link_on_top(there.entry, fresh.at, run.w.seed_of(fresh.at), false));
+  static_cast<void>(histories_->link_on_top(there.entry, fresh.at, run.w.seed_of(fresh.at), {}));
   run.records.push_back(fresh);
 }
 
 template version engine<rebuilt_heads>::apply(const batch& operations);
 template version engine<durable_heads>::apply(const batch& operations);
+template std::optional<version> engine<rebuilt_heads>::apply_if(const batch& operations);
+template std::optional<version> engine<durable_heads>::apply_if(const batch& operations);
 
 }  // namespace detail
 }  // namespace icecore

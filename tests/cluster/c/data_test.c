@@ -94,6 +94,28 @@ void a_batch_takes_effect_at_its_one_owner(void) {
   OK(icecore_cluster_close(cluster));
 }
 
+void the_owner_decides_about_conditions(void) {
+  icecore_cluster* cluster = new_cluster();
+  const char* key = key_of(cluster, (rank + 1) % ranks);
+  icecore_version first, version;
+  OK(icecore_cluster_insert_new(cluster, TEXT(key), TEXT("1"), &first));
+  CHECK(first > 0);
+  OK(icecore_cluster_insert_new(cluster, TEXT(key), TEXT("2"), &version));
+  CHECK(version == 0 && finds(cluster, key, "1"));
+  OK(icecore_cluster_replace(cluster, TEXT(key), TEXT("3"), first + 1, &version));
+  CHECK(version == 0);
+  OK(icecore_cluster_replace(cluster, TEXT(key), TEXT("3"), first, &version));
+  CHECK(version > 0 && finds(cluster, key, "3"));
+  icecore_batch* batch;
+  OK(icecore_batch_new(&batch));
+  OK(icecore_batch_insert_new(batch, TEXT(key), TEXT("4")));
+  OK(icecore_batch_insert(batch, TEXT(key), TEXT("5")));
+  OK(icecore_cluster_apply_if(cluster, batch, &version));
+  CHECK(version == 0 && finds(cluster, key, "3"));
+  icecore_batch_free(batch);
+  OK(icecore_cluster_close(cluster));
+}
+
 void a_tag_is_the_same_on_all_ranks(void) {
   icecore_cluster* cluster = new_cluster();
   icecore_version first, second;

@@ -68,6 +68,7 @@ static const struct {
     TEST(every_rank_reads_what_every_rank_wrote),
     TEST(many_go_and_come_at_once),
     TEST(a_batch_takes_effect_at_its_one_owner),
+    TEST(the_owner_decides_about_conditions),
     TEST(a_tag_is_the_same_on_all_ranks),
     TEST(a_snapshot_shows_one_version_of_all_ranks),
     TEST(cursors_walk_all_ranks_in_key_order),

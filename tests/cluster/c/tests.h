@@ -26,6 +26,7 @@ void keys_belong_to_whom_the_program_says(void);
 void every_rank_reads_what_every_rank_wrote(void);
 void many_go_and_come_at_once(void);
 void a_batch_takes_effect_at_its_one_owner(void);
+void the_owner_decides_about_conditions(void);
 void a_tag_is_the_same_on_all_ranks(void);
 void a_snapshot_shows_one_version_of_all_ranks(void);
 void cursors_walk_all_ranks_in_key_order(void);
