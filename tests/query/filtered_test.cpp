@@ -195,7 +195,8 @@ TEST_P(Filtered, token_that_does_not_fit_is_refused_with_the_reason) {
 INSTANTIATE_TEST_SUITE_P(All, Filtered,
                          ::testing::Values(setting{place::tmpfs, durability::operation},
                                            setting{place::tmpfs, durability::operation, index_kind::persistent},
-                                           setting{place::tmpfs, durability::none, index_kind::skip_list, 2}),
+                                           setting{place::tmpfs, durability::none, index_kind::skip_list, 2},
+                                           setting{place::tmpfs, durability::none, index_kind::hash}),
                          [](const auto& tested) { return tested.param.name(); });
 
 }  // namespace

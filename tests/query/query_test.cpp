@@ -234,7 +234,8 @@ INSTANTIATE_TEST_SUITE_P(All, Queries,
                                            setting{place::disk, durability::tag},
                                            setting{place::tmpfs, durability::operation, index_kind::persistent},
                                            setting{place::disk, durability::tag, index_kind::persistent, 2},
-                                           setting{place::tmpfs, durability::operation, index_kind::skip_list, 2}),
+                                           setting{place::tmpfs, durability::operation, index_kind::skip_list, 2},
+                      setting{place::tmpfs, durability::operation, index_kind::hash}),
                          [](const auto& tested) { return tested.param.name(); });
 
 }  // namespace

@@ -29,8 +29,10 @@ std::vector<std::string> borders_of(const detail::store_core& core, const key_bo
   // Definitions must fit into a segment; long keys make fewer parts.
   constexpr std::size_t bytes_max = std::size_t{256} << 10;
   std::size_t bytes = 0;
+  std::shared_ptr<const detail::sorted_keys> kept;
+  const index::ordered_links& links = detail::in_key_order(core, kept);
   detail::with_engine(core, [&](const auto& engine) {
-    for (const link l : core.index().split_points(wanted - 1)) {
+    for (const link l : links.split_points(wanted - 1)) {
       std::string key(engine.key_of(l));
       if (within.from && key <= *within.from) continue;
       if (within.to && key >= *within.to) break;

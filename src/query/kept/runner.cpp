@@ -37,6 +37,7 @@ query_run::query_run(kept_query& q, const run_options& how)
     how_.every = std::chrono::milliseconds(block_device ? 100 : 1);
   }
   how_.threads = thread_count(how_.threads);
+  links_ = &in_key_order(*core_, kept_, how_.threads);
   q.catalog().begin_run(q);
 }
 
@@ -161,7 +162,7 @@ bool query_run::walk(const Engine& engine, part_work& part, thread_work& own) {
   };
   try {
     for (const scan_bounds& bounds : left) {
-      for_each_block(engine, bounds, [&](std::span<const link> entries) {
+      for_each_block(engine, *links_, bounds, [&](std::span<const link> entries) {
         const bool all_taken = take(found, entries, part, own);
         if (all_taken) own.now.last_key = engine.key_of(entries.back());  // behind keys that are not there, too
         stopped = !all_taken || should_stop();

@@ -71,6 +71,8 @@ class query_run {
   kept_query* q_;
   filter where_;
   std::vector<key_range> ranges_;
+  std::shared_ptr<const sorted_keys> kept_;
+  const index::ordered_links* links_ = nullptr;
   run_options how_;
   const store_core* core_;
   clock::time_point begun_;

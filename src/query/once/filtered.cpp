@@ -25,7 +25,8 @@ struct [[gnu::visibility("hidden")]] filtered_items::walk {
   std::size_t range = 0;
   bool in_range = false;  // `block` is one of this range
   index::block block{};
-  std::vector<item> matches;
+  std::shared_ptr<const detail::sorted_keys> kept{};
+  std::vector<item> matches{};
   std::size_t position = 0;
 
   template <class Engine>
@@ -35,13 +36,14 @@ struct [[gnu::visibility("hidden")]] filtered_items::walk {
 template <class Engine>
 void filtered_items::walk::load(const Engine& engine) {
   matching<Engine> found(engine, at, where.program(), {.value = true});
+  const index::ordered_links& links = detail::in_key_order(engine, kept);
   matches.clear();
   position = 0;
   while (matches.empty() && range < ranges.size()) {
     const std::vector<detail::key_range> one{ranges[range]};
     const auto bounds = detail::within_ranges(one, {});
-    const bool more = !bounds.empty() && (in_range ? engine.index().next_block(block)
-                                                   : (engine.index().seek(bounds.front().from, block), true));
+    const bool more = !bounds.empty() && (in_range ? links.next_block(block)
+                                                   : (links.seek(bounds.front().from, block), true));
     in_range = true;
     if (more) {
       detail::prefetch_entries(engine, block);

@@ -18,6 +18,7 @@
 #include "base/threads.hpp"
 #include "filter/program.hpp"
 #include "store/read/scan.hpp"
+#include "store/read/sorted_keys.hpp"
 
 namespace icecore::detail {
 
@@ -92,9 +93,11 @@ template <class Engine, typename Make, typename Visit>
 void visit_matches(const Engine& engine, version at, const filter_program& where, needs_of reads, unsigned threads,
                    const Make& make, const Visit& visit) {
   const std::vector<key_range> ranges = where.key_ranges();
+  std::shared_ptr<const sorted_keys> kept;
+  const index::ordered_links& links = in_key_order(engine, kept, threads);
   std::vector<scan_bounds> parts(1);
   if (threads > 1) {
-    for (const link l : engine.index().split_points(std::size_t{threads} * 8)) {
+    for (const link l : links.split_points(std::size_t{threads} * 8)) {
       const std::string_view key = engine.key_of(l);
       parts.back().to = key;
       parts.back().bounded_above = true;
@@ -110,7 +113,7 @@ void visit_matches(const Engine& engine, version at, const filter_program& where
       // relaxed: a work counter and a hint; joining the threads orders what they hand over
       for (std::size_t p; (p = next.fetch_add(1, std::memory_order_relaxed)) < parts.size();) {
         for (const scan_bounds& bounds : within_ranges(ranges, parts[p])) {
-          for_each_block(engine, bounds, [&](std::span<const link> entries) {
+          for_each_block(engine, links, bounds, [&](std::span<const link> entries) {
             return found.block(entries, rows_max, [&](const rows& block, const auto& test) {
               if (const row_mask mask = test(); mask != 0) visit(p, block, mask, found.memory());
               return !stopped.load(std::memory_order_relaxed);
