@@ -104,16 +104,16 @@ TEST(Exhaustive, waits_for_the_one_that_a_writer_waits_for) {
 // ---- Orders ----
 
 answered inserted(const std::string& value, version v, std::uint64_t called, std::uint64_t returned) {
-  return {answered::kind::insert, {{"k", value}}, called, returned, v, {}, {}};
+  return {answered::kind::insert, {{"k", value}}, called, returned, v, 0, {}, {}};
 }
 answered found(std::optional<std::string> value, std::uint64_t called, std::uint64_t returned) {
-  return {answered::kind::find, {{"k", std::nullopt}}, called, returned, 0, std::move(value), {}};
+  return {answered::kind::find, {{"k", std::nullopt}}, called, returned, 0, 0, std::move(value), {}};
 }
 answered removed(version v, std::uint64_t called, std::uint64_t returned) {
-  return {answered::kind::remove, {{"k", std::nullopt}}, called, returned, v, {}, {}};
+  return {answered::kind::remove, {{"k", std::nullopt}}, called, returned, v, 0, {}, {}};
 }
 answered tagged(version v, std::optional<std::string> shown, std::uint64_t called, std::uint64_t returned) {
-  answered a{answered::kind::tag, {}, called, returned, v, {}, answered::items{}};
+  answered a{answered::kind::tag, {}, called, returned, v, 0, {}, answered::items{}};
   if (shown) a.shown->emplace("k", *shown);
   return a;
 }

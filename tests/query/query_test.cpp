@@ -235,7 +235,7 @@ INSTANTIATE_TEST_SUITE_P(All, Queries,
                                            setting{place::tmpfs, durability::operation, index_kind::persistent},
                                            setting{place::disk, durability::tag, index_kind::persistent, 2},
                                            setting{place::tmpfs, durability::operation, index_kind::skip_list, 2},
-                      setting{place::tmpfs, durability::operation, index_kind::hash}),
+                                           setting{place::tmpfs, durability::operation, index_kind::hash}),
                          [](const auto& tested) { return tested.param.name(); });
 
 }  // namespace

@@ -42,8 +42,8 @@ void filtered_items::walk::load(const Engine& engine) {
   while (matches.empty() && range < ranges.size()) {
     const std::vector<detail::key_range> one{ranges[range]};
     const auto bounds = detail::within_ranges(one, {});
-    const bool more = !bounds.empty() && (in_range ? links.next_block(block)
-                                                   : (links.seek(bounds.front().from, block), true));
+    const bool more =
+        !bounds.empty() && (in_range ? links.next_block(block) : (links.seek(bounds.front().from, block), true));
     in_range = true;
     if (more) {
       detail::prefetch_entries(engine, block);
