@@ -95,8 +95,14 @@ class filter {
   /// XXH3 (128 bits) of stored(): equal filters have equal fingerprints.
   [[nodiscard]] std::array<std::uint8_t, 16> fingerprint() const;
 
-  /// The columns that its text could name; none of a filter that was stored.
+  /// The columns that its text could name; none of a filter that was stored, joined, or is a function.
   [[nodiscard]] const layout& columns() const noexcept { return columns_; }
+  /// The same filter, with these columns for the expressions of totals and selections.
+  [[nodiscard]] filter with_columns(const layout& columns) const {
+    filter same(*this);
+    same.columns_ = columns;
+    return same;
+  }
 
   /// For the library: what evaluates it.
   [[nodiscard]] const detail::filter_program& program() const noexcept { return *program_; }

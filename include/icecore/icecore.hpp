@@ -1,6 +1,7 @@
 // All of icecore's C++ interface.
 #pragma once
 
+#include "icecore/arrow.hpp"
 #include "icecore/error.hpp"
 #include "icecore/filter.hpp"
 #include "icecore/filtered.hpp"
