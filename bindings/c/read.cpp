@@ -45,9 +45,6 @@ owned_columns* handed_out(icecore::columns extracted) {
                            kept};
 }
 
-/// A visit that asks to stop throws this through for_each; it never leaves this file.
-struct stop_visiting {};
-
 void open_snapshot(icecore_snapshot** snapshot, icecore::snapshot at) { *snapshot = new icecore_snapshot{at}; }
 
 }  // namespace
@@ -250,21 +247,15 @@ void icecore_columns_free(icecore_columns* columns) { delete static_cast<owned_c
 
 int icecore_snapshot_for_each(const icecore_snapshot* snapshot, icecore_visit_function visit, void* context,
                               unsigned threads) {
-  bool stopped = false;
-  const int code = guarded([&] {
+  return guarded([&] {
     require(snapshot, "icecore_snapshot_for_each", "snapshot");
     if (visit == nullptr) throw_null("icecore_snapshot_for_each", "visit");
-    try {
-      snapshot->snapshot.for_each(
-          [visit, context](const icecore::item& item) {
-            if (visit(context, bytes(item.key), bytes(item.value)) != 0) throw stop_visiting{};
-          },
-          threads);
-    } catch (const stop_visiting&) {
-      stopped = true;
-    }
+    snapshot->snapshot.for_each(
+        [visit, context](const icecore::item& item) {
+          if (visit(context, bytes(item.key), bytes(item.value)) != 0) throw stopped_by_callback{};
+        },
+        threads);
   });
-  return stopped ? static_cast<int>(ICECORE_STOPPED) : code;
 }
 
 }  // extern "C"

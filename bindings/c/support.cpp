@@ -25,6 +25,9 @@ int code_of_current_exception() noexcept {
   } catch (const error& failure) {
     note(failure.message());
     return failure.code().value();
+  } catch (const stopped_by_callback&) {
+    last_message_text = "a callback asked to stop";
+    return ICECORE_STOPPED;
   } catch (const std::bad_alloc&) {
     last_message_text = "out of memory";
     return ICECORE_NO_MEMORY;

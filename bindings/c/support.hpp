@@ -1,9 +1,9 @@
 // Shared by all parts of the C interface: handles, the barrier that stops exceptions, conversions.
 //
 // Invariants:
-//   C1. No exception leaves a function of icecore.h: every body runs inside guarded(), or cannot throw.
-//   C2. A function sets its outputs to NULL or 0 before anything can fail.
-//   C3. Returned bytes have data != NULL, even if they are empty.
+//   C1. No exception leaves a function of icecore.h and icecore_query.h: every body runs inside guarded(), or cannot
+//   throw. C2. A function sets its outputs to NULL or 0 before anything can fail. C3. Returned bytes have data != NULL,
+//   even if they are empty.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 #include <string_view>
 
 #pragma GCC visibility push(default)  // these functions are exported
-#include "icecore/icecore.h"
+#include "icecore/icecore_query.h"
 #pragma GCC visibility pop
 
 #include "icecore/error.hpp"
@@ -44,6 +44,9 @@ namespace icecore::c {
 struct owned_columns : icecore_columns {
   std::shared_ptr<const void> memory;
 };
+
+/// Thrown where a callback asked to stop; never leaves the interface, in which it is ICECORE_STOPPED.
+struct stopped_by_callback {};
 
 /// Call this inside a catch block: it stores the exception's message for this thread and returns its code (C1).
 [[nodiscard, gnu::visibility("default")]] int code_of_current_exception() noexcept;

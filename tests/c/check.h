@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "icecore/icecore.h"
+#include "icecore/icecore_query.h"
 
 #define CHECK(condition)                                                         \
   do {                                                                           \

@@ -159,7 +159,7 @@ TEST_P(Queries, an_acknowledgement_and_the_rows_are_there_after_reopening) {
     store s(path_, opening());
     wanted = answer(s, v);
     query q = s.start({.name = "even", .at = v, .where = even()});
-    q.run({.keys = 5'000});
+    EXPECT_EQ(q.run({.keys = 5'000}).state, query_state::paused);
     EXPECT_EQ(q.state(), query_state::paused);
     q.acknowledge(100);
     expect_error(errc::invalid_argument, "", [&] { static_cast<void>(q.acknowledge(1 << 30)); });

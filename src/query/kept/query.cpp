@@ -111,7 +111,8 @@ query_progress query::run(const run_options& how) {
   q.catalog().require_changeable();
   core.check_readable(q.definition().at);
   if (q.state() == query_state::finished) return q.progress();
-  return detail::query_run(q, how).go();
+  detail::query_run(q, how).go();
+  return q.progress();  // after the run has ended: it is not running then
 }
 
 void query::pause() { usable().pause(); }

@@ -47,7 +47,7 @@ query_run::~query_run() {
   q_->catalog().end_run(*q_);
 }
 
-query_progress query_run::go() {
+void query_run::go() {
   const bool by_pages = core_->the_pool().persist().by_pages();
   std::jthread publisher;
   if (by_pages) publisher = std::jthread([this] { publish_until_done(); });
@@ -81,7 +81,6 @@ query_progress query_run::go() {
   }
   if (failed) std::rethrow_exception(failed);
   report(true);
-  return q_->progress();
 }
 
 void query_run::work(unsigned thread) {

@@ -1,6 +1,6 @@
 // Runs a kept query: threads take its parts in order, walk the version's keys, and keep what matches.
 //
-//   query_progress p = query_run(q, how).go();
+//   query_run(q, how).go();
 //
 // Each thread walks the index block by block, asks the filter about up to 64 keys at once, and writes a chunk when it
 // has worked for `every`, looked at 8,192 keys or gathered `chunk_bytes_max` of rows. On media that are synced by
@@ -31,7 +31,7 @@ class query_run {
   query_run(const query_run&) = delete;
   query_run& operator=(const query_run&) = delete;
 
-  query_progress go();
+  void go();
 
  private:
   using clock = std::chrono::steady_clock;
