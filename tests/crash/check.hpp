@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "content.hpp"
+#include "kept_model.hpp"
 
 namespace icecore::crash {
 
@@ -28,6 +29,8 @@ struct judged_by {
   std::vector<std::uint64_t> allowed;  ///< sums of contents
   std::vector<closed_version> closed;
   version clock_min = 0;
+  std::vector<kept_query> queries{};  ///< those that may be there
+  std::uint64_t seed = 0;             ///< of what is drawn
   /// The store is opened on another host, which may ask what the crash was: what it was.
   std::optional<icecore::crash_kind> elsewhere{};
 };

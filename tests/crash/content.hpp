@@ -24,6 +24,7 @@ struct story_options {
   bool full_tags = false;      ///< the newest block of its list of tags likewise, not only in a sixteenth
   bool full_segments = false;  ///< the writer's segment likewise, others have room; not only in a twenty-fourth
   bool changes_mode = false;   ///< each recovery opens the store with a durability of its own
+  bool queries = false;        ///< half of the operations are of kept queries
   bool reads_all = false;      ///< at each opening but those that judge what a crash left
 };
 

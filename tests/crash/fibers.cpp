@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <new>
@@ -39,7 +40,8 @@ struct fiber {
 };
 
 struct {
-  std::vector<fiber> all;
+  std::deque<fiber> all;                       // contexts must stay where they are
+  std::deque<std::function<void()>> spawned;   // bodies, kept from run to run
   std::vector<std::unique_ptr<stack>> stacks;  // kept from run to run
   std::vector<step> next;
   std::vector<bool> ready;
@@ -132,21 +134,43 @@ void run_body() {
 
 }  // namespace
 
+namespace {
+
+void prepare(std::size_t number, const std::function<void()>& body) {
+  while (world.stacks.size() <= number) world.stacks.push_back(std::make_unique<stack>());
+  fiber& f = world.all[number];
+  f.body = &body;
+  getcontext(&f.context);
+  f.context.uc_stack.ss_sp = world.stacks[number]->base;
+  f.context.uc_stack.ss_size = stack_bytes;
+  f.context.uc_link = nullptr;
+  makecontext(&f.context, run_body, 0);
+}
+
+}  // namespace
+
+void fibers::spawn(std::function<void()> body) {
+  std::size_t number = 0;
+  while (number < world.all.size() && world.all[number].body != nullptr) ++number;
+  if (number == world.all.size()) {
+    world.all.emplace_back();
+    world.next.emplace_back();
+    world.ready.push_back(true);
+  }
+  world.all[number].blocked_on = nullptr;
+  world.next[number] = {};
+  if (world.spawned.size() <= number) world.spawned.resize(number + 1);
+  world.spawned[number] = std::move(body);
+  prepare(number, world.spawned[number]);
+}
+
 void fibers::run(const std::vector<std::function<void()>>& bodies, schedule& how) {
-  world.all.assign(bodies.size(), {});
+  world.all.clear();
+  world.all.resize(bodies.size());
   world.next.assign(bodies.size(), {});
   world.ready.assign(bodies.size(), true);
   world.how = &how;
-  while (world.stacks.size() < bodies.size()) world.stacks.push_back(std::make_unique<stack>());
-  for (std::size_t i = 0; i < bodies.size(); ++i) {
-    fiber& f = world.all[i];
-    f.body = &bodies[i];
-    getcontext(&f.context);
-    f.context.uc_stack.ss_sp = world.stacks[i]->base;
-    f.context.uc_stack.ss_size = stack_bytes;
-    f.context.uc_link = nullptr;
-    makecontext(&f.context, run_body, 0);
-  }
+  for (std::size_t i = 0; i < bodies.size(); ++i) prepare(i, bodies[i]);
   active_ = true;
   unsigned last = 0;
   for (;;) {

@@ -45,6 +45,9 @@ class fibers {
   /// Runs the bodies to their ends; throws the first exception that one of them threw.
   static void run(const std::vector<std::function<void()>>& bodies, schedule& how);
 
+  /// One more, beside those that run, with the number of one that has ended or a new one. Called by one of them.
+  static void spawn(std::function<void()> body);
+
   /// The number of the fiber that runs; 0 outside.
   [[nodiscard]] static std::uint8_t current() noexcept { return current_; }
 

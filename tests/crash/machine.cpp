@@ -84,6 +84,7 @@ void machine::assign(unsigned of, const left_files& files) {
 
 void machine::start_recording() {
   events_.clear();
+  time_ = std::chrono::hours(24);
   for (unsigned n = 0; n < files_max; ++n) {
     const auto now = file(recorded, n).bytes();
     logged_[n].assign(now.begin(), now.end());

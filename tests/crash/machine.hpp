@@ -14,6 +14,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -111,6 +112,8 @@ class machine {
   void start_recording();
   [[nodiscard]] trace stop_recording();
   [[nodiscard]] bool recording() const noexcept { return recording_; }
+  /// The time of a recording: each look at it takes a microsecond.
+  [[nodiscard]] std::chrono::nanoseconds tick() noexcept { return time_ += std::chrono::microseconds(1); }
 
   /// The events of its files, told by hooks.cpp and system.cpp.
   void stored(const std::byte* at, std::uint64_t size) noexcept;
@@ -130,6 +133,7 @@ class machine {
   bool elsewhere_ = false;
   std::mt19937_64 random_;
   bool recording_ = false;
+  std::chrono::nanoseconds time_{0};
   trace events_;
   std::array<std::vector<std::byte>, files_max> logged_;  // the files as the log says
 };

@@ -34,6 +34,7 @@ struct arguments {
   std::uint64_t deep = 16;
   std::string durability = "any";
   std::string index = "any";
+  std::string queries = "some";
   unsigned writers = 0;
   unsigned files = 0;
   bool full_nodes = false;
@@ -94,6 +95,10 @@ story_options options_of(const arguments& a, std::uint64_t seed) {
   how.full_tags = a.full_tags;
   how.full_segments = a.full_segments;
   how.changes_mode = one_of(4) == 0;
+  const bool third = one_of(3) == 0;
+  how.queries = a.queries == "always" || (a.queries == "some" && third);
+  // what start() makes durable of other writers' is not known here
+  if (how.queries && how.writers > 1) how.durability = durability::operation;
   return how;
 }
 
@@ -103,6 +108,7 @@ std::string replay(const arguments& a, std::uint64_t seed, std::optional<std::ui
   command += " --per-point " + std::to_string(a.per_point) + " --recoveries " + std::to_string(a.recoveries);
   if (a.durability != "any") command += " --durability " + a.durability;
   if (a.index != "any") command += " --index " + a.index;
+  if (a.queries != "some") command += " --queries " + a.queries;
   if (a.writers != 0) command += " --writers " + std::to_string(a.writers);
   if (a.files != 0) command += " --files " + std::to_string(a.files);
   if (a.full_nodes) command += " --full-nodes";
@@ -257,6 +263,9 @@ int main_of(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--index", a.index, "of all stories")
       ->check(CLI::IsMember({"any", "volatile", "btree", "skip_list", "persistent"}))
+      ->capture_default_str();
+  app.add_option("--queries", a.queries, "kept queries in stories: in a third of them, or not")
+      ->check(CLI::IsMember({"some", "always", "never"}))
       ->capture_default_str();
   app.add_option("--writers", a.writers, "of all stories; 0: one, two or three")->check(CLI::Range(0U, 4U));
   app.add_option("--files", a.files, "of the stores of all stories; 0: one, in a quarter of them two")

@@ -51,7 +51,7 @@ class media {
 
  private:
   friend class choices;
-  static constexpr unsigned writers_max = 4;
+  static constexpr unsigned writers_max = 12;
 
   struct store {
     std::uint64_t time;

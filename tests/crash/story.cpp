@@ -11,6 +11,7 @@
 
 #include "base/threads.hpp"
 #include "fibers.hpp"
+#include "kept_story.hpp"
 #include "pool/format.hpp"
 
 namespace icecore::crash {
@@ -19,8 +20,9 @@ namespace {
 // ---- What writers do ----
 
 struct planned {
-  enum class kind { insert, insert_new, remove, batch, batch_new, tag, label, sync, find, reopen };
+  enum class kind { insert, insert_new, remove, batch, batch_new, tag, label, sync, find, reopen, query };
   kind what;
+  planned_query of_query{};
   struct write {
     std::string key;
     std::optional<std::string> value;  // empty: remove
@@ -43,6 +45,7 @@ class planner {
       crowd_ = one_in(6) ? two_levels + draw(14) : one_in(2) ? three_leaves + draw(3) : one_leaf + draw(6);
     }
     if (how.index == index_kind::persistent && (one_in(16) || how.full_tags)) tags_ = block_of_tags - draw(4);
+    long_keys_ = how.queries && one_in(6);
   }
 
   [[nodiscard]] std::uint64_t draw(std::uint64_t below) { return random_() % below; }
@@ -67,6 +70,11 @@ class planner {
 
   planned next(unsigned number, unsigned writer) {
     planned p{};
+    if (how_.queries && one_in(2)) {
+      p.what = planned::kind::query;
+      p.of_query = plan_query([this](std::uint64_t below) { return draw(below); });
+      return p;
+    }
     constexpr std::uint64_t of_label = 80;
     const std::uint64_t dice = tags_ != 0 && one_in(2) ? of_label : draw(100);
     if (dice < 45) {
@@ -120,6 +128,7 @@ class planner {
     }
     if (shared && (how_.writers == 1 || !one_in(4))) return "shared-" + std::to_string(draw(keys_));
     const std::string own = std::string(1, static_cast<char>('A' + writer)) + std::to_string(draw(keys_));
+    if (long_keys_ && one_in(3)) return own + std::string(15'000 + draw(2) * 9'000, 'k');
     return one_in(12) ? own + std::string(40 + draw(80), 'k') : own;
   }
 
@@ -137,6 +146,7 @@ class planner {
   std::uint64_t tags_ = 0;
   bool large_;
   bool growing_;
+  bool long_keys_;  // chunks of queries with them fill their segments
 };
 
 // ---- Running it ----
@@ -156,6 +166,8 @@ class runner {
   void look() {
     for (const std::string_view key : store_->keys()) there_before_.emplace(key);
   }
+  /// What the story begins with of queries, as the opened store shows them: durable from now on.
+  void look_at_queries() { look_at(*store_, into_.queries); }
   [[nodiscard]] store& opened() { return *store_; }
 
   void run(unsigned number, const planned& p) {
@@ -214,6 +226,9 @@ class runner {
       case planned::kind::find:
         done.what = "find " + p.writes[0].key;
         if (const auto found = newest_of(s, p.writes[0].key, number)) done.required = writer_of(*found, into_.depth);
+        break;
+      case planned::kind::query:
+        run_query(s, into_, number, p.of_query);
         break;
       case planned::kind::reopen:
         close(done);
@@ -373,6 +388,7 @@ void record(story& s, const std::vector<planned>& plan, bool closes) {
   m.start_recording();
   m.note({event::kind::begin, 0, 0, 0, s.opening});
   run.open();
+  if (s.seed % 2 == 0) run.look_at_queries();
   if (s.depth > 0) s.before_sum = content_sum(run.opened());
   run.look();
   std::map<std::string, std::size_t> places_before;  // records of each key
@@ -397,6 +413,7 @@ void record(story& s, const std::vector<planned>& plan, bool closes) {
   s.events = m.stop_recording();
   if (closes) run.open();
   attribute(s, run.opened(), plan, places_before);
+  answer_queries(run.opened(), s);
   run.opened().close();
 }
 
@@ -433,6 +450,7 @@ story record_recovery(const story& of, const left_files& left, std::uint64_t boo
   s.depth = of.depth + 1;
   s.before = kept_files(left);
   s.closed = after_kill.closed;  // the same after both, but for what may be lost
+  s.queries = after_kill.queries;
   s.before_power_cut = std::move(after_power_cut);
   s.before_kill = std::move(after_kill);
   s.boot = boot;
@@ -443,92 +461,6 @@ story record_recovery(const story& of, const left_files& left, std::uint64_t boo
   for (unsigned i = 0; i < count; ++i) plan.push_back(planner.next(i, 0));
   record(s, plan, planner.one_in(2));
   return s;
-}
-
-void expectation::apply(const event& e) {
-  if (e.what != event::kind::begin && e.what != event::kind::end) return;
-  const std::uint64_t bit = std::uint64_t{1} << e.value;
-  if (e.what == event::kind::begin) {
-    begun_ |= bit;
-    return;
-  }
-  const done_operation& done = of_.operations[e.value];
-  returned_ |= bit;
-  required_ |= bit | done.required;
-  if (done.durable_point && (!durable_ || done.belongs_to >= of_.operations[*durable_].belongs_to)) {
-    durable_ = e.value;
-    durable_begun_ = begun_;
-  }
-  clock_min_ = std::max(clock_min_, done.closes ? done.belongs_to + 1 : done.belongs_to);
-}
-
-std::uint64_t expectation::covered_sum(std::size_t i, std::uint64_t begun) const {
-  std::uint64_t sum = of_.before_sum;
-  for (std::size_t k = 0; k < of_.operations.size(); ++k) {
-    const done_operation& o = of_.operations[k];
-    if ((begun >> k & 1) != 0 && o.belongs_to <= of_.operations[i].belongs_to) sum += o.sum;
-  }
-  return sum;
-}
-
-std::vector<std::uint64_t> expectation::allowed(crash_kind how) const {
-  const auto& operations = of_.operations;
-  if (is_opening()) return (how == crash_kind::kill ? of_.before_kill : of_.before_power_cut).allowed;
-  std::vector<std::uint64_t> sums;
-  if (how == crash_kind::power_cut && of_.how.durability != durability::operation) {
-    sums.push_back(durable_ ? covered_sum(*durable_, durable_begun_) : of_.before_sum);
-    for (std::size_t i = 0; i < operations.size(); ++i) {
-      const bool in_flight = ((begun_ & ~returned_) >> i & 1) != 0;
-      if (in_flight && operations[i].durable_point) sums.push_back(covered_sum(i, begun_));
-    }
-    return sums;
-  }
-  std::uint64_t base = of_.before_sum;
-  std::vector<std::uint64_t> open;
-  for (std::size_t i = 0; i < operations.size(); ++i) {
-    if ((required_ >> i & 1) != 0) {
-      base += operations[i].sum;
-    } else if ((begun_ >> i & 1) != 0 && operations[i].sum != 0) {
-      open.push_back(operations[i].sum);
-    }
-  }
-  for (std::uint64_t subset = 0; subset < std::uint64_t{1} << open.size(); ++subset) {
-    std::uint64_t sum = base;
-    for (std::size_t i = 0; i < open.size(); ++i) sum += (subset >> i & 1) != 0 ? open[i] : 0;
-    sums.push_back(sum);
-  }
-  return sums;
-}
-
-std::vector<closed_version> expectation::closed(crash_kind how) const {
-  const auto& operations = of_.operations;
-  if (is_opening()) return (how == crash_kind::kill ? of_.before_kill : of_.before_power_cut).closed;
-  std::vector<closed_version> all = of_.closed;
-  const bool keeps_all = how == crash_kind::kill || of_.how.durability == durability::operation;
-  version durable = keeps_all ? version_max : 0;  // closed ones up to here are
-  if (!keeps_all && durable_) {
-    const done_operation& last = operations[*durable_];
-    durable = last.leaves_open ? last.belongs_to - 1 : last.belongs_to;
-  }
-  for (std::size_t i = 0; i < operations.size(); ++i) {
-    if ((returned_ >> i & 1) == 0 || !operations[i].closes) continue;
-    const version v = operations[i].belongs_to;
-    bool certain = true;
-    for (std::size_t k = 0; k < operations.size(); ++k) {
-      const bool in_flight = ((begun_ & ~returned_) >> k & 1) != 0;
-      certain = certain && !(in_flight && operations[k].belongs_to <= v && operations[k].sum != 0);
-    }
-    if (certain) all.push_back({v, operations[i].state, v > durable});
-  }
-  return all;
-}
-
-std::string expectation::in_flight() const {
-  std::string text;
-  for (std::size_t i = 0; i < of_.operations.size(); ++i) {
-    if ((begun_ & ~returned_) >> i & 1) text += (text.empty() ? "" : ", ") + of_.operations[i].what;
-  }
-  return text.empty() ? "nothing" : text;
 }
 
 }  // namespace icecore::crash

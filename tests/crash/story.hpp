@@ -17,6 +17,7 @@
 #include "check.hpp"
 #include "content.hpp"
 #include "icecore/icecore.hpp"
+#include "kept_model.hpp"
 #include "machine.hpp"
 #include "trace.hpp"
 
@@ -26,6 +27,8 @@ enum class crash_kind : std::uint8_t {
   power_cut,  ///< the machine died, and with it all that was not on the medium
   kill,       ///< the process died; memory and page cache live on
 };
+
+inline constexpr std::size_t no_query = ~std::size_t{0};
 
 /// What one operation adds to the store's content.
 struct done_operation {
@@ -37,12 +40,15 @@ struct done_operation {
   bool leaves_open = false;    ///< `belongs_to`, which is all durable, too: more may come into it
   bool closes = false;         ///< `belongs_to` is closed now,
   std::uint64_t state = 0;     ///< and shows this (state_sum())
+  std::size_t query = no_query;  ///< which of the story's it is about
+  done_to_query of_query;
 };
 
 /// What a crash leaves.
 struct left_by_crash {
   std::vector<std::uint64_t> allowed;  ///< contents that it may have
   std::vector<closed_version> closed;  ///< versions that were closed before it
+  std::vector<kept_query> queries;
 };
 
 struct story {
@@ -57,6 +63,7 @@ struct story {
   left_by_crash before_power_cut;          ///< until it has returned, if there was a crash before the story
   left_by_crash before_kill;               ///< likewise
   std::vector<closed_version> closed;      ///< and once it has returned: those that may be lost are
+  std::vector<kept_query> queries;         ///< those from before it, and those that it starts
   unsigned depth = 0;                      ///< crashes before this story
   trace events;
 };
@@ -80,6 +87,8 @@ class expectation {
   [[nodiscard]] std::vector<std::uint64_t> allowed(crash_kind how) const;
   /// The versions that were closed, but for those of which a write is in flight that may not have happened.
   [[nodiscard]] std::vector<closed_version> closed(crash_kind how) const;
+  /// The kept queries that may be there.
+  [[nodiscard]] std::vector<kept_query> queries() const;
   /// The least clock it must have: no version is used twice.
   [[nodiscard]] version clock_min() const noexcept { return clock_min_; }
   /// Operations in flight, for people.

@@ -1,0 +1,110 @@
+// What must hold after a crash at any moment of a story.
+#include <algorithm>
+
+#include "story.hpp"
+
+namespace icecore::crash {
+
+void expectation::apply(const event& e) {
+  if (e.what != event::kind::begin && e.what != event::kind::end) return;
+  const std::uint64_t bit = std::uint64_t{1} << e.value;
+  if (e.what == event::kind::begin) {
+    begun_ |= bit;
+    return;
+  }
+  const done_operation& done = of_.operations[e.value];
+  returned_ |= bit;
+  required_ |= bit | done.required;
+  if (done.durable_point && (!durable_ || done.belongs_to >= of_.operations[*durable_].belongs_to)) {
+    durable_ = e.value;
+    durable_begun_ = begun_;
+  }
+  clock_min_ = std::max(clock_min_, done.closes ? done.belongs_to + 1 : done.belongs_to);
+}
+
+std::uint64_t expectation::covered_sum(std::size_t i, std::uint64_t begun) const {
+  std::uint64_t sum = of_.before_sum;
+  for (std::size_t k = 0; k < of_.operations.size(); ++k) {
+    const done_operation& o = of_.operations[k];
+    if ((begun >> k & 1) != 0 && o.belongs_to <= of_.operations[i].belongs_to) sum += o.sum;
+  }
+  return sum;
+}
+
+std::vector<std::uint64_t> expectation::allowed(crash_kind how) const {
+  const auto& operations = of_.operations;
+  if (is_opening()) return (how == crash_kind::kill ? of_.before_kill : of_.before_power_cut).allowed;
+  std::vector<std::uint64_t> sums;
+  if (how == crash_kind::power_cut && of_.how.durability != durability::operation) {
+    sums.push_back(durable_ ? covered_sum(*durable_, durable_begun_) : of_.before_sum);
+    for (std::size_t i = 0; i < operations.size(); ++i) {
+      const bool in_flight = ((begun_ & ~returned_) >> i & 1) != 0;
+      if (in_flight && operations[i].durable_point) sums.push_back(covered_sum(i, begun_));
+    }
+    return sums;
+  }
+  std::uint64_t base = of_.before_sum;
+  std::vector<std::uint64_t> open;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    if ((required_ >> i & 1) != 0) {
+      base += operations[i].sum;
+    } else if ((begun_ >> i & 1) != 0 && operations[i].sum != 0) {
+      open.push_back(operations[i].sum);
+    }
+  }
+  for (std::uint64_t subset = 0; subset < std::uint64_t{1} << open.size(); ++subset) {
+    std::uint64_t sum = base;
+    for (std::size_t i = 0; i < open.size(); ++i) sum += (subset >> i & 1) != 0 ? open[i] : 0;
+    sums.push_back(sum);
+  }
+  return sums;
+}
+
+std::vector<closed_version> expectation::closed(crash_kind how) const {
+  const auto& operations = of_.operations;
+  if (is_opening()) return (how == crash_kind::kill ? of_.before_kill : of_.before_power_cut).closed;
+  std::vector<closed_version> all = of_.closed;
+  const bool keeps_all = how == crash_kind::kill || of_.how.durability == durability::operation;
+  version durable = keeps_all ? version_max : 0;  // closed ones up to here are
+  if (!keeps_all && durable_) {
+    const done_operation& last = operations[*durable_];
+    durable = last.leaves_open ? last.belongs_to - 1 : last.belongs_to;
+  }
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    if ((returned_ >> i & 1) == 0 || !operations[i].closes) continue;
+    const version v = operations[i].belongs_to;
+    bool certain = true;
+    for (std::size_t k = 0; k < operations.size(); ++k) {
+      const bool in_flight = ((begun_ & ~returned_) >> k & 1) != 0;
+      certain = certain && !(in_flight && operations[k].belongs_to <= v && operations[k].sum != 0);
+    }
+    if (certain) all.push_back({v, operations[i].state, v > durable});
+  }
+  return all;
+}
+
+std::vector<kept_query> expectation::queries() const {
+  if (is_opening()) return of_.before_kill.queries;  // a power cut leaves no less of them
+  std::vector<kept_query> all;
+  for (std::size_t n = 0; n < of_.queries.size(); ++n) {
+    kept_query q = of_.queries[n];
+    for (std::size_t i = 0; i < of_.operations.size(); ++i) {
+      const done_operation& o = of_.operations[i];
+      if (o.query == n && (begun_ >> i & 1) != 0) q.apply(o.of_query, (returned_ >> i & 1) != 0);
+      const bool may_lack = (begun_ & ~returned_) >> i & 1;
+      if (may_lack && o.belongs_to <= q.at && o.sum != 0) q.answer_certain = false;
+    }
+    if (q.possibly) all.push_back(std::move(q));
+  }
+  return all;
+}
+
+std::string expectation::in_flight() const {
+  std::string text;
+  for (std::size_t i = 0; i < of_.operations.size(); ++i) {
+    if ((begun_ & ~returned_) >> i & 1) text += (text.empty() ? "" : ", ") + of_.operations[i].what;
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+}  // namespace icecore::crash
