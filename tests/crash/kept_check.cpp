@@ -89,7 +89,12 @@ std::string judge_queries(const store& s, const std::vector<kept_query>& queries
     if (auto wrong = judge_one(s, s.query(q.name()), *wanted); !wrong.empty()) return wrong;
   }
   for (const kept_query& q : queries) {
-    if (q.surely && std::ranges::find(there, q.name) == there.end()) return q.name + " is gone";
+    if (!q.surely || std::ranges::find(there, q.name) != there.end()) continue;
+    try {
+      static_cast<void>(s.query(q.name));
+    } catch (const error& e) {
+      return q.name + " is gone: " + e.what();
+    }
   }
   return {};
 }
