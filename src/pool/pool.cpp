@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
 
@@ -366,13 +367,24 @@ segment pool::format_segment(link offset, std::uint64_t size, std::uint32_t magi
   auto& h = header_of(offset);
   // a generation greater than the old one makes old records that are left on media fail their checksums
   const segment s{offset, size, h.generation + 1};
-  h.generation = s.generation;
   h.granules = static_cast<std::uint32_t>(size / format::granule_size);
   h.magic = magic;
   h.fill = 0;
   h.fill_end = 0;
   h.next_free = null_link;
-  h.crc = header_crc(h, codec_.pool_seed(), offset);
+  // Generation and checksum are one word: a header that was valid, of a segment that is used again, stays so.
+  struct checked_generation {
+    std::uint32_t generation;
+    std::uint32_t crc;
+  };
+  static_assert(offsetof(format::segment_header, generation) % sizeof(checked_generation) == 0 &&
+                offsetof(format::segment_header, crc) == offsetof(format::segment_header, generation) + 4);
+  format::segment_header made = h;
+  made.generation = s.generation;
+  const checked_generation both{made.generation, header_crc(made, codec_.pool_seed(), offset)};
+  using aliasing [[gnu::may_alias]] = std::uint64_t;
+  // release: a crash image that has this word has those before it
+  __atomic_store_n(reinterpret_cast<aliasing*>(&h.generation), std::bit_cast<std::uint64_t>(both), __ATOMIC_RELEASE);
   // P3; on page media the header becomes durable with the records, in the same sync
   persist_->flush(&h, sizeof h);
   persist_->fence();

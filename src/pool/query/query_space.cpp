@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <map>
 
@@ -23,7 +24,7 @@ std::optional<unsigned> query_size_class(std::uint64_t bytes) noexcept {
 link query_space::place_of(const void* at) const noexcept {
   const auto* byte = static_cast<const std::byte*>(at);
   for (const pool* p : pool_->files()) {
-    if (byte >= p->base() && byte < p->base() + p->capacity()) {
+    if (byte >= p->base() && byte < p->base() + p->size()) {
       return make_link(p->number(), static_cast<std::uint64_t>(byte - p->base()));
     }
   }
@@ -116,13 +117,12 @@ bool query_space::is_in_use(link segment_at) const noexcept {
          link_offset(pool_->segment_at(segment_at).end()) <= pool_->of(segment_at).used_end();
 }
 
+/// The owner first: where a chunk is that the new generation makes valid, rebuild() finds whose the segment is.
 segment query_space::give_header(link at, std::uint64_t size, std::uint64_t owner) const {
   pool& in = pool_->of(at);
-  const segment s = in.format_segment(at, size, format::query_segment_magic);
-  in.header_of(at).owner = owner;
-  pool_->persist().flush(&in.header_of(at), sizeof(format::segment_header));
-  order();
-  return s;
+  auto& word = in.header_of(at).owner;
+  std::atomic_ref(word).store(owner, std::memory_order_relaxed);  // relaxed: the generation's store orders both
+  return in.format_segment(at, size, format::query_segment_magic);
 }
 
 /// A crash between any two steps leaves a claim that finish_claim() completes or takes back.
@@ -175,9 +175,18 @@ void query_space::finish_claim(std::atomic<std::uint64_t>& claim, const format::
   step(claim, null_link);
 }
 
+/// What a killed process stored may be in the caches alone: nothing is built on it before it is durable.
 void query_space::finish_claims() const {
+  const std::vector<link> all = heads([](link, const std::string&) {});
+  persistence& persist = pool_->persist();
+  persist.flush(&anchor(), sizeof(format::query_anchor));
+  for (const link head : all) {
+    const std::uint64_t lines = sizeof(format::query_head) + head_at(head).parts * sizeof(format::query_part);
+    persist.flush(&head_at(head), std::min(lines, pool_->segment_at(head).size - sizeof(format::segment_header)));
+  }
+  persist.sync();
   finish_claim(anchor().claim, nullptr);
-  for (const link head : heads([](link, const std::string&) {})) {
+  for (const link head : all) {
     auto& of = head_at(head);
     finish_claim(of.claim, &of);
   }
