@@ -256,10 +256,14 @@ void recovery::free_index(const record_scan& found) const {
   }
 }
 
-/// A power cut may have kept any part of what changed the lists of queries' segments (query_space.hpp, Q2).
+/// A power cut may have kept any part of what changed the lists of queries' segments (query_space.hpp, Q2): of what a
+/// session that did not flush line by line has left. A crash in here leaves that session's root.
 void recovery::recover_queries(const record_scan& found) const {
   if (!found.crashed() || found.query_segments().empty()) return;
-  if (parts_.pool->durability().medium != medium::block_device) return;
+  const bool were_flushed =
+      parts_.pool->roots().read().durability == static_cast<std::uint8_t>(durability::operation) &&
+      parts_.pool->durability().medium != medium::block_device;
+  if (were_flushed) return;
   query_space(*parts_.pool, parts_.shared->queries).rebuild(found.query_segments());
 }
 
