@@ -81,7 +81,30 @@ std::shared_ptr<kept_query> query_catalog::read(link at) {
   }
   query_definition what = query_definition::decoded(definition_bytes(head), where);
   if (what.parts() != head.parts) raise(errc::damaged, "{}: the query's definition has another number of parts", where);
-  return std::make_shared<kept_query>(*this, at, std::move(what), std::nullopt);
+  auto found = std::make_shared<kept_query>(*this, at, std::move(what), std::nullopt);
+  settle(*found);
+  return found;
+}
+
+/// Shows what a crash has left behind the words that lead to the newest chunks: it may have been shown before, and a
+/// power cut then took the word. A part that cannot be read is told of when its rows are asked for.
+void query_catalog::settle(kept_query& q) {
+  const link at = q.head_place();
+  const recovering_lock shared = space_.hold();
+  const std::uint64_t pid = runner_pid(space_.head_at(at));
+  if (pid != 0 && pid != own_pid()) return;  // this process does not run it: it did not know it
+  for (std::size_t p = 0; p < q.definition().parts(); ++p) {
+    const auto number = static_cast<std::uint16_t>(p);
+    auto& complete = part_line(space_, at, number).complete;
+    try {
+      if (const auto done = space_.read(complete); done && *done != 0) continue;
+      part_log log(space_, at, number);
+      log.recover(true);
+      if (log.is_complete()) space_.write(complete, log.rows_so_far() + 1);
+    } catch (const error&) {
+      continue;
+    }
+  }
 }
 
 /// Reads what other processes, or earlier sessions, have added; forgets what they dropped.

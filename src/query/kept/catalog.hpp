@@ -71,6 +71,7 @@ class query_catalog final : public store_companion {
 
  private:
   [[nodiscard]] std::shared_ptr<kept_query> read(link head);
+  void settle(kept_query& q);
   void refresh();
   void free_unread() noexcept;
   [[nodiscard]] std::uint64_t own_runner_word() const noexcept;
