@@ -24,7 +24,8 @@ std::optional<chunk> chunk_source::at(link place, std::uint16_t part) const noex
   const link segment_at = place - h.in_segment;
   if (!pools.valid_header(segment_at, format::query_segment_magic)) return std::nullopt;
   const segment in = pools.segment_at(segment_at);
-  if (h.in_segment < sizeof(format::segment_header) || chunk::size_of(h) > in.size - h.in_segment) return std::nullopt;
+  if (h.in_segment < sizeof(format::segment_header) || h.in_segment >= in.size) return std::nullopt;
+  if (chunk::size_of(h) > in.size - h.in_segment) return std::nullopt;
   if (h.crc != crc_of(h, place, in.generation)) return std::nullopt;
   if (h.kind == format::chunk_kind::moved && h.rows_size != sizeof(link)) return std::nullopt;
   return chunk(h, place);

@@ -34,9 +34,11 @@ part_log::part_log(query_space& space, link head, std::uint16_t part) noexcept
 
 void part_log::recover(bool writes) {
   newest_ = shown_chunk(chunks_, head_, number_);
-  next_ = newest_ ? chunks_.place_after(*newest_) : require_link(*space_, line_->first);
+  // A first place that leads nowhere: on block devices the word may be durable without the segment.
+  next_ = newest_ ? chunks_.place_after(*newest_) : space_->read_link(line_->first).value_or(null_link);
   bool found = false;
   while (const auto more = chunks_.after(newest_, next_, number_)) {
+    if (more->moved() && !owns_segment_of(chunks_.place_after(*more))) break;  // likewise
     newest_ = more;
     next_ = chunks_.place_after(*more);
     found = true;
@@ -59,6 +61,15 @@ void part_log::recover(bool writes) {
   }
   // relaxed: no other thread uses it yet
   appended_.store(newest_ ? newest_->place() : null_link, std::memory_order_relaxed);
+}
+
+/// Whether the segment whose first chunk lies here is the query's.
+bool part_log::owns_segment_of(link first) const noexcept {
+  const pool_set& pools = space_->pools();
+  const link segment_at = first - sizeof(format::segment_header);
+  return first > sizeof(format::segment_header) && pools.contains(segment_at, sizeof(format::segment_header)) &&
+         segment_at % format::granule_size == 0 && pools.valid_header(segment_at, format::query_segment_magic) &&
+         pools.header_of(segment_at).owner == chunks_.head().id[0];
 }
 
 std::optional<std::string_view> part_log::position() const noexcept {
@@ -146,11 +157,26 @@ chunk_room part_log::segment_of_next() const {
   return room;
 }
 
+/// Whether another part was begun behind this place in its segment: a power cut on a block device may take a part's
+/// last chunks and leave what the thread wrote behind them, for the next part.
+bool part_log::is_used_behind(const chunk_room& place) const noexcept {
+  const auto is_behind = [&](const std::atomic<std::uint64_t>& word) {
+    const auto at = space_->read_link(word);
+    return !at || (*at >= place.position && *at < place.in.end());
+  };
+  for (std::uint32_t p = 0; p < chunks_.head().parts; ++p) {
+    const auto& line = part_line(*space_, head_, static_cast<std::uint16_t>(p));
+    if (p != number_ && (is_behind(line.first) || is_behind(line.newest))) return true;
+  }
+  return false;
+}
+
 /// The part was begun by a thread that has ended. Where lines are flushed, nothing lies behind the part's newest chunk
 /// (R1), so the part goes on there. On other media something that was never shown may lie there, perhaps of another
 /// part, and part of it may have reached the device: it is left alone.
 void part_log::go_on_in_own_segment(chunk_room& room) const {
-  const bool clean = newest_ && !space_->pools().persist().by_pages();
+  const bool clean =
+      newest_ && !space_->pools().persist().by_pages() && !is_used_behind(segment_of_next());
   const chunk_room own = clean ? segment_of_next() : chunk_room{};
   room.in = own.in;
   room.position = own.position;

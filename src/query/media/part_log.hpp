@@ -78,6 +78,8 @@ class part_log {
   void begin(chunk_room& room);
   void move(const segment& to);
   [[nodiscard]] chunk_room segment_of_next() const;
+  [[nodiscard]] bool owns_segment_of(link first) const noexcept;
+  [[nodiscard]] bool is_used_behind(const chunk_room& place) const noexcept;
   void go_on_in_own_segment(chunk_room& room) const;
 
   query_space* space_;
