@@ -4,8 +4,8 @@
 #include <map>
 #include <random>
 
-#include "query/catalog.hpp"
-#include "query/kept_query.hpp"
+#include "query/kept/catalog.hpp"
+#include "query/kept/kept_query.hpp"
 
 namespace icecore::crash {
 namespace {

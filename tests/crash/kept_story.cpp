@@ -5,8 +5,8 @@
 
 #include "base/threads.hpp"
 #include "fibers.hpp"
-#include "query/catalog.hpp"
-#include "query/kept_query.hpp"
+#include "query/kept/catalog.hpp"
+#include "query/kept/kept_query.hpp"
 
 namespace icecore::crash {
 
