@@ -49,6 +49,25 @@ link btree::find(std::string_view key) const {
   }
 }
 
+inline void btree::insert_in_leaf(node& leaf, node_form form, unsigned slot, const sought_key& key,
+                                  link entry) noexcept {
+  if (form.open && form.prefix_length != 0) [[unlikely]] {
+    admit_to_prefix(leaf, key.bytes);
+    form = leaf.form.load();
+  }
+  assert(slot <= form.count && form.count < slot_count);
+  leaf.note_insert(slot);
+  leaf.make_room(slot, form.count);
+  leaf.heads[slot].store(key.head_behind(form.prefix_length));
+  leaf.links[slot].store(entry);
+  form.admit_size(true, key.bytes.size());
+  ++form.count;
+  leaf.form.store(form);
+  // N4, as far as heads tell
+  assert(slot == 0 || leaf.heads[slot - 1].load() <= leaf.heads[slot].load());
+  assert(slot + 1 == form.count || leaf.heads[slot].load() <= leaf.heads[slot + 1].load());
+}
+
 /// Null if another writer came between, or if a node had to be split first.
 inline link btree::try_insert(const sought_key& key, entry_factory& factory, link& made) {
   const path where = try_descend<side::right, stop::full_inner>(key);
@@ -84,24 +103,6 @@ link btree::insert(std::string_view key, entry_factory& factory) {
     const link there = try_insert(sought, factory, made);
     if (there != null_link) return there;
   }
-}
-
-void btree::insert_in_leaf(node& leaf, node_form form, unsigned slot, const sought_key& key, link entry) noexcept {
-  if (form.open && form.prefix_length != 0) [[unlikely]] {
-    admit_to_prefix(leaf, key.bytes);
-    form = leaf.form.load();
-  }
-  assert(slot <= form.count && form.count < slot_count);
-  leaf.note_insert(slot);
-  leaf.make_room(slot, form.count);
-  leaf.heads[slot].store(key.head_behind(form.prefix_length));
-  leaf.links[slot].store(entry);
-  form.admit_size(true, key.bytes.size());
-  ++form.count;
-  leaf.form.store(form);
-  // N4, as far as heads tell
-  assert(slot == 0 || leaf.heads[slot - 1].load() <= leaf.heads[slot].load());
-  assert(slot + 1 == form.count || leaf.heads[slot].load() <= leaf.heads[slot + 1].load());
 }
 
 std::unique_ptr<ordered_index> make_btree(const key_source& source, std::shared_ptr<arena> memory) {

@@ -91,13 +91,15 @@ class btree final : public ordered_index {
   [[nodiscard, gnu::always_inline]] path try_descend(const sought_key& key) const;
 
   [[nodiscard, gnu::always_inline]] link try_insert(const sought_key& key, entry_factory& factory, link& made);
-  void insert_in_leaf(node& leaf, node_form form, unsigned slot, const sought_key& key, link entry) noexcept;
+  [[gnu::always_inline]] void insert_in_leaf(node& leaf, node_form form, unsigned slot, const sought_key& key,
+                                             link entry) noexcept;
 
   // split.cpp
+  // A path is passed by value, so that the caller's need not be in memory.
   class unused_node;
   struct cut;
-  [[nodiscard]] bool split_inner(const path& where, const sought_key& key);
-  [[nodiscard]] bool split_leaf(const path& where, unsigned slot, const sought_key& key, link entry);
+  [[nodiscard]] bool split_inner(path where, const sought_key& key);
+  [[nodiscard]] bool split_leaf(path where, unsigned slot, const sought_key& key, link entry);
   template <class Node>
   [[nodiscard]] bool split(const path& where, const cut& c);
   void add_child(inner_node& parent, unsigned slot, const cut& c, arena_ref child) noexcept;

@@ -51,7 +51,7 @@ void btree::give_back(arena_ref ref, bool leaf) noexcept {
 }
 
 /// False if a writer came between. `where.node` is a full inner node on the path of the insert of `key`.
-bool btree::split_inner(const path& where, const sought_key& key) {
+bool btree::split_inner(path where, const sought_key& key) {
   const node& n = *where.node.at;
   const node_form form = where.form;
   // Ascending keys only ever add at the end of the last node: leave the left node full.
@@ -64,7 +64,7 @@ bool btree::split_inner(const path& where, const sought_key& key) {
 
 /// True if `entry` has been added. False if a writer came between, or if the leaf was split and the insert must start
 /// again. `slot` is where the entry belongs in the full leaf.
-bool btree::split_leaf(const path& where, unsigned slot, const sought_key& key, link entry) {
+bool btree::split_leaf(path where, unsigned slot, const sought_key& key, link entry) {
   const node& n = *where.node.at;
   node_form form = where.form;
   const unsigned at = n.cut_for_insert(slot);
