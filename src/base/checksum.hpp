@@ -33,8 +33,9 @@ namespace detail {
 }
 
 /// Continues the checksum `crc` over two words and `size` bytes behind them, a multiple of 8.
-[[nodiscard]] inline std::uint32_t crc32c(std::uint32_t crc, std::uint64_t first, std::uint64_t second,
-                                          const std::byte* data, std::size_t size) noexcept {
+[[nodiscard, gnu::always_inline]] inline std::uint32_t crc32c(std::uint32_t crc, std::uint64_t first,
+                                                              std::uint64_t second, const std::byte* data,
+                                                              std::size_t size) noexcept {
   crc = crc32c(crc32c(crc, first), second);
   constexpr std::size_t bytes_max = 64;  // of these a call takes longer than the instructions
   if (size > bytes_max) return crc32c(crc, data, size);

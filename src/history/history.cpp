@@ -74,39 +74,14 @@ bool basic_histories<Heads>::wait_for_stamp(link entry, link l) const {
 }
 
 template <class Heads>
-void basic_histories<Heads>::set_links(record fresh, link entry, link older) const {
-  auto& u = fresh.as_update();
-  const std::uint32_t depth = at(older).header().depth;
-  assert(depth < format::depth_max);
-  assert(older == entry || at(older).as_update().entry == entry);
-  u.entry = entry;
-  u.older = older;
-  u.record.depth = depth + 1;
+link basic_histories<Heads>::jump_over(link older, std::uint32_t depth) const {
   // skew-binary: two jumps of equal length behind the parent become one
-  u.jump = last_jumps_are_equal(depth) ? claimed_jump_of(jump_of(older)) : older;
+  return last_jumps_are_equal(depth) ? claimed_jump_of(jump_of(older)) : older;
 }
 
 template <class Heads>
 bool basic_histories<Heads>::link_on_top(link entry, link fresh, std::uint32_t seed, newest_condition wanted) const {
-  auto& head = at(entry).as_entry().head;
-  const record r = at(fresh);
-  for (;;) {
-    const auto [top, head_then] = newest_and_head(entry);
-    std::uint64_t seen = top == entry ? null_link : head_word(top);
-    if (!Heads::leads_to_newest(entry, head_then, seen)) continue;
-    if (!wait_until_committed(entry, top)) continue;  // H1, H2
-    Heads::before_link(entry, seen);
-    verify_checksum(top);
-    if (!is_as(top, wanted)) return false;
-    Heads::require_room_above(entry, top);
-    // H2; relaxed: an assertion, wait_until_committed() acquired it
-    assert(at(top).header().stamp.load(std::memory_order_relaxed) != 0);
-    set_links(r, entry, top);
-    r.seal(seed);
-    // seq_cst: H3, the writer's side; includes the release that publishes the record
-    if (head.compare_exchange_strong(seen, head_word(fresh), std::memory_order_seq_cst, std::memory_order_relaxed))
-      return true;
-  }
+  return link_on_top(entry, fresh, at(fresh).layout(), seed, wanted);
 }
 
 template <class Heads>

@@ -43,6 +43,8 @@
 //       although the space that the head leads to is reused (durable_heads.cpp).
 #pragma once
 
+#include <cassert>
+
 #include "history/heads/durable_heads.hpp"
 #include "history/heads/history_base.hpp"
 #include "history/heads/rebuilt_heads.hpp"
@@ -107,11 +109,13 @@ class basic_histories final : public Heads {
   }
 
   /// Returns when the record is as durable as a read of it must be (persist-on-read). May throw errc::poisoned.
-  void persist_before_return(link l) const {
-    if (this->persist_on_read_) persist_record(l);
+  [[gnu::always_inline]] void persist_before_return(link l) const {
+    // acquire: if the bit is set, another thread has completed the flush and the fence (H5)
+    if (this->persist_on_read_ && (at(l).header().stamp.load(std::memory_order_acquire) & format::stamp_persisted) == 0)
+      persist_record(l);
   }
   /// Whether the entry's newest record is a removal. If so, it is then stamped and as durable as a read of it must be.
-  [[nodiscard]] bool is_removed(link entry) const {
+  [[nodiscard, gnu::always_inline]] bool is_removed(link entry) const {
     for (;;) {
       const link top = newest(entry);
       verify_checksum(top);
@@ -135,6 +139,9 @@ class basic_histories final : public Heads {
   /// swap of the head decides, so nothing comes between that record and the one that is linked. Raises
   /// errc::invalid_argument and links nothing if the history has the greatest possible depth.
   [[nodiscard]] bool link_on_top(link entry, link fresh, std::uint32_t seed, newest_condition wanted) const;
+  /// The same, inlined for a caller that knows the record's layout when it is compiled.
+  [[nodiscard, gnu::always_inline]] bool link_on_top(link entry, link fresh, record_layout layout, std::uint32_t seed,
+                                                     newest_condition wanted) const;
   /// Raises the same error if nothing can be linked on the newest record of the entry.
   void require_room_above(link entry) const { Heads::require_room_above(entry, newest(entry)); }
   /// Makes a batch, whose records are all linked, take effect. Returns its version.
@@ -146,7 +153,7 @@ class basic_histories final : public Heads {
   [[nodiscard]] link find_by_jumps(link newest, version v) const;
   /// Returns true when the entry's newest record is stamped and as durable as the mode requires. Returns false if it is
   /// no longer the newest: it was of a batch whose process was killed.
-  [[nodiscard]] bool wait_until_committed(link entry, link l) const {
+  [[nodiscard, gnu::always_inline]] bool wait_until_committed(link entry, link l) const {
     if (stamp_of(l) == 0 && !wait_for_stamp(entry, l)) return false;
     persist_before_return(l);
     return true;
@@ -160,7 +167,10 @@ class basic_histories final : public Heads {
            (wanted.it_is == newest_condition::what::of_version && stamp_of(l) == wanted.since);
   }
   void persist_record(link l) const;
-  void set_links(record fresh, link entry, link older) const;
+  [[gnu::always_inline]] void set_links(record fresh, link entry, link older) const;
+  /// Where the jump of a record leads whose older record is `older`, which has this depth and is not the only one
+  /// below.
+  [[nodiscard]] link jump_over(link older, std::uint32_t depth) const;
   [[nodiscard]] link jump_of(link l) const { return at(l).is_entry() ? l : followed(l, claimed_jump_of(l)); }
   /// Where the jump of a record leads, after verifying the record's checksum; for an entry, the entry itself. It does
   /// not check that an older record lies there: jump_of() does when it follows the link, so until then that line need
@@ -172,6 +182,43 @@ class basic_histories final : public Heads {
     return r.as_update().jump;
   }
 };
+
+template <class Heads>
+inline void basic_histories<Heads>::set_links(record fresh, link entry, link older) const {
+  auto& u = fresh.as_update();
+  const std::uint32_t depth = at(older).header().depth;
+  assert(depth < format::depth_max);
+  assert(older == entry || at(older).as_update().entry == entry);
+  constexpr std::uint32_t depth_min = 3;  // below this no two jumps are equally long
+  u.entry = entry;
+  u.older = older;
+  u.record.depth = depth + 1;
+  u.jump = depth < depth_min ? older : jump_over(older, depth);
+}
+
+template <class Heads>
+inline bool basic_histories<Heads>::link_on_top(link entry, link fresh, record_layout layout, std::uint32_t seed,
+                                                newest_condition wanted) const {
+  auto& head = at(entry).as_entry().head;
+  const record r = at(fresh);
+  for (;;) {
+    const auto [top, head_then] = newest_and_head(entry);
+    std::uint64_t seen = top == entry ? null_link : head_word(top);
+    if (!Heads::leads_to_newest(entry, head_then, seen)) continue;
+    if (!wait_until_committed(entry, top)) continue;  // H1, H2
+    Heads::before_link(entry, seen);
+    verify_checksum(top);
+    if (!is_as(top, wanted)) return false;
+    Heads::require_room_above(entry, top);
+    // H2; relaxed: an assertion, wait_until_committed() acquired it
+    assert(at(top).header().stamp.load(std::memory_order_relaxed) != 0);
+    set_links(r, entry, top);
+    r.seal(layout, seed);
+    // seq_cst: H3, the writer's side; includes the release that publishes the record
+    if (head.compare_exchange_strong(seen, head_word(fresh), std::memory_order_seq_cst, std::memory_order_relaxed))
+      return true;
+  }
+}
 
 using rebuilt_histories = basic_histories<rebuilt_heads>;
 using durable_histories = basic_histories<durable_heads>;

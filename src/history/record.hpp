@@ -78,7 +78,9 @@ struct record_layout {
   [[nodiscard]] std::uint64_t key_offset() const noexcept {
     return value_crc_offset() + ((flags & format::flag_large_value) != 0 ? 8 : 0);
   }
-  [[nodiscard]] std::uint64_t value_offset() const noexcept { return key_offset() + format::round_up(key_size, 8); }
+  [[nodiscard, gnu::always_inline]] std::uint64_t value_offset() const noexcept {
+    return key_offset() + format::round_up(key_size, 8);
+  }
   [[nodiscard, gnu::always_inline]] std::uint64_t size() const noexcept {
     return format::round_up(value_offset() + value_size, 8);
   }
@@ -215,7 +217,7 @@ class record {
       std::memcpy(to, from.data(), from.size());
     }
   }
-  [[nodiscard]] std::uint32_t compute_crc(record_layout l, std::uint32_t seed) const noexcept {
+  [[nodiscard, gnu::always_inline]] std::uint32_t compute_crc(record_layout l, std::uint32_t seed) const noexcept {
     const std::uint64_t first = std::uint64_t{static_cast<std::uint8_t>(l.kind)} | (std::uint64_t{l.flags} << 8) |
                                 (std::uint64_t{l.key_size} << 16) | (std::uint64_t{l.value_size} << 32);
     const auto [from, to] = covered(l);
@@ -226,7 +228,7 @@ class record {
     std::uint64_t from, to;
   };
   // An entry's head and second version change; everything else after the common header does not.
-  [[nodiscard]] static covered_part covered(record_layout l) noexcept {
+  [[nodiscard, gnu::always_inline]] static covered_part covered(record_layout l) noexcept {
     return {l.kind == format::record_kind::entry ? sizeof(format::entry_header) : sizeof(format::record_header),
             (l.flags & format::flag_large_value) != 0 ? l.value_offset() : l.size()};
   }

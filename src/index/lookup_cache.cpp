@@ -42,7 +42,7 @@ lookup_cache::~lookup_cache() {
 }
 
 // Two threads at once may lose a word or its tag, or store one twice; both are harmless.
-void lookup_cache::put(std::uint64_t hash, link entry) noexcept {
+void lookup_cache::put(std::uint64_t hash, link entry, bool is_new) noexcept {
   const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: as in candidate()
   if (mask == 0) return;
   assert(entry != null_link && (entry & ~link_mask) == 0);
@@ -50,7 +50,7 @@ void lookup_cache::put(std::uint64_t hash, link entry) noexcept {
   const std::uint64_t fresh = (hash & ~link_mask) | entry;
   // relaxed, here and below: what is read is only compared, not followed
   const std::uint64_t tags = line[0].load(std::memory_order_relaxed);
-  for (std::uint64_t fitting = bytes_equal(tags, tag_of(hash)); fitting != 0; fitting &= fitting - 1) {
+  for (std::uint64_t fitting = is_new ? 0 : bytes_equal(tags, tag_of(hash)); fitting != 0; fitting &= fitting - 1) {
     if (line[1 + byte_of(fitting)].load(std::memory_order_relaxed) == fresh) return;  // it is there
   }
   const std::uint64_t empty = bytes_equal(tags, 0);

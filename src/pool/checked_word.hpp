@@ -18,7 +18,7 @@ class word_codec {
  public:
   explicit word_codec(std::uint32_t pool_seed) noexcept : pool_seed_(pool_seed) {}
 
-  [[nodiscard]] std::uint64_t encode(std::uint64_t number, link at) const noexcept {
+  [[nodiscard, gnu::always_inline]] std::uint64_t encode(std::uint64_t number, link at) const noexcept {
     assert(number <= format::stamp_version_mask);
     constexpr std::uint32_t odd = 0x9e3779b1U;  // gives the files of a store different checks
     const std::uint32_t place = static_cast<std::uint32_t>(at >> 3) ^ link_pool(at) * odd;
@@ -45,7 +45,7 @@ class word_codec {
   }
 
   /// The seed of the checksum of a record at this place, in a segment of this generation (R1).
-  [[nodiscard]] std::uint32_t record_seed(std::uint32_t generation, link at) const noexcept {
+  [[nodiscard, gnu::always_inline]] std::uint32_t record_seed(std::uint32_t generation, link at) const noexcept {
     return crc32c(pool_seed_ ^ generation, at);
   }
   /// The generation from which this seed follows at this place.

@@ -147,6 +147,11 @@ class [[gnu::visibility("hidden")]] store_core {
     catalog_->load(*tags_);
     return *tags_;
   }
+  /// A pin on this store, without a call.
+  [[nodiscard, gnu::always_inline]] pin take_pin() const noexcept {
+    pins_->take();
+    return pin::adopt(pins_);
+  }
   [[nodiscard]] pool_set& the_pool() const noexcept { return *pool_; }
   [[nodiscard]] bool read_only() const noexcept { return read_only_; }
   /// What another layer keeps beside this store; `make` makes it at the first call. It ends before the store does.
@@ -178,10 +183,8 @@ class [[gnu::visibility("hidden")]] store_core {
   /// errc::forked after a fork (the child shares the file's lock and would write beside its parent), errc::poisoned
   /// after a failed sync, errc::closed if the process that shared the store has closed it.
   [[gnu::always_inline]] void check_usable() const {
-    // relaxed: no data depends on these flags
-    if (fork_generation_ != fork_generation() || persist_->poisoned() ||
-        shared_->is.load(std::memory_order_relaxed) == shared_state::phase::closed) [[unlikely]]
-      raise_unusable();
+    check_not_forked();
+    check_still_usable();
   }
 
  protected:
@@ -192,9 +195,25 @@ class [[gnu::visibility("hidden")]] store_core {
   void close_in_destructor() noexcept;
 
   [[gnu::always_inline]] void check_writable() const {
+    check_may_lease();
+    check_still_usable();
+  }
+  /// The part of check_writable() that a write checks before it leases a writer; check_still_usable() follows when it
+  /// has one.
+  [[gnu::always_inline]] void check_may_lease() const {
     if (read_only()) [[unlikely]]
       raise_read_only();
-    check_usable();
+    check_not_forked();
+  }
+  [[gnu::always_inline]] void check_not_forked() const {
+    if (fork_generation_ != fork_generation()) [[unlikely]]
+      raise_unusable();
+  }
+  /// The part of check_usable() that other threads and processes may change, also while a write waits for its writer.
+  [[gnu::always_inline]] void check_still_usable() const {
+    // relaxed: no data depends on these flags
+    if (persist_->poisoned() || shared_->is.load(std::memory_order_relaxed) == shared_state::phase::closed) [[unlikely]]
+      raise_unusable();
   }
   /// The key's entry, if the lookup cache has it.
   [[nodiscard, gnu::always_inline]] link known_entry_of(std::string_view key, std::uint64_t hash) const noexcept {

@@ -26,13 +26,13 @@ namespace {
 // ---- Single writes ----
 
 template <class Heads>
-inline version engine<Heads>::finish(const writer& w, const fresh_record& fresh) {
+inline version engine<Heads>::finish(const writer& w, fresh_record fresh) {
   if ((fresh.layout.flags & format::flag_large_value) != 0) checked_->mark(fresh.at);
   // Read everything needed of the record, and do all other work, before the flush: a load from a line that is being
   // flushed waits until the medium has it, and after the fence the processor runs ahead into the next operation only as
   // far as its window reaches.
   const record r = histories_->at(fresh.at);
-  const version v = histories_->stamp_of_own(r, fresh.at);
+  const version v = histories_->stamp_of_own(r, fresh.at, fresh.layout.batched());
   assert(v != 0 && v <= clock_->now());  // C2: the clock never falls below a stamp
   histories_->sample(r, fresh.at);
   w.count(fresh.layout, fresh.layout.is_removal(), fresh.at, r.header().crc, v);
@@ -56,24 +56,24 @@ void engine<Heads>::finish_batched(const writer& w, const fresh_record& fresh) {
 template <class Heads>
 version engine<Heads>::put(std::string_view key, std::string_view value) {
   check_sizes(key, value);
-  check_writable();
+  check_may_lease();
   const std::uint64_t hash = index::lookup_cache::hash_of(key);
   lookups_->prefetch(hash);
   const writer_lease w(*writers_);
-  // Check again: a write that met a failed sync may have left an unfinished record in this writer's segment, and no
-  // record may follow that one. That write poisoned the store before it returned the writer.
-  check_usable();
+  // Checked when the writer is leased: a write that met a failed sync may have left an unfinished record in this
+  // writer's segment, and no record may follow that one. That write poisoned the store before it returned the writer.
+  check_still_usable();
   const record_layout as_entry = record_layout::of_entry(key.size(), value.size(), false);
   const entered there = enter(*w, {as_entry, null_link, key, value, hash});
-  if (!there.is_new) return *update(*w, there.entry, value, {});
-  return finish_entry(*w, {there.entry, as_entry, there.flushed}, hash);
+  if (!there.is_new()) return *update(*w, there.entry, value, {});
+  return finish_entry(*w, {there.entry, as_entry, there.flushed()}, hash);
 }
 
 template <class Heads>
-inline version engine<Heads>::finish_entry(const writer& w, const fresh_record& fresh, std::uint64_t hash) {
+inline version engine<Heads>::finish_entry(const writer& w, fresh_record fresh, std::uint64_t hash) {
   const version v = finish(w, fresh);
   // after the fence in finish(), which would have to wait for this store's cache line
-  lookups_->put(hash, fresh.at);
+  lookups_->put(hash, fresh.at, true);
   return v;
 }
 
@@ -89,7 +89,7 @@ std::optional<version> engine<Heads>::put_if(std::string_view key, std::string_v
     const std::uint64_t hash = index::lookup_cache::hash_of(key);
     const record_layout as_entry = record_layout::of_entry(key.size(), value.size(), false);
     const entered there = enter(*w, {as_entry, null_link, key, value, hash});
-    if (there.is_new) return finish_entry(*w, {there.entry, as_entry, there.flushed}, hash);
+    if (there.is_new()) return finish_entry(*w, {there.entry, as_entry, there.flushed()}, hash);
     entry = there.entry;
   }
   // Check before making a useless record. link_on_top() detects what other threads change meanwhile.
@@ -111,9 +111,9 @@ std::optional<version> engine<Heads>::update(const writer& w, link entry, std::s
 template <class Heads>
 std::optional<version> engine<Heads>::remove(std::string_view key) {
   check_sizes(key, {});
-  check_writable();
+  check_may_lease();
   const writer_lease w(*writers_);
-  check_usable();  // see put()
+  check_still_usable();  // see put()
   const link entry = entry_of(key);
   // Check before making a useless record. link_on_top() detects that another thread removes the key meanwhile.
   if (entry == null_link || histories_->is_removed(entry)) return std::nullopt;
@@ -127,10 +127,10 @@ std::optional<version> engine<Heads>::remove(std::string_view key) {
 /// Links a filled record that is in no batch on top of its entry's history. If that fails, or the record is not to be
 /// linked, gives the record's memory back: no valid record may lie behind one that does not count.
 template <class Heads>
-bool engine<Heads>::link_single(const writer& w, link entry, const fresh_record& fresh, newest_condition wanted) const {
+inline bool engine<Heads>::link_single(const writer& w, link entry, fresh_record fresh, newest_condition wanted) const {
   bool linked = false;
   try {
-    linked = histories_->link_on_top(entry, fresh.at, w.seed_of(fresh.at), wanted);
+    linked = histories_->link_on_top(entry, fresh.at, fresh.layout, w.seed_of(fresh.at), wanted);
   } catch (...) {  // damage: thrown before the head is changed
     w.rewind(fresh.at, fresh.layout);
     throw;
@@ -153,16 +153,9 @@ class engine<Heads>::entry_filler final : public index::entry_factory {
   entry_filler& operator=(const entry_filler&) = delete;
 
   [[nodiscard]] link make() override {
-    // its kind is known here, so its sizes are computed with fewer instructions
-    const record_layout layout{format::record_kind::entry, what_.layout.flags, what_.layout.key_size,
-                               what_.layout.value_size};
-    assert(what_.layout.kind == layout.kind);
-    size_ = layout.size();
-    const link made = made_ = writer_.allocate(layout);
-    const record r = histories_.at(made);
-    r.fill(layout, what_.batch, what_.key, what_.value);
-    r.seal(layout, writer_.seed_of(made));
-    return made;
+    // its kind and, for most entries, its flags are known here, so its sizes are computed with fewer instructions
+    assert(what_.layout.kind == format::record_kind::entry);
+    return what_.layout.flags == 0 ? make_with(0) : make_with(what_.layout.flags);
   }
   /// Stamps and flushes the record here, so that its flush proceeds while the index makes room for it.
   void before_publish() noexcept override {
@@ -174,8 +167,8 @@ class engine<Heads>::entry_filler final : public index::entry_factory {
     stamped_ = true;
     constexpr std::uint64_t bytes_max = 4 * format::cache_line_size;  // readers wait: longer ones are flushed later
     if (size_ > bytes_max && !Heads::are_durable) return;
-    histories_.flush_fresh(made_, size_);
     flushed_ = true;
+    histories_.flush_fresh(made_, size_);
   }
   [[nodiscard]] bool stamped() const noexcept { return stamped_; }
   [[nodiscard]] bool flushed() const noexcept { return flushed_; }
@@ -183,9 +176,19 @@ class engine<Heads>::entry_filler final : public index::entry_factory {
   [[nodiscard]] bool keep_if(link entry) noexcept { return kept_ = made_ != null_link && made_ == entry; }
 
  private:
+  [[gnu::always_inline]] link make_with(std::uint8_t flags) {
+    const record_layout layout{format::record_kind::entry, flags, what_.layout.key_size, what_.layout.value_size};
+    size_ = layout.size();
+    const link made = made_ = writer_.allocate(layout);
+    const record r = histories_.at(made);
+    r.fill(layout, what_.batch, what_.key, what_.value);
+    r.seal(layout, writer_.seed_of(made));
+    return made;
+  }
+
   const writer& writer_;
   const histories_type& histories_;
-  const new_entry& what_;
+  new_entry what_;
   bool no_writeback_stalls_;
   link made_ = null_link;
   std::uint64_t size_ = 0;  ///< of what was made
@@ -195,7 +198,7 @@ class engine<Heads>::entry_filler final : public index::entry_factory {
 };
 
 template <class Heads>
-typename engine<Heads>::entered engine<Heads>::enter(const writer& w, const new_entry& what) const {
+inline typename engine<Heads>::entered engine<Heads>::enter(const writer& w, const new_entry& what) const {
   if (const link known = known_entry_of(what.key, what.hash); known != null_link) return {known};
   entry_filler filler(w, *histories_, what, no_writeback_stalls_);
   const link entry = index_->insert(what.key, filler);
@@ -204,7 +207,12 @@ typename engine<Heads>::entered engine<Heads>::enter(const writer& w, const new_
     return {entry};
   }
   if (!filler.stamped()) histories_type::fence_after_index_publish();
-  return {entry, true, filler.flushed()};
+  return {entry, filler.flushed() ? entered_as::flushed : entered_as::made};
+}
+
+template <class Heads>
+typename engine<Heads>::entered engine<Heads>::enter_batched(const writer& w, const new_entry& what) const {
+  return enter(w, what);
 }
 
 // ---- Reading ----

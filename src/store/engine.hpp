@@ -75,12 +75,12 @@ class [[gnu::visibility("hidden")]] engine : public store_core {
       : store_core(std::move(parts), Heads::are_durable, histories, keys, index, catalog), histories_(&histories) {}
 
  private:
-  [[nodiscard]] std::optional<std::string_view> shown_value(link l) const {
+  [[nodiscard, gnu::always_inline]] std::optional<std::string_view> shown_value(link l) const {
     if (l == null_link) return std::nullopt;
     return value_of(l);
   }
   /// Applies persist-on-read, then returns null_link if the record is a removal.
-  [[nodiscard]] link returned(link l) const {
+  [[nodiscard, gnu::always_inline]] link returned(link l) const {
     histories_->verify_checksum(l);
     histories_->persist_before_return(l);
     return histories_->at(l).is_removal() ? null_link : l;
@@ -99,21 +99,25 @@ class [[gnu::visibility("hidden")]] engine : public store_core {
     std::string_view value;
     std::uint64_t hash;  ///< of the key, for the lookup cache
   };
+  enum class entered_as : std::uint8_t { known, made, flushed };  ///< flushed: made, and as fresh_record says
   struct entered {
     link entry;
-    bool is_new = false;   ///< it is the one that was made
-    bool flushed = false;  ///< as fresh_record
+    entered_as as = entered_as::known;
+    [[nodiscard]] bool is_new() const noexcept { return as != entered_as::known; }
+    [[nodiscard]] bool flushed() const noexcept { return as == entered_as::flushed; }
   };
   class entry_filler;
+  // Inlined, since most callers know the kind of record when they are compiled.
   /// The key's entry: the existing one, or else `what`, which is then published in the index.
-  [[nodiscard]] entered enter(const writer& w, const new_entry& what) const;
-  version finish_entry(const writer& w, const fresh_record& fresh, std::uint64_t hash);
+  [[nodiscard, gnu::always_inline]] entered enter(const writer& w, const new_entry& what) const;
+  [[nodiscard, gnu::always_inline]] bool link_single(const writer& w, link entry, fresh_record fresh,
+                                                     newest_condition wanted) const;
+  [[gnu::always_inline]] version finish(const writer& w, fresh_record fresh);
+  [[gnu::always_inline]] version finish_entry(const writer& w, fresh_record fresh, std::uint64_t hash);
   std::optional<version> update(const writer& w, link entry, std::string_view value, newest_condition wanted);
-  [[nodiscard]] bool link_single(const writer& w, link entry, const fresh_record& fresh, newest_condition wanted) const;
-  /// Inlined, since most callers know the kind of record when they are compiled.
-  [[gnu::always_inline]] version finish(const writer& w, const fresh_record& fresh);
 
   // batch.cpp
+  [[nodiscard]] entered enter_batched(const writer& w, const new_entry& what) const;
   void finish_batched(const writer& w, const fresh_record& fresh);
   struct batch_run;
   void require_room_in_histories(std::span<const batch::operation* const> todo) const;

@@ -81,14 +81,14 @@ pin store::hold() const { return pin(core().pins()); }
 std::optional<value> store::find(std::string_view key) const {
   const auto& c = core();
   c.check_usable();
-  pin holds(c.pins());
+  pin holds = c.take_pin();
   return held(with_engine(c, [&](const auto& engine) { return engine.find(key); }), std::move(holds));
 }
 
 std::optional<value> store::find(std::string_view key, version at) const {
   const auto& c = core();
   c.check_readable(at);
-  pin holds(c.pins());
+  pin holds = c.take_pin();
   return held(with_engine(c, [&](const auto& engine) { return engine.find(key, at); }), std::move(holds));
 }
 
@@ -107,7 +107,7 @@ pin store::find_many(std::span<const std::string_view> keys, std::span<const ver
           keys.size(), at.size(), out.size());
   }
   for (const version v : at) c.check_readable(v);
-  pin holds(c.pins());
+  pin holds = c.take_pin();
   with_engine(c, [&](const auto& engine) { engine.find_many(keys, at.data(), 1, out); });
   return holds;
 }

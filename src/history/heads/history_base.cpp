@@ -8,21 +8,9 @@ namespace icecore {
 
 version history_base::stamp_sealed(link l) const noexcept {
   const record r = at(l);
-  version v = 0;
-  if (r.batched()) {
-    v = stamp_batch(r.batch());
-    if (v == 0) return 0;
-  } else {
-    v = clock_->now();
-  }
-  std::uint64_t expected = 0;
-  const std::uint64_t word = codec_.encode(v, l + format::stamp_offset);
-  // release: linking has published the record already; this keeps the record before its stamp on media lines. acquire
-  // on failure: the stamp that another thread set is just as good
-  if (r.header().stamp.compare_exchange_strong(expected, word, std::memory_order_acq_rel, std::memory_order_acquire)) {
-    return v;
-  }
-  return expected & format::stamp_version_mask;
+  if (!r.batched()) return set_stamp(r, l, clock_->now());
+  const version v = stamp_batch(r.batch());
+  return v == 0 ? 0 : set_stamp(r, l, v);
 }
 
 version history_base::stamp_batch(link batch) const noexcept {
@@ -40,10 +28,7 @@ version history_base::stamp_batch(link batch) const noexcept {
   return word & format::stamp_version_mask;
 }
 
-/// Depths have 32 bits, so a record on top of the greatest depth would get depth 0.
-void history_base::require_room_above(link entry, link top) const {
-  if (at(top).header().depth < format::depth_max) [[likely]]
-    return;
+void history_base::raise_no_room_above(link entry) const {
   raise(errc::invalid_argument, "the key '{}' has {} records, the maximum for one key", at(entry).key(),
         format::depth_max);
 }

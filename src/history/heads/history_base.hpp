@@ -93,11 +93,14 @@ class history_base {
 
   /// The version of a record that this thread has sealed; stamps it if it has no stamp. 0: its batch has not taken
   /// effect.
-  [[nodiscard]] version stamp_of_own(link l) const noexcept { return stamp_of_own(at(l), l); }
-  [[nodiscard, gnu::always_inline]] version stamp_of_own(record r, link l) const noexcept {
+  [[nodiscard, gnu::always_inline]] version stamp_of_own(link l) const noexcept { return stamp_of_own(at(l), l); }
+  /// `batched`: whether it may be in a batch; if not, stamping it takes no call.
+  [[nodiscard, gnu::always_inline]] version stamp_of_own(record r, link l, bool batched = true) const noexcept {
+    assert(batched || !r.batched());
     // acquire: a thread that sees the stamp sees the record; pairs with the CAS that set it
     const std::uint64_t word = r.header().stamp.load(std::memory_order_acquire);
-    return word != 0 ? word & format::stamp_version_mask : stamp_sealed(l);
+    if (word != 0) return word & format::stamp_version_mask;
+    return batched ? stamp_sealed(l) : set_stamp(r, l, clock_->now());
   }
   /// Stamps a sealed record that no other thread can see yet, while readers that look for it wait (H3).
   void stamp_unseen(link fresh) const noexcept {
@@ -152,8 +155,23 @@ class history_base {
 
  protected:
   version stamp_sealed(link l) const noexcept;
+  /// Stamps a sealed record with version `v`, unless another thread has stamped it. Returns the record's version.
+  [[gnu::always_inline]] version set_stamp(record r, link l, version v) const noexcept {
+    std::uint64_t expected = 0;
+    const std::uint64_t word = codec_.encode(v, l + format::stamp_offset);
+    // release: linking has published the record already; this keeps the record before its stamp on media lines. acquire
+    // on failure: the stamp that another thread set is just as good
+    if (r.header().stamp.compare_exchange_strong(expected, word, std::memory_order_acq_rel, std::memory_order_acquire))
+      return v;
+    return expected & format::stamp_version_mask;
+  }
   version stamp_batch(link batch) const noexcept;
-  void require_room_above(link entry, link top) const;
+  /// Depths have 32 bits, so a record on top of the greatest depth would get depth 0.
+  [[gnu::always_inline]] void require_room_above(link entry, link top) const {
+    if (at(top).header().depth == format::depth_max) [[unlikely]]
+      raise_no_room_above(entry);
+  }
+  [[noreturn]] void raise_no_room_above(link entry) const;
   void add_sample(record r, link l) const;
   /// A plain store is enough: the record is stamped, so only this bit of its word can still change (H4), and any other
   /// thread that sets it stores the same word.

@@ -101,8 +101,8 @@ void engine<Heads>::require_room_in_histories(std::span<const batch::operation* 
 template <class Heads>
 link engine<Heads>::enter_key(const writer& w, std::string_view key) const {
   const record_layout layout = record_layout::of_key(key.size());
-  const entered there = enter(w, {layout, null_link, key, {}, index::lookup_cache::hash_of(key)});
-  if (there.is_new) {
+  const entered there = enter_batched(w, {layout, null_link, key, {}, index::lookup_cache::hash_of(key)});
+  if (there.is_new()) {
     const record r = histories_->at(there.entry);
     w.count(layout, false, there.entry, r.header().crc, histories_->stamp_of(there.entry));
     return there.entry;
@@ -219,9 +219,10 @@ void engine<Heads>::link_batched(batch_run& run, const batch::operation& o) {
   // a removal of an absent key is recorded too: another thread may insert the key between here and the batch's instant,
   // and that insert must then come before the removal
   const auto as_entry = record_layout::of_entry(o.key.size(), value.size(), true, !o.value);
-  const entered there = enter(run.w, {as_entry, run.batch_link, o.key, value, index::lookup_cache::hash_of(o.key)});
-  if (there.is_new) {
-    run.records.push_back({there.entry, as_entry, there.flushed});
+  const entered there =
+      enter_batched(run.w, {as_entry, run.batch_link, o.key, value, index::lookup_cache::hash_of(o.key)});
+  if (there.is_new()) {
+    run.records.push_back({there.entry, as_entry, there.flushed()});
     return;
   }
   const auto layout = o.value ? record_layout::of_insert(value.size(), true) : record_layout::of_remove(true);

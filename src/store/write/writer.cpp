@@ -175,7 +175,7 @@ writer_set::gate::~gate() {
   set_->shared_->gate_closed.store(false, std::memory_order_release);
 }
 
-void writer_lease::lease_any(writer_set& set, unsigned own, bool through_gate) {
+unsigned writer_lease::lease_any(writer_set& set, unsigned own, bool through_gate) {
   backoff wait;
   for (unsigned rounds = 1;; ++rounds) {
     if (rounds % rounds_between_looks == 0) {
@@ -183,7 +183,8 @@ void writer_lease::lease_any(writer_set& set, unsigned own, bool through_gate) {
       if (!through_gate) set.open_gate_of_dead();
     }
     for (unsigned i = 0; i < writer_set::writers_max; ++i) {
-      if (try_lease(set, (own + i) % writer_set::writers_max, through_gate)) return;
+      const unsigned number = (own + i) % writer_set::writers_max;
+      if (try_lease(set, number, through_gate)) return number;
       // relaxed: a hint to wait
       if (!through_gate && set.shared_->gate_closed.load(std::memory_order_relaxed)) break;
     }

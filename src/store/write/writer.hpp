@@ -101,7 +101,7 @@ class writer {
   void reserve(std::uint64_t bytes) const;
 
   /// The checksum seed of a record in this writer's segment.
-  [[nodiscard]] std::uint32_t seed_of(link fresh) const noexcept {
+  [[nodiscard, gnu::always_inline]] std::uint32_t seed_of(link fresh) const noexcept {
     return pool_->codec().record_seed(slot_->tail.in.generation, fresh);
   }
   /// Counts a record that is linked, stamped and sealed.
@@ -117,12 +117,15 @@ class writer {
  private:
   friend class writer_lease;
 
+  writer(writer_slot& slot, unsigned number, pool_set& pool, segment_source& segments) noexcept
+      : slot_(&slot), number_(number), pool_(&pool), segments_(&segments) {}
+
   void change_segment(std::uint64_t bytes) const;
 
-  writer_slot* slot_ = nullptr;
-  unsigned number_ = 0;
-  pool_set* pool_ = nullptr;
-  segment_source* segments_ = nullptr;
+  writer_slot* slot_;
+  unsigned number_;
+  pool_set* pool_;
+  segment_source* segments_;
 };
 
 /// All writers of a store, and the gate that stops them for a moment.
@@ -243,12 +246,8 @@ class writer_set {
 class writer_lease {
  public:
   /// `through_gate`: the caller itself holds the gate.
-  [[gnu::always_inline]] explicit writer_lease(writer_set& set, bool through_gate = false) {
-    // try the thread's own writer first: its line is in this core's cache and no other thread uses it
-    const unsigned own = (set.first_ + thread_number()) % writer_set::writers_max;
-    if (!try_lease(set, own, through_gate)) [[unlikely]]
-      lease_any(set, own, through_gate);
-  }
+  [[gnu::always_inline]] explicit writer_lease(writer_set& set, bool through_gate = false)
+      : writer_lease(set, lease(set, through_gate)) {}
   ~writer_lease() {
     // release: the next holder, and the gate, see everything that this operation did (W1)
     auto& sequence = writer_.slot_->sequence;
@@ -262,8 +261,21 @@ class writer_lease {
   [[nodiscard]] const writer& operator*() const noexcept { return writer_; }
 
  private:
+  /// The writer of this number is leased.
+  [[gnu::always_inline]] writer_lease(writer_set& set, unsigned number) noexcept
+      : writer_(set.shared_->slots[number], number, *set.pool_, *set.segments_) {}
+
+  /// Returns the number of the writer that it has leased.
+  [[nodiscard, gnu::always_inline]] static unsigned lease(writer_set& set, bool through_gate) {
+    // try the thread's own writer first: its line is in this core's cache and no other thread uses it
+    const unsigned own = (set.first_ + thread_number()) % writer_set::writers_max;
+    if (try_lease(set, own, through_gate)) [[likely]]
+      return own;
+    return lease_any(set, own, through_gate);
+  }
   /// False if the writer is leased already, or the gate is closed.
-  [[nodiscard, gnu::always_inline]] bool try_lease(writer_set& set, unsigned number, bool through_gate) noexcept {
+  [[nodiscard, gnu::always_inline]] static bool try_lease(writer_set& set, unsigned number,
+                                                          bool through_gate) noexcept {
     writer_slot& slot = set.shared_->slots[number];
     std::uint64_t sequence = slot.sequence.load(std::memory_order_relaxed);  // relaxed: the exchange decides
     if (writer_slot::leased(sequence)) return false;
@@ -273,17 +285,11 @@ class writer_lease {
     if (!slot.sequence.compare_exchange_strong(sequence, mine, std::memory_order_seq_cst, std::memory_order_relaxed)) {
       return false;
     }
-    if (through_gate || !set.shared_->gate_closed.load(std::memory_order_seq_cst)) {
-      writer_.slot_ = &slot;
-      writer_.number_ = number;
-      writer_.pool_ = set.pool_;
-      writer_.segments_ = set.segments_;
-      return true;
-    }
+    if (through_gate || !set.shared_->gate_closed.load(std::memory_order_seq_cst)) return true;
     slot.sequence.store(mine + 1, std::memory_order_release);  // nothing was done
     return false;
   }
-  void lease_any(writer_set& set, unsigned own, bool through_gate);
+  [[nodiscard]] static unsigned lease_any(writer_set& set, unsigned own, bool through_gate);
 
   writer writer_;
 };
