@@ -1,4 +1,4 @@
-// icecore::map<K, V>: a store whose keys and values have types.
+// icecore::map<K, V>: a store, or a named part of one, whose keys and values have types. More: containers.hpp.
 //
 //   icecore::store s("particles.ice");
 //   icecore::map<std::int64_t, particle> particles(s);      // particle: any trivially copyable struct
@@ -17,7 +17,10 @@
 //   returns an icecore::value, which keeps its bytes valid itself. A view of a caller's codec comes as held_view.
 // Errors: those of the store, and errc::invalid_argument for a key or value that cannot be a K or V because the store
 //   was written with other types.
-// Cost: that of the store. Keys are encoded on the stack; the map allocates no memory of its own.
+// Cost: that of the store. Keys are encoded on the stack; a map of the whole store allocates no memory of its own. The
+//   keys of a named one are longer by its name and one byte: where that makes more than 15 bytes, each call allocates.
+// Names in the store: a named container's keys begin with one byte, the length of its name, and the name (a stable
+//   format).
 #pragma once
 
 #include <algorithm>
@@ -26,11 +29,9 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -39,170 +40,9 @@
 #include "icecore/history.hpp"
 #include "icecore/snapshot.hpp"
 #include "icecore/store.hpp"
+#include "icecore/typed_parts.hpp"
 
 namespace [[gnu::visibility("default")]] icecore {
-
-/// A value in the form of a caller's codec, and what keeps the bytes behind it valid.
-template <class View>
-class held_view {
- public:
-  held_view(View view, value bytes) noexcept : view_(std::move(view)), bytes_(std::move(bytes)) {}
-  [[nodiscard]] const View& operator*() const& noexcept { return view_; }
-  [[nodiscard]] const View* operator->() const noexcept { return &view_; }
-  const View& operator*() const&& = delete;  // the view would outlive the handle: name it first
-
- private:
-  View view_;
-  value bytes_;
-};
-
-namespace detail {
-
-template <class K>
-struct key_types {
-  using argument = typename key_codec<K>::argument;
-  using view = typename key_codec<K>::view;
-};
-template <fixed_size_key K>
-struct key_types<K> {
-  using argument = K;
-  using view = K;
-};
-
-[[noreturn]] inline void throw_wrong_size(const char* what, std::size_t found_bytes, std::size_t expected_bytes) {
-  throw error(errc::invalid_argument, std::string("a ") + what + " in the store has " + std::to_string(found_bytes) +
-                                          " bytes but this map's have " + std::to_string(expected_bytes) +
-                                          "; open the store with the types it was written with");
-}
-
-/// A key as bytes: on the stack if its size is fixed, else a view of the caller's key.
-template <class K>
-class encoded_key {
- public:
-  explicit encoded_key(const typename key_types<K>::argument& key) noexcept : bytes_(key_codec<K>::bytes(key)) {}
-  [[nodiscard]] std::string_view view() const noexcept { return bytes_; }
-
- private:
-  std::string_view bytes_;
-};
-template <fixed_size_key K>
-class encoded_key<K> {
- public:
-  explicit encoded_key(const K& key) noexcept { key_codec<K>::encode(key, bytes_.data()); }
-  [[nodiscard]] std::string_view view() const noexcept { return {bytes_.data(), bytes_.size()}; }
-
- private:
-  std::array<char, key_codec<K>::size> bytes_;
-};
-
-template <class K>
-[[nodiscard]] typename key_types<K>::view decode_key(std::string_view bytes) {
-  if constexpr (fixed_size_key<K>) {
-    if (bytes.size() != key_codec<K>::size) throw_wrong_size("key", bytes.size(), key_codec<K>::size);
-    return key_codec<K>::decode(bytes.data());
-  } else {
-    return key_codec<K>::decode(bytes);
-  }
-}
-
-template <class V>
-[[nodiscard]] typename value_codec<V>::view decode_value(std::string_view bytes) {
-  if constexpr (requires { value_codec<V>::size; }) {
-    if (bytes.size() != value_codec<V>::size) throw_wrong_size("value", bytes.size(), value_codec<V>::size);
-  }
-  return value_codec<V>::decode(bytes);
-}
-
-template <class V>
-[[nodiscard]] std::optional<typename value_codec<V>::view> decode_value(const std::optional<std::string_view>& bytes) {
-  if (!bytes) return std::nullopt;
-  return decode_value<V>(*bytes);
-}
-
-/// What a direct find of a V returns: the view if it owns its bytes, else a handle that keeps them valid.
-template <class V>
-struct held {
-  using type = held_view<typename value_codec<V>::view>;
-  [[nodiscard]] static type of(value&& bytes) {
-    auto view = decode_value<V>(bytes.bytes());
-    return {std::move(view), std::move(bytes)};
-  }
-};
-template <class V>
-  requires std::same_as<typename value_codec<V>::view, V>
-struct held<V> {
-  using type = V;
-  [[nodiscard]] static type of(value&& bytes) { return decode_value<V>(bytes.bytes()); }
-};
-template <>
-struct held<std::string> {
-  using type = value;
-  [[nodiscard]] static type of(value&& bytes) noexcept { return std::move(bytes); }
-};
-
-template <class V>
-[[nodiscard]] std::optional<typename held<V>::type> hold_value(std::optional<value>&& bytes) {
-  if (!bytes) return std::nullopt;
-  return held<V>::of(std::move(*bytes));
-}
-
-/// A range of the store that decodes each element when it is dereferenced.
-template <class Range, class Decode>
-class decoded_range : public std::ranges::view_interface<decoded_range<Range, Decode>> {
-  using source_iterator = decltype(std::declval<Range&>().begin());
-
- public:
-  class iterator {
-   public:
-    using value_type = decltype(Decode{}(*std::declval<source_iterator&>()));
-    using difference_type = std::ptrdiff_t;
-    using iterator_concept = std::input_iterator_tag;
-
-    explicit iterator(source_iterator place) : place_(std::move(place)) {}
-    [[nodiscard]] value_type operator*() const { return Decode{}(*place_); }
-    iterator& operator++() {
-      ++place_;
-      return *this;
-    }
-    void operator++(int) { ++*this; }
-    friend bool operator==(const iterator& it, std::default_sentinel_t) { return it.place_ == std::default_sentinel; }
-
-   private:
-    source_iterator place_;
-  };
-
-  explicit decoded_range(Range range) : range_(std::move(range)) {}
-
-  [[nodiscard]] iterator begin() { return iterator(range_.begin()); }
-  [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
-
-  /// The same elements from last to first, if the source range can be reversed.
-  [[nodiscard]] decoded_range reversed() const
-    requires requires(const Range& range) { range.reversed(); }
-  {
-    return decoded_range(range_.reversed());
-  }
-
- private:
-  Range range_;
-};
-
-/// Runs body(first, last) over parts of [0, count), in at most `threads` threads (0: all cores); a part is large enough
-/// to be worth a thread.
-template <class Body>
-void in_parallel(std::size_t count, unsigned threads, const Body& body) {
-  constexpr std::size_t part_size_min = 65'536;
-  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
-  const std::size_t parts = std::clamp<std::size_t>(count / part_size_min, 1, threads);
-  std::vector<std::jthread> helpers;
-  helpers.reserve(parts - 1);
-  for (std::size_t part = 1; part < parts; ++part) {
-    helpers.emplace_back([&body, part, parts, count] { body(count * part / parts, count * (part + 1) / parts); });
-  }
-  body(0, count / parts);
-}
-
-}  // namespace detail
 
 /// A key and its value in one version.
 template <class K, class V>
@@ -239,7 +79,10 @@ namespace detail {
 
 template <class K, class V>
 struct decode_item {
-  typed_item<K, V> operator()(const item& from) const { return {decode_key<K>(from.key), decode_value<V>(from.value)}; }
+  std::size_t prefix_size = 0;
+  typed_item<K, V> operator()(const item& from) const {
+    return {decode_key<K>(from.key.substr(prefix_size)), decode_value<V>(from.value)};
+  }
 };
 template <class V>
 struct decode_change {
@@ -247,35 +90,15 @@ struct decode_change {
 };
 template <class K, class V>
 struct decode_difference {
+  std::size_t prefix_size = 0;
   typed_difference<K, V> operator()(const difference& from) const {
-    return {decode_key<K>(from.key), decode_value<V>(from.before), decode_value<V>(from.after)};
+    return {decode_key<K>(from.key.substr(prefix_size)), decode_value<V>(from.before), decode_value<V>(from.after)};
   }
 };
 
-/// Finds keys in groups, so that encodings and views fit on the stack. `find(first, views, answers)` finds the group
-/// whose first key is keys[first].
-template <class K, class V, class Find>
-void find_in_groups(std::span<const K> keys, std::span<std::optional<typename value_codec<V>::view>> out,
-                    const Find& find) {
-  if (keys.size() != out.size()) {
-    throw error(errc::invalid_argument, "find_many: " + std::to_string(keys.size()) + " keys but room for " +
-                                            std::to_string(out.size()) + " answers; pass spans of one size");
-  }
-  constexpr std::size_t group_size_max = 128;
-  std::array<std::optional<encoded_key<K>>, group_size_max> encoded;
-  std::array<std::string_view, group_size_max> views;
-  std::array<std::optional<std::string_view>, group_size_max> answers;
-  for (std::size_t first = 0; first < keys.size(); first += group_size_max) {
-    const std::size_t size = std::min(group_size_max, keys.size() - first);
-    for (std::size_t i = 0; i < size; ++i) views[i] = encoded[i].emplace(keys[first + i]).view();
-    find(first, std::span<const std::string_view>(views.data(), size), std::span(answers.data(), size));
-    for (std::size_t i = 0; i < size; ++i) out[first + i] = decode_value<V>(answers[i]);
-  }
-}
-
 }  // namespace detail
 
-/// One version of a map: a value of two words.
+/// One version of a map: a cheap value.
 template <typed_key K, typed_value V>
 class typed_snapshot {
  public:
@@ -289,6 +112,7 @@ class typed_snapshot {
   using item_range = detail::decoded_range<icecore::item_range, detail::decode_item<K, V>>;
 
   explicit typed_snapshot(const snapshot& at) noexcept : snapshot_(at) {}
+  typed_snapshot(const snapshot& at, detail::container_prefix prefix) : snapshot_(at), prefix_(std::move(prefix)) {}
 
   [[nodiscard]] icecore::version version() const noexcept { return snapshot_.version(); }
   /// The same version as bytes.
@@ -296,19 +120,17 @@ class typed_snapshot {
   [[nodiscard]] snapshot bytes() const&& noexcept { return snapshot_; }
 
   [[nodiscard]] std::optional<value_view> find(const key_argument& key) const& {
-    return detail::decode_value<V>(snapshot_.find(detail::encoded_key<K>(key).view()));
+    return detail::decode_value<V>(snapshot_.find(key_of(key).view()));
   }
   /// On a temporary snapshot, as in particles.at(v).find(id).
   [[nodiscard]] std::optional<found_value> find(const key_argument& key) const&& {
-    return detail::hold_value<V>(std::move(snapshot_).find(detail::encoded_key<K>(key).view()));
+    return detail::hold_value<V>(std::move(snapshot_).find(key_of(key).view()));
   }
-  [[nodiscard]] bool contains(const key_argument& key) const {
-    return snapshot_.contains(detail::encoded_key<K>(key).view());
-  }
+  [[nodiscard]] bool contains(const key_argument& key) const { return snapshot_.contains(key_of(key).view()); }
   /// out[i] is the answer for keys[i]; the sizes must be equal.
   void find_many(std::span<const K> keys, std::span<std::optional<value_view>> out) const& {
     detail::find_in_groups<K, V>(
-        keys, out, [this](std::size_t, auto group, auto answers) { snapshot_.find_many(group, answers); });
+        prefix_, keys, out, [this](std::size_t, auto group, auto answers) { snapshot_.find_many(group, answers); });
   }
   void find_many(std::span<const K> keys, std::span<std::optional<value_view>> out) const&&
     requires(!copies_values)
@@ -317,13 +139,17 @@ class typed_snapshot {
   /// lower_bound: the first item with key >= `key`; upper_bound: the first with key > `key`; first: the least; last:
   /// the greatest.
   [[nodiscard]] std::optional<item> lower_bound(const key_argument& key) const& {
-    return decode(snapshot_.lower_bound(detail::encoded_key<K>(key).view()));
+    return decode(snapshot_.lower_bound(key_of(key).view()));
   }
   [[nodiscard]] std::optional<item> upper_bound(const key_argument& key) const& {
-    return decode(snapshot_.upper_bound(detail::encoded_key<K>(key).view()));
+    return decode(snapshot_.upper_bound(key_of(key).view()));
   }
-  [[nodiscard]] std::optional<item> first() const& { return decode(snapshot_.first()); }
-  [[nodiscard]] std::optional<item> last() const& { return decode(snapshot_.last()); }
+  [[nodiscard]] std::optional<item> first() const& { return decode(snapshot_.lower_bound(prefix_.bytes())); }
+  [[nodiscard]] std::optional<item> last() const& {
+    auto all = snapshot_.range(prefix_.bounds()).reversed();
+    const auto it = all.begin();
+    return it == all.end() ? std::nullopt : decode(*it);
+  }
   // A temporary snapshot would take the views with it: name it first.
   std::optional<item> lower_bound(const key_argument& key) const&&
     requires(!copies)
@@ -339,16 +165,18 @@ class typed_snapshot {
   = delete;
 
   /// All items, or those with from <= key < to (std::nullopt: no bound), in the order of K.
-  [[nodiscard]] item_range range() const { return item_range(snapshot_.range()); }
+  [[nodiscard]] item_range range() const { return range_of(prefix_.bounds()); }
   [[nodiscard]] item_range range(const std::optional<key_argument>& from, const std::optional<key_argument>& to) const {
-    key_bounds bounds;
-    if (from) bounds.from = detail::encoded_key<K>(*from).view();
-    if (to) bounds.to = detail::encoded_key<K>(*to).view();
-    return item_range(snapshot_.range(std::move(bounds)));
+    key_bounds bounds = prefix_.bounds();
+    if (from) bounds.from = key_of(*from).view();
+    if (to) bounds.to = key_of(*to).view();
+    return range_of(std::move(bounds));
   }
 
-  /// As the functions of snapshot.
-  [[nodiscard]] std::size_t size(unsigned threads = 0) const { return snapshot_.size(threads); }
+  /// As the functions of snapshot. A named container's size_bound() is that of the whole store.
+  [[nodiscard]] std::size_t size(unsigned threads = 0) const {
+    return prefix_.empty() ? snapshot_.size(threads) : snapshot_.items(threads, prefix_.bounds()).size();
+  }
   [[nodiscard]] std::size_t size_bound() const noexcept { return snapshot_.size_bound(); }
 
   /// Copies all items in key order into the caller's columns and returns their number; `threads`: 0 for all cores. An
@@ -361,6 +189,7 @@ class typed_snapshot {
       throw error(errc::invalid_argument, "extract: room for " + std::to_string(keys.size()) + " keys but for " +
                                               std::to_string(values.size()) + " values; pass spans of one size");
     }
+    if (!prefix_.empty()) return extract_named(keys, values, threads);
     fixed_columns out;
     out.capacity = std::max(keys.size(), values.size());
     out.key_size = key_codec<K>::size;
@@ -386,8 +215,9 @@ class typed_snapshot {
     requires(fixed_size_key<K> && plain_value<V> && !std::same_as<V, bool>)
   {
     typed_columns<K, V> result;
-    result.keys.resize(snapshot_.size_bound());
-    result.values.resize(snapshot_.size_bound());
+    const std::size_t bound = prefix_.empty() ? snapshot_.size_bound() : size(threads);
+    result.keys.resize(bound);
+    result.values.resize(bound);
     const std::size_t count = extract(result.keys, result.values, threads);
     result.keys.resize(count);
     result.values.resize(count);
@@ -396,20 +226,42 @@ class typed_snapshot {
 
   /// Calls visit(key, value) for each item. `threads` threads (0: all cores) call it concurrently, each for its own
   /// part of the keys in key order. The first exception that `visit` throws stops all threads and is rethrown.
+  /// The keys of other containers in the store are passed over.
   template <class Visit>
   void for_each(const Visit& visit, unsigned threads = 0) const {
     snapshot_.for_each(
-        [&visit](const icecore::item& from) {
-          const item decoded = detail::decode_item<K, V>{}(from);
+        [this, &visit](const icecore::item& from) {
+          if (!prefix_.is_of(from.key)) return;
+          const item decoded = decoder()(from);
           visit(decoded.key, decoded.value);
         },
         threads);
   }
 
  private:
-  static std::optional<item> decode(const std::optional<icecore::item>& from) {
-    if (!from) return std::nullopt;
-    return detail::decode_item<K, V>{}(*from);
+  [[nodiscard]] detail::prefixed_key<K> key_of(const key_argument& key) const { return {prefix_, key}; }
+  [[nodiscard]] detail::decode_item<K, V> decoder() const noexcept { return {prefix_.size()}; }
+  [[nodiscard]] item_range range_of(key_bounds bounds) const {
+    return item_range(snapshot_.range(std::move(bounds)), decoder());
+  }
+  /// Empty also if the item is another container's.
+  [[nodiscard]] std::optional<item> decode(const std::optional<icecore::item>& from) const {
+    if (!from || !prefix_.is_of(from->key)) return std::nullopt;
+    return decoder()(*from);
+  }
+
+  std::size_t extract_named(std::span<K> keys, std::span<V> values, unsigned threads) const {
+    const auto items = snapshot_.items(threads, prefix_.bounds());
+    if (const std::size_t room = std::max(keys.size(), values.size()); items.size() > room) {
+      throw error(errc::invalid_argument, "extract: the columns have room for " + std::to_string(room) +
+                                              " items, but the snapshot has " + std::to_string(items.size()));
+    }
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const item one = decoder()(items[i]);
+      if (!keys.empty()) keys[i] = one.key;
+      if (!values.empty()) values[i] = one.value;
+    }
+    return items.size();
   }
 
   /// Each encoding is read before its key is constructed, possibly in the same memory.
@@ -422,6 +274,7 @@ class typed_snapshot {
   }
 
   snapshot snapshot_;
+  detail::container_prefix prefix_;
 };
 
 /// Typed inserts and removes that take effect at one instant: see icecore::batch.
@@ -434,6 +287,12 @@ class typed_batch {
   void insert(const key_argument& key, const value_argument& value) {
     batch_.insert(detail::encoded_key<K>(key).view(), value_codec<V>::bytes(value));
   }
+  void insert_new(const key_argument& key, const value_argument& value) {
+    batch_.insert_new(detail::encoded_key<K>(key).view(), value_codec<V>::bytes(value));
+  }
+  void replace(const key_argument& key, const value_argument& value, icecore::version expected) {
+    batch_.replace(detail::encoded_key<K>(key).view(), value_codec<V>::bytes(value), expected);
+  }
   void remove(const key_argument& key) { batch_.remove(detail::encoded_key<K>(key).view()); }
   void clear() noexcept { batch_.clear(); }
   [[nodiscard]] bool empty() const noexcept { return batch_.empty(); }
@@ -444,7 +303,8 @@ class typed_batch {
   icecore::batch batch_;
 };
 
-/// A typed view of a store: a value of one word. Each function does what the store's function of the same name does.
+/// A typed view of a store, or of a container in it that has a name: a cheap value. Each function does what the store's
+/// function of the same name does.
 template <typed_key K, typed_value V>
 class map {
  public:
@@ -460,29 +320,55 @@ class map {
   using history_range = detail::decoded_range<key_history, detail::decode_change<V>>;
   using difference_range = detail::decoded_range<diff_range, detail::decode_difference<K, V>>;
 
+  /// The whole store.
   explicit map(icecore::store& store) noexcept : store_(&store) {}
+  /// The container of this name, which has 1 to 255 bytes. Any number of containers, of any types, share a store, its
+  /// versions, tags and batches. Use no map of the whole store beside them. errc::invalid_argument: the name's size.
+  map(icecore::store& store, std::string_view name) : store_(&store), prefix_(name) {}
 
   [[nodiscard]] icecore::store& store() const noexcept { return *store_; }
+  /// Empty: the whole store.
+  [[nodiscard]] std::string_view name() const noexcept { return prefix_.name(); }
 
   icecore::version insert(const key_argument& key, const value_argument& value) {
-    return store_->insert(detail::encoded_key<K>(key).view(), value_codec<V>::bytes(value));
+    return store_->insert(key_of(key).view(), value_codec<V>::bytes(value));
   }
-  std::optional<icecore::version> remove(const key_argument& key) {
-    return store_->remove(detail::encoded_key<K>(key).view());
+  std::optional<icecore::version> remove(const key_argument& key) { return store_->remove(key_of(key).view()); }
+  std::optional<icecore::version> insert_new(const key_argument& key, const value_argument& value) {
+    return store_->insert_new(key_of(key).view(), value_codec<V>::bytes(value));
   }
-  icecore::version apply(const batch& operations) { return store_->apply(operations.bytes()); }
+  std::optional<icecore::version> replace(const key_argument& key, const value_argument& value,
+                                          icecore::version expected) {
+    return store_->replace(key_of(key).view(), value_codec<V>::bytes(value), expected);
+  }
+  icecore::version apply(const batch& operations) {
+    return prefix_.empty() ? store_->apply(operations.bytes()) : store_->apply(in_store(operations));
+  }
+  std::optional<icecore::version> apply_if(const batch& operations) { return store_->apply_if(in_store(operations)); }
+
+  /// Adds an operation on this container to a batch for the store, which may have others on other containers:
+  ///   icecore::batch both; orders.insert(both, 7, o); stock.remove(both, "apple"); store.apply(both);
+  void insert(icecore::batch& to, const key_argument& key, const value_argument& value) const {
+    to.insert(key_of(key).view(), value_codec<V>::bytes(value));
+  }
+  void insert_new(icecore::batch& to, const key_argument& key, const value_argument& value) const {
+    to.insert_new(key_of(key).view(), value_codec<V>::bytes(value));
+  }
+  void replace(icecore::batch& to, const key_argument& key, const value_argument& value,
+               icecore::version expected) const {
+    to.replace(key_of(key).view(), value_codec<V>::bytes(value), expected);
+  }
+  void remove(icecore::batch& to, const key_argument& key) const { to.remove(key_of(key).view()); }
 
   [[nodiscard]] std::optional<found_value> find(const key_argument& key) const {
-    return detail::hold_value<V>(store_->find(detail::encoded_key<K>(key).view()));
+    return detail::hold_value<V>(store_->find(key_of(key).view()));
   }
   [[nodiscard]] std::optional<found_value> find(const key_argument& key, icecore::version at) const {
-    return detail::hold_value<V>(store_->find(detail::encoded_key<K>(key).view(), at));
+    return detail::hold_value<V>(store_->find(key_of(key).view(), at));
   }
-  [[nodiscard]] bool contains(const key_argument& key) const {
-    return store_->contains(detail::encoded_key<K>(key).view());
-  }
+  [[nodiscard]] bool contains(const key_argument& key) const { return store_->contains(key_of(key).view()); }
   [[nodiscard]] bool contains(const key_argument& key, icecore::version at) const {
-    return store_->contains(detail::encoded_key<K>(key).view(), at);
+    return store_->contains(key_of(key).view(), at);
   }
   /// out[i] is the answer for keys[i], in one version or in one version per key; the sizes must be equal. If answers
   /// are views, both return a pin, and the views are valid as long as it lives.
@@ -498,7 +384,7 @@ class map {
                                               std::to_string(at.size()) + " versions; pass spans of one size");
     }
     pin holds = store_->hold();
-    detail::find_in_groups<K, V>(keys, out, [this, at](std::size_t first, auto group, auto answers) {
+    detail::find_in_groups<K, V>(prefix_, keys, out, [this, at](std::size_t first, auto group, auto answers) {
       static_cast<void>(store_->find_many(group, at.subspan(first, group.size()), answers));
     });
     if constexpr (!snapshot::copies_values) return holds;
@@ -508,19 +394,19 @@ class map {
   /// present.
   template <class Which>
   [[nodiscard]] snapshot at(const Which& which) const {
-    return snapshot(store_->at(which));
+    return {store_->at(which), prefix_};
   }
-  [[nodiscard]] snapshot latest() const { return snapshot(store_->latest()); }
+  [[nodiscard]] snapshot latest() const { return {store_->latest(), prefix_}; }
 
   /// All records of the key, newest first. history_oldest_first() collects all records before it returns; the list
   /// keeps views valid.
   [[nodiscard]] history_range history(const key_argument& key) const {
-    return history_range(store_->history(detail::encoded_key<K>(key).view()));
+    return history_range(store_->history(key_of(key).view()));
   }
   [[nodiscard]] pinned_list<change> history_oldest_first(const key_argument& key) const {
     pin holds = store_->hold();
     std::vector<change> records;
-    for (const auto& record : store_->history(detail::encoded_key<K>(key).view()).oldest_first()) {
+    for (const auto& record : store_->history(key_of(key).view()).oldest_first()) {
       records.push_back(detail::decode_change<V>{}(record));
     }
     return {std::move(records), std::move(holds)};
@@ -528,11 +414,32 @@ class map {
 
   /// What changed from one closed version to another, in the order of K.
   [[nodiscard]] difference_range diff(icecore::version before, icecore::version after) const {
-    return difference_range(store_->diff(before, after));
+    return difference_range(store_->diff(before, after, prefix_.bounds()), {prefix_.size()});
   }
 
  private:
+  [[nodiscard]] detail::prefixed_key<K> key_of(const key_argument& key) const { return {prefix_, key}; }
+  /// The batch with the keys that they have in the store.
+  [[nodiscard]] icecore::batch in_store(const batch& operations) const {
+    if (prefix_.empty()) return operations.bytes();
+    icecore::batch prefixed;
+    for (const auto& [key, value, expected] : operations.bytes().operations()) {
+      const std::string with_prefix = prefix_.bytes() + key;
+      if (!value) {
+        prefixed.remove(with_prefix);
+      } else if (!expected) {
+        prefixed.insert(with_prefix, *value);
+      } else if (*expected == 0) {
+        prefixed.insert_new(with_prefix, *value);
+      } else {
+        prefixed.replace(with_prefix, *value, *expected);
+      }
+    }
+    return prefixed;
+  }
+
   icecore::store* store_;
+  detail::container_prefix prefix_;
 };
 
 }  // namespace icecore
