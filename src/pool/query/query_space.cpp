@@ -185,11 +185,16 @@ void query_space::finish_claims() const {
     persist.flush(&head_at(head), std::min(lines, pool_->segment_at(head).size - sizeof(format::segment_header)));
   }
   persist.sync();
-  finish_claim(anchor().claim, nullptr);
-  for (const link head : all) {
-    auto& of = head_at(head);
-    finish_claim(of.claim, &of);
-  }
+  // Damaged lists are told of by what needs them; other queries do not.
+  const auto finish_one = [&](std::atomic<std::uint64_t>& claim, const format::query_head* of) {
+    try {
+      finish_claim(claim, of);
+    } catch (const error& e) {
+      if (e.code() != errc::damaged) throw;
+    }
+  };
+  finish_one(anchor().claim, nullptr);
+  for (const link head : all) finish_one(head_at(head).claim, &head_at(head));
 }
 
 link query_space::add(std::uint64_t bytes, std::uint64_t owner, const std::function<void(format::query_head&)>& fill) {

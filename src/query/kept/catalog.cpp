@@ -16,7 +16,10 @@ query_catalog::query_catalog(const store_core& core) : core_(&core), space_(core
   // A drop that a crash cut off goes on. Queries of versions that are lost are gone as a whole.
   if (core.read_only() || core.attached()) return;
   for (const link head : space_.heads([](link, const std::string&) {})) {
-    if (space_.read(space_.head_at(head).state) == static_cast<std::uint64_t>(query_phase::dropped)) space_.drop(head);
+    if (space_.read(space_.head_at(head).state) != static_cast<std::uint64_t>(query_phase::dropped)) continue;
+    // other processes that share the store may be reading what was dropped since it was opened
+    if (core.shares() && is_of_this_session(space_.read(space_.head_at(head).runner).value_or(0))) continue;
+    drop_if_possible(head);
   }
 }
 
@@ -179,9 +182,15 @@ std::shared_ptr<kept_query> query_catalog::add(const query_definition& what, con
     space_.write(head.state, static_cast<std::uint64_t>(query_phase::open));
     space_.write(head.keys_expected, core_->index().size());
   });
-  auto made = std::make_shared<kept_query>(*this, at, what, where);
-  known_[at] = made;
-  return made;
+  try {
+    auto made = std::make_shared<kept_query>(*this, at, what, where);
+    known_[at] = made;
+    return made;
+  } catch (...) {  // no memory: whoever is told so may start it again
+    set_phase(at, query_phase::dropped);
+    drop_if_possible(at);
+    throw;
+  }
 }
 
 void query_catalog::free_later(std::shared_ptr<kept_query> q) noexcept {
@@ -194,12 +203,16 @@ void query_catalog::free_later(std::shared_ptr<kept_query> q) noexcept {
 void query_catalog::free_unread() noexcept {
   std::erase_if(to_free_, [this](const auto& q) {
     if (q->is_read()) return false;
-    try {
-      space_.drop(q->head_place());
-    } catch (const error&) {  // damaged or poisoned: the next opening tries again
-    }
+    drop_if_possible(q->head_place());
     return true;
   });
+}
+
+void query_catalog::drop_if_possible(link head) noexcept {
+  try {
+    space_.drop(head);
+  } catch (const std::exception&) {  // damaged, poisoned, or no memory: the next opening tries again
+  }
 }
 
 void query_catalog::require_changeable() const {
@@ -227,13 +240,16 @@ std::uint64_t query_catalog::own_runner_word() const noexcept {
          own_pid();
 }
 
+bool query_catalog::is_of_this_session(std::uint64_t runner) const noexcept {
+  return ((runner ^ own_runner_word()) >> epoch_shift & epoch_mask) == 0;
+}
+
 std::uint64_t query_catalog::runner_pid(const format::query_head& head) const noexcept {
   const auto word = space_.read(head.runner);
   if (!word || *word == 0) return 0;
   const std::uint64_t mine = own_runner_word();
-  const bool this_session = ((*word ^ mine) >> epoch_shift & epoch_mask) == 0;
   const auto process = static_cast<unsigned>(*word >> process_shift);
-  if (!this_session) return 0;
+  if (!is_of_this_session(*word)) return 0;
   if (*word == mine) return mine & pid_mask;
   return process != core_->process() && core_->is_alive(process) ? *word & pid_mask : 0;
 }
@@ -267,6 +283,11 @@ void query_catalog::end_run(kept_query& q) noexcept {
   const std::scoped_lock mine(mutex_);
   q.running_here = false;
   space_.write(space_.head_at(q.head_place()).runner, 0);
+}
+
+void query_catalog::set_dropped(link head) {
+  space_.write(space_.head_at(head).runner, own_runner_word());  // in which session; see the constructor
+  set_phase(head, query_phase::dropped);
 }
 
 void query_catalog::set_phase(link head, query_phase to) {

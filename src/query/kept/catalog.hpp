@@ -67,6 +67,7 @@ class query_catalog final : public store_companion {
   [[nodiscard]] std::uint64_t runner_pid(const format::query_head& head) const noexcept;
   /// Changes the phase durably.
   void set_phase(link head, query_phase to);
+  void set_dropped(link head);
   [[nodiscard]] std::recursive_mutex& mutex() noexcept { return mutex_; }
 
  private:
@@ -74,6 +75,8 @@ class query_catalog final : public store_companion {
   void settle(kept_query& q);
   void refresh();
   void free_unread() noexcept;
+  void drop_if_possible(link head) noexcept;
+  [[nodiscard]] bool is_of_this_session(std::uint64_t runner) const noexcept;
   [[nodiscard]] std::uint64_t own_runner_word() const noexcept;
 
   const store_core* core_;

@@ -18,8 +18,10 @@ filter kept_query::where(const function_resolver& resolve) {
 }
 
 void kept_query::require_there() const {
-  // relaxed: a flag; the mutex of the catalog orders what matters
-  if (!dropped.load(std::memory_order_relaxed)) return;
+  // relaxed: a flag; the mutex of the catalog orders what matters. Another process may have dropped it.
+  const auto word = in_->space().read(head().state);
+  const bool elsewhere = word && *word == static_cast<std::uint64_t>(query_phase::dropped);
+  if (!dropped.load(std::memory_order_relaxed) && !elsewhere) return;
   raise(errc::no_such_query, "query '{}' was dropped", what_.name);
 }
 
@@ -114,7 +116,7 @@ void kept_query::drop() {
       raise(errc::query_busy, "query '{}' runs in process {}; pause or cancel it first", what_.name,
             in_->runner_pid(head()));
     }
-    in_->set_phase(head_, query_phase::dropped);
+    in_->set_dropped(head_);
   }
   dropped.store(true, std::memory_order_relaxed);  // relaxed: under the mutex
   in_->free_later(shared_from_this());

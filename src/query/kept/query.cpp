@@ -124,6 +124,7 @@ query_rows query::results(std::uint64_t from_row, bool with_values) const {
   if (q.definition().keeps == query_keeps::count) {
     raise(errc::invalid_argument, "query '{}' keeps no rows, only their number", q.definition().name);
   }
+  detail::usable_core(holds_).check_readable(q.definition().at);
   return {holds_, of_, from_row, with_values};
 }
 

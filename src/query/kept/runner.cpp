@@ -291,7 +291,7 @@ void query_run::publish_until_done() {
     lock.unlock();
     try {
       publish_once();
-    } catch (const error&) {  // go() meets it too
+    } catch (...) {  // a failed sync, or no memory: go() publishes the rest, and meets it too
       stop();
       return;
     }
