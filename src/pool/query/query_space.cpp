@@ -19,6 +19,41 @@ std::optional<unsigned> query_size_class(std::uint64_t bytes) noexcept {
   return std::nullopt;
 }
 
+std::vector<segment> listed_query_segments(const pool_set& pools) {
+  std::map<link, segment> found;
+  // relaxed: nothing else runs
+  const auto link_in = [&](std::uint64_t word, link at) {
+    const auto l = pools.codec().decode_link(word, at);
+    return l && *l % format::granule_size == 0 && pools.contains(*l, format::granule_size) ? *l : null_link;
+  };
+  const auto follow = [&](link at, unsigned size_class) {
+    const std::uint64_t size = format::query_segment_sizes[size_class];
+    while (at != null_link && pools.contains(at, size) && found.emplace(at, segment{at, size, 0}).second) {
+      at = link_in(pools.header_of(at).next_free, at + offsetof(format::segment_header, next_free));
+    }
+  };
+  const auto follow_all = [&](const std::atomic<std::uint64_t>* first, link at) {
+    for (unsigned c = 0; c < format::query_size_classes; ++c) {
+      follow(link_in(first[c].load(std::memory_order_relaxed), at + c * sizeof *first), c);
+    }
+  };
+  constexpr link anchor_at = format::query_anchor_offset;
+  const auto& anchor = *reinterpret_cast<const format::query_anchor*>(pools.at(anchor_at));
+  follow_all(anchor.free, anchor_at + offsetof(format::query_anchor, free));
+  std::vector<link> heads;
+  link at = link_in(anchor.newest.load(std::memory_order_relaxed), anchor_at);
+  while (at != null_link && std::ranges::find(heads, at) == heads.end()) {
+    heads.push_back(at);
+    const link head_at = at + sizeof(format::segment_header);
+    const auto& head = *reinterpret_cast<const format::query_head*>(pools.at(head_at));
+    follow_all(head.segments, head_at + offsetof(format::query_head, segments));
+    at = link_in(head.older.load(std::memory_order_relaxed), head_at);
+  }
+  std::vector<segment> all;
+  for (const auto& [place, one] : found) all.push_back(one);
+  return all;
+}
+
 // ---- Words ----
 
 link query_space::place_of(const void* at) const noexcept {

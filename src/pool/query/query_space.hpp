@@ -112,6 +112,10 @@ class query_space {
   process_lock* lock_;
 };
 
+/// The segments to which the lists of queries and of free segments lead, also those whose headers are damaged: at least
+/// as far as the links that say so are intact.
+[[nodiscard]] std::vector<segment> listed_query_segments(const pool_set& pools);
+
 /// The size class of segments in which `bytes` fit; empty if none is large enough.
 [[nodiscard]] std::optional<unsigned> query_size_class(std::uint64_t bytes) noexcept;
 

@@ -175,8 +175,7 @@ bool part_log::is_used_behind(const chunk_room& place) const noexcept {
 /// (R1), so the part goes on there. On other media something that was never shown may lie there, perhaps of another
 /// part, and part of it may have reached the device: it is left alone.
 void part_log::go_on_in_own_segment(chunk_room& room) const {
-  const bool clean =
-      newest_ && !space_->pools().persist().by_pages() && !is_used_behind(segment_of_next());
+  const bool clean = newest_ && !space_->pools().persist().by_pages() && !is_used_behind(segment_of_next());
   const chunk_room own = clean ? segment_of_next() : chunk_room{};
   room.in = own.in;
   room.position = own.position;

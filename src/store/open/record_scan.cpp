@@ -12,7 +12,7 @@
 
 #include "base/bytes.hpp"
 #include "base/threads.hpp"
-#include "pool/query/query_format.hpp"
+#include "pool/query/query_space.hpp"
 #include "pool/root/boot.hpp"
 #include "store/open/session.hpp"
 
@@ -117,11 +117,25 @@ void record_scan::find_segments_in(const pool& p) {
       at = query_segments_.back().end();
       continue;
     }
+    if (const std::uint64_t damaged = size_of_damaged_query_segment(at); damaged != 0) {
+      damaged_query_segments_.push_back({at, damaged, 0});
+      at += damaged;
+      continue;
+    }
     link next = at + format::granule_size;
     while (next < end && !is_segment(next) && !is_of_index(next) && !is_of_query(next)) next += format::granule_size;
     find_headerless(at, std::min(next, end));
     at = next;
   }
+}
+
+/// A segment of queries without a valid header is theirs all the same if their lists lead to it: only they tell of the
+/// damage. 0 if it is none.
+std::uint64_t record_scan::size_of_damaged_query_segment(link at) {
+  if (root_.version_major < format::version_major_with_queries) return 0;
+  if (!listed_) listed_ = listed_query_segments(*pool_);
+  const auto found = std::ranges::find(*listed_, at, &segment::offset);
+  return found == listed_->end() || all_zero(pool_->at(at), sizeof(format::segment_header)) ? 0 : found->size;
 }
 
 /// Everything in a missing file is lost.
@@ -139,7 +153,7 @@ void record_scan::map_granules() {
     o.segment_of_granule.assign(o.size / format::granule_size + 1, 0);
     o.used_end = make_link(p->number(), format::first_segment_offset);
   }
-  for (const auto* others : {&index_segments_, &query_segments_}) {
+  for (const auto* others : {&index_segments_, &query_segments_, &damaged_query_segments_}) {
     for (const segment& s : *others) {
       of_pool& o = of_pools_[link_pool(s.offset)];
       o.used_end = std::max(o.used_end, s.end());

@@ -133,6 +133,7 @@ class record_scan {
 
   record_scan(const pool_set& in, const record_scan_options& how, store_is is);
   void find_segments_in(const pool& p);
+  [[nodiscard]] std::uint64_t size_of_damaged_query_segment(link at);
   void note_missing_files();
   void find_headerless(link from, link end);
   void drop_leftovers();
@@ -200,7 +201,9 @@ class record_scan {
   std::vector<segment> holes_;
   std::vector<segment> index_segments_;
   std::vector<segment> query_segments_;
-  bool fills_unverified_ = false;  // fewer records were found than a clean close has certified
+  std::vector<segment> damaged_query_segments_;
+  std::optional<std::vector<segment>> listed_;  // to which the queries' lists lead
+  bool fills_unverified_ = false;               // fewer records were found than a clean close has certified
   std::int64_t missing_records_ = 0;
   std::vector<record_scan_part> parts_;
 };
