@@ -125,8 +125,7 @@ void explorer::nest(const story& s, crash_kind how, const left_files& left, cons
     left_by_crash after_power_cut{e.allowed(crash_kind::power_cut), e.closed(crash_kind::power_cut), by.queries};
     after_power_cut.allowed.insert(after_power_cut.allowed.end(), by.allowed.begin(), by.allowed.end());
     walk(record_recovery(s, left, s.boot, std::move(after_power_cut), {by.allowed, by.closed, by.queries}, random_()),
-         *continued,
-         per_point);
+         *continued, per_point);
   } else {
     const unit granularity = s.how.on == device::persistent_memory ? unit::line : unit::sector;
     const left_by_crash after{by.allowed, by.closed, by.queries};

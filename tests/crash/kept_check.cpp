@@ -137,15 +137,18 @@ std::string check_space_of_queries(const store& s) {
   const query_space& space = catalog.space();
   if (!space.ever_used()) return {};
   pool_set& pools = space.pools();
-  const auto& anchor = *reinterpret_cast<const format::query_anchor*>(pools.first().base() + format::query_anchor_offset);
+  const auto& anchor =
+      *reinterpret_cast<const format::query_anchor*>(pools.first().base() + format::query_anchor_offset);
   std::map<link, std::string> owners;
   std::string wrong;
   const auto follow = [&](const std::string& of, const std::atomic<std::uint64_t>& first, unsigned size_class) {
     std::optional<link> at = space.read_link(first);
     while (at && *at != null_link && wrong.empty()) {
       const std::string place = pools.place_of(*at);
-      if (!pools.valid_header(*at, format::query_segment_magic)) wrong = of + " leads to no segment at " + place;
-      else if (pools.segment_at(*at).size != format::query_segment_sizes[size_class]) wrong = of + ": size at " + place;
+      if (!pools.valid_header(*at, format::query_segment_magic))
+        wrong = of + " leads to no segment at " + place;
+      else if (pools.segment_at(*at).size != format::query_segment_sizes[size_class])
+        wrong = of + ": size at " + place;
       else if (const auto [other, added] = owners.emplace(*at, of); !added)
         wrong = of + " and " + other->second + " both have the segment at " + place;
       if (!wrong.empty()) return;

@@ -99,10 +99,8 @@ void use(const store& s, story& into, unsigned number, const planned_query& p) {
   switch (p.what) {
     case query_step::run:
       in_fibers(into.seed + number, [&] {
-        const query_progress seen = q.run({.threads = p.threads,
-                                           .every = std::chrono::hours(1),
-                                           .every_item = p.every_item,
-                                           .keys = p.keys});
+        const query_progress seen =
+            q.run({.threads = p.threads, .every = std::chrono::hours(1), .every_item = p.every_item, .keys = p.keys});
         done.rows = seen.rows;
         done.examined = seen.examined;
         done.finished = seen.state == query_state::finished;
@@ -159,8 +157,8 @@ void run_query(store& s, story& into, unsigned number, const planned_query& p) {
   try {
     use(s, into, number, adjusted);
   } catch (const error& e) {
-    const bool expected = e.code() == errc::no_such_query || e.code() == errc::query_busy ||
-                          e.code() == errc::invalid_argument;
+    const bool expected =
+        e.code() == errc::no_such_query || e.code() == errc::query_busy || e.code() == errc::invalid_argument;
     if (!expected) throw;
     done.of_query = {.what = adjusted.what, .refused = true};
   }

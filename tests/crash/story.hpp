@@ -34,12 +34,12 @@ inline constexpr std::size_t no_query = ~std::size_t{0};
 struct done_operation {
   std::string what;  ///< for people
   std::uint64_t sum = 0;
-  std::uint64_t required = 0;  ///< operations (bits, by number) that must be there once this one has returned: read
-  version belongs_to = 0;      ///< the version it wrote in, or closed
-  bool durable_point = false;  ///< once it has returned, all up to `belongs_to` survives a power cut
-  bool leaves_open = false;    ///< `belongs_to`, which is all durable, too: more may come into it
-  bool closes = false;         ///< `belongs_to` is closed now,
-  std::uint64_t state = 0;     ///< and shows this (state_sum())
+  std::uint64_t required = 0;    ///< operations (bits, by number) that must be there once this one has returned: read
+  version belongs_to = 0;        ///< the version it wrote in, or closed
+  bool durable_point = false;    ///< once it has returned, all up to `belongs_to` survives a power cut
+  bool leaves_open = false;      ///< `belongs_to`, which is all durable, too: more may come into it
+  bool closes = false;           ///< `belongs_to` is closed now,
+  std::uint64_t state = 0;       ///< and shows this (state_sum())
   std::size_t query = no_query;  ///< which of the story's it is about
   done_to_query of_query;
 };

@@ -71,7 +71,9 @@ namespace chrono {
 inline namespace _V2 {
 
 steady_clock::time_point steady_clock::now() noexcept { return time_point(::now(CLOCK_MONOTONIC)); }
-system_clock::time_point system_clock::now() noexcept { return time_point(duration_cast<duration>(::now(CLOCK_REALTIME))); }
+system_clock::time_point system_clock::now() noexcept {
+  return time_point(duration_cast<duration>(::now(CLOCK_REALTIME)));
+}
 
 }  // namespace _V2
 }  // namespace chrono

@@ -1,0 +1,212 @@
+// Damage in what is kept of queries: the store opens, the other queries are right, and the one that is hit either says
+// so or still gives right rows. And queries of stores that are opened, copied and rebuilt in other ways.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstring>
+
+#include "icecore/icecore.hpp"
+#include "icecore/query.hpp"
+#include "pool/query/query_format.hpp"
+#include "support/expect.hpp"
+#include "support/file.hpp"
+#include "support/process.hpp"
+#include "support/scratch.hpp"
+
+namespace icecore::testing {
+namespace {
+
+using answers = std::vector<std::pair<std::string, std::string>>;
+
+filter some() { return filter("value != 'no'"); }
+
+/// A finished query, one that is paused, one of counts, and space of one that was dropped.
+void make_queries(store& s) {
+  for (int i = 0; i < 40; ++i) s.insert("key " + std::to_string(100 + i), i % 3 == 0 ? "no" : std::to_string(i));
+  const version v = s.tag();
+  query dropped = s.start({.name = "dropped", .at = v});
+  dropped.run({.every_item = true});
+  s.start({.name = "finished", .at = v, .where = some()}).run();
+  s.start({.name = "paused", .at = v, .where = some()}).run({.every_item = true, .keys = 9});
+  s.start({.name = "counted", .at = v, .where = some(), .keep = query_keeps::count}).run({.every_item = true});
+  dropped.drop();
+}
+
+answers answer_of(const store& s, version v) {
+  answers all;
+  const auto then = s.at(v);
+  for (const auto& i : then.range()) {
+    if (i.value != "no") all.emplace_back(i.key, i.value);
+  }
+  return all;
+}
+
+/// Whether its rows are the first of the answer; all of them once it was run.
+void expect_right(query& q, const answers& wanted, bool all) {
+  if (q.keeps() == query_keeps::count) {
+    if (all) {
+      EXPECT_EQ(q.progress().rows, wanted.size());
+    }
+    return;
+  }
+  std::size_t n = 0;
+  auto rows = q.results();
+  for (const auto& row : rows) {
+    ASSERT_LT(n, wanted.size());
+    ASSERT_EQ(row.number, n);
+    ASSERT_EQ(row.key, wanted[n].first);
+    ASSERT_EQ(row.value, wanted[n].second);
+    ++n;
+  }
+  if (all) {
+    ASSERT_EQ(n, wanted.size());
+  }
+}
+
+bool is_of_damage(const error& e) {
+  return e.code() == errc::damaged || e.code() == errc::no_such_query || e.code() == errc::bad_token ||
+         e.code() == errc::unsupported_format;
+}
+
+/// How many of the queries are right, run to their ends; the others must say that they are damaged.
+int use_all(store& s, version v) {
+  const answers wanted = answer_of(s, v);
+  int right = 0;
+  for (const char* name : {"finished", "paused", "counted"}) {
+    try {
+      query q = s.query(name);
+      expect_right(q, wanted, false);
+      if (q.state() != query_state::cancelled) q.run();
+      expect_right(q, wanted, q.state() == query_state::finished);
+      ++right;
+    } catch (const error& e) {
+      EXPECT_TRUE(is_of_damage(e)) << name << ": " << e.what();
+    }
+  }
+  return right;
+}
+
+class DamagedQueries : public ::testing::TestWithParam<setting> {
+ protected:
+  [[nodiscard]] options opening() const { return GetParam().options_at(path_); }
+
+  scratch folder_{GetParam().where};
+  std::filesystem::path path_ = folder_ / "store";
+};
+
+/// Where a byte that is not zero lies in the anchor or in segments of queries, in a file.
+std::vector<std::size_t> bytes_of_queries(const std::string& file) {
+  std::vector<std::size_t> places;
+  const auto add = [&](std::size_t from, std::size_t size) {
+    for (std::size_t at = from; at < from + size; ++at) {
+      if (file[at] != 0) places.push_back(at);
+    }
+  };
+  add(format::query_anchor_offset, sizeof(format::query_anchor));
+  for (std::size_t at = format::first_segment_offset; at + format::granule_size <= file.size();
+       at += format::granule_size) {
+    format::segment_header h;
+    std::memcpy(static_cast<void*>(&h), file.data() + at, sizeof h);
+    if (h.magic == format::query_segment_magic) add(at, format::granule_size);
+  }
+  return places;
+}
+
+TEST_P(DamagedQueries, a_flipped_bit_gives_right_rows_or_an_error_of_that_query) {
+  constexpr version v = 1;  // the tag's, which another process makes
+  for (const bool closes : {true, false}) {
+    std::filesystem::remove(path_);
+    child maker([&] {
+      store s(path_, opening());
+      make_queries(s);
+      if (!closes) ::raise(SIGKILL);
+      return 0;
+    });
+    ASSERT_EQ(maker.wait(), closes ? 0 : -SIGKILL);
+    const std::string whole = read_file(path_);
+    const auto places = bytes_of_queries(whole);
+    ASSERT_GT(places.size(), 800);
+    std::size_t hit = 0;
+    const bool slow = GetParam().where == place::disk || GetParam().index == index_kind::persistent;
+    const std::size_t stride = slow ? 37 : 11;
+    for (std::size_t n = 0; n < places.size(); n += stride) {
+      std::string torn = whole;
+      torn[places[n]] = static_cast<char>(torn[places[n]] ^ 1 << n % 8);
+      write_file(path_, torn);
+      SCOPED_TRACE("byte " + std::to_string(places[n]) + (closes ? "" : ", of a store left open"));
+      try {
+        store s(path_, opening());
+        const int right = use_all(s, v);
+        if (right < 3) ++hit;
+        ASSERT_EQ(s.at(v).size(), 40);
+      } catch (const error& e) {
+        FAIL() << e.what();
+      }
+      if (HasFailure()) return;
+    }
+    EXPECT_GT(hit, places.size() / stride / 10);
+  }
+}
+
+TEST_P(DamagedQueries, queries_are_read_from_a_store_that_was_left_open) {
+  child maker([&] {
+    store s(path_, opening());
+    make_queries(s);
+    ::raise(SIGKILL);
+    return 0;
+  });
+  ASSERT_EQ(maker.wait(), -SIGKILL);
+  const std::string before = read_file(path_);
+  {
+    options reading = opening();
+    reading.access = access::read_only;
+    const store s(path_, reading);
+    const answers wanted = answer_of(s, 1);
+    EXPECT_EQ(s.queries().size(), 3);
+    for (query& q : s.queries()) {
+      expect_right(q, wanted, q.name() != "paused");
+      expect_error(errc::read_only, "", [&] { q.run(); });
+      expect_error(errc::read_only, "", [&] { q.drop(); });
+      expect_error(errc::read_only, "", [&] { q.acknowledge(0); });
+    }
+    EXPECT_EQ(s.query("paused").progress().examined, 9);
+  }
+  EXPECT_EQ(read_file(path_), before);
+  store s(path_, opening());
+  EXPECT_EQ(use_all(s, 1), 3);
+}
+
+TEST_P(DamagedQueries, a_copy_and_another_index_keep_queries) {
+  {
+    store s(path_, opening());
+    make_queries(s);
+  }
+  {
+    options copying = opening();
+    copying.copy_of = path_;
+    copying.placements.clear();
+    store s(folder_ / "copy", copying);
+    EXPECT_EQ(s.queries().size(), 3);
+    EXPECT_EQ(use_all(s, 1), 3);
+    query q = s.start({.name = "new"});
+    q.run();
+  }
+  for (const index_kind to : {index_kind::skip_list, index_kind::persistent, index_kind::btree}) {
+    options other = opening();
+    other.index = to;
+    other.change_index = true;
+    store s(path_, other);
+    EXPECT_EQ(s.queries().size(), 3);
+    EXPECT_EQ(use_all(s, 1), 3);
+    EXPECT_TRUE(s.verify().ok());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DamagedQueries,
+                         ::testing::Values(setting{place::tmpfs, durability::operation},
+                                           setting{place::disk, durability::tag},
+                                           setting{place::tmpfs, durability::operation, index_kind::persistent}),
+                         [](const auto& tested) { return tested.param.name(); });
+
+}  // namespace
+}  // namespace icecore::testing
