@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <exception>
+#include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -172,7 +173,8 @@ int icecore_snapshot_extract_arrow(const icecore_snapshot* snapshot, const iceco
     if (select_count != 0) require(select, function, "select");
     std::vector<std::string> wanted;
     for (std::size_t i = 0; i < select_count; ++i) wanted.emplace_back(text_of(select[i], function, "an expression"));
-    icecore::export_to_arrow(snapshot->snapshot.extract(filter->filter, wanted, threads), *schema, *batch);
+    icecore::result_columns found = snapshot->snapshot.extract(filter->filter, wanted, threads);
+    icecore::export_to_arrow(std::make_shared<const icecore::result_columns>(std::move(found)), *schema, *batch);
   });
 }
 

@@ -2,7 +2,8 @@
 //
 //   ArrowSchema schema;
 //   ArrowArray batch;
-//   icecore::export_to_arrow(s.at(7).extract(dear, {"key", "price"}), schema, batch);
+//   auto found = std::make_shared<const icecore::result_columns>(s.at(7).extract(dear, {"key", "price"}));
+//   icecore::export_to_arrow(found, schema, batch);
 //   auto imported = arrow::ImportRecordBatch(&batch, &schema);
 //
 // Ownership, threads: those of arrow.h. What is exported outlives the store.
@@ -11,6 +12,7 @@
 // Source: the Arrow C data interface, https://arrow.apache.org/docs/format/CDataInterface.html.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "icecore/arrow.h"
@@ -18,11 +20,14 @@
 
 namespace [[gnu::visibility("default")]] icecore {
 
-/// The columns, which have one length, as a record batch: a struct array with a child for each, and its schema.
-/// On an exception both are as before.
-void export_to_arrow(std::vector<result_values> columns, ArrowSchema& schema, ArrowArray& batch);
+using result_columns = std::vector<result_values>;
+
+/// The columns, which have one length, as a record batch: a struct array with a child for each, and its schema. They
+/// may be exported any number of times, and live as long as any of what was exported. On an exception both structures
+/// are as before.
+void export_to_arrow(const std::shared_ptr<const result_columns>& columns, ArrowSchema& schema, ArrowArray& batch);
 
 /// The same as a stream of one record batch.
-void export_to_arrow(std::vector<result_values> columns, ArrowArrayStream& stream);
+void export_to_arrow(std::shared_ptr<const result_columns> columns, ArrowArrayStream& stream);
 
 }  // namespace icecore
