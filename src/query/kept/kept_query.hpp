@@ -16,7 +16,7 @@
 
 namespace icecore::detail {
 
-class kept_query : public std::enable_shared_from_this<kept_query> {
+class [[gnu::visibility("hidden")]] kept_query : public std::enable_shared_from_this<kept_query> {
  public:
   kept_query(query_catalog& in, link head, query_definition what, std::optional<filter> where);
 
