@@ -249,6 +249,49 @@ TEST_P(Allocations, when_none_succeeds_any_more_in_a_call_it_throws_and_nothing_
   EXPECT_GT(failures_, 30U / stride);
 }
 
+/// Whichever fails amid a kept query, the same call made again succeeds, and the answer is right.
+TEST_P(Allocations, whichever_fails_a_kept_query_goes_on) {
+  constexpr int keys = 40;
+  unsigned failed = 0;
+  bool met = true;
+  for (long n = 0; met; n += stride) {
+    SCOPED_TRACE("allocation " + std::to_string(n));
+    std::filesystem::remove(path_);
+    allocations = {};
+    store s(path_, GetParam().options());
+    for (int i = 0; i < keys; ++i) s.insert("key-" + std::to_string(i), std::to_string(i));
+    met_ = false;
+    allocations = {false, false, n, false};
+    const auto again_if_it_fails = [&](const auto& call) {
+      if (!ran_out(call)) return;
+      ++failed;
+      met = true;
+      allocations = {};
+      call();
+    };
+    met = false;
+    std::optional<query> q;
+    again_if_it_fails([&] { q.emplace(s.start({.name = "q", .where = filter("ends_with(value, '3')")})); });
+    again_if_it_fails([&] { q->run({.every_item = true, .keys = 9}); });
+    again_if_it_fails([&] { q->acknowledge(1); });
+    again_if_it_fails([&] { q.emplace(s.query("q")); });
+    std::vector<std::string> rows;
+    again_if_it_fails([&] {
+      rows.clear();
+      q->run();
+      for (auto all = q->results(); const auto& row : all) rows.emplace_back(row.key);
+    });
+    EXPECT_EQ(rows, (std::vector<std::string>{"key-13", "key-23", "key-3", "key-33"}));
+    EXPECT_EQ(q->progress().examined, keys);
+    again_if_it_fails([&] { q->drop(); });
+    again_if_it_fails([&] { EXPECT_TRUE(s.queries().empty()); });
+    allocations = {};
+    s.start({.name = "q"}).run();
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(failed, 20U / stride);
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryDurability, Allocations, ::testing::ValuesIn(tmpfs_settings()),
                          [](const auto& tested) { return tested.param.name(); });
 

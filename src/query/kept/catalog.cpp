@@ -196,7 +196,11 @@ std::shared_ptr<kept_query> query_catalog::add(const query_definition& what, con
 void query_catalog::free_later(std::shared_ptr<kept_query> q) noexcept {
   // Other processes may be reading its rows: they know nothing of each other's readers. The next opening frees it.
   if (core_->attached() || core_->shares()) return;
-  to_free_.push_back(std::move(q));
+  try {
+    to_free_.push_back(std::move(q));
+  } catch (const std::bad_alloc&) {  // likewise
+    return;
+  }
   free_unread();
 }
 

@@ -112,7 +112,7 @@ query_progress query::run(const run_options& how) {
   core.check_readable(q.definition().at);
   if (q.state() == query_state::finished) return q.progress();
   detail::query_run(q, how).go();
-  return q.progress();  // after the run has ended: it is not running then
+  return q.progress();  // once it has ended: a run that was stopped is paused, not running
 }
 
 void query::pause() { usable().pause(); }

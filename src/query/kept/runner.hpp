@@ -1,6 +1,6 @@
 // Runs a kept query: threads take its parts in order, walk the version's keys, and keep what matches.
 //
-//   query_run(q, how).go();
+//   query_run(q, how).go();                         // until it is finished, or stopped
 //
 // Each thread walks the index block by block, asks the filter about up to 64 keys at once, and writes a chunk when it
 // has worked for `every`, looked at 8,192 keys or gathered `chunk_bytes_max` of rows. On media that are synced by
