@@ -187,12 +187,12 @@ bool query_run::take(matching<Engine>& found, std::span<const link> entries, par
     part.log.note_evaluated(part.log.examined_so_far() + own.now.examined + block.size);
     const row_mask matches = test();
     for (std::size_t i = 0; i < block.size; ++i) {
+      const bool is_match = (matches >> i & 1U) != 0;
+      if (is_match && keeps_keys) own.now.keys.add(block.keys[i]);  // first: without memory the key was not examined
       ++own.now.examined;
       own.now.last_key = block.keys[i];
-      if ((matches >> i & 1U) == 0) continue;
+      if (!is_match) continue;
       ++own.now.rows;
-      if (!keeps_keys) continue;
-      own.now.keys.add(block.keys[i]);
       if (own.now.keys.bytes().size() >= chunk_bytes_max) write(part, own, false);
     }
     hold_to_rate(examined_.fetch_add(block.size, std::memory_order_relaxed) + block.size);  // relaxed: a count

@@ -21,6 +21,7 @@ namespace icecore::detail {
 
 class key_rows_writer {
  public:
+  /// Changes nothing if there is no memory.
   void add(std::string_view key) {
     const std::size_t shared = shared_prefix(before_, key);
     const std::size_t rest = key.size() - shared;
