@@ -43,7 +43,7 @@ enum class errc : int {
   version_lost = 28,        ///< the closed version was not durable, and a power cut took it
   rank_failed = 29,         ///< a rank failed, which the message names; no rank can use the cluster any more
   crash_unknown = 30,       ///< opening cannot find out whether writes survived a crash: set options::crash
-  bad_token = 31,           ///< a token is damaged, forged, or of another store or filter; the message says which
+  bad_token = 31,           ///< a token or stored filter is damaged, forged or another store's; the message says which
   query_exists = 32,        ///< another query already has this name
   no_such_query = 33,       ///< no query has this name
   query_busy = 34,          ///< the query runs elsewhere; the message names the pid

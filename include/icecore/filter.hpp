@@ -3,16 +3,13 @@
 //   const icecore::layout trade("price f64, qty u32, name bytes");   // columns of a value, packed, little-endian
 //   const icecore::filter dear("price > 100.0 and starts_with(key, 'eu/') and name ~ 'GmbH$'", trade);
 //   dear.matches("eu/7", value);
-//   const icecore::filter spam = icecore::filter::of("spam", 3, [&](const icecore::item& i) { return model(i.value);
-//   });
+//   const auto spam = icecore::filter::of("spam", 3, [&](const icecore::item& one) { return model(one.value); });
 //
 // The language: docs/filters.md. What a row lacks is null, and null is not true; no row makes an expression fail.
-// Threads: a filter is a pointer to what never changes: copy it freely, and use it in any number of threads. Functions
-// of
-//   the caller are called by several threads at once where several evaluate the filter.
-// Cost: making one takes microseconds for each word of text, more for patterns. A row costs below 1 ns for each
-// operator
-//   on numbers, tens of ns for a pattern, some hundred for a JSON document.
+// Threads: a filter is a pointer to what never changes: copy it freely, and use it in any number of threads. Where
+//   several threads evaluate a filter, they call its functions at the same time.
+// Cost: making one takes microseconds for each word of text, more for patterns. A row costs about 1 ns for each
+//   operator on numbers, some hundred for a pattern or a JSON document.
 #pragma once
 
 #include <array>

@@ -14,7 +14,6 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr std::uint64_t u64_max = std::numeric_limits<std::uint64_t>::max();
 constexpr std::int64_t i64_min = std::numeric_limits<std::int64_t>::min();
-constexpr std::int64_t i64_max = std::numeric_limits<std::int64_t>::max();
 
 /// true, false or (empty) null.
 std::optional<bool> truth(std::string_view text, const layout& columns, std::string_view key, std::string_view value) {

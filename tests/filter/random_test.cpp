@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/sanitizer.hpp"
 #include "filter/results/projection.hpp"
 #include "filter/tree/explain.hpp"
 #include "reference.hpp"
@@ -23,7 +24,7 @@ std::uint64_t count_of(const char* name, std::uint64_t otherwise) {
   const char* const text = std::getenv(name);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
-std::uint64_t expressions() { return count_of("ICECORE_EXPRESSIONS", 2000); }
+std::uint64_t expressions() { return count_of("ICECORE_EXPRESSIONS", memory_is_watched ? 300 : 2000); }
 std::uint64_t seed() { return count_of("ICECORE_SEED", 1); }
 
 /// Rows as a block has them.

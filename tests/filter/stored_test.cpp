@@ -109,9 +109,9 @@ TEST(stored, forged_bytes_are_refused_or_are_a_filter) {
   for (const char* const text : expressions) {
     const std::vector<std::byte> bytes = filter(text, columns()).stored();
     for (std::size_t i = 0; i + 4 < bytes.size(); ++i) {
-      for (unsigned value = 0; value < 256; ++value) {
+      for (const unsigned change : {1U, 2U, 3U, 4U, 8U, 16U, 32U, 64U, 128U, 255U}) {
         auto forged = bytes;
-        forged[i] = static_cast<std::byte>(value);
+        forged[i] ^= static_cast<std::byte>(change);
         reseal(forged);
         try {
           const filter made = filter::from_stored(forged);
@@ -127,7 +127,7 @@ TEST(stored, forged_bytes_are_refused_or_are_a_filter) {
 
 TEST(stored, forged_nesting_is_refused) {
   std::vector<std::byte> bytes;
-  for (const unsigned char c : std::string("IF\x01")) bytes.push_back(static_cast<std::byte>(c));
+  for (const char c : std::string("IF\x01")) bytes.push_back(static_cast<std::byte>(c));
   for (int i = 0; i < 100'000; ++i) bytes.push_back(static_cast<std::byte>(detail::operation::negation));
   bytes.resize(bytes.size() + 4);
   reseal(bytes);

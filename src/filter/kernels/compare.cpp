@@ -61,7 +61,25 @@ row_mask compare_real(relation one, const slot& left, const slot& right) noexcep
   });
 }
 
+/// Whether each of these whole numbers is a double, too: between -2^53 and 2^53.
+bool all_are_doubles(const slot& whole, row_mask rows) noexcept {
+  constexpr std::uint64_t limit = std::uint64_t{1} << 53;
+  bool all = (whole.big & rows) == 0;
+  for (std::size_t i = 0; i < rows_max; ++i) {
+    all &= whole.word[i] + limit <= 2 * limit || (rows >> i & 1U) == 0;
+  }
+  return all;
+}
+
 row_mask compare_mixed(relation one, const slot& whole, const slot& real, bool turned, row_mask rows) noexcept {
+  if (all_are_doubles(whole, rows)) {
+    return with_relation(one, [&](auto holds_for) {
+      return rows_where([&](std::size_t i) {
+        const auto number = static_cast<double>(static_cast<std::int64_t>(whole.word[i]));
+        return turned ? holds_for(real.real[i], number) : holds_for(number, real.real[i]);
+      });
+    });
+  }
   row_mask truth = 0;
   for_each_row(rows, [&](std::size_t i) {
     const order at = order_of(whole.word[i], (whole.big >> i & 1U) != 0, real.real[i]);

@@ -92,6 +92,24 @@ row_mask zeros(const double* numbers) noexcept {
   return mask;
 }
 
+/// Doubles between -2^62 and 2^62 without what is behind the point; false if one of the rows has another.
+bool small_whole_rows(const slot& of, row_mask rows, slot& out) noexcept {
+  constexpr double limit = 4611686018427387904.0;
+  bool all = true;
+  for (std::size_t i = 0; i < rows_max; ++i) {
+    const bool fits = of.real[i] > -limit && of.real[i] < limit;
+    all &= fits || (rows >> i & 1U) == 0;
+    out.word[i] = static_cast<std::uint64_t>(fits ? static_cast<std::int64_t>(of.real[i]) : 0);
+  }
+  return all;
+}
+
+row_mask negative_rows(const slot& of) noexcept {
+  row_mask mask = 0;
+  for (std::size_t i = 0; i < rows_max; ++i) mask |= bit(i, static_cast<std::int64_t>(of.word[i]) < 0);
+  return mask;
+}
+
 /// One value as a whole number, before its range is looked at.
 bool whole_of(const datum& one, std::uint64_t& word, bool& big) noexcept {
   switch (one.type) {
@@ -240,6 +258,10 @@ void negate_real(const slot& of, slot& out) noexcept {
 void to_whole(bool is_unsigned, operand of, row_mask active, slot& out) noexcept {
   out.valid = of.of.valid;
   out.big = 0;
+  if (of.type == kind::real && small_whole_rows(of.of, of.of.valid & active, out)) {
+    if (is_unsigned) out.valid &= ~negative_rows(out);
+    return;
+  }
   for_each_row(of.of.valid & active, [&](std::size_t i) {
     bool big = false;
     const bool fits = whole_of(of.of.at(of.type, i), out.word[i], big) &&
@@ -251,6 +273,10 @@ void to_whole(bool is_unsigned, operand of, row_mask active, slot& out) noexcept
 
 void to_real(operand of, row_mask active, slot& out) noexcept {
   out.valid = of.of.valid;
+  if (of.type == kind::integer) {
+    doubles_of(of, out.real);
+    return;
+  }
   for_each_row(of.of.valid & active, [&](std::size_t i) {
     if (!real_of_datum(of.of.at(of.type, i), out.real[i])) out.valid &= ~bit(i, true);
   });

@@ -1,8 +1,7 @@
 // Patterns of `like`, parts of byte strings, and sets of constants.
 //
-// Threads: a pattern and a set are constant once they are made. Cost: O(bytes) a row; `like` with several `%`
-// backtracks to
-//   the last one only, so it takes O(bytes · pattern) at worst.
+// Threads: a pattern and a set are constant once they are made.
+// Cost: O(bytes) a row. `like` with several `%` backtracks to the last one only: O(bytes · pattern) at worst.
 #pragma once
 
 #include <cstdint>

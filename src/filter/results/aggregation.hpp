@@ -31,10 +31,9 @@ struct fold_of {
 ///
 ///   offset  size  meaning
 ///   0       8     values folded
-///   8       8     of count: unused. Of a sum of whole numbers: its low half, as two's complement of 128 bits; of
-///   doubles:
-///                 its bits. Of min and max: the value, its bits
-///   16      8     of a sum of whole numbers: its high half. Of min and max: 1 if the value is 2^63 or more
+///   8       8     of a sum of whole numbers: its low half, as two's complement of 128 bits; of a sum of doubles: its
+///                 bits; of min and max: the bits of the value; of count: zero
+///   16      8     of a sum of whole numbers: its high half; of min and max: 1 if the value is 2^63 or more
 struct fold_state {
   std::uint64_t values = 0;
   std::uint64_t low = 0;

@@ -342,6 +342,23 @@ class compiler {
     return (one.op == operation::column || one.op == operation::before_column) && one.type != kind::bytes;
   }
 
+  /// A constant as a number of the type that it is compared with, where that is the same number.
+  void as_its_type(std::uint32_t number, kind type) {
+    instruction& one = step(number);
+    if (one.op != operation::constant || one.type == type) return;
+    if (one.type == kind::integer && type == kind::real) {
+      const double real = nearest_double(one.literal.word, one.literal.big);
+      if (order_of(one.literal.word, one.literal.big, real) != order::equal) return;
+      one.literal = {.type = kind::real, .word = std::bit_cast<std::uint64_t>(real)};
+    } else if (one.type == kind::real && type == kind::integer) {
+      datum whole{.type = kind::integer};
+      const auto real = std::bit_cast<double>(one.literal.word);
+      if (!whole_number(real, whole.word, whole.big) || order_of(whole.word, whole.big, real) != order::equal) return;
+      one.literal = whole;
+    }
+    one.type = one.literal.type;
+  }
+
   [[nodiscard]] std::uint32_t simplified_comparison(std::uint32_t index) {
     std::uint32_t column = step(index).operands[0];
     std::uint32_t number = step(index).operands[1];
@@ -350,6 +367,7 @@ class compiler {
       std::swap(column, number);
       compares = turned(compares);
     }
+    as_its_type(number, step(column).type);
     const kind type = step(number).type;
     if (!is_number_column(column) || !is_constant(number) || (type != kind::integer && type != kind::real))
       return index;

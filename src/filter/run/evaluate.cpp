@@ -171,7 +171,10 @@ void take_rows(kind type, const slot& of, row_mask rows, slot& out) noexcept {
   out.big = merged(out.big, of.big);
   const row_mask valid = rows & of.valid;
   if (type == kind::integer || type == kind::real || type == kind::any) {
-    for_each_row(valid, [&](std::size_t i) { out.word[i] = of.word[i]; });
+    for (std::size_t i = 0; i < rows_max; ++i) {
+      const std::uint64_t taken = 0 - (rows >> i & 1U);
+      out.word[i] = (of.word[i] & taken) | (out.word[i] & ~taken);
+    }
   }
   if (type == kind::bytes || type == kind::any) {
     for_each_row(valid, [&](std::size_t i) {

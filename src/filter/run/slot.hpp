@@ -1,9 +1,8 @@
 // The results of one operation for a block of rows, and the memory of a thread in which expressions are evaluated.
 //
 // Threads: a scratch belongs to one thread at a time. Any number of programs may use it in turn.
-// Cost: 1.7 KB for each slot; a program has as many as its tree is deep, and one for each constant. Nothing is
-// allocated
-//   for a block once a program has been run a few times.
+// Cost: 1.7 KB for each slot; a program has as many as its tree is deep, and one for each constant. Once a program has
+//   been run a few times, nothing is allocated for a block.
 #pragma once
 
 #include <array>
