@@ -138,7 +138,7 @@ void an_index_is_chosen_and_changed(void) {
   options.access = ICECORE_ACCESS_READ_ONLY;
   FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &options, &store));
   options.access = ICECORE_ACCESS_READ_WRITE;
-  options.index = 4;
+  options.index = 99;
   FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &options, &store));
 }
 

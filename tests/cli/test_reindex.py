@@ -110,7 +110,7 @@ def test_what_is_refused_changes_nothing(store, tmp_path):
     filled(store, {b"a": b"1"})
     before = open(store, "rb").read()
     assert b"--index" in run("reindex", store, code=2).stderr
-    run("reindex", store, "--index", "hash", code=2)
+    run("reindex", store, "--index", "heap", code=2)
     assert open(store, "rb").read() == before
 
 

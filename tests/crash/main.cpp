@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <new>
 #include <string>
 #include <thread>
@@ -81,9 +82,12 @@ story_options options_of(const arguments& a, std::uint64_t seed) {
   if (a.durability == "none") how.durability = durability::none;
   if (a.durability == "tag") how.durability = durability::tag;
   if (a.durability == "operation") how.durability = durability::operation;
-  how.index = one_of(2) == 0 ? index_kind::btree : index_kind::skip_list;
+  const index_kind in_memory[] = {index_kind::btree, index_kind::skip_list, index_kind::hash, index_kind::list};
+  how.index = in_memory[one_of(std::size(in_memory))];
   if (a.index == "btree") how.index = index_kind::btree;
   if (a.index == "skip_list") how.index = index_kind::skip_list;
+  if (a.index == "list") how.index = index_kind::list;
+  if (a.index == "hash") how.index = index_kind::hash;
   const unsigned writers[] = {1, 2, 1, 2, 3};
   how.writers = a.writers != 0 ? a.writers : writers[one_of(5)];
   const bool persistent_index = one_of(2) == 0;
@@ -262,7 +266,7 @@ int main_of(int argc, char** argv) {
       ->check(CLI::IsMember({"any", "none", "tag", "operation"}))
       ->capture_default_str();
   app.add_option("--index", a.index, "of all stories")
-      ->check(CLI::IsMember({"any", "volatile", "btree", "skip_list", "persistent"}))
+      ->check(CLI::IsMember({"any", "volatile", "btree", "skip_list", "list", "hash", "persistent"}))
       ->capture_default_str();
   app.add_option("--queries", a.queries, "kept queries in stories: in a third of them, or not")
       ->check(CLI::IsMember({"some", "always", "never"}))

@@ -21,7 +21,7 @@
 
 namespace icecore::detail {
 
-class sorted_keys final : public index::ordered_links {
+class [[gnu::visibility("hidden")]] sorted_keys final : public index::ordered_links {
  public:
   /// Sorts the entries of the core's index, with this many threads.
   sorted_keys(const store_core& core, unsigned threads);
