@@ -259,7 +259,7 @@ void every_index_can_be_asked_for(void) {
     icecore_store* store;
     OK(icecore_open(fresh_path("index.ice"), &options, &store));
     OK(icecore_insert(store, TEXT("a"), TEXT("1"), NULL));
-    icecore_statistics now;
+    icecore_statistics now = {.struct_size = sizeof now};
     OK(icecore_stats(store, &now));
     CHECK(now.index == index);
     OK(icecore_close(store));
