@@ -38,6 +38,21 @@ PROGRAM = """
         store.put_many(*snapshot.to_columns())
         assert_type(store.checkpoint("copy"), int)
         keys, values = snapshot.to_numpy(">u8", ("<f4", (3,)))
+        found = snapshot.where("price > 1", layout="price f64")
+        for key, value in found:
+            assert_type(key, bytes)
+        assert_type(found.count(), int)
+        assert_type(found.sum("price"), int | float | None)
+        assert_type(found.page(10).token, bytes)
+
+        @icecore.filter_function
+        def long_keys(keys: list[bytes], values: list[bytes]) -> list[bool]:
+            return [len(k) > 3 for k in keys]
+
+        query = store.start("q", long_keys & icecore.Filter("true"), at="t")
+        assert_type(query.run(on_progress=print), icecore.QueryProgress)
+        for row in query.results():
+            assert_type(row.value, bytes | None)
         for change in store.history(b"k"):
             assert_type(change.version, int)
         try:

@@ -53,6 +53,8 @@ from .errors import (
     VersionLostError,
     VersionNotClosedError,
 )
+from .filtered import ArrowColumns, Filtered, Page
+from .filters import Filter, filter_function
 from .history import Diff, History
 from .information import (
     Damage,
@@ -66,12 +68,14 @@ from .information import (
     VerifyReport,
 )
 from .mapping import ItemsView, KeysView, ValuesView
+from .query import Queries, Query, QueryProgress, QueryResults, QueryRow
 from .snapshot import Snapshot
 from .store import Store, open, repair, verify_file
 
 __version__: str = _library_version()
 
 __all__ = [
+    "ArrowColumns",
     "BadInputError",
     "BadTokenError",
     "Batch",
@@ -89,6 +93,8 @@ __all__ = [
     "FileStatistics",
     "Errc",
     "Error",
+    "Filter",
+    "Filtered",
     "ForkedError",
     "History",
     "IOFailedError",
@@ -105,11 +111,17 @@ __all__ = [
     "NotAStoreError",
     "NotDurableError",
     "OtherClusterError",
+    "Page",
     "PermissionDeniedError",
     "PoisonedError",
     "ProtectionError",
+    "Queries",
+    "Query",
     "QueryBusyError",
     "QueryExistsError",
+    "QueryProgress",
+    "QueryResults",
+    "QueryRow",
     "RankFailedError",
     "ReadOnlyError",
     "RepairReport",
@@ -131,6 +143,7 @@ __all__ = [
     "VerifyReport",
     "VersionLostError",
     "VersionNotClosedError",
+    "filter_function",
     "open",
     "repair",
     "verify_file",

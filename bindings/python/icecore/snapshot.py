@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, overload
 
 from . import _native, arrays, columns, html
+from .filtered import Filtered
+from .filters import FilterLike, as_filter
 from .history import History
 from .information import Tag
 from .mapping import OrderedMapping
@@ -64,6 +66,13 @@ class Snapshot(_native.Snapshot, OrderedMapping):
     def history(self, key: BytesLike) -> History:
         """The key's records up to this version."""
         return History(self, key)
+
+    def where(self, condition: FilterLike, layout: str | None = None) -> Filtered:
+        """The items that match: an expression, a ``Filter``, or a function as ``filter_function`` takes it.
+
+        ``layout`` names the columns of a value for expressions: ``"price f64, qty u32"``.
+        """
+        return Filtered(self, as_filter(condition, layout))
 
     @overload
     def find_many(self, keys: ColumnLike, dtype: None = None, *, default: Any = None) -> list[Any]: ...

@@ -15,6 +15,7 @@ import numpy as np
 from . import _native, arrays, columns
 from .batch import Batch
 from .errors import InvalidArgumentError, LockedError, UnknownTagError
+from .filters import FilterLike, as_filter, functions_of
 from .history import Diff, History
 from .information import (
     CRASH_KINDS,
@@ -29,6 +30,7 @@ from .information import (
     nanoseconds,
 )
 from .mapping import OrderedMapping
+from .query import Queries, Query, keep_number
 from .snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -264,6 +266,35 @@ class Store(_native.Store, _Base):
         out = columns.FoundValues(len(column), dtype)
         self._find_many_fixed(column, versions, out.value_bytes, out.found_bytes, out.size, out.pad)
         return out.values, out.found
+
+    # ---- Queries that are kept ---------------------------------------------------------------------------------------
+
+    def start(
+        self,
+        name: str,
+        where: FilterLike | None = None,
+        *,
+        at: VersionLike | None = None,
+        keep: str = "keys",
+        layout: str | None = None,
+    ) -> Query:
+        """Starts a query: when this returns, the version and the query are durable. ``Query.run()`` runs it.
+
+        ``where``: an expression (``layout`` names the columns of a value), a ``Filter`` or a function; by default all
+        keys match. ``at``: a closed version, by default the present. ``keep``: ``"keys"``, whose values are looked up
+        when rows are read, or ``"count"``. QueryExistsError if the name is taken.
+        """
+        version = None if at is None else self._version_of(at)
+        return Query(self, name, as_filter(where, layout), version, keep_number(keep))
+
+    def query(self, name: str, functions: FilterLike | Sequence[FilterLike] = ()) -> Query:
+        """The query of this name, in whatever state. ``functions``: the functions that its filter calls, if another
+        process started it. NoSuchQueryError; UnknownFunctionError if none of them has the name and revision."""
+        return Query(self, name, functions_of(functions))
+
+    def queries(self) -> Queries:
+        """All queries, oldest first."""
+        return Queries(Query(self, name, []) for name in _native.query_names(self))
 
     # ---- The store itself --------------------------------------------------------------------------------------------
 

@@ -52,6 +52,9 @@ void running_calls::end() noexcept {
   if (running_.fetch_sub(1, std::memory_order_release) == 1 && awaited_) running_.notify_all();
 }
 
+inside_call::inside_call() noexcept { ++calls_of_this_thread; }
+inside_call::~inside_call() { --calls_of_this_thread; }
+
 without_gil::without_gil(running_calls& calls) : calls_(calls) {
   calls_.begin();
   state_ = PyEval_SaveThread();

@@ -47,4 +47,13 @@ class without_gil {
   PyThreadState* state_;
 };
 
+/// In a function of the caller that a thread of the library calls: the object of the call cannot be closed there.
+class inside_call {
+ public:
+  inside_call() noexcept;
+  ~inside_call();
+  inside_call(const inside_call&) = delete;
+  inside_call& operator=(const inside_call&) = delete;
+};
+
 }  // namespace icecore::python

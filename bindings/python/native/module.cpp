@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 #include "objects.hpp"
+#include "results.hpp"
 
 namespace icecore::python {
 namespace {
@@ -45,5 +46,9 @@ NB_MODULE(_native, m) {
   python::bind_bulk(store, snapshot);
   python::bind_iterators(m);
   python::bind_extraction(m);
+  python::bind_filters(m);
+  python::bind_results(m);
+  python::bind_filtered(m);
+  python::bind_queries(m);
   m.def("library_version", &icecore::library_version);
 }

@@ -47,6 +47,12 @@ struct batch_object {
   icecore::batch operations;
 };
 
+/// icecore._native.Filter
+struct filter_object {
+  icecore::filter filter;
+  std::optional<caller_function> function{};  // if it is of one: what stored filters refer to
+};
+
 /// Which part of an item the caller wants.
 enum class part : std::uint8_t { key = 0, value = 1, both = 2 };
 
@@ -65,5 +71,8 @@ void bind_information(store_class& store, nb::module_& m);     // information.cp
 void bind_iterators(nb::module_& m);                           // iterators.cpp
 void bind_extraction(nb::module_& m);                          // extraction.cpp
 void bind_bulk(store_class& store, snapshot_class& snapshot);  // bulk.cpp
+void bind_filters(nb::module_& m);                             // filter.cpp
+void bind_filtered(nb::module_& m);                            // filtered.cpp
+void bind_queries(nb::module_& m);                             // query.cpp
 
 }  // namespace icecore::python
