@@ -146,7 +146,7 @@ def test_functions_are_asked_for_by_name_and_revision(filled, path):
     filled.close()
     with open_store(path) as store:
         other = icecore.filter_function(small, revision=5)
-        with pytest.raises(icecore.UnknownFunctionError, match="small"):
+        with pytest.raises(icecore.UnknownFunctionError, match="test_queries.test_functions"):
             store.query("function", [other])
         query = store.query("function")
         assert query.progress.rows > 0

@@ -55,16 +55,16 @@ def _made(*arguments: Any) -> Filter:
 
 @overload
 def filter_function(
-    function: BlockFunction, *, dtype: npt.DTypeLike = None, name: str | None = None, revision: int | None = None
+    function: BlockFunction, *, dtype: npt.DTypeLike | None = None, name: str | None = None, revision: int | None = None
 ) -> Filter: ...
 @overload
 def filter_function(
-    function: None = None, *, dtype: npt.DTypeLike = None, name: str | None = None, revision: int | None = None
+    function: None = None, *, dtype: npt.DTypeLike | None = None, name: str | None = None, revision: int | None = None
 ) -> Callable[[BlockFunction], Filter]: ...
 def filter_function(
     function: BlockFunction | None = None,
     *,
-    dtype: npt.DTypeLike = None,
+    dtype: npt.DTypeLike | None = None,
     name: str | None = None,
     revision: int | None = None,
 ) -> Any:
@@ -103,7 +103,7 @@ def as_filter(where: FilterLike | None, layout: str | None) -> Filter:
 
 def functions_of(given: FilterLike | Sequence[FilterLike]) -> list[_native.Filter]:
     """The filters of functions among which a kept query finds its own."""
-    several = given if isinstance(given, (list, tuple)) else [given]
+    several = [given] if isinstance(given, (str, Filter)) or callable(given) else given
     made = [as_filter(one, None) for one in several]
     for one in made:
         if one.function is None:

@@ -34,9 +34,9 @@ class QueryProgress(NamedTuple):
 
     @classmethod
     def _of(cls, told: tuple[Any, ...]) -> QueryProgress:
-        *counts, worked, left = told
-        state, *numbers = counts
-        return cls(_STATES[state], *numbers, worked / 1e6, None if left is None else left / 1e6)
+        state, examined, expected, rows, repeated, runs, worked, left = told
+        left_seconds = None if left is None else left / 1e6
+        return cls(_STATES[state], examined, expected, rows, repeated, runs, worked / 1e6, left_seconds)
 
 
 class QueryRow(NamedTuple):
