@@ -27,7 +27,7 @@ icecore::block_function block_function_of(icecore_filter_function function, void
 }
 
 int joined_filter(const icecore_filter* const* filters, std::size_t count, icecore_filter** filter,
-                  const char* function, icecore::filter (*join)(const std::vector<icecore::filter>&)) noexcept {
+                  const char* function, icecore::filter (*join)(const std::vector<icecore::filter>&)) {
   if (filter != nullptr) *filter = nullptr;
   return guarded([&] {
     require(filter, function, "filter");
