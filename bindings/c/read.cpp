@@ -2,6 +2,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <utility>
 
 #include "support.hpp"
 
@@ -45,7 +46,9 @@ owned_columns* handed_out(icecore::columns extracted) {
                            kept};
 }
 
-void open_snapshot(icecore_snapshot** snapshot, icecore::snapshot at) { *snapshot = new icecore_snapshot{at}; }
+void open_snapshot(icecore_snapshot** snapshot, icecore::snapshot at) {
+  *snapshot = new icecore_snapshot{std::move(at)};
+}
 
 }  // namespace
 
