@@ -60,6 +60,7 @@ bool maybe_torn_first_root(const std::byte* page) noexcept {
   const auto is_free = [](std::size_t at) {
     return (at >= offsetof(format::root, pool_id) && at < offsetof(format::root, pool_number)) ||
            (at >= offsetof(format::root, state) && at < offsetof(format::root, used_end)) ||
+           (at >= offsetof(format::root, hash_seed) && at < offsetof(format::root, evidence_from)) ||
            at + sizeof(std::uint64_t) == sizeof(format::root);
   };
   for (std::size_t at = 0; at < sizeof expected; at += sizeof(std::uint64_t)) {
