@@ -50,6 +50,7 @@ std::vector<segment> listed_query_segments(const pool_set& pools) {
     at = link_in(head.older.load(std::memory_order_relaxed), head_at);
   }
   std::vector<segment> all;
+  all.reserve(found.size());
   for (const auto& [place, one] : found) all.push_back(one);
   return all;
 }

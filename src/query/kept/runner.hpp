@@ -80,7 +80,6 @@ class query_run {
   std::atomic<std::size_t> next_part_{0};
   std::atomic<std::uint64_t> examined_{0};  // in this run
   std::atomic<bool> stopped_{false};
-  bool interrupted_ = false;  // by on_progress
   clock::time_point reported_;
 
   // of media that are synced by pages
