@@ -15,6 +15,7 @@ constexpr std::string_view names[] = {"count", "sum", "min", "max"};
 
 std::vector<named_tree> list_of(const std::vector<fold_of>& folds, const layout& columns) {
   std::vector<std::string> texts;
+  texts.reserve(folds.size());
   for (const fold_of& one : folds) texts.push_back(one.text);
   std::vector<named_tree> list = parse_list(texts, columns);
   for (std::size_t i = 0; i < list.size(); ++i) list[i].name = names[static_cast<std::size_t>(folds[i].how)];
