@@ -61,8 +61,6 @@ std::string_view name_of(query_keeps keeps) {
       return "count";
     case query_keeps::keys:
       return "keys";
-    case query_keeps::rows:
-      return "rows";
   }
   return "unknown";
 }

@@ -45,7 +45,6 @@ class kept_query;
 enum class query_keeps : std::uint8_t {
   count = 1,  ///< only how many there are
   keys = 2,   ///< the key; its value is looked up when the row is read
-  rows = 3,   ///< the selected columns
 };
 
 enum class query_state : std::uint8_t {

@@ -171,6 +171,19 @@ TEST_P(Filtered, pages_follow_each_other_without_gap_or_double_in_both_direction
   }
 }
 
+TEST_P(Filtered, what_is_known_of_changes_only_is_refused) {
+  const auto then = s_->at(v_);
+  for (const char* text : {"removed", "first", "before.value = 'x'"}) {
+    const filter of_changes(text);
+    expect_error(errc::invalid_argument, "changes", [&] { lazily(then.where(of_changes)); });
+    expect_error(errc::invalid_argument, "changes", [&] { static_cast<void>(then.count(of_changes)); });
+    expect_error(errc::invalid_argument, "changes", [&] { static_cast<void>(then.page(of_changes, {})); });
+    expect_error(errc::invalid_argument, "changes", [&] { s_->start({.name = "q", .where = of_changes}); });
+    expect_error(errc::invalid_argument, "changes", [&] { static_cast<void>(then.extract(dear_, {text})); });
+  }
+  expect_error(errc::invalid_argument, "keeps", [&] { s_->start({.name = "q", .keep = static_cast<query_keeps>(3)}); });
+}
+
 TEST_P(Filtered, token_that_does_not_fit_is_refused_with_the_reason) {
   const std::string token = s_->at(v_).page(dear_, {.matches = 5}).token;
   const auto refused = [&](const std::string& part, const auto& call) { expect_error(errc::bad_token, part, call); };

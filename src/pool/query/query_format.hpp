@@ -68,7 +68,6 @@ inline constexpr std::uint32_t query_chunk_magic = 0x4b484349U;  // "ICHK"
 enum class chunk_kind : std::uint8_t {
   counted = 1,  ///< no rows are kept
   keys = 2,     ///< keys of rows: query/media/key_rows.hpp
-  rows = 3,     ///< selected columns of rows
   moved = 4,    ///< 8 bytes: the link to the place where the part goes on
 };
 

@@ -52,8 +52,6 @@ class query_catalog final : public store_companion {
   void free_later(std::shared_ptr<kept_query> q) noexcept;
   /// errc::read_only in a store opened for reading.
   void require_changeable() const;
-  /// What is wrong with queries, for verify. Reads all of their chunks.
-  void check(verify_report& report);
 
   [[nodiscard]] query_space& space() noexcept { return space_; }
   [[nodiscard]] const store_core& core() const noexcept { return *core_; }

@@ -55,6 +55,10 @@ query store::start(const query_request& what) {
   if (what.name.empty() || what.name.size() > key_size_max) {
     raise(errc::invalid_argument, "a query's name has 1 to {} bytes; this one has {}", key_size_max, what.name.size());
   }
+  if (what.keep != query_keeps::count && what.keep != query_keeps::keys) {
+    raise(errc::invalid_argument, "a query keeps `count` or `keys`, not {}", static_cast<unsigned>(what.keep));
+  }
+  detail::refuse_changes(what.where.program().needs());
   detail::query_definition made;
   made.name = what.name;
   made.at = what.at ? *what.at : core.close_version();

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <deque>
 
 #include "base/raise.hpp"
 #include "query/kept/kept_query.hpp"

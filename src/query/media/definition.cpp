@@ -66,7 +66,7 @@ query_definition query_definition::decoded(std::span<const std::byte> bytes, con
   d.name = in.text();
   d.at = in.number<version>();
   const auto keeps = in.number<std::uint8_t>();
-  if (keeps < static_cast<std::uint8_t>(query_keeps::count) || keeps > static_cast<std::uint8_t>(query_keeps::rows)) {
+  if (keeps < static_cast<std::uint8_t>(query_keeps::count) || keeps > static_cast<std::uint8_t>(query_keeps::keys)) {
     refuse();
   }
   d.keeps = static_cast<query_keeps>(keeps);

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/raise.hpp"
 #include "base/threads.hpp"
 #include "filter/program.hpp"
 #include "store/read/scan.hpp"
@@ -38,12 +39,20 @@ namespace icecore::detail {
   return all;
 }
 
+/// Snapshots have no changes. errc::invalid_argument.
+inline void refuse_changes(needs_of reads) {
+  if (!reads.changes) return;
+  raise(errc::invalid_argument, "`before`, `removed` and `first` are known of changes only, not of a snapshot's rows");
+}
+
 template <class Engine>
 class matching {
  public:
   /// `reads` says what is read of each row besides its key.
   matching(const Engine& engine, version at, const filter_program& where, needs_of reads)
       : engine_(&engine), at_(at), where_(&where), reads_(reads) {
+    refuse_changes(reads);
+    refuse_changes(where.needs());
     reads_.value = reads_.value || where.needs().value;
     reads_.version = reads_.version || where.needs().version;
   }

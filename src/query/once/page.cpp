@@ -6,6 +6,7 @@
 #include "base/raise.hpp"
 #include "filter/program.hpp"
 #include "icecore/filtered.hpp"
+#include "query/once/matching.hpp"
 #include "query/once/token.hpp"
 #include "store/read/scan.hpp"
 
@@ -75,6 +76,7 @@ page snapshot::page(const filter& condition, const page_limits& limits, std::str
   if (limits.matches == 0 || limits.examined == 0U) {
     raise(errc::invalid_argument, "a page of no matches, or for which no key may be looked at, would not move on");
   }
+  detail::refuse_changes(condition.program().needs());
   if (condition.program().needs().version) {
     raise(errc::invalid_argument, "pages of filters that read `version` are not possible; use where()");
   }
