@@ -234,9 +234,6 @@ std::vector<link> linked_list<Way>::split_points(std::size_t count) const {
   return evenly_chosen(std::move(points), count);
 }
 
-template class linked_list<from_front>;
-template class linked_list<shortcuts>;
-
 std::unique_ptr<ordered_index> make_list(const key_source& source, std::shared_ptr<arena> memory) {
   return std::make_unique<key_list>(source, std::move(memory));
 }
