@@ -26,14 +26,16 @@ void print_json(const verify_report& report) {
   json_object summary;
   summary.add("ok", report.ok()).add("damages", report.damages.size()).add("segments", report.segments);
   summary.add("entries", report.entries).add("records", report.records).add("tags", report.tags);
+  summary.add("queries", report.queries);
   out().line(summary.add("bytes", report.bytes).text());
 }
 
 void print_table(const verify_report& report, const std::string& path) {
   print_damages(report.damages, path, out());
-  const std::string checked = fmt::format("{} segments, {} entries, {} records, {} tags, {} checked",
+  const std::string checked = fmt::format("{} segments, {} entries, {} records, {} tags, {} queries, {} checked",
                                           grouped(report.segments), grouped(report.entries), grouped(report.records),
-                                          grouped(report.tags), human_bytes(static_cast<double>(report.bytes)));
+                                          grouped(report.tags), grouped(report.queries),
+                                          human_bytes(static_cast<double>(report.bytes)));
   out().line(report.ok() ? fmt::format("{}: no damage  ({})", shown(path), checked)
                          : fmt::format("{}: {} damaged places  ({})", shown(path), report.damages.size(), checked));
 }

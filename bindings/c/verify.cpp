@@ -38,6 +38,7 @@ struct owned_report : icecore_verify_report {
     records = report.records;
     tags = report.tags;
     bytes = report.bytes;
+    queries = report.queries;
   }
   owned_report(const owned_report&) = delete;
   owned_report& operator=(const owned_report&) = delete;
@@ -65,6 +66,7 @@ struct owned_repair_report : icecore_repair_report {
     records = report.records;
     tags = report.tags;
     clock = report.clock;
+    queries = report.queries;
   }
   owned_repair_report(const owned_repair_report&) = delete;
   owned_repair_report& operator=(const owned_repair_report&) = delete;

@@ -494,7 +494,7 @@ int icecore_checkpoint_write(const icecore_checkpoint* checkpoint, const char* p
 
 typedef struct icecore_damage {
   uint64_t offset;         /* byte in the pool file */
-  const char* structure;   /* "root", "segment", "entry", "record", "tag", "batch", "index", "file" */
+  const char* structure;   /* "root", "segment", "entry", "record", "tag", "batch", "index", "query", "file" */
   const char* what;        /* what is wrong, in words */
   icecore_bytes key;       /* NULL if not known */
   icecore_version version; /* 0 if not known */
@@ -508,7 +508,8 @@ typedef struct icecore_verify_report {
   uint64_t entries;
   uint64_t records;
   uint64_t tags;
-  uint64_t bytes; /* bytes that were checked against a checksum */
+  uint64_t bytes;   /* bytes that were checked against a checksum */
+  uint64_t queries; /* kept queries */
 } icecore_verify_report;
 
 /* Checks every structure of the open store against its checksums and against the other structures; readers and writers
@@ -542,6 +543,7 @@ typedef struct icecore_repair_report {
   uint64_t records;      /* inserts and removes copied to the new store */
   uint64_t tags;         /* named or timed tags copied to the new store */
   icecore_version clock; /* the open version of both stores */
+  uint64_t queries;      /* kept queries of the new store, which start anew */
 } icecore_repair_report;
 
 /* Writes everything intact of the store file `damaged` to a new store at `repaired` and does not change `damaged`.

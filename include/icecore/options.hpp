@@ -218,7 +218,7 @@ struct statistics {
 /// One damaged place that verify found.
 struct damage {
   std::uint64_t offset;                     ///< byte in the pool file (in `file` if the store has several)
-  std::string structure;                    ///< "root", "segment", "entry", "record", "tag", "batch", "index", "file"
+  std::string structure;                    ///< "root", "segment", "entry", "record", "tag", "batch", "index", "query", "file"
   std::string what;                         ///< what is wrong, in words
   std::optional<std::string> key;           ///< if known
   std::optional<icecore::version> version;  ///< if known
@@ -231,6 +231,7 @@ struct verify_report {
   std::uint64_t entries = 0;
   std::uint64_t records = 0;
   std::uint64_t tags = 0;
+  std::uint64_t queries = 0;
   std::uint64_t bytes = 0;  ///< bytes that were checked against a checksum
   [[nodiscard]] bool ok() const noexcept { return damages.empty(); }
 };
@@ -250,6 +251,7 @@ struct repair_report {
   std::uint64_t keys = 0;                 ///< keys of the new store
   std::uint64_t records = 0;              ///< inserts and removes copied to the new store
   std::uint64_t tags = 0;                 ///< named or timed tags copied to the new store
+  std::uint64_t queries = 0;              ///< kept queries of the new store, which start anew
   version clock = 0;                      ///< the open version of both stores
   /// Whether the new store holds everything that the old one did.
   [[nodiscard]] bool complete() const noexcept { return losses.empty(); }

@@ -87,6 +87,7 @@ nb::dict dict_of(const repair_report& report) {
   d["keys"] = report.keys;
   d["records"] = report.records;
   d["tags"] = report.tags;
+  d["queries"] = report.queries;
   d["clock"] = report.clock;
   return d;
 }
@@ -98,6 +99,7 @@ nb::dict dict_of(const verify_report& report) {
   d["entries"] = report.entries;
   d["records"] = report.records;
   d["tags"] = report.tags;
+  d["queries"] = report.queries;
   d["bytes"] = report.bytes;
   return d;
 }

@@ -30,10 +30,20 @@ struct query_anchor {
 };
 static_assert(sizeof(query_anchor) == 64 && offsetof(query_anchor, free) == 8);
 
-/// The atomic words are checked words; each line of them is written as a whole or word by word.
+/// What a query's `state` word says.
+enum class query_phase : std::uint8_t {
+  open = 1,       ///< it may run
+  finished = 2,   ///< all keys were examined
+  cancelled = 3,  ///< it will not go on
+  pausing = 4,    ///< it may run, but its runner is asked to stop
+  dropped = 5,    ///< its segments are being freed
+};
+
+/// The atomic words are checked words; each line of them is written as a whole or word by word. The definition's bytes
+/// begin, in all layouts: number of the layout (2), size of the name (4), the name, the version that is asked (8).
 struct query_head {
   std::atomic<std::uint64_t> older;   //   0  8  head segment of the query before this one
-  std::atomic<std::uint64_t> state;   //   8  8  detail::query_phase
+  std::atomic<std::uint64_t> state;   //   8  8  query_phase
   std::atomic<std::uint64_t> runner;  //  16  8  who runs it; see query/kept/catalog.hpp; 0: nobody
   std::atomic<std::uint64_t> claim;   //  24  8  the segment that is being taken; 0: none
   std::atomic<std::uint64_t> segments[query_size_classes];  //  32 24  by size: its newest segment
@@ -76,7 +86,7 @@ inline constexpr std::uint8_t chunk_is_last = 1;  ///< the part is complete
 /// Followed by the last key that was examined, the aggregates, and the rows.
 struct query_chunk {
   std::uint32_t magic;            //  0  4  query_chunk_magic
-  std::uint32_t crc;              //  4  4  of everything behind it; see query/media/chunk.hpp for its seed
+  std::uint32_t crc;              //  4  4  of everything behind it; see chunk.hpp for its seed
   std::uint32_t before_crc;       //  8  4  crc of the chunk before it in its part; 0: it is the first
   std::uint32_t sequence;         // 12  4  in its part, from 1
   std::uint16_t part;             // 16  2

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 #include <map>
+#include <random>
 
 #include "base/raise.hpp"
 
@@ -136,6 +137,49 @@ std::vector<link> query_space::heads(const std::function<void(link at, std::stri
   }
 }
 
+// ---- Definitions ----
+
+namespace {
+
+std::span<std::byte> definition_bytes(format::query_head& head) noexcept {
+  auto* const begin = reinterpret_cast<std::byte*>(&head + 1) + head.parts * sizeof(format::query_part);
+  return {begin, head.definition_size};
+}
+
+std::uint32_t definition_crc(const pool_set& pools, link at, const format::query_head& head,
+                             std::span<const std::byte> definition) noexcept {
+  std::uint32_t crc = pools.codec().record_seed(pools.segment_at(at).generation, at);
+  crc = crc32c(crc32c(crc, head.id[0]), head.id[1]);
+  crc = crc32c(crc, std::uint64_t{head.parts} << 32 | head.definition_size);
+  return crc32c(crc, definition.data(), definition.size());
+}
+
+}  // namespace
+
+std::optional<std::span<const std::byte>> query_space::definition_of(link at) const noexcept {
+  auto& head = head_at(at);
+  const std::uint64_t room = pool_->segment_at(at).size - sizeof(format::segment_header) - sizeof head;
+  const std::uint64_t lines = head.parts * sizeof(format::query_part);
+  const bool sized =
+      head.parts >= 1 && head.parts <= query_parts_max && lines <= room && head.definition_size <= room - lines;
+  if (!sized) return std::nullopt;
+  const std::span<const std::byte> bytes = definition_bytes(head);
+  if (head.definition_crc != definition_crc(*pool_, at, head, bytes)) return std::nullopt;
+  return bytes;
+}
+
+query_title title_of(std::span<const std::byte> definition) noexcept {
+  query_title title{};
+  std::uint32_t size = 0;
+  constexpr std::size_t before = sizeof(std::uint16_t) + sizeof size;
+  if (definition.size() < before) return title;
+  std::memcpy(&size, definition.data() + sizeof(std::uint16_t), sizeof size);
+  if (definition.size() - before < size + sizeof title.version) return title;
+  title.name = {reinterpret_cast<const char*>(definition.data() + before), size};
+  std::memcpy(&title.version, definition.data() + before + size, sizeof title.version);
+  return title;
+}
+
 // ---- Segments ----
 
 unsigned query_space::class_at(link segment_at) const {
@@ -161,13 +205,29 @@ segment query_space::give_header(link at, std::uint64_t size, std::uint64_t owne
   return in.format_segment(at, size, format::query_segment_magic);
 }
 
+/// The first free segment of a class and the one behind it. A free list that is damaged is given up: its segments stay
+/// unused until rebuild(), and nobody is kept from starting a query.
+std::pair<link, link> query_space::first_of_free(unsigned size_class) const {
+  auto& first = anchor().free[size_class];
+  const auto at = read_link(first);
+  if (at == null_link) return {null_link, null_link};
+  if (at && pool_->valid_header(*at, format::query_segment_magic) &&
+      pool_->segment_at(*at).size == format::query_segment_sizes[size_class]) {
+    const auto next =
+        pool_->codec().decode_link(pool_->header_of(*at).next_free, *at + offsetof(format::segment_header, next_free));
+    const bool good = next && (*next == null_link || pool_->valid_header(*next, format::query_segment_magic));
+    return {*at, good ? *next : null_link};
+  }
+  step(first, null_link);
+  return {null_link, null_link};
+}
+
 /// A crash between any two steps leaves a claim that finish_claim() completes or takes back.
 segment query_space::obtain(std::atomic<std::uint64_t>& claim, std::uint64_t owner, unsigned size_class,
                             std::uint16_t in) const {
   const std::uint64_t size = format::query_segment_sizes[size_class];
   auto& first_free = anchor().free[size_class];
-  if (const link at = require_link(first_free); at != null_link) {
-    const link next = next_of(at);
+  if (const auto [at, next] = first_of_free(size_class); at != null_link) {
     step(claim, at);
     step(first_free, next);
     return give_header(at, size, owner);
@@ -233,7 +293,8 @@ void query_space::finish_claims() const {
   for (const link head : all) finish_one(head_at(head).claim, &head_at(head));
 }
 
-link query_space::add(std::uint64_t bytes, std::uint64_t owner, const std::function<void(format::query_head&)>& fill) {
+link query_space::add(std::uint32_t parts, std::span<const std::byte> definition, std::uint64_t keys_expected) {
+  const std::uint64_t bytes = sizeof(format::query_head) + parts * sizeof(format::query_part) + definition.size();
   const auto size_class = query_size_class(bytes);
   if (!size_class) {
     raise(errc::invalid_argument, "the query's definition takes {} bytes; at most {} are possible", bytes,
@@ -245,10 +306,20 @@ link query_space::add(std::uint64_t bytes, std::uint64_t owner, const std::funct
     // before the first word of a query is there: older versions of icecore would take its segments for damage
     pools.roots().update_both([](format::root& r) { r.version_major = format::version_major_with_queries; });
   }
-  const segment made = obtain(anchor().claim, owner, *size_class, 0);
+  std::random_device random;
+  const auto word = [&random] { return std::uint64_t{random()} << 32 | random(); };
+  const std::array<std::uint64_t, 2> id{word(), word()};
+  const segment made = obtain(anchor().claim, id[0], *size_class, 0);
   auto& head = head_at(made.offset);
   std::memset(static_cast<void*>(&head), 0, bytes);
-  fill(head);
+  head.id[0] = id[0];
+  head.id[1] = id[1];
+  head.parts = parts;
+  head.definition_size = static_cast<std::uint32_t>(definition.size());
+  std::memcpy(definition_bytes(head).data(), definition.data(), definition.size());
+  head.definition_crc = definition_crc(pools, made.offset, head, definition);
+  write(head.state, static_cast<std::uint64_t>(format::query_phase::open));
+  write(head.keys_expected, keys_expected);
   write_link(head.segments[*size_class], made.offset);
   write_link(head.older, require_link(anchor().newest));
   pools.persist().persist(&head, bytes);
@@ -265,7 +336,7 @@ link query_space::add(std::uint64_t bytes, std::uint64_t owner, const std::funct
 void query_space::free_segments(const format::query_head& of) const {
   for (unsigned c = 0; c < format::query_size_classes; ++c) {
     const link first = require_link(of.segments[c]);
-    const link free = require_link(anchor().free[c]);
+    const link free = first_of_free(c).first;
     if (first == null_link || first == free) continue;
     link last = first;
     for (link next; (next = next_of(last)) != null_link && next != free;) last = next;

@@ -25,6 +25,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/locks/process_lock.hpp"
@@ -48,6 +49,8 @@ class query_space {
   [[nodiscard]] static constexpr std::uint64_t capacity_of(unsigned size_class) noexcept {
     return format::query_segment_sizes[size_class] - sizeof(format::segment_header);
   }
+  /// The bytes of a query's definition; empty if they, or what says where they are, fail their checksum.
+  [[nodiscard]] std::optional<std::span<const std::byte>> definition_of(link head) const noexcept;
   /// The greatest definition, with its head and part lines.
   [[nodiscard]] static constexpr std::uint64_t head_capacity() noexcept {
     return capacity_of(format::query_size_classes - 1);
@@ -55,8 +58,8 @@ class query_space {
   [[nodiscard]] pool_set& pools() const noexcept { return *pool_; }
 
   // ---- Changing ----
-  /// A new query. `fill` gets the zeroed head, with room for `bytes` in all, and sets id, parts and definition.
-  link add(std::uint64_t bytes, std::uint64_t owner, const std::function<void(format::query_head&)>& fill);
+  /// A new query, with an id of its own, which may run.
+  link add(std::uint32_t parts, std::span<const std::byte> definition, std::uint64_t keys_expected);
   /// A segment of a size class for the query's chunks; `near` chooses the file. Its old content, if it had one, is
   /// still there, and fails every checksum: its reuse count is a new one.
   [[nodiscard]] segment take(link head, unsigned size_class, unsigned near);
@@ -103,6 +106,7 @@ class query_space {
   [[nodiscard]] segment obtain(std::atomic<std::uint64_t>& claim, std::uint64_t owner, unsigned size_class,
                                std::uint16_t in) const;
   [[nodiscard]] segment give_header(link at, std::uint64_t size, std::uint64_t owner) const;
+  [[nodiscard]] std::pair<link, link> first_of_free(unsigned size_class) const;
   void finish_claims() const;
   void finish_claim(std::atomic<std::uint64_t>& claim, const format::query_head* of) const;
   void free_segments(const format::query_head& of) const;
@@ -111,6 +115,15 @@ class query_space {
   pool_set* pool_;
   process_lock* lock_;
 };
+
+/// What begins the definitions of all layouts.
+struct query_title {
+  std::string_view name;  ///< a view into the definition
+  std::uint64_t version;
+};
+[[nodiscard]] query_title title_of(std::span<const std::byte> definition) noexcept;
+
+inline constexpr std::uint32_t query_parts_max = 512;
 
 /// The segments to which the lists of queries and of free segments lead, also those whose headers are damaged: at least
 /// as far as the links that say so are intact.

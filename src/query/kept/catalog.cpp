@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
-#include <random>
 
 #include "base/raise.hpp"
 #include "query/kept/kept_query.hpp"
@@ -16,6 +14,11 @@ query_catalog::query_catalog(const store_core& core) : core_(&core), space_(core
   // A drop that a crash cut off goes on. Queries of versions that are lost are gone as a whole.
   if (core.read_only() || core.attached()) return;
   for (const link head : space_.heads([](link, const std::string&) {})) {
+    if (is_of_lost_version(head)) {
+      set_dropped(head);
+      drop_if_possible(head);
+      continue;
+    }
     if (space_.read(space_.head_at(head).state) != static_cast<std::uint64_t>(query_phase::dropped)) continue;
     // other processes that share the store may be reading what was dropped since it was opened
     if (core.shares() && is_of_this_session(space_.read(space_.head_at(head).runner).value_or(0))) continue;
@@ -25,24 +28,17 @@ query_catalog::query_catalog(const store_core& core) : core_(&core), space_(core
 
 query_catalog::~query_catalog() = default;
 
+/// start() makes the version durable first, so only a device that lied, or repair, loses the version of a query.
+bool query_catalog::is_of_lost_version(link head) const noexcept {
+  const auto definition = space_.definition_of(head);
+  return definition && core_->lost().contains(title_of(*definition).version);
+}
+
 query_catalog& query_catalog::of(const store_core& core) {
   return static_cast<query_catalog&>(core.companion([&] { return std::make_unique<query_catalog>(core); }));
 }
 
 namespace {
-
-std::uint32_t definition_crc(const query_space& space, const format::query_head& head, link at,
-                             std::span<const std::byte> definition) {
-  std::uint32_t crc = space.pools().codec().record_seed(space.pools().segment_at(at).generation, at);
-  crc = crc32c(crc32c(crc, head.id[0]), head.id[1]);
-  crc = crc32c(crc, std::uint64_t{head.parts} << 32 | head.definition_size);
-  return crc32c(crc, definition.data(), definition.size());
-}
-
-std::span<std::byte> definition_bytes(format::query_head& head) noexcept {
-  auto* const begin = reinterpret_cast<std::byte*>(&head + 1) + head.parts * sizeof(format::query_part);
-  return {begin, head.definition_size};
-}
 
 /// "page 7" looks for the nearest name that differs little.
 std::string nearest(std::string_view name, const std::map<link, std::shared_ptr<kept_query>>& known) {
@@ -73,17 +69,13 @@ std::string nearest(std::string_view name, const std::map<link, std::shared_ptr<
 
 /// Reads a head and its definition. Throws errc::damaged.
 std::shared_ptr<kept_query> query_catalog::read(link at) {
-  auto& head = space_.head_at(at);
   const std::string where =
       core_->the_pool().origin(at) + ": damaged at byte " + std::to_string(link_offset(at)) + " (query)";
-  const std::uint64_t room = core_->the_pool().segment_at(at).size - sizeof(format::segment_header) - sizeof head;
-  const bool sized = head.parts >= 1 && head.parts <= parts_max && head.parts * sizeof(format::query_part) <= room &&
-                     head.definition_size <= room - head.parts * sizeof(format::query_part);
-  if (!sized || head.definition_crc != definition_crc(space_, head, at, definition_bytes(head))) {
-    raise(errc::damaged, "{}: the query's definition fails its checksum", where);
-  }
-  query_definition what = query_definition::decoded(definition_bytes(head), where);
-  if (what.parts() != head.parts) raise(errc::damaged, "{}: the query's definition has another number of parts", where);
+  const auto definition = space_.definition_of(at);
+  if (!definition) raise(errc::damaged, "{}: the query's definition fails its checksum", where);
+  query_definition what = query_definition::decoded(*definition, where);
+  if (what.parts() != space_.head_at(at).parts)
+    raise(errc::damaged, "{}: the query's definition has another number of parts", where);
   auto found = std::make_shared<kept_query>(*this, at, std::move(what), std::nullopt);
   settle(*found);
   return found;
@@ -118,6 +110,7 @@ void query_catalog::refresh() {
   for (const link at : space_.heads([&](link where, std::string what) { unreadable_[where] = std::move(what); })) {
     const auto& head = space_.head_at(at);
     if (space_.read(head.state) == static_cast<std::uint64_t>(query_phase::dropped)) continue;
+    if (is_of_lost_version(at)) continue;
     if (const auto known = known_.find(at); known != known_.end()) {
       const auto& id = known->second->id;
       if (id[0] == head.id[0] && id[1] == head.id[1]) {
@@ -166,22 +159,7 @@ std::shared_ptr<kept_query> query_catalog::add(const query_definition& what, con
     if (q->definition().name == what.name) raise(errc::query_exists, "a query is named '{}' already", what.name);
   }
   const std::vector<std::byte> bytes = what.encoded();
-  const std::uint64_t size = sizeof(format::query_head) + what.parts() * sizeof(format::query_part) + bytes.size();
-  std::random_device random;
-  const auto word = [&random] { return std::uint64_t{random()} << 32 | random(); };
-  const std::array<std::uint64_t, 2> id{word(), word()};
-  link made_at = null_link;
-  const link at = space_.add(size, id[0], [&](format::query_head& head) {
-    head.id[0] = id[0];
-    head.id[1] = id[1];
-    head.parts = static_cast<std::uint32_t>(what.parts());
-    head.definition_size = static_cast<std::uint32_t>(bytes.size());
-    std::memcpy(definition_bytes(head).data(), bytes.data(), bytes.size());
-    made_at = space_.place_of(&head) - sizeof(format::segment_header);
-    head.definition_crc = definition_crc(space_, head, made_at, bytes);
-    space_.write(head.state, static_cast<std::uint64_t>(query_phase::open));
-    space_.write(head.keys_expected, core_->index().size());
-  });
+  const link at = space_.add(static_cast<std::uint32_t>(what.parts()), bytes, core_->index().size());
   try {
     auto made = std::make_shared<kept_query>(*this, at, what, where);
     known_[at] = made;

@@ -26,14 +26,7 @@ namespace icecore::detail {
 
 class kept_query;
 
-/// What a query's `state` word says.
-enum class query_phase : std::uint8_t {
-  open = 1,       ///< it may run
-  finished = 2,   ///< all keys were examined
-  cancelled = 3,  ///< it will not go on
-  pausing = 4,    ///< it may run, but its runner is asked to stop
-  dropped = 5,    ///< its segments are being freed
-};
+using format::query_phase;
 
 class query_catalog final : public store_companion {
  public:
@@ -71,6 +64,7 @@ class query_catalog final : public store_companion {
  private:
   [[nodiscard]] std::shared_ptr<kept_query> read(link head);
   void settle(kept_query& q);
+  [[nodiscard]] bool is_of_lost_version(link head) const noexcept;
   void refresh();
   void free_unread() noexcept;
   void drop_if_possible(link head) noexcept;

@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "icecore/query.hpp"
+#include "pool/query/query_space.hpp"
 
 namespace icecore::detail {
 
 inline constexpr std::uint64_t part_keys_min = 16'384;  ///< a part has about as many keys at least
-inline constexpr std::size_t parts_max = 512;
+inline constexpr std::size_t parts_max = query_parts_max;
 
 struct query_definition {
   std::string name;

@@ -24,7 +24,7 @@
 #include <string>
 #include <string_view>
 
-#include "query/media/chunk.hpp"
+#include "pool/query/chunk.hpp"
 
 namespace icecore::detail {
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/threads.hpp"
+#include "pool/query/query_check.hpp"
 #include "store/check/salvage.hpp"
 #include "store/engine.hpp"
 #include "store/open/record_scan.hpp"
@@ -39,6 +40,15 @@ void check_keys(const pool_set& in, const detail::record_scan& found, verify_rep
   const auto [one, other] = *twice;
   report.damages.push_back({other, "entry", fmt::format("the key is entered twice, also at {}", in.place_of(one)),
                             std::string(space.record_at(other).key()), std::nullopt});
+}
+
+/// Only kept queries are damaged then: the store opens, and its records are intact.
+void check_queries_of(pool_set& in, verify_report& report) {
+  const query_findings found = check_queries(in);
+  report.queries = found.queries;
+  for (const query_damage& d : found.damages) {
+    report.damages.push_back({d.at, "query", d.what, std::nullopt, std::nullopt});
+  }
 }
 
 /// Turns their positions, which are links, into files and bytes in these.
@@ -84,6 +94,7 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
                     std::move(filled));
   verify_report report = report_of(*pool_, found);
   check_index(found, report);
+  check_queries_of(*pool_, report);
   localize(*pool_, report.damages);
   return report;
 }
@@ -175,12 +186,14 @@ verify_report verify_file(const std::filesystem::path& path, const progress_func
       report = report_of(p, found);
       if (report.ok()) check_keys(p, found, report);
       for (auto& d : p.damages()) report.damages.push_back(std::move(d));
+      has_index = report.ok();
+      check_queries_of(p, report);
       localize(p, report.damages);
       reading.accept_damage = false;
-      has_index = detail::instant_recovery::possible(p, reading);
+      has_index = has_index && detail::instant_recovery::possible(p, reading);
       for (const pool* file : p.files()) files.push_back(file->origin());
     }
-    if (report.ok() && has_index) check_persistent_index(path, files, reading, report);
+    if (has_index) check_persistent_index(path, files, reading, report);
     return report;
   } catch (const error& e) {
     if (e.code() != errc::damaged) throw;

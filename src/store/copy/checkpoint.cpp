@@ -7,6 +7,7 @@
 //      new file, from the page cache that the mapping is a view of.
 //   3. Each segment's fill end, then the root, clean and with the certificate of step 1, are written; everything is
 //      synced; the file gets its name.
+// The segments of kept queries are copied as a whole, and the lists that lead to them written last (query_cut.hpp).
 // If the store has several files, each is written: the secondary files lie beside the first ("model.ice.1"), which gets
 // its name last. A crash leaves the unfinished file under another name and without a root, so nothing opens it; and
 // perhaps secondary files that belong to no first file, which the next checkpoint of that name replaces.
@@ -28,6 +29,7 @@
 #include "base/raise.hpp"
 #include "icecore/unfinished.hpp"
 #include "pool/file/range_copier.hpp"
+#include "pool/query/query_cut.hpp"
 #include "store/core.hpp"
 
 namespace icecore {
@@ -38,6 +40,7 @@ struct [[gnu::visibility("hidden")]] checkpoint_cut {
   pin of_store;
   std::vector<segment_tail> places;  ///< by offset
   record_totals totals;
+  query_cut queries;
   version open;                                         ///< the store's clock
   std::array<std::uint64_t, format::files_max> ends{};  ///< of each file, up to its last segment
 
@@ -54,6 +57,8 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
   }
   auto made = std::make_shared<checkpoint_cut>();
   made->of_store = pin(*pins_);
+  query_space queries(*pool_, shared_->queries);
+  made->queries = query_cut(queries, !read_only());  // first: their versions are closed at the cut
   {
     // named tags write their record after their tick: the cut must not fall between the two
     const std::scoped_lock one_at_a_time(tag_mutex_);
@@ -74,6 +79,10 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
   for (const auto& p : made->places) {
     std::uint64_t& end = made->ends[link_pool(p.in.offset)];
     end = std::max(end, link_offset(p.in.end()));
+  }
+  for (const segment& s : made->queries.segments()) {
+    std::uint64_t& end = made->ends[link_pool(s.offset)];
+    end = std::max(end, link_offset(s.end()));
   }
   return made;
 }
@@ -130,18 +139,32 @@ class checkpoint_writer {
     if (pools_->count() > 1) session_ = session_of_copy(pools_->roots().read().files.session);
   }
 
-  /// Writes the file of this number completely, and syncs it.
-  void write(std::uint16_t number, const output_file& file) {
+  /// Copies all segments of the file of this number.
+  void write_segments(std::uint16_t number, const output_file& file) {
     const pool& from = *pools_->find(number);
     file.resize(cut_->ends[number]);
     range_copier copier({from.file().descriptor(), &from.file().path()}, file.as_target());
+    for (const segment& s : cut_->queries.segments()) {
+      if (link_pool(s.offset) == number) copy(copier, s.offset, s.end(), file);
+    }
     for (const segment_tail& p : cut_->places) {
       if (link_pool(p.in.offset) != number) continue;
-      copy(copier, p, file);
+      copy(copier, p.in.offset, p.position, file);
       const std::uint64_t word = from.fill_word(p.in, p.position);
       file.write(&word, sizeof word, link_offset(p.in.offset) + offsetof(format::segment_header, fill));
     }
-    const format::root root = closed_root(from, file.inode());
+  }
+  /// Call it when the segments of all files are copied.
+  void note_queries() {
+    query_space space(*pools_, cut_->of_store.core().shared().queries);
+    lists_ = cut_->queries.lists(space, !cut_->of_store.core().read_only());
+  }
+  /// Completes the file of this number, and syncs it.
+  void finish(std::uint16_t number, const output_file& file) const {
+    for (const auto& [at, bytes] : lists_) {
+      if (link_pool(at) == number) file.write(bytes.data(), bytes.size(), link_offset(at));
+    }
+    const format::root root = closed_root(*pools_->find(number), file.inode());
     file.write(&root, sizeof root, root_offset(root));
     file.sync();
   }
@@ -150,10 +173,10 @@ class checkpoint_writer {
   }
 
  private:
-  void copy(range_copier& copier, const segment_tail& p, const output_file& file) {
+  void copy(range_copier& copier, link from, link to, const output_file& file) {
     constexpr std::uint64_t report_every_bytes = std::uint64_t{16} << 20;
-    for (link at = p.in.offset; at < p.position;) {
-      const std::uint64_t size = std::min(report_every_bytes, p.position - at);
+    for (link at = from; at < to;) {
+      const std::uint64_t size = std::min(report_every_bytes, to - at);
       copier.copy(link_offset(at), size);
       begin_writing(file.as_target(), link_offset(at), size);
       at += size;
@@ -197,10 +220,11 @@ class checkpoint_writer {
   }
 
   const detail::checkpoint_cut* cut_;
-  const pool_set* pools_;
+  pool_set* pools_;
   std::filesystem::path to_;
   const progress_function* on_progress_;
   std::uint64_t session_ = 0;
+  std::vector<query_cut::piece> lists_;
   std::uint64_t done_ = 0;
   std::uint64_t reported_ = 0;
 };
@@ -230,13 +254,19 @@ void checkpoint::write(const std::filesystem::path& to, const progress_function&
   const output_file file(making.path());  // first: another writer of the same checkpoint meets its lock
   checkpoint_writer writing(*cut_, to, on_progress);
   std::vector<std::unique_ptr<unfinished_store>> secondary;
+  std::vector<std::unique_ptr<output_file>> files;
   for (std::uint16_t n = 1; n < pools.count(); ++n) {
     const std::filesystem::path path = default_path(to, n);
     require_free(path, n, pools.roots().read());
     secondary.push_back(std::make_unique<unfinished_store>(path, ".writing"));
-    writing.write(n, output_file(secondary.back()->path()));
+    files.push_back(std::make_unique<output_file>(secondary.back()->path()));
+    writing.write_segments(n, *files.back());
   }
-  writing.write(0, file);
+  writing.write_segments(0, file);
+  writing.note_queries();
+  for (std::size_t i = 0; i < files.size(); ++i) writing.finish(static_cast<std::uint16_t>(i + 1), *files[i]);
+  files.clear();
+  writing.finish(0, file);
   writing.report_end();
   file.require_name();
   std::size_t named = 0;

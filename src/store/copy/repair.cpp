@@ -12,6 +12,7 @@
 #include "base/bytes.hpp"
 #include "base/raise.hpp"
 #include "icecore/unfinished.hpp"
+#include "pool/query/query_check.hpp"
 #include "store/engine.hpp"
 #include "store/read/scan.hpp"
 
@@ -148,15 +149,18 @@ class copier {
 };
 
 /// Sorts what was found at opening into losses and the rest. Large values are checked when they are copied.
-void sort_findings(const store_core& from, repair_report& report) {
+void sort_findings(store_core& from, repair_report& report) {
   for (const detail::finding& f : from.findings()) {
     (f.lost ? report.losses : report.repaired).push_back(f.place);
   }
-  const pool_set& pools = from.the_pool();
+  pool_set& pools = from.the_pool();
   const auto is_lost = [&](const damage& d) {
     return pools.root_unreliable() || pools.find(link_pool(d.offset)) == nullptr;
   };
   for (damage& d : pools.damages()) (is_lost(d) ? report.losses : report.repaired).push_back(std::move(d));
+  for (const query_damage& d : check_queries(pools).damages) {
+    (d.definition_is_lost ? report.losses : report.repaired).push_back({d.at, "query", d.what, {}, {}});
+  }
 }
 
 }  // namespace
@@ -170,6 +174,17 @@ void keep_hash_seed(const format::root& of, const pool_set& to) {
 }
 
 }  // namespace
+
+/// A query keeps what it asks, not what it found: rows are named by keys and versions, but chunks by places. Queries of
+/// versions that a power cut took are gone with these.
+void copy_queries(store_core& from, store_core& to, repair_report& report) {
+  query_space space(to.the_pool(), to.shared().queries);
+  for (const intact_definition& d : intact_definitions(from.the_pool())) {
+    if (from.lost().contains(title_of(d.bytes).version)) continue;
+    static_cast<void>(space.add(d.parts, d.bytes, d.keys_expected));
+    ++report.queries;
+  }
+}
 
 repair_report repair(const repair_options& how) {
   const std::filesystem::path path = how.to;
@@ -187,7 +202,7 @@ repair_report repair(const repair_options& how) {
   const auto opened = detail::open_store(how.from, reading);
   const auto& from = static_cast<const damaged_store&>(*opened);
   repair_report report;
-  sort_findings(from, report);
+  sort_findings(*opened, report);
   copier records(from, report);
   records.collect();
   if (is_stand_in(from.the_pool().roots().read()) && report.keys == 0) {
@@ -204,6 +219,7 @@ repair_report repair(const repair_options& how) {
   {
     const auto to = detail::open_store(making.path(), writing);
     with_engine(*to, [&](auto& engine) { records.write(engine, how.on_progress); });
+    copy_queries(*opened, *to, report);
     keep_hash_seed(from.the_pool().roots().read(), to->the_pool());
     to->close();
   }

@@ -1,4 +1,4 @@
-#include "query/media/chunk.hpp"
+#include "pool/query/chunk.hpp"
 
 #include <cstring>
 

@@ -1,0 +1,123 @@
+#include "pool/query/query_check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "pool/query/chunk.hpp"
+
+namespace icecore {
+namespace {
+
+using format::query_phase;
+
+/// Checks one query. What it finds counts only if the query was not dropped meanwhile: its space may be used again.
+class query_checker {
+ public:
+  query_checker(const query_space& space, link head) : space_(&space), place_(head), head_(&space.head_at(head)) {}
+
+  /// False if the query was dropped.
+  bool check(query_findings& into) {
+    const std::uint64_t id[2] = {head_->id[0], head_->id[1]};
+    const auto definition = space_->definition_of(place_);
+    if (!definition) {
+      note(place_, "the definition of a query fails its checksum: what it asked is not known any more");
+      found_.back().definition_is_lost = true;
+    } else {
+      name_ = title_of(*definition).name;
+      check_words();
+      for (std::uint32_t p = 0; p < head_->parts; ++p) check_part(static_cast<std::uint16_t>(p));
+    }
+    // acquire in read(): whoever uses the space again has stored `dropped` before
+    const auto phase = space_->read(head_->state);
+    if (phase == static_cast<std::uint64_t>(query_phase::dropped)) return false;
+    if (head_->id[0] != id[0] || head_->id[1] != id[1]) return false;
+    into.queries += definition ? 1 : 0;
+    into.damages.insert(into.damages.end(), found_.begin(), found_.end());
+    return true;
+  }
+
+ private:
+  void note(link at, std::string what) { found_.push_back({at, std::move(what), false}); }
+  void note_in_query(link at, std::string_view what) { note(at, fmt::format("query '{}': {}", name_, what)); }
+  void note_in_part(link at, unsigned part, std::string_view what) {
+    note(at, fmt::format("query '{}', part {}: {}", name_, part, what));
+  }
+
+  void check_words() {
+    const auto phase = space_->read(head_->state);
+    const bool known = phase && *phase >= static_cast<std::uint64_t>(query_phase::open) &&
+                       *phase <= static_cast<std::uint64_t>(query_phase::dropped);
+    if (!known) note_in_query(space_->place_of(&head_->state), "the word that tells its state is not valid");
+    for (const auto* word :
+         {&head_->runner, &head_->acknowledged, &head_->runs, &head_->worked_us, &head_->keys_expected}) {
+      if (!space_->read(*word)) note_in_query(space_->place_of(word), "a number in its head is not valid");
+    }
+    for (const auto* word : {&head_->claim, &head_->segments[0], &head_->segments[1], &head_->segments[2]}) {
+      if (!space_->read_link(*word)) note_in_query(space_->place_of(word), "the link to a segment is not valid");
+    }
+  }
+
+  void check_part(std::uint16_t number) {
+    const auto& line = reinterpret_cast<const format::query_part*>(head_ + 1)[number];
+    // `complete` before `newest`: a runner stores them the other way round
+    const auto complete = space_->read(line.complete);
+    const auto newest = space_->read_link(line.newest);
+    if (!complete || !space_->read(line.evaluated) || !space_->read_link(line.first) || !newest) {
+      note_in_part(space_->place_of(&line), number, "a word of its line is not valid");
+    }
+    if (!newest || *newest == null_link) return;
+    const detail::chunk_source chunks(*space_, place_);
+    const auto at_fault = [&](link at) {
+      note_in_part(at, number, "a chunk is not intact; rows from there on cannot be read");
+    };
+    auto here = chunks.at(*newest, number);
+    if (!here) return at_fault(*newest);
+    if (complete && *complete != 0 && (!here->is_last() || here->rows_so_far() != *complete - 1)) {
+      note_in_part(space_->place_of(&line), number, "it is said to be complete, but its newest chunk is not the last");
+    }
+    while (here->header().sequence > 1) {
+      const auto older = chunks.at(here->header().older, number);
+      if (!older || !chunks.after(older, here->place(), number)) return at_fault(here->header().older);
+      here = older;
+    }
+  }
+
+  const query_space* space_;
+  link place_;
+  const format::query_head* head_;
+  std::string name_;
+  std::vector<query_damage> found_;
+};
+
+}  // namespace
+
+query_findings check_queries(pool_set& pools) {
+  process_lock unused;  // nothing is changed
+  const query_space space(pools, unused);
+  query_findings all;
+  if (!space.ever_used()) return all;
+  const auto heads = space.heads([&](link at, std::string what) {
+    all.damages.push_back({at, what + "; older queries are lost", true});
+  });
+  for (const link head : heads) query_checker(space, head).check(all);
+  return all;
+}
+
+std::vector<intact_definition> intact_definitions(pool_set& pools) {
+  process_lock unused;  // nothing is changed
+  const query_space space(pools, unused);
+  std::vector<intact_definition> all;
+  if (!space.ever_used()) return all;
+  for (const link at : space.heads([](link, const std::string&) {})) {
+    const auto& head = space.head_at(at);
+    if (space.read(head.state) == static_cast<std::uint64_t>(query_phase::dropped)) continue;
+    if (const auto bytes = space.definition_of(at)) {
+      all.push_back({*bytes, head.parts, space.read(head.keys_expected).value_or(0)});
+    }
+  }
+  std::ranges::reverse(all);
+  return all;
+}
+
+}  // namespace icecore

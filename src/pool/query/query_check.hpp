@@ -1,0 +1,36 @@
+// Looks for damage in all kept queries: lists, words, definitions, and each chunk that counts.
+//
+// Threads: any, also beside queries that run, start and are dropped.
+// Cost: reads every chunk once.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pool/query/query_space.hpp"
+
+namespace icecore {
+
+struct query_damage {
+  link at;
+  std::string what;         ///< in words, with the query's name and the part where they are known
+  bool definition_is_lost;  ///< nobody knows any more what was asked; otherwise the query can be computed again
+};
+
+struct query_findings {
+  std::vector<query_damage> damages;
+  std::uint64_t queries = 0;  ///< whose definitions are intact
+};
+
+[[nodiscard]] query_findings check_queries(pool_set& pools);
+
+/// What is needed to ask the same again.
+struct intact_definition {
+  std::span<const std::byte> bytes;  ///< in the pool
+  std::uint32_t parts;
+  std::uint64_t keys_expected;
+};
+/// Of all queries whose definitions are intact, oldest query first.
+[[nodiscard]] std::vector<intact_definition> intact_definitions(pool_set& pools);
+
+}  // namespace icecore
