@@ -32,10 +32,10 @@ void print_json(const verify_report& report) {
 
 void print_table(const verify_report& report, const std::string& path) {
   print_damages(report.damages, path, out());
-  const std::string checked = fmt::format("{} segments, {} entries, {} records, {} tags, {} queries, {} checked",
-                                          grouped(report.segments), grouped(report.entries), grouped(report.records),
-                                          grouped(report.tags), grouped(report.queries),
-                                          human_bytes(static_cast<double>(report.bytes)));
+  const std::string checked =
+      fmt::format("{} segments, {} entries, {} records, {} tags, {} queries, {} checked", grouped(report.segments),
+                  grouped(report.entries), grouped(report.records), grouped(report.tags), grouped(report.queries),
+                  human_bytes(static_cast<double>(report.bytes)));
   out().line(report.ok() ? fmt::format("{}: no damage  ({})", shown(path), checked)
                          : fmt::format("{}: {} damaged places  ({})", shown(path), report.damages.size(), checked));
 }

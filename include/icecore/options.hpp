@@ -217,10 +217,10 @@ struct statistics {
 
 /// One damaged place that verify found.
 struct damage {
-  std::uint64_t offset;                     ///< byte in the pool file (in `file` if the store has several)
-  std::string structure;                    ///< "root", "segment", "entry", "record", "tag", "batch", "index", "query", "file"
-  std::string what;                         ///< what is wrong, in words
-  std::optional<std::string> key;           ///< if known
+  std::uint64_t offset;            ///< byte in the pool file (in `file` if the store has several)
+  std::string structure;           ///< "root", "segment", "entry", "record", "tag", "batch", "index", "query", "file"
+  std::string what;                ///< what is wrong, in words
+  std::optional<std::string> key;  ///< if known
   std::optional<icecore::version> version;  ///< if known
   std::string file = {};                    ///< the pool file
 };

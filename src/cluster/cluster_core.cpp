@@ -142,8 +142,7 @@ int cluster_core::owner_of_all(const batch& operations) const {
 version cluster_core::apply(const batch& operations) {
   begin_call();
   if (operations.has_conditions()) {  // what travels for apply() has no room for them
-    throw error(errc::invalid_argument,
-                "the batch has conditions (insert_new, replace), which may fail: use apply_if");
+    throw error(errc::invalid_argument, "the batch has conditions (insert_new, replace), which may fail: use apply_if");
   }
   if (operations.empty()) return clock();
   const int to = owner_of_all(operations);

@@ -76,7 +76,7 @@ void bind_data(cluster_class& c) {
             const bytes_argument key_bytes(key.ptr(), "a key");
             const bytes_argument value_bytes(value.ptr(), "a value");
             return run(*self.owner,
-                       [&](icecore::cluster& c) { return c.insert_new(key_bytes.bytes(), value_bytes.bytes()); });
+                       [&](icecore::cluster& in) { return in.insert_new(key_bytes.bytes(), value_bytes.bytes()); });
           },
           nb::arg("key"), nb::arg("value"), "As ``icecore.Store.insert_new``; the key's owner decides.")
       .def(
@@ -84,8 +84,8 @@ void bind_data(cluster_class& c) {
           [](cluster_object& self, bytes_like key, bytes_like value, icecore::version expected) {
             const bytes_argument key_bytes(key.ptr(), "a key");
             const bytes_argument value_bytes(value.ptr(), "a value");
-            return run(*self.owner, [&](icecore::cluster& c) {
-              return c.replace(key_bytes.bytes(), value_bytes.bytes(), expected);
+            return run(*self.owner, [&](icecore::cluster& in) {
+              return in.replace(key_bytes.bytes(), value_bytes.bytes(), expected);
             });
           },
           nb::arg("key"), nb::arg("value"), nb::arg("expected_version"),

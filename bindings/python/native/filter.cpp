@@ -1,10 +1,12 @@
 // Filters: of texts, of Python functions, of several.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "objects.hpp"
@@ -83,7 +85,7 @@ void bind_filters(nb::module_& m) {
   nb::class_<filter_object>(m, "Filter", "A condition on keys and values; icecore.Filter adds the rest.")
       .def(
           "__init__",
-          [](filter_object* self, const std::string& text, const std::optional<std::string>& columns) {
+          [](filter_object* self, std::string_view text, const std::optional<std::string>& columns) {
             new (self) filter_object{icecore::filter(text, columns ? icecore::layout(*columns) : icecore::layout())};
           },
           nb::arg("text"), nb::arg("layout").none())
