@@ -148,6 +148,7 @@ class RepairReport:
     keys: int  #: keys of the new store
     records: int
     tags: int
+    queries: int  #: kept queries of the new store, which start anew
     clock: int  #: the open version of both stores
 
     @classmethod
@@ -173,6 +174,7 @@ class VerifyReport:
     entries: int
     records: int
     tags: int
+    queries: int
     bytes: int  #: bytes that were checked against a checksum
 
     @classmethod
