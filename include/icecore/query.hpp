@@ -159,8 +159,8 @@ class query {
   /// Asks the runner, in whatever process, to stop within 10 ms and a block of evaluations. The rows stay.
   void pause();
   void cancel();
-  /// Takes the query away and gives its space back, once no range over its rows is left in this process. In a store
-  /// that is shared the space is free after the next opening. errc::query_busy while it runs.
+  /// Takes the query away. Its space is used again once no range over rows of queries is left in any process.
+  /// errc::query_busy while it runs.
   void drop();
 
   /// Rows in key order, from the row of this number on. errc::invalid_argument if it keeps no rows.

@@ -5,6 +5,7 @@
 
 #include "index/arena.hpp"
 #include "store/persistent/durable_media.hpp"
+#include "store/query_readers.hpp"
 #include "store/write/writer.hpp"
 
 namespace icecore::detail {
@@ -30,6 +31,7 @@ struct shared_state {
   writer_set::state writers;
   durable_media::state durable;
   process_lock queries;  ///< of kept queries: held while their segments and runners change (query_space)
+  query_readers readers;
 
   shared_state() {
     for (pool_space& space : spaces) {

@@ -128,7 +128,7 @@ TEST_P(SharedQueries, another_process_pauses_and_cancels_a_run) {
   EXPECT_EQ(q.state(), query_state::cancelled);
 }
 
-TEST_P(SharedQueries, what_is_dropped_stays_for_readers_of_other_processes_until_the_store_is_opened_again) {
+TEST_P(SharedQueries, what_is_dropped_stays_for_readers_of_other_processes_until_these_end) {
   child reader([&] {
     wait_for(log_, 1);
     store s(path_, beside());
@@ -145,24 +145,69 @@ TEST_P(SharedQueries, what_is_dropped_stays_for_readers_of_other_processes_until
         if (!row->value->ends_with('7')) return 2;
       }
     } catch (const error& e) {
-      return e.code() == errc::no_such_query ? 0 : 3;
+      if (e.code() != errc::no_such_query) return 3;
     }
-    return 4;
+    log_->step = 4;
+    ::pause();  // with its range, until it is killed
+    return 5;
   });
-  {
-    store s = opened();
-    s.query("shared").run();
-    log_->step = 1;
-    wait_for(log_, 2);
-    EXPECT_TRUE(s.queries().empty());
-    for (int i = 0; i < 3; ++i) s.start({.name = "after " + std::to_string(i), .where = some()}).run();
-    log_->step = 3;
-    ASSERT_EQ(reader.wait(), 0);
-    for (query& q : s.queries()) expect_answer(s, q);
-  }
-  store s(path_, first());
-  EXPECT_EQ(s.queries().size(), 3);
+  store s = opened();
+  s.query("shared").run();
+  log_->step = 1;
+  wait_for(log_, 2);
+  EXPECT_TRUE(s.queries().empty());
+  for (int i = 0; i < 3; ++i) s.start({.name = "after " + std::to_string(i), .where = some()}).run();
+  log_->step = 3;
+  wait_for(log_, 4);
   for (query& q : s.queries()) expect_answer(s, q);
+
+  const auto size_after_many = [&] {
+    for (int i = 0; i < 20; ++i) {
+      query q = s.start({.name = "once", .where = some()});
+      q.run();
+      q.drop();
+    }
+    return std::filesystem::file_size(path_);
+  };
+  const auto before = std::filesystem::file_size(path_);
+  const auto beside_reader = size_after_many();
+  EXPECT_GT(beside_reader, before) << "space was used again while a range was there";
+  reader.kill(SIGKILL);
+  ASSERT_EQ(reader.wait(), -SIGKILL);
+  EXPECT_EQ(size_after_many(), beside_reader);
+  for (query& q : s.queries()) expect_answer(s, q);
+  EXPECT_TRUE(s.verify().ok());
+}
+
+TEST_P(SharedQueries, processes_that_drop_and_read_use_each_space_once) {
+  constexpr int rounds = 30;
+  const auto work = [&](const char* name) {
+    wait_for(log_, 1);
+    store s(path_, beside());
+    for (int i = 0; i < rounds; ++i) {
+      query q = s.start({.name = name + std::to_string(i), .where = some()});
+      q.run();
+      {
+        auto rows = q.results(0, false);
+        if (std::ranges::distance(rows.begin(), rows.end()) != keys / 10) return 2;
+      }
+      q.drop();
+    }
+    return 0;
+  };
+  child one([&] { return work("one "); });
+  child other([&] { return work("other "); });
+  store s = opened();
+  query kept = s.query("shared");
+  kept.run();
+  log_->step = 1;
+  for (int i = 0; i < rounds; ++i) expect_answer(s, kept);
+  ASSERT_EQ(one.wait(), 0);
+  ASSERT_EQ(other.wait(), 0);
+  expect_answer(s, kept);
+  const auto report = s.verify();
+  EXPECT_TRUE(report.ok()) << report.damages.front().what;
+  EXPECT_EQ(report.queries, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SharedQueries,

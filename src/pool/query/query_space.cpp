@@ -360,6 +360,9 @@ void query_space::take_off_list(link head) const {
 
 void query_space::drop(link head) {
   const recovering_lock lock = hold();
+  const auto all = heads([](link, const std::string&) {});
+  if (std::ranges::find(all, head) == all.end()) return;  // another process or thread has freed it
+  if (read(head_at(head).state) != static_cast<std::uint64_t>(format::query_phase::dropped)) return;  // used again
   free_segments(head_at(head));
   take_off_list(head);
 }

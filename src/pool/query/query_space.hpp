@@ -63,7 +63,8 @@ class query_space {
   /// A segment of a size class for the query's chunks; `near` chooses the file. Its old content, if it had one, is
   /// still there, and fails every checksum: its reuse count is a new one.
   [[nodiscard]] segment take(link head, unsigned size_class, unsigned near);
-  /// Takes the query off the list and frees its segments. No reader may use them any more.
+  /// Takes a query whose phase is `dropped` off the list and frees its segments. No reader may use them any more. Does
+  /// nothing if it was freed already.
   void drop(link head);
   /// Completes what a crash left half done, except drop(): call that again.
   void finish() {

@@ -9,24 +9,17 @@
 
 namespace icecore::detail {
 
+/// A drop that a crash cut off goes on. Queries of versions that are lost are gone as a whole.
 query_catalog::query_catalog(const store_core& core) : core_(&core), space_(core.the_pool(), core.shared().queries) {
-  if (!core.read_only()) space_.finish();
-  // A drop that a crash cut off goes on. Queries of versions that are lost are gone as a whole.
-  if (core.read_only() || core.attached()) return;
+  if (core.read_only()) return;
+  space_.finish();
   for (const link head : space_.heads([](link, const std::string&) {})) {
-    if (is_of_lost_version(head)) {
-      set_dropped(head);
-      drop_if_possible(head);
-      continue;
-    }
-    if (space_.read(space_.head_at(head).state) != static_cast<std::uint64_t>(query_phase::dropped)) continue;
-    // other processes that share the store may be reading what was dropped since it was opened
-    if (core.shares() && is_of_this_session(space_.read(space_.head_at(head).runner).value_or(0))) continue;
-    drop_if_possible(head);
+    if (is_of_lost_version(head)) set_phase(head, query_phase::dropped);
   }
+  free_dropped();
 }
 
-query_catalog::~query_catalog() = default;
+query_catalog::~query_catalog() { readers_->close(); }
 
 /// start() makes the version durable first, so only a device that lied, or repair, loses the version of a query.
 bool query_catalog::is_of_lost_version(link head) const noexcept {
@@ -104,7 +97,7 @@ void query_catalog::settle(kept_query& q) {
 
 /// Reads what other processes, or earlier sessions, have added; forgets what they dropped.
 void query_catalog::refresh() {
-  free_unread();
+  free_dropped();
   std::map<link, std::shared_ptr<kept_query>> now;
   unreadable_.clear();
   for (const link at : space_.heads([&](link where, std::string what) { unreadable_[where] = std::move(what); })) {
@@ -166,34 +159,35 @@ std::shared_ptr<kept_query> query_catalog::add(const query_definition& what, con
     return made;
   } catch (...) {  // no memory: whoever is told so may start it again
     set_phase(at, query_phase::dropped);
-    drop_if_possible(at);
+    free_dropped();
     throw;
   }
 }
 
-void query_catalog::free_later(std::shared_ptr<kept_query> q) noexcept {
-  // Other processes may be reading its rows: they know nothing of each other's readers. The next opening frees it.
-  if (core_->attached() || core_->shares()) return;
-  try {
-    to_free_.push_back(std::move(q));
-  } catch (const std::bad_alloc&) {  // likewise
-    return;
-  }
-  free_unread();
+query_readers::alive_function query_catalog::living() const {
+  return [this](unsigned process) { return process == core_->process() || core_->is_alive(process); };
 }
 
-void query_catalog::free_unread() noexcept {
-  std::erase_if(to_free_, [this](const auto& q) {
-    if (q->is_read()) return false;
-    drop_if_possible(q->head_place());
-    return true;
-  });
+void query_catalog::begin_reading() {
+  const recovering_lock shared = space_.hold();
+  readers_->begin(core_->shared().readers.counter_of(core_->process(), living()));
 }
 
-void query_catalog::drop_if_possible(link head) noexcept {
+void query_catalog::free_dropped() noexcept {
+  if (core_->read_only()) return;
+  const auto is_dropped = [this](link head) {
+    return space_.read(space_.head_at(head).state) == static_cast<std::uint64_t>(query_phase::dropped);
+  };
   try {
-    space_.drop(head);
-  } catch (const std::exception&) {  // damaged, poisoned, or no memory: the next opening tries again
+    std::vector<link> dropped = space_.heads([](link, const std::string&) {});
+    std::erase_if(dropped, [&](link head) { return !is_dropped(head); });
+    if (dropped.empty()) return;
+    {
+      const recovering_lock shared = space_.hold();
+      if (!core_->shared().readers.nobody_reads(living())) return;
+    }
+    for (const link head : dropped) space_.drop(head);
+  } catch (const std::exception&) {  // damaged, poisoned, or no memory: the next call tries again
   }
 }
 
@@ -222,16 +216,12 @@ std::uint64_t query_catalog::own_runner_word() const noexcept {
          own_pid();
 }
 
-bool query_catalog::is_of_this_session(std::uint64_t runner) const noexcept {
-  return ((runner ^ own_runner_word()) >> epoch_shift & epoch_mask) == 0;
-}
-
 std::uint64_t query_catalog::runner_pid(const format::query_head& head) const noexcept {
   const auto word = space_.read(head.runner);
   if (!word || *word == 0) return 0;
   const std::uint64_t mine = own_runner_word();
   const auto process = static_cast<unsigned>(*word >> process_shift);
-  if (!is_of_this_session(*word)) return 0;
+  if (((*word ^ mine) >> epoch_shift & epoch_mask) != 0) return 0;  // of another opening of the store
   if (*word == mine) return mine & pid_mask;
   return process != core_->process() && core_->is_alive(process) ? *word & pid_mask : 0;
 }
@@ -265,11 +255,6 @@ void query_catalog::end_run(kept_query& q) noexcept {
   const std::scoped_lock mine(mutex_);
   q.running_here = false;
   space_.write(space_.head_at(q.head_place()).runner, 0);
-}
-
-void query_catalog::set_dropped(link head) {
-  space_.write(space_.head_at(head).runner, own_runner_word());  // in which session; see the constructor
-  set_phase(head, query_phase::dropped);
 }
 
 void query_catalog::set_phase(link head, query_phase to) {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "pool/query/query_space.hpp"
+#include "query/kept/readers.hpp"
 #include "query/media/definition.hpp"
 #include "store/core.hpp"
 
@@ -41,8 +42,12 @@ class query_catalog final : public store_companion {
   [[nodiscard]] std::shared_ptr<kept_query> find(std::string_view name);
   /// All that can be read, oldest first.
   [[nodiscard]] std::vector<std::shared_ptr<kept_query>> all();
-  /// Frees the space of a query that was dropped, once no range of this process reads it.
-  void free_later(std::shared_ptr<kept_query> q) noexcept;
+  /// Frees the space of queries that were dropped, unless a range of a living process reads rows of any query: then the
+  /// next call does.
+  void free_dropped() noexcept;
+  /// Counts a range over rows; it ends by readers()->end().
+  void begin_reading();
+  [[nodiscard]] const std::shared_ptr<own_readers>& readers() const noexcept { return readers_; }
   /// errc::read_only in a store opened for reading.
   void require_changeable() const;
 
@@ -58,7 +63,6 @@ class query_catalog final : public store_companion {
   [[nodiscard]] std::uint64_t runner_pid(const format::query_head& head) const noexcept;
   /// Changes the phase durably.
   void set_phase(link head, query_phase to);
-  void set_dropped(link head);
   [[nodiscard]] std::recursive_mutex& mutex() noexcept { return mutex_; }
 
  private:
@@ -66,9 +70,7 @@ class query_catalog final : public store_companion {
   void settle(kept_query& q);
   [[nodiscard]] bool is_of_lost_version(link head) const noexcept;
   void refresh();
-  void free_unread() noexcept;
-  void drop_if_possible(link head) noexcept;
-  [[nodiscard]] bool is_of_this_session(std::uint64_t runner) const noexcept;
+  [[nodiscard]] query_readers::alive_function living() const;
   [[nodiscard]] std::uint64_t own_runner_word() const noexcept;
 
   const store_core* core_;
@@ -76,7 +78,7 @@ class query_catalog final : public store_companion {
   std::recursive_mutex mutex_;  // of what this process knows; taken before the lock that processes share
   std::map<link, std::shared_ptr<kept_query>> known_;
   std::map<link, std::string> unreadable_;
-  std::vector<std::shared_ptr<kept_query>> to_free_;
+  std::shared_ptr<own_readers> readers_ = std::make_shared<own_readers>();
 };
 
 }  // namespace icecore::detail

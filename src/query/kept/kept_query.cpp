@@ -7,6 +7,7 @@ namespace icecore::detail {
 kept_query::kept_query(query_catalog& in, link head, query_definition what, std::optional<filter> where)
     : id{in.space().head_at(head).id[0], in.space().head_at(head).id[1]},
       in_(&in),
+      readers_(in.readers()),
       head_(head),
       what_(std::move(what)),
       where_(std::move(where)) {}
@@ -116,16 +117,21 @@ void kept_query::drop() {
       raise(errc::query_busy, "query '{}' runs in process {}; pause or cancel it first", what_.name,
             in_->runner_pid(head()));
     }
-    in_->set_dropped(head_);
+    in_->set_phase(head_, query_phase::dropped);
   }
   dropped.store(true, std::memory_order_relaxed);  // relaxed: under the mutex
-  in_->free_later(shared_from_this());
+  in_->free_dropped();
 }
 
 void kept_query::begin_reading() {
   const std::scoped_lock mine(in_->mutex());
-  require_there();
-  readers_.fetch_add(1, std::memory_order_relaxed);  // relaxed: under the mutex
+  in_->begin_reading();
+  try {
+    require_there();  // behind the count: query_readers.hpp
+  } catch (...) {
+    readers_->end();
+    throw;
+  }
 }
 
 void kept_query::acknowledge(std::uint64_t row) {

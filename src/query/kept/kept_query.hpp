@@ -31,14 +31,9 @@ class [[gnu::visibility("hidden")]] kept_query : public std::enable_shared_from_
   [[nodiscard]] query_state state() const;
   [[nodiscard]] query_phase phase() const;
   [[nodiscard]] query_progress progress() const;
-  /// A range over its rows begins and ends: a query that was dropped is freed behind the last one.
+  /// A range over its rows begins and ends: no query that was dropped is freed meanwhile.
   void begin_reading();
-  void end_reading() noexcept {
-    readers_.fetch_sub(1, std::memory_order_release);  // release: what was read is read before the space is used again
-  }
-  [[nodiscard]] bool is_read() const noexcept {
-    return readers_.load(std::memory_order_acquire) != 0;  // acquire: pairs with end_reading()
-  }
+  void end_reading() noexcept { readers_->end(); }
   /// Asks the runner to stop, or sets the phase of a query that nobody runs.
   void pause();
   void cancel();
@@ -65,7 +60,7 @@ class [[gnu::visibility("hidden")]] kept_query : public std::enable_shared_from_
 
  private:
   query_catalog* in_;
-  std::atomic<unsigned> readers_{0};  // ranges of this process; they may end when the store is closed already
+  std::shared_ptr<own_readers> readers_;  // ranges may end when the store is closed already
   link head_;
   query_definition what_;
   std::optional<filter> where_;  // empty until somebody knows its functions; under the catalog's mutex

@@ -49,7 +49,10 @@ std::vector<std::string> borders_of(const detail::store_core& core, const key_bo
 query store::start(const query_request& what) {
   auto& core = writable();
   core.check_usable();
-  core.check_first();
+  pool_set& pools = core.the_pool();
+  // then a closed version is durable, too, and attached processes may start queries
+  const bool writes_are_durable = pools.durability().mode == durability::operation && !pools.persist().by_pages();
+  if (!writes_are_durable) core.check_first();
   query_catalog& all = query_catalog::of(core);
   all.require_changeable();
   if (what.name.empty() || what.name.size() > key_size_max) {
@@ -69,7 +72,7 @@ query store::start(const query_request& what) {
   made.filter = what.where.stored();
   made.within = hull(what.where.program().key_ranges());
   made.borders = borders_of(core, made.within);
-  core.sync();  // a power cut cannot take the version any more
+  if (!writes_are_durable) core.sync();  // a power cut cannot take the version any more
   return {pin(core.pins()), all.add(made, what.where)};
 }
 
