@@ -6,7 +6,8 @@
 #include <thread>
 
 #include "kept_answers.hpp"
-#include "pool/query/query_format.hpp"
+#include "pool/query/query_space.hpp"
+#include "store/core.hpp"
 #include "support/expect.hpp"
 #include "support/file.hpp"
 #include "support/process.hpp"
@@ -180,6 +181,30 @@ TEST_P(Copies, a_free_list_that_is_damaged_keeps_nobody_from_starting) {
   s.query("new 1").drop();
   expect_all_right(s);
   EXPECT_TRUE(s.verify().ok());
+}
+
+TEST_P(Copies, space_that_two_threads_free_is_free_once) {
+  store s(path_, opening());
+  make_queries(s);
+  query_space space(s.core().the_pool(), s.core().shared().queries);
+  query q = s.start({.name = "twice", .at = 1});
+  q.run();
+  const link head = space.heads([](link, const std::string&) {}).front();
+  {
+    auto rows = q.results();
+    static_cast<void>(rows.begin());
+    q.drop();  // not freed: a range is there
+  }
+  space.drop(head);
+  query first = s.start({.name = "first", .at = 1, .where = some()});
+  first.run();
+  space.drop(head);
+  query second = s.start({.name = "second", .at = 1, .where = some()});
+  second.run();
+  const auto report = s.verify();
+  EXPECT_TRUE(report.ok()) << report.damages.front().what;
+  EXPECT_EQ(report.queries, 5);
+  expect_all_right(s);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Copies,
