@@ -68,6 +68,7 @@ icecore::page_limits limits_of(const icecore_page_limits* limits) {
   icecore_page_limits set = default_page_limits();
   if (limits != nullptr) set = read_structure(limits, set, "icecore_snapshot_page");
   icecore::page_limits made{.matches = set.matches, .reverse = set.reverse != 0};
+  made.secret = view(set.secret, set.secret_size, "icecore_snapshot_page", "secret");
   if (set.examined != 0) made.examined = set.examined;
   if (set.time_us != 0) made.time = std::chrono::microseconds(set.time_us);
   return made;

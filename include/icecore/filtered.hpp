@@ -107,6 +107,9 @@ struct page_limits {
   std::optional<std::uint64_t> examined{};          ///< keys looked at
   std::optional<std::chrono::microseconds> time{};  ///< at least one key is looked at in any case
   bool reverse = false;                             ///< from the last key to the first
+  /// Not empty: the tokens are signed with it (HMAC-SHA-256), and others are refused. For tokens that go through hands
+  /// that must not choose where a page begins.
+  std::string_view secret{};
 };
 
 /// A part of what a filter finds. The same token and the same limits of matches and keys give the same page each time.

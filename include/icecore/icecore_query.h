@@ -124,6 +124,9 @@ typedef struct icecore_page_limits {
   uint64_t examined; /* keys looked at; 0: no limit */
   uint64_t time_us;  /* microseconds; at least one key is looked at in any case; 0: no limit */
   int reverse;       /* not 0: from the last key to the first */
+  /* Size not 0: tokens are signed with these bytes (HMAC-SHA-256), and others are refused. */
+  const void* secret;
+  size_t secret_size;
 } icecore_page_limits;
 
 /* Fills in the defaults. struct_size: sizeof(icecore_page_limits). */

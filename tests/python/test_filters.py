@@ -250,6 +250,15 @@ def test_pages_follow_each_other_by_their_tokens_also_in_a_later_opening(path):
         assert store.at(version).where("key != '50'").page(8, pages[0].token).items == pages[1].items
 
 
+def test_signed_tokens_are_made_by_who_knows_the_secret(trades):
+    some = trades.where("length(key) > 0")
+    page = some.page(1, secret=b"secret")
+    assert some.page(1, page.token, secret=b"secret").items == some.page(1, some.page(1).token).items
+    for secret in (b"", b"other"):
+        with pytest.raises(icecore.BadTokenError, match="sign"):
+            some.page(1, page.token, secret=secret)
+
+
 def test_threads_share_a_filter_and_what_it_finds(trades):
     found = trades.where(lambda keys, values: [k.startswith(b"us/") for k in keys])
     counts = []

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <random>
 
+#include "base/checksum.hpp"
 #include "icecore/icecore.hpp"
 #include "support/expect.hpp"
 #include "support/scratch.hpp"
@@ -203,6 +204,33 @@ TEST_P(Filtered, token_that_does_not_fit_is_refused_with_the_reason) {
   reading.access = access::read_only;
   const store later(path_, reading);
   EXPECT_EQ(later.at(v_).page(dear_, {.matches = 5}, token).items.size(), 5U);
+}
+
+TEST_P(Filtered, signed_tokens_are_made_by_who_knows_the_secret) {
+  const auto page_of = [&](std::string_view token, std::string_view secret) {
+    return s_->at(v_).page(dear_, {.matches = 3, .secret = secret}, token);
+  };
+  const auto refused = [&](const std::string& part, std::string_view token, std::string_view secret) {
+    expect_error(errc::bad_token, part, [&] { static_cast<void>(page_of(token, secret)); });
+  };
+  const std::string token = page_of("", "secret").token;
+  EXPECT_LE(token.size(), 128U + 20U);
+  const page next = page_of(token, "secret");
+  const page same = page_of(page_of("", "").token, "");
+  EXPECT_EQ(next.items.front().key, same.items.front().key);
+  refused("forged, or signed with another secret", token, "other");
+  refused("is signed; give the secret", token, "");
+  refused("is not signed", page_of("", "").token, "secret");
+  // whoever can compute the checksum cannot sign
+  for (std::size_t i = 2; i < token.size(); ++i) {
+    if (i >= 42 && i < 46) continue;
+    std::string forged = token;
+    forged[i] = static_cast<char>(forged[i] ^ 1);
+    std::uint32_t crc = crc32c(0x70616765U, forged.data(), 42);
+    crc = crc32c(crc, forged.data() + 46, forged.size() - 46);
+    std::memcpy(forged.data() + 42, &crc, sizeof crc);
+    refused("forged", forged, "secret");
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Filtered,

@@ -113,15 +113,17 @@ class Filtered(_native.Filtered):
         examined: int | None = None,
         seconds: float | None = None,
         reverse: bool = False,
+        secret: BytesLike = b"",
     ) -> Page:
         """The next ``limit`` matches behind a token's place; without a token, the first ones.
 
         It may end earlier, after so many keys ``examined`` or so many ``seconds``. The same token and the same limits
         of matches and keys give the same page each time, also after a restart and in stores opened for reading.
-        BadTokenError if it is damaged, or another store's, version's, filter's or direction's.
+        BadTokenError if it is damaged, or another store's, version's, filter's or direction's. With a ``secret`` tokens
+        are signed (HMAC-SHA-256), and others are refused.
         """
         time_us = None if seconds is None else int(seconds * 1e6)
-        return Page(*self._page(token, limit, examined, time_us, reverse))
+        return Page(*self._page(token, limit, examined, time_us, reverse, secret))
 
     def __repr__(self) -> str:
         return f"<icecore.Filtered version {self.version}: {self.explain().splitlines()[0]}>"

@@ -81,9 +81,11 @@ results_object extract(const filtered_object& self, const std::vector<std::strin
 }
 
 found_page page_of(const filtered_object& self, bytes_like token, std::uint64_t matches,
-                   std::optional<std::uint64_t> examined, std::optional<std::int64_t> time_us, bool reverse) {
+                   std::optional<std::uint64_t> examined, std::optional<std::int64_t> time_us, bool reverse,
+                   bytes_like secret) {
   const bytes_argument from(token.ptr(), "token");
-  page_limits limits{.matches = matches, .examined = examined, .reverse = reverse};
+  const bytes_argument signed_with(secret.ptr(), "secret");
+  page_limits limits{.matches = matches, .examined = examined, .reverse = reverse, .secret = signed_with.bytes()};
   if (time_us) limits.time = std::chrono::microseconds(*time_us);
   const page found = self.without_the_gil([&] { return self.at.page(self.where, limits, from.bytes()); });
   nb::list items;
@@ -116,7 +118,7 @@ void bind_filtered(nb::module_& m) {
       .def("_max", &total_of<&icecore::snapshot::max>, nb::arg("expression"), nb::arg("threads"))
       .def("_extract", &extract, nb::arg("select"), nb::arg("threads"))
       .def("_page", &page_of, nb::arg("token"), nb::arg("matches"), nb::arg("examined").none(),
-           nb::arg("time_us").none(), nb::arg("reverse"))
+           nb::arg("time_us").none(), nb::arg("reverse"), nb::arg("secret"))
       .def(
           "explain", [](const filtered_object& self) -> text_object { return new_text(self.where.explain()); },
           "The expression in normal form, the ranges of keys that are sought, and the order of evaluation.")

@@ -2,12 +2,13 @@
 //
 //   OFFSET SIZE MEANING
 //        0    1  layout of the token: 1; later layouts get other numbers, and all stay readable
-//        1    1  flags: 1: from the last key to the first
+//        1    1  flags: 1: from the last key to the first; 2: signed
 //        2   16  the store's id
 //       18    8  the version
 //       26   16  the filter's fingerprint
 //       42    4  CRC32C of all other bytes
-//       46    n  the last key that was looked at
+//       46   32  if it is signed: HMAC-SHA-256, by the caller's secret, of bytes 0 to 41 and the key
+//  46 or 78    n  the last key that was looked at
 //
 // Threads: pure.
 #pragma once
@@ -27,6 +28,7 @@ struct token_of {
   version at;
   std::array<std::uint8_t, 16> filter;
   bool reverse;
+  std::string_view secret;  ///< empty: tokens are not signed
 };
 
 [[nodiscard]] std::string make_token(const token_of& from, std::string_view key);
