@@ -44,6 +44,7 @@
 #include <vector>
 
 #include "icecore/cluster_checkpoint.hpp"
+#include "icecore/cluster_query.hpp"
 #include "icecore/cluster_snapshot.hpp"
 #include "icecore/error.hpp"
 #include "icecore/options.hpp"
@@ -260,6 +261,16 @@ class cluster {
   /// O(bytes); redistributing needs 32 bytes of memory a record.
   [[nodiscard]] static cluster restore(MPI_Comm comm, const checkpoint_source& from, const std::filesystem::path& path,
                                        const cluster_options& opening = {});
+
+  // ---- Kept queries ------------------------------------------------------------------------------------------------
+
+  /// Starts a kept query on all ranks (collective); all ranks pass the same request. If it names no version, the open
+  /// one is closed as by tag(). The version becomes durable, as by barrier() at storage level.
+  [[nodiscard]] cluster_query start(const query_request& what);
+  /// The query of this name (collective). `functions`: as store::query.
+  [[nodiscard]] cluster_query query(std::string_view name, const function_resolver& functions = {});
+  /// Takes away what there is of a query, on any ranks (collective).
+  void drop_query(std::string_view name);
 
   // ---- The cluster itself ------------------------------------------------------------------------------------------
 

@@ -60,6 +60,8 @@ class record_log {
   [[nodiscard]] version clock() const noexcept;
   /// As store::lost_versions().
   [[nodiscard]] const version_ranges& lost_versions() const noexcept;
+  /// Whether the store keeps queries. They are not in the log.
+  [[nodiscard]] bool has_queries() const noexcept;
   /// statistics::pool_id of the store.
   [[nodiscard]] const std::string& pool_id() const noexcept;
 

@@ -60,6 +60,7 @@ std::string_view call_of(std::int64_t number) noexcept {
   if (at <= step::checkpoint_aligned) return "checkpoint";
   if (at <= step::restore_stored) return "restore";
   if (at <= step::extract_read) return "extract, stream or find_by_broadcast";
+  if (at <= step::query_told) return "a call of a kept query";
   return "close";
 }
 

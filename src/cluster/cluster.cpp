@@ -91,6 +91,12 @@ protection cluster::protection() const { return core().allowed(); }
 void cluster::signal_notify(int signum, std::span<const int> ranks) { core().signal_notify(signum, ranks); }
 void cluster::signal_wait(int signum, std::span<const int> ranks) { core().signal_wait(signum, ranks); }
 
+cluster_query cluster::start(const query_request& what) { return {core(), core().start_query(what)}; }
+cluster_query cluster::query(std::string_view name, const function_resolver& functions) {
+  return {core(), core().find_query(name, functions)};
+}
+void cluster::drop_query(std::string_view name) { core().drop_query(name); }
+
 int cluster::rank() const { return core().rank(); }
 int cluster::size() const { return core().ranks(); }
 int cluster::owner_of(std::string_view key) const { return core().owner_of(key); }

@@ -37,6 +37,7 @@
 #include "cluster/signals.hpp"
 #include "cluster/write_gate.hpp"
 #include "icecore/cluster.hpp"
+#include "icecore/cluster_query.hpp"
 
 namespace icecore::mpi {
 
@@ -82,6 +83,14 @@ class [[gnu::visibility("hidden")]] cluster_core {
   void change(icecore::consistency mode);
   void change(icecore::protection allowed);
   [[nodiscard]] checkpoint_event checkpoint(const std::filesystem::path& folder);
+  // Kept queries (query/queries.cpp); all are collective
+  [[nodiscard]] query start_query(const query_request& what);
+  [[nodiscard]] query find_query(std::string_view name, const function_resolver& functions);
+  query_progress run_query(query& part, const run_options& how);
+  [[nodiscard]] query_progress progress_of_query(const query& part);
+  /// Changes each rank's part.
+  void change_query(query& part, const std::function<void(query&)>& change);
+  void drop_query(std::string_view name);
   void signal_notify(int signum, std::span<const int> ranks);
   void signal_wait(int signum, std::span<const int> ranks);
 
@@ -143,6 +152,11 @@ class [[gnu::visibility("hidden")]] cluster_core {
   [[nodiscard]] int owner_of_all(const batch& operations) const;
   template <typename Apply>
   void change(std::int64_t wanted, Apply&& apply);
+
+  // ---- Kept queries (query/queries.cpp) ----
+  [[nodiscard]] query start_query_of_all(const query_request& what);
+  [[nodiscard]] bool agree_on_query(std::string_view name, std::optional<query>& part,
+                                    const function_resolver& functions);
 
   // ---- Extraction (read/extraction.cpp) ----
   /// Agrees with all ranks that they ask for the same. Afterwards channel_ exists.

@@ -182,6 +182,7 @@ class source {
   [[nodiscard]] version clock() const noexcept { return clock_; }
   [[nodiscard]] const version_ranges& lost_versions() const noexcept { return lost_; }
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+  [[nodiscard]] bool has_queries() const noexcept { return logs_.front().has_queries(); }
   /// The total size of the files.
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::uint64_t position() const noexcept {
@@ -453,6 +454,44 @@ class sender {
   std::vector<moved> own_;
 };
 
+/// Nobody calls it: whoever runs a query gives its functions.
+caller_function stand_in(std::string_view name, std::uint64_t revision) {
+  return {std::string(name), revision, [](std::span<const item>, std::span<bool>) {}};
+}
+
+/// What the queries of the checkpoint ask, packed. All of its parts have the same ones.
+std::string questions_of(const redistribution& what) {
+  options reading = what.opening->store;
+  reading.access = access::read_only;
+  reading.creation = creation::open_existing;
+  reading.placements.clear();
+  reading.shared_as.clear();
+  const store part(checkpoint_part(what.folder, what.from.id, 0), reading);
+  packer out;
+  for (const query& listed : part.queries()) {
+    const query asked = part.query(listed.name(), stand_in);
+    const std::vector<std::byte> where = asked.where().stored();
+    out.text(asked.name());
+    out.number(asked.version());
+    out.number(asked.keeps());
+    out.text({reinterpret_cast<const char*>(where.data()), where.size()});
+  }
+  return out.take();
+}
+
+/// They start anew: the rows that were found belong to keys that are on other ranks now.
+void start_queries(std::string_view questions, const version_ranges& lost, store& to) {
+  for (unpacker in(questions); !in.at_end();) {
+    query_request asked;
+    asked.name = in.text();
+    asked.at = in.number<version>();
+    asked.keep = in.number<query_keeps>();
+    const std::string_view where = in.text();
+    asked.where = filter::from_stored(std::as_bytes(std::span(where)), stand_in);
+    if (!lost.contains(*asked.at)) static_cast<void>(to.start(asked));
+  }
+}
+
 options of_new_store(const redistribution& what, const source& from) {
   options making = what.opening->store;
   // The kernel clears a small page just before it is written, in the cache; a huge page has left the cache by then
@@ -495,10 +534,18 @@ std::string redistribute(const redistribution& what, agreement& agree) {
   const version clock =
       static_cast<version>(agree.on(step::restore_clock, unwritten, static_cast<std::int64_t>(from->clock())).greatest);
   const version_ranges lost = lost_on_any_rank(agree, what.ranks, from->lost_versions());
+  std::string questions;
+  const auto unread = attempt([&] {
+    if (what.rank == 0 && from->has_queries()) questions = questions_of(what);
+  });
+  const auto size = agree.on(step::restore_asked, unread, static_cast<std::int64_t>(questions.size())).greatest;
+  questions.resize(static_cast<std::size_t>(size));
+  if (size != 0) agree.broadcast(questions.data(), static_cast<int>(size), 0);
   std::string id;
   agree.on(step::restore_stored, attempt([&] {
              to->skip_to(clock);
              to->lose(lost);
+             start_queries(questions, lost, *to);
              id = to->stats().pool_id;
              to->close();
            }));

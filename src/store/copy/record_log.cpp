@@ -7,6 +7,7 @@
 #include "base/raise.hpp"
 #include "base/threads.hpp"
 #include "pool/pool_set.hpp"
+#include "pool/query/query_check.hpp"
 #include "store/open/record_scan.hpp"
 
 namespace icecore {
@@ -48,6 +49,7 @@ struct [[gnu::visibility("hidden")]] record_log::content {
     clock = from.roots().read().clock;
     lost = lost_versions_of(from.roots().read());
     pool_id = from.id();
+    has_queries = !intact_definitions(from).empty();
     std::size_t count = 0;
     for (const auto& part : found.parts()) count += part.entries.size() + part.updates.size() + part.tags.size();
     places.reserve(count);
@@ -69,6 +71,7 @@ struct [[gnu::visibility("hidden")]] record_log::content {
   version clock = 0;
   version_ranges lost;
   std::string pool_id;
+  bool has_queries = false;
 };
 
 record_log::record_log(const std::filesystem::path& path, const options& opening)
@@ -80,6 +83,7 @@ record_log& record_log::operator=(record_log&&) noexcept = default;
 std::size_t record_log::size() const noexcept { return content_->places.size(); }
 version record_log::clock() const noexcept { return content_->clock; }
 const version_ranges& record_log::lost_versions() const noexcept { return content_->lost; }
+bool record_log::has_queries() const noexcept { return content_->has_queries; }
 const std::string& record_log::pool_id() const noexcept { return content_->pool_id; }
 
 logged record_log::at(std::size_t position) const {
