@@ -365,11 +365,18 @@ allowance allowed_to_accept(const subject& s, const changed_bytes& changed) {
     }
   }
   allowance allowed{.missing = true};
+  const auto touch_root = [&](unsigned file, std::uint64_t offset) {
+    return changed.touch(place{file, offset, format::page_size, 0, {}, false});
+  };
+  // a secondary file whose newest root is damaged may be taken for one of another time: then all of it is lost
+  const auto is_lost_with_its_file = [&](const place& p) {
+    return p.file != 0 && (touch_root(p.file, format::root_a_offset) || touch_root(p.file, format::root_b_offset));
+  };
   for (const auto& [key, record] : newest) {
-    if (changed.touch(s.entries.at(key)) && changed.touch(*record)) allowed.any_value.insert(key);
+    const bool is_lost = changed.touch(*record) || is_lost_with_its_file(*record);
+    if (is_lost && changed.touch(s.entries.at(key))) allowed.any_value.insert(key);
   }
-  const auto root = [](std::uint64_t offset) { return place{0, offset, format::page_size, 0, {}, false}; };
-  allowed.clock_behind = changed.touch(root(format::root_a_offset)) && changed.touch(root(format::root_b_offset));
+  allowed.clock_behind = touch_root(0, format::root_a_offset) && touch_root(0, format::root_b_offset);
   return allowed;
 }
 
