@@ -25,9 +25,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "icecore/cluster_extraction.hpp"
+#include "icecore/filtered.hpp"
 #include "icecore/options.hpp"
 #include "icecore/snapshot.hpp"
 
@@ -123,6 +125,14 @@ class cluster_range : public std::ranges::view_interface<cluster_range> {
   cluster_cursor cursor_;
 };
 
+/// As icecore::page, with copies.
+struct cluster_page {
+  std::vector<std::pair<std::string, std::string>> items;  ///< keys and values
+  std::string token;
+  std::uint64_t examined = 0;
+  bool end = false;
+};
+
 class cluster_snapshot {
  public:
   cluster_snapshot(const mpi::cluster_core& core, icecore::version at) noexcept : core_(&core), at_(at) {}
@@ -146,6 +156,14 @@ class cluster_snapshot {
 
   /// The number of keys present in this version. Every owner counts its own: O(keys of the largest store).
   [[nodiscard]] std::uint64_t size() const;
+  /// The number of matches. Every owner evaluates the filter for its own keys. A filter that calls functions of the
+  /// caller can be evaluated where the keys are reached directly; errc::unknown_function elsewhere.
+  [[nodiscard]] std::uint64_t count(const filter& condition) const;
+  /// The next matches behind the token's place: rank by rank (with `reverse` from the last to the first), in key order
+  /// within each; in key order at all if owners hold ranges. The owner evaluates the filter, as for count(). Tokens are
+  /// as those of snapshot::page, with 4 bytes more.
+  [[nodiscard]] cluster_page page(const filter& condition, const page_limits& limits = {},
+                                  std::string_view token = {}) const;
 
   // ---- Collective: every rank calls these, with the same arguments -------------------------------------------------
 

@@ -110,6 +110,8 @@ struct page_limits {
   /// Not empty: the tokens are signed with it (HMAC-SHA-256), and others are refused. For tokens that go through hands
   /// that must not choose where a page begins.
   std::string_view secret{};
+  /// Whether the last page has a token too, behind which there is nothing: for whoever goes on elsewhere then.
+  bool token_at_end = false;
 };
 
 /// A part of what a filter finds. The same token and the same limits of matches and keys give the same page each time.
@@ -119,7 +121,7 @@ struct page {
   /// expires: it is good after a restart, on stores opened for reading, and in every later release.
   std::string token;
   std::uint64_t examined = 0;  ///< keys looked at for this page
-  bool end = false;            ///< nothing is left; the token is empty
+  bool end = false;            ///< nothing is left; the token is empty, unless it was asked for
 };
 
 }  // namespace icecore

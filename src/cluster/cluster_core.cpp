@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <iterator>
 #include <utility>
 
 namespace icecore::mpi {
@@ -257,6 +259,56 @@ std::uint64_t cluster_core::count(version at) const {
   std::uint64_t total = 0;
   for (auto& each : answers) total += each.take();
   return total;
+}
+
+std::uint64_t cluster_core::count(version at, const filter& condition) const {
+  begin_call();
+  std::vector<answer<std::uint64_t>> answers;
+  for (int step = 1; step <= ranks_; ++step) answers.push_back(of((rank_ + step) % ranks_).count(at, condition));
+  std::uint64_t total = 0;
+  for (auto& each : answers) total += each.take();
+  return total;
+}
+
+/// A token is the number of a rank, 4 bytes, and that rank's token, which carries all checks.
+cluster_page cluster_core::page(version at, const filter& condition, const page_limits& limits,
+                                std::string_view token) const {
+  begin_call();
+  const auto begun = std::chrono::steady_clock::now();
+  const int step = limits.reverse ? -1 : 1;
+  int owner = limits.reverse ? ranks_ - 1 : 0;
+  if (!token.empty()) {
+    unpacker in(token);
+    if (token.size() <= sizeof(std::int32_t) || (owner = in.number<std::int32_t>()) < 0 || owner >= ranks_) {
+      throw error(errc::bad_token,
+                  fmt::format("the token is damaged, or of a cluster with more than {} ranks", ranks_));
+    }
+    token.remove_prefix(sizeof(std::int32_t));
+  }
+  cluster_page made;
+  page_limits left = limits;
+  left.token_at_end = true;
+  for (;; owner += step, token = {}) {
+    cluster_page found = of(owner).page(at, condition, left, token);
+    std::ranges::move(found.items, std::back_inserter(made.items));
+    made.examined += found.examined;
+    made.end = found.end && owner + step == (limits.reverse ? -1 : ranks_);
+    left.matches = limits.matches - made.items.size();
+    if (limits.examined) left.examined = *limits.examined - made.examined;
+    if (limits.time) {
+      const auto taken =
+          std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begun);
+      left.time = std::max(*limits.time - taken, std::chrono::microseconds(0));
+    }
+    const bool full = left.matches == 0 || left.examined == 0U || left.time == std::chrono::microseconds(0);
+    if (made.end && !limits.token_at_end) return made;
+    if (full || made.end || !found.end) {
+      packer out;
+      out.number(static_cast<std::int32_t>(owner));
+      made.token = out.take() + found.token;
+      return made;
+    }
+  }
 }
 
 // ---- Fence and signals ----

@@ -71,6 +71,9 @@ class [[gnu::visibility("hidden")]] cluster_core {
   [[nodiscard]] std::vector<versioned_value> history(std::string_view key) const;
   [[nodiscard]] std::vector<tag_info> tags(std::optional<std::string_view> name) const;
   [[nodiscard]] std::uint64_t count(version at) const;
+  [[nodiscard]] std::uint64_t count(version at, const filter& condition) const;
+  [[nodiscard]] cluster_page page(version at, const filter& condition, const page_limits& limits,
+                                  std::string_view token) const;
   [[nodiscard]] extracted_pairs extract(version at, extraction_method method, const extraction_options& how) const;
   void stream(version at, const extraction_sink& sink, const extraction_options& how) const;
   [[nodiscard]] std::optional<std::string> find_by_broadcast(std::string_view key, version at, int root) const;

@@ -160,5 +160,63 @@ TEST_F(Snapshot, stays_as_it_is_while_others_write) {
   c.close();
 }
 
+TEST_F(Snapshot, pages_of_a_filter_are_asked_for_by_one_rank_alone) {
+  cluster c(MPI_COMM_WORLD, path(), small_buffers());
+  constexpr int keys = 90;
+  for (int i = 0; i < keys; ++i) c.insert("key " + std::to_string(rank() * keys + i), std::to_string(i));
+  c.barrier();
+  const version v = c.tag();
+  const auto then = c.at(v);
+  const filter some("ends_with(value, '7')");
+  const auto all = static_cast<std::uint64_t>(9 * ranks());
+  EXPECT_EQ(then.count(some), all);
+  for (const bool reverse : {false, true}) {
+    for (const std::uint64_t matches : {1U, 4U, 9U, 1000U}) {
+      std::vector<std::pair<std::string, std::string>> found;
+      std::string token;
+      std::uint64_t examined = 0;
+      for (bool end = false; !end;) {
+        const page_limits limits{.matches = matches, .examined = 50, .reverse = reverse, .secret = "secret"};
+        const cluster_page p = then.page(some, limits, token);
+        EXPECT_EQ(p.items, then.page(some, limits, token).items);
+        EXPECT_LE(p.items.size(), matches);
+        EXPECT_LE(p.examined, 50U);
+        EXPECT_EQ(p.token.empty(), p.end);
+        found.insert(found.end(), p.items.begin(), p.items.end());
+        examined += p.examined;
+        token = p.token;
+        end = p.end;
+        ASSERT_LE(found.size(), all);
+      }
+      EXPECT_EQ(examined, static_cast<std::uint64_t>(keys * ranks()));
+      ASSERT_EQ(found.size(), all);
+      // rank by rank, and in key order within each
+      for (std::size_t i = 1; i < found.size(); ++i) {
+        const auto place = [&](const std::string& key) { return std::pair(c.owner_of(key), key); };
+        EXPECT_EQ(place(found[i - 1].first) < place(found[i].first), !reverse);
+      }
+    }
+  }
+  const std::string token = then.page(some, {.matches = 2}).token;
+  std::string other = token;
+  other[0] = static_cast<char>(ranks());
+  EXPECT_EQ(error_of([&] { static_cast<void>(then.page(some, {}, other)); }).code, errc::bad_token);
+  other = token;
+  other.back() = static_cast<char>(other.back() ^ 1);
+  EXPECT_EQ(error_of([&] { static_cast<void>(then.page(some, {}, other)); }).code, errc::bad_token);
+  EXPECT_EQ(error_of([&] { static_cast<void>(then.page(some, {}, token.substr(0, 3))); }).code, errc::bad_token);
+  EXPECT_EQ(error_of([&] { static_cast<void>(then.page(filter("true"), {}, token)); }).code, errc::bad_token);
+  EXPECT_EQ(error_of([&] { static_cast<void>(then.page(some, {.matches = 0})); }).code, errc::invalid_argument);
+  // a function of this program is called where its memory is
+  const filter mine = filter::of("mine", 1, [](const item& i) { return i.value == "7"; });
+  for (int owner = 0; owner < ranks(); ++owner) {
+    if (c.reaches_directly(owner)) continue;
+    EXPECT_EQ(error_of([&] { static_cast<void>(then.count(mine)); }).code, errc::unknown_function);
+    break;
+  }
+  c.barrier();
+  c.close();
+}
+
 }  // namespace
 }  // namespace icecore::testing

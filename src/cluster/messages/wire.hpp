@@ -37,6 +37,8 @@ enum class kind : std::uint8_t {
   sync,
   checkpoint_part,   ///< the sender's file of a checkpoint is written, or failed
   checkpoint_ended,  ///< a checkpoint has ended on all ranks
+  count_filtered,
+  page,
 };
 
 /// Every request begins with its kind and the tag that its answer must have.

@@ -50,6 +50,8 @@ using value_visitor = std::function<void(std::string_view)>;
 using read_at = std::optional<version>;
 /// How a message says "the newest": no version is as great.
 inline constexpr version newest = ~version{0};
+/// How a message says that a page has no limit of this kind.
+inline constexpr std::uint64_t no_limit = ~std::uint64_t{0};
 /// How a message says that a write has no condition: no version is as great.
 inline constexpr version unconditional = ~version{0};
 
@@ -81,6 +83,11 @@ class partition {
   /// Items in order. When it returns, the request for the first of them has been sent.
   [[nodiscard]] virtual std::unique_ptr<item_stream> scan(const scan_request& wanted) = 0;
   [[nodiscard]] virtual answer<std::uint64_t> count(version at) = 0;
+  /// The matches of a filter.
+  [[nodiscard]] virtual answer<std::uint64_t> count(version at, const filter& condition) = 0;
+  /// A page of the owner's matches; its token is the owner's.
+  [[nodiscard]] virtual cluster_page page(version at, const filter& condition, const page_limits& limits,
+                                          std::string_view token) = 0;
   /// The tag of this name, or all tags.
   [[nodiscard]] virtual std::vector<tag_info> tags(std::optional<std::string_view> name) = 0;
 

@@ -158,6 +158,47 @@ answer<std::uint64_t> remote_partition::count(version at) {
   return answer<std::uint64_t>([asked = call(out.take())] { return asked->answer().number<std::uint64_t>(); });
 }
 
+namespace {
+
+void pack(packer& out, const filter& condition) {
+  const std::vector<std::byte> bytes = condition.stored();
+  out.text({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+}  // namespace
+
+answer<std::uint64_t> remote_partition::count(version at, const filter& condition) {
+  packer out(kind::count_filtered);
+  out.number(at);
+  pack(out, condition);
+  return answer<std::uint64_t>([asked = call(out.take())] { return asked->answer().number<std::uint64_t>(); });
+}
+
+cluster_page remote_partition::page(version at, const filter& condition, const page_limits& limits,
+                                    std::string_view token) {
+  packer out(kind::page);
+  out.number(at);
+  pack(out, condition);
+  out.number(limits.matches);
+  out.number(limits.examined.value_or(no_limit));
+  out.number(limits.time ? static_cast<std::uint64_t>(limits.time->count()) : no_limit);
+  out.number(static_cast<std::uint8_t>(limits.reverse));
+  out.number(static_cast<std::uint8_t>(limits.token_at_end));
+  out.text(limits.secret);
+  out.text(token);
+  remote_call asked(running_, owner_, out.take());
+  unpacker in = asked.answer();
+  cluster_page found;
+  found.examined = in.number<std::uint64_t>();
+  found.end = in.number<std::uint8_t>() != 0;
+  found.token = in.text();
+  while (!in.at_end()) {
+    std::string key(in.text());
+    found.items.emplace_back(std::move(key), in.text());
+  }
+  return found;
+}
+
 std::vector<tag_info> remote_partition::tags(std::optional<std::string_view> name) {
   std::vector<tag_info> found;
   for (bool last = false; !last;) {

@@ -31,6 +31,8 @@ class remote_partition final : public partition {
   std::vector<versioned_value> history(std::string_view key) override;
   std::unique_ptr<item_stream> scan(const scan_request& wanted) override;
   answer<std::uint64_t> count(version at) override;
+  answer<std::uint64_t> count(version at, const filter& condition) override;
+  cluster_page page(version at, const filter& condition, const page_limits& limits, std::string_view token) override;
   std::vector<tag_info> tags(std::optional<std::string_view> name) override;
 
   version write(const write_view& one) override;

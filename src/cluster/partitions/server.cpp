@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,11 @@ ending unpack_ending(unpacker& in) {
   how.failed = unpack_failure(in);
   how.undo = in.number<std::uint8_t>() != 0;
   return how;
+}
+
+filter unpack_filter(unpacker& in) {
+  const std::string_view bytes = in.text();
+  return filter::from_stored(std::as_bytes(std::span(bytes)));
 }
 
 /// Breaks the cluster: a request without a tag cannot be answered.
@@ -88,6 +95,14 @@ std::string server::reply_to(kind asked, int source, unpacker in) {
       break;
     case kind::count:
       out.number(own_.count(in.number<version>()).take());
+      break;
+    case kind::count_filtered: {
+      const auto at = in.number<version>();
+      out.number(own_.count(at, unpack_filter(in)).take());
+      break;
+    }
+    case kind::page:
+      page(in, out);
       break;
     case kind::tags:
       tags(in, out);
@@ -175,6 +190,41 @@ void server::apply_if(unpacker& in, packer& out) {
   const auto applied = own_.apply_if(operations);
   out.number(static_cast<std::uint8_t>(applied.has_value()));
   out.number(applied.value_or(0));
+}
+
+void server::page(unpacker& in, packer& out) {
+  constexpr std::size_t answer_bytes = 64 * 1024 * 1024;  // a page ends earlier if its matches take more
+  const auto at = in.number<version>();
+  const filter condition = unpack_filter(in);
+  page_limits limits;
+  limits.matches = in.number<std::uint64_t>();
+  if (const auto examined = in.number<std::uint64_t>(); examined != no_limit) limits.examined = examined;
+  if (const auto us = in.number<std::uint64_t>(); us != no_limit) limits.time = std::chrono::microseconds(us);
+  limits.reverse = in.number<std::uint8_t>() != 0;
+  limits.token_at_end = in.number<std::uint8_t>() != 0;
+  limits.secret = in.text();
+  const std::string_view token = in.text();
+  const snapshot then = own_.at(at);
+  icecore::page found = then.page(condition, limits, token);
+  std::size_t bytes = 0;
+  std::uint64_t fit = 0;
+  for (const item& i : found.items) {
+    bytes += i.key.size() + i.value.size();
+    if (fit > 0 && bytes > answer_bytes) break;
+    ++fit;
+  }
+  if (fit < found.items.size()) {
+    limits.matches = fit;
+    limits.time.reset();  // it was enough for more
+    found = then.page(condition, limits, token);
+  }
+  out.number(found.examined);
+  out.number(static_cast<std::uint8_t>(found.end));
+  out.text(found.token);
+  for (const item& i : found.items) {
+    out.text(i.key);
+    out.text(i.value);
+  }
 }
 
 void server::history(unpacker& in, packer& out) {

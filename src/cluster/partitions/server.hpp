@@ -32,6 +32,7 @@ class server {
   void history(unpacker& in, packer& out);
   void scan(unpacker& in, packer& out);
   void tags(unpacker& in, packer& out);
+  void page(unpacker& in, packer& out);
 
   messenger& messages_;
   store_partition& own_;

@@ -55,6 +55,19 @@ answer<std::uint64_t> store_partition::count(version at) {
   return answer<std::uint64_t>([this, at] { return std::uint64_t{this->at(at).size(1)}; });
 }
 
+answer<std::uint64_t> store_partition::count(version at, const filter& condition) {
+  return answer<std::uint64_t>([this, at, condition] { return this->at(at).count(condition); });
+}
+
+cluster_page store_partition::page(version at, const filter& condition, const page_limits& limits,
+                                   std::string_view token) {
+  const icecore::page found = this->at(at).page(condition, limits, token);
+  cluster_page copy{{}, found.token, found.examined, found.end};
+  copy.items.reserve(found.items.size());
+  for (const item& i : found.items) copy.items.emplace_back(i.key, i.value);
+  return copy;
+}
+
 std::vector<tag_info> store_partition::tags(std::optional<std::string_view> name) {
   if (!name) return store_.tags();
   std::vector<tag_info> found;

@@ -54,6 +54,10 @@ std::vector<std::optional<std::string>> cluster_snapshot::find_many(std::span<co
   return core_->find_many(keys, at_);
 }
 std::uint64_t cluster_snapshot::size() const { return core_->count(at_); }
+std::uint64_t cluster_snapshot::count(const filter& condition) const { return core_->count(at_, condition); }
+cluster_page cluster_snapshot::page(const filter& condition, const page_limits& limits, std::string_view token) const {
+  return core_->page(at_, condition, limits, token);
+}
 extracted_pairs cluster_snapshot::extract(extraction_method method, const extraction_options& how) const {
   return core_->extract(at_, method, how);
 }

@@ -117,13 +117,13 @@ page snapshot::page(const filter& condition, const page_limits& limits, std::str
       if (matches.size() < limits.matches) continue;
       // the rest of the block is the next page's
       made.end = walk.at_end() && i + 1 == block.size;
-      if (!made.end) made.token = detail::make_token(expected, last);
+      if (!made.end || limits.token_at_end) made.token = detail::make_token(expected, last);
       made.items = {std::move(matches), holds_};
       return made;
     }
   }
   made.end = walk.at_end();
-  if (!made.end) made.token = detail::make_token(expected, last);
+  if (!made.end || limits.token_at_end) made.token = detail::make_token(expected, last);
   made.items = {std::move(matches), holds_};
   return made;
 }
