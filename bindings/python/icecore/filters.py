@@ -9,19 +9,24 @@ from typing import TYPE_CHECKING, Any, Union, overload
 
 import numpy as np
 
-from . import _native
+from . import _native, arrow_expressions
 from .errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from typing_extensions import TypeAlias
 
+    ArrowExpression: TypeAlias = Any  # pyarrow.compute.Expression, where pyarrow is installed
+
 BlockFunction = Callable[[list[bytes], Any], Any]
-FilterLike: TypeAlias = Union[str, "Filter", BlockFunction]
+FilterLike: TypeAlias = Union[str, "Filter", BlockFunction, "ArrowExpression"]
 
 
 class Filter(_native.Filter):
     """A condition on keys and values: an expression, or a function of yours (``filter_function``).
+
+    An expression is text, or one of ``pyarrow.compute`` over the fields ``key``, ``value`` and the layout's columns,
+    which needs the packages pyarrow and substrait.
 
     ``layout`` names the columns of a value: ``"price f64, qty u32, name bytes"``. What a value lacks is null, and null
     does not match. BadInputError says the position, what was expected, and the nearest name. ``a & b`` and ``a | b``
@@ -30,7 +35,9 @@ class Filter(_native.Filter):
 
     __slots__ = ()
 
-    def __init__(self, text: str, layout: str | None = None) -> None:
+    def __init__(self, text: str | ArrowExpression, layout: str | None = None) -> None:
+        if arrow_expressions.is_expression(text):
+            text = arrow_expressions.text_of(text, layout)
         super().__init__(text, layout)
 
     def with_layout(self, layout: str) -> Filter:
@@ -95,7 +102,7 @@ def filter_function(
 
 def as_filter(where: FilterLike | None, layout: str | None) -> Filter:
     """Converts whatever methods take as a filter. None matches everything."""
-    if where is None or isinstance(where, str):
+    if where is None or isinstance(where, str) or arrow_expressions.is_expression(where):
         return Filter("true" if where is None else where, layout)
     made = where if isinstance(where, Filter) else filter_function(where)
     return made if layout is None else made.with_layout(layout)

@@ -68,7 +68,8 @@ class Snapshot(_native.Snapshot, OrderedMapping):
         return History(self, key)
 
     def where(self, condition: FilterLike, layout: str | None = None) -> Filtered:
-        """The items that match: an expression, a ``Filter``, or a function as ``filter_function`` takes it.
+        """The items that match: an expression as ``Filter`` takes it, a ``Filter``, or a function as
+        ``filter_function`` takes it.
 
         ``layout`` names the columns of a value for expressions: ``"price f64, qty u32"``.
         """
