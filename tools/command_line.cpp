@@ -90,6 +90,11 @@ void verb::add_list(const std::string& name, std::vector<std::string>& values, c
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
+option verb::add_pair(const std::string& name, std::vector<std::string>& values, const std::string& help,
+                      const std::string& type) {
+  return option(of_->add_option(name, values, help)->type_name(type)->expected(2));
+}
+
 void verb::add_placements(std::vector<std::string>& placements, const std::string& help) {
   add_list("--placement", placements, help, "PATH[@NODE]");
 }

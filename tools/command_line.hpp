@@ -64,6 +64,9 @@ class verb {
   /// An option that may be repeated.
   void add_list(const std::string& name, std::vector<std::string>& values, const std::string& help,
                 const std::string& type);
+  /// An option with two values.
+  option add_pair(const std::string& name, std::vector<std::string>& values, const std::string& help,
+                  const std::string& type);
   void add_placements(std::vector<std::string>& placements, const std::string& help);
   /// What ended a session that did not close the store.
   void add_crash(icecore::crash_kind& ended);

@@ -1,4 +1,4 @@
-// filter: the keys and values of one version that an expression matches.
+// filter: the keys and values of one version, or the changes between two, that an expression matches.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 
+#include "change_lines.hpp"
 #include "command_line.hpp"
 #include "icecore/filtered.hpp"
 #include "json.hpp"
@@ -24,6 +25,7 @@ struct filter_arguments {
   read_arguments read;
   view_arguments view;
   std::vector<std::string> select;
+  std::vector<std::string> changes;
   std::optional<std::string> page_token;
   std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
   unsigned threads = 1;
@@ -108,6 +110,22 @@ exit_code print_page(const snapshot& of, const filter& condition, const filter_a
   return found.items.empty() ? exit_code::negative : exit_code::ok;
 }
 
+exit_code filter_changes(const store& s, const filter& condition, const filter_arguments& a) {
+  const change_range all = s.changes(version_named(s, a.changes[0]), version_named(s, a.changes[1]));
+  std::uint64_t count = 0;
+  if (a.count) {
+    count = all.count(condition, a.threads);
+    out().line(a.format == cli::format::json ? json_object().add("count", count).text() : fmt::format("{}", count));
+    return count > 0 ? exit_code::ok : exit_code::negative;
+  }
+  const change_format as = a.format == cli::format::json ? change_format::json : change_format::table;
+  change_range found = all.where(condition);
+  for (auto it = found.begin(); count < a.limit && it != found.end(); ++it, ++count) {
+    out().line(change_line(*it, as, a.hex));
+  }
+  return count > 0 ? exit_code::ok : exit_code::negative;
+}
+
 exit_code run_filter(const filter_arguments& a) {
   const filter condition(a.expression, a.layout.empty() ? layout() : layout(a.layout));
   if (a.explain) {
@@ -115,6 +133,7 @@ exit_code run_filter(const filter_arguments& a) {
     return exit_code::ok;
   }
   const store s = open_to_read(a.store, a.read);
+  if (!a.changes.empty()) return filter_changes(s, condition, a);
   const snapshot of = view_of(s, a.view);
   if (a.count) {
     const std::uint64_t n = of.count(condition, a.threads);
@@ -146,6 +165,8 @@ void add_filter_verb(command_line& line) {
       "  icecore filter trades.ice 'qty > 5' --layout 'price f64, qty u32' --select key --select 'price * qty as "
       "total'\n"
       "  icecore filter model.ice \"json(value, 'state') = 'done'\" --count --at epoch-3\n"
+      "  icecore filter model.ice 'removed' --changes epoch-1 epoch-3       # by key, then by version; + insert, - "
+      "removal\n"
       "  icecore filter model.ice 'true' --limit 100 --page-token ''        # prints the next page's token");
   verb.add_store(a->store);
   verb.add_option("EXPR", a->expression, "The condition, such as \"key >= 'a' and value ~ 'error'\"")
@@ -155,13 +176,16 @@ void add_filter_verb(command_line& line) {
       .type_name("COLUMNS");
   verb.add_reading(a->read);
   verb.add_view(a->view);
+  const option changes = verb.add_pair(
+      "--changes", a->changes, "What was written after version A up to B, in place of the items of a version", "A B");
   verb.add_list("--select", a->select, "Show this expression in place of key and value (may be repeated)", "EXPR");
   const option count = verb.add_flag("--count", a->count, "Show only how many match");
   verb.add_flag("--explain", a->explain, "Show how the expression was understood; reads no keys").excludes(count);
   verb.add_option("--limit", a->limit, "Stop after this many").type_name("N");
   verb.add_option("--page-token", a->page_token, "One page (--limit; default 1000) behind this token; '' for the first")
       .type_name("TOKEN")
-      .excludes(count);
+      .excludes(count)
+      .excludes(changes);
   verb.add_option("--threads", a->threads, "Threads for --count and --select; 0: all cores").type_name("N");
   verb.add_hex(a->hex);
   verb.add_format(a->format);

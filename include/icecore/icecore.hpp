@@ -2,6 +2,7 @@
 #pragma once
 
 #include "icecore/arrow.hpp"
+#include "icecore/changes.hpp"
 #include "icecore/containers.hpp"
 #include "icecore/error.hpp"
 #include "icecore/filter.hpp"

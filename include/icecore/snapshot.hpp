@@ -33,8 +33,9 @@
 
 namespace [[gnu::visibility("default")]] icecore {
 
-class filter;          // filter.hpp
-class filtered_items;  // filtered.hpp
+class filter;                // filter.hpp
+class filtered_differences;  // changes.hpp
+class filtered_items;        // filtered.hpp
 struct page;
 struct page_limits;
 struct result_values;
@@ -303,12 +304,23 @@ class diff_range : public std::ranges::view_interface<diff_range> {
   diff_range(diff_range&&) noexcept;
   diff_range& operator=(diff_range&&) noexcept;
 
+  // ---- By a filter: include icecore/changes.hpp, which says what its operands mean ----
+  /// The differences that match, lazily.
+  [[nodiscard]] filtered_differences where(const filter& condition) const;
+  /// How many match. One thread.
+  [[nodiscard]] std::uint64_t count(const filter& condition) const;
+
   [[nodiscard]] iterator begin() &;
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
  private:
   void step();
   void load();
+  // What it was made of; errc::closed if it was moved from.
+  [[nodiscard]] const pin& holds() const;
+  [[nodiscard]] icecore::version before() const;
+  [[nodiscard]] icecore::version after() const;
+  [[nodiscard]] const key_bounds& bounds() const;
 
   struct walk;
   std::unique_ptr<walk> walk_;

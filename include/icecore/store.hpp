@@ -85,6 +85,8 @@ struct tag_options {
   std::optional<std::int64_t> time_ns{};  ///< nanoseconds since 1970-01-01 UTC; empty: now
 };
 
+class change_range;  // changes.hpp
+
 class store {
  public:
   /// Opens the store at `path` and creates it if it does not exist, unless the options forbid that. After a crash it
@@ -209,6 +211,11 @@ class store {
 
   /// What changed from one closed version to another, in key order.
   [[nodiscard]] diff_range diff(version before, version after, key_bounds bounds = {}) const;
+
+  /// All that was written in the versions after `after` up to `up_to`, by key, then by version: include
+  /// icecore/changes.hpp. Both versions must be closed. Of versions between them that power cuts took, what is left is among it.
+  /// errc::invalid_argument if `up_to` is smaller than `after`.
+  [[nodiscard]] change_range changes(version after, version up_to, key_bounds bounds = {}) const;
 
   /// A pin on this store: everything read from it from now on stays valid as long as the pin lives, even if the object
   /// that it was read from has ended.

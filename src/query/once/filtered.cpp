@@ -5,6 +5,7 @@
 #include "filter/results/aggregation.hpp"
 #include "filter/results/projection.hpp"
 #include "query/once/matching.hpp"
+#include "query/once/totals.hpp"
 
 namespace icecore {
 
@@ -117,14 +118,6 @@ namespace {
 using detail::aggregation;
 using detail::fold;
 
-std::optional<result_number> number_of(const aggregation& total, const detail::fold_state& state) {
-  const auto found = total.result(0, state);
-  if (found.overflow || found.value.type == detail::kind::null) return std::nullopt;
-  if (total.type(0) == detail::column_type::f64) return std::bit_cast<double>(found.value.word);
-  if (found.value.big || total.type(0) == detail::column_type::u64) return found.value.word;
-  return static_cast<std::int64_t>(found.value.word);
-}
-
 std::optional<result_number> folded(const pin& holds, version at, const filter& condition, fold how,
                                     std::string_view expression, unsigned threads) {
   const aggregation total({{how, std::string(expression)}}, condition.columns());
@@ -138,7 +131,7 @@ std::optional<result_number> folded(const pin& holds, version at, const filter& 
         });
     auto all = total.begin();
     for (const auto& part : states) total.merge(all, part);
-    return number_of(total, all.front());
+    return detail::number_of(total, all.front());
   });
 }
 

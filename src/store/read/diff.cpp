@@ -44,9 +44,17 @@ diff_range::~diff_range() = default;
 diff_range::diff_range(diff_range&&) noexcept = default;
 diff_range& diff_range::operator=(diff_range&&) noexcept = default;
 
+const pin& diff_range::holds() const {
+  static const pin nothing;
+  if (walk_ == nullptr) static_cast<void>(nothing.core());
+  return walk_->holds;
+}
+icecore::version diff_range::before() const { return walk_->before; }
+icecore::version diff_range::after() const { return walk_->after; }
+const key_bounds& diff_range::bounds() const { return walk_->bounds; }
+
 diff_range::iterator diff_range::begin() & {
-  const pin nothing;  // where this range was moved from
-  const auto& core = detail::usable_core(walk_ == nullptr ? nothing : walk_->holds);
+  const auto& core = detail::usable_core(holds());
   walk_->kept.reset();
   detail::in_key_order(core, walk_->kept).seek(detail::scan_bounds(walk_->bounds).from, walk_->block);
   load();
