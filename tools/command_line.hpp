@@ -119,6 +119,7 @@ class command_line {
 void add_key_verbs(command_line& line);  // put get del
 void add_scan_verb(command_line& line);
 void add_filter_verb(command_line& line);
+void add_feed_verb(command_line& line);
 void add_query_verbs(command_line& line);  // query start|run|list|show|results|cancel|drop
 void add_tag_verbs(command_line& line);    // tag log
 void add_history_verb(command_line& line);

@@ -20,6 +20,7 @@ void add_verbs(command_line& line) {
   add_scan_verb(line);
   add_filter_verb(line);
   add_query_verbs(line);
+  add_feed_verb(line);
   add_tag_verbs(line);
   add_history_verb(line);
   add_diff_verb(line);

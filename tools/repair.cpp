@@ -35,7 +35,7 @@ void print_json(const repair_report& report) {
   summary.add("complete", report.complete()).add("losses", report.losses.size());
   summary.add("repaired_places", report.repaired.size()).add("unknown_ranges", report.unknown.size());
   summary.add("keys", report.keys).add("records", report.records).add("tags", report.tags);
-  summary.add("queries", report.queries);
+  summary.add("queries", report.queries).add("feeds", report.feeds);
   out().line(summary.add("clock", report.clock).text());
 }
 
@@ -51,6 +51,7 @@ void print_table(const repair_report& report, const std::string& damaged, const 
     unknown.row({fmt::format("{}", u.first), fmt::format("{}", u.last), shown(u.key, 60)});
   }
   unknown.print(out());
+  if (report.feeds != 0) out().line(fmt::format("{} feeds go on", grouped(report.feeds)));
   if (report.queries != 0) out().line(fmt::format("{} queries start anew", grouped(report.queries)));
   out().line(fmt::format("{}: {} keys, {} records, {} tags up to version {}; {}", shown(path), grouped(report.keys),
                          grouped(report.records), grouped(report.tags), report.clock,

@@ -67,6 +67,7 @@ struct owned_repair_report : icecore_repair_report {
     tags = report.tags;
     clock = report.clock;
     queries = report.queries;
+    feeds = report.feeds;
   }
   owned_repair_report(const owned_repair_report&) = delete;
   owned_repair_report& operator=(const owned_repair_report&) = delete;

@@ -544,6 +544,7 @@ typedef struct icecore_repair_report {
   uint64_t tags;         /* named or timed tags copied to the new store */
   icecore_version clock; /* the open version of both stores */
   uint64_t queries;      /* kept queries of the new store, which start anew */
+  uint64_t feeds;        /* kept feeds of the new store, which go on */
 } icecore_repair_report;
 
 /* Writes everything intact of the store file `damaged` to a new store at `repaired` and does not change `damaged`.

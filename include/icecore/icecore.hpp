@@ -5,6 +5,7 @@
 #include "icecore/changes.hpp"
 #include "icecore/containers.hpp"
 #include "icecore/error.hpp"
+#include "icecore/feed.hpp"
 #include "icecore/filter.hpp"
 #include "icecore/filtered.hpp"
 #include "icecore/history.hpp"

@@ -1,4 +1,5 @@
-/* Filters, what they find in a snapshot, and kept queries, for C: stands beside icecore.h, whose conventions hold.
+/* Filters, what they find in a snapshot, kept queries, changes and feeds, for C: stands beside icecore.h, whose
+ * conventions hold.
  *
  *   icecore_filter* dear;
  *   if (icecore_filter_new("price > 100.0 and name ~ 'GmbH$'", "price f64, qty u32, name bytes", &dear) != ICECORE_OK)
@@ -18,11 +19,10 @@
  *   icecore_query_run(query, NULL, NULL);                    // goes on where it was
  *
  * Expressions: docs/filters.md. ICECORE_BAD_INPUT says the position, what was expected, and the nearest name.
- * Threads: any number of threads may use a filter or a query at once. Walks, rows and lists belong to one thread at a
- *   time; pages may be read by any.
- * Callbacks: one that returns something else than 0 ends the call that evaluates the filter or runs the query, which
- *   then returns ICECORE_STOPPED. A query is paused by that; icecore_query_run() goes on.
- * Costs and durability: include/icecore/filtered.hpp, include/icecore/query.hpp.
+ * Threads: any number of threads may use a filter or a query at once. Walks, rows, feeds and lists belong to one thread
+ * at a time; pages may be read by any. Callbacks: one that returns something else than 0 ends the call that evaluates
+ * the filter or runs the query, which then returns ICECORE_STOPPED. A query is paused by that; icecore_query_run() goes
+ * on. Costs and durability: include/icecore/filtered.hpp, include/icecore/query.hpp, include/icecore/feed.hpp.
  */
 #ifndef ICECORE_ICECORE_QUERY_H
 #define ICECORE_ICECORE_QUERY_H
@@ -269,6 +269,68 @@ void icecore_query_rows_close(icecore_query_rows* rows);
 /* Notes durably that the consumer has done with all rows before this one; and what was noted. */
 int icecore_query_acknowledge(icecore_query* query, uint64_t row);
 int icecore_query_acknowledged(const icecore_query* query, uint64_t* row);
+
+/* ---- Changes and feeds ------------------------------------------------------------------------------------------ */
+
+/* An insert or a removal of a key. What filters read of it: docs/feeds.md. */
+typedef struct icecore_key_change {
+  icecore_bytes key;
+  icecore_version version;
+  icecore_bytes value;  /* NULL: the key was removed */
+  icecore_bytes before; /* what the key showed before; NULL: it was not there */
+  int first;            /* not 0: the key never had a value before */
+} icecore_key_change;
+
+/* What was written after version `after` up to `up_to` and matches, by key, then by version. filter: NULL for all.
+ * Release it with icecore_changes_close(), which ends the validity of all its changes. */
+typedef struct icecore_changes icecore_changes;
+
+int icecore_changes_open(const icecore_store* store, icecore_version after, icecore_version up_to,
+                         const icecore_filter* filter, icecore_changes** changes);
+/* The next change; at the end change->key.data is NULL. A walk that has failed fails again. */
+int icecore_changes_next(icecore_changes* changes, icecore_key_change* change);
+void icecore_changes_close(icecore_changes* changes);
+
+/* The changes from a version on, by version, then by key, each told once. One thread at a time may use a feed. Release
+ * it with icecore_feed_close(); one with a name stays in the store until icecore_feed_drop(). */
+typedef struct icecore_feed icecore_feed;
+
+typedef struct icecore_feed_request {
+  size_t struct_size;
+  icecore_bytes name;          /* size 0: the store keeps nothing; else at most 65,535 bytes */
+  icecore_version after;       /* where a new feed begins; default: ICECORE_VERSION_PRESENT, the newest closed one */
+  const icecore_filter* where; /* NULL: every change matches */
+  int snapshot;                /* not 0: a new feed tells the items of version `after` first */
+  int unsynced;                /* not 0: tells versions that a power cut may still take */
+  icecore_bytes token;         /* of a feed without a name: goes on behind it */
+} icecore_feed_request;
+
+/* Fills in the defaults. struct_size: sizeof(icecore_feed_request). */
+void icecore_feed_request_init(icecore_feed_request* request, size_t struct_size);
+
+/* The feed of this name goes on where it was acknowledged; if there is none, it is made. ICECORE_QUERY_EXISTS if it has
+ * another filter; ICECORE_BAD_TOKEN, ICECORE_VERSION_NOT_CLOSED, ICECORE_VERSION_LOST. */
+int icecore_feed_open(const icecore_store* store, const icecore_feed_request* request, icecore_feed** feed);
+void icecore_feed_close(icecore_feed* feed);
+
+typedef struct icecore_feed_batch {
+  size_t count;
+  const icecore_key_change* changes;
+  icecore_version told; /* all changes of versions up to this one are told; 0 while the snapshot is being told */
+  int is_snapshot;      /* not 0: these are items of the snapshot */
+  icecore_bytes token;  /* the place behind this batch */
+} icecore_feed_batch;
+
+/* At most `max` changes that match. If there are none, waits for them at most so many microseconds, asleep; the batch
+ * is then empty. Release it with icecore_feed_batch_free(), which ends the validity of its changes and its token. */
+int icecore_feed_next(icecore_feed* feed, size_t max, uint64_t timeout_us, icecore_feed_batch** batch);
+void icecore_feed_batch_free(icecore_feed_batch* batch);
+
+/* Notes durably that the consumer has done with everything up to the place of this token. A place before the one that
+ * is noted already changes nothing. ICECORE_INVALID_ARGUMENT if the feed has no name. */
+int icecore_feed_acknowledge(icecore_feed* feed, const void* token, size_t token_size);
+/* Takes the feed of this name out of the store. ICECORE_NO_SUCH_QUERY. */
+int icecore_feed_drop(icecore_store* store, const void* name, size_t name_size);
 
 #ifdef __cplusplus
 }

@@ -86,6 +86,9 @@ struct tag_options {
 };
 
 class change_range;  // changes.hpp
+class feed;          // feed.hpp
+struct feed_info;
+struct feed_request;
 
 class store {
  public:
@@ -232,6 +235,20 @@ class store {
   [[nodiscard]] icecore::query query(std::string_view name, const function_resolver& functions = {}) const;
   /// All queries, oldest first.
   [[nodiscard]] std::vector<icecore::query> queries() const;
+
+  // ---- Feeds (include icecore/feed.hpp) -----------------------------------------------------------------------------
+
+  /// A feed: the changes from a version on. One with a name goes on where it was acknowledged; it is made if there is
+  /// none. errc::query_exists if the feed of this name has another filter; version_not_closed, version_lost; bad_token;
+  /// read_only if a store opened for reading would have to keep it.
+  [[nodiscard]] icecore::feed feed(const feed_request& what) const;
+  /// The feed of this name, with the filter that it was made with; `functions` finds the functions of the caller that
+  /// this calls. errc::no_such_query, unknown_function.
+  [[nodiscard]] icecore::feed open_feed(std::string_view name, const function_resolver& functions = {}) const;
+  /// Takes the feed of this name away. errc::no_such_query, read_only.
+  void drop_feed(std::string_view name);
+  /// The feeds that the store keeps, oldest first.
+  [[nodiscard]] std::vector<feed_info> feeds() const;
 
   // ---- Tags and versions -------------------------------------------------------------------------------------------
 

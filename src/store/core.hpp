@@ -86,14 +86,16 @@ class [[gnu::visibility("hidden")]] store_core {
   /// A tag without name, note and time.
   version tag() {
     check_writable();
-    return pool_->durability().mode == durability::tag ? tag_durably(nullptr, 0) : clock_->tick();
+    return pool_->durability().mode == durability::tag ? tag_durably(nullptr, 0) : close_open();
   }
   version tag(const tag_options& label);
   void sync();
   /// Closes all versions below `open` in one step. No other thread may write meanwhile.
   void skip_to(version open) {
     check_writable();
-    if (clock_->now() < open) clock_->advance_to(open);
+    if (clock_->now() >= open) return;
+    clock_->advance_to(open);
+    shared_->closed_versions.ring();
   }
   /// Notes durably that the state of these closed versions is unknown. No other thread or process may use the store.
   void lose(const version_ranges& versions);
@@ -161,6 +163,10 @@ class [[gnu::visibility("hidden")]] store_core {
     if (companion_ == nullptr) companion_ = make();
     return *companion_;
   }
+  [[nodiscard]] writer_set& writers() const noexcept { return *writers_; }
+  /// No power cut can take this version any more, nor one before it. Under operation durability that is any version,
+  /// once its records are made durable as for a reader.
+  [[nodiscard]] version durable_up_to() const;
   /// State that all processes sharing the store have in common.
   [[nodiscard]] shared_state& shared() const noexcept { return *shared_; }
   /// The number of this process among those that ever shared the store, and whether another one still lives.
@@ -254,6 +260,12 @@ class [[gnu::visibility("hidden")]] store_core {
   [[noreturn]] void raise_lost(version v) const;
 
   // tag.cpp
+  /// Closes the open version and returns it.
+  version close_open() {
+    const version closed = clock_->tick();
+    shared_->closed_versions.ring();
+    return closed;
+  }
   version tag_quickly(const tag_options& label, std::int64_t time_ns);
   version tag_durably(const tag_options* label, std::int64_t time_ns);
   version close_with_record(const writer& w, const tag_options* label, std::int64_t time_ns);

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "index/arena.hpp"
+#include "store/feed/closings.hpp"
 #include "store/persistent/durable_media.hpp"
 #include "store/query_readers.hpp"
 #include "store/write/writer.hpp"
@@ -30,7 +31,8 @@ struct shared_state {
   std::array<pool_space, format::files_max> spaces;  ///< of each file
   writer_set::state writers;
   durable_media::state durable;
-  process_lock queries;  ///< of kept queries: held while their segments and runners change (query_space)
+  closings closed_versions;  ///< rung when a version was closed, or became durable
+  process_lock queries;      ///< of kept queries: held while their segments and runners change (query_space)
   query_readers readers;
 
   shared_state() {
@@ -42,6 +44,7 @@ struct shared_state {
     writers.gate.raises(poisoned);
     writers.recovering.raises(poisoned);
     writers.open_list.lock.raises(poisoned);
+    writers.filled.lock().raises(poisoned);
     durable.segments.lock.raises(poisoned);
     durable.heads.raises(poisoned);
     queries.raises(poisoned);
@@ -56,6 +59,7 @@ struct shared_state {
     }
     writers.gate.make_robust();
     writers.recovering.make_robust();
+    writers.filled.lock().make_robust();
     durable.segments.lock.make_robust();
     durable.heads.make_robust();
     queries.make_robust();

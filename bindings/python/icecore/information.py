@@ -149,6 +149,7 @@ class RepairReport:
     records: int
     tags: int
     queries: int  #: kept queries of the new store, which start anew
+    feeds: int  #: kept feeds of the new store, which go on
     clock: int  #: the open version of both stores
 
     @classmethod

@@ -87,6 +87,7 @@ nb::dict dict_of(const repair_report& report) {
   d["keys"] = report.keys;
   d["records"] = report.records;
   d["tags"] = report.tags;
+  d["feeds"] = report.feeds;
   d["queries"] = report.queries;
   d["clock"] = report.clock;
   return d;

@@ -26,13 +26,17 @@ class query_checker {
     } else {
       name_ = title_of(*definition).name;
       check_words();
-      for (std::uint32_t p = 0; p < head_->parts; ++p) check_part(static_cast<std::uint16_t>(p));
+      if (feed_places::is_feed(*space_, place_)) {
+        check_feed();
+      } else {
+        for (std::uint32_t p = 0; p < head_->parts; ++p) check_part(static_cast<std::uint16_t>(p));
+      }
     }
     // acquire in read(): whoever uses the space again has stored `dropped` before
     const auto phase = space_->read(head_->state);
     if (phase == static_cast<std::uint64_t>(query_phase::dropped)) return false;
     if (head_->id[0] != id[0] || head_->id[1] != id[1]) return false;
-    into.queries += definition ? 1 : 0;
+    into.queries += definition && !feed_places::is_feed(*space_, place_) ? 1 : 0;
     into.damages.insert(into.damages.end(), found_.begin(), found_.end());
     return true;
   }
@@ -55,6 +59,14 @@ class query_checker {
     }
     for (const auto* word : {&head_->claim, &head_->segments[0], &head_->segments[1], &head_->segments[2]}) {
       if (!space_->read_link(*word)) note_in_query(space_->place_of(word), "the link to a segment is not valid");
+    }
+  }
+
+  /// One that is damaged may be the older one, which a crash cut off.
+  void check_feed() {
+    if (!feed_places(*space_, place_).newest()) {
+      note(place_, fmt::format("feed '{}': both of its places fail their checksums", name_));
+      found_.back().definition_is_lost = true;
     }
   }
 
@@ -113,7 +125,10 @@ std::vector<intact_definition> intact_definitions(pool_set& pools) {
     const auto& head = space.head_at(at);
     if (space.read(head.state) == static_cast<std::uint64_t>(query_phase::dropped)) continue;
     if (const auto bytes = space.definition_of(at)) {
-      all.push_back({*bytes, head.parts, space.read(head.keys_expected).value_or(0)});
+      all.push_back({*bytes, head.parts, space.read(head.keys_expected).value_or(0), {}, false});
+      if (!feed_places::is_feed(space, at)) continue;
+      all.back().is_feed = true;
+      all.back().place = feed_places(space, at).newest();
     }
   }
   std::ranges::reverse(all);

@@ -4,9 +4,11 @@
 // Cost: reads every chunk once.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "pool/query/feed_places.hpp"
 #include "pool/query/query_space.hpp"
 
 namespace icecore {
@@ -24,13 +26,15 @@ struct query_findings {
 
 [[nodiscard]] query_findings check_queries(pool_set& pools);
 
-/// What is needed to ask the same again.
+/// What is needed to ask the same again, or to go on with a feed.
 struct intact_definition {
   std::span<const std::byte> bytes;  ///< in the pool
   std::uint32_t parts;
   std::uint64_t keys_expected;
+  std::optional<feed_places::place> place;  ///< of a feed; none of its places may be intact
+  bool is_feed;
 };
-/// Of all queries whose definitions are intact, oldest query first.
+/// Of all queries and feeds whose definitions are intact, oldest first.
 [[nodiscard]] std::vector<intact_definition> intact_definitions(pool_set& pools);
 
 }  // namespace icecore

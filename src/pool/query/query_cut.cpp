@@ -1,5 +1,7 @@
 #include "pool/query/query_cut.hpp"
 
+#include "pool/query/feed_places.hpp"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -91,8 +93,9 @@ query_cut::query_cut(query_space& space, bool lock) {
     const std::uint64_t size =
         sizeof head + std::uint64_t{head.parts} * sizeof(format::query_part) + head.definition_size;
     const std::uint64_t room = pools.segment_at(at).size - sizeof(segment_header);
+    const bool is_feed = feed_places::is_feed(space, at);  // whose keys lie behind the definition
     const link head_at = at + sizeof(segment_header);
-    noted one{at, copied(pools.at(head_at), std::min(size, room)), {}};
+    noted one{at, copied(pools.at(head_at), is_feed ? room : std::min(size, room)), {}};
     auto& copy = *reinterpret_cast<query_head*>(one.bytes.data());
     const written words(pools, head_at, copy);
     words.set(copy.runner, 0);

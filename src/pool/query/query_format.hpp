@@ -107,4 +107,30 @@ struct query_chunk {
 static_assert(sizeof(query_chunk) == 80 && offsetof(query_chunk, in_segment) == 24);
 static_assert(offsetof(query_chunk, rows_before) == 40 && offsetof(query_chunk, older) == 64);
 
+// ---- Feeds (src/query/feed/) ----
+//
+// A feed that the store keeps has a head segment as a query, with two feed_places where a query has its parts, and a
+// definition whose first number is feed_definition_layout. Behind the definition, from the next cache line on, a feed
+// with a snapshot has room for two keys of the greatest size, one for each place.
+
+/// Layouts of definitions of feeds; those of queries are smaller.
+inline constexpr std::uint16_t feed_definition_layout = 0x8001;
+
+inline constexpr std::uint8_t feed_in_snapshot = 1;
+inline constexpr std::uint8_t feed_key_known = 2;
+
+/// How far a feed is acknowledged. Of the two, the intact one with the greater sequence counts.
+struct feed_place {
+  std::uint64_t sequence;   //  0  8  from 1
+  std::uint64_t at;         //  8  8  all versions below are told; or, in the snapshot, its version
+  std::uint64_t changes;    // 16  8  of version `at` that are told
+  std::uint32_t key_size;   // 24  4  bytes of the last key; only in the snapshot
+  std::uint8_t flags;       // 28  1
+  std::uint8_t zero_1[3];   // 29  3
+  std::uint64_t zero_2[3];  // 32 24
+  std::uint32_t zero_3;     // 56  4
+  std::uint32_t crc;        // 60  4  of bytes 0-59 and the key; its seed as that of the definition
+};
+static_assert(sizeof(feed_place) == sizeof(query_part) && offsetof(feed_place, crc) == 60);
+
 }  // namespace icecore::format

@@ -293,8 +293,10 @@ void query_space::finish_claims() const {
   for (const link head : all) finish_one(head_at(head).claim, &head_at(head));
 }
 
-link query_space::add(std::uint32_t parts, std::span<const std::byte> definition, std::uint64_t keys_expected) {
-  const std::uint64_t bytes = sizeof(format::query_head) + parts * sizeof(format::query_part) + definition.size();
+link query_space::add(const new_query& what) {
+  const std::span<const std::byte> definition = what.definition;
+  const std::uint64_t bytes =
+      sizeof(format::query_head) + what.parts * sizeof(format::query_part) + definition.size() + what.bytes_behind;
   const auto size_class = query_size_class(bytes);
   if (!size_class) {
     raise(errc::invalid_argument, "the query's definition takes {} bytes; at most {} are possible", bytes,
@@ -314,12 +316,13 @@ link query_space::add(std::uint32_t parts, std::span<const std::byte> definition
   std::memset(static_cast<void*>(&head), 0, bytes);
   head.id[0] = id[0];
   head.id[1] = id[1];
-  head.parts = parts;
+  head.parts = what.parts;
   head.definition_size = static_cast<std::uint32_t>(definition.size());
   std::memcpy(definition_bytes(head).data(), definition.data(), definition.size());
   head.definition_crc = definition_crc(pools, made.offset, head, definition);
   write(head.state, static_cast<std::uint64_t>(format::query_phase::open));
-  write(head.keys_expected, keys_expected);
+  write(head.keys_expected, what.keys_expected);
+  if (what.complete) what.complete(made.offset);
   write_link(head.segments[*size_class], made.offset);
   write_link(head.older, require_link(anchor().newest));
   pools.persist().persist(&head, bytes);

@@ -34,6 +34,14 @@
 
 namespace icecore {
 
+struct new_query {
+  std::uint32_t parts;
+  std::span<const std::byte> definition;
+  std::uint64_t keys_expected = 0;
+  std::uint64_t bytes_behind = 0;                ///< room behind the definition
+  std::function<void(link head)> complete = {};  ///< writes more into its head segment before anyone finds it
+};
+
 class query_space {
  public:
   query_space(pool_set& in, process_lock& lock) noexcept : pool_(&in), lock_(&lock) {}
@@ -58,8 +66,8 @@ class query_space {
   [[nodiscard]] pool_set& pools() const noexcept { return *pool_; }
 
   // ---- Changing ----
-  /// A new query, with an id of its own, which may run.
-  link add(std::uint32_t parts, std::span<const std::byte> definition, std::uint64_t keys_expected);
+  /// A new query or feed, with an id of its own. Durable when it returns.
+  link add(const new_query& what);
   /// A segment of a size class for the query's chunks; `near` chooses the file. Its old content, if it had one, is
   /// still there, and fails every checksum: its reuse count is a new one.
   [[nodiscard]] segment take(link head, unsigned size_class, unsigned near);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/raise.hpp"
+#include "pool/query/feed_places.hpp"
 #include "query/kept/kept_query.hpp"
 
 namespace icecore::detail {
@@ -24,7 +25,7 @@ query_catalog::~query_catalog() { readers_->close(); }
 /// start() makes the version durable first, so only a device that lied, or repair, loses the version of a query.
 bool query_catalog::is_of_lost_version(link head) const noexcept {
   const auto definition = space_.definition_of(head);
-  return definition && core_->lost().contains(title_of(*definition).version);
+  return definition && !feed_places::is_feed(space_, head) && core_->lost().contains(title_of(*definition).version);
 }
 
 query_catalog& query_catalog::of(const store_core& core) {
@@ -111,6 +112,7 @@ void query_catalog::refresh() {
         continue;
       }
     }
+    if (feed_places::is_feed(space_, at)) continue;
     try {
       now[at] = read(at);
     } catch (const error& e) {
@@ -152,7 +154,7 @@ std::shared_ptr<kept_query> query_catalog::add(const query_definition& what, con
     if (q->definition().name == what.name) raise(errc::query_exists, "a query is named '{}' already", what.name);
   }
   const std::vector<std::byte> bytes = what.encoded();
-  const link at = space_.add(static_cast<std::uint32_t>(what.parts()), bytes, core_->index().size());
+  const link at = space_.add({static_cast<std::uint32_t>(what.parts()), bytes, core_->index().size()});
   try {
     auto made = std::make_shared<kept_query>(*this, at, what, where);
     known_[at] = made;

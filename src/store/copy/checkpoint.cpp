@@ -68,7 +68,7 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
       // nothing can be closed here; the copy's clock moves on if its newest closed version would be a lost one
       made->open = lost_.contains(open - 1) ? open + 1 : open;
     } else {
-      made->open = shown_by_newest_closed(open) ? open : clock_->tick() + 1;
+      made->open = shown_by_newest_closed(open) ? open : close_open() + 1;
     }
     made->totals = shared_->recovered;
     made->totals.add(writers_->totals());

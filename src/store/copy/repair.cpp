@@ -176,13 +176,22 @@ void keep_hash_seed(const format::root& of, const pool_set& to) {
 }  // namespace
 
 /// A query keeps what it asks, not what it found: rows are named by keys and versions, but chunks by places. Queries of
-/// versions that a power cut took are gone with these.
+/// versions that a power cut took are gone with these. A feed goes on where it was acknowledged.
 void copy_queries(store_core& from, store_core& to, repair_report& report) {
   query_space space(to.the_pool(), to.shared().queries);
   for (const intact_definition& d : intact_definitions(from.the_pool())) {
-    if (from.lost().contains(title_of(d.bytes).version)) continue;
-    static_cast<void>(space.add(d.parts, d.bytes, d.keys_expected));
-    ++report.queries;
+    if (!d.is_feed) {
+      if (from.lost().contains(title_of(d.bytes).version)) continue;
+      static_cast<void>(space.add({d.parts, d.bytes, d.keys_expected}));
+      ++report.queries;
+    } else if (d.place) {
+      static_cast<void>(space.add(
+          {.parts = d.parts,
+           .definition = d.bytes,
+           .bytes_behind = feed_places::behind_definition(d.bytes.size(), true),
+           .complete = [&](link head) { feed_places(space, head).store(0, 1, d.place->line, d.place->key); }}));
+      ++report.feeds;
+    }
   }
 }
 

@@ -68,14 +68,14 @@ version store_core::tag_quickly(const tag_options& label, std::int64_t time_ns) 
 }
 
 version store_core::close_with_record(const writer& w, const tag_options* label, std::int64_t time_ns) {
-  if (label == nullptr) return clock_->tick();
+  if (label == nullptr) return close_open();
   pool_->persist().verify_file_sizes();
   const auto layout = record_layout::of_tag(label->name.size(), label->note.size());
   const std::unique_lock<std::mutex> one_at_a_time = catalog_->reserve();
   // Everything that can fail comes before the version is closed and before the record gets its place: a place without a
   // record would count as damage once another record follows it.
   w.reserve(layout.size() + format::record_padding_max);
-  const version v = clock_->tick();
+  const version v = close_open();
   const link at = w.allocate(layout);
   const record r = records_->at(at);
   r.fill(layout, null_link, label->name, label->note);
@@ -115,6 +115,7 @@ void store_core::certify(version durable_version, const record_totals& totals) {
     r.certified_records = totals.records;
     r.certified_sum = totals.digest;
   });
+  shared_->closed_versions.ring();
 }
 
 bool store_core::untouched(version open) const noexcept {
@@ -144,7 +145,15 @@ version store_core::close_version() {
   const version open = clock_->now();
   // the open version has no write that this caller can have seen, so it need not be closed
   if (shown_by_newest_closed(open)) return open - 1;
-  return clock_->tick();
+  return close_open();
+}
+
+version store_core::durable_up_to() const {
+  if (pool_->durability().mode == durability::operation) return version_max;
+  // as lost_in_power_cut() says, after the fact
+  const format::root root = pool_->roots().read();
+  const version closed_before = root.clock == 0 ? 0 : root.clock - 1;
+  return std::max(root.durable_version, closed_before);
 }
 
 void store_core::sync() {
@@ -161,7 +170,7 @@ void store_core::sync() {
   {
     const writer_set::gate stopped(*writers_);
     const version open = clock_->now();
-    v = untouched(open) ? open - 1 : clock_->tick();  // under the gate no write is under way
+    v = untouched(open) ? open - 1 : close_open();  // under the gate no write is under way
     certified.add(writers_->totals());
   }
   certify(v, certified);
@@ -180,6 +189,7 @@ void store_core::close() {
   const writer_set::gate stopped(*writers_);
   // relaxed: a writer sees it at the latest when the gate opens
   shared_->is.store(shared_state::phase::closed, std::memory_order_relaxed);
+  shared_->closed_versions.ring();
   record_totals totals = shared_->recovered;
   totals.add(writers_->totals());
   const version open = clock_->now();

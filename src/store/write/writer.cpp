@@ -15,9 +15,11 @@ namespace icecore {
 void writer::change_segment(std::uint64_t bytes) const {
   // looked up each time: the thread may have moved to a core of another node
   const std::uint16_t in = pool_->number_for(number_);
-  // relaxed: this thread has the writer
-  slot_->tail = segments_->change(number_, slot_->tail, slot_->totals,
-                                  slot_->last_version.load(std::memory_order_relaxed), bytes, in);
+  const version newest = slot_->last_version.load(std::memory_order_relaxed);  // relaxed: this thread has the writer
+  // before the segment can become another writer's: a range that it fills there begins behind this one
+  left_->leave(slot_->filled, slot_->tail.position, newest);
+  slot_->tail = segments_->change(number_, slot_->tail, slot_->totals, newest, bytes, in);
+  slot_->filled.begin(slot_->tail.position);
 }
 
 void writer::reserve(std::uint64_t bytes) const {
@@ -146,6 +148,10 @@ void writer_set::recover_dead_writers() {
     writer_slot& slot = shared_->slots[i];
     if (!of_dead(slot)) continue;
     recovery_->roll_forward(i, slot);
+    // It may have been killed between two steps of a change of its segment. Its records are stamped at most with the
+    // version that is open now.
+    shared_->filled.forget(pool_->live().clock.load(std::memory_order_seq_cst));
+    slot.filled.begin(slot.tail.position);
     // relaxed: only the holder of the lock changes it. release: the next holder, and the gate, see what was done (W1)
     slot.sequence.store(slot.sequence.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }

@@ -37,6 +37,7 @@
 #include "icecore/options.hpp"
 #include "index/arena.hpp"
 #include "pool/pool_set.hpp"
+#include "store/feed/filled_ranges.hpp"
 #include "store/write/open_segments.hpp"
 #include "store/write/record_totals.hpp"
 #include "store/write/segment_source.hpp"
@@ -54,6 +55,7 @@ struct alignas(128) writer_slot {
   segment_tail tail{};
   link position_before = 0;  // before the last allocation; for rewind
   record_totals totals;
+  filling filled{};  // for feeds
   /// The last update: it is durable, but its entry's committed head is not advanced yet (durable_heads::commit()).
   written_record pending{};
 
@@ -117,8 +119,8 @@ class writer {
  private:
   friend class writer_lease;
 
-  writer(writer_slot& slot, unsigned number, pool_set& pool, segment_source& segments) noexcept
-      : slot_(&slot), number_(number), pool_(&pool), segments_(&segments) {}
+  writer(writer_slot& slot, unsigned number, pool_set& pool, segment_source& segments, filled_ranges& left) noexcept
+      : slot_(&slot), number_(number), pool_(&pool), segments_(&segments), left_(&left) {}
 
   void change_segment(std::uint64_t bytes) const;
 
@@ -126,6 +128,7 @@ class writer {
   unsigned number_;
   pool_set* pool_;
   segment_source* segments_;
+  filled_ranges* left_;
 };
 
 /// All writers of a store, and the gate that stops them for a moment.
@@ -142,6 +145,7 @@ class writer_set {
     process_lock recovering;  ///< held while dead writers are recovered (W4)
     open_segments::state open_list;
     std::atomic<unsigned> processes{0};  ///< that ever shared the store
+    filled_ranges filled;                ///< for feeds
   };
 
   /// `shared` lies in `memory`.
@@ -166,7 +170,10 @@ class writer_set {
   /// Rolls back all dead writers. The caller holds the lock of the leaf that `never_shown` asks about.
   void roll_back_dead_writers(const std::function<bool(std::string_view key, link entry)>& never_shown);
   /// Gives a writer a segment to continue. Call before the first write.
-  void set_tail(unsigned number, const segment_tail& tail) noexcept { shared_->slots[number].tail = tail; }
+  void set_tail(unsigned number, const segment_tail& tail) noexcept {
+    shared_->slots[number].tail = tail;
+    shared_->slots[number].filled.begin(tail.position);
+  }
   /// Visits each writer that has a segment. Call while the gate is closed.
   template <typename Visit>
   void for_each_writer(Visit visit) const {
@@ -176,6 +183,14 @@ class writer_set {
       if (s.tail.in.size != 0) visit(i, s.tail, s.totals, s.last_version.load(std::memory_order_relaxed));
     }
   }
+
+  // ---- For feeds: what was written, and is being written ----
+  template <typename Visit>
+  void for_each_slot(Visit visit) const {
+    for (unsigned i = 0; i < writers_max; ++i) visit(i, shared_->slots[i]);
+  }
+  [[nodiscard]] const writer_slot& slot(unsigned number) const noexcept { return shared_->slots[number]; }
+  [[nodiscard]] const filled_ranges& filled() const noexcept { return shared_->filled; }
 
   /// Advances the committed heads that the writers' last writes left pending. Call under the gate (W3).
   void commit_last(const durable_heads& heads) noexcept;
@@ -251,6 +266,7 @@ class writer_lease {
   ~writer_lease() {
     // release: the next holder, and the gate, see everything that this operation did (W1)
     auto& sequence = writer_.slot_->sequence;
+    writer_.slot_->filled.publish(writer_.slot_->tail.position);
     assert(writer_slot::leased(sequence.load(std::memory_order_relaxed)));  // W1; relaxed: this thread wrote it
     sequence.store(sequence.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
@@ -263,7 +279,7 @@ class writer_lease {
  private:
   /// The writer of this number is leased.
   [[gnu::always_inline]] writer_lease(writer_set& set, unsigned number) noexcept
-      : writer_(set.shared_->slots[number], number, *set.pool_, *set.segments_) {}
+      : writer_(set.shared_->slots[number], number, *set.pool_, *set.segments_, set.shared_->filled) {}
 
   /// Returns the number of the writer that it has leased.
   [[nodiscard, gnu::always_inline]] static unsigned lease(writer_set& set, bool through_gate) {

@@ -1,0 +1,146 @@
+#include "icecore/feed.hpp"
+
+#include "base/raise.hpp"
+#include "icecore/store.hpp"
+#include "query/feed/feed_reader.hpp"
+#include "query/feed/kept_feed.hpp"
+
+namespace icecore {
+
+using detail::feed_position;
+using detail::feed_reader;
+using detail::kept_feed;
+
+feed::feed(pin holds, std::unique_ptr<feed_reader> reader, std::unique_ptr<kept_feed> kept)
+    : holds_(std::move(holds)), reader_(std::move(reader)), kept_(std::move(kept)) {}
+feed::~feed() = default;
+feed::feed(feed&&) noexcept = default;
+feed& feed::operator=(feed&&) noexcept = default;
+
+feed_batch feed::next(std::size_t max, std::chrono::microseconds timeout) {
+  static_cast<void>(detail::usable_core(holds_));
+  return reader_->next(holds_, max, timeout);
+}
+
+void feed::acknowledge(std::string_view token) {
+  const auto& core = detail::usable_core(holds_);
+  if (kept_ == nullptr) {
+    raise(errc::invalid_argument, "a feed without a name keeps no place in the store; keep the token yourself");
+  }
+  const feed_position place = position_of(reader_->identity(), token);
+  core.check_readable(place.in_snapshot ? place.at : place.at - 1);
+  kept_->acknowledge(place);
+}
+
+const std::string& feed::name() const noexcept {
+  static const std::string none;
+  return kept_ == nullptr ? none : kept_->definition().name;
+}
+
+std::string feed::token() const { return token_of(reader_->identity(), reader_->place()); }
+
+void feed::drop() {
+  static_cast<void>(detail::usable_core(holds_));
+  if (kept_ == nullptr) raise(errc::invalid_argument, "a feed without a name is not kept: there is nothing to drop");
+  kept_->drop();
+}
+
+namespace {
+
+/// The newest version that a feed can begin behind.
+version newest_closed(detail::store_core& core) {
+  if (!core.read_only()) return core.close_version();
+  version v = core.clock().now() - 1;  // a later writer may still add to the open one
+  for (const version_range& lost : core.lost().ranges()) {
+    if (lost.first <= v && v < lost.end) v = lost.first - 1;
+  }
+  return v;
+}
+
+feed_position begin_of(detail::store_core& core, const feed_request& what) {
+  const version after = what.after ? *what.after : newest_closed(core);
+  core.check_readable(after);
+  if (what.snapshot) return {.at = after, .in_snapshot = true};
+  return {.at = after + 1};
+}
+
+std::unique_ptr<kept_feed> found_feed(const detail::store_core& core, std::string_view name) {
+  if (auto kept = kept_feed::find(core, name)) return kept;
+  raise(errc::no_such_query, "no feed is named '{}'", name);
+}
+
+feed opened(const detail::store_core& core, std::unique_ptr<kept_feed> kept, filter where, bool unsynced) {
+  auto reader = std::make_unique<feed_reader>(core, std::move(where), kept->place(), unsynced);
+  return {pin(core.pins()), std::move(reader), std::move(kept)};
+}
+
+std::unique_ptr<kept_feed> make_feed(detail::store_core& core, const feed_request& what) {
+  if (what.name.size() > key_size_max) {
+    raise(errc::invalid_argument, "a feed's name of {} bytes: names have at most {}", what.name.size(), key_size_max);
+  }
+  detail::query_catalog::of(core).require_changeable();
+  const feed_position place = begin_of(core, what);
+  detail::feed_definition made;
+  made.name = what.name;
+  made.after = place.in_snapshot ? place.at : place.at - 1;
+  made.snapshot = what.snapshot;
+  made.created_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  made.filter = what.where.stored();
+  // a power cut must not take the version behind which it begins
+  if (core.durable_up_to() < made.after) core.sync();
+  return kept_feed::make(core, made, place);
+}
+
+}  // namespace
+
+feed store::feed(const feed_request& what) const {
+  auto& core = writable();
+  core.check_usable();
+  if (what.name.empty()) {
+    const feed_position place =
+        what.token.empty() ? begin_of(core, what) : position_of(detail::identity_of(core, what.where), what.token);
+    return {pin(core.pins()), std::make_unique<feed_reader>(core, what.where, place, what.unsynced), nullptr};
+  }
+  if (!what.token.empty()) {
+    raise(errc::invalid_argument, "feed '{}' keeps its place in the store; a token is for feeds without a name",
+          what.name);
+  }
+  auto kept = kept_feed::find(core, what.name);
+  if (kept == nullptr) kept = make_feed(core, what);
+  if (kept->definition().filter != what.where.stored()) {
+    raise(errc::query_exists, "a feed is named '{}' already, and has another filter: {}", what.name,
+          "drop it, or choose another name");
+  }
+  return opened(core, std::move(kept), what.where, what.unsynced);
+}
+
+feed store::open_feed(std::string_view name, const function_resolver& functions) const {
+  auto& core = writable();
+  core.check_usable();
+  auto kept = found_feed(core, name);
+  filter where = filter::from_stored(kept->definition().filter, functions);
+  return opened(core, std::move(kept), std::move(where), false);
+}
+
+void store::drop_feed(std::string_view name) {
+  const auto& c = core();
+  c.check_usable();
+  found_feed(c, name)->drop();
+}
+
+std::vector<feed_info> store::feeds() const {
+  const auto& c = core();
+  c.check_usable();
+  std::vector<feed_info> all;
+  for (const auto& one : kept_feed::all(c)) {
+    const auto& d = one->definition();
+    const std::chrono::nanoseconds created(d.created_ns);
+    all.push_back({d.name, d.after, one->place().told(), d.snapshot,
+                   std::chrono::system_clock::time_point(
+                       std::chrono::duration_cast<std::chrono::system_clock::duration>(created))});
+  }
+  return all;
+}
+
+}  // namespace icecore

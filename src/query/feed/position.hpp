@@ -1,0 +1,54 @@
+// A place in a feed, and the token that tells it.
+//
+//   OFFSET SIZE MEANING
+//        0    1  layout of the token: 2 (once/token.hpp has the others)
+//        1    1  flags: 1: within the snapshot
+//        2   16  the store's id
+//       18    8  the version; see position
+//       26   16  the filter's fingerprint
+//       42    4  CRC32C of all other bytes
+//       46    8  changes of the version that were told
+//       54    n  within the snapshot: the last key that was looked at
+//
+// Threads: values.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "icecore/options.hpp"
+
+namespace icecore::detail {
+
+/// All versions below `at` are told, and of `at` itself the first `changes`, whether they match or not. Or, within the
+/// snapshot: of version `at` all keys up to `key`, or none if it is empty (`key_known` false).
+struct feed_position {
+  version at = 1;
+  std::uint64_t changes = 0;
+  bool in_snapshot = false;
+  bool key_known = false;
+  std::string key{};
+
+  /// Whether it lies before another place of the same feed. The snapshot comes before the version behind its own.
+  [[nodiscard]] bool before(const feed_position& other) const noexcept {
+    if (in_snapshot != other.in_snapshot) return in_snapshot;
+    return std::tie(at, changes, key_known, key) < std::tie(other.at, other.changes, other.key_known, other.key);
+  }
+  /// The greatest version that is told as a whole; 0 within a snapshot.
+  [[nodiscard]] version told() const noexcept { return in_snapshot ? 0 : at - 1; }
+};
+
+/// What a token must agree with.
+struct feed_identity {
+  std::array<std::uint8_t, 16> store{};
+  std::array<std::uint8_t, 16> filter{};
+};
+
+[[nodiscard]] std::string token_of(const feed_identity& feed, const feed_position& place);
+/// errc::bad_token, saying what does not agree.
+[[nodiscard]] feed_position position_of(const feed_identity& feed, std::string_view token);
+
+}  // namespace icecore::detail

@@ -1,0 +1,222 @@
+// Parts of feeds: what an acknowledgement makes durable, passes over the keys, and the ranges that writers filled.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <map>
+#include <thread>
+
+#include "icecore/feed.hpp"
+#include "icecore/icecore.hpp"
+#include "query/feed/key_pass.hpp"
+#include "query/feed/new_records.hpp"
+#include "query/kept/catalog.hpp"
+#include "store/feed/settling.hpp"
+#include "support/expect.hpp"
+#include "support/inside.hpp"
+#include "support/process.hpp"
+#include "support/scratch.hpp"
+
+namespace icecore::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t line_bytes = format::cache_line_size;
+using line = std::array<char, line_bytes>;
+
+std::map<const char*, line> flushed;  // waits for a fence
+std::map<const char*, line> durable;
+
+void note_flush(const void* data, std::size_t size) {
+  const auto from = reinterpret_cast<std::uintptr_t>(data) / line_bytes * line_bytes;
+  for (std::uintptr_t at = from; at < reinterpret_cast<std::uintptr_t>(data) + size; at += line_bytes) {
+    const auto* bytes = reinterpret_cast<const char*>(at);
+    std::memcpy(flushed[bytes].data(), bytes, line_bytes);
+  }
+}
+void note_fence() {
+  for (const auto& [at, content] : flushed) durable[at] = content;
+  flushed.clear();
+}
+
+class FeedInside : public ::testing::Test {
+ protected:
+  FeedInside() : store_(folder_ / "store", setting{place::tmpfs, durability::operation}.options()) {}
+  void write(int version) {
+    for (int i = 0; i < 20; ++i) store_.insert("key " + std::to_string(i), std::to_string(version));
+    store_.tag();
+  }
+
+  scratch folder_;
+  store store_;
+};
+
+TEST_F(FeedInside, an_acknowledged_place_is_durable_when_the_call_returns) {
+  for (int v = 0; v < 4; ++v) write(v);
+  feed f = store_.feed({.name = "mirror", .after = 1, .snapshot = true});
+  auto& first = store_.core().the_pool().first();
+  store_.core().the_pool().persist().replace_line_functions(note_flush, note_fence);
+  for (int i = 0; i < 9; ++i) {
+    const feed_batch batch = f.next(7);
+    const std::vector<char> before(reinterpret_cast<const char*>(first.base()),
+                                   reinterpret_cast<const char*>(first.base()) + first.size());
+    durable.clear();
+    f.acknowledge(batch.token);
+    EXPECT_TRUE(flushed.empty());
+    unsigned changed = 0;
+    for (std::size_t at = 0; at + line_bytes <= before.size(); at += line_bytes) {
+      const auto* now = reinterpret_cast<const char*>(first.base()) + at;
+      if (std::memcmp(now, before.data() + at, line_bytes) == 0) continue;
+      ++changed;
+      ASSERT_TRUE(durable.contains(now)) << "byte " << at << " is not durable";
+      EXPECT_EQ(std::memcmp(durable[now].data(), now, line_bytes), 0) << "byte " << at << " changed after its flush";
+    }
+    EXPECT_GE(changed, 1U);
+    EXPECT_LE(changed, 2U);  // the place, and in the snapshot its key; never both places
+  }
+}
+
+TEST_F(FeedInside, a_torn_place_leaves_the_one_before_it) {
+  for (int v = 0; v < 3; ++v) write(v);
+  feed f = store_.feed({.name = "mirror", .after = 0});
+  std::string tokens[2];
+  for (std::string& token : tokens) {
+    token = f.next(10).token;
+    auto& first = store_.core().the_pool().first();
+    const std::vector<char> before(reinterpret_cast<const char*>(first.base()),
+                                   reinterpret_cast<const char*>(first.base()) + first.size());
+    f.acknowledge(token);
+    if (&token == &tokens[0]) continue;
+    for (std::size_t at = 0; at < before.size(); ++at) {
+      char& now = reinterpret_cast<char*>(first.base())[at];
+      if (now == before[at]) continue;
+      now = before[at];  // the first byte that was changed did not reach the medium
+      break;
+    }
+  }
+  EXPECT_EQ(store_.open_feed("mirror").token(), tokens[0]);
+}
+
+TEST_F(FeedInside, a_feed_whose_places_are_damaged_is_not_begun_again) {
+  write(1);
+  static_cast<void>(store_.feed({.name = "mirror", .after = 0}));
+  detail::query_catalog& catalog = detail::query_catalog::of(store_.core());
+  for (const link at : catalog.space().heads([](link, const std::string&) {})) {
+    auto& head = catalog.space().head_at(at);
+    auto* const place = reinterpret_cast<format::feed_place*>(&head + 1);
+    place->at ^= 4;
+    expect_error(errc::damaged, "places", [&] { static_cast<void>(store_.open_feed("mirror")); });
+    place->at ^= 4;
+    head.definition_crc ^= 1;
+    expect_error(errc::damaged, "mirror", [&] { static_cast<void>(store_.feed({.name = "mirror", .after = 0})); });
+    head.definition_crc ^= 1;
+  }
+  EXPECT_EQ(store_.open_feed("mirror").next().changes.size(), 20U);
+}
+
+TEST_F(FeedInside, a_pass_over_the_keys_takes_whole_versions_in_order) {
+  for (int v = 0; v < 30; ++v) write(v);
+  detail::with_engine(store_.core(), [&](const auto& engine) {
+    for (const std::size_t wanted : {std::size_t{1}, std::size_t{20}, std::size_t{70}, std::size_t{5'000}}) {
+      std::size_t all = 0;
+      version after = 3;
+      while (after < 30) {
+        const detail::whole_versions found = detail::pass_over_keys(engine, after, 30, wanted);
+        EXPECT_GT(found.up_to, after);
+        EXPECT_EQ(found.changes.size(), 20 * (found.up_to - after));
+        EXPECT_LE(found.changes.size(), std::max<std::size_t>(20, wanted));
+        version last = after + 1;
+        for (const detail::change_at& c : found.changes) {
+          EXPECT_GE(c.at, last);
+          EXPECT_LE(c.at, found.up_to);
+          last = c.at;
+        }
+        all += found.changes.size();
+        after = found.up_to;
+      }
+      EXPECT_EQ(all, 27U * 20);
+    }
+  });
+}
+
+TEST_F(FeedInside, new_records_say_when_they_do_not_know_all) {
+  write(1);
+  detail::with_engine(store_.core(), [&](const auto& engine) {
+    detail::new_records since(store_.core());
+    EXPECT_EQ(since.collect(engine, 0, 1, 100)->changes.size(), 20U);
+    write(2);
+    write(3);
+    auto found = since.collect(engine, 1, 3, 10);
+    EXPECT_EQ(found->changes.size(), 20U);  // of whole versions
+    EXPECT_EQ(found->up_to, 2U);
+    EXPECT_EQ(since.collect(engine, 2, 3, 10)->changes.size(), 20U);
+    EXPECT_TRUE(since.collect(engine, 3, 3, 10)->changes.empty());
+    write(4);
+    const_cast<filled_ranges&>(store_.core().writers().filled()).forget(4);  // as after a killed writer
+    EXPECT_FALSE(since.collect(engine, 3, 4, 10));
+    write(5);
+    EXPECT_EQ(since.collect(engine, 4, 5, 10)->changes.size(), 20U);
+  });
+}
+
+TEST_F(FeedInside, a_version_is_settled_when_the_writes_that_were_under_way_are_complete) {
+  detail::settling nothing(store_.core().clock(), store_.core().writers());
+  EXPECT_TRUE(nothing.is_done());
+  auto lease = std::make_unique<writer_lease>(store_.core().writers());
+  const version v = store_.tag();
+  detail::settling one(store_.core().clock(), store_.core().writers());
+  EXPECT_EQ(one.open(), v + 1);
+  EXPECT_FALSE(one.is_done());
+  feed f = store_.feed({.after = 0});
+  EXPECT_EQ(f.next(10, 5ms).told, 0U);
+  lease.reset();
+  EXPECT_TRUE(one.is_done());
+  lease = std::make_unique<writer_lease>(store_.core().writers());
+  EXPECT_TRUE(one.is_done());  // a later write has a later version
+  lease.reset();
+  EXPECT_EQ(f.next(10, 5ms).told, v);
+}
+
+TEST(FilledRanges, are_read_as_they_were_left_or_not_at_all) {
+  auto ranges = std::make_unique<filled_ranges>();
+  filling mine;
+  mine.begin(64);
+  mine.publish(128);
+  EXPECT_EQ(mine.read().from, 64U);
+  EXPECT_EQ(mine.read().to, 128U);
+  ranges->leave(mine, 128, 7);
+  EXPECT_EQ(mine.read().from, 128U);
+  EXPECT_EQ(mine.read().to, 128U);
+  ranges->leave(mine, 128, 8);  // nothing was written in it
+  ASSERT_EQ(ranges->count(), 1U);
+  EXPECT_EQ(ranges->read(0)->newest, 7U);
+  EXPECT_EQ(ranges->forgotten(), 0U);
+  for (std::uint64_t n = 1; n <= filled_ranges::kept; ++n) {
+    mine.begin(n * 1'000);
+    ranges->leave(mine, n * 1'000 + 64, 100 + n);
+  }
+  EXPECT_FALSE(ranges->read(0));
+  EXPECT_EQ(ranges->forgotten(), 7U);
+  EXPECT_EQ(ranges->read(1)->from, 1'000U);
+  EXPECT_EQ(ranges->read(filled_ranges::kept)->newest, 100 + filled_ranges::kept);
+}
+
+TEST(FilledRanges, are_whole_while_they_change) {
+  filling mine;
+  std::atomic<bool> over{false};
+  std::jthread writer([&] {
+    for (link at = 1; at < 400'000; ++at) {
+      mine.begin(at << 20);
+      mine.publish((at << 20) + 64);
+    }
+    over = true;
+  });
+  while (!over) {
+    const auto now = mine.read();
+    ASSERT_TRUE(now.to == now.from || now.to == now.from + 64) << now.from << " to " << now.to;
+  }
+}
+
+}  // namespace
+}  // namespace icecore::testing
