@@ -216,7 +216,7 @@ class store {
   [[nodiscard]] diff_range diff(version before, version after, key_bounds bounds = {}) const;
 
   /// All that was written in the versions after `after` up to `up_to`, by key, then by version: include
-  /// icecore/changes.hpp. Both versions must be closed. Of versions between them that power cuts took, what is left is among it.
+  /// icecore/changes.hpp. Both versions must be closed. What power cuts left of versions between them is among it.
   /// errc::invalid_argument if `up_to` is smaller than `after`.
   [[nodiscard]] change_range changes(version after, version up_to, key_bounds bounds = {}) const;
 
