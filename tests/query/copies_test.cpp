@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 
+#include "icecore/feed.hpp"
 #include "kept_answers.hpp"
 #include "pool/query/query_space.hpp"
 #include "store/core.hpp"
@@ -205,6 +206,58 @@ TEST_P(Copies, space_that_two_threads_free_is_free_once) {
   EXPECT_TRUE(report.ok()) << report.damages.front().what;
   EXPECT_EQ(report.queries, 5);
   expect_all_right(s);
+}
+
+TEST_P(Copies, feeds_go_on_where_they_were_acknowledged_in_checkpoints_and_repaired_stores) {
+  if (GetParam().index == index_kind::persistent) GTEST_SKIP() << "repair reads the records, whatever the index";
+  const auto told_by = [](store& s, const char* name) {
+    std::vector<std::string> keys;
+    icecore::feed f = s.open_feed(name);
+    const auto batch = f.next(1000);
+    for (const auto& c : batch.changes) keys.emplace_back(c.key);
+    return keys;
+  };
+  std::vector<std::string> wanted;
+  std::vector<std::string> wanted_of_snapshot;
+  {
+    store s(path_, opening());
+    make_queries(s);
+    icecore::feed f = s.feed({.name = "mirror", .after = 0});
+    f.acknowledge(f.next(7).token);
+    icecore::feed with_snapshot = s.feed({.name = "from a snapshot", .after = 1, .snapshot = true});
+    with_snapshot.acknowledge(with_snapshot.next(5).token);
+    wanted = told_by(s, "mirror");
+    wanted_of_snapshot = told_by(s, "from a snapshot");
+    EXPECT_EQ(wanted.size(), 33);
+    EXPECT_EQ(wanted_of_snapshot.size(), 35);
+    s.checkpoint().write(copy_);
+    s.feed({.name = "dropped", .after = 0}).drop();
+  }
+  static_cast<void>(repair({.from = path_, .to = folder_ / "repaired"}));
+  for (const auto& path : {path_, copy_, folder_ / "repaired"}) {
+    options how = opening_copy();
+    if (path == path_) how = opening();
+    store s(path, how);
+    const auto report = s.verify();
+    EXPECT_TRUE(report.ok()) << report.damages.front().what;
+    EXPECT_EQ(told_by(s, "mirror"), wanted) << path;
+    EXPECT_EQ(told_by(s, "from a snapshot"), wanted_of_snapshot) << path;
+    icecore::feed f = s.open_feed("mirror");
+    f.acknowledge(f.next(3).token);
+    EXPECT_EQ(told_by(s, "mirror").size(), 30);
+  }
+  // both places of the one that was acknowledged twice
+  std::string file = read_file(path_);
+  const std::size_t name = file.find("mirror", file.find("IQRY"));
+  ASSERT_NE(name, std::string::npos);
+  const std::size_t lines = name - 6 - 2 * sizeof(format::feed_place);
+  file[lines + 8] = static_cast<char>(file[lines + 8] ^ 1);
+  file[lines + 72] = static_cast<char>(file[lines + 72] ^ 1);
+  write_file(path_, file);
+  const auto found = verify_file(path_).damages;
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_EQ(found[0].structure, "query");
+  EXPECT_NE(found[0].what.find("feed 'mirror'"), std::string::npos) << found[0].what;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Copies,
