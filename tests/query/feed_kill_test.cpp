@@ -1,5 +1,5 @@
-// A consumer of a feed that is killed again and again: what it consumed and acknowledged, put together, is the history
-// of the store, each change once.
+// A consumer of a feed, and writers beside it, that are killed again and again: what it consumed and acknowledged, put
+// together, is the history of the store, each change once.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -128,10 +128,19 @@ TEST_P(KilledConsumer, of_a_shared_store_has_each_change_once) {
         return 0;
       });
       if (to_the_end) return consumer.wait();
+      child writer([&] {  // is killed within writes, too
+        store s(path_, beside());
+        std::mt19937 writes(static_cast<unsigned>(log_->kills) * 17 + 3);
+        while (log_->step < 2) write_some(s, writes);
+        return 0;
+      });
       std::this_thread::sleep_for(std::chrono::microseconds(500 + random() % 20'000));
+      writer.kill(SIGKILL);
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 3'000));
       consumer.kill(SIGKILL);
       ++log_->kills;
-      return consumer.wait() == -SIGKILL || log_->step >= 2 ? 0 : 1;
+      const auto ended = [&](child& one) { return one.wait() == -SIGKILL || log_->step >= 2; };
+      return ended(writer) && ended(consumer) ? 0 : 1;
     };
     while (log_->step < 2) {
       if (run(false) != 0) return 2;
