@@ -15,6 +15,7 @@
 #include "icecore/record_log.hpp"
 #include "icecore/snapshot.hpp"
 #include "icecore/store.hpp"
+#include "icecore/timeline.hpp"
 #include "icecore/typed.hpp"
 #include "icecore/unfinished.hpp"
 #include "icecore/value.hpp"

@@ -85,8 +85,10 @@ struct tag_options {
   std::optional<std::int64_t> time_ns{};  ///< nanoseconds since 1970-01-01 UTC; empty: now
 };
 
-class change_range;  // changes.hpp
-class feed;          // feed.hpp
+class change_range;   // changes.hpp
+class many_versions;  // timeline.hpp
+class stretch_range;
+class feed;  // feed.hpp
 struct feed_info;
 struct feed_request;
 
@@ -219,6 +221,13 @@ class store {
   /// icecore/changes.hpp. Both versions must be closed. What power cuts left of versions between them is among it.
   /// errc::invalid_argument if `up_to` is smaller than `after`.
   [[nodiscard]] change_range changes(version after, version up_to, key_bounds bounds = {}) const;
+
+  /// For each key the stretches of versions, within those from `from` to `up_to`, in which the condition held: include
+  /// icecore/timeline.hpp. errc::invalid_argument as changes(), and for a condition that reads what only changes have.
+  [[nodiscard]] stretch_range during(const filter& condition, version from, version up_to,
+                                     key_bounds bounds = {}) const;
+  /// Counts and totals of many closed versions, in one pass over each key's history: include icecore/timeline.hpp.
+  [[nodiscard]] many_versions each(std::vector<version> versions) const;
 
   /// A pin on this store: everything read from it from now on stays valid as long as the pin lives, even if the object
   /// that it was read from has ended.

@@ -6,6 +6,7 @@
 #include "base/raise.hpp"
 #include "filter/results/aggregation.hpp"
 #include "icecore/store.hpp"
+#include "query/changes/parts.hpp"
 #include "query/changes/walk.hpp"
 #include "query/once/matching.hpp"
 #include "query/once/totals.hpp"
@@ -92,37 +93,15 @@ void visit_changes(const Engine& engine, version after, version up_to, const key
   const std::vector<detail::key_range> ranges = program.key_ranges();
   std::shared_ptr<const detail::sorted_keys> kept;
   const index::ordered_links& links = detail::in_key_order(engine, kept, threads);
-  std::vector<detail::scan_bounds> parts{detail::scan_bounds(within)};
-  if (threads > 1) {
-    for (const link l : links.split_points(std::size_t{threads} * 8)) {
-      const std::string_view key = engine.key_of(l);
-      if (key <= parts.back().from || parts.back().beyond(key)) continue;
-      detail::scan_bounds rest = parts.back();
-      rest.from = key;
-      parts.back().to = key;
-      parts.back().bounded_above = true;
-      parts.push_back(rest);
-    }
-  }
+  const auto parts = detail::parts_of_keys(engine, links, within, threads);
   make(parts.size());
-  std::atomic<std::size_t> next{0};
-  std::atomic<bool> stopped{false};
-  run_on_threads(std::min(threads, static_cast<unsigned>(parts.size())), [&](unsigned) {
+  detail::run_parts(parts.size(), threads, [&](std::size_t p, const std::atomic<bool>& stopped) {
     detail::scratch memory;
     change_block block;
-    try {
-      // relaxed: a work counter and a hint; joining the threads orders what they hand over
-      for (std::size_t p; (p = next.fetch_add(1, std::memory_order_relaxed)) < parts.size();) {
-        change_walk walk(after, up_to, detail::within_ranges(ranges, parts[p]));
-        while (!stopped.load(std::memory_order_relaxed) && walk.next(engine, links, reads, block)) {
-          if (const auto mask = program.test(block.as_rows(), memory); mask != 0) {
-            visit(p, block.as_rows(), mask, memory);
-          }
-        }
-      }
-    } catch (...) {
-      stopped.store(true, std::memory_order_relaxed);
-      throw;
+    change_walk walk(after, up_to, detail::within_ranges(ranges, parts[p]));
+    // relaxed: a hint
+    while (!stopped.load(std::memory_order_relaxed) && walk.next(engine, links, reads, block)) {
+      if (const auto mask = program.test(block.as_rows(), memory); mask != 0) visit(p, block.as_rows(), mask, memory);
     }
   });
 }

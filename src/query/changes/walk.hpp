@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "query/changes/change.hpp"
+#include "query/changes/entry_walk.hpp"
 
 namespace icecore::detail {
 
@@ -19,15 +20,13 @@ class change_walk {
  public:
   /// The changes in (after, up_to] of keys within `bounds`, which are ascending, and views of what the caller keeps.
   change_walk(version after, version up_to, std::vector<scan_bounds> bounds)
-      : after_(after), up_to_(up_to), bounds_(std::move(bounds)) {}
+      : after_(after), up_to_(up_to), entries_(std::move(bounds)) {}
   struct snapshot_of {
     version at;
   };
   /// The items of a version, in place of changes: `at` of each is the version of the record shown.
   change_walk(snapshot_of what, std::vector<scan_bounds> bounds)
-      : after_(0), up_to_(what.at), items_(true), bounds_(std::move(bounds)) {}
-  change_walk(const change_walk&) = delete;
-  change_walk& operator=(const change_walk&) = delete;
+      : after_(0), up_to_(what.at), items_(true), entries_(std::move(bounds)) {}
 
   /// The next changes, at most rows_max of them; false, and none, at the end.
   template <class Engine>
@@ -44,11 +43,9 @@ class change_walk {
   template <class Engine>
   [[nodiscard]] std::optional<change_at> next(const Engine& engine, const index::ordered_links& links) {
     while (change_ == of_key_.size()) {
-      if (entry_ < entries_.size()) {
-        read(engine, entries_[entry_++]);
-      } else if (!next_block(engine, links)) {
-        return std::nullopt;
-      }
+      const auto entry = entries_.next(engine, links);
+      if (!entry) return std::nullopt;
+      read(engine, *entry);
     }
     return of_key_[change_++];
   }
@@ -64,41 +61,12 @@ class change_walk {
       of_key_.push_back({engine.histories().stamp_of(shown), shown});
     }
   }
-  /// False at the end.
-  template <class Engine>
-  bool next_block(const Engine& engine, const index::ordered_links& links) {
-    entries_ = {};
-    entry_ = 0;
-    if (range_ == bounds_.size()) return false;
-    const scan_bounds& bounds = bounds_[range_];
-    bool there = true;
-    if (!std::exchange(in_range_, true)) {
-      links.seek(bounds.from, block_);
-    } else {
-      there = links.next_block(block_);
-    }
-    if (there) {
-      prefetch_entries(engine, block_);
-      entries_ = within(engine, block_, bounds);
-    }
-    const bool beyond = there && block_.size > 0 && bounds.beyond(engine.key_of(block_.entries[block_.size - 1]));
-    if (!there || beyond || block_.next == 0) {
-      ++range_;
-      in_range_ = false;
-    }
-    return true;
-  }
 
   version after_;
   version up_to_;
   bool items_ = false;
-  std::vector<scan_bounds> bounds_;
-  std::size_t range_ = 0;
-  bool in_range_ = false;  // block_ is one of this range
-  index::block block_{};
-  std::span<const link> entries_;  // of block_, within the bounds
-  std::size_t entry_ = 0;
-  std::vector<change_at> of_key_;  // of the entry before entry_
+  entry_walk entries_;
+  std::vector<change_at> of_key_;
   std::size_t change_ = 0;
 };
 
