@@ -5,10 +5,11 @@ import subprocess
 import sys
 
 import pytest
-from conftest import PROJECT, command, history, insert, items, lines, run, tag, dump_of, to_bytes
+from conftest import PROJECT, command, filled, history, insert, items, lines, run, tag, dump_of, to_bytes
 from git_repositories import ENVIRONMENT, EXECUTABLE, FILE, LINK, SUBMODULE, Repository, git, random_repository
 
 CHECKER = PROJECT / "tools" / "check-git-snapshots"
+SEARCHER = PROJECT / "tools" / "check-git-queries"
 
 
 def check_with_git(store, repository, *arguments):
@@ -229,3 +230,29 @@ def test_the_check_against_git_finds_each_kind_of_difference(store, tmp_path):
         run("load", f"{store}{number}", stdin=dump_of(5, contents))
         assert check_with_git(f"{store}{number}", repository.path).returncode == code, contents
     assert check_with_git(store, repository.path).returncode == 2
+
+
+def search(store, repository, *arguments):
+    return subprocess.run(
+        [sys.executable, "-B", SEARCHER, store, repository, "--icecore", command(), *arguments],
+        capture_output=True,
+        check=False,
+        env=ENVIRONMENT,
+    )
+
+
+def test_queries_that_are_killed_find_in_each_commit_what_git_grep_finds(store, tmp_path, rng):
+    repository = random_repository(tmp_path / "repository", rng, commits=10)
+    summary_of(store, repository.path)
+    done = search(store, repository.path, "--pattern", "[a-e]", "--commits", "0", "--kill-every", "0.05")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert b"10 queries started" in done.stdout and b"git grep finds the same files" in done.stdout
+    assert lines("query", "list", store, "-o", "json") == []
+
+
+def test_a_search_that_finds_other_files_than_git_grep_is_reported(store, tmp_path, rng):
+    repository = random_repository(tmp_path / "repository", rng, commits=1)
+    name = repository.commits[0]["hash"]
+    filled(store, {b"only in the store": b"abc"}, tags=[tag(1, name)])
+    done = search(store, repository.path, "--pattern", "[a-e]")
+    assert done.returncode == 1 and b" was found by git grep alone" in done.stdout, done.stdout + done.stderr
