@@ -226,6 +226,7 @@ void comparison::keep(std::size_t suite, unsigned threads, std::size_t store, co
     const figure& f = measured.all[i];
     row& r = rows_[{suite, workload_number(f.workload.data()), threads, store}];
     r.n = f.n;
+    r.unit = f.unit.data();
     r.rates.push_back(f.operations / f.seconds);
     if (f.bytes_per_key > 0) r.bytes_per_key.push_back(f.bytes_per_key);
     r.figures.push_back(f);
@@ -270,7 +271,8 @@ json comparison::to_json() const {
   about["sync_folder"] = chosen_.sync_folder.string();
   json result = {{"icecore", library_version()}, {"machine", std::move(about)}};
   for (const suite* s : chosen_.suites) result["suites"].push_back(s->name);
-  if (std::ranges::any_of(chosen_.suites, &suite::of_maps)) result["ycsb"] = described(chosen_.of_ycsb);
+  if (std::ranges::find(chosen_.suites, store_form::map, &suite::form) != chosen_.suites.end())
+    result["ycsb"] = described(chosen_.of_ycsb);
   for (const store_kind* k : chosen_.stores) {
     result["stores"].push_back({{"name", k->name}, {"configuration", k->configuration}});
   }

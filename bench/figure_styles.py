@@ -64,6 +64,11 @@ STYLES = {
     "RocksDB-nosync": Style("#e69f00", "h"),
     "RocksDB-sync": Style("#b8a800", "*", marker_size=7.5),
     "pmemobj": Style("#cc79a7", ">"),
+    "icecore": Style("#0072b2", "o", line_width=2.2, marker_size=6.5),
+    "PDT": Style("#009e73", "^"),
+    "volatile": Style("#7a7a7a", "P", in_file=False),
+    "FS": Style("#e69f00", "h"),
+    "FS-disk": Style("#d55e00", "d"),
 }
 UNKNOWN_STYLE = Style("#555555", "1")
 

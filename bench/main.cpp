@@ -28,15 +28,16 @@ volatile std::sig_atomic_t interrupted = 0;
 void list_what_there_is() {
   std::printf("Suites:\n");
   for (const auto& s : all_suites()) std::printf("  %-18s %s\n", s.name.c_str(), s.what.c_str());
-  const auto list_stores = [](const char* head, bool of_maps) {
+  const auto list_stores = [](const char* head, const auto& listed) {
     std::printf("\n%s:\n", head);
     for (const auto& k : all_kinds()) {
-      if (static_cast<bool>(k.open_map) == of_maps)
-        std::printf("  %-18s %s\n", k.name.c_str(), k.configuration.c_str());
+      if (listed(k)) std::printf("  %-18s %s\n", k.name.c_str(), k.configuration.c_str());
     }
   };
-  list_stores("Stores of ycsb and recovery, maps of newest values", true);
-  list_stores("Stores of the other suites, of versions", false);
+  const auto has = [](auto open) { return [open](const store_kind& k) { return static_cast<bool>(k.*open); }; };
+  list_stores("Stores of ycsb and recovery, maps of newest values", has(&store_kind::open_map));
+  list_stores("Stores of query, which find by a condition", has(&store_kind::open_filtered));
+  list_stores("Stores of the other suites, of versions", has(&store_kind::open));
 }
 
 template <class T>

@@ -8,7 +8,7 @@ threads, the measured value, and whether it reaches the target. --all also print
 and its ratio to icecore-none. The exit code is 0 even if targets are missed, and 2 if FILE cannot be read or has the
 wrong form.
 
-Needs only Python 3.9 or newer.
+Needs only Python 3.9 or newer. Targets of queries are in query_targets.py.
 """
 
 import argparse
@@ -18,6 +18,8 @@ import math
 import sys
 from dataclasses import dataclass
 from typing import Optional, Union
+
+import query_targets
 
 THREADS = (1, 2)
 KEYS = 1_000_000  # the N that the targets are set for
@@ -464,6 +466,8 @@ def latency_table(results):
 
 
 def base_store(suite):
+    if suite in (query_targets.QUERY, query_targets.THROUGHPUT, query_targets.COMPLETION):
+        return query_targets.OURS
     return BASE_OF_MAPS if suite in SUITES_OF_MAPS else BASE_STORE
 
 
@@ -501,6 +505,7 @@ def report(results, with_all_rows):
     yield ""
     yield from target_table(results)
     yield from recovery_table(results)
+    yield from query_targets.report(results, table, significant)
     yield from describe_failures(results)
     if with_all_rows:
         yield from latency_table(results)

@@ -9,21 +9,25 @@ namespace icecore::bench::pdt {
 
 inline constexpr std::size_t line_size = 64;
 
+#if defined(__x86_64__)
+/// Leaf 7 of cpuid. Asked once: a virtual machine may take microseconds to answer.
+inline const unsigned features_of_processor = [] {
+  unsigned a = 7, b = 0, c = 0, d = 0;
+  __asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+  return b;
+}();
+#endif
+
 /// Writes back the lines of these bytes; the next fence() waits for them.
 inline void flush(const void* at, std::size_t size) noexcept {
   const auto first = reinterpret_cast<std::uintptr_t>(at) & ~(line_size - 1);
   const auto end = reinterpret_cast<std::uintptr_t>(at) + size;
   for (auto line = first; line < end; line += line_size) {
 #if defined(__x86_64__)
-    static const unsigned features = [] {
-      unsigned a = 7, b = 0, c = 0, d = 0;
-      __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-      return b;
-    }();
     auto* const byte = reinterpret_cast<volatile char*>(line);  // NOLINT(performance-no-int-to-ptr): within the array
-    if ((features & (1U << 24)) != 0) {
+    if ((features_of_processor & (1U << 24)) != 0) {
       __asm__ volatile("clwb %0" : "+m"(*byte));
-    } else if ((features & (1U << 23)) != 0) {
+    } else if ((features_of_processor & (1U << 23)) != 0) {
       __asm__ volatile("clflushopt %0" : "+m"(*byte));
     } else {
       __asm__ volatile("clflush %0" : "+m"(*byte));

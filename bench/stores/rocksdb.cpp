@@ -1,7 +1,8 @@
 // RocksDB with user-defined timestamps, its own multi-versioning: a version is a timestamp of eight bytes.
 //
 // find is Get at a timestamp, history an iterator from iter_start_ts on, extract an iterator at a timestamp. MultiGet
-// takes one timestamp for all keys, so find_many uses it for a single version, and Get otherwise.
+// takes one timestamp for all keys, so find_many uses it for a single version, and Get otherwise. In the suite `query`
+// an iterator at a timestamp goes over all pairs, and each number is tested where it lies.
 #include <rocksdb/comparator.h>
 #include <rocksdb/db.h>
 #include <rocksdb/perf_level.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 
 #include "composite_key.hpp"
+#include "filtered.hpp"
 #include "kinds.hpp"
 #include "rocksdb_options.hpp"
 
@@ -174,19 +176,57 @@ rocksdb::Options options_for(const opening& how) {
   return options;
 }
 
+std::unique_ptr<rocksdb::DB> opened(const opening& how) {
+  rocksdb::DB* database = nullptr;
+  check(rocksdb::DB::Open(options_for(how), how.folder.string(), &database));
+  return std::unique_ptr<rocksdb::DB>(database);
+}
+
 class rocksdb_store final : public store {
  public:
-  explicit rocksdb_store(const opening& how) {
-    rocksdb::DB* database = nullptr;
-    check(rocksdb::DB::Open(options_for(how), how.folder.string(), &database));
-    state_.database.reset(database);
-  }
+  explicit rocksdb_store(const opening& how) { state_.database = opened(how); }
 
   std::unique_ptr<session> new_session() override { return std::make_unique<rocksdb_session>(state_); }
   [[nodiscard]] version clock() const override { return state_.clock.now(); }
 
  private:
   rocksdb_state state_;
+};
+
+class rocksdb_filtered final : public filtered_store {
+ public:
+  explicit rocksdb_filtered(const opening& how) : database_(opened(how)) {}
+
+  void load(std::span<const filtered_pair> pairs) override {
+    const timestamp at(clock_);
+    rocksdb::WriteOptions unlogged;
+    unlogged.disableWAL = true;  // it is flushed below
+    for (const filtered_pair& p : pairs) {
+      const auto key = p.key_bytes();
+      check(database_->Put(unlogged, slice_of(text_of(key)), at.slice(), slice_of(bytes_of(p.number))));
+    }
+    check(database_->Flush({}));
+    ++clock_;
+  }
+
+  void find_below(std::int64_t below, unsigned, std::string& keys) override {
+    keys.clear();
+    const timestamp newest(clock_ - 1);
+    const rocksdb::Slice newest_slice = newest.slice();
+    rocksdb::ReadOptions options;
+    options.timestamp = &newest_slice;
+    options.verify_checksums = false;
+    options.readahead_size = 2 << 20;
+    const std::unique_ptr<rocksdb::Iterator> pair(database_->NewIterator(options));
+    for (pair->SeekToFirst(); pair->Valid(); pair->Next()) {
+      if (signed_number_of(view_of(pair->value())) < below) keys.append(view_of(pair->key()));
+    }
+    check(pair->status());
+  }
+
+ private:
+  version clock_ = 1;
+  std::unique_ptr<rocksdb::DB> database_;
 };
 
 }  // namespace
@@ -199,7 +239,12 @@ std::vector<store_kind> rocksdb_kinds() {
                "buffers of 64 MiB, block cache of 2 GiB, bloom filter, mapped files.",
            .survives_kill = true,
            .parallel_extract = false,
-           .open = [](const opening& how) { return std::make_unique<rocksdb_store>(how); }}};
+           .open = [](const opening& how) { return std::make_unique<rocksdb_store>(how); }},
+          {.name = "RocksDB-versions",
+           .configuration = "As RocksDB, flushed to sorted files; an iterator at a timestamp",
+           .survives_kill = true,
+           .parallel_extract = false,
+           .open_filtered = [](const opening& how) { return std::make_unique<rocksdb_filtered>(how); }}};
 }
 
 }  // namespace icecore::bench

@@ -149,15 +149,17 @@ struct opening {
 };
 
 class map;
+class filtered_store;
 
-/// Either a multi-version store or a map: one of the two functions is empty.
+/// A multi-version store, a map, or a store that filters: one of the three functions is there.
 struct store_kind {
   std::string name;           ///< its name in the papers and the figures
   std::string configuration;  ///< its configuration in one sentence, for the documentation
   bool survives_kill;         ///< a process that opens the same folder finds what a killed one left
   bool parallel_extract;      ///< extract() uses more threads than one
-  std::function<std::unique_ptr<store>(const opening&)> open = {};    ///< makes it, or opens it again
-  std::function<std::unique_ptr<map>(const opening&)> open_map = {};  ///< the same; map.hpp
+  std::function<std::unique_ptr<store>(const opening&)> open = {};                    ///< makes it, or opens it again
+  std::function<std::unique_ptr<map>(const opening&)> open_map = {};                  ///< the same; map.hpp
+  std::function<std::unique_ptr<filtered_store>(const opening&)> open_filtered = {};  ///< the same; filtered.hpp
 };
 
 }  // namespace icecore::bench

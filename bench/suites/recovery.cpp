@@ -103,7 +103,7 @@ std::vector<stage> stages(const ycsb::settings& chosen, std::uint64_t n) {
 suite recovery_suite(const ycsb::settings& chosen) {
   return {.name = "recovery",
           .what = "a kill among inserts: seconds from opening to the first answer, and the first second after it",
-          .of_maps = true,
+          .form = store_form::map,
           .prepare = [chosen](std::uint64_t n) { return stages(chosen, n); }};
 }
 

@@ -16,8 +16,16 @@ figure& figures::add(std::string_view workload, std::uint64_t n, double operatio
            .seconds = seconds,
            .bytes_per_key = 0,
            .latencies = {},
-           .per_tenth = {}};
+           .per_tenth = {},
+           .unit = {}};
   std::ranges::copy(workload, added.workload.begin());
+  return added;
+}
+
+figure& figures::add_value(std::string_view workload, std::uint64_t n, double value, std::string_view unit) {
+  figure& added = add(workload, n, value, 1);
+  if (unit.size() >= added.unit.size()) throw std::logic_error("too long a unit");
+  std::ranges::copy(unit, added.unit.begin());
   return added;
 }
 
@@ -27,8 +35,8 @@ std::unique_ptr<store> run::open(std::uint64_t records, std::size_t key_size, st
 }
 
 std::vector<suite> all_suites(const ycsb::settings& chosen) {
-  return {paper_suite(),      depth_suite(), paths_suite(),      values_suite(),
-          sequential_suite(), mixed_suite(), ycsb_suite(chosen), recovery_suite(chosen)};
+  return {paper_suite(), depth_suite(),      paths_suite(),          values_suite(), sequential_suite(),
+          mixed_suite(), ycsb_suite(chosen), recovery_suite(chosen), query_suite()};
 }
 
 }  // namespace icecore::bench

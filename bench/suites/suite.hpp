@@ -25,21 +25,24 @@ struct latency_figure {
 /// The result of one repetition of one workload.
 struct figure {
   std::array<char, 32> workload;
-  std::uint64_t n;    ///< size of the problem: keys, or records
-  double operations;  ///< number of timed operations
-  double seconds;
-  double bytes_per_key;                                              ///< for the store's files; 0: not requested
+  std::uint64_t n;       ///< size of the problem: keys, or records
+  double operations;     ///< number of timed operations; of a figure with a unit, how many of it
+  double seconds;        ///< of a figure with a unit: 1
+  double bytes_per_key;  ///< for the store's files; 0: not requested
   std::array<latency_figure, ycsb::operation_kind_count> latencies;  ///< by ycsb::operation_kind
   std::array<double, 10> per_tenth;  ///< operations in each tenth of a second; 0: not requested
+  std::array<char, 16> unit;         ///< empty: operations a second
 };
 
 /// The figures of one repetition, in memory that the measuring process shares with its parent.
 struct figures {
-  static constexpr std::size_t capacity = 32;
+  static constexpr std::size_t capacity = 64;
   std::array<figure, capacity> all;
   std::size_t count;
 
   figure& add(std::string_view workload, std::uint64_t n, double operations, double seconds);
+  /// A figure that is no rate: a ratio, nanoseconds, bytes.
+  figure& add_value(std::string_view workload, std::uint64_t n, double value, std::string_view unit);
 };
 
 /// One repetition.
@@ -58,15 +61,26 @@ struct stage {
   bool reopens = false;  ///< continues with what the stage before left: for stores that survive a kill
 };
 
+/// What the stores of a suite are.
+enum class store_form : std::uint8_t { versions, map, filtered };
+
 struct suite {
   std::string name;
-  std::string what;      ///< one sentence for --help
-  bool of_maps = false;  ///< for stores that are maps, not for those with versions
+  std::string what;  ///< one sentence for --help
+  store_form form = store_form::versions;
   /// Makes the inputs for a problem of size n, once for all stores, threads and repetitions.
   std::function<std::vector<stage>(std::uint64_t n)> prepare;
 
   [[nodiscard]] bool measures(const store_kind& kind) const noexcept {
-    return of_maps ? static_cast<bool>(kind.open_map) : static_cast<bool>(kind.open);
+    switch (form) {
+      case store_form::versions:
+        return static_cast<bool>(kind.open);
+      case store_form::map:
+        return static_cast<bool>(kind.open_map);
+      case store_form::filtered:
+        return static_cast<bool>(kind.open_filtered);
+    }
+    return false;
   }
 };
 
@@ -78,6 +92,7 @@ struct suite {
 [[nodiscard]] suite mixed_suite();
 [[nodiscard]] suite ycsb_suite(const ycsb::settings& chosen);
 [[nodiscard]] suite recovery_suite(const ycsb::settings& chosen);
+[[nodiscard]] suite query_suite();
 
 /// All suites, in the order of reports.
 [[nodiscard]] std::vector<suite> all_suites(const ycsb::settings& chosen = {});

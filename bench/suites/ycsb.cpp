@@ -93,7 +93,7 @@ std::vector<stage> stages(const ycsb::settings& chosen, std::uint64_t n) {
 suite ycsb_suite(const ycsb::settings& chosen) {
   return {.name = "ycsb",
           .what = "YCSB's workloads A to F, and updates alone, on newest values: throughput and latencies",
-          .of_maps = true,
+          .form = store_form::map,
           .prepare = [chosen](std::uint64_t n) { return stages(chosen, n); }};
 }
 

@@ -176,6 +176,57 @@ def test_opening_and_the_first_second_of_the_persistent_index_have_targets(repor
     assert [("not reached" in line) for line in slow] == [True, True, True, True, False]
 
 
+def query_document(**values):
+    """A run of the suite query with one thread and two; `values` are of icecore's rows."""
+    rows = []
+    for threads in (1, 2):
+        for workload, value in values.items():
+            rows.append(row("query", workload, "icecore", threads, value, unit="ratio"))
+        rows.append(row("query", "filter_10", "icecore", threads, 40e6 * threads))
+        rows += [row("query", f"resume_{p}", "icecore", threads, rate) for p, rate in ((10, 500), (50, 250), (90, 400))]
+    rows.append(row("query", "filter_10", "LMDB-newest", 1, 80e6))
+    return {"icecore": "0.1.0", "machine": {"processor": "a test", "hardware_threads": 2}, "rows": rows, "failures": []}
+
+
+def query_lines(text):
+    lines = [line.strip("| ").split(" | ") for line in text.partition("### Queries")[2].splitlines() if line.startswith("| ")]
+    return {(what, threads): tuple(rest) for what, threads, *rest in lines[1:]}
+
+
+def test_queries_are_held_against_their_own_targets(report):
+    found = query_lines(report(query_document(kept_10_over_filter=1.02, every_item_more=301)))
+    assert found["kept query beside the filter, 10 % match", "1"] == ("≤ 1.03", "1.02", "reached")
+    assert found["every = item: ns a key more", "2"] == ("≤ 300", "301", "**not reached**")
+    assert found["filter, 10 % match, beside LMDB-newest", "1"] == ("≥ 0.4", "0.500", "reached")
+    assert found["filter, 10 % match, beside LMDB-newest by one", "2"] == ("≥ 0.75", "1.00", "reached")
+    assert found["filter, 10 % match, beside one thread", "2"] == ("≥ 1.7", "2.00", "reached")
+    assert found["opening to the first new key, ms", "1"] == ("≤ 5", "4.00", "reached")
+    assert found["the same: greatest beside least of 10, 50, 90 %", "1"] == ("≤ 1.2", "2.00", "**not reached**")
+
+
+def test_a_run_without_queries_says_nothing_of_them(report):
+    assert "### Queries" not in report(document())
+
+
+def resumable_document():
+    rates = {"icecore": 4e6, "PDT": 3e6, "volatile": 5e6}
+    rows = []
+    for store, rate in rates.items():
+        for of in ("skip list", "hash table"):
+            rows += [row("resumable-throughput", f"{of} {mix}", store, 2, rate) for mix in ("10/45/45", "80/20")]
+            rows.append(row("resumable-completion", f"{of} 8 B", store, 1, 3 if store == "icecore" else 2, unit="queries/s"))
+    return {"icecore": "0.1.0", "machine": {"processor": "a test", "hardware_threads": 2}, "rows": rows, "failures": []}
+
+
+def test_the_figures_of_resumable_queries_have_targets(report):
+    found = query_lines(report(resumable_document()))
+    assert found["figure 1, skip list 80/20, beside volatile", "2"] == ("≥ 0.9", "0.800", "**not reached**")
+    assert found["figure 1, hash table 80/20, beside volatile", "2"] == ("≥ 0.75", "0.800", "reached")
+    assert found["figure 1, hash table 80/20, beside PDT", "2"] == ("≥ 1", "1.33", "reached")
+    assert found["figure 2, skip list 8 B, beside volatile", "1"] == ("≥ 1.4", "1.50", "reached")
+    assert found["figure 2, skip list 8 B, beside PDT", "1"] == ("–", "1.50", "–")
+
+
 def test_recovery_is_reported_in_milliseconds_with_the_rates_around_it(report):
     text = report(ycsb_document())
     assert "| 1,000,000 | pmemobj | 2 | 10.0 ms | 8.33 … 11.1 ms | 200 k | 0 | 100 k |" in text
@@ -361,6 +412,15 @@ def test_a_run_of_ycsb_is_drawn_like_the_thesis(draw):
     done, folder = draw(without(run, store="icecore-persistent-pools"), "one pool")
     assert "not measured, so not drawn: ycsb: what thesis5.4 shows\n" in done.stdout
     assert {path.name for path in folder.iterdir()} == {f"{name}.svg" for name in names - {"thesis5.4"}}
+
+
+def test_a_run_of_resumable_queries_is_drawn_like_the_paper(draw):
+    done, folder = draw(resumable_document())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {path.name for path in folder.iterdir()} == {"resumable1.svg", "resumable2.svg"}
+    for path in folder.iterdir():
+        drawing = path.read_text(encoding="utf-8")
+        assert all(f"<!-- {store} -->" in drawing for store in ("icecore", "PDT", "volatile"))
 
 
 def test_a_run_is_always_drawn_as_the_same_bytes(draw):

@@ -147,7 +147,7 @@ TEST_P(Filtered, columns_hold_a_value_for_each_match) {
 TEST_P(Filtered, pages_follow_each_other_without_gap_or_double_in_both_directions) {
   pairs wanted = by_hand(v_, is_dear);
   for (const bool reverse : {false, true}) {
-    for (const page_limits limits :
+    for (const page_limits& limits :
          {page_limits{.matches = 7, .reverse = reverse}, page_limits{.examined = 100, .reverse = reverse},
           page_limits{.matches = 3, .examined = 1000, .reverse = reverse}}) {
       pairs all;
