@@ -26,26 +26,25 @@ std::string rows_of(const query& q) {
   return keys;
 }
 
-/// Starts a query, runs it to its end and drops it; the seconds of start and run. Checks the number of its rows.
-double run_query(icecore::store& s, const query_request& what, const run_options& how, std::uint64_t rows) {
+/// Starts a query, runs it to its end and drops it; what running it took. Checks the number of its rows.
+cost run_query(icecore::store& s, const query_request& what, const run_options& how, std::uint64_t rows) {
   query q = s.start(what);
-  const auto begin = std::chrono::steady_clock::now();
-  const query_progress done = q.run(how);
-  const double seconds = seconds_since(begin);
+  query_progress done{};
+  const cost took = timed([&] { done = q.run(how); });
   expect(done.state == query_state::finished && done.rows == rows, "the rows of a query");
   q.drop();
-  return seconds;
+  return took;
 }
 
 std::vector<result_values> extract_keys(icecore::store& s, const icecore::filter& where, unsigned threads) {
   return newest(s).extract(where, {"key"}, threads);
 }
 
-double filter_once(icecore::store& s, const icecore::filter& where, unsigned threads, std::uint64_t rows) {
+cost filter_once(icecore::store& s, const icecore::filter& where, unsigned threads, std::uint64_t rows) {
   std::vector<result_values> found;
-  const double seconds = timed([&] { found = extract_keys(s, where, threads); });
+  const cost took = timed([&] { found = extract_keys(s, where, threads); });
   expect(found.front().size == rows, "the keys of a filter");
-  return seconds;
+  return took;
 }
 
 void check_rows(const query_inputs& in, const run& r, icecore::store& s, std::int64_t below) {
@@ -68,6 +67,7 @@ void default_every(const query_inputs& in, const run& r, icecore::store& s) {
         [&] { return run_query(s, {.name = "kept", .where = where}, {.threads = r.threads}, rows); });
     r.out.add("kept_" + percent, in.n(), static_cast<double>(in.n()), keys.second);
     r.out.add_value(fmt::format("kept_{}_over_filter", percent), in.n(), keys.ratio, a_ratio);
+    r.out.add_value(fmt::format("kept_{}_over_filter_cpu", percent), in.n(), keys.cpu_ratio, a_ratio);
     const auto counts = in_turns(
         pairs_of_overheads,
         [&] { return timed([&] { expect(newest(s).count(where, r.threads) == rows, "a count"); }); },
@@ -76,6 +76,7 @@ void default_every(const query_inputs& in, const run& r, icecore::store& s) {
                            rows);
         });
     r.out.add_value(fmt::format("count_{}_over_filter", percent), in.n(), counts.ratio, a_ratio);
+    r.out.add_value(fmt::format("count_{}_over_filter_cpu", percent), in.n(), counts.cpu_ratio, a_ratio);
   }
 }
 
@@ -184,6 +185,7 @@ void measure_filter_costs(const query_inputs& in, const run& r, icecore_filtered
   const auto beside_extract = in_turns(pairs_of_overheads, extract_all, filter_both);
   r.out.add("extract", in.n(), n, beside_extract.first);
   r.out.add_value("filter_10_over_extract", in.n(), beside_extract.ratio, a_ratio);
+  r.out.add_value("filter_10_over_extract_cpu", in.n(), beside_extract.cpu_ratio, a_ratio);
 
   // the same comparison, compiled by the compiler into the same scan
   const auto compiled = icecore::filter::of("compiled", 1, [](std::span<const item> items, std::span<bool> flags) {
@@ -194,17 +196,19 @@ void measure_filter_costs(const query_inputs& in, const run& r, icecore_filtered
       [&] { return timed([&] { expect(newest(s).count(compiled, r.threads) == rows, "a compiled count"); }); },
       [&] { return timed([&] { expect(newest(s).count(where, r.threads) == rows, "a count"); }); });
   r.out.add_value("expression_over_compiled", in.n(), beside_compiled.ratio, a_ratio);
+  r.out.add_value("expression_over_compiled_cpu", in.n(), beside_compiled.cpu_ratio, a_ratio);
 
   std::vector<double> seconds;
   for (unsigned i = 0; i < 3; ++i) {
     std::atomic<std::uint64_t> found{0};
     seconds.push_back(timed([&] {
-      newest(s).for_each(
-          [&](const item& one) {
-            if (signed_number_of(one.value) < below) found.fetch_add(1, std::memory_order_relaxed);  // a counter
-          },
-          r.threads);
-    }));
+                        newest(s).for_each(
+                            [&](const item& one) {
+                              if (signed_number_of(one.value) < below)
+                                found.fetch_add(1, std::memory_order_relaxed);  // a counter
+                            },
+                            r.threads);
+                      }).seconds);
     expect(found.load(std::memory_order_relaxed) == rows, "for_each");
   }
   r.out.add("for_each_10", in.n(), n, median(seconds));
@@ -240,7 +244,8 @@ void measure_writers_beside(const query_inputs& in, const run& r, icecore_filter
     while (seconds_since(begin) < shortest_s);
     ended.store(true, std::memory_order_relaxed);
     writers.clear();
-    return seconds_since(begin) / static_cast<double>(written.load(std::memory_order_relaxed));
+    const double seconds_a_write = seconds_since(begin) / static_cast<double>(written.load(std::memory_order_relaxed));
+    return cost{seconds_a_write, seconds_a_write};  // the process' cores are the reader's too
   };
   const auto beside = in_turns(
       3,

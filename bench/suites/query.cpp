@@ -3,6 +3,7 @@
 #include "query.hpp"
 
 #include <fmt/format.h>
+#include <time.h>
 
 #include <algorithm>
 #include <memory>
@@ -40,18 +41,28 @@ std::string query_inputs::expected(std::int64_t below) const {
   return keys;
 }
 
-paired_times in_turns(unsigned pairs, const std::function<double()>& first, const std::function<double()>& second) {
+double cpu_seconds_so_far() {
+  timespec used{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
+
+paired_costs in_turns(unsigned pairs, const std::function<cost()>& first, const std::function<cost()>& second) {
   std::vector<double> firsts;
   std::vector<double> seconds;
   std::vector<double> ratios;
+  std::vector<double> cpu_ratios;
   for (unsigned i = 0; i < pairs; ++i) {
-    const double early = i % 2 == 0 ? first() : second();
-    const double late = i % 2 == 0 ? second() : first();
-    firsts.push_back(i % 2 == 0 ? early : late);
-    seconds.push_back(i % 2 == 0 ? late : early);
-    ratios.push_back(seconds.back() / firsts.back());
+    const cost early = i % 2 == 0 ? first() : second();
+    const cost late = i % 2 == 0 ? second() : first();
+    const cost& one = i % 2 == 0 ? early : late;
+    const cost& other = i % 2 == 0 ? late : early;
+    firsts.push_back(one.seconds);
+    seconds.push_back(other.seconds);
+    ratios.push_back(other.seconds / one.seconds);
+    cpu_ratios.push_back(other.cpu_seconds / one.cpu_seconds);
   }
-  return {median(firsts), median(seconds), median(ratios)};
+  return {median(firsts), median(seconds), median(ratios), median(cpu_ratios)};
 }
 
 namespace {
@@ -64,7 +75,7 @@ void filter(const query_inputs& in, const run& r, filtered_store& s) {
     const std::int64_t below = query_inputs::bound_of(thousandth);
     std::vector<double> seconds;
     for (unsigned i = 0; i < scans; ++i) {
-      seconds.push_back(timed([&] { s.find_below(below, r.threads, keys); }));
+      seconds.push_back(timed([&] { s.find_below(below, r.threads, keys); }).seconds);
       expect(keys == in.expected(below), "the keys of a filter");
     }
     r.out.add(fmt::format("filter_{}", query_inputs::percent_of(thousandth)), in.n(), static_cast<double>(in.n()),

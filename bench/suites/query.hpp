@@ -38,20 +38,30 @@ class query_inputs {
   std::vector<filtered_pair> sorted_;
 };
 
-/// Medians of seconds, and of the ratios second / first of each pair.
-struct paired_times {
-  double first, second, ratio;
+/// What some work took: by the clock, and of the process' cores, which other load changes less.
+struct cost {
+  double seconds, cpu_seconds;
 };
 
-[[nodiscard]] inline double timed(const auto& work) {
+/// Seconds of cores that the process had so far, with all its threads.
+[[nodiscard]] double cpu_seconds_so_far();
+
+[[nodiscard]] inline cost timed(const auto& work) {
+  const double cpu_before = cpu_seconds_so_far();
   const auto begin = std::chrono::steady_clock::now();
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return {seconds, cpu_seconds_so_far() - cpu_before};
 }
 
-/// Runs both `pairs` times in turns, each first in every other pair. Each returns the seconds that count.
-[[nodiscard]] paired_times in_turns(unsigned pairs, const std::function<double()>& first,
-                                    const std::function<double()>& second);
+/// Medians of seconds, and of the ratios second / first of each pair.
+struct paired_costs {
+  double first, second, ratio, cpu_ratio;
+};
+
+/// Runs both `pairs` times in turns, each first in every other pair. Each returns what counts.
+[[nodiscard]] paired_costs in_turns(unsigned pairs, const std::function<cost()>& first,
+                                    const std::function<cost()>& second);
 
 // What is asked of icecore alone. Precondition: the pairs are loaded.
 void measure_kept_queries(const query_inputs& in, const run& r, icecore_filtered& s);
