@@ -63,6 +63,14 @@ void verb::add_format(cli::format& format) {
       ->type_name("table|json");
 }
 
+void verb::add_format_of_columns(cli::format& format) {
+  static const std::map<std::string, cli::format> names{
+      {"table", cli::format::table}, {"json", cli::format::json}, {"csv", cli::format::csv}};
+  of_->add_option("-o,--output-format", format, "table, json: one object a line, or csv (default: table)")
+      ->transform(CLI::CheckedTransformer(names).description(""))
+      ->type_name("table|json|csv");
+}
+
 void verb::add_hex(bool& hex) {
   add_flag("--hex", hex, "Keys and values are hexadecimal digits, in arguments and in output");
 }

@@ -58,6 +58,8 @@ class verb {
 
   void add_store(std::string& path, const std::string& what = "The store's file");
   void add_format(cli::format& format);
+  /// The same, of a verb that can also write comma-separated values.
+  void add_format_of_columns(cli::format& format);
   void add_hex(bool& hex);
   void add_view(view_arguments& view);
   void add_bounds(bounds_arguments& bounds);

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <memory>
 
 #include "change_lines.hpp"
+#include "columns.hpp"
 #include "command_line.hpp"
 #include "icecore/filtered.hpp"
 #include "json.hpp"
@@ -51,53 +51,14 @@ void print_item(const item& i, const filter_arguments& a) {
   out().line(line);
 }
 
-std::string cell_of(const result_values& column, std::size_t row, const filter_arguments& a) {
-  const bool json = a.format == cli::format::json;
-  if (column.is_null(row)) return json ? "null" : "";
-  switch (column.type) {
-    case result_type::boolean:
-      return column.boolean(row) ? "true" : "false";
-    case result_type::i64:
-      return fmt::format("{}", column.i64(row));
-    case result_type::u64:
-      return fmt::format("{}", column.u64(row));
-    case result_type::f64:
-      return json && !std::isfinite(column.f64(row)) ? "null" : fmt::format("{}", column.f64(row));
-    case result_type::bytes:
-      break;
-  }
-  if (!json) return a.hex ? to_hex(column.text(row)) : shown(column.text(row));
-  std::string text;
-  append_json(text, column.text(row), a.hex);
-  return text;
-}
-
 exit_code print_columns(const snapshot& of, const filter& condition, const filter_arguments& a) {
   const auto columns = of.extract(condition, a.select, a.threads);
   const std::size_t rows = std::min<std::uint64_t>(columns.front().size, a.limit);
-  std::string line;
-  if (a.format == cli::format::table) {
-    for (const auto& column : columns) {
-      if (!line.empty()) line += '\t';
-      line += shown(column.name);
-    }
-    out().line(line);
-  }
-  for (std::size_t row = 0; row < rows; ++row) {
-    line.clear();
-    for (const auto& column : columns) {
-      if (a.format == cli::format::json) {
-        line += line.empty() ? '{' : ',';
-        append_json(line, column.name);
-        line += ':';
-      } else if (&column != &columns.front()) {
-        line += '\t';
-      }
-      line += cell_of(column, row, a);
-    }
-    if (a.format == cli::format::json) line += '}';
-    out().line(line);
-  }
+  const column_printer print(a.format, a.hex);
+  std::vector<std::string> names;
+  for (const auto& column : columns) names.push_back(column.name);
+  print.heading(names);
+  print.rows(columns, rows);
   return rows > 0 ? exit_code::ok : exit_code::negative;
 }
 

@@ -20,6 +20,8 @@ void append_json(std::string& out, std::string_view bytes, bool hex = false);
 class json_object {
  public:
   json_object& bytes(std::string_view name, std::string_view value);
+  /// A value that is JSON already.
+  json_object& json(std::string_view name, std::string_view value) { return raw(name, value); }
   json_object& add(std::string_view name, double value);
   json_object& add(std::string_view name, std::integral auto value) {
     if constexpr (std::same_as<decltype(value), bool>) {

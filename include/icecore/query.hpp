@@ -7,6 +7,12 @@
 //   again.run();
 //   for (const auto& row : again.results()) use(row.key, row.value);
 //
+//   icecore::query r = s.start({.name = "sales", .where = dear, .select = {"key", "price * qty as total"},
+//                               .aggregates = {{icecore::aggregate::sum, "price * qty"}}});
+//   r.run();
+//   r.totals();                                   // kept as it runs: the same to the last bit, whatever crashed
+//   const auto columns = r.rows().read();         // as Arrow lays them out
+//
 // Threads: any number of threads may use one query; one of them, or of another process, runs it at a time.
 // Lifetime: a query holds a pin on the store. Rows are valid as long as the range that they came from is at them.
 // Durability: what was read from a query (rows, counts, progress, acknowledgements) is there after a kill, in every
@@ -32,6 +38,7 @@
 #include <vector>
 
 #include "icecore/filter.hpp"
+#include "icecore/filtered.hpp"
 #include "icecore/pin.hpp"
 #include "icecore/snapshot.hpp"
 
@@ -45,6 +52,16 @@ class kept_query;
 enum class query_keeps : std::uint8_t {
   count = 1,  ///< only how many there are
   keys = 2,   ///< the key; its value is looked up when the row is read
+  rows = 3,   ///< the selected columns, copied
+};
+
+/// How a query folds an expression over its matches; nulls are left out, and so is NaN by min and max.
+enum class aggregate : std::uint8_t { count = 1, sum = 2, min = 3, max = 4 };
+
+/// A total that a query keeps as it runs.
+struct aggregate_of {
+  aggregate how = aggregate::count;
+  std::string expression = "true";  ///< a number; of count anything
 };
 
 enum class query_state : std::uint8_t {
@@ -60,7 +77,36 @@ struct query_request {
   std::string name;                      ///< unique among the store's queries, at most 65,535 bytes, not empty
   std::optional<icecore::version> at{};  ///< a closed version; empty: the present, as latest()
   filter where{};                        ///< empty: every key matches
-  query_keeps keep = query_keeps::keys;
+  query_keeps keep = query_keeps::keys;  ///< `rows` if columns are selected
+  /// The columns that are kept, as extract() takes them: at most 256. They may name the columns of the filter's layout.
+  std::vector<std::string> select{};
+  std::vector<aggregate_of> aggregates{};  ///< totals that are kept, whatever else is: at most 64
+};
+
+/// What an aggregate has come to.
+struct query_total {
+  aggregate how;
+  std::string expression;              ///< in normal form
+  std::optional<result_number> value;  ///< empty: nothing to fold, or a whole number out of -2^63 to 2^64 - 1
+};
+
+/// A column that a query keeps.
+struct selected_column {
+  std::string name;
+  result_type type;
+};
+
+/// Which queries store::prune_queries() drops.
+struct prune_options {
+  std::optional<std::chrono::seconds> older_than{};  ///< only those that were started longer ago
+  bool finished = true;                              ///< only those that are finished or cancelled
+};
+
+/// A key that a query could not examine.
+struct query_failure {
+  std::string key;
+  std::string message;  ///< what the function of the caller threw, or what is damaged; at most 1,024 bytes
+  bool damaged;         ///< the store's record is; else a function of the caller threw, or the row was too long
 };
 
 struct query_progress {
@@ -83,6 +129,11 @@ struct run_options {
   std::optional<std::chrono::microseconds> time{};
   std::optional<std::uint64_t> keys{};
   std::uint64_t keys_per_second = 0;  ///< at most as many, by all threads; 0: no limit
+  /// Passes keys for which a function of the caller throws, or whose selected columns are too long, and lists them in
+  /// query::skipped(). Else they pause the query. To find such a key, the items of a block are asked about one by one
+  /// again; a failure that does not happen again then pauses the query all the same.
+  bool skip_failed = false;
+  bool skip_damaged = false;  ///< the same for keys whose records are damaged
   /// Called by the calling thread, at most about ten times a second. What it throws pauses the query.
   std::function<void(const query_progress&)> on_progress{};
 };
@@ -138,6 +189,42 @@ class query_rows : public std::ranges::view_interface<query_rows> {
   std::unique_ptr<reading> reading_;
 };
 
+/// The rows of a query that keeps columns. It may be read while the query runs: rows are those whose numbers are final.
+class selected_rows {
+ public:
+  selected_rows(pin holds, std::shared_ptr<detail::kept_query> of) noexcept
+      : holds_(std::move(holds)), of_(std::move(of)) {}
+
+  [[nodiscard]] std::vector<selected_column> columns() const;
+  /// O(parts).
+  [[nodiscard]] std::uint64_t size() const;
+  /// Copies rows [from, from + at_most), or as many of them as there are: what export_to_arrow() takes. After where():
+  /// those of them that match. O(parts + log chunks + rows).
+  [[nodiscard]] std::vector<result_values> read(std::uint64_t from = 0, std::uint64_t at_most = UINT64_MAX) const;
+
+  /// The columns by name, for filters over them: those whose names are words, such as `key` or `total`.
+  [[nodiscard]] layout names() const;
+  /// Of these rows those that match a filter over the columns that were kept, as where("total > 100") makes one too.
+  /// The store's keys are not looked at. errc::bad_input as of a filter; invalid_argument if it reads something else.
+  [[nodiscard]] selected_rows where(const filter& condition) const;
+  [[nodiscard]] selected_rows where(std::string_view condition) const { return where(filter(condition, names())); }
+
+  /// As those of a snapshot: expressions name the columns that were kept. threads: 0 for all cores. Doubles are added up
+  /// in key order within the parts of the query, then over the parts, so that a sum does not depend on the threads.
+  [[nodiscard]] std::uint64_t count(unsigned threads = 1) const;
+  [[nodiscard]] std::optional<result_number> sum(std::string_view expression, unsigned threads = 1) const;
+  [[nodiscard]] std::optional<result_number> min(std::string_view expression, unsigned threads = 1) const;
+  [[nodiscard]] std::optional<result_number> max(std::string_view expression, unsigned threads = 1) const;
+  [[nodiscard]] std::vector<result_values> extract(const std::vector<std::string>& select, unsigned threads = 1) const;
+
+ private:
+  [[nodiscard]] detail::kept_query& usable() const;
+
+  pin holds_;
+  std::shared_ptr<detail::kept_query> of_;
+  std::optional<filter> condition_;
+};
+
 class query {
  public:
   query(pin holds, std::shared_ptr<detail::kept_query> of) noexcept : holds_(std::move(holds)), of_(std::move(of)) {}
@@ -156,6 +243,23 @@ class query {
   /// finished. errc::query_busy, naming the pid, if it runs already; errc::invalid_argument if it was cancelled.
   query_progress run(const run_options& how = {});
 
+  /// The key before which it is paused, if a failure has paused it: the first one in key order. It is kept in the store
+  /// until the part goes on. O(parts).
+  [[nodiscard]] std::optional<query_failure> failure() const;
+  /// The keys that were passed, in key order. O(chunks).
+  [[nodiscard]] std::vector<query_failure> skipped() const;
+
+  /// Accepts functions of the caller whatever their revisions, for runs of this process. rebound() tells ever after
+  /// that answers of several revisions may be among the rows. errc::unknown_function if one is not given at all,
+  /// query_busy while it runs.
+  void rebind(const function_resolver& functions);
+  [[nodiscard]] bool rebound() const;
+  /// How many parts of the keys it has; errc::damaged names one by its number.
+  [[nodiscard]] std::size_t parts() const noexcept;
+  /// Forgets what a part has kept, so that run() computes it again; its rows are the same. errc::query_busy while it
+  /// runs, invalid_argument if there is no such part, or the query was cancelled.
+  void restart_part(std::size_t part);
+
   /// Asks the runner, in whatever process, to stop within 10 ms and a block of evaluations. The rows stay.
   void pause();
   void cancel();
@@ -163,7 +267,14 @@ class query {
   /// errc::query_busy while it runs.
   void drop();
 
-  /// Rows in key order, from the row of this number on. errc::invalid_argument if it keeps no rows.
+  /// The totals over all rows whose numbers are final; once it is finished, over all matches. Whole numbers are exact.
+  /// Doubles are added up in key order within a part, then over the parts: the result depends on no thread and no
+  /// crash. O(parts).
+  [[nodiscard]] std::vector<query_total> totals() const;
+
+  /// The selected columns. errc::invalid_argument unless it keeps them.
+  [[nodiscard]] selected_rows rows() const;
+  /// Rows in key order, from the row of this number on. errc::invalid_argument unless it keeps keys.
   [[nodiscard]] query_rows results(std::uint64_t from_row = 0, bool with_values = true) const;
   /// Notes durably that the consumer has done with all rows before this one.
   void acknowledge(std::uint64_t row);

@@ -244,6 +244,8 @@ class store {
   [[nodiscard]] icecore::query query(std::string_view name, const function_resolver& functions = {}) const;
   /// All queries, oldest first.
   [[nodiscard]] std::vector<icecore::query> queries() const;
+  /// Drops queries that are over; returns how many. Those that run, anywhere, stay.
+  std::size_t prune_queries(const prune_options& which = {});
 
   // ---- Feeds (include icecore/feed.hpp) -----------------------------------------------------------------------------
 

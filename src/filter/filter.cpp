@@ -60,6 +60,12 @@ const std::vector<detail::named_field>& detail::columns_of_layout::of(const layo
   return one.columns_ ? one.columns_->columns : none;
 }
 
+layout detail::columns_of_layout::made(std::vector<named_field> columns) {
+  layout all;
+  all.columns_ = std::make_shared<const columns_of_layout>(columns_of_layout{.columns = std::move(columns)});
+  return all;
+}
+
 layout::layout(std::string_view text)
     : columns_(std::make_shared<const detail::columns_of_layout>(
           detail::columns_of_layout{.columns = detail::parse_layout(text)})) {}

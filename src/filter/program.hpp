@@ -23,6 +23,7 @@ struct [[gnu::visibility("hidden")]] columns_of_layout {
   std::vector<named_field> columns;
 
   [[nodiscard]] static const std::vector<named_field>& of(const layout& one);
+  [[nodiscard]] static layout made(std::vector<named_field> columns);
 };
 
 class [[gnu::visibility("hidden")]] filter_program {

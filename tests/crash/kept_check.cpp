@@ -12,6 +12,14 @@ namespace {
 
 /// Rows from one on are a part of the answer; returns the number behind the last.
 std::string read_rows(const query& q, const query_answer& answer, std::uint64_t from, std::uint64_t& end) {
+  if (q.keeps() == query_keeps::rows) {
+    const auto rows = kept_rows_from(q, from);
+    end = from + rows.size();
+    const bool right = end <= std::max<std::uint64_t>(from, answer.rows.size()) &&
+                       std::equal(rows.begin(), rows.end(),
+                                  answer.rows.begin() + static_cast<std::ptrdiff_t>(rows.empty() ? 0 : from));
+    return right ? "" : q.name() + " has other rows from row " + std::to_string(from) + " on";
+  }
   std::uint64_t n = from;
   auto rows = q.results(from);
   for (const auto& row : rows) {
@@ -27,6 +35,10 @@ std::string read_rows(const query& q, const query_answer& answer, std::uint64_t 
   }
   end = n;
   return {};
+}
+
+std::vector<std::string> borders_of(const store& s, const query& q) {
+  return detail::query_catalog::of(s.core()).find(q.name())->definition().borders;
 }
 
 std::string judge_one(const store& s, const query& q, const kept_query& wanted) {
@@ -46,7 +58,10 @@ std::string judge_one(const store& s, const query& q, const kept_query& wanted) 
   if (p.rows > answer.rows.size() || p.examined > answer.examined) return name + " is too far" + numbers;
   if (std::ranges::find(wanted.acknowledged, q.acknowledged()) == wanted.acknowledged.end())
     return std::to_string(q.acknowledged()) + " rows of " + name + " are acknowledged";
-  if (q.keeps() != query_keeps::keys) return {};
+  if (q.keeps() != query_keeps::keys) {
+    if (auto wrong = judge_totals(q, answer, borders_of(s, q)); !wrong.empty()) return wrong;
+  }
+  if (q.keeps() == query_keeps::count) return {};
   std::uint64_t end = 0;
   if (auto wrong = read_rows(q, answer, 0, end); !wrong.empty()) return wrong;
   if (end < wanted.numbered_min) return name + " has lost rows that were read: there are " + std::to_string(end);
@@ -69,7 +84,10 @@ std::string finish(const store& s, query& q, const kept_query& wanted, std::mt19
            " keys in state " + std::to_string(static_cast<int>(p.state)) + ", not " +
            std::to_string(answer.rows.size()) + " of " + std::to_string(answer.examined);
   }
-  if (q.keeps() != query_keeps::keys) return {};
+  if (q.keeps() != query_keeps::keys) {
+    if (auto wrong = judge_totals(q, answer, borders_of(s, q)); !wrong.empty()) return "at its end " + wrong;
+  }
+  if (q.keeps() == query_keeps::count) return {};
   for (const std::uint64_t from : {std::uint64_t{0}, random() % (answer.rows.size() + 1)}) {
     std::uint64_t end = 0;
     if (auto wrong = read_rows(q, answer, from, end); !wrong.empty()) return "at its end " + wrong;
@@ -111,7 +129,7 @@ std::string use_queries(store& s, std::vector<kept_query>& queries, std::uint64_
     if (q.state() != query_state::cancelled) {
       if (auto wrong = finish(s, q, now, random); !wrong.empty()) return wrong;
       now.finished = true;
-      now.rows_min = now.numbered_min = now.keeps == query_keeps::keys ? now.answer.rows.size() : 0;
+      now.rows_min = now.numbered_min = now.keeps == query_keeps::count ? 0 : now.answer.rows.size();
     }
     now.surely = true;
     now.acknowledged = {q.acknowledged()};

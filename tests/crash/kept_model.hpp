@@ -28,6 +28,14 @@ struct query_answer {
 };
 [[nodiscard]] query_answer answer_of(const snapshot& then, unsigned filter);
 
+/// A query of a story: of those that keep columns, key and value; of all but those that keep keys, totals.
+[[nodiscard]] query_request request_of_stories(const std::string& name, unsigned filter, query_keeps keeps);
+/// Rows from one on of a query that keeps columns.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> kept_rows_from(const query& q, std::uint64_t from);
+/// What is wrong with its totals, if they are over the first rows of its answer. Its parts begin at these keys.
+[[nodiscard]] std::string judge_totals(const query& q, const query_answer& answer,
+                                       const std::vector<std::string>& borders);
+
 enum class query_step : std::uint8_t { start, run, read, acknowledge, cancel, drop };
 
 /// What one operation did to a query, or saw of it.

@@ -19,7 +19,8 @@ planned_query plan_query(const std::function<std::uint64_t(std::uint64_t below)>
   p.what = dice[draw(std::size(dice))];
   p.which = draw(16);
   p.filter = static_cast<unsigned>(draw(filters_of_stories));
-  p.keeps = draw(5) == 0 ? query_keeps::count : query_keeps::keys;
+  constexpr query_keeps kinds[] = {query_keeps::count, query_keeps::keys, query_keeps::keys, query_keeps::rows};
+  p.keeps = kinds[draw(std::size(kinds))];
   p.parts = draw(2) == 0 ? 1 : 2 + static_cast<unsigned>(draw(3));
   p.threads = 1 + static_cast<unsigned>(draw(3));
   p.every_item = draw(3) == 0;
@@ -39,6 +40,12 @@ query start_in_parts(store& s, const query_request& what, unsigned parts) {
   made.at = then.version();
   made.keeps = what.keep;
   made.filter = what.where.stored();
+  if (!what.select.empty()) made.select = detail::projection(what.select, {}).stored();
+  std::vector<detail::fold_of> folds;
+  for (const aggregate_of& one : what.aggregates) {
+    folds.push_back({static_cast<detail::fold>(static_cast<unsigned>(one.how) - 1), one.expression});
+  }
+  if (!folds.empty()) made.totals = detail::aggregation(folds, {}).stored();
   std::vector<std::string> keys;
   for (const auto& [key, value] : then.range()) keys.emplace_back(key);
   for (unsigned p = 1; p < parts; ++p) {
@@ -61,6 +68,10 @@ void in_fibers(std::uint64_t seed, const std::function<void()>& body) {
 /// All rows from one on, whose numbers must follow each other.
 std::uint64_t read_rows(const query& q, done_to_query& done, std::uint64_t from) {
   done.from = from;
+  if (q.keeps() == query_keeps::rows) {
+    done.read = kept_rows_from(q, from);
+    return from + done.read.size();
+  }
   std::uint64_t n = from;
   auto rows = q.results(from);
   for (const auto& row : rows) {
@@ -79,7 +90,7 @@ void start(store& s, story& into, unsigned number, const planned_query& p) {
   q.keeps = p.keeps;
   into.queries.push_back(q);
   const version open = s.clock();
-  const query_request request{.name = q.name, .where = filter_of_stories(p.filter), .keep = p.keeps};
+  const query_request request = request_of_stories(q.name, p.filter, p.keeps);
   const query made = p.parts > 1 ? start_in_parts(s, request, p.parts) : s.start(request);
   into.queries[done.query].at = made.version();
   if (into.how.writers > 1) {
@@ -111,12 +122,12 @@ void use(const store& s, story& into, unsigned number, const planned_query& p) {
       done.rows = seen.rows;
       done.examined = seen.examined;
       done.finished = seen.state == query_state::finished;
-      if (q.keeps() == query_keeps::keys) done.numbered = read_rows(q, done, std::min(p.from, done.rows));
-      if (q.keeps() == query_keeps::keys && done.numbered == done.from) done.numbered = 0;
+      if (q.keeps() != query_keeps::count) done.numbered = read_rows(q, done, std::min(p.from, done.rows));
+      if (q.keeps() != query_keeps::count && done.numbered == done.from) done.numbered = 0;
       break;
     }
     case query_step::acknowledge:
-      if (q.keeps() == query_keeps::keys) done.acknowledged = std::min(p.from, read_rows(q, done, 0));
+      if (q.keeps() != query_keeps::count) done.acknowledged = std::min(p.from, read_rows(q, done, 0));
       q.acknowledge(done.acknowledged);
       break;
     case query_step::cancel:

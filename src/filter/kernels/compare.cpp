@@ -1,5 +1,6 @@
 #include "filter/kernels/compare.hpp"
 
+#include <bit>
 #include <functional>
 
 namespace icecore::detail {
@@ -143,20 +144,21 @@ void compare(relation one, operand left, operand right, row_mask active, slot& o
   }
 }
 
-row_mask compare_signed(relation one, const slot& left, std::int64_t right) noexcept {
+row_mask compare_signed(relation one, const std::uint64_t* left, std::int64_t right) noexcept {
   return with_relation(one, [&](auto holds_for) {
-    return rows_where([&](std::size_t i) { return holds_for(static_cast<std::int64_t>(left.word[i]), right); });
+    return rows_where([&](std::size_t i) { return holds_for(static_cast<std::int64_t>(left[i]), right); });
   });
 }
 
-row_mask compare_unsigned(relation one, const slot& left, std::uint64_t right) noexcept {
+row_mask compare_unsigned(relation one, const std::uint64_t* left, std::uint64_t right) noexcept {
   return with_relation(
-      one, [&](auto holds_for) { return rows_where([&](std::size_t i) { return holds_for(left.word[i], right); }); });
+      one, [&](auto holds_for) { return rows_where([&](std::size_t i) { return holds_for(left[i], right); }); });
 }
 
-row_mask compare_real(relation one, const slot& left, double right) noexcept {
-  return with_relation(
-      one, [&](auto holds_for) { return rows_where([&](std::size_t i) { return holds_for(left.real[i], right); }); });
+row_mask compare_real(relation one, const std::uint64_t* left, double right) noexcept {
+  return with_relation(one, [&](auto holds_for) {
+    return rows_where([&](std::size_t i) { return holds_for(std::bit_cast<double>(left[i]), right); });
+  });
 }
 
 }  // namespace icecore::detail

@@ -18,9 +18,9 @@ struct operand {
 /// nothing.
 void compare(relation one, operand left, operand right, row_mask active, slot& out) noexcept;
 
-/// Whole numbers of 64 bits, all signed or all unsigned, and doubles, each with one number.
-[[nodiscard]] row_mask compare_signed(relation one, const slot& left, std::int64_t right) noexcept;
-[[nodiscard]] row_mask compare_unsigned(relation one, const slot& left, std::uint64_t right) noexcept;
-[[nodiscard]] row_mask compare_real(relation one, const slot& left, double right) noexcept;
+/// 64 whole numbers of 64 bits, all signed or all unsigned, or doubles by their bits, each with one number.
+[[nodiscard]] row_mask compare_signed(relation one, const std::uint64_t* left, std::int64_t right) noexcept;
+[[nodiscard]] row_mask compare_unsigned(relation one, const std::uint64_t* left, std::uint64_t right) noexcept;
+[[nodiscard]] row_mask compare_real(relation one, const std::uint64_t* left, double right) noexcept;
 
 }  // namespace icecore::detail

@@ -92,10 +92,37 @@ void load(const field& place, const std::string_view* values, std::size_t size, 
         return load_any<double>(place, values, size, out);
       case field_type::bytes:
         return load_bytes(place, values, size, out);
+      case field_type::boolean:  // of kept columns alone: see load_kept()
+        break;
     }
     return row_mask{0};
   };
   out.valid = valid_rows() & present;
+}
+
+void load_kept(const field& place, const rows& block, slot& out) noexcept {
+  out.valid = 0;
+  out.truth = 0;
+  out.big = 0;
+  if (block.kept == nullptr) return;
+  const kept_column& of = block.kept[place.offset];
+  out.valid = of.validity != nullptr ? of.validity[block.kept_from / rows_max] : ~0ULL;
+  switch (of.type) {
+    case column_type::boolean:
+      out.truth = of.words[block.kept_from / rows_max];
+      return;
+    case column_type::bytes:
+      out.views = out.own_views;
+      for (std::size_t i = 0; i < block.size; ++i) {
+        const std::uint32_t begin = of.ends[block.kept_from + i];
+        out.own_views[i] = {of.bytes + begin, of.ends[block.kept_from + i + 1] - begin};
+      }
+      return;
+    default:
+      std::memcpy(out.word, of.words + block.kept_from, block.size * sizeof(std::uint64_t));
+  }
+  if (of.type != column_type::u64) return;
+  for (std::size_t i = 0; i < block.size; ++i) out.big |= (out.word[i] >> 63) << i;
 }
 
 }  // namespace icecore::detail

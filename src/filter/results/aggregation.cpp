@@ -6,6 +6,7 @@
 
 #include "filter/kernels/values.hpp"
 #include "filter/tree/check.hpp"
+#include "filter/tree/explain.hpp"
 #include "filter/tree/stored.hpp"
 
 namespace icecore::detail {
@@ -102,6 +103,8 @@ aggregation::aggregation(std::vector<named_tree> list, const origin& from)
 aggregation aggregation::from_stored(std::span<const std::byte> bytes) {
   return {read_stored_list(bytes), origin{.from = origin::source::stored}};
 }
+
+std::string aggregation::text(std::size_t i) const { return text_of(list_[i].tree); }
 
 column_type aggregation::type(std::size_t i) const noexcept {
   return folds_[i] == fold::count ? column_type::u64 : column_type_of(list_[i].tree);

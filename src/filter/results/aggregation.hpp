@@ -56,6 +56,9 @@ class aggregation {
 
   [[nodiscard]] std::size_t size() const noexcept { return folds_.size(); }
   [[nodiscard]] fold how(std::size_t i) const noexcept { return folds_[i]; }
+  [[nodiscard]] const node& tree(std::size_t i) const noexcept { return list_[i].tree; }
+  /// What is folded, in normal form.
+  [[nodiscard]] std::string text(std::size_t i) const;
   /// Of the result.
   [[nodiscard]] column_type type(std::size_t i) const noexcept;
   [[nodiscard]] needs_of needs() const noexcept { return compiled_.needs(); }

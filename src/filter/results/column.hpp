@@ -14,8 +14,6 @@
 
 namespace icecore::detail {
 
-enum class column_type : std::uint8_t { boolean = 1, i64 = 2, u64 = 3, f64 = 4, bytes = 5 };
-
 /// The type of the column that an expression fills. One that is null everywhere counts as bytes.
 [[nodiscard]] column_type column_type_of(const node& tree) noexcept;
 

@@ -28,6 +28,7 @@ class projection {
 
   [[nodiscard]] std::size_t size() const noexcept { return selected_.size(); }
   [[nodiscard]] const std::string& name(std::size_t i) const noexcept { return selected_[i].name; }
+  [[nodiscard]] const node& tree(std::size_t i) const noexcept { return selected_[i].tree; }
   [[nodiscard]] column_type type(std::size_t i) const noexcept { return column_type_of(selected_[i].tree); }
   [[nodiscard]] needs_of needs() const noexcept { return compiled_.needs(); }
   /// Empty columns of the right types.

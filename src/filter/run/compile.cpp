@@ -175,7 +175,7 @@ class compiler {
 
   [[nodiscard]] std::uint32_t make(const node& one) {
     if (facts_of(one.op).written == notation::literal) return constant(literal_of(one));
-    note_needs(one.op);
+    note_needs(one);
     instruction made{.op = one.op, .type = one.type, .cost = cost_of(one), .place = one.place};
     for (std::size_t i = 0; i < one.operands.size(); ++i) made.operands.push_back(converted(one, i));
     set_extra(one, made);
@@ -184,8 +184,11 @@ class compiler {
     return simplified(folded(push(std::move(made))));
   }
 
-  void note_needs(operation op) {
-    out_.needs_.value |= op == operation::value || op == operation::column || op == operation::call;
+  void note_needs(const node& one) {
+    const operation op = one.op;
+    const bool is_kept = op == operation::column && one.place.kept;
+    out_.needs_.kept |= is_kept;
+    out_.needs_.value |= op == operation::value || (op == operation::column && !is_kept) || op == operation::call;
     out_.needs_.version |= op == operation::version;
     out_.needs_.changes |= op == operation::before_value || op == operation::before_column ||
                            op == operation::removed || op == operation::first;

@@ -11,6 +11,7 @@ namespace icecore::detail {
 evaluation::evaluation(const compiled& program, const rows& block, scratch& memory)
     : evaluation(program, block, memory, memory.slots_of(program)) {
   memory.texts_.clear();
+  memory.calling_ = false;
 }
 
 /// As run(), for whom false and null are the same.
@@ -56,6 +57,7 @@ void evaluation::run_into(const instruction& step, row_mask active, slot& out) {
     case operation::before_value:
       return views_of(block_.before, block_.has_before, out);
     case operation::column:
+      if (step.place.kept) return load_kept(step.place, block_, out);
       return load(step.place, block_.values, block_.size, ~block_.removed, out);
     case operation::before_column:
       return load(step.place, block_.before, block_.size, block_.has_before, out);
@@ -247,15 +249,24 @@ void evaluation::in_set(const instruction& step, row_mask active, slot& out) {
 }
 
 void evaluation::compare_column(const instruction& step, row_mask active, slot& out) {
-  const operand column = operand_of(step, 0, active);
-  const std::uint64_t word = step.literal.word;
-  out.valid = column.of.valid;
-  if (column.type == kind::real) {
-    out.truth = compare_real(step.compares, column.of, std::bit_cast<double>(word));
-  } else if (step.literal.big) {
-    out.truth = compare_unsigned(step.compares, column.of, word);
+  const instruction& column = program_.steps_[step.operands[0]];
+  const std::uint64_t* numbers = nullptr;
+  if (column.place.kept && block_.kept != nullptr && block_.size == rows_max) {  // where they lie
+    const kept_column& of = block_.kept[column.place.offset];
+    numbers = of.words + block_.kept_from;
+    out.valid = of.validity != nullptr ? of.validity[block_.kept_from / rows_max] : ~0ULL;
   } else {
-    out.truth = compare_signed(step.compares, column.of, static_cast<std::int64_t>(word));
+    const slot& of = run(step.operands[0], active);
+    numbers = of.word;
+    out.valid = of.valid;
+  }
+  const std::uint64_t word = step.literal.word;
+  if (column.type == kind::real) {
+    out.truth = compare_real(step.compares, numbers, std::bit_cast<double>(word));
+  } else if (step.literal.big) {
+    out.truth = compare_unsigned(step.compares, numbers, word);
+  } else {
+    out.truth = compare_signed(step.compares, numbers, static_cast<std::int64_t>(word));
   }
 }
 
@@ -286,7 +297,9 @@ void evaluation::call(const instruction& step, row_mask active, slot& out) {
   });
   const caller_function& function = program_.functions_[step.extra];
   if (count > 0) {
+    memory_.calling_ = true;  // and so it stays if the function throws
     function.evaluate(std::span(memory_.items_).first(count), std::span(memory_.flags_).first(count));
+    memory_.calling_ = false;
   }
   out.truth = 0;
   out.valid = ~0ULL;

@@ -103,6 +103,9 @@ class scratch {
   scratch& operator=(scratch&&) noexcept;
   ~scratch();
 
+  /// After an evaluation that threw: whether a function of the caller did.
+  [[nodiscard]] bool was_calling() const noexcept { return calling_; }
+
  private:
   friend class evaluation;
 
@@ -118,6 +121,7 @@ class scratch {
   text_arena texts_;
   std::array<item, rows_max> items_;
   std::array<bool, rows_max> flags_{};
+  bool calling_ = false;
 };
 
 }  // namespace icecore::detail

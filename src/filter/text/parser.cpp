@@ -287,6 +287,9 @@ class parser {
       return made;
     }
     if (at.bytes == "before") return before(at);
+    for (const named_field& one : columns_) {  // of kept rows alone a column may be called `key`; then it is meant
+      if (one.place.kept && one.name == at.text) return column(at, operation::column);
+    }
     for (const operation op :
          {operation::key, operation::value, operation::version, operation::removed, operation::first}) {
       if (facts_of(op).name == at.bytes) return make(op, at.position);

@@ -60,6 +60,7 @@ class checker {
 
   [[nodiscard]] static kind type_of(field_type type) noexcept {
     if (type == field_type::bytes) return kind::bytes;
+    if (type == field_type::boolean) return kind::boolean;
     return type == field_type::f32 || type == field_type::f64 ? kind::real : kind::integer;
   }
 

@@ -105,14 +105,16 @@ enum class field_type : std::uint8_t {
   i64 = 8,
   f32 = 9,
   f64 = 10,
-  bytes = 11,  // `size` of them, or all from `offset` on
+  bytes = 11,    // `size` of them, or all from `offset` on
+  boolean = 12,  // of a kept column alone
 };
 
-/// Where a column is in a value.
+/// Where a column is in a value; or, of rows that a query has kept, which of their columns it is.
 struct field {
   field_type type = field_type::bytes;
   bool big_endian = false;
   bool to_the_end = false;  // of type bytes alone
+  bool kept = false;        // a column of its own, number `offset`: boolean, i64, u64, f64 or bytes, of size 0
   std::uint32_t offset = 0;
   std::uint32_t size = 0;
 

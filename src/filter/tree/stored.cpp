@@ -18,6 +18,7 @@ constexpr std::size_t head_bytes = 3;
 constexpr std::size_t checksum_bytes = 4;
 constexpr std::uint8_t flag_big_endian = 1;
 constexpr std::uint8_t flag_to_the_end = 2;
+constexpr std::uint8_t flag_kept = 4;
 
 class stored_writer {
  public:
@@ -64,7 +65,8 @@ class stored_writer {
         text(one.text);
         byte(static_cast<std::uint8_t>(one.place.type));
         byte(static_cast<std::uint8_t>((one.place.big_endian ? flag_big_endian : 0) |
-                                       (one.place.to_the_end ? flag_to_the_end : 0)));
+                                       (one.place.to_the_end ? flag_to_the_end : 0) |
+                                       (one.place.kept ? flag_kept : 0)));
         varint(one.place.offset);
         varint(one.place.size);
         break;
@@ -193,6 +195,7 @@ class stored_reader {
         const std::uint8_t flags = byte();
         one.place.big_endian = (flags & flag_big_endian) != 0;
         one.place.to_the_end = (flags & flag_to_the_end) != 0;
+        one.place.kept = (flags & flag_kept) != 0;
         one.place.offset = small();
         one.place.size = small();
         return;
@@ -228,6 +231,12 @@ class stored_reader {
   [[nodiscard]] static bool is_field(const field& place) noexcept {
     static constexpr std::uint32_t sizes[] = {0, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8};  // by field_type
     const auto type = static_cast<std::uint8_t>(place.type);
+    if (place.kept) {
+      const bool is_type = place.type == field_type::boolean || place.type == field_type::u64 ||
+                           place.type == field_type::i64 || place.type == field_type::f64 ||
+                           place.type == field_type::bytes;
+      return is_type && place.size == 0 && !place.big_endian && !place.to_the_end;
+    }
     if (place.size > std::numeric_limits<std::uint32_t>::max() - place.offset) return false;
     if (place.type == field_type::bytes) return !place.big_endian && place.to_the_end == (place.size == 0);
     return type >= 1 && type < std::size(sizes) && place.size == sizes[type] && !place.to_the_end;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/byte_stream.hpp"
 #include "base/raise.hpp"
 
 namespace icecore::detail {
@@ -26,7 +27,10 @@ std::optional<chunk> chunk_source::at(link place, std::uint16_t part) const noex
   const segment in = pools.segment_at(segment_at);
   if (h.in_segment < sizeof(format::segment_header) || h.in_segment >= in.size) return std::nullopt;
   if (chunk::size_of(h) > in.size - h.in_segment) return std::nullopt;
-  if (h.crc != crc_of(h, place, in.generation)) return std::nullopt;
+  if (checked_ == nullptr || !checked_->knows(place, h.crc)) {
+    if (h.crc != crc_of(h, place, in.generation)) return std::nullopt;
+    if (checked_ != nullptr) checked_->add(place, h.crc);
+  }
   if (h.kind == format::chunk_kind::moved && h.rows_size != sizeof(link)) return std::nullopt;
   return chunk(h, place);
 }
@@ -47,6 +51,42 @@ chunk chunk_source::require(link place, std::uint16_t part) const {
   if (const auto found = at(place, part)) return *found;
   raise(errc::damaged, "{}: damaged at byte {} (query): a chunk of part {} is not intact; its rows cannot be read",
         space_->pools().origin(place), link_offset(place), part);
+}
+
+bool checked_chunks::knows(link place, std::uint32_t crc) const noexcept {
+  const std::scoped_lock lock(mutex_);
+  const auto found = known_.find(place);
+  return found != known_.end() && found->second == crc;
+}
+
+void checked_chunks::add(link place, std::uint32_t crc) noexcept {
+  const std::scoped_lock lock(mutex_);
+  try {
+    known_[place] = crc;
+  } catch (const std::bad_alloc&) {  // then it is summed up again
+    return;
+  }
+}
+
+std::vector<std::byte> chunk_note::encoded() const {
+  byte_writer out;
+  out.number(static_cast<std::uint8_t>(damaged ? 1 : 0));
+  out.text(key);
+  out.text(std::string_view(message).substr(0, message_max));
+  return out.bytes();
+}
+
+chunk_note chunk_source::note_of(const chunk& c) const {
+  byte_reader in(c.rows(), [&] {
+    raise(errc::damaged, "{}: damaged at byte {} (query): a note of part {} cannot be read",
+          space_->pools().origin(c.place()), link_offset(c.place()), c.header().part);
+  });
+  chunk_note made;
+  made.damaged = in.number<std::uint8_t>() != 0;
+  made.key = in.text();
+  made.message = in.text();
+  if (c.header().kind == format::chunk_kind::skipped) made.key = c.last_key();
+  return made;
 }
 
 link chunk_source::place_after(const chunk& c) const noexcept {

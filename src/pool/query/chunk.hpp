@@ -15,9 +15,13 @@
 // Threads: reading from any thread: a chunk that counts never changes.
 #pragma once
 
+#include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
 #include "pool/query/query_space.hpp"
 
@@ -45,6 +49,8 @@ class chunk {
     return {bytes() + header_->key_size + header_->folded_size, header_->rows_size};
   }
   [[nodiscard]] bool moved() const noexcept { return header_->kind == format::chunk_kind::moved; }
+  /// Whether it says how far the part has come, and has its totals.
+  [[nodiscard]] bool says_position() const noexcept { return !moved() && header_->kind != format::chunk_kind::failed; }
   [[nodiscard]] bool is_last() const noexcept { return (header_->flags & format::chunk_is_last) != 0; }
   /// In the part, this chunk's included.
   [[nodiscard]] std::uint64_t rows_so_far() const noexcept { return header_->rows_before + header_->rows; }
@@ -60,10 +66,35 @@ class chunk {
   link place_;
 };
 
+/// What chunks of the kinds `skipped` and `failed` have as their rows: a byte that says whether a record is damaged,
+/// and key and message with their sizes before them, 4 bytes each. The key of a skipped one is the chunk's last key.
+struct chunk_note {
+  static constexpr std::size_t message_max = 1024;
+
+  bool damaged = false;
+  std::string key;
+  std::string message;
+
+  [[nodiscard]] std::vector<std::byte> encoded() const;
+};
+
+/// Which chunks of a query this process has found to be intact: each is summed up once. A chunk that was written anew
+/// has another checksum. Threads: any.
+class checked_chunks {
+ public:
+  [[nodiscard]] bool knows(link place, std::uint32_t crc) const noexcept;
+  void add(link place, std::uint32_t crc) noexcept;
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<link, std::uint32_t> known_;
+};
+
 /// The chunks of one query.
 class chunk_source {
  public:
-  chunk_source(const query_space& space, link head) noexcept : space_(&space), head_(&space.head_at(head)) {}
+  chunk_source(const query_space& space, link head, checked_chunks* checked = nullptr) noexcept
+      : space_(&space), head_(&space.head_at(head)), checked_(checked) {}
 
   /// The chunk at a place, if there is one that is intact and belongs to this part.
   [[nodiscard]] std::optional<chunk> at(link place, std::uint16_t part) const noexcept;
@@ -72,6 +103,8 @@ class chunk_source {
                                            std::uint16_t part) const noexcept;
   /// The chunk that a word or another chunk leads to. errc::damaged if it is not there.
   [[nodiscard]] chunk require(link place, std::uint16_t part) const;
+  /// The note of a chunk that has one. errc::damaged.
+  [[nodiscard]] chunk_note note_of(const chunk& c) const;
 
   /// Where the chunk behind this one lies, or will lie.
   [[nodiscard]] link place_after(const chunk& c) const noexcept;
@@ -82,6 +115,7 @@ class chunk_source {
  private:
   const query_space* space_;
   const format::query_head* head_;
+  checked_chunks* checked_;
 };
 
 }  // namespace icecore::detail

@@ -56,7 +56,7 @@ struct query_head {
   std::uint32_t definition_size;                            // 108  4  bytes
   std::uint32_t definition_crc;                             // 112  4  of id, parts, definition_size, and these bytes
   std::uint32_t zero_1;                                     // 116  4
-  std::uint64_t zero_2;                                     // 120  8
+  std::atomic<std::uint64_t> rebound;                       // 120  8  1: functions of other revisions were accepted
 };
 static_assert(sizeof(query_head) == 128 && offsetof(query_head, acknowledged) == 56);
 static_assert(offsetof(query_head, runs) == 64 && offsetof(query_head, id) == 88);
@@ -79,6 +79,9 @@ enum class chunk_kind : std::uint8_t {
   counted = 1,  ///< no rows are kept
   keys = 2,     ///< keys of rows: query/media/key_rows.hpp
   moved = 4,    ///< 8 bytes: the link to the place where the part goes on
+  columns = 5,  ///< selected columns of rows: query/media/column_rows.hpp
+  skipped = 6,  ///< no row: its one key, the last one, could not be examined; a note says why
+  failed = 7,   ///< the part stands where it stood: a note says before which key, and why
 };
 
 inline constexpr std::uint8_t chunk_is_last = 1;  ///< the part is complete

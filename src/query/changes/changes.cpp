@@ -8,8 +8,8 @@
 #include "icecore/store.hpp"
 #include "query/changes/parts.hpp"
 #include "query/changes/walk.hpp"
+#include "query/once/collected.hpp"
 #include "query/once/matching.hpp"
-#include "query/once/totals.hpp"
 
 namespace icecore {
 
@@ -147,7 +147,7 @@ std::optional<result_number> folded_changes(const changes_of_store& from, const 
   });
   auto all = total.begin();
   for (const auto& part : states) total.merge(all, part);
-  return detail::number_of(total, all.front());
+  return detail::number_of(total, 0, all.front());
 }
 
 }  // namespace

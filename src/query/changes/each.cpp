@@ -9,8 +9,8 @@
 #include "query/changes/change.hpp"
 #include "query/changes/entry_walk.hpp"
 #include "query/changes/parts.hpp"
+#include "query/once/collected.hpp"
 #include "query/once/matching.hpp"
-#include "query/once/totals.hpp"
 
 namespace icecore {
 
@@ -185,7 +185,7 @@ std::vector<std::optional<result_number>> folded_versions(const versions_of_stor
   for (const std::size_t p : from.places) {
     auto all = total.begin();
     for (const part_state& part : parts) total.merge(all, part.states[p]);
-    answer.push_back(detail::number_of(total, all.front()));
+    answer.push_back(detail::number_of(total, 0, all.front()));
   }
   return answer;
 }

@@ -1,5 +1,7 @@
 #include "query/kept/kept_query.hpp"
 
+#include <algorithm>
+
 #include "base/raise.hpp"
 
 namespace icecore::detail {
@@ -10,7 +12,10 @@ kept_query::kept_query(query_catalog& in, link head, query_definition what, std:
       readers_(in.readers()),
       head_(head),
       what_(std::move(what)),
-      where_(std::move(where)) {}
+      where_(std::move(where)) {
+  if (!what_.select.empty()) select_ = projection::from_stored(what_.select);
+  if (!what_.totals.empty()) totals_ = aggregation::from_stored(what_.totals);
+}
 
 filter kept_query::where(const function_resolver& resolve) {
   const std::scoped_lock mine(in_->mutex());
@@ -69,6 +74,18 @@ kept_query::part_rows kept_query::final_rows() const {
   return all;
 }
 
+std::vector<fold_state> kept_query::totals() const {
+  if (!totals_) return {};
+  std::vector<fold_state> all = totals_->begin();
+  bool complete = true;
+  for (std::size_t p = 0; p < what_.parts() && complete; ++p) {
+    complete = rows_of(p).complete;
+    const auto newest = content_from(chunks(), shown_chunk(chunks(), head_, static_cast<std::uint16_t>(p)));
+    if (newest) totals_->merge(all, totals_in(chunks(), *newest, *totals_));
+  }
+  return all;
+}
+
 query_progress kept_query::progress() const {
   require_there();
   query_progress p{};
@@ -113,14 +130,105 @@ void kept_query::drop() {
   require_there();
   {
     const recovering_lock shared = in_->space().hold();
-    if (state() == query_state::running) {
-      raise(errc::query_busy, "query '{}' runs in process {}; pause or cancel it first", what_.name,
-            in_->runner_pid(head()));
-    }
+    require_stopped();
     in_->set_phase(head_, query_phase::dropped);
   }
   dropped.store(true, std::memory_order_relaxed);  // relaxed: under the mutex
   in_->free_dropped();
+}
+
+/// Under the lock that processes share. A run that has just finished its query still uses it.
+void kept_query::require_stopped() const {
+  const std::uint64_t pid = in_->runner_pid(head());
+  const bool elsewhere = pid != 0 && pid != in_->own_pid();
+  if (!running_here.load(std::memory_order_relaxed) && !elsewhere) return;  // relaxed: see state()
+  raise(errc::query_busy, "query '{}' runs in process {}; pause or cancel it first", what_.name,
+        in_->runner_pid(head()));
+}
+
+namespace {
+
+query_failure failure_of(chunk_note note) {
+  return {.key = std::move(note.key), .message = std::move(note.message), .damaged = note.damaged};
+}
+
+}  // namespace
+
+std::optional<query_failure> kept_query::failure() const {
+  require_there();
+  const chunk_source own = chunks();
+  for (std::size_t p = 0; p < what_.parts(); ++p) {
+    const auto number = static_cast<std::uint16_t>(p);
+    std::optional<chunk> newest = shown_chunk(own, head_, number);
+    while (newest && newest->moved()) newest = own.require(newest->header().older, number);
+    if (newest && newest->header().kind == format::chunk_kind::failed) return failure_of(own.note_of(*newest));
+  }
+  return std::nullopt;
+}
+
+std::vector<query_failure> kept_query::skipped() const {
+  require_there();
+  const chunk_source own = chunks();
+  std::vector<query_failure> all;
+  for (std::size_t p = 0; p < what_.parts(); ++p) {
+    const auto number = static_cast<std::uint16_t>(p);
+    const auto before = static_cast<std::ptrdiff_t>(all.size());
+    for (std::optional<chunk> c = shown_chunk(own, head_, number); c;) {
+      if (c->header().kind == format::chunk_kind::skipped) all.push_back(failure_of(own.note_of(*c)));
+      const link older = c->header().older;
+      if (older == null_link) break;
+      const chunk found = own.require(older, number);
+      if (found.header().sequence >= c->header().sequence) break;  // written wrongly
+      c = found;
+    }
+    std::reverse(all.begin() + before, all.end());
+  }
+  return all;
+}
+
+/// Noted before the functions are used: a crash leaves at most a note too many.
+void kept_query::rebind(const function_resolver& resolve) {
+  in_->require_changeable();
+  bool others = false;
+  filter made = filter::from_stored(what_.filter, [&](std::string_view name, std::uint64_t revision) {
+    caller_function given = resolve ? resolve(name, revision) : caller_function{};
+    others = others || (given.evaluate && given.revision != revision);
+    given.revision = revision;
+    return given;
+  });
+  const std::scoped_lock mine(in_->mutex());
+  require_there();
+  const recovering_lock shared = in_->space().hold();
+  require_stopped();
+  if (others) {
+    in_->space().write(head().rebound, 1);
+    in_->space().pools().persist().persist(&head().rebound, sizeof(std::uint64_t));
+  }
+  where_ = std::move(made);
+}
+
+/// Each step is durable before the next, and after each the query can be opened: an open query with complete parts is
+/// finished by the next run; the place of a first chunk is read only if no newest one is known; a part that is not
+/// complete counts by its newest chunk.
+void kept_query::restart_part(std::size_t part) {
+  in_->require_changeable();
+  const std::scoped_lock mine(in_->mutex());
+  require_there();
+  if (part >= what_.parts()) {
+    raise(errc::invalid_argument, "query '{}' has {} parts, from 0 on; there is no part {}", what_.name, what_.parts(),
+          part);
+  }
+  const recovering_lock shared = in_->space().hold();
+  require_stopped();
+  if (phase() == query_phase::cancelled) {
+    raise(errc::invalid_argument, "query '{}' was cancelled; start another one", what_.name);
+  }
+  auto& line = part_line(in_->space(), head_, static_cast<std::uint16_t>(part));
+  in_->set_phase(head_, query_phase::open);
+  for (auto* const word : {&line.first, &line.complete, &line.newest, &line.evaluated}) {
+    in_->space().write(*word, 0);
+    in_->space().pools().persist().persist(word, sizeof *word);
+  }
 }
 
 void kept_query::begin_reading() {

@@ -12,7 +12,7 @@
 #include <memory>
 
 #include "query/kept/catalog.hpp"
-#include "query/media/part_log.hpp"
+#include "query/media/gathered.hpp"
 
 namespace icecore::detail {
 
@@ -23,6 +23,12 @@ class [[gnu::visibility("hidden")]] kept_query : public std::enable_shared_from_
   [[nodiscard]] const query_definition& definition() const noexcept { return what_; }
   /// The filter. errc::unknown_function if it calls a function that `resolve` and earlier callers do not know.
   [[nodiscard]] filter where(const function_resolver& resolve = {});
+  /// What it keeps of each match.
+  [[nodiscard]] kept_of_matches kept() const noexcept {
+    return {what_.keeps, select_ ? &*select_ : nullptr, totals_ ? &*totals_ : nullptr};
+  }
+  /// Totals over the rows whose numbers are final (R5); empty if it keeps none. errc::damaged.
+  [[nodiscard]] std::vector<fold_state> totals() const;
   [[nodiscard]] link head_place() const noexcept { return head_; }
   /// errc::no_such_query once it was dropped.
   void require_there() const;
@@ -38,6 +44,10 @@ class [[gnu::visibility("hidden")]] kept_query : public std::enable_shared_from_
   void pause();
   void cancel();
   void drop();
+  [[nodiscard]] std::optional<query_failure> failure() const;
+  [[nodiscard]] std::vector<query_failure> skipped() const;
+  void rebind(const function_resolver& resolve);
+  void restart_part(std::size_t part);
   void acknowledge(std::uint64_t row);
   [[nodiscard]] std::uint64_t acknowledged() const;
 
@@ -47,7 +57,7 @@ class [[gnu::visibility("hidden")]] kept_query : public std::enable_shared_from_
     bool complete = false;
   };
   [[nodiscard]] part_rows rows_of(std::size_t part) const;
-  [[nodiscard]] chunk_source chunks() const noexcept { return {in_->space(), head_}; }
+  [[nodiscard]] chunk_source chunks() const noexcept { return {in_->space(), head_, &checked_}; }
   [[nodiscard]] format::query_head& head() const noexcept { return in_->space().head_at(head_); }
   /// All rows of the query whose numbers are final, and whether that is all of them.
   [[nodiscard]] part_rows final_rows() const;
@@ -59,10 +69,15 @@ class [[gnu::visibility("hidden")]] kept_query : public std::enable_shared_from_
   std::atomic<bool> dropped{false};
 
  private:
+  void require_stopped() const;
+
   query_catalog* in_;
   std::shared_ptr<own_readers> readers_;  // ranges may end when the store is closed already
   link head_;
+  mutable checked_chunks checked_;
   query_definition what_;
+  std::optional<projection> select_;
+  std::optional<aggregation> totals_;
   std::optional<filter> where_;  // empty until somebody knows its functions; under the catalog's mutex
 };
 

@@ -5,6 +5,7 @@
 #include "base/raise.hpp"
 #include "query/kept/kept_query.hpp"
 #include "query/kept/runner.hpp"
+#include "query/once/collected.hpp"
 
 namespace icecore {
 
@@ -44,6 +45,38 @@ std::vector<std::string> borders_of(const detail::store_core& core, const key_bo
   return borders;
 }
 
+/// What is kept of each match. errc::invalid_argument if that does not fit together.
+query_keeps kept_of(const query_request& what) {
+  constexpr std::size_t columns_max = 256;
+  constexpr std::size_t totals_max = 64;
+  if (what.keep < query_keeps::count || what.keep > query_keeps::rows) {
+    raise(errc::invalid_argument, "a query keeps `count`, `keys` or `rows`, not {}", static_cast<unsigned>(what.keep));
+  }
+  if (what.keep == query_keeps::count && !what.select.empty()) {
+    raise(errc::invalid_argument, "a query that keeps `count` alone has no columns to select");
+  }
+  if (what.keep == query_keeps::rows && what.select.empty()) {
+    raise(errc::invalid_argument, "a query that keeps `rows` selects at least one column");
+  }
+  if (what.select.size() > columns_max || what.aggregates.size() > totals_max) {
+    raise(errc::invalid_argument, "a query selects at most {} columns and keeps at most {} totals; these are {} and {}",
+          columns_max, totals_max, what.select.size(), what.aggregates.size());
+  }
+  return what.select.empty() ? what.keep : query_keeps::rows;
+}
+
+std::vector<detail::fold_of> folds_of(const std::vector<aggregate_of>& aggregates) {
+  std::vector<detail::fold_of> folds;
+  for (const aggregate_of& one : aggregates) {
+    if (one.how < aggregate::count || one.how > aggregate::max) {
+      raise(errc::invalid_argument, "an aggregate is `count`, `sum`, `min` or `max`, not {}",
+            static_cast<unsigned>(one.how));
+    }
+    folds.push_back({static_cast<detail::fold>(static_cast<unsigned>(one.how) - 1), one.expression});
+  }
+  return folds;
+}
+
 }  // namespace
 
 query store::start(const query_request& what) {
@@ -58,18 +91,26 @@ query store::start(const query_request& what) {
   if (what.name.empty() || what.name.size() > key_size_max) {
     raise(errc::invalid_argument, "a query's name has 1 to {} bytes; this one has {}", key_size_max, what.name.size());
   }
-  if (what.keep != query_keeps::count && what.keep != query_keeps::keys) {
-    raise(errc::invalid_argument, "a query keeps `count` or `keys`, not {}", static_cast<unsigned>(what.keep));
-  }
+  const query_keeps keeps = kept_of(what);
   detail::refuse_changes(what.where.program().needs());
   detail::query_definition made;
   made.name = what.name;
   made.at = what.at ? *what.at : core.close_version();
   core.check_readable(made.at);
-  made.keeps = what.keep;
+  made.keeps = keeps;
   made.created_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   made.filter = what.where.stored();
+  if (keeps == query_keeps::rows) {
+    const detail::projection select(what.select, what.where.columns());
+    detail::refuse_changes(select.needs());
+    made.select = select.stored();
+  }
+  if (!what.aggregates.empty()) {
+    const detail::aggregation totals(folds_of(what.aggregates), what.where.columns());
+    detail::refuse_changes(totals.needs());
+    made.totals = totals.stored();
+  }
   made.within = hull(what.where.program().key_ranges());
   made.borders = borders_of(core, made.within);
   if (!writes_are_durable) core.sync();  // a power cut cannot take the version any more
@@ -90,6 +131,29 @@ std::vector<icecore::query> store::queries() const {
   std::vector<icecore::query> all;
   for (auto& q : query_catalog::of(c).all()) all.emplace_back(pin(c.pins()), std::move(q));
   return all;
+}
+
+std::size_t store::prune_queries(const prune_options& which) {
+  auto& c = writable();
+  c.check_usable();
+  query_catalog& all = query_catalog::of(c);
+  all.require_changeable();
+  const auto now = std::chrono::system_clock::now();
+  std::size_t dropped = 0;
+  for (const icecore::query& one : queries()) {
+    icecore::query q = one;
+    try {
+      const query_state state = q.state();
+      const bool is_over = state == query_state::finished || state == query_state::cancelled;
+      if (which.finished && !is_over) continue;
+      if (which.older_than && now - q.created() <= *which.older_than) continue;
+      q.drop();
+      ++dropped;
+    } catch (const error& e) {  // it runs, or another thread or process has dropped it
+      if (e.code() != errc::query_busy && e.code() != errc::no_such_query) throw;
+    }
+  }
+  return dropped;
 }
 
 // ---- One query ----
@@ -122,6 +186,16 @@ query_progress query::run(const run_options& how) {
   return q.progress();  // once it has ended: a run that was stopped is paused, not running
 }
 
+std::optional<query_failure> query::failure() const { return usable().failure(); }
+std::vector<query_failure> query::skipped() const { return usable().skipped(); }
+void query::rebind(const function_resolver& functions) { usable().rebind(functions); }
+bool query::rebound() const {
+  const auto& q = usable();
+  return q.catalog().space().read(q.head().rebound).value_or(1) != 0;
+}
+std::size_t query::parts() const noexcept { return of_->definition().parts(); }
+void query::restart_part(std::size_t part) { usable().restart_part(part); }
+
 void query::pause() { usable().pause(); }
 void query::cancel() { usable().cancel(); }
 void query::drop() { usable().drop(); }
@@ -131,8 +205,31 @@ query_rows query::results(std::uint64_t from_row, bool with_values) const {
   if (q.definition().keeps == query_keeps::count) {
     raise(errc::invalid_argument, "query '{}' keeps no rows, only their number", q.definition().name);
   }
+  if (q.definition().keeps == query_keeps::rows) {
+    raise(errc::invalid_argument, "query '{}' keeps columns, not keys: read them with rows()", q.definition().name);
+  }
   detail::usable_core(holds_).check_readable(q.definition().at);
   return {holds_, of_, from_row, with_values};
+}
+
+std::vector<query_total> query::totals() const {
+  const auto& q = usable();
+  const std::vector<detail::fold_state> states = q.totals();
+  std::vector<query_total> all;
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const detail::aggregation& totals = *q.kept().totals;
+    const auto how = static_cast<aggregate>(static_cast<unsigned>(totals.how(i)) + 1);
+    all.push_back({how, totals.text(i), detail::number_of(totals, i, states[i])});
+  }
+  return all;
+}
+
+selected_rows query::rows() const {
+  const auto& q = usable();
+  if (q.definition().keeps != query_keeps::rows) {
+    raise(errc::invalid_argument, "query '{}' keeps no columns: it was started without `select`", q.definition().name);
+  }
+  return {holds_, of_};
 }
 
 void query::acknowledge(std::uint64_t row) { usable().acknowledge(row); }

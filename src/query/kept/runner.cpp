@@ -12,11 +12,49 @@ namespace {
 constexpr std::uint32_t chunk_keys_max = 8192;
 constexpr std::size_t chunk_bytes_max = std::size_t{128} << 10;
 
+/// Some rows of a block.
+rows rows_of(const rows& block, std::size_t first, std::size_t count) noexcept {
+  rows some = block;
+  some.size = count;
+  some.keys += first;
+  some.values += first;
+  some.versions += first;
+  return some;
+}
+
+std::string message_of(const std::exception_ptr& why) {
+  try {
+    std::rethrow_exception(why);
+  } catch (const error& e) {
+    return e.message();
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "something that is no std::exception";
+  }
+}
+
+needs_of needs_of_kept(const kept_of_matches& what) {
+  needs_of all;
+  const auto add = [&all](needs_of more) {
+    all.value = all.value || more.value;
+    all.version = all.version || more.version;
+    all.changes = all.changes || more.changes;
+    all.kept = all.kept || more.kept;
+  };
+  if (what.select != nullptr) add(what.select->needs());
+  if (what.totals != nullptr) add(what.totals->needs());
+  return all;
+}
+
 }  // namespace
 
 struct query_run::thread_work {
+  explicit thread_work(const kept_of_matches& what) : now(what) {}
+
   chunk_room room;
-  gathered now;
+  gathered now;  // of the part that the thread works on
+  clock::time_point since;
   unsigned thread = 0;
 };
 
@@ -84,7 +122,7 @@ void query_run::go() {
 }
 
 void query_run::work(unsigned thread) {
-  thread_work own;
+  thread_work own(q_->kept());
   own.thread = thread;
   own.room.near = thread;
   query_space& space = q_->catalog().space();
@@ -147,23 +185,19 @@ template <class Engine>
 bool query_run::walk(const Engine& engine, part_work& part, thread_work& own) {
   std::string after;
   const std::vector<scan_bounds> left = left_of(part, after);
-  own.now.keys.clear();
-  own.now.rows = 0;
-  own.now.examined = 0;
-  own.now.last_key = {};
-  own.now.since = clock::now();
-  matching<Engine> found(engine, q_->definition().at, where_.program(), {});
-  if (const auto position = part.log.position()) own.now.last_key = *position;
+  own.now.begin(part.log);
+  own.since = clock::now();
+  matching<Engine> found(engine, q_->definition().at, where_.program(), needs_of_kept(q_->kept()));
   bool stopped = false;
   const auto give_up = [&] {
     // what was examined before the failure is kept
-    if (own.now.examined > 0) write(part, own, false);
+    if (own.now.is_whole() && own.now.examined() > 0) write(part, own, false);
   };
   try {
     for (const scan_bounds& bounds : left) {
       for_each_block(engine, *links_, bounds, [&](std::span<const link> entries) {
-        const bool all_taken = take(found, entries, part, own);
-        if (all_taken) own.now.last_key = engine.key_of(entries.back());  // behind keys that are not there, too
+        const bool all_taken = take(found, engine, entries, part, own);
+        if (all_taken) own.now.move_to(engine.key_of(entries.back()));  // behind keys that are not there, too
         stopped = !all_taken || should_stop();
         if (!stopped && !how_.every_item && due(own)) write(part, own, false);
         if (own.thread == 0) report(false);
@@ -175,53 +209,152 @@ bool query_run::walk(const Engine& engine, part_work& part, thread_work& own) {
     give_up();
     throw;
   }
-  if (!stopped || own.now.examined > 0) write(part, own, !stopped);
+  if (!stopped || own.now.examined() > 0) write(part, own, !stopped);
   return !stopped;
 }
 
 /// Asks the filter about the keys of a block that are there in the version; false if the run is to stop.
 template <class Engine>
-bool query_run::take(matching<Engine>& found, std::span<const link> entries, part_work& part, thread_work& own) {
-  const bool keeps_keys = q_->definition().keeps == query_keeps::keys;
-  return found.block(entries, how_.every_item ? 1 : rows_max, [&](const rows& block, const auto& test) {
-    part.log.note_evaluated(part.log.examined_so_far() + own.now.examined + block.size);
-    const row_mask matches = test();
-    for (std::size_t i = 0; i < block.size; ++i) {
-      const bool is_match = (matches >> i & 1U) != 0;
-      if (is_match && keeps_keys) own.now.keys.add(block.keys[i]);  // first: without memory the key was not examined
-      ++own.now.examined;
-      own.now.last_key = block.keys[i];
-      if (!is_match) continue;
-      ++own.now.rows;
-      if (own.now.keys.bytes().size() >= chunk_bytes_max) write(part, own, false);
+bool query_run::take(matching<Engine>& found, const Engine& engine, std::span<const link> entries, part_work& part,
+                     thread_work& own) {
+  std::size_t done = 0;
+  bool is_reading = true;
+  try {
+    return found.block(entries, how_.every_item ? 1 : rows_max, [&](const rows& block, const auto&) {
+      is_reading = false;
+      ask(block, found.memory(), part, own);
+      done += block.size;
+      is_reading = true;
+      return !how_.every_item || !should_stop();
+    });
+  } catch (const error& e) {
+    if (!is_reading || e.code() != errc::damaged) throw;
+  }
+  take_undamaged(found, engine, entries, done, part, own);
+  return !should_stop();
+}
+
+/// Reads entry by entry, since the record of one is damaged. The first `done` keys that are there were examined.
+template <class Engine>
+void query_run::take_undamaged(matching<Engine>& found, const Engine& engine, std::span<const link> entries,
+                               std::size_t done, part_work& part, thread_work& own) {
+  for (const link& entry : entries) {
+    const std::string_view key = engine.key_of(entry);  // a key that is damaged itself cannot be passed
+    bool is_reading = true;
+    try {
+      found.block({&entry, 1}, 1, [&](const rows& block, const auto&) {
+        is_reading = false;
+        if (done > 0) {
+          --done;
+        } else {
+          ask(block, found.memory(), part, own);
+        }
+        return true;
+      });
+      continue;
+    } catch (const error& e) {
+      if (!is_reading || e.code() != errc::damaged) throw;
+      const error told(errc::damaged, fmt::format("query {}, key {} of version {}: {}", shown(q_->definition().name),
+                                                  shown(key), q_->definition().at, e.message()));
+      fail(key, std::make_exception_ptr(told), true, how_.skip_damaged, part, own);
     }
-    hold_to_rate(examined_.fetch_add(block.size, std::memory_order_relaxed) + block.size);  // relaxed: a count
-    if (how_.every_item) write(part, own, false);
-    return !how_.every_item || !should_stop();
-  });
+  }
+}
+
+void query_run::ask(const rows& block, scratch& memory, part_work& part, thread_work& own) {
+  part.log.note_evaluated(part.log.examined_so_far() + own.now.examined() + block.size);
+  row_mask matches = 0;
+  std::exception_ptr why;
+  try {
+    matches = where_.program().test(block, memory);
+  } catch (...) {
+    if (!memory.was_calling()) throw;
+    why = std::current_exception();
+  }
+  if (why) {
+    ask_one_by_one(block, why, memory, part, own);
+  } else {
+    keep(block, matches, memory, part, own);
+  }
+  hold_to_rate(examined_.fetch_add(block.size, std::memory_order_relaxed) + block.size);  // relaxed: a count
+  if (how_.every_item && own.now.examined() > 0) write(part, own, false);
+}
+
+/// A function of the caller threw: which of the items is it of?
+void query_run::ask_one_by_one(const rows& block, const std::exception_ptr& why, scratch& memory, part_work& part,
+                               thread_work& own) {
+  row_mask matches = 0;
+  std::size_t kept = 0;  // rows before this one are done with
+  for (std::size_t i = 0; i < block.size; ++i) {
+    const rows one = rows_of(block, i, 1);
+    std::exception_ptr thrown;
+    try {
+      if (block.size == 1) std::rethrow_exception(why);
+      matches |= where_.program().test(one, memory) << i;
+    } catch (...) {
+      if (!memory.was_calling()) throw;
+      thrown = std::current_exception();
+    }
+    if (!thrown) continue;
+    if (i > kept) keep(rows_of(block, kept, i - kept), matches >> kept, memory, part, own);
+    kept = i + 1;
+    fail(block.keys[i], thrown, false, how_.skip_failed, part, own);
+  }
+  if (kept == 0) fail(block.keys[0], why, false, false, part, own);  // of none alone
+  if (kept < block.size) keep(rows_of(block, kept, block.size - kept), matches >> kept, memory, part, own);
+}
+
+/// Passes the key if it is to be skipped; otherwise the part stops before it, and says why.
+void query_run::fail(std::string_view key, const std::exception_ptr& why, bool is_damage, bool skips, part_work& part,
+                     thread_work& own) {
+  if (own.now.examined() > 0) write(part, own, false);
+  chunk_note note{.damaged = is_damage, .key = {}, .message = message_of(why)};
+  if (skips) {
+    part.log.append(own.now.skipping(key, note.encoded()), own.room);
+    return;
+  }
+  note.key = key;
+  try {
+    part.log.note_failure(note, own.room);
+  } catch (const std::exception&) {  // no space, for example: what was thrown says more
+  }
+  std::rethrow_exception(why);
+}
+
+/// Keeps what is asked for of a block's matches: at once, or row by row where the rows are long.
+void query_run::keep(const rows& block, row_mask matches, scratch& memory, part_work& part, thread_work& own) {
+  if (own.now.bytes_for(block, matches) <= chunk_bytes_max / 2) {
+    own.now.add(block, 0, block.size, matches, memory);
+    if (own.now.bytes() >= chunk_bytes_max) write(part, own, false);
+    return;
+  }
+  for (std::size_t i = 0; i < block.size; ++i) {
+    const row_mask own_bit = matches & row_mask{1} << i;
+    std::exception_ptr too_long;
+    try {
+      if (own_bit != 0) own.now.require_fit(block, i, memory);
+    } catch (const error&) {
+      too_long = std::current_exception();
+    }
+    if (too_long) {
+      fail(block.keys[i], too_long, false, how_.skip_failed, part, own);
+      continue;
+    }
+    const bool is_full = own.now.bytes() + own.now.bytes_for(block, own_bit) > chunk_bytes_max;
+    if (is_full && own.now.bytes() > 0) write(part, own, false);
+    own.now.add(block, i, 1, matches, memory);
+  }
 }
 
 bool query_run::due(const thread_work& own) const {
-  if (own.now.examined == 0) return false;
-  return own.now.examined >= chunk_keys_max || clock::now() - own.now.since >= how_.every;
+  if (own.now.examined() == 0) return false;
+  return own.now.examined() >= chunk_keys_max || clock::now() - own.since >= how_.every;
 }
 
 void query_run::write(part_work& part, thread_work& own, bool is_last) {
-  const bool counts = q_->definition().keeps == query_keeps::count;
-  part.log.append({counts ? format::chunk_kind::counted : format::chunk_kind::keys,
-                   is_last,
-                   own.now.last_key,
-                   {},
-                   own.now.keys.bytes(),
-                   own.now.rows,
-                   own.now.examined},
-                  own.room);
-  const std::string_view last = own.now.last_key;
-  own.now.keys.clear();
-  own.now.rows = 0;
-  own.now.examined = 0;
-  own.now.last_key = last;
-  if (!how_.every_item) own.now.since = clock::now();
+  part.log.append(own.now.content(is_last), own.room);
+  own.now.clear();
+  if (!how_.every_item) own.since = clock::now();
 }
 
 /// Once its last chunk is durable.

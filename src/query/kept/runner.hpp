@@ -8,17 +8,18 @@
 // meanwhile.
 //
 // Threads: one object, used by the threads that it starts.
-// Errors: the first one that a thread meets stops all; what was examined before it is kept.
+// Errors: the first one that a thread meets stops all; what was examined before it is kept. If it is of one key, the
+//   part notes key and message; with skip_failed and skip_damaged that key is passed in a chunk of its own.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <vector>
 
 #include "query/kept/kept_query.hpp"
-#include "query/media/key_rows.hpp"
 #include "query/once/matching.hpp"
 
 namespace icecore::detail {
@@ -36,14 +37,6 @@ class query_run {
  private:
   using clock = std::chrono::steady_clock;
 
-  /// A chunk in the making, of the part that a thread works on.
-  struct gathered {
-    key_rows_writer keys;
-    std::uint32_t rows = 0;
-    std::uint32_t examined = 0;
-    std::string_view last_key;
-    clock::time_point since;
-  };
   struct part_work {
     part_work(query_space& space, link head, std::uint16_t number) : log(space, head, number), part(number) {}
     part_log log;
@@ -57,7 +50,17 @@ class query_run {
   template <class Engine>
   bool walk(const Engine& engine, part_work& part, thread_work& own);
   template <class Engine>
-  bool take(matching<Engine>& found, std::span<const link> entries, part_work& part, thread_work& own);
+  bool take(matching<Engine>& found, const Engine& engine, std::span<const link> entries, part_work& part,
+            thread_work& own);
+  template <class Engine>
+  void take_undamaged(matching<Engine>& found, const Engine& engine, std::span<const link> entries, std::size_t done,
+                      part_work& part, thread_work& own);
+  void ask(const rows& block, scratch& memory, part_work& part, thread_work& own);
+  void ask_one_by_one(const rows& block, const std::exception_ptr& why, scratch& memory, part_work& part,
+                      thread_work& own);
+  void fail(std::string_view key, const std::exception_ptr& why, bool is_damage, bool skips, part_work& part,
+            thread_work& own);
+  void keep(const rows& block, row_mask matches, scratch& memory, part_work& part, thread_work& own);
   [[nodiscard]] bool due(const thread_work& own) const;
   void write(part_work& part, thread_work& own, bool is_last);
   void finish_part(part_work& part) const;

@@ -23,7 +23,8 @@ struct query_definition {
   query_keeps keeps = query_keeps::keys;
   std::int64_t created_ns = 0;
   std::vector<std::byte> filter;     ///< its stored form
-  std::vector<std::string> select;   ///< expressions
+  std::vector<std::byte> select;     ///< the stored form of the projection; empty if no columns are kept
+  std::vector<std::byte> totals;     ///< the stored form of the aggregation; empty if there are none
   key_bounds within;                 ///< nothing outside of these can match
   std::vector<std::string> borders;  ///< the first keys of all parts but the first
 

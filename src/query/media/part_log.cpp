@@ -29,6 +29,14 @@ std::optional<chunk> shown_chunk(const chunk_source& chunks, link head, std::uin
   return chunks.require(newest, part);
 }
 
+std::optional<chunk> content_from(const chunk_source& chunks, std::optional<chunk> newest) {
+  while (newest && !newest->says_position()) {
+    const link older = newest->header().older;
+    newest = older == null_link ? std::nullopt : std::optional(chunks.require(older, newest->header().part));
+  }
+  return newest;
+}
+
 part_log::part_log(query_space& space, link head, std::uint16_t part) noexcept
     : space_(&space), head_(head), number_(part), chunks_(space, head), line_(&part_line(space, head, part)) {}
 
@@ -44,11 +52,7 @@ void part_log::recover(bool writes) {
     found = true;
     if (writes) space_->pools().persist().flush(&more->header(), chunk::size_of(more->header()));
   }
-  content_ = newest_;
-  while (content_ && content_->moved()) {
-    const link older = content_->header().older;
-    content_ = older == null_link ? std::nullopt : std::optional(chunks_.require(older, number_));
-  }
+  content_ = content_from(chunks_, newest_);
   repeated_ = newest_ ? newest_->header().repeated : 0;
   // What was begun behind the newest chunk happens again. A word that a power cut tore says nothing.
   const auto evaluated = space_->read(line_->evaluated);
@@ -127,6 +131,15 @@ void part_log::append(const chunk_content& what, chunk_room& room) {
   }
   if (next_ == null_link) begin(room);
   write_chunk(what, room);
+}
+
+void part_log::note_failure(const chunk_note& why, chunk_room& room) {
+  const std::vector<std::byte> bytes = why.encoded();
+  std::optional<chunk> before = newest_;
+  while (before && before->moved()) before = chunks_.at(before->header().older, number_);
+  const bool is_known =
+      before && before->header().kind == format::chunk_kind::failed && std::ranges::equal(before->rows(), bytes);
+  if (!is_known) append({format::chunk_kind::failed, false, {}, {}, bytes, 0, 0}, room);
 }
 
 /// Says, behind the newest chunk, that the part goes on in another segment.
@@ -237,7 +250,7 @@ void part_log::write_chunk(const chunk_content& what, chunk_room& room) {
   put(what.rows.data(), what.rows.size());
   h.crc = chunks_.crc_of(h, place, room.in.generation);
   newest_.emplace(h, place);
-  if (!newest_->moved()) content_ = newest_;
+  if (newest_->says_position()) content_ = newest_;
   room.position = newest_->end();
   next_ = chunks_.place_after(*newest_);
   if (persist.by_pages()) {

@@ -56,6 +56,8 @@ class part_log {
   void recover(bool writes);
   /// Writes a chunk into `room`, which gets a new segment if it must. errc::no_space leaves the part as it was.
   void append(const chunk_content& what, chunk_room& room);
+  /// Notes why the part stops here, unless that is the newest that was noted.
+  void note_failure(const chunk_note& why, chunk_room& room);
   /// After a sync: shows what append() had written when pending() was read before the sync.
   [[nodiscard]] link pending() const noexcept {
     return appended_.load(std::memory_order_acquire);  // acquire: the chunk was written before
@@ -63,6 +65,9 @@ class part_log {
   void publish(link synced) noexcept;
 
   [[nodiscard]] const std::optional<chunk>& newest() const noexcept { return newest_; }
+  /// The newest one that says how far the part has come; its totals are those of the part.
+  [[nodiscard]] const std::optional<chunk>& content() const noexcept { return content_; }
+  [[nodiscard]] const chunk_source& chunks() const noexcept { return chunks_; }
   [[nodiscard]] bool is_complete() const noexcept { return newest_ && newest_->is_last(); }
   /// The last key that was examined; empty if none was.
   [[nodiscard]] std::optional<std::string_view> position() const noexcept;
@@ -99,5 +104,8 @@ class part_log {
 
 /// The newest chunk of the part that may be shown; empty if there is none. errc::damaged.
 [[nodiscard]] std::optional<chunk> shown_chunk(const chunk_source& chunks, link head, std::uint16_t part);
+
+/// The newest chunk from this one on that says how far the part has come. errc::damaged.
+[[nodiscard]] std::optional<chunk> content_from(const chunk_source& chunks, std::optional<chunk> newest);
 
 }  // namespace icecore::detail

@@ -4,8 +4,8 @@
 
 #include "filter/results/aggregation.hpp"
 #include "filter/results/projection.hpp"
+#include "query/once/collected.hpp"
 #include "query/once/matching.hpp"
-#include "query/once/totals.hpp"
 
 namespace icecore {
 
@@ -131,7 +131,7 @@ std::optional<result_number> folded(const pin& holds, version at, const filter& 
         });
     auto all = total.begin();
     for (const auto& part : states) total.merge(all, part);
-    return detail::number_of(total, all.front());
+    return detail::number_of(total, 0, all.front());
   });
 }
 
@@ -152,33 +152,6 @@ std::optional<result_number> snapshot::max(const filter& condition, std::string_
 
 // ---- Columns ----
 
-namespace {
-
-void append_bits(std::vector<std::uint64_t>& to, std::size_t size, std::span<const std::uint64_t> from,
-                 std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i, ++size) {
-    if (size / 64 >= to.size()) to.push_back(0);
-    to[size / 64] |= (from[i / 64] >> i % 64 & 1U) << size % 64;
-  }
-}
-
-void append(result_values& to, const detail::result_column& from) {
-  append_bits(to.validity, to.size, from.validity(), from.size());
-  if (from.type() == detail::column_type::boolean) {
-    append_bits(to.words, to.size, from.words(), from.size());
-  } else if (from.type() == detail::column_type::bytes) {
-    const std::uint64_t base = to.bytes.size();
-    to.bytes.insert(to.bytes.end(), from.bytes().begin(), from.bytes().end());
-    for (std::size_t i = 1; i < from.offsets().size(); ++i) to.offsets.push_back(base + from.offsets()[i]);
-  } else {
-    to.words.insert(to.words.end(), from.words().begin(), from.words().end());
-  }
-  to.size += from.size();
-  to.nulls += from.nulls();
-}
-
-}  // namespace
-
 std::vector<result_values> snapshot::extract(const filter& condition, const std::vector<std::string>& select,
                                              unsigned threads) const {
   const detail::projection wanted(select, condition.columns());
@@ -193,15 +166,7 @@ std::vector<result_values> snapshot::extract(const filter& condition, const std:
           wanted.evaluate(block, mask, memory, parts[part]);
         });
   });
-  std::vector<result_values> all;
-  for (std::size_t c = 0; c < wanted.size(); ++c) {
-    auto& column = all.emplace_back();
-    column.name = wanted.name(c);
-    column.type = static_cast<result_type>(wanted.type(c));
-    if (column.type == result_type::bytes) column.offsets.push_back(0);
-    for (const auto& part : parts) append(column, part[c]);
-  }
-  return all;
+  return detail::collected(wanted, parts);
 }
 
 }  // namespace icecore

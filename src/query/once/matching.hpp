@@ -41,6 +41,9 @@ namespace icecore::detail {
 
 /// Snapshots have no changes. errc::invalid_argument.
 inline void refuse_changes(needs_of reads) {
+  if (reads.kept) {
+    raise(errc::invalid_argument, "a filter over the columns that a query has kept is asked of query::rows() only");
+  }
   if (!reads.changes) return;
   raise(errc::invalid_argument, "`before`, `removed` and `first` are known of changes only, not of a snapshot's rows");
 }
