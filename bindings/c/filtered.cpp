@@ -74,25 +74,6 @@ icecore::page_limits limits_of(const icecore_page_limits* limits) {
   return made;
 }
 
-icecore_number number_of(const std::optional<icecore::result_number>& found) noexcept {
-  icecore_number number{};
-  if (!found) return number;
-  std::visit(
-      [&](auto value) {
-        using type = decltype(value);
-        number.f64 = static_cast<double>(value);
-        if constexpr (std::is_same_v<type, double>) {
-          number.type = ICECORE_NUMBER_F64;
-        } else {
-          number.type = std::is_signed_v<type> ? ICECORE_NUMBER_I64 : ICECORE_NUMBER_U64;
-          if (std::in_range<std::int64_t>(value)) number.i64 = static_cast<std::int64_t>(value);
-          if (std::in_range<std::uint64_t>(value)) number.u64 = static_cast<std::uint64_t>(value);
-        }
-      },
-      *found);
-  return number;
-}
-
 using total = std::optional<icecore::result_number> (icecore::snapshot::*)(const icecore::filter&, std::string_view,
                                                                            unsigned) const;
 

@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "filter.hpp"
+#include "icecore/arrow.hpp"
 
 using namespace icecore::c;
 
 struct icecore_query {
   icecore::query query;
+  std::vector<icecore::query_failure> told{};  // what icecore_query_failures view
+  std::vector<icecore_query_failure> views{};
 };
 
 struct icecore_queries {
@@ -64,12 +67,27 @@ icecore::query_request request_of(const icecore_query_request* request) {
   what.name = view(set.name.data, set.name.size, function, "name");
   if (set.at != ICECORE_VERSION_PRESENT) what.at = set.at;
   if (set.where != nullptr) what.where = set.where->filter;
-  if (set.keep != ICECORE_QUERY_KEEPS_COUNT && set.keep != ICECORE_QUERY_KEEPS_KEYS) {
-    throw icecore::error(icecore::errc::invalid_argument,
-                         std::string(function) + ": keep is " + std::to_string(set.keep) +
-                             "; it must be ICECORE_QUERY_KEEPS_COUNT or ICECORE_QUERY_KEEPS_KEYS");
+  if (set.keep < ICECORE_QUERY_KEEPS_COUNT || set.keep > ICECORE_QUERY_KEEPS_ROWS) {
+    throw icecore::error(icecore::errc::invalid_argument, std::string(function) + ": keep is " +
+                                                              std::to_string(set.keep) +
+                                                              "; it must be one of enum icecore_query_keeps");
   }
   what.keep = static_cast<icecore::query_keeps>(set.keep);
+  if (set.select_count != 0) require(set.select, function, "select");
+  for (std::size_t i = 0; i < set.select_count; ++i) {
+    what.select.emplace_back(text_of(set.select[i], function, "a selected expression"));
+  }
+  if (set.aggregate_count != 0) require(set.aggregates, function, "aggregates");
+  for (std::size_t i = 0; i < set.aggregate_count; ++i) {
+    const icecore_query_aggregate& one = set.aggregates[i];
+    if (one.how < ICECORE_COUNT || one.how > ICECORE_MAX) {
+      throw icecore::error(icecore::errc::invalid_argument, std::string(function) + ": an aggregate is " +
+                                                                std::to_string(one.how) +
+                                                                "; it must be one of enum icecore_aggregate");
+    }
+    what.aggregates.push_back(
+        {static_cast<icecore::aggregate>(one.how), std::string(text_of(one.expression, function, "an aggregate"))});
+  }
   return what;
 }
 
@@ -104,6 +122,8 @@ icecore::run_options run_options_of(const icecore_run_options* options) {
   if (set.time_us != 0) how.time = std::chrono::microseconds(set.time_us);
   if (set.keys != 0) how.keys = set.keys;
   how.keys_per_second = set.keys_per_second;
+  how.skip_failed = set.skip_failed != 0;
+  how.skip_damaged = set.skip_damaged != 0;
   if (set.on_progress != nullptr) {
     how.on_progress = [report = set.on_progress, context = set.progress_context](const icecore::query_progress& now) {
       const icecore_query_progress seen = progress_of(now);
@@ -113,21 +133,32 @@ icecore::run_options run_options_of(const icecore_run_options* options) {
   return how;
 }
 
-/// Finds functions among those of the filters.
-icecore::function_resolver resolver_of(const icecore_filter* const* functions, std::size_t count) {
+/// Finds functions among those of the filters: of this revision, or of any one.
+icecore::function_resolver resolver_of(const icecore_filter* const* functions, std::size_t count, const char* function,
+                                       bool any_revision = false) {
   if (count == 0) return {};
-  require(functions, "icecore_query_open", "functions");
+  require(functions, function, "functions");
   std::vector<icecore::caller_function> known;
   for (std::size_t i = 0; i < count; ++i) {
-    require(functions[i], "icecore_query_open", "a function");
+    require(functions[i], function, "a function");
     if (functions[i]->function) known.push_back(*functions[i]->function);
   }
-  return [known = std::move(known)](std::string_view name, std::uint64_t revision) {
+  return [known = std::move(known), any_revision](std::string_view name, std::uint64_t revision) {
     for (const icecore::caller_function& one : known) {
-      if (one.name == name && one.revision == revision) return one;
+      if (one.name == name && (any_revision || one.revision == revision)) return one;
     }
     return icecore::caller_function{};
   };
+}
+
+/// Views of failures that the query's handle holds.
+void tell(icecore_query& query, std::vector<icecore::query_failure> failures) {
+  query.told = std::move(failures);
+  query.views.clear();
+  for (const icecore::query_failure& one : query.told) {
+    query.views.push_back(
+        {bytes(std::string_view(one.key)), bytes(std::string_view(one.message)), one.damaged ? 1 : 0});
+  }
 }
 
 /// Runs `body` with the query, which must be there.
@@ -163,7 +194,8 @@ int icecore_query_open(const icecore_store* store, const void* name, size_t name
     require(store, "icecore_query_open", "store");
     require(query, "icecore_query_open", "query");
     const auto wanted = view(name, name_size, "icecore_query_open", "name");
-    *query = new icecore_query{store->store.query(wanted, resolver_of(functions, function_count))};
+    *query =
+        new icecore_query{store->store.query(wanted, resolver_of(functions, function_count, "icecore_query_open"))};
   });
 }
 
@@ -260,6 +292,88 @@ int icecore_query_rows_next(icecore_query_rows* rows, icecore_query_row* row) {
 }
 
 void icecore_query_rows_close(icecore_query_rows* rows) { delete rows; }
+
+int icecore_query_total(const icecore_query* query, size_t index, icecore_number* total) {
+  if (total != nullptr) *total = {};
+  return with_query(query, "icecore_query_total", [&](const icecore::query& q) {
+    require(total, "icecore_query_total", "total");
+    const std::vector<icecore::query_total> totals = q.totals();
+    if (index >= totals.size()) {
+      throw icecore::error(icecore::errc::invalid_argument,
+                           "icecore_query_total: the query keeps " + std::to_string(totals.size()) +
+                               " aggregates; there is no number " + std::to_string(index));
+    }
+    *total = number_of(totals[index].value);
+  });
+}
+
+int icecore_query_read_arrow(const icecore_query* query, uint64_t from_row, uint64_t row_count, const char* where,
+                             struct ArrowSchema* schema, struct ArrowArray* batch) {
+  if (schema != nullptr) *schema = {};
+  if (batch != nullptr) *batch = {};
+  return with_query(query, "icecore_query_read_arrow", [&](const icecore::query& q) {
+    require(schema, "icecore_query_read_arrow", "schema");
+    require(batch, "icecore_query_read_arrow", "batch");
+    icecore::selected_rows rows = q.rows();
+    if (where != nullptr) rows = rows.where(text_of(where, "icecore_query_read_arrow", "where"));
+    auto found = std::make_shared<const icecore::result_columns>(rows.read(from_row, row_count));
+    icecore::export_to_arrow(found, *schema, *batch);
+  });
+}
+
+int icecore_query_read_failure(icecore_query* query, icecore_query_failure* failure) {
+  if (failure != nullptr) *failure = {};
+  return guarded([&] {
+    require(query, "icecore_query_read_failure", "query");
+    require(failure, "icecore_query_read_failure", "failure");
+    std::vector<icecore::query_failure> one;
+    if (auto found = query->query.failure()) one.push_back(*std::move(found));
+    tell(*query, std::move(one));
+    if (!query->views.empty()) *failure = query->views.front();
+  });
+}
+
+int icecore_query_read_skipped(icecore_query* query, const icecore_query_failure** failures, size_t* count) {
+  if (failures != nullptr) *failures = nullptr;
+  if (count != nullptr) *count = 0;
+  return guarded([&] {
+    require(query, "icecore_query_read_skipped", "query");
+    require(failures, "icecore_query_read_skipped", "failures");
+    require(count, "icecore_query_read_skipped", "count");
+    tell(*query, query->query.skipped());
+    *failures = query->views.data();
+    *count = query->views.size();
+  });
+}
+
+int icecore_query_rebind(icecore_query* query, const icecore_filter* const* functions, size_t function_count) {
+  return with_query(query, "icecore_query_rebind", [&](icecore::query& q) {
+    q.rebind(resolver_of(functions, function_count, "icecore_query_rebind", true));
+  });
+}
+
+int icecore_query_rebound(const icecore_query* query, int* rebound) {
+  if (rebound != nullptr) *rebound = 0;
+  return with_query(query, "icecore_query_rebound", [&](const icecore::query& q) {
+    require(rebound, "icecore_query_rebound", "rebound");
+    *rebound = q.rebound() ? 1 : 0;
+  });
+}
+
+int icecore_query_restart_part(icecore_query* query, size_t part) {
+  return with_query(query, "icecore_query_restart_part", [&](icecore::query& q) { q.restart_part(part); });
+}
+
+int icecore_queries_prune(icecore_store* store, uint64_t older_than_s, int unfinished, size_t* dropped) {
+  if (dropped != nullptr) *dropped = 0;
+  return guarded([&] {
+    require(store, "icecore_queries_prune", "store");
+    icecore::prune_options which{.older_than = std::nullopt, .finished = unfinished == 0};
+    if (older_than_s != 0) which.older_than = std::chrono::seconds(older_than_s);
+    const std::size_t count = store->store.prune_queries(which);
+    if (dropped != nullptr) *dropped = count;
+  });
+}
 
 int icecore_query_acknowledge(icecore_query* query, uint64_t row) {
   return with_query(query, "icecore_query_acknowledge", [&](icecore::query& q) { q.acknowledge(row); });

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,7 +47,9 @@ struct owned_columns : icecore_columns {
 };
 
 /// Thrown where a callback asked to stop; never leaves the interface, in which it is ICECORE_STOPPED.
-struct stopped_by_callback {};
+struct stopped_by_callback : std::exception {
+  [[nodiscard]] const char* what() const noexcept override { return "a callback asked to stop"; }
+};
 
 /// Call this inside a catch block: it stores the exception's message for this thread and returns its code (C1).
 [[nodiscard, gnu::visibility("default")]] int code_of_current_exception() noexcept;

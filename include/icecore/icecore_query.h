@@ -157,7 +157,8 @@ typedef struct icecore_query icecore_query;
 
 enum icecore_query_keeps {
   ICECORE_QUERY_KEEPS_COUNT = 1, /* only how many matches there are */
-  ICECORE_QUERY_KEEPS_KEYS = 2   /* the keys; a value is looked up when the row is read */
+  ICECORE_QUERY_KEEPS_KEYS = 2,  /* the keys; a value is looked up when the row is read */
+  ICECORE_QUERY_KEEPS_ROWS = 3   /* the selected columns, copied */
 };
 
 enum icecore_query_state {
@@ -171,12 +172,29 @@ enum icecore_query_state {
 /* The version of a query that is to read the present. */
 #define ICECORE_VERSION_PRESENT UINT64_MAX
 
+enum icecore_aggregate {
+  ICECORE_COUNT = 1, /* values that are not null */
+  ICECORE_SUM = 2,
+  ICECORE_MIN = 3,
+  ICECORE_MAX = 4
+};
+
+/* A total that a query keeps over its matches. */
+typedef struct icecore_query_aggregate {
+  int how;                /* enum icecore_aggregate */
+  const char* expression; /* a number; of ICECORE_COUNT anything */
+} icecore_query_aggregate;
+
 typedef struct icecore_query_request {
   size_t struct_size;
   icecore_bytes name;          /* unique among the store's queries, 1 to 65,535 bytes */
   icecore_version at;          /* a closed version; default: ICECORE_VERSION_PRESENT */
   const icecore_filter* where; /* NULL: every key matches */
-  int keep;                    /* enum icecore_query_keeps; default: keys */
+  int keep;                    /* enum icecore_query_keeps; default: keys, or rows if columns are selected */
+  const char* const* select;   /* the columns that are kept: "key", "price * qty as total"; at most 256 */
+  size_t select_count;
+  const icecore_query_aggregate* aggregates; /* totals that are kept, whatever else is; at most 64 */
+  size_t aggregate_count;
 } icecore_query_request;
 
 /* Fills in the defaults. struct_size: sizeof(icecore_query_request). */
@@ -235,6 +253,8 @@ typedef struct icecore_run_options {
   uint64_t keys_per_second; /* at most as many, by all threads; 0: no limit */
   icecore_query_function on_progress; /* NULL: no reports */
   void* progress_context;
+  int skip_failed;  /* not 0: passes keys for which a function fails, or whose columns are too long, and lists them */
+  int skip_damaged; /* not 0: passes keys whose records are damaged, and lists them */
 } icecore_run_options;
 
 /* Fills in the defaults. struct_size: sizeof(icecore_run_options). */
@@ -265,6 +285,41 @@ typedef struct icecore_query_rows icecore_query_rows;
 int icecore_query_results(const icecore_query* query, uint64_t from_row, int with_values, icecore_query_rows** rows);
 int icecore_query_rows_next(icecore_query_rows* rows, icecore_query_row* row);
 void icecore_query_rows_close(icecore_query_rows* rows);
+
+/* What an aggregate has come to over all rows whose numbers are final: once the query is finished, over all matches.
+ * Doubles are the same to the last bit for any number of threads, whatever crashed. index: in the order of the request.
+ * ICECORE_INVALID_ARGUMENT if it has none of this number. O(parts). */
+int icecore_query_total(const icecore_query* query, size_t index, icecore_number* total);
+
+/* Rows [from_row, from_row + row_count) of a query that keeps columns, or as many of them as there are, as a record
+ * batch of Arrow. where: NULL, or a condition over these columns by their names, such as "total > 100": then those of
+ * the rows that match. The caller releases both structures; if the call fails, `release` of both is NULL. */
+int icecore_query_read_arrow(const icecore_query* query, uint64_t from_row, uint64_t row_count, const char* where,
+                             struct ArrowSchema* schema, struct ArrowArray* batch);
+
+/* Keys that could not be examined. */
+typedef struct icecore_query_failure {
+  icecore_bytes key;     /* NULL: there is none */
+  icecore_bytes message; /* what failed */
+  int damaged;           /* not 0: the record is damaged; else a function failed, or the columns were too long */
+} icecore_query_failure;
+
+/* The key before which a failure has paused the query. Its texts are valid until the next call for this query, or its
+ * release. */
+int icecore_query_read_failure(icecore_query* query, icecore_query_failure* failure);
+/* The keys that were passed, in key order; valid likewise. */
+int icecore_query_read_skipped(icecore_query* query, const icecore_query_failure** failures, size_t* count);
+
+/* Accepts functions whatever their revisions, for runs of this process; icecore_query_rebound() tells ever after. */
+int icecore_query_rebind(icecore_query* query, const icecore_filter* const* functions, size_t function_count);
+int icecore_query_rebound(const icecore_query* query, int* rebound);
+/* Forgets what a part has kept, which is damaged (the error names it), so that icecore_query_run() computes it again.
+ * ICECORE_QUERY_BUSY while it runs. */
+int icecore_query_restart_part(icecore_query* query, size_t part);
+
+/* Drops queries that were started more than older_than_s seconds ago (0: any time) and are finished or cancelled, or,
+ * with unfinished not 0, do not run. dropped: NULL, or how many. */
+int icecore_queries_prune(icecore_store* store, uint64_t older_than_s, int unfinished, size_t* dropped);
 
 /* Notes durably that the consumer has done with all rows before this one; and what was noted. */
 int icecore_query_acknowledge(icecore_query* query, uint64_t row);

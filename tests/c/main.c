@@ -58,6 +58,8 @@ static const struct {
     TEST(a_query_is_kept_and_goes_on_in_the_next_opening),
     TEST(a_progress_function_pauses_a_query),
     TEST(a_query_of_a_function_needs_it_again),
+    TEST(columns_and_totals_are_kept),
+    TEST(a_key_that_fails_is_told_and_can_be_passed),
     TEST(queries_are_listed_cancelled_and_dropped),
     TEST(changes_match_by_what_they_change),
     TEST(a_feed_goes_on_where_it_was_acknowledged),

@@ -166,6 +166,119 @@ void a_query_of_a_function_needs_it_again(void) {
   OK(icecore_close(store));
 }
 
+void columns_and_totals_are_kept(void) {
+  icecore_store* store = new_store();
+  fill(store);
+  icecore_filter* filter;
+  OK(icecore_filter_new("digit < 0x33", "digit u8", &filter));
+  const char* const select[] = {"key", "digit - 0x30 as digit", "i64(substr(key, 2)) as number"};
+  const icecore_query_aggregate aggregates[] = {{ICECORE_SUM, "digit - 0x30"}, {ICECORE_MIN, "f64(digit) / 3.0"}};
+  icecore_query_request what;
+  icecore_query_request_init(&what, sizeof what);
+  what.name.data = "rows";
+  what.name.size = 4;
+  what.where = filter;
+  what.select = select;
+  what.select_count = 3;
+  what.aggregates = aggregates;
+  what.aggregate_count = 2;
+  icecore_query* query;
+  OK(icecore_query_start(store, &what, &query));
+  CHECK(icecore_query_keep(query) == ICECORE_QUERY_KEEPS_ROWS);
+  icecore_number number;
+  OK(icecore_query_total(query, 0, &number));
+  CHECK(number.type == ICECORE_NUMBER_NONE);
+  OK(icecore_query_run(query, NULL, NULL));
+  OK(icecore_query_total(query, 0, &number));
+  CHECK(number.type == ICECORE_NUMBER_I64 && number.i64 == key_count / 10 * 3);
+  OK(icecore_query_total(query, 1, &number));
+  CHECK(number.type == ICECORE_NUMBER_F64 && number.f64 == 48.0 / 3.0);
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_query_total(query, 2, &number));
+
+  struct ArrowSchema schema;
+  struct ArrowArray batch;
+  OK(icecore_query_read_arrow(query, 10, 20, NULL, &schema, &batch));
+  CHECK(schema.n_children == 3 && strcmp(schema.children[2]->name, "number") == 0);
+  CHECK(batch.length == 20 && ((const int64_t*)batch.children[2]->buffers[1])[0] == 31);
+  schema.release(&schema);
+  batch.release(&batch);
+  OK(icecore_query_read_arrow(query, 0, UINT64_MAX, "number >= 1000 and digit = 2", &schema, &batch));
+  CHECK(batch.length == 200 && ((const int64_t*)batch.children[2]->buffers[1])[0] == 1002);
+  schema.release(&schema);
+  batch.release(&batch);
+  FAILS(ICECORE_BAD_INPUT, icecore_query_read_arrow(query, 0, 1, "prize > 1", &schema, &batch));
+  CHECK(schema.release == NULL && batch.release == NULL);
+  icecore_query_rows* rows;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_query_results(query, 0, 1, &rows));
+  icecore_query_free(query);
+  what.name.size = 3;
+  what.keep = 4;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_query_start(store, &what, &query));
+  icecore_filter_free(filter);
+  OK(icecore_close(store));
+}
+
+/* Fails for the key k01234, else matches all. */
+static int fails_for_one(void* context, size_t count, const icecore_item* items, unsigned char* flags) {
+  (void)context;
+  for (size_t i = 0; i < count; ++i) {
+    flags[i] = 1;
+    if (holds(items[i].key, "k01234")) return 1;
+  }
+  return 0;
+}
+
+void a_key_that_fails_is_told_and_can_be_passed(void) {
+  icecore_store* store = new_store();
+  fill(store);
+  icecore_filter* filter;
+  icecore_filter* newer;
+  OK(icecore_filter_of_function("f", 1, 1, fails_for_one, NULL, &filter));
+  OK(icecore_filter_of_function("f", 1, 2, fails_for_one, NULL, &newer));
+  icecore_query_request what;
+  icecore_query_request_init(&what, sizeof what);
+  what.name.data = "f";
+  what.name.size = 1;
+  what.where = filter;
+  icecore_query* query;
+  OK(icecore_query_start(store, &what, &query));
+  icecore_query_failure failure;
+  OK(icecore_query_read_failure(query, &failure));
+  CHECK(is_nothing(failure.key));
+  FAILS(ICECORE_STOPPED, icecore_query_run(query, NULL, NULL));
+  OK(icecore_query_read_failure(query, &failure));
+  CHECK(holds(failure.key, "k01234") && failure.message.size > 10 && !failure.damaged);
+  icecore_run_options how;
+  icecore_run_options_init(&how, sizeof how);
+  how.skip_failed = 1;
+  OK(icecore_query_run(query, &how, NULL));
+  CHECK(progress_of(query).rows == key_count - 1);
+  const icecore_query_failure* skipped;
+  size_t count;
+  OK(icecore_query_read_skipped(query, &skipped, &count));
+  CHECK(count == 1 && holds(skipped[0].key, "k01234"));
+  int rebound;
+  const icecore_filter* functions[] = {newer};
+  OK(icecore_query_rebound(query, &rebound));
+  CHECK(!rebound);
+  OK(icecore_query_rebind(query, functions, 1));
+  OK(icecore_query_rebound(query, &rebound));
+  CHECK(rebound);
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_query_restart_part(query, 7));
+  OK(icecore_query_restart_part(query, 0));
+  CHECK(progress_of(query).state == ICECORE_QUERY_PAUSED && progress_of(query).rows == 0);
+  OK(icecore_query_run(query, &how, NULL));
+  CHECK(progress_of(query).rows == key_count - 1);
+  OK(icecore_queries_prune(store, 3600, 1, &count));
+  CHECK(count == 0);
+  OK(icecore_queries_prune(store, 0, 0, &count));
+  CHECK(count == 1);
+  icecore_query_free(query);
+  icecore_filter_free(filter);
+  icecore_filter_free(newer);
+  OK(icecore_close(store));
+}
+
 void queries_are_listed_cancelled_and_dropped(void) {
   icecore_store* store = new_store();
   fill(store);

@@ -31,6 +31,8 @@ void a_filter_function_can_stop_a_scan(void);
 void a_query_is_kept_and_goes_on_in_the_next_opening(void);
 void a_progress_function_pauses_a_query(void);
 void a_query_of_a_function_needs_it_again(void);
+void columns_and_totals_are_kept(void);
+void a_key_that_fails_is_told_and_can_be_passed(void);
 void queries_are_listed_cancelled_and_dropped(void);
 void changes_match_by_what_they_change(void);
 void a_feed_goes_on_where_it_was_acknowledged(void);
