@@ -193,3 +193,77 @@ def test_a_query_of_a_function_does_not_hinder_the_interpreter_from_ending(path,
         """,
         path,
     )
+
+
+def test_selected_columns_and_totals_are_kept(path):
+    import numpy as np
+
+    layout = "price f64, qty i32"
+    record = np.dtype([("price", "<f8"), ("qty", "<i4")])
+    with open_store(path) as store:
+        with store.batch() as b:
+            for i in range(3_000):
+                b[b"%05d" % i] = np.array([(i / 7, i - 1_000)], record).tobytes()
+        query = store.start(
+            "sales",
+            "qty % 2 = 0",
+            layout=layout,
+            select=["key", "price", "qty * 2 as double"],
+            aggregates=[("sum", "price"), ("max", "qty"), ("count", "true")],
+        )
+        assert query.keep == "rows"
+        query.run(threads=2)
+    with open_store(path) as store:
+        query = store.query("sales")
+        arrays = query.results().to_numpy()
+        even = [i for i in range(3_000) if i % 2 == 0]
+        assert list(arrays["key"]) == [b"%05d" % i for i in even]
+        assert arrays["price"].tolist() == [i / 7 for i in even]
+        assert arrays["double"].tolist() == [2 * (i - 1_000) for i in even]
+        total = 0.0
+        for i in even:
+            total += i / 7
+        assert [(t.how, t.expression, t.value) for t in query.totals] == [
+            ("sum", "price", total),
+            ("max", "qty", 1_998),
+            ("count", "true", 1_500),
+        ]
+        some = query.columns(100).where("price > 100.0").where("double < 1000").to_numpy()
+        assert list(some["key"]) == [b"%05d" % i for i in even[100:] if i / 7 > 100 and 2 * (i - 1_000) < 1_000]
+        assert len(query.columns(1_400).to_arrow(rows=30)) == 30
+        with pytest.raises(icecore.InvalidArgumentError):
+            list(query.results())
+        with pytest.raises(icecore.BadInputError):
+            query.columns().where("prize > 1").to_arrow()
+        counted = store.start("counted", keep="count", aggregates=[("count", "true")])
+        with pytest.raises(icecore.InvalidArgumentError):
+            counted.columns()
+        with pytest.raises(icecore.InvalidArgumentError):
+            store.start("bad", aggregates=[("mean", "price")])
+
+
+def test_what_a_function_raises_is_kept_and_such_keys_can_be_passed(filled, path):
+    bad = {b"00007", b"12345"}
+
+    def answer(keys, values):
+        for key in keys:
+            if key in bad:
+                raise ValueError(f"no answer for {key.decode()}")
+        return [value == b"1" for value in values]
+
+    query = filled.start("asked", icecore.filter_function(answer, name="answer", revision=1), at="full")
+    with pytest.raises(ValueError):
+        query.run()
+    assert query.failure.key == b"00007" and "no answer for 00007" in query.failure.message
+    filled.close()
+    with open_store(path) as store:
+        again = store.query("asked", icecore.filter_function(answer, name="answer", revision=1))
+        assert again.failure.key == b"00007" and not again.failure.damaged and again.skipped == []
+        assert again.run(skip_failed=True).state == "finished"
+        assert [one.key for one in again.skipped] == sorted(bad)
+        assert again.failure is None and not again.rebound
+        assert len(again) == 2_000
+        again.rebind(icecore.filter_function(answer, name="answer", revision=2))
+        assert again.rebound
+        assert store.prune_queries(older_than=3_600) == 0
+        assert store.prune_queries() == 1 and store.queries() == []

@@ -68,7 +68,16 @@ from .information import (
     VerifyReport,
 )
 from .mapping import ItemsView, KeysView, ValuesView
-from .query import Queries, Query, QueryProgress, QueryResults, QueryRow
+from .query import (
+    Queries,
+    Query,
+    QueryColumns,
+    QueryFailure,
+    QueryProgress,
+    QueryResults,
+    QueryRow,
+    QueryTotal,
+)
 from .snapshot import Snapshot
 from .store import Store, open, repair, verify_file
 
@@ -118,10 +127,13 @@ __all__ = [
     "Queries",
     "Query",
     "QueryBusyError",
+    "QueryColumns",
     "QueryExistsError",
+    "QueryFailure",
     "QueryProgress",
     "QueryResults",
     "QueryRow",
+    "QueryTotal",
     "RankFailedError",
     "ReadOnlyError",
     "RepairReport",

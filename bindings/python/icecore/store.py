@@ -30,7 +30,7 @@ from .information import (
     nanoseconds,
 )
 from .mapping import OrderedMapping
-from .query import Queries, Query, keep_number
+from .query import Queries, Query, aggregate_list, keep_number
 from .snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -276,16 +276,23 @@ class Store(_native.Store, _Base):
         *,
         at: VersionLike | None = None,
         keep: str = "keys",
+        select: str | Sequence[str] = (),
+        aggregates: Sequence[tuple[str, str]] = (),
         layout: str | None = None,
     ) -> Query:
         """Starts a query: when this returns, the version and the query are durable. ``Query.run()`` runs it.
 
         ``where``: an expression (``layout`` names the columns of a value), a ``Filter`` or a function; by default all
         keys match. ``at``: a closed version, by default the present. ``keep``: ``"keys"``, whose values are looked up
-        when rows are read, or ``"count"``. QueryExistsError if the name is taken.
+        when rows are read, or ``"count"``. ``select``: expressions whose values are kept as columns in place of keys.
+        ``aggregates``: totals that are kept, such as ``[("sum", "price * qty"), ("count", "true")]``. QueryExistsError
+        if the name is taken.
         """
         version = None if at is None else self._version_of(at)
-        return Query(self, name, as_filter(where, layout), version, keep_number(keep))
+        columns = [select] if isinstance(select, str) else list(select)
+        return Query(
+            self, name, as_filter(where, layout), version, keep_number(keep), columns, aggregate_list(aggregates)
+        )
 
     def query(self, name: str, functions: FilterLike | Sequence[FilterLike] = ()) -> Query:
         """The query of this name, in whatever state. ``functions``: the functions that its filter calls, if another
@@ -295,6 +302,11 @@ class Store(_native.Store, _Base):
     def queries(self) -> Queries:
         """All queries, oldest first."""
         return Queries(Query(self, name, []) for name in _native.query_names(self))
+
+    def prune_queries(self, *, older_than: float | None = None, finished: bool = True) -> int:
+        """Drops queries that are finished or cancelled, and returns how many. ``older_than``: only those that were
+        started more seconds ago. ``finished=False``: all that do not run."""
+        return _native.prune_queries(self, None if older_than is None else int(older_than), finished)
 
     # ---- The store itself --------------------------------------------------------------------------------------------
 

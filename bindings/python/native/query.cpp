@@ -1,6 +1,7 @@
 // Kept queries. Every call that takes a lock of the library releases the GIL: the last user of a Python function may be
 // a thread that holds such a lock, and needs the GIL to give the function up.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -52,32 +53,44 @@ struct row_iterator {
   }
 };
 
+/// Expressions and how they are folded.
+using aggregate_list = std::vector<std::pair<int, std::string>>;
+
 icecore::query started(session& owner, const std::string& name, const filter_object& where,
-                       std::optional<icecore::version> at, int keep) {
+                       std::optional<icecore::version> at, int keep, const std::vector<std::string>& select,
+                       const aggregate_list& aggregates) {
   icecore::store& store = owner.use();
   query_request what;
   what.name = name;
   what.at = at;
   what.where = where.filter;
   what.keep = static_cast<query_keeps>(keep);
+  what.select = select;
+  for (const auto& [how, expression] : aggregates) what.aggregates.push_back({static_cast<aggregate>(how), expression});
   const without_gil released(owner);
   return store.start(what);
 }
 
-icecore::query opened(session& owner, const std::string& name, const std::vector<const filter_object*>& functions) {
-  icecore::store& store = owner.use();
+/// Finds functions of this revision, or of any one.
+function_resolver resolver_of(const std::vector<const filter_object*>& functions, bool any_revision) {
   std::vector<caller_function> known;
   for (const filter_object* one : functions) {
     if (one->function) known.push_back(*one->function);
   }
-  const auto resolve = [&known](std::string_view called, std::uint64_t revision) {
+  if (known.empty()) return {};
+  return [known = std::move(known), any_revision](std::string_view called, std::uint64_t revision) {
     for (const caller_function& one : known) {
-      if (one.name == called && one.revision == revision) return one;
+      if (one.name == called && (any_revision || one.revision == revision)) return one;
     }
     return caller_function{};
   };
+}
+
+icecore::query opened(session& owner, const std::string& name, const std::vector<const filter_object*>& functions) {
+  icecore::store& store = owner.use();
+  const function_resolver resolve = resolver_of(functions, false);
   const without_gil released(owner);
-  return store.query(name, known.empty() ? function_resolver() : function_resolver(resolve));
+  return store.query(name, resolve);
 }
 
 any_tuple tuple_of_progress(const query_progress& now) {
@@ -94,6 +107,8 @@ struct run_limits {
   std::optional<std::int64_t> time_us;
   std::optional<std::uint64_t> keys;
   std::uint64_t keys_per_second;
+  bool skip_failed;
+  bool skip_damaged;
 };
 
 any_tuple run(query_object& self, const run_limits& limits, query_report on_progress) {
@@ -104,6 +119,8 @@ any_tuple run(query_object& self, const run_limits& limits, query_report on_prog
   if (limits.time_us) how.time = microseconds(*limits.time_us);
   how.keys = limits.keys;
   how.keys_per_second = limits.keys_per_second;
+  how.skip_failed = limits.skip_failed;
+  how.skip_damaged = limits.skip_damaged;
   how.on_progress = [on_progress](const query_progress& now) {
     const nb::gil_scoped_acquire held;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();  // KeyboardInterrupt
@@ -136,14 +153,80 @@ results_object columns_of(const query_object& self, std::uint64_t from_row, bool
   });
 }
 
+/// Of a query that keeps columns: some rows of those that match, if a condition is given.
+results_object kept_columns_of(const query_object& self, std::uint64_t from_row, std::optional<std::uint64_t> rows,
+                               const std::optional<std::string>& where) {
+  return self.without_the_gil([&] {
+    selected_rows some = self.kept.rows();
+    if (where) some = some.where(*where);
+    return results_object{std::make_shared<result_columns>(
+        some.read(from_row, rows.value_or(std::numeric_limits<std::uint64_t>::max())))};
+  });
+}
+
+/// The number, or None.
+nb::object number_object(const std::optional<result_number>& number) {
+  if (!number) return nb::none();
+  return std::visit([](auto n) -> nb::object { return nb::cast(n); }, *number);
+}
+
+any_list totals_of(const query_object& self) {
+  const std::vector<query_total> totals = self.without_the_gil([&] { return self.kept.totals(); });
+  nb::list all;
+  for (const query_total& one : totals) {
+    all.append(nb::make_tuple(static_cast<int>(one.how), new_text(one.expression), number_object(one.value)));
+  }
+  return all;
+}
+
+any_list list_of_failures(const std::vector<query_failure>& failures) {
+  nb::list all;
+  for (const query_failure& one : failures) {
+    all.append(nb::make_tuple(
+        nb::bytes(one.key.data(), one.key.size()),
+        nb::steal(PyUnicode_DecodeUTF8(one.message.data(), static_cast<Py_ssize_t>(one.message.size()), "replace")),
+        one.damaged));
+  }
+  return all;
+}
+
+void bind_failures(nb::class_<query_object>& c) {
+  c.def("_failures",
+        [](const query_object& self) {
+          const auto found = self.without_the_gil([&] { return self.kept.failure(); });
+          return list_of_failures(found ? std::vector{*found} : std::vector<query_failure>());
+        })
+      .def("_skipped",
+           [](const query_object& self) {
+             return list_of_failures(self.without_the_gil([&] { return self.kept.skipped(); }));
+           })
+      .def(
+          "_rebind",
+          [](query_object& self, const std::vector<const filter_object*>& functions) {
+            const function_resolver resolve = resolver_of(functions, true);
+            self.without_the_gil([&] { self.kept.rebind(resolve); });
+          },
+          nb::arg("functions"))
+      .def_prop_ro(
+          "rebound", [](const query_object& self) { return self.without_the_gil([&] { return self.kept.rebound(); }); },
+          "Whether functions of other revisions were accepted at some time.")
+      .def(
+          "restart_part",
+          [](query_object& self, std::size_t part) { self.without_the_gil([&] { self.kept.restart_part(part); }); },
+          nb::arg("part"),
+          "Forgets what a part has kept, which is damaged (the error names it), so that run() computes it again.");
+}
+
 void bind_query(nb::class_<query_object>& c) {
   c.def(
        "__init__",
        [](query_object* self, const store_object& store, const std::string& name, const filter_object& where,
-          std::optional<icecore::version> at, int keep) {
-         new (self) query_object{store.owner, started(*store.owner, name, where, at, keep)};
+          std::optional<icecore::version> at, int keep, const std::vector<std::string>& select,
+          const aggregate_list& aggregates) {
+         new (self) query_object{store.owner, started(*store.owner, name, where, at, keep, select, aggregates)};
        },
-       nb::arg("store"), nb::arg("name"), nb::arg("where"), nb::arg("at").none(), nb::arg("keep"))
+       nb::arg("store"), nb::arg("name"), nb::arg("where"), nb::arg("at").none(), nb::arg("keep"), nb::arg("select"),
+       nb::arg("aggregates"))
       .def(
           "__init__",
           [](query_object* self, const store_object& store, const std::string& name,
@@ -169,11 +252,13 @@ void bind_query(nb::class_<query_object>& c) {
           "_run",
           [](query_object& self, unsigned threads, std::int64_t every_us, bool every_item,
              std::optional<std::int64_t> time_us, std::optional<std::uint64_t> keys, std::uint64_t keys_per_second,
-             query_report on_progress) {
-            return run(self, {threads, every_us, every_item, time_us, keys, keys_per_second}, on_progress);
+             bool skip_failed, bool skip_damaged, query_report on_progress) {
+            return run(self, {threads, every_us, every_item, time_us, keys, keys_per_second, skip_failed, skip_damaged},
+                       on_progress);
           },
           nb::arg("threads"), nb::arg("every_us"), nb::arg("every_item"), nb::arg("time_us").none(),
-          nb::arg("keys").none(), nb::arg("keys_per_second"), nb::arg("on_progress").none())
+          nb::arg("keys").none(), nb::arg("keys_per_second"), nb::arg("skip_failed"), nb::arg("skip_damaged"),
+          nb::arg("on_progress").none())
       .def(
           "explain",
           [](const query_object& self) -> text_object {
@@ -198,7 +283,9 @@ void bind_query(nb::class_<query_object>& c) {
           "acknowledged",
           [](const query_object& self) { return self.without_the_gil([&] { return self.kept.acknowledged(); }); },
           "The row that was acknowledged last; 0 if none was.")
-      .def("_columns", &columns_of, nb::arg("from_row"), nb::arg("values"));
+      .def("_columns", &columns_of, nb::arg("from_row"), nb::arg("values"))
+      .def("_kept_columns", &kept_columns_of, nb::arg("from_row"), nb::arg("rows").none(), nb::arg("where").none())
+      .def("_totals", &totals_of);
 }
 
 }  // namespace
@@ -206,6 +293,7 @@ void bind_query(nb::class_<query_object>& c) {
 void bind_queries(nb::module_& m) {
   nb::class_<query_object> c(m, "Query", "A filter whose progress and rows are kept; icecore.Query adds the rest.");
   bind_query(c);
+  bind_failures(c);
   nb::class_<row_iterator>(m, "RowIterator", nb::type_slots(iterator_slots<row_iterator>()))
       .def(
           "__init__",
@@ -230,6 +318,16 @@ void bind_queries(nb::module_& m) {
         return names;
       },
       nb::arg("store"), "The names of all queries, oldest first.");
+  m.def(
+      "prune_queries",
+      [](const store_object& store, std::optional<std::int64_t> older_than_s, bool finished) {
+        icecore::store& used = store.owner->use();
+        prune_options which{.older_than = std::nullopt, .finished = finished};
+        if (older_than_s) which.older_than = std::chrono::seconds(*older_than_s);
+        const without_gil released(*store.owner);
+        return used.prune_queries(which);
+      },
+      nb::arg("store"), nb::arg("older_than_s").none(), nb::arg("finished"));
 }
 
 }  // namespace icecore::python
