@@ -51,6 +51,9 @@ class cluster_query {
   [[nodiscard]] query_rows results(std::uint64_t from_row = 0, bool with_values = true) const {
     return part_.results(from_row, with_values);
   }
+  [[nodiscard]] selected_rows rows() const { return part_.rows(); }
+  [[nodiscard]] std::vector<query_total> local_totals() const { return part_.totals(); }
+  [[nodiscard]] std::optional<query_failure> failure() const { return part_.failure(); }
   void acknowledge(std::uint64_t row) { part_.acknowledge(row); }
   [[nodiscard]] std::uint64_t acknowledged() const { return part_.acknowledged(); }
 

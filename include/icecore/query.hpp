@@ -209,8 +209,8 @@ class selected_rows {
   [[nodiscard]] selected_rows where(const filter& condition) const;
   [[nodiscard]] selected_rows where(std::string_view condition) const { return where(filter(condition, names())); }
 
-  /// As those of a snapshot: expressions name the columns that were kept. threads: 0 for all cores. Doubles are added up
-  /// in key order within the parts of the query, then over the parts, so that a sum does not depend on the threads.
+  /// As those of a snapshot: expressions name the columns that were kept. threads: 0 for all cores. Doubles are added
+  /// up in key order within the parts of the query, then over the parts, so that a sum does not depend on the threads.
   [[nodiscard]] std::uint64_t count(unsigned threads = 1) const;
   [[nodiscard]] std::optional<result_number> sum(std::string_view expression, unsigned threads = 1) const;
   [[nodiscard]] std::optional<result_number> min(std::string_view expression, unsigned threads = 1) const;
@@ -235,6 +235,8 @@ class query {
   [[nodiscard]] filter where() const;
   [[nodiscard]] query_keeps keeps() const;
   [[nodiscard]] std::chrono::system_clock::time_point created() const;
+  /// Bytes from which store::start_stored() starts a query that asks the same, in any store that has its version.
+  [[nodiscard]] std::vector<std::byte> stored() const;
   [[nodiscard]] query_state state() const;
   /// O(parts).
   [[nodiscard]] query_progress progress() const;

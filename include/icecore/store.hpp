@@ -237,8 +237,11 @@ class store {
 
   /// Starts a query: when it returns, the version and the query are durable. It runs by query::run().
   /// errc::query_exists if the name is taken; version_not_closed, version_lost; invalid_argument in a process that is
-  /// attached to the store; read_only. Cost: O(parts log keys), and a sync.
+  /// attached to the store, unless every write is durable by itself; read_only. Cost: O(parts log keys), and a sync.
   icecore::query start(const query_request& what);
+  /// Starts a query that asks what another one does, perhaps in another store: these are its query::stored() bytes. Its
+  /// functions are given when it is run. errc::bad_token if the bytes are damaged, or of a later icecore.
+  icecore::query start_stored(std::span<const std::byte> question);
   /// The query of this name, in whatever state. `functions` finds the functions of the caller that its filter calls.
   /// errc::no_such_query, naming the nearest one; unknown_function.
   [[nodiscard]] icecore::query query(std::string_view name, const function_resolver& functions = {}) const;

@@ -186,6 +186,7 @@ TEST_F(Query, is_in_checkpoints_and_in_what_is_restored_from_them) {
     cluster c(MPI_COMM_WORLD, path() / "one", small_buffers());
     fill(c);
     c.start({.name = "paused", .where = some()}).run({.every_item = true, .keys = 10});
+    c.start({.name = "totals", .where = some(), .select = {"length(key) as size"}, .aggregates = {{aggregate::count}}});
     c.checkpoint(folder).wait();
     c.close();
   }
@@ -205,6 +206,10 @@ TEST_F(Query, is_in_checkpoints_and_in_what_is_restored_from_them) {
     EXPECT_EQ(q.progress().examined, 0);
     EXPECT_EQ(q.run().state, query_state::finished);
     EXPECT_EQ(expect_answer(c, q), keys_each * ranks() / 10);
+    cluster_query totals = c.query("totals");
+    EXPECT_EQ(totals.run().rows, static_cast<std::uint64_t>(keys_each * ranks() / 10));
+    EXPECT_EQ(totals.rows().columns().at(0).name, "size");
+    EXPECT_EQ(totals.local_totals().at(0).value, result_number(totals.rows().size()));
     c.close();
   }
   MPI_Barrier(MPI_COMM_WORLD);

@@ -454,11 +454,6 @@ class sender {
   std::vector<moved> own_;
 };
 
-/// Nobody calls it: whoever runs a query gives its functions.
-caller_function stand_in(std::string_view name, std::uint64_t revision) {
-  return {std::string(name), revision, [](std::span<const item>, std::span<bool>) {}};
-}
-
 /// What the queries of the checkpoint ask, packed. All of its parts have the same ones.
 std::string questions_of(const redistribution& what) {
   options reading = what.opening->store;
@@ -469,12 +464,9 @@ std::string questions_of(const redistribution& what) {
   const store part(checkpoint_part(what.folder, what.from.id, 0), reading);
   packer out;
   for (const query& listed : part.queries()) {
-    const query asked = part.query(listed.name(), stand_in);
-    const std::vector<std::byte> where = asked.where().stored();
-    out.text(asked.name());
-    out.number(asked.version());
-    out.number(asked.keeps());
-    out.text({reinterpret_cast<const char*>(where.data()), where.size()});
+    const std::vector<std::byte> asked = listed.stored();
+    out.number(listed.version());
+    out.text({reinterpret_cast<const char*>(asked.data()), asked.size()});
   }
   return out.take();
 }
@@ -482,13 +474,9 @@ std::string questions_of(const redistribution& what) {
 /// They start anew: the rows that were found belong to keys that are on other ranks now.
 void start_queries(std::string_view questions, const version_ranges& lost, store& to) {
   for (unpacker in(questions); !in.at_end();) {
-    query_request asked;
-    asked.name = in.text();
-    asked.at = in.number<version>();
-    asked.keep = in.number<query_keeps>();
-    const std::string_view where = in.text();
-    asked.where = filter::from_stored(std::as_bytes(std::span(where)), stand_in);
-    if (!lost.contains(*asked.at)) static_cast<void>(to.start(asked));
+    const auto at = in.number<version>();
+    const std::string_view asked = in.text();
+    if (!lost.contains(at)) static_cast<void>(to.start_stored(std::as_bytes(std::span(asked))));
   }
 }
 

@@ -37,6 +37,12 @@ std::int64_t digest_of(const query_request& what) {
   std::uint32_t crc = crc32c(0, what.name.data(), what.name.size());
   crc = crc32c(crc, what.at.value_or(~version{0}));
   crc = crc32c(crc, static_cast<std::uint64_t>(what.keep));
+  const auto add = [&crc](std::string_view text) { crc = crc32c(crc32c(crc, text.size()), text.data(), text.size()); };
+  for (const std::string& column : what.select) add(column);
+  for (const aggregate_of& total : what.aggregates) {
+    crc = crc32c(crc, static_cast<std::uint64_t>(total.how));
+    add(total.expression);
+  }
   const auto filter = what.where.fingerprint();
   return crc32c(crc, filter.data(), filter.size());
 }

@@ -147,7 +147,7 @@ std::vector<std::shared_ptr<kept_query>> query_catalog::all() {
   return found;
 }
 
-std::shared_ptr<kept_query> query_catalog::add(const query_definition& what, const filter& where) {
+std::shared_ptr<kept_query> query_catalog::add(const query_definition& what, std::optional<filter> where) {
   const std::scoped_lock mine(mutex_);
   refresh();
   for (const auto& [at, q] : known_) {
@@ -156,7 +156,7 @@ std::shared_ptr<kept_query> query_catalog::add(const query_definition& what, con
   const std::vector<std::byte> bytes = what.encoded();
   const link at = space_.add({static_cast<std::uint32_t>(what.parts()), bytes, core_->index().size()});
   try {
-    auto made = std::make_shared<kept_query>(*this, at, what, where);
+    auto made = std::make_shared<kept_query>(*this, at, what, std::move(where));
     known_[at] = made;
     return made;
   } catch (...) {  // no memory: whoever is told so may start it again

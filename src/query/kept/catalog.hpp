@@ -37,8 +37,8 @@ class query_catalog final : public store_companion {
 
   [[nodiscard]] static query_catalog& of(const store_core& core);
 
-  /// A new query. errc::query_exists.
-  [[nodiscard]] std::shared_ptr<kept_query> add(const query_definition& what, const filter& where);
+  /// A new query. `where` may be empty: whoever runs it gives the functions of its filter. errc::query_exists.
+  [[nodiscard]] std::shared_ptr<kept_query> add(const query_definition& what, std::optional<filter> where);
   /// errc::no_such_query, with the nearest name if there is one.
   [[nodiscard]] std::shared_ptr<kept_query> find(std::string_view name);
   /// All that can be read, oldest first.

@@ -22,6 +22,11 @@ key_bounds hull(const std::vector<detail::key_range>& ranges) {
   return all;
 }
 
+std::int64_t now_ns() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
 /// Cuts the keys at about equal distances.
 std::vector<std::string> borders_of(const detail::store_core& core, const key_bounds& within) {
   const std::uint64_t wanted = std::min<std::uint64_t>(detail::parts_max, core.index().size() / detail::part_keys_min);
@@ -98,8 +103,7 @@ query store::start(const query_request& what) {
   made.at = what.at ? *what.at : core.close_version();
   core.check_readable(made.at);
   made.keeps = keeps;
-  made.created_ns =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  made.created_ns = now_ns();
   made.filter = what.where.stored();
   if (keeps == query_keeps::rows) {
     const detail::projection select(what.select, what.where.columns());
@@ -115,6 +119,25 @@ query store::start(const query_request& what) {
   made.borders = borders_of(core, made.within);
   if (!writes_are_durable) core.sync();  // a power cut cannot take the version any more
   return {pin(core.pins()), all.add(made, what.where)};
+}
+
+query store::start_stored(std::span<const std::byte> question) {
+  auto& core = writable();
+  core.check_usable();
+  core.check_first();
+  query_catalog& all = query_catalog::of(core);
+  all.require_changeable();
+  detail::query_definition made;
+  try {
+    made = detail::query_definition::decoded(question, "a stored query");
+  } catch (const error& e) {
+    raise(errc::bad_token, "{}", e.message());
+  }
+  core.check_readable(made.at);
+  made.created_ns = now_ns();
+  made.borders = borders_of(core, made.within);
+  core.sync();
+  return {pin(core.pins()), all.add(made, std::nullopt)};
 }
 
 query store::query(std::string_view name, const function_resolver& functions) const {
@@ -172,6 +195,8 @@ std::chrono::system_clock::time_point query::created() const {
   return std::chrono::system_clock::time_point(std::chrono::duration_cast<std::chrono::system_clock::duration>(
       std::chrono::nanoseconds(of_->definition().created_ns)));
 }
+
+std::vector<std::byte> query::stored() const { return usable().definition().encoded(); }
 
 query_state query::state() const { return usable().state(); }
 query_progress query::progress() const { return usable().progress(); }
