@@ -1,6 +1,9 @@
 // What a kill costs a query that is kept: from opening to its first new key, killed at 10, 50 and 90 %; and the whole
 // time with a kill at half. The store has the persistent index, which opens at once.
 //
+// After such an opening each record is checked when it is first shown, and the memory is mapped as it is touched. So
+// the uninterrupted query that others are compared with runs in a process that has just opened the store, as they do.
+//
 // A function of the filter counts the evaluations, notes when the first one happens, and, where the kill is to come,
 // lets nothing go on until the process is killed.
 #include <fmt/format.h>
@@ -81,21 +84,28 @@ double run_until_killed(const query_inputs& in, const run& r, icecore::store& s,
   return now_s() - begin;
 }
 
-void load_and_be_killed(const query_inputs& in, const run& r, moments& known) {
+void load_and_be_killed(const query_inputs& in, const run& r) {
   icecore_filtered* const s = opened(r);
   in.load(*s);
-  probe all(never);
-  const double begin = now_s();
-  query q = s->store().start({.name = "uninterrupted", .where = counted(all)});
-  q.run({.threads = r.threads});
-  known.uninterrupted = now_s() - begin;
-  q.drop();
   run_until_killed(in, r, s->store(), percents.front());
 }
 
-/// After the kill at percents[i]: goes on, to the end; then runs the next one into its kill.
-void go_on(const query_inputs& in, const run& r, moments& known, std::size_t i) {
-  const std::uint64_t percent = percents[i];
+void run_uninterrupted(const run& r, moments& known) {
+  icecore_filtered* const s = opened(r);
+  auto* const all = new probe(never);
+  const double begin = now_s();
+  query q = s->store().start({.name = "uninterrupted", .where = counted(*all)});
+  q.run({.threads = r.threads});
+  known.uninterrupted = now_s() - begin;
+  q.drop();
+}
+
+void run_into_kill(const query_inputs& in, const run& r, moments& known, std::uint64_t percent) {
+  known.to_the_kill = run_until_killed(in, r, opened(r)->store(), percent);
+}
+
+/// After the kill at so many percent: goes on, to the end.
+void go_on(const query_inputs& in, const run& r, const moments& known, std::uint64_t percent) {
   auto* const p = new probe(never);
   const auto functions = [p](std::string_view name, std::uint64_t revision) {
     return caller_function{std::string(name), revision, p->function()};
@@ -120,24 +130,26 @@ void go_on(const query_inputs& in, const run& r, moments& known, std::size_t i) 
     r.out.add_value("from_scratch_over_killed", in.n(), (known.to_the_kill + known.uninterrupted) / whole, "ratio");
   }
   q.drop();
-  if (i + 1 < percents.size()) known.to_the_kill = run_until_killed(in, r, s->store(), percents[i + 1]);
 }
 
 }  // namespace
 
 std::vector<stage> killed_query_stages(const std::shared_ptr<const query_inputs>& in) {
   const auto known = std::make_shared<shared_array<moments>>(1);
-  const auto of_icecore = [](const run& r) { return r.kind.name == "icecore"; };
+  const auto of_icecore = [](const auto& work) {
+    return [work](const run& r) {
+      if (r.kind.name == "icecore") work(r);
+    };
+  };
   std::vector<stage> stages;
-  stages.push_back({.work = [in, known, of_icecore](const run& r) {
-    if (of_icecore(r)) load_and_be_killed(*in, r, (*known)[0]);
-  }});
-  for (std::size_t i = 0; i < percents.size(); ++i) {
-    stages.push_back({.work =
-                          [in, known, of_icecore, i](const run& r) {
-                            if (of_icecore(r)) go_on(*in, r, (*known)[0], i);
-                          },
-                      .reopens = true});
+  stages.push_back({.work = of_icecore([in](const run& r) { load_and_be_killed(*in, r); })});
+  const auto reopen = [&](const auto& work) { stages.push_back({.work = of_icecore(work), .reopens = true}); };
+  for (const std::uint64_t percent : percents) {
+    if (percent != percents.front()) {
+      reopen([in, known, percent](const run& r) { run_into_kill(*in, r, (*known)[0], percent); });
+    }
+    reopen([in, known, percent](const run& r) { go_on(*in, r, (*known)[0], percent); });
+    if (percent == percents.front()) reopen([known](const run& r) { run_uninterrupted(r, (*known)[0]); });
   }
   return stages;
 }
