@@ -9,7 +9,6 @@
 
 #include "icecore/filter.hpp"
 #include "icecore/filtered.hpp"
-#include "icecore/icecore_query.h"
 #include "support.hpp"
 
 struct icecore_filter {

@@ -195,10 +195,14 @@ class round {
         q = s.query(asked.name);
       }
     }
+    // read before the query is: a process beside this one may see more meanwhile
+    const std::uint64_t rows = seen_->rows;
+    const std::uint64_t examined = seen_->examined;
+    const std::uint64_t acknowledged = seen_->acknowledged;
     const query_progress before = q->progress();
-    if (before.rows < seen_->rows) return wrong + 2;
-    if (before.examined < seen_->examined) return wrong + 3;
-    if (q->acknowledged() < seen_->acknowledged) return wrong + 4;
+    if (before.rows < rows) return wrong + 2;
+    if (before.examined < examined) return wrong + 3;
+    if (q->acknowledged() < acknowledged) return wrong + 4;
     if (!is_right(*q, asked, 0, before.state == query_state::finished)) return wrong + 5;
     run_options own = how;
     own.on_progress = [&](const query_progress& p) {
@@ -213,10 +217,10 @@ class round {
       raise_to(seen_->examined, after.examined);
       if (after.examined > asked.keys) return wrong + 6;
       if (asked.keep == query_keeps::keys && !may_be_busy) {
-        std::uint64_t rows = 0;
-        for (auto all = q->results(0, false); [[maybe_unused]] const auto& row : all) ++rows;
-        q->acknowledge(rows);
-        raise_to(seen_->acknowledged, rows);
+        std::uint64_t there = 0;
+        for (auto all = q->results(0, false); [[maybe_unused]] const auto& row : all) ++there;
+        q->acknowledge(there);
+        raise_to(seen_->acknowledged, there);
       }
       if (after.state != query_state::finished) return paused;
       if (after.examined != asked.keys) return wrong + 7;

@@ -205,21 +205,22 @@ segment query_space::give_header(link at, std::uint64_t size, std::uint64_t owne
   return in.format_segment(at, size, format::query_segment_magic);
 }
 
-/// The first free segment of a class and the one behind it. A free list that is damaged is given up: its segments stay
-/// unused until rebuild(), and nobody is kept from starting a query.
+/// The first free segment of a class and the one behind it. Its header may be damaged: it is written anew. Where the
+/// list is damaged it ends: the segments behind stay unused until rebuild(), and nobody is kept from starting a query.
 std::pair<link, link> query_space::first_of_free(unsigned size_class) const {
   auto& first = anchor().free[size_class];
   const auto at = read_link(first);
   if (at == null_link) return {null_link, null_link};
-  if (at && pool_->valid_header(*at, format::query_segment_magic) &&
-      pool_->segment_at(*at).size == format::query_segment_sizes[size_class]) {
-    const auto next =
-        pool_->codec().decode_link(pool_->header_of(*at).next_free, *at + offsetof(format::segment_header, next_free));
-    const bool good = next && (*next == null_link || pool_->valid_header(*next, format::query_segment_magic));
-    return {*at, good ? *next : null_link};
+  const bool is_place =
+      at && *at % format::granule_size == 0 && pool_->contains(*at, format::query_segment_sizes[size_class]);
+  if (!is_place) {
+    step(first, null_link);
+    return {null_link, null_link};
   }
-  step(first, null_link);
-  return {null_link, null_link};
+  const link word_at = *at + offsetof(format::segment_header, next_free);
+  const auto next = pool_->codec().decode_link(pool_->header_of(*at).next_free, word_at);
+  const bool good = next && (*next == null_link || pool_->valid_header(*next, format::query_segment_magic));
+  return {*at, good ? *next : null_link};
 }
 
 /// A crash between any two steps leaves a claim that finish_claim() completes or takes back.

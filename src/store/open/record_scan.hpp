@@ -90,6 +90,8 @@ class record_scan {
   [[nodiscard]] const std::vector<segment>& index_segments() const noexcept { return index_segments_; }
   /// The segments of kept queries: they hold no records.
   [[nodiscard]] const std::vector<segment>& query_segments() const noexcept { return query_segments_; }
+  /// To which the lists of queries lead, but whose headers are damaged.
+  [[nodiscard]] const std::vector<segment>& damaged_query_segments() const noexcept { return damaged_query_segments_; }
   /// The end of the last segment in that file.
   [[nodiscard]] link used_end(std::uint16_t number) const noexcept { return of_pools_[number].used_end; }
   /// The damage found. Its offsets are links.

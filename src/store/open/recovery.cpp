@@ -259,12 +259,21 @@ void recovery::free_index(const record_scan& found) const {
 /// A power cut may have kept any part of what changed the lists of queries' segments (query_space.hpp, Q2): of what a
 /// session that did not flush line by line has left. A crash in here leaves that session's root.
 void recovery::recover_queries(const record_scan& found) const {
-  if (!found.crashed() || found.query_segments().empty()) return;
+  if (!found.crashed() || (found.query_segments().empty() && found.damaged_query_segments().empty())) return;
   const bool were_flushed =
       parts_.pool->roots().read().durability == static_cast<std::uint8_t>(durability::operation) &&
       parts_.pool->durability().medium != medium::block_device;
   if (were_flushed) return;
   query_space(*parts_.pool, parts_.shared->queries).rebuild(found.query_segments());
+  // What had no header may never have had one, and no list leads there any more. A crash in here leaves a hole or what
+  // is cleared again.
+  pool_set& p = *parts_.pool;
+  for (const segment& s : found.damaged_query_segments()) {
+    std::memset(p.at(s.offset), 0, s.size);
+    p.persist().flush(p.at(s.offset), s.size);
+  }
+  p.persist().sync();
+  for (const segment& s : found.damaged_query_segments()) p.add_free(s.offset, s.size);
 }
 
 /// All of it is durable before the root leads to it. Until then a crash leaves segments of an index that no root leads
