@@ -200,7 +200,12 @@ class round {
     const std::uint64_t examined = seen_->examined;
     const std::uint64_t acknowledged = seen_->acknowledged;
     const query_progress before = q->progress();
-    if (before.rows < rows) return wrong + 2;
+    if (before.rows < rows) {
+      fmt::print("rows {} of {} examined, state {}, runs {}; seen {} of {}\n", before.rows, before.examined,
+                 static_cast<int>(before.state), before.runs, rows, examined);
+      std::fflush(stdout);
+      return wrong + 2;
+    }
     if (before.examined < examined) return wrong + 3;
     if (q->acknowledged() < acknowledged) return wrong + 4;
     if (!is_right(*q, asked, 0, before.state == query_state::finished)) return wrong + 5;

@@ -210,6 +210,35 @@ TEST_P(SharedQueries, processes_that_drop_and_read_use_each_space_once) {
   EXPECT_EQ(report.queries, 1);
 }
 
+TEST_P(SharedQueries, of_processes_that_start_one_name_one_does) {
+  constexpr int names = 40;
+  const auto work = [&] {
+    wait_for(log_, 1);
+    store s(path_, beside());
+    int started = 0;
+    for (int i = 0; i < names; ++i) {
+      while (log_->step <= i) std::this_thread::yield();
+      try {
+        static_cast<void>(s.start({.name = std::to_string(i), .where = some()}));
+        ++started;
+      } catch (const error& e) {
+        if (e.code() != errc::query_exists) throw;
+      }
+    }
+    return started;
+  };
+  child one(work);
+  child other(work);
+  store s = opened();
+  for (int i = 1; i <= names; ++i) {
+    log_->step = i;
+    std::this_thread::sleep_for(1ms);
+  }
+  const int started = one.wait() + other.wait();
+  EXPECT_EQ(started, names);
+  EXPECT_EQ(s.queries().size(), names + 1);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, SharedQueries,
                          ::testing::Values(setting{place::tmpfs, durability::operation},
                                            setting{place::tmpfs, durability::operation, index_kind::persistent}),

@@ -173,6 +173,9 @@ query_title title_of(std::span<const std::byte> definition) noexcept {
   std::uint32_t size = 0;
   constexpr std::size_t before = sizeof(std::uint16_t) + sizeof size;
   if (definition.size() < before) return title;
+  std::uint16_t layout = 0;
+  std::memcpy(&layout, definition.data(), sizeof layout);
+  title.is_feed = layout >= (format::feed_definition_layout & 0x8000U);
   std::memcpy(&size, definition.data() + sizeof(std::uint16_t), sizeof size);
   if (definition.size() - before < size + sizeof title.version) return title;
   title.name = {reinterpret_cast<const char*>(definition.data() + before), size};
@@ -294,6 +297,17 @@ void query_space::finish_claims() const {
   for (const link head : all) finish_one(head_at(head).claim, &head_at(head));
 }
 
+/// Under the lock, so that of two processes that start one name one is refused.
+void query_space::require_free_name(std::span<const std::byte> definition) const {
+  const query_title mine = title_of(definition);
+  for (const link at : heads([](link, const std::string&) {})) {
+    if (read(head_at(at).state) == static_cast<std::uint64_t>(format::query_phase::dropped)) continue;
+    const auto there = definition_of(at);
+    if (!there || title_of(*there).name != mine.name || title_of(*there).is_feed != mine.is_feed) continue;
+    raise(errc::query_exists, "a {} is named '{}' already", mine.is_feed ? "feed" : "query", mine.name);
+  }
+}
+
 link query_space::add(const new_query& what) {
   const std::span<const std::byte> definition = what.definition;
   const std::uint64_t bytes =
@@ -304,6 +318,7 @@ link query_space::add(const new_query& what) {
           head_capacity());
   }
   const recovering_lock lock = hold();
+  require_free_name(definition);
   pool_set& pools = *pool_;
   if (pools.roots().read().version_major < format::version_major_with_queries) {
     // before the first word of a query is there: older versions of icecore would take its segments for damage

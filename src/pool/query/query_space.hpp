@@ -66,7 +66,8 @@ class query_space {
   [[nodiscard]] pool_set& pools() const noexcept { return *pool_; }
 
   // ---- Changing ----
-  /// A new query or feed, with an id of its own. Durable when it returns.
+  /// A new query or feed, with an id of its own. Durable when it returns. errc::query_exists if one of its kind has its
+  /// name, in whatever process it was made.
   link add(const new_query& what);
   /// A segment of a size class for the query's chunks; `near` chooses the file. Its old content, if it had one, is
   /// still there, and fails every checksum: its reuse count is a new one.
@@ -110,6 +111,7 @@ class query_space {
     write_link(word, l);
     order();
   }
+  void require_free_name(std::span<const std::byte> definition) const;
   [[nodiscard]] bool is_in_use(link segment_at) const noexcept;
   [[nodiscard]] unsigned class_at(link segment_at) const;
   [[nodiscard]] segment obtain(std::atomic<std::uint64_t>& claim, std::uint64_t owner, unsigned size_class,
@@ -129,6 +131,7 @@ class query_space {
 struct query_title {
   std::string_view name;  ///< a view into the definition
   std::uint64_t version;
+  bool is_feed;
 };
 [[nodiscard]] query_title title_of(std::span<const std::byte> definition) noexcept;
 

@@ -150,9 +150,6 @@ std::vector<std::shared_ptr<kept_query>> query_catalog::all() {
 std::shared_ptr<kept_query> query_catalog::add(const query_definition& what, std::optional<filter> where) {
   const std::scoped_lock mine(mutex_);
   refresh();
-  for (const auto& [at, q] : known_) {
-    if (q->definition().name == what.name) raise(errc::query_exists, "a query is named '{}' already", what.name);
-  }
   const std::vector<std::byte> bytes = what.encoded();
   const link at = space_.add({static_cast<std::uint32_t>(what.parts()), bytes, core_->index().size()});
   try {
