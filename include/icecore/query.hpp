@@ -105,7 +105,8 @@ struct prune_options {
 /// A key that a query could not examine.
 struct query_failure {
   std::string key;
-  std::string message;  ///< what the function of the caller threw, or what is damaged; at most 1,024 bytes
+  std::string message;  ///< what the function of the caller threw, or what is damaged; at most 1,024 bytes: else its
+                        ///< beginning and end
   bool damaged;         ///< the store's record is; else a function of the caller threw, or the row was too long
 };
 

@@ -285,6 +285,7 @@ TEST_P(Feeds, names_are_kept_beside_those_of_queries) {
   feed other = s_->feed({.name = "x", .where = filter("removed")});
   same.drop();
   EXPECT_TRUE(s_->feeds().empty());
+  expect_error(errc::no_such_query, "'x' was dropped", [&] { static_cast<void>(other.next()); });
   expect_error(errc::no_such_query, "'x' was dropped", [&] { other.acknowledge(other.token()); });
   expect_error(errc::no_such_query, "", [&] { other.drop(); });
   feed anew = s_->feed({.name = "x", .after = 0});

@@ -53,6 +53,7 @@ from .errors import (
     VersionLostError,
     VersionNotClosedError,
 )
+from .feed import Changes, Feed, FeedBatch, FeedInfo, KeyChange
 from .filtered import ArrowColumns, Filtered, Page
 from .filters import Filter, filter_function
 from .history import Diff, History
@@ -90,6 +91,7 @@ __all__ = [
     "Batch",
     "ByteColumn",
     "Change",
+    "Changes",
     "ClosedError",
     "Columns",
     "CopiedError",
@@ -102,6 +104,9 @@ __all__ = [
     "FileStatistics",
     "Errc",
     "Error",
+    "Feed",
+    "FeedBatch",
+    "FeedInfo",
     "Filter",
     "Filtered",
     "ForkedError",
@@ -109,6 +114,7 @@ __all__ = [
     "IOFailedError",
     "InvalidArgumentError",
     "ItemsView",
+    "KeyChange",
     "KeyTooLongError",
     "KeysView",
     "LockedError",

@@ -15,6 +15,7 @@ import numpy as np
 from . import _native, arrays, columns
 from .batch import Batch
 from .errors import InvalidArgumentError, LockedError, UnknownTagError
+from .feed import Changes, Feed, FeedInfo, feeds_of
 from .filters import FilterLike, as_filter, functions_of
 from .history import Diff, History
 from .information import (
@@ -307,6 +308,37 @@ class Store(_native.Store, _Base):
         """Drops queries that are finished or cancelled, and returns how many. ``older_than``: only those that were
         started more seconds ago. ``finished=False``: all that do not run."""
         return _native.prune_queries(self, None if older_than is None else int(older_than), finished)
+
+    # ---- Changes and feeds -------------------------------------------------------------------------------------------
+
+    def changes(
+        self, after: VersionLike, up_to: VersionLike, where: FilterLike | None = None, *, layout: str | None = None
+    ) -> Changes:
+        """All that was written in the versions behind ``after`` up to ``up_to``, by key, then by version. In ``where``
+        ``before.value``, ``removed`` and ``first`` tell what a change is. O(keys)."""
+        return Changes(self, self._version_of(after), self._version_of(up_to), as_filter(where, layout))
+
+    def feed(
+        self,
+        name: str = "",
+        *,
+        after: VersionLike | None = None,
+        where: FilterLike | None = None,
+        layout: str | None = None,
+        snapshot: bool = False,
+        unsynced: bool = False,
+        token: BytesLike = b"",
+    ) -> Feed:
+        """What changes from a version on. The feed of this ``name`` goes on where it was acknowledged; if there is none,
+        it is made, and begins behind the closed version ``after`` (by default the newest), with its items first if a
+        ``snapshot`` is asked for. Without a name the caller keeps the place: the ``token`` of a batch. ``unsynced``:
+        tells versions as soon as they are closed, which a power cut may take."""
+        version = None if after is None else self._version_of(after)
+        return Feed(self, name, version, as_filter(where, layout), snapshot, unsynced, token)
+
+    def feeds(self) -> list[FeedInfo]:
+        """The feeds that the store keeps, oldest first."""
+        return feeds_of(self)
 
     # ---- The store itself --------------------------------------------------------------------------------------------
 

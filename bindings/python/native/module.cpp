@@ -50,5 +50,6 @@ NB_MODULE(_native, m) {
   python::bind_results(m);
   python::bind_filtered(m);
   python::bind_queries(m);
+  python::bind_feeds(m);
   m.def("library_version", &icecore::library_version);
 }

@@ -74,5 +74,6 @@ void bind_bulk(store_class& store, snapshot_class& snapshot);  // bulk.cpp
 void bind_filters(nb::module_& m);                             // filter.cpp
 void bind_filtered(nb::module_& m);                            // filtered.cpp
 void bind_queries(nb::module_& m);                             // query.cpp
+void bind_feeds(nb::module_& m);                               // feed.cpp
 
 }  // namespace icecore::python

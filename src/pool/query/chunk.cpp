@@ -68,11 +68,24 @@ void checked_chunks::add(link place, std::uint32_t crc) noexcept {
   }
 }
 
+namespace {
+
+/// Of a message that is too long its beginning and, since a traceback says last what was wrong, its end.
+std::string shortened(const std::string& message) {
+  if (message.size() <= chunk_note::message_max) return message;
+  constexpr std::string_view between = " ... ";
+  constexpr std::size_t of_beginning = 256;
+  constexpr std::size_t of_end = chunk_note::message_max - of_beginning - between.size();
+  return message.substr(0, of_beginning).append(between).append(message, message.size() - of_end, of_end);
+}
+
+}  // namespace
+
 std::vector<std::byte> chunk_note::encoded() const {
   byte_writer out;
   out.number(static_cast<std::uint8_t>(damaged ? 1 : 0));
   out.text(key);
-  out.text(std::string_view(message).substr(0, message_max));
+  out.text(shortened(message));
   return out.bytes();
 }
 

@@ -19,6 +19,7 @@ feed& feed::operator=(feed&&) noexcept = default;
 
 feed_batch feed::next(std::size_t max, std::chrono::microseconds timeout) {
   static_cast<void>(detail::usable_core(holds_));
+  if (kept_ != nullptr) kept_->check_there();
   return reader_->next(holds_, max, timeout);
 }
 

@@ -42,6 +42,11 @@ class [[gnu::visibility("hidden")]] kept_feed {
   /// A place before the one that is kept changes nothing.
   void acknowledge(const feed_position& place);
   void drop();
+  /// errc::no_such_query once it was dropped.
+  void check_there() const {
+    const recovering_lock shared = in_->space().hold();
+    require_there();
+  }
 
  private:
   [[nodiscard]] static std::unique_ptr<kept_feed> read(query_catalog& in, link head);
