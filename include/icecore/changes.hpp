@@ -6,7 +6,7 @@
 //   s.changes(17, 20).count(filter("removed"));
 //   s.diff(17, 20).where(filter("before.price < price", trade));
 //
-// In filters of changes `version` is the version of the change, `value` is what was written (empty for a removal),
+// In filters of changes `version` is the version of the change, `value` is what was written (null for a removal),
 // `removed` tells a removal, `before.value` is what the key showed before, and `first` says that the key never had a
 // value before.
 //

@@ -266,7 +266,8 @@ class query {
   /// Asks the runner, in whatever process, to stop within 10 ms and a block of evaluations. The rows stay.
   void pause();
   void cancel();
-  /// Takes the query away. Its space is used again once no range over rows of queries is left in any process.
+  /// Takes the query away. Ranges over its rows end with errc::no_such_query when they read on; their current rows stay
+  /// valid. Its space is used again once no range over rows of queries is left in any process.
   /// errc::query_busy while it runs.
   void drop();
 
