@@ -186,7 +186,8 @@ TEST_F(Query, is_in_checkpoints_and_in_what_is_restored_from_them) {
     cluster c(MPI_COMM_WORLD, path() / "one", small_buffers());
     fill(c);
     c.start({.name = "paused", .where = some()}).run({.every_item = true, .keys = 10});
-    c.start({.name = "totals", .where = some(), .select = {"length(key) as size"}, .aggregates = {{aggregate::count}}});
+    static_cast<void>(c.start(
+        {.name = "totals", .where = some(), .select = {"length(key) as size"}, .aggregates = {{aggregate::count}}}));
     c.checkpoint(folder).wait();
     c.close();
   }
