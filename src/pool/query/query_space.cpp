@@ -116,8 +116,9 @@ void query_space::set_next(link segment_at, link next) const noexcept {
 // ---- The list of queries ----
 
 bool query_space::ever_used() const noexcept {
-  // relaxed: the words say more
-  return anchor().newest.load(std::memory_order_relaxed) != 0;
+  // a file that was cut may end before the anchor; relaxed: the words say more
+  return pool_->contains(format::query_anchor_offset, sizeof(format::query_anchor)) &&
+         anchor().newest.load(std::memory_order_relaxed) != 0;
 }
 
 std::vector<link> query_space::heads(const std::function<void(link at, std::string what)>& damaged) const {
