@@ -116,8 +116,8 @@ class new_records {
       const record_layout layout = one.layout();
       if (!one.has_known_kind() || !layout.plausible() || r.at + layout.size() > r.to) {
         raise(errc::damaged,
-              "{}: damaged at byte {} (record): no record begins here, where a writer of this session "
-              "has put one",
+              "{}: damaged at byte {} (record): no record begins here, where a writer has put one "
+              "since the store was opened",
               core_->the_pool().origin(r.at), link_offset(r.at));
       }
       if (one.is_entry() || one.is_update()) {
