@@ -424,6 +424,16 @@ std::uint64_t pool::take_space(std::uint64_t size, const std::function<void(std:
   return offset;
 }
 
+void pool::clear_unused(const segment& claimed) {
+  // whoever allocates this space moves the end under the lock, and writes its header later
+  const recovering_lock lock(space_->lock, [] {});
+  if (link_offset(claimed.end()) <= used_end() || link_offset(claimed.end()) > size()) return;
+  auto& header = header_of(claimed.offset);
+  std::memset(static_cast<void*>(&header), 0, sizeof header);
+  persist_->flush(&header, sizeof header);
+  persist_->fence();
+}
+
 void pool::add_free(link offset, std::uint64_t size) {
   const std::scoped_lock lock(space_->lock);
   free_.emplace(size, link_offset(offset));

@@ -113,6 +113,9 @@ class pool {
                                  const std::function<void(const segment&)>& claim);
   /// Writes the header of a claimed segment, perhaps again after a crash.
   segment format_segment(link offset, std::uint64_t size, std::uint32_t magic);
+  /// Durably clears the header of a segment that was claimed, but behind which the end of the used part never moved: it
+  /// would be found there, as nobody's, by whoever looks for segments. Does nothing to a segment in use.
+  void clear_unused(const segment& claimed);
   /// From now on the checked word at `place` durably holds the end of the last segment as well. It already does now.
   void keep_used_end(std::atomic<std::uint64_t>& word, link place) noexcept {
     logged_end_ = &word;

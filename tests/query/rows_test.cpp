@@ -73,7 +73,7 @@ class QueryRows : public ::testing::TestWithParam<setting> {
       std::memcpy(value.data(), &price, sizeof price);
       const auto qty = static_cast<std::int32_t>(random() % 4'000) - 2'000;
       value.append(reinterpret_cast<const char*>(&qty), sizeof qty);
-      value.append(i % 13, 'n');
+      value.append(static_cast<std::size_t>(i % 13), 'n');
       if (i % 17 == 0) value.resize(5);
       if (i % 19 == 0) value.resize(10);
       many.insert(key_of(i), value);
@@ -242,7 +242,7 @@ TEST_P(QueryRows, a_run_that_is_killed_again_and_again_keeps_the_same_bits_as_on
 
 TEST_P(QueryRows, long_values_are_kept_and_one_that_is_too_long_stops_the_query_before_it) {
   store s(path_, opening());
-  for (int i = 0; i < 60; ++i) s.insert("a" + std::to_string(100 + i), std::string(50'000 + i, 'a'));
+  for (std::size_t i = 0; i < 60; ++i) s.insert("a" + std::to_string(100 + i), std::string(50'000 + i, 'a'));
   s.insert("b", std::string(700'000, 'b'));
   const version fits = s.tag();
   s.insert("c", std::string(1'000'000, 'c'));

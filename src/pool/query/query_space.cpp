@@ -272,6 +272,8 @@ void query_space::finish_claim(std::atomic<std::uint64_t>& claim, const format::
       order();
       step(list, at);
     }
+  } else if (pool_->valid_header(at, format::query_segment_magic)) {
+    pool_->of(at).clear_unused(pool_->segment_at(at));
   }
   step(claim, null_link);
 }
