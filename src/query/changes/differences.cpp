@@ -76,7 +76,8 @@ filtered_differences::filtered_differences(pin holds, icecore::version before, i
     raise(errc::invalid_argument,
           "`version` is not known of a difference, which may come from many versions; ask for changes()");
   }
-  for (const auto& b : detail::within_ranges(program.key_ranges(), detail::scan_bounds(bounds))) {
+  const std::vector<detail::key_range> ranges = program.key_ranges();
+  for (const auto& b : detail::within_ranges(ranges, detail::scan_bounds(bounds))) {
     key_bounds& one = walk_->bounds.emplace_back();
     one.from = std::string(b.from);
     if (b.bounded_above) one.to = std::string(b.to);

@@ -38,6 +38,7 @@ namespace icecore::detail {
   }
   return all;
 }
+std::vector<scan_bounds> within_ranges(const std::vector<key_range>&& ranges, const scan_bounds&) = delete;
 
 /// Snapshots have no changes. errc::invalid_argument.
 inline void refuse_changes(needs_of reads) {
