@@ -56,6 +56,11 @@ struct query_run::thread_work {
   gathered now;  // of the part that the thread works on
   clock::time_point since;
   unsigned thread = 0;
+  // Reading the clock takes as long as a cheap filter takes for some items: it is read every few blocks, as long as
+  // that many take a small part of `every`.
+  unsigned blocks = 0;  // since the clock was read
+  unsigned blocks_between = 1;
+  clock::time_point read_at;  // the clock
 };
 
 query_run::query_run(kept_query& q, const run_options& how)
@@ -64,6 +69,8 @@ query_run::query_run(kept_query& q, const run_options& how)
       ranges_(where_.program().key_ranges()),
       how_(how),
       core_(&q.catalog().core()),
+      state_(&q.head().state),
+      counts_keys_(how.keys || how.keys_per_second != 0),
       begun_(clock::now()),
       worked_before_us_(q.catalog().space().read(q.head().worked_us).value_or(0)),
       reported_(begun_) {
@@ -77,6 +84,7 @@ query_run::query_run(kept_query& q, const run_options& how)
   how_.threads = thread_count(how_.threads);
   links_ = &in_key_order(*core_, kept_, how_.threads);
   q.catalog().begin_run(q);
+  if (q.phase() == query_phase::open) open_word_ = state_->load(std::memory_order_relaxed);  // relaxed: a hint
 }
 
 query_run::~query_run() {
@@ -186,7 +194,7 @@ bool query_run::walk(const Engine& engine, part_work& part, thread_work& own) {
   std::string after;
   const std::vector<scan_bounds> left = left_of(part, after);
   own.now.begin(part.log);
-  own.since = clock::now();
+  own.since = own.read_at = clock::now();
   matching<Engine> found(engine, q_->definition().at, where_.program(), needs_of_kept(q_->kept()));
   bool stopped = false;
   const auto give_up = [&] {
@@ -210,6 +218,7 @@ bool query_run::walk(const Engine& engine, part_work& part, thread_work& own) {
     throw;
   }
   if (!stopped || own.now.examined() > 0) write(part, own, !stopped);
+  if (stopped) part.log.note_evaluated(part.log.examined_so_far());  // no more has begun
   return !stopped;
 }
 
@@ -276,7 +285,9 @@ void query_run::ask(const rows& block, scratch& memory, part_work& part, thread_
   } else {
     keep(block, matches, memory, part, own);
   }
-  hold_to_rate(examined_.fetch_add(block.size, std::memory_order_relaxed) + block.size);  // relaxed: a count
+  if (counts_keys_) {
+    hold_to_rate(examined_.fetch_add(block.size, std::memory_order_relaxed) + block.size);  // relaxed: a count
+  }
   if (how_.every_item && own.now.examined() > 0) write(part, own, false);
 }
 
@@ -346,15 +357,27 @@ void query_run::keep(const rows& block, row_mask matches, scratch& memory, part_
   }
 }
 
-bool query_run::due(const thread_work& own) const {
+bool query_run::due(thread_work& own) const {
+  constexpr unsigned blocks_between_max = 8;
   if (own.now.examined() == 0) return false;
-  return own.now.examined() >= chunk_keys_max || clock::now() - own.since >= how_.every;
+  if (own.now.examined() >= chunk_keys_max) return true;
+  if (++own.blocks < own.blocks_between) return false;
+  const auto now = clock::now();
+  const bool is_fast = (now - own.read_at) * 32 < how_.every;
+  own.blocks_between = is_fast ? std::min(own.blocks_between * 2, blocks_between_max) : 1;
+  own.blocks = 0;
+  own.read_at = now;
+  return now - own.since >= how_.every;
 }
 
 void query_run::write(part_work& part, thread_work& own, bool is_last) {
-  part.log.append(own.now.content(is_last), own.room);
+  chunk_content content = own.now.content(is_last);
+  content.begins = how_.every_item && !is_last ? 1 : 0;
+  part.log.append(content, own.room);
   own.now.clear();
-  if (!how_.every_item) own.since = clock::now();
+  if (how_.every_item) return;
+  own.since = own.read_at = clock::now();
+  own.blocks = 0;
 }
 
 /// Once its last chunk is durable.
@@ -364,11 +387,13 @@ void query_run::finish_part(part_work& part) const {
 }
 
 bool query_run::should_stop() {
-  // relaxed: a hint, and a count that only this run changes
+  // relaxed: a hint, a word that is read again if it changed, and a count that only this run changes
   if (stopped_.load(std::memory_order_relaxed)) return true;
   const bool time_up = how_.time && clock::now() - begun_ >= *how_.time;
   const bool keys_up = how_.keys && examined_.load(std::memory_order_relaxed) >= *how_.keys;
-  if (!time_up && !keys_up && q_->phase() == query_phase::open) return false;
+  if (!time_up && !keys_up &&
+      (state_->load(std::memory_order_relaxed) == open_word_ || q_->phase() == query_phase::open))
+    return false;
   stop();
   return true;
 }

@@ -61,7 +61,7 @@ class query_run {
   void fail(std::string_view key, const std::exception_ptr& why, bool is_damage, bool skips, part_work& part,
             thread_work& own);
   void keep(const rows& block, row_mask matches, scratch& memory, part_work& part, thread_work& own);
-  [[nodiscard]] bool due(const thread_work& own) const;
+  [[nodiscard]] bool due(thread_work& own) const;
   void write(part_work& part, thread_work& own, bool is_last);
   void finish_part(part_work& part) const;
   [[nodiscard]] bool should_stop();
@@ -78,10 +78,14 @@ class query_run {
   const index::ordered_links* links_ = nullptr;
   run_options how_;
   const store_core* core_;
+  // Read between blocks, whose records have displaced everything else from the nearest caches: no pointer leads there.
+  const std::atomic<std::uint64_t>* state_;
+  std::optional<std::uint64_t> open_word_;  // what the word of its state is while nobody asks the run to stop
+  bool counts_keys_;
   clock::time_point begun_;
   std::uint64_t worked_before_us_;
   std::atomic<std::size_t> next_part_{0};
-  std::atomic<std::uint64_t> examined_{0};  // in this run
+  std::atomic<std::uint64_t> examined_{0};  // in this run, if a limit of keys is asked for
   std::atomic<bool> stopped_{false};
   clock::time_point reported_;
 

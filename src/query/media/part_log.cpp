@@ -38,7 +38,13 @@ std::optional<chunk> content_from(const chunk_source& chunks, std::optional<chun
 }
 
 part_log::part_log(query_space& space, link head, std::uint16_t part) noexcept
-    : space_(&space), head_(head), number_(part), chunks_(space, head), line_(&part_line(space, head, part)) {}
+    : space_(&space),
+      head_(head),
+      number_(part),
+      chunks_(space, head),
+      line_(&part_line(space, head, part)),
+      evaluated_at_(space.place_of(&line_->evaluated)),
+      codec_(space.pools().codec()) {}
 
 void part_log::recover(bool writes) {
   newest_ = shown_chunk(chunks_, head_, number_);
@@ -82,9 +88,13 @@ std::optional<std::string_view> part_log::position() const noexcept {
 }
 
 void part_log::note_evaluated(std::uint64_t so_far) noexcept {
-  const link at = space_->place_of(&line_->evaluated);
+  if (so_far != evaluated_) store_evaluated(so_far);
+}
+
+void part_log::store_evaluated(std::uint64_t so_far) noexcept {
+  evaluated_ = so_far;
   // relaxed: a count; it need not be flushed, since without a kill the chunk's count is the right one
-  line_->evaluated.store(space_->pools().codec().encode(so_far, at), std::memory_order_relaxed);
+  line_->evaluated.store(codec_.encode(so_far, evaluated_at_), std::memory_order_relaxed);
 }
 
 void part_log::show(const chunk& c) noexcept { space_->write_link(line_->newest, c.place()); }
@@ -256,10 +266,13 @@ void part_log::write_chunk(const chunk_content& what, chunk_room& room) {
   if (persist.by_pages()) {
     // release: publish() shows what was written before
     appended_.store(place, std::memory_order_release);
+    if (what.begins != 0) store_evaluated(examined_so_far() + what.begins);
     return;
   }
   persist.flush(&h, chunk::size_of(h));
   persist.fence();
+  // In the line that show() flushes: a store to a line that is being flushed waits for it.
+  if (what.begins != 0) store_evaluated(examined_so_far() + what.begins);
   show(*newest_);  // R1
 }
 

@@ -46,6 +46,7 @@ struct chunk_content {
   std::span<const std::byte> rows;
   std::uint32_t row_count;
   std::uint32_t examined;
+  std::uint32_t begins = 0;  ///< items whose evaluation begins as soon as this is written: note_evaluated() is done
 };
 
 class part_log {
@@ -80,6 +81,7 @@ class part_log {
  private:
   void write_chunk(const chunk_content& what, chunk_room& room);
   void show(const chunk& c) noexcept;
+  void store_evaluated(std::uint64_t so_far) noexcept;
   void begin(chunk_room& room);
   void move(const segment& to);
   [[nodiscard]] chunk_room segment_of_next() const;
@@ -92,10 +94,13 @@ class part_log {
   std::uint16_t number_;
   chunk_source chunks_;
   format::query_part* line_;
+  link evaluated_at_;  // where its word `evaluated` lies
+  word_codec codec_;   // of the pool: no pointer leads to what is used between two blocks of items
   std::optional<chunk> newest_;
   std::optional<chunk> content_;  // the newest one that is not of kind `moved`
   link next_ = null_link;         // where the next chunk goes; null: the part has not begun
   std::uint64_t repeated_ = 0;
+  std::uint64_t evaluated_ = 0;  // noted by this run
   std::atomic<link> appended_{null_link};
 };
 

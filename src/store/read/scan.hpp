@@ -78,12 +78,15 @@ void for_each_block(const engine<Heads>& core, const index::ordered_links& links
     bounds.from.empty() ? links.seek_first(first) : links.seek(bounds.from, first);
   };
   walk_blocks(core, links, seek, [&](const index::block& b) {
-    const auto entries = within(core, b, remaining);
+    if (b.size == 0) return true;
+    const bool is_last = bounds.beyond(core.key_of(b.entries[b.size - 1]));
+    std::span<const link> entries(b.entries.data(), b.size);
+    if (is_last || !remaining.from.empty()) entries = within(core, b, remaining);
     if (!entries.empty()) {
       if (!visit(entries)) return false;
       remaining.from = {};  // all later keys are greater
     }
-    return b.size == 0 || !bounds.beyond(core.key_of(b.entries[b.size - 1]));
+    return !is_last;
   });
 }
 
