@@ -183,6 +183,7 @@ std::vector<scan_bounds> query_run::left_of(const part_work& part, std::string& 
       b.to = borders[part.part];
       b.bounded_above = true;
     }
+    b.of_closed_version = true;
     if (!b.beyond(b.from)) all.push_back(b);
   }
   return all;

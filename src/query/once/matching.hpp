@@ -34,6 +34,7 @@ namespace icecore::detail {
       b.to = *range.to;
       b.bounded_above = true;
     }
+    b.of_closed_version = true;  // as of all that filters are asked about
     if (!b.beyond(b.from)) all.push_back(b);
   }
   return all;

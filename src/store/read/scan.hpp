@@ -26,6 +26,7 @@ struct scan_bounds {
   std::string_view from{};
   std::string_view to{};
   bool bounded_above = false;
+  bool of_closed_version = false;  ///< what is looked for cannot be inserted any more
 
   scan_bounds() = default;
   explicit scan_bounds(const key_bounds& bounds) : bounded_above(bounds.to.has_value()) {
@@ -35,6 +36,13 @@ struct scan_bounds {
   [[nodiscard]] bool beyond(std::string_view key) const noexcept { return bounded_above && key >= to; }
 };
 
+template <class Heads>
+[[nodiscard]] std::span<const link> below(const engine<Heads>& core, std::span<const link> entries,
+                                          const scan_bounds& bounds) {
+  while (!entries.empty() && bounds.beyond(core.key_of(entries.back()))) entries = entries.first(entries.size() - 1);
+  return entries;
+}
+
 /// The entries of a block that lie within bounds. Keys are compared one by one only in blocks at an end of the bounds.
 template <class Heads>
 [[nodiscard]] std::span<const link> within(const engine<Heads>& core, const index::block& b,
@@ -43,8 +51,7 @@ template <class Heads>
   if (!bounds.from.empty()) {
     while (!entries.empty() && core.key_of(entries.front()) < bounds.from) entries = entries.subspan(1);
   }
-  while (!entries.empty() && bounds.beyond(core.key_of(entries.back()))) entries = entries.first(entries.size() - 1);
-  return entries;
+  return below(core, entries, bounds);
 }
 
 /// Always inlined: GCC drops calls of a function that only prefetches.
@@ -69,24 +76,68 @@ void walk_blocks(const store_core& core, const index::ordered_links& links, Seek
   }
 }
 
+/// Where the entries of blocks end that lie below an upper bound. The last key of a block is a cache miss that nothing
+/// hides, so a long walk finds out once which entry the bound is, and then compares links. A key that is inserted
+/// meanwhile between the bound and that entry is not told from the others; it is in no version that is closed already.
+class upper_bound {
+ public:
+  upper_bound(const index::ordered_links& links, const scan_bounds& bounds) : links_(&links), bounds_(&bounds) {}
+
+  /// Takes off the end of a block's entries what lies beyond; true if that or more was the rest of all.
+  template <class Heads>
+  bool cut(const engine<Heads>& core, std::span<const link>& entries) {
+    if (!bounds_->bounded_above) return false;
+    if (known_) return cut_by_link(entries);
+    const std::size_t all = entries.size();
+    entries = below(core, entries, *bounds_);
+    const bool ends = entries.size() != all;
+    constexpr unsigned blocks_by_key = 4;
+    if (!ends && bounds_->of_closed_version && ++blocks_ == blocks_by_key) find(core);
+    return ends;
+  }
+
+ private:
+  bool cut_by_link(std::span<const link>& entries) const {
+    const auto at = std::ranges::find(entries, end_);
+    if (at == entries.end()) return false;
+    entries = entries.first(static_cast<std::size_t>(at - entries.begin()));
+    return true;
+  }
+  template <class Heads>
+  void find(const engine<Heads>& core) {
+    known_ = true;
+    index::block b;
+    links_->seek(bounds_->to, b);
+    do {
+      for (std::size_t i = 0; i < b.size; ++i) {
+        end_ = b.entries[i];
+        if (bounds_->beyond(core.key_of(end_))) return;
+      }
+    } while (links_->next_block(b));
+    end_ = null_link;  // all keys lie below
+  }
+
+  const index::ordered_links* links_;
+  const scan_bounds* bounds_;
+  unsigned blocks_ = 0;
+  bool known_ = false;
+  link end_ = null_link;
+};
+
 /// Calls visit(entries) for consecutive parts of links in key order, within bounds, until it returns false.
 template <class Heads, typename Visit>
 void for_each_block(const engine<Heads>& core, const index::ordered_links& links, const scan_bounds& bounds,
                     Visit visit) {
-  scan_bounds remaining = bounds;
-  const auto seek = [&](index::block& first) {
-    bounds.from.empty() ? links.seek_first(first) : links.seek(bounds.from, first);
-  };
+  bool begun = bounds.from.empty();
+  upper_bound end(links, bounds);
+  const auto seek = [&](index::block& first) { begun ? links.seek_first(first) : links.seek(bounds.from, first); };
   walk_blocks(core, links, seek, [&](const index::block& b) {
-    if (b.size == 0) return true;
-    const bool is_last = bounds.beyond(core.key_of(b.entries[b.size - 1]));
     std::span<const link> entries(b.entries.data(), b.size);
-    if (is_last || !remaining.from.empty()) entries = within(core, b, remaining);
-    if (!entries.empty()) {
-      if (!visit(entries)) return false;
-      remaining.from = {};  // all later keys are greater
-    }
-    return !is_last;
+    while (!begun && !entries.empty() && core.key_of(entries.front()) < bounds.from) entries = entries.subspan(1);
+    if (entries.empty()) return true;
+    begun = true;  // all later keys are greater
+    const bool ends = end.cut(core, entries);
+    return (entries.empty() || visit(entries)) && !ends;
   });
 }
 
