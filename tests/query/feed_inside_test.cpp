@@ -160,6 +160,18 @@ TEST_F(FeedInside, new_records_say_when_they_do_not_know_all) {
   });
 }
 
+TEST_F(FeedInside, new_records_are_those_up_to_the_version_that_is_asked) {
+  write(1);
+  write(2);
+  detail::with_engine(store_.core(), [&](const auto& engine) {
+    detail::new_records since(store_.core());
+    const auto found = since.collect(engine, 0, 1, 100);  // more may have been written before the ranges were read
+    EXPECT_EQ(found->changes.size(), 20U);
+    EXPECT_EQ(found->up_to, 1U);
+    EXPECT_EQ(since.collect(engine, 1, 2, 100)->changes.size(), 20U);
+  });
+}
+
 TEST_F(FeedInside, a_version_is_settled_when_the_writes_that_were_under_way_are_complete) {
   detail::settling nothing(store_.core().clock(), store_.core().writers());
   EXPECT_TRUE(nothing.is_done());
