@@ -16,12 +16,15 @@ using answers = std::vector<std::pair<std::string, std::string>>;
 
 inline filter some() { return filter("value != 'no'"); }
 
+inline constexpr int keys_of_queries = 70;  // enough for rows that are bits
+
 /// A finished query, one that is paused, one of counts, and space of one that was dropped.
 inline void make_queries(store& s) {
-  for (int i = 0; i < 40; ++i) s.insert("key " + std::to_string(100 + i), i % 3 == 0 ? "no" : std::to_string(i));
+  for (int i = 0; i < keys_of_queries; ++i)
+    s.insert("key " + std::to_string(100 + i), i % 3 == 0 ? "no" : std::to_string(i));
   const version v = s.tag();  // 1
   query dropped = s.start({.name = "dropped", .at = v});
-  dropped.run({.every_item = true});
+  dropped.run({.every_item = true, .keys = 30});
   s.start({.name = "finished", .at = v, .where = some()}).run();
   s.start({.name = "paused", .at = v, .where = some()}).run({.every_item = true, .keys = 9});
   s.start({.name = "counted", .at = v, .where = some(), .keep = query_keeps::count}).run({.every_item = true});

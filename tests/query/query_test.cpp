@@ -100,6 +100,41 @@ TEST_P(Queries, answer_is_that_of_a_scan_of_the_version) {
   }
 }
 
+TEST_P(Queries, rows_are_the_same_whether_few_or_many_match_and_however_many_ranges_the_filter_has) {
+  const version v = make_store(60'000);
+  store s(path_, opening());
+  const auto then = s.at(v);
+  for (const char* text : {"value = '3' and length(key) % 2 = 0", "value != '3'", "true",
+                           "starts_with(key, '1') or key >= '7' and value != '0'",
+                           "value != '1' and (key < '2' or starts_with(key, '3') or starts_with(key, '4'))"}) {
+    const filter where(text);
+    std::vector<std::pair<std::string, std::string>> wanted;
+    for (const auto& [key, value] : then.where(where)) wanted.emplace_back(key, value);
+    ASSERT_FALSE(wanted.empty());
+    query q = s.start({.name = text, .at = v, .where = where});
+    for (int part = 0; part < 9; ++part) q.run({.threads = 1, .every = 20us, .keys = 3'000});
+    const auto some = q.progress().rows;
+    ASSERT_EQ(std::ranges::distance(q.results()), static_cast<std::ptrdiff_t>(some));
+    q.run({.threads = 3});
+    expect_rows(q, wanted);
+    std::mt19937 random(3);
+    for (int i = 0; i < 20; ++i) expect_rows(q, wanted, random() % (wanted.size() + 2));
+  }
+}
+
+TEST_P(Queries, where_most_match_a_bit_is_kept_of_each_key) {
+  const version v = make_store(60'000);
+  store s(path_, opening());
+  const std::uint64_t before = s.stats().used_bytes;
+  query q = s.start({.name = "all", .at = v});
+  q.run({.threads = 1});
+  const std::uint64_t used = s.stats().used_bytes - before;
+  // a segment for the definition and one for chunks, instead of the bytes of all keys
+  if (GetParam().index != index_kind::hash) {
+    EXPECT_LE(used, 2U * 65'536);
+  }
+}
+
 TEST_P(Queries, goes_on_where_it_was_in_the_next_process_however_often_it_is_killed) {
   const version v = make_store(20'000);
   {

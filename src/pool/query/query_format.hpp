@@ -78,6 +78,7 @@ inline constexpr std::uint32_t query_chunk_magic = 0x4b484349U;  // "ICHK"
 enum class chunk_kind : std::uint8_t {
   counted = 1,  ///< no rows are kept
   keys = 2,     ///< keys of rows: query/media/key_rows.hpp
+  bits = 3,     ///< which of the examined keys are rows: query/media/bit_rows.hpp
   moved = 4,    ///< 8 bytes: the link to the place where the part goes on
   columns = 5,  ///< selected columns of rows: query/media/column_rows.hpp
   skipped = 6,  ///< no row: its one key, the last one, could not be examined; a note says why

@@ -2,14 +2,46 @@
 
 #include "base/raise.hpp"
 #include "query/kept/chunk_walk.hpp"
+#include "query/media/bit_rows.hpp"
 #include "query/media/key_rows.hpp"
 #include "store/read/scan.hpp"
 
 namespace icecore {
-
 /// Reads chunk by chunk, 64 rows at a time, so that the lookups of values overlap.
 struct [[gnu::visibility("hidden")]] query_rows::reading {
   static constexpr std::size_t block_rows = 64;
+
+  /// The keys of one chunk's rows, one by one.
+  class chunk_keys {
+   public:
+    /// `sorted` is kept from chunk to chunk.
+    chunk_keys(const detail::kept_query& of, const detail::chunk& c, std::shared_ptr<const detail::sorted_keys>& sorted)
+        : packed_(c.rows()) {
+      if (c.header().kind != format::chunk_kind::bits) return;
+      const detail::store_core& core = of.catalog().core();
+      const index::ordered_links& links = detail::in_key_order(core, sorted);
+      found_ = detail::with_engine(
+          core, [&](const auto& engine) { return detail::keys_of_bit_rows(engine, links, of.definition().at, c); });
+      is_whole_ = found_.has_value();
+      if (!found_) found_.emplace();
+    }
+
+    [[nodiscard]] bool next() {
+      if (!found_) return packed_.next();
+      if (number_ == found_->size()) return false;
+      ++number_;
+      return true;
+    }
+    [[nodiscard]] std::string_view key() const noexcept { return found_ ? (*found_)[number_ - 1] : packed_.key(); }
+    /// Behind the last one: whether these were all.
+    [[nodiscard]] bool ended_well() const noexcept { return found_ ? is_whole_ : packed_.ended_well(); }
+
+   private:
+    detail::key_rows_reader packed_;
+    std::optional<std::vector<std::string_view>> found_;  // if the chunk has bits
+    bool is_whole_ = true;
+    std::size_t number_ = 0;
+  };
 
   reading(pin of_store, std::shared_ptr<detail::kept_query> q, std::uint64_t first, bool values)
       : holds(std::move(of_store)), of(std::move(q)), from(first), with_values(values) {
@@ -22,7 +54,7 @@ struct [[gnu::visibility("hidden")]] query_rows::reading {
   void seek(std::uint64_t row);
   void fill();
   void open() {
-    keys.emplace(walk.now().rows());
+    keys.emplace(*of, walk.now(), sorted);
     number = walk.first_row();
   }
   void require_open() const { static_cast<void>(detail::usable_core(holds)); }
@@ -33,7 +65,8 @@ struct [[gnu::visibility("hidden")]] query_rows::reading {
   bool with_values;
 
   detail::chunk_walk walk{*of};
-  std::optional<detail::key_rows_reader> keys;
+  std::shared_ptr<const detail::sorted_keys> sorted;
+  std::optional<chunk_keys> keys;
   std::uint64_t number = 0;  // of the next row
 
   std::vector<std::string> block_keys;
@@ -60,7 +93,7 @@ void query_rows::reading::fill() {
   block_keys.reserve(block_rows);
   while (block.size() < block_rows) {
     if (keys && keys->next()) {
-      block_keys.push_back(keys->key());
+      block_keys.emplace_back(keys->key());
       block.push_back({number++, block_keys.back(), std::nullopt});
       continue;
     }

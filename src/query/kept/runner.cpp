@@ -204,6 +204,7 @@ bool query_run::walk(const Engine& engine, part_work& part, thread_work& own) {
   };
   try {
     for (const scan_bounds& bounds : left) {
+      own.now.begin_range();
       for_each_block(engine, *links_, bounds, [&](std::span<const link> entries) {
         const bool all_taken = take(found, engine, entries, part, own);
         if (all_taken) own.now.move_to(engine.key_of(entries.back()));  // behind keys that are not there, too

@@ -73,7 +73,9 @@ void gathered::add(const rows& block, std::size_t first, std::size_t count, row_
   const row_mask mask = matches & all << first;
   whole_ = false;
   if (what_.keeps == query_keeps::keys) {
-    for_each_row(mask, [&](std::size_t i) { keys_.add(block.keys[i]); });
+    for_each_row(mask, [&](std::size_t i) { matches_.push_back(block.keys[i]); });
+    for_each_row(mask, [&](std::size_t i) { match_bytes_ += bytes_of_row(block, i); });
+    if (what_.bits) bits_.add(block.keys[first], mask >> first, count);
   }
   if (what_.select != nullptr) what_.select->evaluate(block, mask, memory, columns_);
   if (what_.totals != nullptr) what_.totals->add(block, mask, memory, totals_);
@@ -83,7 +85,7 @@ void gathered::add(const rows& block, std::size_t first, std::size_t count, row_
   last_key_ = block.keys[first + count - 1];
 }
 
-std::size_t gathered::bytes() const noexcept { return keys_.bytes().size() + bytes_of(columns_); }
+std::size_t gathered::bytes() const noexcept { return match_bytes_ + bytes_of(columns_); }
 
 chunk_content gathered::content(bool is_last) {
   chunk_content made{.kind = format::chunk_kind::counted,
@@ -94,8 +96,17 @@ chunk_content gathered::content(bool is_last) {
                      .row_count = rows_,
                      .examined = examined_};
   if (what_.keeps == query_keeps::keys) {
-    made.kind = format::chunk_kind::keys;
-    made.rows = keys_.bytes();
+    if (bits_.suits(matches_.size())) {
+      made.kind = format::chunk_kind::bits;
+      encoded_.clear();
+      bits_.append_to(encoded_);
+      made.rows = encoded_;
+    } else {
+      made.kind = format::chunk_kind::keys;
+      keys_.clear();
+      for (const std::string_view key : matches_) keys_.add(key);
+      made.rows = keys_.bytes();
+    }
   } else if (what_.keeps == query_keeps::rows) {
     made.kind = format::chunk_kind::columns;
     encoded_.clear();
@@ -119,7 +130,9 @@ chunk_content gathered::skipping(std::string_view key, std::span<const std::byte
 }
 
 void gathered::clear() noexcept {
-  keys_.clear();
+  matches_.clear();
+  match_bytes_ = 0;
+  bits_.clear();
   for (result_column& one : columns_) one.clear();
   rows_ = 0;
   examined_ = 0;

@@ -22,6 +22,7 @@
 #include "filter/results/aggregation.hpp"
 #include "filter/results/projection.hpp"
 #include "icecore/query.hpp"
+#include "query/media/bit_rows.hpp"
 #include "query/media/key_rows.hpp"
 #include "query/media/part_log.hpp"
 
@@ -32,6 +33,7 @@ struct kept_of_matches {
   query_keeps keeps = query_keeps::keys;
   const projection* select = nullptr;
   const aggregation* totals = nullptr;
+  bool bits = false;  ///< keys may be kept as bits: the index has them in order, so that they are found again
 };
 
 class gathered {
@@ -47,6 +49,8 @@ class gathered {
   void add(const rows& block, std::size_t first, std::size_t count, row_mask matches, scratch& memory);
   /// Keys up to this one are done with: the version shows none of those behind the last that was examined.
   void move_to(std::string_view key) noexcept { last_key_ = key; }
+  /// Keys from another range of the filter follow.
+  void begin_range() noexcept { bits_.begin_range(); }
 
   [[nodiscard]] bool is_whole() const noexcept { return whole_; }
   [[nodiscard]] std::uint32_t examined() const noexcept { return examined_; }
@@ -67,6 +71,9 @@ class gathered {
   [[nodiscard]] std::size_t bytes_of_row(const rows& block, std::size_t i) const noexcept;
 
   kept_of_matches what_;
+  std::vector<std::string_view> matches_;  ///< keys, if they are kept: views into the pool, where keys stay
+  std::size_t match_bytes_ = 0;            ///< that they take at most
+  bit_rows_writer bits_;
   key_rows_writer keys_;
   std::vector<result_column> columns_;
   std::vector<result_column> one_row_;
