@@ -15,6 +15,7 @@ VALUES = (
     ("killed at half, without opening, beside uninterrupted", "killed_over_uninterrupted", 1.03, True),
     ("killed at half beside a restart from scratch", "from_scratch_over_killed", 1.45, False),
     ("bytes a match of 8-byte keys", "bytes_a_match", 9.1, True),
+    ("bytes a key examined, all match", "bytes_a_key_where_all_match", 1.1, True),
     ("file after 100 queries beside after one", "file_after_100_queries", 1.0, True),
     ("writers beside a query, beside for_each", "writes_beside_query_over_scan", 0.95, False),
 )

@@ -27,7 +27,13 @@ void icecore_filtered::load(std::span<const filtered_pair> pairs) {
 }
 
 void icecore_filtered::find_below(std::int64_t below, unsigned threads, std::string& keys) {
-  const auto columns = store_.at(store_.clock() - 1).extract(condition(below), {"key"}, threads);
+  const snapshot then = store_.at(store_.clock() - 1);
+  if (threads == 1) {
+    keys.clear();
+    for (const item& found : then.where(condition(below))) keys.append(found.key);
+    return;
+  }
+  const auto columns = then.extract(condition(below), {"key"}, threads);
   keys.assign(columns.front().bytes.data(), columns.front().bytes.size());
 }
 

@@ -1,5 +1,6 @@
 #include "icecore/filtered.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "filter/results/aggregation.hpp"
@@ -17,76 +18,67 @@ double result_values::f64(std::size_t i) const noexcept { return std::bit_cast<d
 
 // ---- Lazy ranges ----
 
-/// Reads the index block by block; keeps the matches of one.
+/// Reads the index block by block; keeps the matches of some.
 struct [[gnu::visibility("hidden")]] filtered_items::walk {
+  walk(pin of, icecore::version v, filter condition)
+      : holds(std::move(of)), at(v), where(std::move(condition)), ranges(where.program().key_ranges()) {}
+
+  void begin() {
+    blocks.emplace(detail::within_ranges(ranges, {}));
+    at_once = 1;
+    load();
+  }
+  void load() {
+    with_engine(usable_core(holds), [&](const auto& engine) { load_from(engine); });
+  }
+  template <class Engine>
+  void load_from(const Engine& engine);
+
   pin holds;
   icecore::version at;
   filter where;
   std::vector<detail::key_range> ranges;
-  std::size_t range = 0;
-  bool in_range = false;  // `block` is one of this range
-  index::block block{};
+  std::optional<detail::block_walk> blocks{};
+  unsigned at_once = 1;  // blocks: more with each time, since who goes on is likely to go on
   std::shared_ptr<const detail::sorted_keys> kept{};
   std::vector<item> matches{};
   std::size_t position = 0;
-
-  template <class Engine>
-  void load(const Engine& engine);
 };
 
 template <class Engine>
-void filtered_items::walk::load(const Engine& engine) {
+void filtered_items::walk::load_from(const Engine& engine) {
+  constexpr unsigned at_once_max = 8;
   matching<Engine> found(engine, at, where.program(), {.value = true});
   const index::ordered_links& links = detail::in_key_order(engine, kept);
   matches.clear();
   position = 0;
-  while (matches.empty() && range < ranges.size()) {
-    const std::vector<detail::key_range> one{ranges[range]};
-    const auto bounds = detail::within_ranges(one, {});
-    const bool more =
-        !bounds.empty() && (in_range ? links.next_block(block) : (links.seek(bounds.front().from, block), true));
-    in_range = true;
-    if (more) {
-      detail::prefetch_entries(engine, block);
-      const auto entries = detail::within(engine, block, bounds.front());
-      found.block(entries, detail::rows_max, [&](const detail::rows& b, const auto& test) {
-        detail::row_mask mask = test();
-        for (; mask != 0; mask &= mask - 1) {
-          const auto i = static_cast<std::size_t>(std::countr_zero(mask));
-          matches.push_back({b.keys[i], b.values[i]});
-        }
-        return true;
-      });
-    }
-    const bool ended = !more || block.next == 0 ||
-                       (block.size > 0 && bounds.front().beyond(engine.key_of(block.entries[block.size - 1])));
-    if (ended) {
-      ++range;
-      in_range = false;
-    }
+  for (unsigned read = 0; read < at_once || matches.empty(); ++read) {
+    const std::span<const link> entries = blocks->next(engine, links);
+    if (entries.empty()) break;
+    found.block(entries, detail::rows_max, [&](const detail::rows& b, const auto& test) {
+      for (detail::row_mask mask = test(); mask != 0; mask &= mask - 1) {
+        const auto i = static_cast<std::size_t>(std::countr_zero(mask));
+        matches.push_back({b.keys[i], b.values[i]});
+      }
+      return true;
+    });
   }
+  at_once = std::min(2 * at_once, at_once_max);
 }
 
-filtered_items::filtered_items(pin holds, icecore::version at, filter where) : walk_(std::make_unique<walk>()) {
-  walk_->holds = std::move(holds);
-  walk_->at = at;
-  walk_->ranges = where.program().key_ranges();
-  walk_->where = std::move(where);
-}
+filtered_items::filtered_items(pin holds, icecore::version at, filter where)
+    : walk_(std::make_unique<walk>(std::move(holds), at, std::move(where))) {}
 filtered_items::~filtered_items() = default;
 filtered_items::filtered_items(filtered_items&&) noexcept = default;
 filtered_items& filtered_items::operator=(filtered_items&&) noexcept = default;
 
 filtered_items::iterator filtered_items::begin() & {
-  walk_->range = 0;
-  walk_->in_range = false;
-  with_engine(usable_core(walk_->holds), [&](const auto& engine) { walk_->load(engine); });
+  walk_->begin();
   return iterator(this);
 }
 
 void filtered_items::step() {
-  if (++walk_->position < walk_->matches.size()) return;
-  with_engine(usable_core(walk_->holds), [&](const auto& engine) { walk_->load(engine); });
+  if (++walk_->position == walk_->matches.size()) walk_->load();
 }
 
 bool filtered_items::at_end() const noexcept { return walk_ == nullptr || walk_->position >= walk_->matches.size(); }

@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "store/engine.hpp"
 #include "store/read/sorted_keys.hpp"
@@ -124,21 +127,72 @@ class upper_bound {
   link end_ = null_link;
 };
 
+/// Consecutive parts of links in key order, within bounds, one by one; it can be kept between calls. Prefetches the
+/// entries of the next block.
+class block_walk {
+ public:
+  /// `bounds` are ascending, and views of what the caller keeps. Each walk is for the same links.
+  explicit block_walk(std::vector<scan_bounds> bounds) : bounds_(std::move(bounds)) {}
+  block_walk(const block_walk&) = delete;
+  block_walk& operator=(const block_walk&) = delete;
+
+  /// Not empty, but at the end; valid until the next call.
+  template <class Heads>
+  [[nodiscard]] std::span<const link> next(const engine<Heads>& core, const index::ordered_links& links) {
+    while (range_ < bounds_.size()) {
+      if (const auto entries = step(core, links, bounds_[range_]); !entries.empty()) return entries;
+    }
+    return {};
+  }
+
+ private:
+  /// The next block's entries within the range; goes over to the next range behind its last ones.
+  template <class Heads>
+  std::span<const link> step(const engine<Heads>& core, const index::ordered_links& links, const scan_bounds& bounds) {
+    if (!end_) {
+      end_.emplace(links, bounds);
+      begun_ = bounds.from.empty();
+      begun_ ? links.seek_first(blocks_[now_]) : links.seek(bounds.from, blocks_[now_]);
+      prefetch_entries(core, blocks_[now_]);
+    } else {
+      now_ ^= 1U;
+    }
+    const index::block& block = blocks_[now_];
+    std::span<const link> entries(block.entries.data(), block.size);
+    while (!begun_ && !entries.empty() && core.key_of(entries.front()) < bounds.from) entries = entries.subspan(1);
+    begun_ = begun_ || !entries.empty();  // all later keys are greater
+    if ((!entries.empty() && end_->cut(core, entries)) || !look_ahead(core, links)) {
+      ++range_;
+      end_.reset();
+    }
+    return entries;
+  }
+  template <class Heads>
+  bool look_ahead(const engine<Heads>& core, const index::ordered_links& links) {
+    index::block& after = blocks_[now_ ^ 1U];
+    after.size = 0;
+    after.next = blocks_[now_].next;
+    const bool more = links.next_block(after);
+    if (more) prefetch_entries(core, after);
+    return more;
+  }
+
+  std::vector<scan_bounds> bounds_;
+  std::size_t range_ = 0;
+  std::optional<upper_bound> end_;  // of the range that was begun
+  bool begun_ = false;              // no later entry lies before the range
+  unsigned now_ = 0;
+  std::array<index::block, 2> blocks_;
+};
+
 /// Calls visit(entries) for consecutive parts of links in key order, within bounds, until it returns false.
 template <class Heads, typename Visit>
 void for_each_block(const engine<Heads>& core, const index::ordered_links& links, const scan_bounds& bounds,
                     Visit visit) {
-  bool begun = bounds.from.empty();
-  upper_bound end(links, bounds);
-  const auto seek = [&](index::block& first) { begun ? links.seek_first(first) : links.seek(bounds.from, first); };
-  walk_blocks(core, links, seek, [&](const index::block& b) {
-    std::span<const link> entries(b.entries.data(), b.size);
-    while (!begun && !entries.empty() && core.key_of(entries.front()) < bounds.from) entries = entries.subspan(1);
-    if (entries.empty()) return true;
-    begun = true;  // all later keys are greater
-    const bool ends = end.cut(core, entries);
-    return (entries.empty() || visit(entries)) && !ends;
-  });
+  block_walk walk({bounds});
+  for (auto entries = walk.next(core, links); !entries.empty(); entries = walk.next(core, links)) {
+    if (!visit(entries)) return;
+  }
 }
 
 /// A part of an index in its own order, whatever that is: from one entry to before another.
