@@ -1,5 +1,9 @@
 # Runs an example and compares what it prints with what it is expected to print.
-execute_process(COMMAND ${PROGRAM} ${STORE} RESULT_VARIABLE result OUTPUT_VARIABLE printed ERROR_VARIABLE complaints)
+set(input)
+if(INPUT)
+  set(input INPUT_FILE ${INPUT})
+endif()
+execute_process(COMMAND ${PROGRAM} ${STORE} ${input} RESULT_VARIABLE result OUTPUT_VARIABLE printed ERROR_VARIABLE complaints)
 file(REMOVE_RECURSE ${STORE})
 if(NOT result EQUAL 0)
   message(FATAL_ERROR "${PROGRAM} ended with ${result}: ${complaints}")
