@@ -22,9 +22,9 @@ from pathlib import Path
 
 from entries import FOLDER, PROJECT, Mutant, Unfit, run_of
 
-LAYERS = ("base", "pool", "index", "history", "store")
+LAYERS = ("base", "filter", "pool", "index", "history", "store", "query")
 # What makes something durable, or orders it, by its name.
-FENCES = ("fence", "fence_after_rmw", "fence_after_index_publish", "atomic_thread_fence", "atomic_signal_fence", "drain_")
+FENCES = ("fence", "order", "fence_after_rmw", "fence_after_index_publish", "atomic_thread_fence", "atomic_signal_fence", "drain_")
 SYNCS = ("sync", "sync_pages", "sync_file", "sync_with_directory", "persist", "fdatasync", "fsync", "await_flushed",
          "persist_record", "persist_before_return", "persist_before_linking")
 FLUSHES = ("flush", "flush_", "flush_fresh", "flush_head", "flush_leaf_of", "for_each_cache_line")
@@ -140,22 +140,39 @@ CRASHES = (LASTING + "--full-nodes --per-point 8 --recoveries 4096 --images 6000
            PAGE + "--durability operation --index persistent --images 15000",
            LINE + "--durability operation --recoveries 8 --index volatile --images 8000",
            LASTING + "--full-nodes --recoveries 16 --images 2500", LASTING + "--full-segments --recoveries 32 --images 1500")
+QUERIES = tuple(run + "--queries always " for run in (LINE, PAGE))
+CRASHES_OF_QUERIES = (QUERIES[0] + "--durability operation --images 40000", QUERIES[1] + "--images 15000",
+                      QUERIES[0] + "--recoveries 8 --images 8000", QUERIES[1] + "--recoveries 8 --images 8000")
+# What belongs to kept queries and feeds: the stories of other crashes never come there.
+OF_QUERIES = ("src/query/", "src/pool/query/", "src/store/feed/", "src/store/query_readers")
 UNITS = {
+    "src/query/feed/": ("test_query_feed", "test_query_feed_kill", "test_query_feed_inside"),
+    "src/store/feed/": ("test_query_feed", "test_query_feed_kill", "test_query_feed_inside"),
+    "src/pool/query/feed": ("test_query_feed", "test_query_feed_kill", "test_query_copies"),
+    "src/query/": ("test_query_query", "test_query_rows", "test_query_shared", "test_query_failures", "test_query_copies",
+                   "test_query_changes", "test_query_timeline"),
+    "src/pool/query/": ("test_query_query", "test_query_rows", "test_query_damage", "test_query_copies"),
     "src/pool/": ("test_pool", "test_pool_file", "test_store_power_cut", "test_store_several_files_power_cut"),
     "src/index/": ("test_index_persistent_recovery", "test_store_closing_flush"),
     "src/history/": ("test_history", "test_store_closing_flush", "test_store_killed_writer"),
     "src/store/": ("test_store_closing_flush", "test_store_recovery_flush", "test_store_writer", "test_store_killed_writer",
                    "test_store_power_cut", "test_store_checkpoint"),
 }
+# What threads do at the same time: no scenario of the interleavings has queries or feeds.
+RACES = ("preset=tsan test_query_shared", "preset=tsan test_query_query", "preset=tsan test_query_feed",
+         "preset=tsan test_query_feed_inside")
 INTERLEAVINGS = "icecore_schedules --runs 1 "
 ORDERS = {"src/index/btree/": "--only btree --priorities 25", "src/index/persistent/": "--only persistent --priorities 25",
           "src/index/skip_list/": "--only 'skip list' --priorities 25", "src/": "--priorities 12 --random 60"}
 
 
 def candidates(place: Place) -> tuple[str, ...]:
+    of_queries = place.file.startswith(OF_QUERIES)
     if place.takes_away == "ordering" or "atomic_" in place.line or "fence_after" in place.line:
+        if of_queries:
+            return RACES
         return (INTERLEAVINGS + next(how for folder, how in ORDERS.items() if place.file.startswith(folder)),)
-    return CRASHES + next((runs for folder, runs in UNITS.items() if place.file.startswith(folder)), ())
+    return (CRASHES_OF_QUERIES if of_queries else CRASHES) + next((runs for folder, runs in UNITS.items() if place.file.startswith(folder)), ())
 
 
 def mutants(unjudged_only: bool) -> list[Mutant]:
