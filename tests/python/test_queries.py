@@ -231,6 +231,14 @@ def test_selected_columns_and_totals_are_kept(path):
         some = query.columns(100).where("price > 100.0").where("double < 1000").to_numpy()
         assert list(some["key"]) == [b"%05d" % i for i in even[100:] if i / 7 > 100 and 2 * (i - 1_000) < 1_000]
         assert len(query.columns(1_400).to_arrow(rows=30)) == 30
+        dear = query.columns().where("price > 100.0")
+        prices = [i / 7 for i in even if i / 7 > 100]
+        assert query.columns().count() == 1_500 and dear.count() == dear.count(threads=1) == len(prices)
+        assert dear.sum("double", threads=2) == sum(2 * (i - 1_000) for i in even if i / 7 > 100)
+        assert (dear.min("price"), dear.max("price + 0.5")) == (prices[0], prices[-1] + 0.5)
+        assert dear.where("price < 0.0").max("price") is None
+        with pytest.raises(icecore.InvalidArgumentError, match="begin at row 100"):
+            query.columns(100).count()
         with pytest.raises(icecore.InvalidArgumentError):
             list(query.results())
         with pytest.raises(icecore.BadInputError):

@@ -92,6 +92,29 @@ class QueryColumns:
         """The same as arrays by name."""
         return numpy_arrays(self._query._kept_columns(self._from_row, rows, self._where))
 
+    def count(self, threads: int = 0) -> int:
+        """How many rows match. ``threads``, here and below: 0 for all cores. Totals are of all rows:
+        InvalidArgumentError if these begin behind the first one."""
+        return self._whole()._kept_count(self._where, columns.thread_count(threads))
+
+    def sum(self, expression: str, threads: int = 0) -> int | float | None:
+        """The sum of an expression over the columns by their names; as that of a snapshot. Doubles are the same to the
+        last bit for any number of threads."""
+        return self._whole()._kept_sum(expression, self._where, columns.thread_count(threads))
+
+    def min(self, expression: str, threads: int = 0) -> int | float | None:
+        """The least value of an expression over the columns; None if it is null everywhere."""
+        return self._whole()._kept_min(expression, self._where, columns.thread_count(threads))
+
+    def max(self, expression: str, threads: int = 0) -> int | float | None:
+        """The greatest value of an expression over the columns; None if it is null everywhere."""
+        return self._whole()._kept_max(expression, self._where, columns.thread_count(threads))
+
+    def _whole(self) -> Query:
+        if self._from_row != 0:
+            raise InvalidArgumentError(f"totals are of all rows, and these begin at row {self._from_row}")
+        return self._query
+
     def __repr__(self) -> str:
         where = "" if self._where is None else f" where {self._where}"
         return f"<icecore.QueryColumns of {self._query.name!r} from row {self._from_row}{where}>"

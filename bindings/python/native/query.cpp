@@ -170,6 +170,24 @@ nb::object number_object(const std::optional<result_number>& number) {
   return std::visit([](auto n) -> nb::object { return nb::cast(n); }, *number);
 }
 
+std::uint64_t kept_count(const query_object& self, const std::optional<std::string>& where, unsigned threads) {
+  return self.without_the_gil([&] {
+    const selected_rows all = self.kept.rows();
+    return (where ? all.where(*where) : all).count(threads);
+  });
+}
+
+using kept_total = std::optional<result_number> (selected_rows::*)(std::string_view, unsigned) const;
+
+template <kept_total Which>
+found_number kept_total_of(const query_object& self, const std::string& expression,
+                           const std::optional<std::string>& where, unsigned threads) {
+  return number_object(self.without_the_gil([&] {
+    const selected_rows all = self.kept.rows();
+    return ((where ? all.where(*where) : all).*Which)(expression, threads);
+  }));
+}
+
 any_list totals_of(const query_object& self) {
   const std::vector<query_total> totals = self.without_the_gil([&] { return self.kept.totals(); });
   nb::list all;
@@ -285,6 +303,13 @@ void bind_query(nb::class_<query_object>& c) {
           "The row that was acknowledged last; 0 if none was.")
       .def("_columns", &columns_of, nb::arg("from_row"), nb::arg("values"))
       .def("_kept_columns", &kept_columns_of, nb::arg("from_row"), nb::arg("rows").none(), nb::arg("where").none())
+      .def("_kept_count", &kept_count, nb::arg("where").none(), nb::arg("threads"))
+      .def("_kept_sum", &kept_total_of<&selected_rows::sum>, nb::arg("expression"), nb::arg("where").none(),
+           nb::arg("threads"))
+      .def("_kept_min", &kept_total_of<&selected_rows::min>, nb::arg("expression"), nb::arg("where").none(),
+           nb::arg("threads"))
+      .def("_kept_max", &kept_total_of<&selected_rows::max>, nb::arg("expression"), nb::arg("where").none(),
+           nb::arg("threads"))
       .def("_totals", &totals_of);
 }
 
