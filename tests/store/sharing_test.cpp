@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <barrier>
 #include "icecore/icecore.hpp"
 #include "support/expect.hpp"
 #include "support/model.hpp"
@@ -300,7 +301,11 @@ TEST_F(Sharing, of_threads_that_open_one_store_each_gets_it_or_learns_that_it_is
 TEST_F(Sharing, threads_that_come_and_go_leave_nothing_behind) {
   store opened(path_);
   const auto grown = [&] { return opened.stats().file_bytes; };
-  in_threads(64, [&](unsigned thread) { opened.insert(std::to_string(thread), "first"); });
+  std::barrier all_have_written(64);  // so that no later round has more threads at once
+  in_threads(64, [&](unsigned thread) {
+    opened.insert(std::to_string(thread), "first");
+    all_have_written.arrive_and_wait();
+  });
   const auto before = grown();
   for (unsigned round = 0; round < 20; ++round) {
     in_threads(64, [&](unsigned thread) { opened.insert(std::to_string(thread), std::to_string(round)); });
