@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <barrier>
+
 #include "icecore/icecore.hpp"
 #include "support/expect.hpp"
 #include "support/model.hpp"
