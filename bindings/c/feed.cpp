@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <exception>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -14,27 +13,7 @@
 using namespace icecore::c;
 
 struct icecore_changes {
-  explicit icecore_changes(icecore::change_range found) : range(std::move(found)) {}
-
-  /// The next change; null at the end.
-  const icecore::key_change* next() {
-    if (failure) std::rethrow_exception(failure);
-    try {
-      if (!place) {
-        place.emplace(range.begin());
-      } else if (*place != std::default_sentinel) {
-        ++*place;
-      }
-    } catch (...) {
-      failure = std::current_exception();  // the range does not know it: it would seem to be at its end
-      throw;
-    }
-    return *place == std::default_sentinel ? nullptr : &**place;
-  }
-
-  icecore::change_range range;
-  std::optional<icecore::change_range::iterator> place{};  // empty before the first call
-  std::exception_ptr failure{};
+  range_walk<icecore::change_range> walk;
 };
 
 struct icecore_feed {
@@ -96,7 +75,7 @@ int icecore_changes_open(const icecore_store* store, icecore_version after, icec
     require(store, "icecore_changes_open", "store");
     require(changes, "icecore_changes_open", "changes");
     icecore::change_range all = store->store.changes(after, up_to);
-    *changes = new icecore_changes(filter == nullptr ? std::move(all) : all.where(filter->filter));
+    *changes = new icecore_changes{range_walk(filter == nullptr ? std::move(all) : all.where(filter->filter))};
   });
 }
 
@@ -105,7 +84,7 @@ int icecore_changes_next(icecore_changes* changes, icecore_key_change* change) {
   return guarded([&] {
     require(changes, "icecore_changes_next", "changes");
     require(change, "icecore_changes_next", "change");
-    if (const icecore::key_change* next = changes->next()) *change = change_of(*next);
+    if (const icecore::key_change* next = changes->walk.next()) *change = change_of(*next);
   });
 }
 

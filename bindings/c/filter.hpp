@@ -1,6 +1,8 @@
 // Filters in the C interface.
 #pragma once
 
+#include <exception>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -17,6 +19,34 @@ struct icecore_filter {
 };
 
 namespace icecore::c {
+
+/// A lazy range, element by element.
+template <class Range>
+class range_walk {
+ public:
+  explicit range_walk(Range found) : range_(std::move(found)) {}
+
+  /// The next element; null at the end. What once failed fails again.
+  [[nodiscard]] const typename Range::iterator::value_type* next() {
+    if (failure_) std::rethrow_exception(failure_);
+    try {
+      if (!place_) {
+        place_.emplace(range_.begin());
+      } else if (*place_ != std::default_sentinel) {
+        ++*place_;
+      }
+    } catch (...) {
+      failure_ = std::current_exception();  // the range does not know it: it would seem to be at its end
+      throw;
+    }
+    return *place_ == std::default_sentinel ? nullptr : &**place_;
+  }
+
+ private:
+  Range range_;
+  std::optional<typename Range::iterator> place_{};  // empty before the first call
+  std::exception_ptr failure_{};
+};
 
 /// A text that ends with a zero.
 [[nodiscard]] inline std::string_view text_of(const char* text, const char* function, const char* argument) {

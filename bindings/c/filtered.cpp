@@ -2,7 +2,6 @@
 #include "icecore/filtered.hpp"
 
 #include <chrono>
-#include <exception>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -14,27 +13,7 @@
 using namespace icecore::c;
 
 struct icecore_filtered_items {
-  explicit icecore_filtered_items(icecore::filtered_items found) : range(std::move(found)) {}
-
-  /// The next item; null at the end.
-  const icecore::item* next() {
-    if (failure) std::rethrow_exception(failure);
-    try {
-      if (!place) {
-        place.emplace(range.begin());
-      } else if (*place != std::default_sentinel) {
-        ++*place;
-      }
-    } catch (...) {
-      failure = std::current_exception();  // the range does not know it: it would seem to be at its end
-      throw;
-    }
-    return *place == std::default_sentinel ? nullptr : &**place;
-  }
-
-  icecore::filtered_items range;
-  std::optional<icecore::filtered_items::iterator> place{};  // empty before the first call
-  std::exception_ptr failure{};
+  range_walk<icecore::filtered_items> walk;
 };
 
 namespace {
@@ -100,7 +79,7 @@ int icecore_snapshot_where(const icecore_snapshot* snapshot, const icecore_filte
     require(snapshot, "icecore_snapshot_where", "snapshot");
     require(filter, "icecore_snapshot_where", "filter");
     require(items, "icecore_snapshot_where", "items");
-    *items = new icecore_filtered_items(snapshot->snapshot.where(filter->filter));
+    *items = new icecore_filtered_items{range_walk(snapshot->snapshot.where(filter->filter))};
   });
 }
 
@@ -109,7 +88,7 @@ int icecore_filtered_items_next(icecore_filtered_items* items, icecore_item* ite
   return guarded([&] {
     require(items, "icecore_filtered_items_next", "items");
     require(item, "icecore_filtered_items_next", "item");
-    if (const icecore::item* const found = items->next()) *item = item_of(*found);
+    if (const icecore::item* const found = items->walk.next()) *item = item_of(*found);
   });
 }
 

@@ -45,27 +45,7 @@ struct key_change {
 /// has a change for each time, the oldest first. A C++ input range. It must stay in its place while it is iterated.
 class change_range : public std::ranges::view_interface<change_range> {
  public:
-  class iterator {
-   public:
-    using value_type = key_change;
-    using difference_type = std::ptrdiff_t;
-    using iterator_concept = std::input_iterator_tag;
-
-    explicit iterator(change_range* range) noexcept : range_(range) {}
-    [[nodiscard]] const key_change& operator*() const noexcept { return range_->current(); }
-    [[nodiscard]] const key_change* operator->() const noexcept { return &range_->current(); }
-    iterator& operator++() {
-      range_->step();
-      return *this;
-    }
-    void operator++(int) { ++*this; }
-    friend bool operator==(const iterator& it, std::default_sentinel_t) noexcept { return it.at_end(); }
-
-   private:
-    [[nodiscard]] bool at_end() const noexcept { return range_->at_end(); }
-
-    change_range* range_;
-  };
+  using iterator = range_iterator<change_range, key_change>;
 
   change_range(pin holds, icecore::version after, icecore::version up_to, key_bounds bounds, filter where);
   ~change_range();
@@ -90,6 +70,7 @@ class change_range : public std::ranges::view_interface<change_range> {
 
  private:
   struct walk;
+  friend iterator;
   void step();
   [[nodiscard]] bool at_end() const noexcept;
   [[nodiscard]] const key_change& current() const noexcept;
@@ -104,27 +85,7 @@ class change_range : public std::ranges::view_interface<change_range> {
 /// come from many versions.
 class filtered_differences : public std::ranges::view_interface<filtered_differences> {
  public:
-  class iterator {
-   public:
-    using value_type = difference;
-    using difference_type = std::ptrdiff_t;
-    using iterator_concept = std::input_iterator_tag;
-
-    explicit iterator(filtered_differences* range) noexcept : range_(range) {}
-    [[nodiscard]] const difference& operator*() const noexcept { return range_->current(); }
-    [[nodiscard]] const difference* operator->() const noexcept { return &range_->current(); }
-    iterator& operator++() {
-      range_->step();
-      return *this;
-    }
-    void operator++(int) { ++*this; }
-    friend bool operator==(const iterator& it, std::default_sentinel_t) noexcept { return it.at_end(); }
-
-   private:
-    [[nodiscard]] bool at_end() const noexcept { return range_->at_end(); }
-
-    filtered_differences* range_;
-  };
+  using iterator = range_iterator<filtered_differences, difference>;
 
   filtered_differences(pin holds, icecore::version before, icecore::version after, const key_bounds& bounds,
                        filter where);
@@ -138,6 +99,7 @@ class filtered_differences : public std::ranges::view_interface<filtered_differe
 
  private:
   struct walk;
+  friend iterator;
   void step();
   [[nodiscard]] bool at_end() const noexcept;
   [[nodiscard]] const difference& current() const noexcept;

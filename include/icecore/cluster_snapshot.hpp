@@ -90,27 +90,7 @@ class cluster_cursor {
 /// The items of a version between bounds, in order: a C++ input range.
 class cluster_range : public std::ranges::view_interface<cluster_range> {
  public:
-  class iterator {
-   public:
-    using value_type = item;
-    using difference_type = std::ptrdiff_t;
-    using iterator_concept = std::input_iterator_tag;
-
-    explicit iterator(cluster_range* range) noexcept : range_(range) {}
-    [[nodiscard]] const item& operator*() const noexcept { return *range_->cursor_; }
-    [[nodiscard]] const item* operator->() const noexcept { return range_->cursor_.operator->(); }
-    iterator& operator++() {
-      range_->cursor_.next();
-      return *this;
-    }
-    void operator++(int) { ++*this; }
-    friend bool operator==(const iterator& it, std::default_sentinel_t) noexcept { return it.at_end(); }
-
-   private:
-    [[nodiscard]] bool at_end() const noexcept { return !range_->cursor_.valid(); }
-
-    cluster_range* range_;
-  };
+  using iterator = range_iterator<cluster_range, item>;
 
   explicit cluster_range(cluster_cursor cursor) noexcept : cursor_(std::move(cursor)) {}
 
@@ -122,6 +102,11 @@ class cluster_range : public std::ranges::view_interface<cluster_range> {
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
  private:
+  friend iterator;
+  void step() { cursor_.next(); }
+  [[nodiscard]] bool at_end() const noexcept { return !cursor_.valid(); }
+  [[nodiscard]] const item& current() const noexcept { return *cursor_; }
+
   cluster_cursor cursor_;
 };
 

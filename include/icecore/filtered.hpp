@@ -33,27 +33,7 @@ namespace [[gnu::visibility("default")]] icecore {
 /// is iterated.
 class filtered_items : public std::ranges::view_interface<filtered_items> {
  public:
-  class iterator {
-   public:
-    using value_type = item;
-    using difference_type = std::ptrdiff_t;
-    using iterator_concept = std::input_iterator_tag;
-
-    explicit iterator(filtered_items* range) noexcept : range_(range) {}
-    [[nodiscard]] const item& operator*() const noexcept { return range_->current(); }
-    [[nodiscard]] const item* operator->() const noexcept { return &range_->current(); }
-    iterator& operator++() {
-      range_->step();
-      return *this;
-    }
-    void operator++(int) { ++*this; }
-    friend bool operator==(const iterator& it, std::default_sentinel_t) noexcept { return it.at_end(); }
-
-   private:
-    [[nodiscard]] bool at_end() const noexcept { return range_->at_end(); }
-
-    filtered_items* range_;
-  };
+  using iterator = range_iterator<filtered_items, item>;
 
   filtered_items(pin holds, icecore::version at, filter where);
   ~filtered_items();
@@ -66,6 +46,7 @@ class filtered_items : public std::ranges::view_interface<filtered_items> {
 
  private:
   struct walk;
+  friend iterator;
   void step();
   [[nodiscard]] bool at_end() const noexcept;
   [[nodiscard]] const item& current() const noexcept;

@@ -23,27 +23,7 @@ namespace [[gnu::visibility("default")]] icecore {
 
 class key_history : public std::ranges::view_interface<key_history> {
  public:
-  class iterator {
-   public:
-    using value_type = change;
-    using difference_type = std::ptrdiff_t;
-    using iterator_concept = std::input_iterator_tag;
-
-    explicit iterator(key_history* range) noexcept : range_(range) {}
-    [[nodiscard]] const change& operator*() const noexcept { return range_->current_; }
-    [[nodiscard]] const change* operator->() const noexcept { return &range_->current_; }
-    iterator& operator++() {
-      range_->step();
-      return *this;
-    }
-    void operator++(int) { ++*this; }
-    friend bool operator==(const iterator& it, std::default_sentinel_t) noexcept { return it.at_end(); }
-
-   private:
-    [[nodiscard]] bool at_end() const noexcept { return range_->record_ == 0; }
-
-    key_history* range_;
-  };
+  using iterator = range_iterator<key_history, change>;
 
   key_history(pin holds, std::string_view key, icecore::version up_to = version_max);
 
@@ -55,7 +35,10 @@ class key_history : public std::ranges::view_interface<key_history> {
   [[nodiscard]] pinned_list<change> oldest_first();
 
  private:
+  friend iterator;
   void step();
+  [[nodiscard]] bool at_end() const noexcept { return record_ == 0; }
+  [[nodiscard]] const change& current() const noexcept { return current_; }
   template <class Engine>
   [[gnu::visibility("hidden")]] void show(const Engine& engine);
 

@@ -150,27 +150,7 @@ struct query_row {
 /// it are known. A range that was read to its end shows later rows after begin().
 class query_rows : public std::ranges::view_interface<query_rows> {
  public:
-  class iterator {
-   public:
-    using value_type = query_row;
-    using difference_type = std::ptrdiff_t;
-    using iterator_concept = std::input_iterator_tag;
-
-    explicit iterator(query_rows* range) noexcept : range_(range) {}
-    [[nodiscard]] const query_row& operator*() const noexcept { return range_->current(); }
-    [[nodiscard]] const query_row* operator->() const noexcept { return &range_->current(); }
-    iterator& operator++() {
-      range_->step();
-      return *this;
-    }
-    void operator++(int) { ++*this; }
-    friend bool operator==(const iterator& it, std::default_sentinel_t) noexcept { return it.at_end(); }
-
-   private:
-    [[nodiscard]] bool at_end() const noexcept { return range_->at_end(); }
-
-    query_rows* range_;
-  };
+  using iterator = range_iterator<query_rows, query_row>;
 
   query_rows(pin holds, std::shared_ptr<detail::kept_query> of, std::uint64_t from, bool with_values);
   ~query_rows();
@@ -183,6 +163,7 @@ class query_rows : public std::ranges::view_interface<query_rows> {
 
  private:
   struct reading;
+  friend iterator;
   void step();
   [[nodiscard]] bool at_end() const noexcept;
   [[nodiscard]] const query_row& current() const noexcept;

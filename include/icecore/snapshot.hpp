@@ -29,6 +29,7 @@
 
 #include "icecore/options.hpp"
 #include "icecore/pin.hpp"
+#include "icecore/range_iterator.hpp"
 #include "icecore/value.hpp"
 
 namespace [[gnu::visibility("default")]] icecore {
@@ -122,27 +123,7 @@ class cursor {
 /// The items of a snapshot between bounds, in key order: a C++ input range.
 class item_range : public std::ranges::view_interface<item_range> {
  public:
-  class iterator {
-   public:
-    using value_type = item;
-    using difference_type = std::ptrdiff_t;
-    using iterator_concept = std::input_iterator_tag;
-
-    explicit iterator(item_range* range) noexcept : range_(range) {}
-    [[nodiscard]] const item& operator*() const noexcept { return *range_->cursor_; }
-    [[nodiscard]] const item* operator->() const noexcept { return range_->cursor_.operator->(); }
-    iterator& operator++() {
-      range_->step();
-      return *this;
-    }
-    void operator++(int) { ++*this; }
-    friend bool operator==(const iterator& it, std::default_sentinel_t) noexcept { return it.at_end(); }
-
-   private:
-    [[nodiscard]] bool at_end() const noexcept { return range_->done(); }
-
-    item_range* range_;
-  };
+  using iterator = range_iterator<item_range, item>;
 
   item_range(icecore::cursor cursor, key_bounds bounds, bool reverse = false);
 
@@ -154,8 +135,10 @@ class item_range : public std::ranges::view_interface<item_range> {
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
  private:
+  friend iterator;
   void step();
-  [[nodiscard]] bool done() const noexcept;
+  [[nodiscard]] bool at_end() const noexcept;
+  [[nodiscard]] const item& current() const noexcept { return *cursor_; }
 
   icecore::cursor cursor_;
   key_bounds bounds_;
@@ -277,27 +260,7 @@ class snapshot {
 /// index `hash` O(n log n); for a key that did not change, it reads only the newest record.
 class diff_range : public std::ranges::view_interface<diff_range> {
  public:
-  class iterator {
-   public:
-    using value_type = difference;
-    using difference_type = std::ptrdiff_t;
-    using iterator_concept = std::input_iterator_tag;
-
-    explicit iterator(diff_range* range) noexcept : range_(range) {}
-    [[nodiscard]] const difference& operator*() const noexcept { return range_->block_[range_->position_]; }
-    [[nodiscard]] const difference* operator->() const noexcept { return &**this; }
-    iterator& operator++() {
-      range_->step();
-      return *this;
-    }
-    void operator++(int) { ++*this; }
-    friend bool operator==(const iterator& it, std::default_sentinel_t) noexcept { return it.at_end(); }
-
-   private:
-    [[nodiscard]] bool at_end() const noexcept { return range_->position_ >= range_->block_.size(); }
-
-    diff_range* range_;
-  };
+  using iterator = range_iterator<diff_range, difference>;
 
   diff_range(pin holds, icecore::version before, icecore::version after, key_bounds bounds);
   ~diff_range();
@@ -314,7 +277,10 @@ class diff_range : public std::ranges::view_interface<diff_range> {
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
  private:
+  friend iterator;
   void step();
+  [[nodiscard]] bool at_end() const noexcept { return position_ >= block_.size(); }
+  [[nodiscard]] const difference& current() const noexcept { return block_[position_]; }
   void load();
   // What it was made of; errc::closed if it was moved from.
   [[nodiscard]] const pin& holds() const;

@@ -39,27 +39,7 @@ struct stretch {
 /// Stretches by key, then by version: a C++ input range. It must stay in its place while it is iterated.
 class stretch_range : public std::ranges::view_interface<stretch_range> {
  public:
-  class iterator {
-   public:
-    using value_type = stretch;
-    using difference_type = std::ptrdiff_t;
-    using iterator_concept = std::input_iterator_tag;
-
-    explicit iterator(stretch_range* range) noexcept : range_(range) {}
-    [[nodiscard]] const stretch& operator*() const noexcept { return range_->current(); }
-    [[nodiscard]] const stretch* operator->() const noexcept { return &range_->current(); }
-    iterator& operator++() {
-      range_->step();
-      return *this;
-    }
-    void operator++(int) { ++*this; }
-    friend bool operator==(const iterator& it, std::default_sentinel_t) noexcept { return it.at_end(); }
-
-   private:
-    [[nodiscard]] bool at_end() const noexcept { return range_->at_end(); }
-
-    stretch_range* range_;
-  };
+  using iterator = range_iterator<stretch_range, stretch>;
 
   stretch_range(pin holds, icecore::version from, icecore::version up_to, key_bounds bounds, filter where);
   ~stretch_range();
@@ -72,6 +52,7 @@ class stretch_range : public std::ranges::view_interface<stretch_range> {
 
  private:
   struct walk;
+  friend iterator;
   void step();
   [[nodiscard]] bool at_end() const noexcept;
   [[nodiscard]] const stretch& current() const noexcept;

@@ -168,7 +168,7 @@ void item_range::step() {
   }
 }
 
-bool item_range::done() const noexcept {
+bool item_range::at_end() const noexcept {
   if (!cursor_.valid()) return true;
   if (reverse_) return bounds_.from && cursor_->key < *bounds_.from;
   return bounds_.to && cursor_->key >= *bounds_.to;
