@@ -1,10 +1,15 @@
-"""Random conditions match the rows that DuckDB finds: two languages that were written independently.
+"""Random conditions match the rows that DuckDB finds: two languages that were written independently. And the program
+that compares their speed gives right answers.
 
 ICECORE_EXPRESSIONS: how many conditions (default 2,000); ICECORE_SEED: the first one's seed.
 """
 
+import json
 import os
 import struct
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from duckdb_expressions import COLUMNS, LAYOUT, TYPES, Columns, Expression, Generator, as_text, filter_text, quoted
@@ -106,3 +111,18 @@ def test_another_answer_of_duckdb_is_reported(store):
     rows.require_same(less, rows.found_by_duckdb([less])[0])
     with pytest.raises(AssertionError, match="True by icecore, False by DuckDB"):
         rows.require_same(at_most, [False] * ROWS)
+
+
+def test_the_program_that_compares_speed_checks_what_it_measures(tmp_path):
+    program = Path(__file__).resolve().parents[2] / "bench" / "beside_duckdb"
+    arguments = ["--keys", "3000", "--repetitions", "5", "--folder", tmp_path, "--json", tmp_path / "times.json"]
+    done = subprocess.run([sys.executable, "-B", program, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode in (0, 1), done.stdout + done.stderr  # 1: slower than asked for, of so few keys
+    times = json.loads((tmp_path / "times.json").read_text(encoding="utf-8"))["seconds_cpu_and_clock"]
+    assert len(times) == 6 and all(len(repetitions) == 5 for repetitions in times.values())
+    assert list(tmp_path.iterdir()) == [tmp_path / "times.json"]
+    wrong = program.read_text(encoding="utf-8").replace(".count(threads=1), int)", ".count(threads=1) + 1, int)", 1)
+    copy = tmp_path / "wrong"
+    copy.write_text(wrong, encoding="utf-8")
+    done = subprocess.run([sys.executable, "-B", copy, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2 and "301 rows in place of 300" in done.stderr, done.stdout + done.stderr
