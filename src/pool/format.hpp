@@ -7,7 +7,8 @@
 //   offset 4096     root B     4 KiB   }
 //   offset 8192     live page  4 KiB   trusted only during this boot of the machine: the clock, the writer's pid
 //   offset 12288    4 KiB: the anchor of kept queries (query/query_format.hpp), else zero
-//   offset 16384    zero, reserved
+//   offset 16384    4 KiB of the first file: the lineage of a store that repair made, else zero
+//   offset 20480    zero, reserved
 //   offset 65536    segments: each a whole number of 64 KiB granules, a 64-byte header, then records front to back
 //
 // A record starts where the one before it ended, or after at most record_padding_max zero bytes.
@@ -127,6 +128,31 @@ struct live_page {
   char writer_host[64];              //   72   64  zero-terminated
 };
 static_assert(sizeof(live_page) == 136 && offsetof(live_page, writer_pid) == 64);
+
+// ---- Lineage ----
+
+/// A store that repair made continues the one that was damaged, and those that this one continued.
+struct ancestor {
+  std::uint8_t pool_id[16];  //  0 16
+  std::uint64_t end;         // 16  8  closed versions below it are the ancestor's, and this store's
+};
+static_assert(sizeof(ancestor) == 24);
+
+inline constexpr std::uint64_t lineage_offset = 4 * page_size;
+inline constexpr std::uint32_t lineage_magic = 0x4e494c49U;  // "ILIN"; 0: the store continues no other
+inline constexpr std::size_t ancestors_max = 128;
+
+/// Written once, when the store is made.
+struct lineage_page {
+  std::uint32_t magic;                //    0    4
+  std::uint32_t count;                //    4    4  of ancestors
+  lost_versions altered[lost_max];    //    8  864  of these, repair could not keep everything; as root.lost
+  ancestor ancestors[ancestors_max];  //  872 3072  oldest first
+  std::uint8_t zero[148];             // 3944  148
+  std::uint32_t crc;                  // 4092    4  of bytes 0-4091, seeded with pool id and place
+};
+static_assert(sizeof(lineage_page) == page_size && offsetof(lineage_page, ancestors) == 872);
+static_assert(offsetof(lineage_page, crc) == 4092);
 
 // ---- Segment ----
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "base/threads.hpp"
 #include "query/once/matching.hpp"
@@ -12,11 +11,7 @@ namespace icecore::detail {
 using namespace std::chrono_literals;
 
 feed_identity identity_of(const store_core& core, const filter& where) {
-  const format::root root = core.the_pool().roots().read();
-  feed_identity made;
-  std::memcpy(made.store.data(), root.pool_id, made.store.size());
-  made.filter = where.fingerprint();
-  return made;
+  return {&core.the_pool(), where.fingerprint()};
 }
 
 feed_reader::feed_reader(const store_core& core, filter where, feed_position from, bool unsynced)

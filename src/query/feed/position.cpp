@@ -4,6 +4,7 @@
 
 #include "base/checksum.hpp"
 #include "base/raise.hpp"
+#include "query/tokens/origin.hpp"
 
 namespace icecore::detail {
 namespace {
@@ -29,7 +30,8 @@ std::string token_of(const feed_identity& feed, const feed_position& place) {
   std::string token(feed_key_at, '\0');
   token[0] = static_cast<char>(feed_layout_number);
   token[1] = static_cast<char>((place.in_snapshot ? flag_snapshot : 0) | (place.key_known ? flag_key : 0));
-  std::memcpy(token.data() + feed_store_at, feed.store.data(), feed.store.size());
+  const store_id own = id_of(feed.store->roots().read());
+  std::memcpy(token.data() + feed_store_at, own.data(), own.size());
   std::memcpy(token.data() + feed_version_at, &place.at, sizeof place.at);
   std::memcpy(token.data() + feed_filter_at, feed.filter.data(), feed.filter.size());
   std::memcpy(token.data() + feed_changes_at, &place.changes, sizeof place.changes);
@@ -50,9 +52,6 @@ feed_position position_of(const feed_identity& feed, std::string_view token) {
     raise(errc::bad_token, "the token has layout {}; tokens of feeds that this icecore reads have layout {}",
           static_cast<unsigned>(token[0]), feed_layout_number);
   }
-  if (std::memcmp(token.data() + feed_store_at, feed.store.data(), feed.store.size()) != 0) {
-    raise(errc::bad_token, "the feed's token is of another store");
-  }
   if (std::memcmp(token.data() + feed_filter_at, feed.filter.data(), feed.filter.size()) != 0) {
     raise(errc::bad_token, "the feed's token is of another filter");
   }
@@ -64,6 +63,11 @@ feed_position position_of(const feed_identity& feed, std::string_view token) {
   place.key_known = (flags & flag_key) != 0;
   place.key = token.substr(feed_key_at);
   if (place.at == 0 && !place.in_snapshot) raise(errc::bad_token, "the feed's token is damaged: it names no version");
+  const bool is_within = place.in_snapshot || place.changes > 0;
+  token_origin origin{{}, is_within ? place.at : place.at - 1, {}};
+  if (is_within) origin.within = place.at;
+  std::memcpy(origin.store.data(), token.data() + feed_store_at, origin.store.size());
+  require_origin(*feed.store, origin, "the feed's token");
   return place;
 }
 

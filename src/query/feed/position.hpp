@@ -3,7 +3,7 @@
 //   OFFSET SIZE MEANING
 //        0    1  layout of the token: 2 (once/token.hpp has the others)
 //        1    1  flags: 1: within the snapshot
-//        2   16  the store's id
+//        2   16  the id of the store that made it
 //       18    8  the version; see position
 //       26   16  the filter's fingerprint
 //       42    4  CRC32C of all other bytes
@@ -20,6 +20,7 @@
 #include <tuple>
 
 #include "icecore/options.hpp"
+#include "pool/pool_set.hpp"
 
 namespace icecore::detail {
 
@@ -43,7 +44,7 @@ struct feed_position {
 
 /// What a token must agree with.
 struct feed_identity {
-  std::array<std::uint8_t, 16> store{};
+  const pool_set* store = nullptr;
   std::array<std::uint8_t, 16> filter{};
 };
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 
 #include "base/raise.hpp"
 #include "filter/program.hpp"
@@ -80,9 +79,7 @@ page snapshot::page(const filter& condition, const page_limits& limits, std::str
   if (condition.program().needs().version) {
     raise(errc::invalid_argument, "pages of filters that read `version` are not possible; use where()");
   }
-  const format::root root = core.the_pool().roots().read();
-  detail::token_of expected{{}, at_, condition.fingerprint(), limits.reverse, limits.secret};
-  std::memcpy(expected.store.data(), root.pool_id, expected.store.size());
+  const detail::token_of expected{&core.the_pool(), at_, condition.fingerprint(), limits.reverse, limits.secret};
   std::optional<std::string_view> after;
   if (!token.empty()) after = detail::key_of_token(expected, token);
 

@@ -8,6 +8,7 @@
 
 #include "base/checksum.hpp"
 #include "base/raise.hpp"
+#include "query/tokens/origin.hpp"
 
 namespace icecore::detail {
 namespace {
@@ -50,7 +51,8 @@ std::string make_token(const token_of& from, std::string_view key) {
   std::string token(key_at(is_signed), '\0');
   token[0] = static_cast<char>(layout_number);
   token[1] = static_cast<char>((from.reverse ? flag_reverse : 0) | (is_signed ? flag_signed : 0));
-  std::memcpy(token.data() + store_at, from.store.data(), from.store.size());
+  const store_id own = id_of(from.store->roots().read());
+  std::memcpy(token.data() + store_at, own.data(), own.size());
   std::memcpy(token.data() + version_at, &from.at, sizeof from.at);
   std::memcpy(token.data() + filter_at, from.filter.data(), from.filter.size());
   token += key;
@@ -91,9 +93,9 @@ std::string_view key_of_token(const token_of& expected, std::string_view token) 
   }
   version at = 0;
   std::memcpy(&at, token.data() + version_at, sizeof at);
-  if (std::memcmp(token.data() + store_at, expected.store.data(), expected.store.size()) != 0) {
-    raise(errc::bad_token, "the token is of another store");
-  }
+  token_origin origin{{}, at, at};
+  std::memcpy(origin.store.data(), token.data() + store_at, origin.store.size());
+  require_origin(*expected.store, origin, "the token");
   if (at != expected.at) raise(errc::bad_token, "the token is of version {}, not {}", at, expected.at);
   if (std::memcmp(token.data() + filter_at, expected.filter.data(), expected.filter.size()) != 0) {
     raise(errc::bad_token, "the token is of another filter");

@@ -3,7 +3,7 @@
 //   OFFSET SIZE MEANING
 //        0    1  layout of the token: 1; later layouts get other numbers, and all stay readable
 //        1    1  flags: 1: from the last key to the first; 2: signed
-//        2   16  the store's id
+//        2   16  the id of the store that made it
 //       18    8  the version
 //       26   16  the filter's fingerprint
 //       42    4  CRC32C of all other bytes
@@ -19,12 +19,13 @@
 #include <string_view>
 
 #include "icecore/options.hpp"
+#include "pool/pool_set.hpp"
 
 namespace icecore::detail {
 
 /// What a token must agree with.
 struct token_of {
-  std::array<std::uint8_t, 16> store;
+  const pool_set* store;
   version at;
   std::array<std::uint8_t, 16> filter;
   bool reverse;

@@ -8,6 +8,7 @@
 #include "base/threads.hpp"
 #include "pool/query/query_check.hpp"
 #include "store/check/salvage.hpp"
+#include "store/copy/lineage.hpp"
 #include "store/engine.hpp"
 #include "store/open/record_scan.hpp"
 #include "store/open/sorted_entries.hpp"
@@ -42,13 +43,14 @@ void check_keys(const pool_set& in, const detail::record_scan& found, verify_rep
                             std::string(space.record_at(other).key()), std::nullopt});
 }
 
-/// Only kept queries are damaged then: the store opens, and its records are intact.
-void check_queries_of(pool_set& in, verify_report& report) {
+/// What is damaged then is no version of the store: it opens, and its records are intact.
+void check_queries_and_lineage(pool_set& in, verify_report& report) {
   const query_findings found = check_queries(in);
   report.queries = found.queries;
   for (const query_damage& d : found.damages) {
     report.damages.push_back({d.at, "query", d.what, std::nullopt, std::nullopt});
   }
+  if (const auto d = lineage_damage(in)) report.damages.push_back(*d);
 }
 
 /// Turns their positions, which are links, into files and bytes in these.
@@ -61,8 +63,14 @@ void localize(const pool_set& in, std::vector<damage>& damages) {
 void check_persistent_index(const std::filesystem::path& path, const std::vector<std::string>& files,
                             const options& reading, verify_report& report) {
   try {
-    auto found = store(path, reading).verify().damages;
-    report.damages.insert(report.damages.end(), found.begin(), found.end());
+    const auto is_known = [&](const damage& d) {
+      return std::ranges::any_of(report.damages, [&](const damage& known) {
+        return known.offset == d.offset && known.file == d.file && known.what == d.what;
+      });
+    };
+    for (damage& d : store(path, reading).verify().damages) {
+      if (!is_known(d)) report.damages.push_back(std::move(d));
+    }
   } catch (const error& e) {
     if (e.code() != errc::damaged) throw;
     // an error that is met while opening and checking begins with the file's name
@@ -94,7 +102,7 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
                     std::move(filled));
   verify_report report = report_of(*pool_, found);
   check_index(found, report);
-  check_queries_of(*pool_, report);
+  check_queries_and_lineage(*pool_, report);
   localize(*pool_, report.damages);
   return report;
 }
@@ -187,7 +195,7 @@ verify_report verify_file(const std::filesystem::path& path, const progress_func
       if (report.ok()) check_keys(p, found, report);
       for (auto& d : p.damages()) report.damages.push_back(std::move(d));
       has_index = report.ok();
-      check_queries_of(p, report);
+      check_queries_and_lineage(p, report);
       localize(p, report.damages);
       reading.accept_damage = false;
       has_index = has_index && detail::instant_recovery::possible(p, reading);

@@ -30,6 +30,7 @@
 #include "icecore/unfinished.hpp"
 #include "pool/file/range_copier.hpp"
 #include "pool/query/query_cut.hpp"
+#include "store/copy/lineage.hpp"
 #include "store/core.hpp"
 
 namespace icecore {
@@ -163,6 +164,10 @@ class checkpoint_writer {
   void finish(std::uint16_t number, const output_file& file) const {
     for (const auto& [at, bytes] : lists_) {
       if (link_pool(at) == number) file.write(bytes.data(), bytes.size(), link_offset(at));
+    }
+    if (number == 0) {
+      const auto lineage = lineage_bytes(*pools_);
+      file.write(lineage.data(), lineage.size(), format::lineage_offset);
     }
     const format::root root = closed_root(*pools_->find(number), file.inode());
     file.write(&root, sizeof root, root_offset(root));

@@ -7,12 +7,14 @@
 // affected.
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <tuple>
 
 #include "base/bytes.hpp"
 #include "base/raise.hpp"
 #include "icecore/unfinished.hpp"
 #include "pool/query/query_check.hpp"
+#include "store/copy/lineage.hpp"
 #include "store/engine.hpp"
 #include "store/read/scan.hpp"
 
@@ -72,6 +74,17 @@ class copier {
     report_->clock = open;
   }
 
+  /// The versions of which something is lost, or would show what is (N2). Call it after collect().
+  [[nodiscard]] version_ranges altered() const {
+    const auto may_be_elsewhere = [this](const damage& d) {
+      if (d.structure == "query") return false;  // no version depends on it
+      return !d.key || !altered_keys_.contains(*d.key) || (d.version && !altered_.contains(*d.version));
+    };
+    version_ranges all = altered_;
+    if (std::ranges::any_of(report_->losses, may_be_elsewhere)) all.add({0, version_max});
+    return all;
+  }
+
  private:
   void collect(link entry) {
     const rebuilt_histories& histories = from_->histories();
@@ -87,6 +100,8 @@ class copier {
       if (r.is_lost() || !value_intact(history_[i])) {
         const bool newest = i + 1 == history_.size();
         const version next = newest ? from_->clock().now() + 1 : histories.stamp_of(history_[i + 1]);
+        // what is lost may also be of the next record's version, which shows that record in any case
+        alter(entry, v, next);
         if (next > v) lose(entry, v, next - 1);
         if (next > v && present) records_.push_back({v, null_link, number_of(entry), ++place});
         present = present && next <= v;
@@ -102,6 +117,11 @@ class copier {
   std::uint32_t number_of(link entry) {
     if (entries_.empty() || entries_.back() != entry) entries_.push_back(entry);
     return static_cast<std::uint32_t>(entries_.size() - 1);
+  }
+
+  void alter(link entry, version first, version last) {
+    altered_.add({first, last + 1});
+    altered_keys_.emplace(from_->key_of(entry));
   }
 
   void lose(link entry, version first, version last) {
@@ -146,6 +166,8 @@ class copier {
   std::vector<copied_record> records_;
   std::vector<link> entries_;
   std::vector<link> history_;  // of the current key, oldest first
+  version_ranges altered_;     // by losses whose keys are known
+  std::set<std::string, std::less<>> altered_keys_;
 };
 
 /// Sorts what was found at opening into losses and the rest. Large values are checked when they are copied.
@@ -161,11 +183,8 @@ void sort_findings(store_core& from, repair_report& report) {
   for (const query_damage& d : check_queries(pools).damages) {
     (d.definition_is_lost ? report.losses : report.repaired).push_back({d.at, "query", d.what, {}, {}});
   }
+  if (const auto found = lineage_damage(pools)) report.repaired.push_back(*found);  // tokens hold no data of the store
 }
-
-}  // namespace
-
-namespace {
 
 /// The keys of the new store come in the order in which they came in the old one, from its next opening on.
 void keep_hash_seed(const format::root& of, const pool_set& to) {
@@ -173,11 +192,29 @@ void keep_hash_seed(const format::root& of, const pool_set& to) {
   to.roots().update([&](format::root& r) { std::memcpy(r.hash_seed, of.hash_seed, sizeof r.hash_seed); });
 }
 
-}  // namespace
+/// Tokens of the old store, and of those that it continues, hold in the new one. If nobody knows any more which store
+/// it was, there are no such tokens.
+void keep_lineage(const pool_set& from, const pool_set& to, version open, const version_ranges& altered) {
+  const format::root root = from.roots().read();
+  if (is_stand_in(root)) return;
+  lineage now = lineage_of(from).value_or(lineage{});
+  now.add(root, open, altered);
+  store_lineage(to, now);
+}
+
+/// Its changes are counted, and its keys may be others, within a version of which something is lost: such a version, or
+/// snapshot, is told again from its beginning. Versions before it were told, whatever repair has lost of them.
+feed_places::place kept_place(feed_places::place place, const version_ranges& altered) {
+  if (!altered.contains(place.line.at)) return place;
+  place.line.changes = 0;
+  place.line.flags = static_cast<std::uint8_t>(place.line.flags & ~format::feed_key_known);
+  place.key = {};
+  return place;
+}
 
 /// A query keeps what it asks, not what it found: rows are named by keys and versions, but chunks by places. Queries of
 /// versions that a power cut took are gone with these. A feed goes on where it was acknowledged.
-void copy_queries(store_core& from, store_core& to, repair_report& report) {
+void copy_queries(store_core& from, store_core& to, const version_ranges& altered, repair_report& report) {
   query_space space(to.the_pool(), to.shared().queries);
   for (const intact_definition& d : intact_definitions(from.the_pool())) {
     if (!d.is_feed) {
@@ -185,15 +222,18 @@ void copy_queries(store_core& from, store_core& to, repair_report& report) {
       static_cast<void>(space.add({d.parts, d.bytes, d.keys_expected}));
       ++report.queries;
     } else if (d.place) {
-      static_cast<void>(space.add(
-          {.parts = d.parts,
-           .definition = d.bytes,
-           .bytes_behind = feed_places::behind_definition(d.bytes.size(), true),
-           .complete = [&](link head) { feed_places(space, head).store(0, 1, d.place->line, d.place->key); }}));
+      const feed_places::place place = kept_place(*d.place, altered);
+      static_cast<void>(
+          space.add({.parts = d.parts,
+                     .definition = d.bytes,
+                     .bytes_behind = feed_places::behind_definition(d.bytes.size(), true),
+                     .complete = [&](link head) { feed_places(space, head).store(0, 1, place.line, place.key); }}));
       ++report.feeds;
     }
   }
 }
+
+}  // namespace
 
 repair_report repair(const repair_options& how) {
   const std::filesystem::path path = how.to;
@@ -228,8 +268,9 @@ repair_report repair(const repair_options& how) {
   {
     const auto to = detail::open_store(making.path(), writing);
     with_engine(*to, [&](auto& engine) { records.write(engine, how.on_progress); });
-    copy_queries(*opened, *to, report);
+    copy_queries(*opened, *to, records.altered(), report);
     keep_hash_seed(from.the_pool().roots().read(), to->the_pool());
+    keep_lineage(from.the_pool(), to->the_pool(), report.clock, records.altered());
     to->close();
   }
   const verify_report checked = verify_file(making.path(), how.on_progress);
