@@ -61,6 +61,7 @@ icecore::feed_request feed_request_of(const icecore_feed_request* request) {
   what.snapshot = set.snapshot != 0;
   what.unsynced = set.unsynced != 0;
   what.token = view(set.token.data, set.token.size, function, "token");
+  what.secret = view(set.secret.data, set.secret.size, function, "secret");
   return what;
 }
 

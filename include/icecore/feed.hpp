@@ -51,6 +51,9 @@ struct feed_request {
   bool snapshot = false;  ///< a new feed tells the items of version `after` first, in key order
   bool unsynced = false;  ///< tells versions as soon as they are closed: a power cut may take what was told
   std::string token{};    ///< of a feed without a name: it goes on behind this batch
+  /// Not empty: the feed's tokens are signed with it (HMAC-SHA-256), and acknowledge() and `token` take no others. For
+  /// tokens that go through hands that must not choose where the feed goes on. It is not kept in the store.
+  std::string secret{};
 };
 
 /// What a feed told in one call of next().

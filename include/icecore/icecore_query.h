@@ -358,6 +358,9 @@ typedef struct icecore_feed_request {
   int snapshot;                /* not 0: a new feed tells the items of version `after` first */
   int unsynced;                /* not 0: tells versions that a power cut may still take */
   icecore_bytes token;         /* of a feed without a name: goes on behind it */
+  /* Size not 0: tokens are signed with these bytes (HMAC-SHA-256), and others are refused. The store does not keep it.
+   */
+  icecore_bytes secret;
 } icecore_feed_request;
 
 /* Fills in the defaults. struct_size: sizeof(icecore_feed_request). */

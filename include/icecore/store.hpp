@@ -257,8 +257,9 @@ class store {
   /// read_only if a store opened for reading would have to keep it.
   [[nodiscard]] icecore::feed feed(const feed_request& what) const;
   /// The feed of this name, with the filter that it was made with; `functions` finds the functions of the caller that
-  /// this calls. errc::no_such_query, unknown_function.
-  [[nodiscard]] icecore::feed open_feed(std::string_view name, const function_resolver& functions = {}) const;
+  /// this calls; `secret` as in feed_request. errc::no_such_query, unknown_function.
+  [[nodiscard]] icecore::feed open_feed(std::string_view name, const function_resolver& functions = {},
+                                        std::string_view secret = {}) const;
   /// Takes the feed of this name away. errc::no_such_query, read_only.
   void drop_feed(std::string_view name);
   /// The feeds that the store keeps, oldest first.

@@ -71,6 +71,16 @@ def test_a_feed_without_a_name_keeps_its_place_with_the_caller_and_may_begin_wit
         store.feed(token=b"x" + batch.token[1:])
 
 
+def test_signed_tokens_are_made_by_who_knows_the_secret(store):
+    fill(store)
+    batch = store.feed(after=1, secret=b"secret").next(3)
+    rest = store.feed(token=batch.token, secret=b"secret").next(1000)
+    assert rest.changes == store.feed(token=store.feed(after=1).next(3).token).next(1000).changes
+    for secret in (b"", b"other"):
+        with pytest.raises(icecore.BadTokenError):
+            store.feed(token=batch.token, secret=secret)
+
+
 def test_a_feed_waits_for_a_version_to_be_closed(store):
     feed = store.feed(unsynced=True)
     begun = time.monotonic()

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <random>
 #include <thread>
 
+#include "base/checksum.hpp"
 #include "icecore/icecore.hpp"
 #include "support/expect.hpp"
 #include "support/process.hpp"
@@ -481,6 +483,45 @@ TEST_P(Feeds, bad_requests_are_refused) {
   expect_error(errc::invalid_argument, "token", [&] { static_cast<void>(s_->feed({.name = "n", .token = token})); });
   s_->close();
   expect_error(errc::closed, "", [&] { static_cast<void>(f.next()); });
+}
+
+TEST_P(Feeds, signed_tokens_are_made_by_who_knows_the_secret) {
+  write(4, 23);
+  const auto signed_feed = [&](const std::string& token, const std::string& secret) {
+    return s_->feed({.after = 1, .token = token, .secret = secret});
+  };
+  const auto refused = [&](const std::string& why, const std::string& token, const std::string& secret) {
+    expect_error(errc::bad_token, why, [&] { static_cast<void>(signed_feed(token, secret)); });
+  };
+  const std::string token = signed_feed("", "secret").next(30).token;
+  const std::string unsigned_token = signed_feed("", "").next(30).token;
+  EXPECT_EQ(unsigned_token.size(), 54U);  // the layout that all releases read
+  EXPECT_EQ(unsigned_token[0], 2);
+  EXPECT_EQ(token.size(), 86U);
+  EXPECT_EQ(token[0], 3);
+  feed rest = signed_feed(token, "secret");
+  feed same = signed_feed(unsigned_token, "");
+  EXPECT_EQ(all_of(rest), all_of(same));
+  refused("forged, or signed with another secret", token, "other");
+  refused("is signed; give the secret", token, "");
+  refused("is not signed", unsigned_token, "secret");
+  // whoever can compute the checksum cannot sign
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    if (i >= 42 && i < 46) continue;
+    std::string forged = token;
+    forged[i] = static_cast<char>(forged[i] ^ 1);
+    std::uint32_t crc = crc32c(0x66656564U, forged.data(), 42);
+    crc = crc32c(crc, forged.data() + 46, forged.size() - 46);
+    std::memcpy(forged.data() + 42, &crc, sizeof crc);
+    refused("", forged, "secret");
+  }
+  // a kept one takes no others either
+  static_cast<void>(s_->feed({.name = "kept", .after = 1}));
+  feed kept = s_->open_feed("kept", {}, "secret");
+  const std::string mine = kept.next(10).token;
+  expect_error(errc::bad_token, "not signed", [&] { kept.acknowledge(unsigned_token); });
+  kept.acknowledge(mine);
+  EXPECT_EQ(s_->feed({.name = "kept", .secret = "secret"}).token(), mine);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Feeds,

@@ -328,13 +328,16 @@ class Store(_native.Store, _Base):
         snapshot: bool = False,
         unsynced: bool = False,
         token: BytesLike = b"",
+        secret: BytesLike = b"",
     ) -> Feed:
         """What changes from a version on. The feed of this ``name`` goes on where it was acknowledged; if there is none,
         it is made, and begins behind the closed version ``after`` (by default the newest), with its items first if a
         ``snapshot`` is asked for. Without a name the caller keeps the place: the ``token`` of a batch. ``unsynced``:
-        tells versions as soon as they are closed, which a power cut may take."""
+        tells versions as soon as they are closed, which a power cut may take. With a ``secret`` tokens are signed, and
+        others are refused (BadTokenError): for tokens that go through hands that must not choose where the feed goes
+        on."""
         version = None if after is None else self._version_of(after)
-        return Feed(self, name, version, as_filter(where, layout), snapshot, unsynced, token)
+        return Feed(self, name, version, as_filter(where, layout), snapshot, unsynced, token, secret)
 
     def feeds(self) -> list[FeedInfo]:
         """The feeds that the store keeps, oldest first."""

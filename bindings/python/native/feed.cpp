@@ -72,15 +72,22 @@ void bind_feed(nb::module_& m) {
           "__init__",
           [](feed_object* self, const store_object& store, const std::string& name,
              std::optional<icecore::version> after, const filter_object& where, bool snapshot, bool unsynced,
-             bytes_like token) {
+             bytes_like token, bytes_like secret) {
             const bytes_argument from(token.ptr(), "token");
-            feed_request what{name, after, where.filter, snapshot, unsynced, std::string(from.bytes())};
+            const bytes_argument signed_with(secret.ptr(), "secret");
+            feed_request what{name,
+                              after,
+                              where.filter,
+                              snapshot,
+                              unsynced,
+                              std::string(from.bytes()),
+                              std::string(signed_with.bytes())};
             icecore::store& used = store.owner->use();
             const without_gil released(*store.owner);
             new (self) feed_object{store.owner, used.feed(what)};
           },
           nb::arg("store"), nb::arg("name"), nb::arg("after").none(), nb::arg("where"), nb::arg("snapshot"),
-          nb::arg("unsynced"), nb::arg("token"))
+          nb::arg("unsynced"), nb::arg("token"), nb::arg("secret"))
       .def("_next", &next_of, nb::arg("limit"), nb::arg("timeout_us"))
       .def(
           "acknowledge",

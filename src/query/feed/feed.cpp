@@ -70,8 +70,9 @@ std::unique_ptr<kept_feed> found_feed(const detail::store_core& core, std::strin
   raise(errc::no_such_query, "no feed is named '{}'", name);
 }
 
-feed opened(const detail::store_core& core, std::unique_ptr<kept_feed> kept, filter where, bool unsynced) {
-  auto reader = std::make_unique<feed_reader>(core, std::move(where), kept->place(), unsynced);
+feed opened(const detail::store_core& core, std::unique_ptr<kept_feed> kept, filter where,
+            const detail::feed_reading& how) {
+  auto reader = std::make_unique<feed_reader>(core, std::move(where), kept->place(), how);
   return {pin(core.pins()), std::move(reader), std::move(kept)};
 }
 
@@ -98,10 +99,12 @@ std::unique_ptr<kept_feed> make_feed(detail::store_core& core, const feed_reques
 feed store::feed(const feed_request& what) const {
   auto& core = writable();
   core.check_usable();
+  const detail::feed_reading how{.unsynced = what.unsynced, .secret = what.secret};
   if (what.name.empty()) {
-    const feed_position place =
-        what.token.empty() ? begin_of(core, what) : position_of(detail::identity_of(core, what.where), what.token);
-    return {pin(core.pins()), std::make_unique<feed_reader>(core, what.where, place, what.unsynced), nullptr};
+    const feed_position place = what.token.empty()
+                                    ? begin_of(core, what)
+                                    : position_of(detail::identity_of(core, what.where, what.secret), what.token);
+    return {pin(core.pins()), std::make_unique<feed_reader>(core, what.where, place, how), nullptr};
   }
   if (!what.token.empty()) {
     raise(errc::invalid_argument, "feed '{}' keeps its place in the store; a token is for feeds without a name",
@@ -113,15 +116,15 @@ feed store::feed(const feed_request& what) const {
     raise(errc::query_exists, "a feed is named '{}' already, and has another filter: {}", what.name,
           "drop it, or choose another name");
   }
-  return opened(core, std::move(kept), what.where, what.unsynced);
+  return opened(core, std::move(kept), what.where, how);
 }
 
-feed store::open_feed(std::string_view name, const function_resolver& functions) const {
+feed store::open_feed(std::string_view name, const function_resolver& functions, std::string_view secret) const {
   auto& core = writable();
   core.check_usable();
   auto kept = found_feed(core, name);
   filter where = filter::from_stored(kept->definition().filter, functions);
-  return opened(core, std::move(kept), std::move(where), false);
+  return opened(core, std::move(kept), std::move(where), {.secret = secret});
 }
 
 void store::drop_feed(std::string_view name) {

@@ -10,17 +10,17 @@ namespace icecore::detail {
 
 using namespace std::chrono_literals;
 
-feed_identity identity_of(const store_core& core, const filter& where) {
-  return {&core.the_pool(), where.fingerprint()};
+feed_identity identity_of(const store_core& core, const filter& where, std::string_view secret) {
+  return {&core.the_pool(), where.fingerprint(), std::string(secret)};
 }
 
-feed_reader::feed_reader(const store_core& core, filter where, feed_position from, bool unsynced)
+feed_reader::feed_reader(const store_core& core, filter where, feed_position from, const feed_reading& how)
     : core_(&core),
       where_(std::move(where)),
       ranges_(where_.program().key_ranges()),
-      identity_(identity_of(core, where_)),
+      identity_(identity_of(core, where_, how.secret)),
       place_(std::move(from)),
-      unsynced_(unsynced),
+      unsynced_(how.unsynced),
       since_(core) {
   require_readable();
 }

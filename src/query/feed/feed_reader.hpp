@@ -1,6 +1,6 @@
 // Reads a feed: decides where the next changes are found, filters them, waits, and keeps the place.
 //
-//   feed_reader reader(core, where, place, unsynced);
+//   feed_reader reader(core, where, place, {.unsynced = true});
 //   feed_batch some = reader.next(holds, 1000, 1s);
 //
 // What it tells, and when (Q7, Q8 in docs/guarantees.md): the versions that are closed, that a power cut would keep,
@@ -25,11 +25,17 @@
 
 namespace icecore::detail {
 
-[[nodiscard]] feed_identity identity_of(const store_core& core, const filter& where);
+/// What a feed is asked for anew in each process.
+struct feed_reading {
+  bool unsynced = false;
+  std::string_view secret{};  ///< of its tokens
+};
+
+[[nodiscard]] feed_identity identity_of(const store_core& core, const filter& where, std::string_view secret);
 
 class [[gnu::visibility("hidden")]] feed_reader {
  public:
-  feed_reader(const store_core& core, filter where, feed_position from, bool unsynced);
+  feed_reader(const store_core& core, filter where, feed_position from, const feed_reading& how);
 
   [[nodiscard]] feed_batch next(const pin& holds, std::size_t max, std::chrono::microseconds timeout);
   [[nodiscard]] const feed_position& place() const noexcept { return place_; }

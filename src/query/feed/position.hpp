@@ -1,14 +1,7 @@
-// A place in a feed, and the token that tells it.
+// A place in a feed, and the token that tells it (query/tokens/envelope.hpp): layout 2, or 3 if it is signed.
 //
-//   OFFSET SIZE MEANING
-//        0    1  layout of the token: 2 (once/token.hpp has the others)
-//        1    1  flags: 1: within the snapshot
-//        2   16  the id of the store that made it
-//       18    8  the version; see position
-//       26   16  the filter's fingerprint
-//       42    4  CRC32C of all other bytes
-//       46    8  changes of the version that were told
-//       54    n  within the snapshot: the last key that was looked at
+//   flags  1: within the snapshot; 2: it has a key
+//   place  8 bytes: changes of the version that were told; then, within the snapshot, the last key that was looked at
 //
 // Threads: values.
 #pragma once
@@ -46,6 +39,7 @@ struct feed_position {
 struct feed_identity {
   const pool_set* store = nullptr;
   std::array<std::uint8_t, 16> filter{};
+  std::string secret{};  ///< empty: tokens are not signed
 };
 
 [[nodiscard]] std::string token_of(const feed_identity& feed, const feed_position& place);

@@ -1,14 +1,7 @@
-// Tokens: positions that the client keeps.
+// Tokens of pages (query/tokens/envelope.hpp): layout 1.
 //
-//   OFFSET SIZE MEANING
-//        0    1  layout of the token: 1; later layouts get other numbers, and all stay readable
-//        1    1  flags: 1: from the last key to the first; 2: signed
-//        2   16  the id of the store that made it
-//       18    8  the version
-//       26   16  the filter's fingerprint
-//       42    4  CRC32C of all other bytes
-//       46   32  if it is signed: HMAC-SHA-256, by the caller's secret, of bytes 0 to 41 and the key
-//  46 or 78    n  the last key that was looked at
+//   flags  1: from the last key to the first; 2: signed
+//   place  the last key that was looked at
 //
 // Threads: pure.
 #pragma once
