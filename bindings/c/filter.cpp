@@ -26,6 +26,14 @@ icecore::block_function block_function_of(icecore_filter_function function, void
   };
 }
 
+/// A copy that icecore_text_free() releases.
+char* text_for_c(const std::string& text) {
+  auto* const copy = static_cast<char*>(std::malloc(text.size() + 1));
+  if (copy == nullptr) throw std::bad_alloc();
+  std::memcpy(copy, text.c_str(), text.size() + 1);
+  return copy;
+}
+
 int joined_filter(const icecore_filter* const* filters, std::size_t count, icecore_filter** filter,
                   const char* function, icecore::filter (*join)(const std::vector<icecore::filter>&)) {
   if (filter != nullptr) *filter = nullptr;
@@ -105,11 +113,17 @@ int icecore_filter_explain(const icecore_filter* filter, char** text) {
   return guarded([&] {
     require(filter, "icecore_filter_explain", "filter");
     require(text, "icecore_filter_explain", "text");
-    const std::string said = filter->filter.explain();
-    auto* const copy = static_cast<char*>(std::malloc(said.size() + 1));
-    if (copy == nullptr) throw std::bad_alloc();
-    std::memcpy(copy, said.c_str(), said.size() + 1);
-    *text = copy;
+    *text = text_for_c(filter->filter.explain());
+  });
+}
+
+int icecore_snapshot_explain(const icecore_snapshot* snapshot, const icecore_filter* filter, char** text) {
+  if (text != nullptr) *text = nullptr;
+  return guarded([&] {
+    require(snapshot, "icecore_snapshot_explain", "snapshot");
+    require(filter, "icecore_snapshot_explain", "filter");
+    require(text, "icecore_snapshot_explain", "text");
+    *text = text_for_c(snapshot->snapshot.explain(filter->filter));
   });
 }
 

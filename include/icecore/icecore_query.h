@@ -68,6 +68,8 @@ int icecore_filter_matches(const icecore_filter* filter, const void* key, size_t
 /* The expression in normal form, the ranges of keys that are sought, and the order of evaluation, as a text that ends
  * with a zero. Release it with icecore_text_free(). */
 int icecore_filter_explain(const icecore_filter* filter, char** text);
+/* The same, and how this snapshot's store goes through the keys: whether it sorts them first. */
+int icecore_snapshot_explain(const icecore_snapshot* snapshot, const icecore_filter* filter, char** text);
 void icecore_text_free(char* text);
 
 /* ---- What a filter finds in a snapshot -------------------------------------------------------------------------- */

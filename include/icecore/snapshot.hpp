@@ -223,11 +223,15 @@ class snapshot {
   // ---- By a filter: include icecore/filtered.hpp ----
   /// The items that match, lazily, in key order.
   [[nodiscard]] filtered_items where(const filter& condition) const;
-  /// How many match. `threads`: 0 for all cores.
+  /// filter::explain(), and how this store goes through the keys: whether it sorts them first. Reads no keys. O(1).
+  [[nodiscard]] std::string explain(const filter& condition) const;
+  /// How many match. `threads`: 0 for all cores. Totals go through the keys in the order of the index, so they sort
+  /// none.
   [[nodiscard]] std::uint64_t count(const filter& condition, unsigned threads = 1) const;
   /// The sum, the least and the greatest value of an expression over the matches; empty if it is null everywhere, or if
   /// the sum of whole numbers is none from -2^63 to 2^64 - 1. The expression may name the columns of the filter's
-  /// layout. errc::bad_input: position and what was expected. Doubles are added part by part of the keys.
+  /// layout. errc::bad_input: position and what was expected. Doubles are added part by part of the keys, with the
+  /// index `hash` in the order of the hashes.
   [[nodiscard]] std::optional<std::variant<std::int64_t, std::uint64_t, double>> sum(const filter& condition,
                                                                                      std::string_view expression,
                                                                                      unsigned threads = 1) const;

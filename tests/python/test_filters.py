@@ -44,6 +44,7 @@ def test_iterating_and_totals_give_what_a_loop_gives(trades):
     assert trades.where("key < ''").sum("1") is None
     assert isinstance(found.sum("qty"), int) and isinstance(found.sum("price"), float)
     assert "eu/" in found.explain() and "price" in repr(found)
+    assert "order: by key" in found.explain()
     assert "more" in found._repr_html_() and "eu/201" in found._repr_html_()
 
 

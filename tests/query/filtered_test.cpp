@@ -122,6 +122,35 @@ TEST_P(Filtered, totals_are_those_of_the_matches_with_any_number_of_threads) {
   expect_error(errc::bad_input, "did you mean 'qty'", [&] { static_cast<void>(s_->at(v_).sum(dear_, "qyt")); });
 }
 
+TEST_P(Filtered, keys_that_are_named_are_found_whatever_the_order_of_the_index) {
+  const auto all = by_hand(v_, [](const item&) { return true; });
+  const pairs wanted{all[3], all[100], all[7'000]};
+  std::string named = "key in ('nowhere', 'zzz'";
+  for (const auto& [key, value] : wanted) named += ", '" + key + "'";
+  const filter some(named + ")", trade_);
+  for (const unsigned threads : {1U, 3U}) {
+    EXPECT_EQ(s_->at(v_).count(some, threads), 3U);
+    EXPECT_EQ(s_->at(v_).count(filter("key = 'nowhere'"), threads), 0U);
+    const auto columns = s_->at(v_).extract(some, {"key"}, threads);
+    ASSERT_EQ(columns[0].size, 3U);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(columns[0].text(i), wanted[i].first);
+  }
+  EXPECT_EQ(lazily(s_->at(v_).where(some)), wanted);
+  EXPECT_EQ(lazily(s_->at(v_).where(filter("key < '' or key = '" + wanted[1].first + "'"))), pairs{wanted[1]});
+}
+
+TEST_P(Filtered, explain_tells_whether_the_store_sorts_its_keys_first) {
+  const bool hashed = GetParam().index == index_kind::hash;
+  const auto last_line = [&](const filter& f) {
+    const std::string text = s_->at(v_).explain(f);
+    EXPECT_TRUE(text.starts_with(f.explain()));
+    return text.substr(text.rfind('\n') + 1);
+  };
+  EXPECT_EQ(last_line(dear_).find("sorts them first") != std::string::npos, hashed) << last_line(dear_);
+  EXPECT_EQ(last_line(filter("key = 'a'")).find("looked up") != std::string::npos, hashed);
+  EXPECT_EQ(last_line(dear_).find("sought") != std::string::npos, !hashed);
+}
+
 TEST_P(Filtered, columns_hold_a_value_for_each_match) {
   const pairs wanted = by_hand(v_, [](const item& i) { return !i.key.starts_with("us/"); });
   const filter some("not starts_with(key, 'us/')", trade_);

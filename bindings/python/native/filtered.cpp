@@ -120,8 +120,13 @@ void bind_filtered(nb::module_& m) {
       .def("_page", &page_of, nb::arg("token"), nb::arg("matches"), nb::arg("examined").none(),
            nb::arg("time_us").none(), nb::arg("reverse"), nb::arg("secret"))
       .def(
-          "explain", [](const filtered_object& self) -> text_object { return new_text(self.where.explain()); },
-          "The expression in normal form, the ranges of keys that are sought, and the order of evaluation.")
+          "explain",
+          [](const filtered_object& self) -> text_object {
+            return new_text(self.without_the_gil([&] { return self.at.explain(self.where); }));
+          },
+          "The expression in normal form, the ranges of keys that are sought, the order of evaluation, and whether "
+          "the\n"
+          "store sorts its keys first.")
       .def_prop_ro(
           "version", [](const filtered_object& self) { return self.at.version(); }, "The version's number.");
   nb::class_<filtered_iterator>(m, "FilteredIterator", nb::type_slots(iterator_slots<filtered_iterator>()))

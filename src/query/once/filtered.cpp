@@ -49,7 +49,7 @@ template <class Engine>
 void filtered_items::walk::load_from(const Engine& engine) {
   constexpr unsigned at_once_max = 8;
   matching<Engine> found(engine, at, where.program(), {.value = true});
-  const index::ordered_links& links = detail::in_key_order(engine, kept);
+  const index::ordered_links& links = detail::in_key_order_within(engine, ranges, kept);
   matches.clear();
   position = 0;
   for (unsigned read = 0; read < at_once || matches.empty(); ++read) {
@@ -89,13 +89,23 @@ filtered_items snapshot::where(const filter& condition) const {
   return {holds_, at_, condition};
 }
 
+std::string snapshot::explain(const filter& condition) const {
+  const auto& core = usable_core(holds_);
+  std::string text = condition.explain() + "\norder: ";
+  if (core.index().orders_keys()) return text + "by key; the ranges are sought";
+  if (detail::are_single_keys(condition.program().key_ranges())) return text + "by key; each key is looked up";
+  return text +
+         "by hash; totals go through all keys, and what comes in key order (items, columns, pages) sorts them first";
+}
+
 // ---- Totals ----
 
 std::uint64_t snapshot::count(const filter& condition, unsigned threads) const {
   return with_engine(usable_core(holds_), [&](const auto& engine) {
     std::vector<std::uint64_t> counts;
     detail::visit_matches(
-        engine, at_, condition.program(), {}, thread_count(threads), [&](std::size_t parts) { counts.resize(parts); },
+        engine, at_, condition.program(), {}, thread_count(threads), detail::keys_come::in_any_order,
+        [&](std::size_t parts) { counts.resize(parts); },
         [&](std::size_t part, const detail::rows&, detail::row_mask mask, detail::scratch&) {
           counts[part] += static_cast<std::uint64_t>(std::popcount(mask));
         });
@@ -116,7 +126,7 @@ std::optional<result_number> folded(const pin& holds, version at, const filter& 
   return with_engine(usable_core(holds), [&](const auto& engine) {
     std::vector<std::vector<detail::fold_state>> states;
     detail::visit_matches(
-        engine, at, condition.program(), total.needs(), thread_count(threads),
+        engine, at, condition.program(), total.needs(), thread_count(threads), detail::keys_come::in_any_order,
         [&](std::size_t parts) { states.assign(parts, total.begin()); },
         [&](std::size_t part, const detail::rows& block, detail::row_mask mask, detail::scratch& memory) {
           total.add(block, mask, memory, states[part]);
@@ -150,7 +160,7 @@ std::vector<result_values> snapshot::extract(const filter& condition, const std:
   std::vector<std::vector<detail::result_column>> parts;
   with_engine(usable_core(holds_), [&](const auto& engine) {
     detail::visit_matches(
-        engine, at_, condition.program(), wanted.needs(), thread_count(threads),
+        engine, at_, condition.program(), wanted.needs(), thread_count(threads), detail::keys_come::in_key_order,
         [&](std::size_t count) {
           for (std::size_t i = 0; i < count; ++i) parts.push_back(wanted.columns());
         },

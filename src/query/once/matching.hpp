@@ -10,9 +10,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/raise.hpp"
@@ -101,23 +103,92 @@ class matching {
   std::array<version, rows_max> versions_;
 };
 
-/// Cuts the keys into parts for threads, each a list of bounds; calls make(part count), then on the threads
-/// visit(part, rows, mask, memory), in key order within a part.
-template <class Engine, typename Make, typename Visit>
-void visit_matches(const Engine& engine, version at, const filter_program& where, needs_of reads, unsigned threads,
-                   const Make& make, const Visit& visit) {
-  const std::vector<key_range> ranges = where.key_ranges();
-  std::shared_ptr<const sorted_keys> kept;
-  const index::ordered_links& links = in_key_order(engine, kept, threads);
-  std::vector<scan_bounds> parts(1);
-  if (threads > 1) {
-    for (const link l : links.split_points(std::size_t{threads} * 8)) {
+/// Whether each range is of one key. Keys that cannot be are none.
+[[nodiscard]] inline bool are_single_keys(const std::vector<key_range>& ranges) noexcept {
+  return std::ranges::all_of(ranges, [](const key_range& r) {
+    return r.to && r.to->size() == r.from.size() + 1 && r.to->back() == '\0' && r.to->starts_with(r.from);
+  });
+}
+
+/// Links in key order that hold all keys of the ranges. If the index has another order, it looks up the keys if they
+/// are single ones, and else sorts all.
+template <class Engine>
+[[nodiscard]] const index::ordered_links& in_key_order_within(const Engine& engine,
+                                                              const std::vector<key_range>& ranges,
+                                                              std::shared_ptr<const sorted_keys>& kept,
+                                                              unsigned threads = 1) {
+  if (kept == nullptr && !engine.index().orders_keys() && are_single_keys(ranges)) {
+    std::vector<link> found;
+    for (const key_range& r : ranges) {
+      if (const link entry = engine.index().find(r.from); entry != null_link) found.push_back(entry);
+    }
+    kept = std::make_shared<const sorted_keys>(engine, std::move(found));
+  }
+  return in_key_order(engine, kept, threads);
+}
+
+/// In which order the keys of a part come.
+enum class keys_come { in_key_order, in_any_order };
+
+/// Keys in key order, in parts for threads, each within bounds. The views are those of the ranges and of the pool.
+template <class Engine>
+class key_ordered_parts {
+ public:
+  key_ordered_parts(const Engine& engine, const std::vector<key_range>& ranges, unsigned threads)
+      : engine_(&engine), ranges_(&ranges), links_(&in_key_order_within(engine, ranges, kept_, threads)), parts_(1) {
+    if (threads <= 1) return;
+    for (const link l : links_->split_points(std::size_t{threads} * parts_of_thread)) {
       const std::string_view key = engine.key_of(l);
-      parts.back().to = key;
-      parts.back().bounded_above = true;
-      parts.emplace_back().from = key;
+      parts_.back().to = key;
+      parts_.back().bounded_above = true;
+      parts_.emplace_back().from = key;
     }
   }
+  [[nodiscard]] std::size_t size() const noexcept { return parts_.size(); }
+  template <typename Visit>
+  void for_each_block_of(std::size_t part, const Visit& visit) const {
+    for (const scan_bounds& bounds : within_ranges(*ranges_, parts_[part])) {
+      for_each_block(*engine_, *links_, bounds, visit);
+    }
+  }
+
+  static constexpr unsigned parts_of_thread = 8;
+
+ private:
+  const Engine* engine_;
+  const std::vector<key_range>* ranges_;
+  std::shared_ptr<const sorted_keys> kept_;
+  const index::ordered_links* links_;
+  std::vector<scan_bounds> parts_;
+};
+
+/// All keys in the index's own order, in parts for threads. Whether a key is in the filter's ranges is left to the
+/// filter, which is true for no other.
+template <class Engine>
+class index_ordered_parts {
+ public:
+  index_ordered_parts(const Engine& engine, unsigned threads) : engine_(&engine), cuts_{null_link} {
+    if (threads > 1) {
+      const std::size_t wanted = std::size_t{threads} * key_ordered_parts<Engine>::parts_of_thread;
+      for (const link l : engine.index().split_points(wanted)) cuts_.push_back(l);
+    }
+    cuts_.push_back(null_link);
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return cuts_.size() - 1; }
+  template <typename Visit>
+  void for_each_block_of(std::size_t part, const Visit& visit) const {
+    for_each_block(*engine_, index_part{cuts_[part], cuts_[part + 1]}, visit);
+  }
+
+ private:
+  const Engine* engine_;
+  std::vector<link> cuts_;
+};
+
+/// Calls make(part count), then on the threads visit(part, rows, mask, memory), in order within a part.
+template <class Engine, class Parts, typename Make, typename Visit>
+void visit_matches_of(const Engine& engine, const Parts& parts, version at, const filter_program& where, needs_of reads,
+                      unsigned threads, const Make& make, const Visit& visit) {
   make(parts.size());
   std::atomic<std::size_t> next{0};
   std::atomic<bool> stopped{false};
@@ -126,20 +197,31 @@ void visit_matches(const Engine& engine, version at, const filter_program& where
     try {
       // relaxed: a work counter and a hint; joining the threads orders what they hand over
       for (std::size_t p; (p = next.fetch_add(1, std::memory_order_relaxed)) < parts.size();) {
-        for (const scan_bounds& bounds : within_ranges(ranges, parts[p])) {
-          for_each_block(engine, links, bounds, [&](std::span<const link> entries) {
-            return found.block(entries, rows_max, [&](const rows& block, const auto& test) {
-              if (const row_mask mask = test(); mask != 0) visit(p, block, mask, found.memory());
-              return !stopped.load(std::memory_order_relaxed);
-            });
+        parts.for_each_block_of(p, [&](std::span<const link> entries) {
+          return found.block(entries, rows_max, [&](const rows& block, const auto& test) {
+            if (const row_mask mask = test(); mask != 0) visit(p, block, mask, found.memory());
+            return !stopped.load(std::memory_order_relaxed);
           });
-        }
+        });
       }
     } catch (...) {
       stopped.store(true, std::memory_order_relaxed);
       throw;
     }
   });
+}
+
+/// Cuts the keys that can match into parts for threads, and visits these.
+template <class Engine, typename Make, typename Visit>
+void visit_matches(const Engine& engine, version at, const filter_program& where, needs_of reads, unsigned threads,
+                   keys_come order, const Make& make, const Visit& visit) {
+  const std::vector<key_range> ranges = where.key_ranges();
+  if (order == keys_come::in_any_order && !engine.index().orders_keys() && !are_single_keys(ranges)) {
+    visit_matches_of(engine, index_ordered_parts<Engine>(engine, threads), at, where, reads, threads, make, visit);
+  } else {
+    visit_matches_of(engine, key_ordered_parts<Engine>(engine, ranges, threads), at, where, reads, threads, make,
+                     visit);
+  }
 }
 
 }  // namespace icecore::detail

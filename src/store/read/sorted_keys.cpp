@@ -1,6 +1,7 @@
 #include "store/read/sorted_keys.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "store/open/sorted_entries.hpp"
 
@@ -21,6 +22,9 @@ sorted_keys::sorted_keys(const store_core& core, unsigned threads) : space_(core
   }
   entries_ = sort_entries(std::move(parts), space_).entries;
 }
+
+sorted_keys::sorted_keys(const store_core& core, std::vector<link> sorted)
+    : space_(core.records().space()), entries_(std::move(sorted)) {}
 
 std::size_t sorted_keys::bound(std::string_view key) const {
   const auto at = std::ranges::lower_bound(entries_, key, {}, [this](link l) { return space_.record_at(l).key(); });

@@ -25,6 +25,8 @@ class [[gnu::visibility("hidden")]] sorted_keys final : public index::ordered_li
  public:
   /// Sorts the entries of the core's index, with this many threads.
   sorted_keys(const store_core& core, unsigned threads);
+  /// These entries alone, ascending.
+  sorted_keys(const store_core& core, std::vector<link> sorted);
 
   void seek(std::string_view key, index::block& out) const override { read_from(bound(key), out); }
   void seek_first(index::block& out) const override { read_from(0, out); }
