@@ -12,7 +12,7 @@
 
 namespace icecore::cli {
 
-enum class format : std::uint8_t { table, json, csv };
+enum class format : std::uint8_t { table, json, csv, arrow };
 
 /// The version to read; without either: the present.
 struct view_arguments {

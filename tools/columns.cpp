@@ -74,23 +74,30 @@ void column_printer::heading(const std::vector<std::string>& names) const {
 }
 
 void column_printer::rows(const std::vector<result_values>& columns, std::size_t count) const {
+  std::vector<std::string> names;
+  for (const result_values& column : columns) names.push_back(column.name);
+  std::vector<std::string> cells(columns.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t c = 0; c < columns.size(); ++c) cells[c] = cell(columns[c], i);
+    row(names, cells);
+  }
+}
+
+void column_printer::row(const std::vector<std::string>& names, const std::vector<std::string>& cells) const {
   const bool json = as_ == cli::format::json;
   std::string line;
-  for (std::size_t row = 0; row < count; ++row) {
-    line.clear();
-    for (const result_values& column : columns) {
-      if (json) {
-        line += line.empty() ? '{' : ',';
-        append_json(line, column.name);
-        line += ':';
-      } else if (&column != &columns.front()) {
-        line += as_ == cli::format::csv ? ',' : '\t';
-      }
-      line += cell(column, row);
+  for (std::size_t c = 0; c < cells.size(); ++c) {
+    if (json) {
+      line += c == 0 ? '{' : ',';
+      append_json(line, names[c]);
+      line += ':';
+    } else if (c > 0) {
+      line += as_ == cli::format::csv ? ',' : '\t';
     }
-    if (json) line += '}';
-    out().line(line);
+    line += cells[c];
   }
+  if (json) line += '}';
+  out().line(line);
 }
 
 }  // namespace icecore::cli

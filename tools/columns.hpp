@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "arguments.hpp"
@@ -23,10 +24,13 @@ class column_printer {
   void heading(const std::vector<std::string>& names) const;
   /// The first `count` rows.
   void rows(const std::vector<result_values>& columns, std::size_t count) const;
+  /// A row of cells that text() and number_text() made.
+  void row(const std::vector<std::string>& names, const std::vector<std::string>& cells) const;
+  /// A cell with this text.
+  [[nodiscard]] std::string text(std::string_view bytes) const;
 
  private:
   [[nodiscard]] std::string cell(const result_values& column, std::size_t row) const;
-  [[nodiscard]] std::string text(std::string_view bytes) const;
 
   cli::format as_;
   bool hex_;

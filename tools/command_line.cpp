@@ -64,11 +64,14 @@ void verb::add_format(cli::format& format) {
 }
 
 void verb::add_format_of_columns(cli::format& format) {
-  static const std::map<std::string, cli::format> names{
-      {"table", cli::format::table}, {"json", cli::format::json}, {"csv", cli::format::csv}};
-  of_->add_option("-o,--output-format", format, "table, json: one object a line, or csv (default: table)")
+  static const std::map<std::string, cli::format> names{{"table", cli::format::table},
+                                                        {"json", cli::format::json},
+                                                        {"csv", cli::format::csv},
+                                                        {"arrow", cli::format::arrow}};
+  of_->add_option("-o,--output-format", format,
+                  "table, json: one object a line, csv, or arrow: columns as an Arrow IPC stream (default: table)")
       ->transform(CLI::CheckedTransformer(names).description(""))
-      ->type_name("table|json|csv");
+      ->type_name("table|json|csv|arrow");
 }
 
 void verb::add_hex(bool& hex) {
@@ -90,12 +93,12 @@ void verb::add_bounds(bounds_arguments& bounds) {
   add_option("--to", bounds.to, "Only keys before this one").type_name("KEY");
 }
 
-void verb::add_list(const std::string& name, std::vector<std::string>& values, const std::string& help,
-                    const std::string& type) {
-  of_->add_option(name, values, help)
-      ->type_name(type)
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+option verb::add_list(const std::string& name, std::vector<std::string>& values, const std::string& help,
+                      const std::string& type) {
+  return option(of_->add_option(name, values, help)
+                    ->type_name(type)
+                    ->expected(1)
+                    ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll));
 }
 
 option verb::add_pair(const std::string& name, std::vector<std::string>& values, const std::string& help,

@@ -64,8 +64,8 @@ class verb {
   void add_view(view_arguments& view);
   void add_bounds(bounds_arguments& bounds);
   /// An option that may be repeated.
-  void add_list(const std::string& name, std::vector<std::string>& values, const std::string& help,
-                const std::string& type);
+  option add_list(const std::string& name, std::vector<std::string>& values, const std::string& help,
+                  const std::string& type);
   /// An option with two values.
   option add_pair(const std::string& name, std::vector<std::string>& values, const std::string& help,
                   const std::string& type);

@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <utility>
 
+#include "arrow_stream.hpp"
 #include "change_lines.hpp"
 #include "columns.hpp"
 #include "command_line.hpp"
 #include "icecore/filtered.hpp"
+#include "icecore/timeline.hpp"
 #include "json.hpp"
 #include "opening.hpp"
 #include "output.hpp"
@@ -25,11 +28,13 @@ struct filter_arguments {
   read_arguments read;
   view_arguments view;
   std::vector<std::string> select;
+  std::vector<std::string> sums;
   std::vector<std::string> changes;
   std::optional<std::string> page_token;
   std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
   unsigned threads = 1;
   bool count = false;
+  bool each_tag = false;
   bool explain = false;
   bool hex = false;
   cli::format format = cli::format::table;
@@ -54,6 +59,12 @@ void print_item(const item& i, const filter_arguments& a) {
 exit_code print_columns(const snapshot& of, const filter& condition, const filter_arguments& a) {
   const auto columns = of.extract(condition, a.select, a.threads);
   const std::size_t rows = std::min<std::uint64_t>(columns.front().size, a.limit);
+  if (a.format == cli::format::arrow) {
+    arrow_stream stream(out());
+    stream.write(columns, rows);
+    stream.finish();
+    return rows > 0 ? exit_code::ok : exit_code::negative;
+  }
   const column_printer print(a.format, a.hex);
   std::vector<std::string> names;
   for (const auto& column : columns) names.push_back(column.name);
@@ -71,6 +82,55 @@ exit_code print_page(const snapshot& of, const filter& condition, const filter_a
   return found.items.empty() ? exit_code::negative : exit_code::ok;
 }
 
+/// The totals that were asked for, of one version or of several.
+struct totals {
+  std::vector<std::uint64_t> counts;
+  std::vector<std::vector<std::optional<result_number>>> sums;  ///< of each expression
+};
+
+/// A row for each version, which begins with the cells of `rows`; `names`: of all cells.
+exit_code print_totals(const totals& found, std::vector<std::vector<std::string>> rows, std::vector<std::string> names,
+                       const filter_arguments& a) {
+  const bool show_counts = a.count || a.sums.empty();
+  if (show_counts) names.emplace_back("count");
+  for (const std::string& sum : a.sums) names.push_back(fmt::format("sum({})", sum));
+  const column_printer print(a.format, a.hex);
+  print.heading(names);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (show_counts) rows[i].push_back(fmt::format("{}", found.counts[i]));
+    for (const auto& sum : found.sums) rows[i].push_back(number_text(sum[i], a.format));
+    print.row(names, rows[i]);
+  }
+  const bool any = std::ranges::any_of(found.counts, [](std::uint64_t n) { return n > 0; });
+  return any ? exit_code::ok : exit_code::negative;
+}
+
+exit_code print_sums(const snapshot& of, const filter& condition, const filter_arguments& a) {
+  totals found{{of.count(condition, a.threads)}, {}};
+  for (const std::string& sum : a.sums) found.sums.push_back({of.sum(condition, sum, a.threads)});
+  return print_totals(found, {{}}, {}, a);
+}
+
+/// One pass over the histories for the counts, and one for each sum. Versions that a power cut took have no row.
+exit_code print_each_tag(const store& s, const filter& condition, const filter_arguments& a) {
+  const column_printer print(a.format, a.hex);
+  std::vector<version> versions;
+  std::vector<std::vector<std::string>> rows;
+  const auto tags = s.tags();
+  for (const tag_info& t : tags) {
+    if (s.lost_versions().contains(t.version)) {
+      fmt::print(stderr, "version {} ('{}') is left out: a power cut took it\n", t.version, shown(t.name));
+    } else if (versions.size() < a.limit) {
+      versions.push_back(t.version);
+      rows.push_back({fmt::format("{}", t.version), print.text(t.name)});
+    }
+  }
+  const many_versions of = s.each(versions);
+  totals found{of.count(condition, a.threads), {}};
+  for (const std::string& sum : a.sums) found.sums.push_back(of.sum(condition, sum, a.threads));
+  return print_totals(found, std::move(rows), {"version", "tag"}, a);
+}
+
 exit_code filter_changes(const store& s, const filter& condition, const filter_arguments& a) {
   const change_range all = s.changes(version_named(s, a.changes[0]), version_named(s, a.changes[1]));
   std::uint64_t count = 0;
@@ -79,7 +139,10 @@ exit_code filter_changes(const store& s, const filter& condition, const filter_a
     out().line(a.format == cli::format::json ? json_object().add("count", count).text() : fmt::format("{}", count));
     return count > 0 ? exit_code::ok : exit_code::negative;
   }
-  const change_format as = a.format == cli::format::json ? change_format::json : change_format::table;
+  const change_format as = a.format == cli::format::json  ? change_format::json
+                           : a.format == cli::format::csv ? change_format::csv
+                                                          : change_format::table;
+  if (const auto heading = change_heading(as); !heading.empty()) out().line(heading);
   change_range found = all.where(condition);
   for (auto it = found.begin(); count < a.limit && it != found.end(); ++it, ++count) {
     out().line(change_line(*it, as, a.hex));
@@ -87,15 +150,36 @@ exit_code filter_changes(const store& s, const filter& condition, const filter_a
   return count > 0 ? exit_code::ok : exit_code::negative;
 }
 
+/// What the command line alone cannot refuse.
+void check(const filter_arguments& a) {
+  if (a.each_tag && !(a.view.at.empty() && a.view.time.empty())) {
+    throw error(errc::invalid_argument, "--each-tag shows all tags: it goes without --at and --at-time");
+  }
+  const bool totals_only = a.each_tag || !a.sums.empty();
+  if (a.format == cli::format::csv && a.select.empty() && !totals_only && a.changes.empty()) {
+    throw error(errc::invalid_argument, "-o csv prints columns: it needs --select, --sum or --each-tag");
+  }
+  if (a.format != cli::format::arrow) return;
+  if (totals_only || a.count || a.page_token || !a.changes.empty()) {
+    throw error(errc::invalid_argument, "-o arrow prints columns: --select, or key and value");
+  }
+  if (stdout_is_terminal()) {
+    throw error(errc::invalid_argument, "-o arrow prints bytes, and standard output is a terminal: redirect it");
+  }
+}
+
 exit_code run_filter(const filter_arguments& a) {
   const filter condition(a.expression, a.layout.empty() ? layout() : layout(a.layout));
+  check(a);
+  const store s = open_to_read(a.store, a.read);
   if (a.explain) {
-    out().line(condition.explain());
+    out().line(view_of(s, a.view).explain(condition));
     return exit_code::ok;
   }
-  const store s = open_to_read(a.store, a.read);
+  if (a.each_tag) return print_each_tag(s, condition, a);
   if (!a.changes.empty()) return filter_changes(s, condition, a);
   const snapshot of = view_of(s, a.view);
+  if (!a.sums.empty()) return print_sums(of, condition, a);
   if (a.count) {
     const std::uint64_t n = of.count(condition, a.threads);
     out().line(a.format == cli::format::json ? json_object().add("count", n).text() : fmt::format("{}", n));
@@ -103,6 +187,11 @@ exit_code run_filter(const filter_arguments& a) {
   }
   if (a.page_token) return print_page(of, condition, a);
   if (!a.select.empty()) return print_columns(of, condition, a);
+  if (a.format == cli::format::arrow) {
+    filter_arguments both = a;
+    both.select = {"key", "value"};
+    return print_columns(of, condition, both);
+  }
   progress_bar bar("filtering", 0, "matches");
   std::uint64_t count = 0;
   if (a.limit == 0) return exit_code::ok;
@@ -126,6 +215,7 @@ void add_filter_verb(command_line& line) {
       "  icecore filter trades.ice 'qty > 5' --layout 'price f64, qty u32' --select key --select 'price * qty as "
       "total'\n"
       "  icecore filter model.ice \"json(value, 'state') = 'done'\" --count --at epoch-3\n"
+      "  icecore filter trades.ice 'qty > 5' --layout 'price f64, qty u32' --each-tag --count --sum qty -o csv\n"
       "  icecore filter model.ice 'removed' --changes epoch-1 epoch-3       # by key, then by version; + insert, - "
       "removal\n"
       "  icecore filter model.ice 'true' --limit 100 --page-token ''        # prints the next page's token");
@@ -139,17 +229,31 @@ void add_filter_verb(command_line& line) {
   verb.add_view(a->view);
   const option changes = verb.add_pair(
       "--changes", a->changes, "What was written after version A up to B, in place of the items of a version", "A B");
-  verb.add_list("--select", a->select, "Show this expression in place of key and value (may be repeated)", "EXPR");
-  const option count = verb.add_flag("--count", a->count, "Show only how many match");
-  verb.add_flag("--explain", a->explain, "Show how the expression was understood; reads no keys").excludes(count);
+  const option select =
+      verb.add_list("--select", a->select, "Show this expression in place of key and value (may be repeated)", "EXPR");
+  const option count = verb.add_flag("--count", a->count, "Show only how many match").excludes(select);
+  const option sum =
+      verb.add_list("--sum", a->sums, "Show only the sum of this over the matches (may be repeated)", "EXPR")
+          .excludes(select)
+          .excludes(changes);
+  const option each_tag = verb.add_flag("--each-tag", a->each_tag,
+                                        "Show totals (--count, --sum; default: --count) of each tag, in one pass")
+                              .excludes(select)
+                              .excludes(changes);
+  verb.add_flag("--explain", a->explain, "Show how the expression was understood, and how keys are read; reads none")
+      .excludes(count)
+      .excludes(sum)
+      .excludes(each_tag);
   verb.add_option("--limit", a->limit, "Stop after this many").type_name("N");
   verb.add_option("--page-token", a->page_token, "One page (--limit; default 1000) behind this token; '' for the first")
       .type_name("TOKEN")
       .excludes(count)
+      .excludes(sum)
+      .excludes(each_tag)
       .excludes(changes);
-  verb.add_option("--threads", a->threads, "Threads for --count and --select; 0: all cores").type_name("N");
+  verb.add_option("--threads", a->threads, "Threads for --count, --sum and --select; 0: all cores").type_name("N");
   verb.add_hex(a->hex);
-  verb.add_format(a->format);
+  verb.add_format_of_columns(a->format);
   verb.runs([a] { return run_filter(*a); });
 }
 

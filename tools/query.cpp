@@ -10,6 +10,7 @@
 #include <memory>
 #include <thread>
 
+#include "arrow_stream.hpp"
 #include "columns.hpp"
 #include "command_line.hpp"
 #include "icecore/store.hpp"
@@ -230,19 +231,29 @@ exit_code show_query(const query_arguments& a) {
 exit_code list_columns(const query& q, const query_arguments& a) {
   constexpr std::uint64_t block_rows = 65'536;
   selected_rows rows = q.rows();
+  const bool arrow = a.format == cli::format::arrow;
+  if (arrow && stdout_is_terminal()) {
+    throw error(errc::invalid_argument, "-o arrow prints bytes, and standard output is a terminal: redirect it");
+  }
+  arrow_stream stream(out());
   const column_printer print(a.format, a.hex);
   std::vector<std::string> names;
   for (const selected_column& column : rows.columns()) names.push_back(column.name);
-  print.heading(names);
+  if (arrow) {
+    stream.write(rows.read(0, 0), 0);  // the schema, if there are no rows
+  } else {
+    print.heading(names);
+  }
   const std::uint64_t size = rows.size();
   if (a.where) rows = rows.where(*a.where);
   std::uint64_t left = a.limit;
   for (std::uint64_t from = a.from; from < size && left > 0; from += block_rows) {
     const auto columns = rows.read(from, block_rows);
     const std::uint64_t count = std::min<std::uint64_t>(columns.front().size, left);
-    print.rows(columns, count);
+    arrow ? stream.write(columns, count) : print.rows(columns, count);
     left -= count;
   }
+  if (arrow) stream.finish();
   return exit_code::ok;
 }
 
@@ -251,7 +262,9 @@ exit_code list_rows(const query_arguments& a) {
   const query q = s.query(a.name);
   if (q.keeps() == query_keeps::rows) return list_columns(q, a);
   if (a.where) throw error(errc::invalid_argument, "--where: the query keeps no columns (query start --select)");
-  if (a.format == cli::format::csv) throw error(errc::invalid_argument, "-o csv: the query keeps no columns");
+  if (a.format == cli::format::csv || a.format == cli::format::arrow) {
+    throw error(errc::invalid_argument, "-o csv and -o arrow: the query keeps no columns");
+  }
   std::uint64_t count = 0;
   auto rows = q.results(a.from, !a.keys_only);
   if (a.limit == 0) return exit_code::ok;
