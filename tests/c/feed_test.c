@@ -115,6 +115,20 @@ void a_feed_without_a_name_goes_on_behind_its_token(void) {
   CHECK(icecore_feed_acknowledge(feed, batch->token.data, batch->token.size) == ICECORE_INVALID_ARGUMENT);
   icecore_feed_batch_free(batch);
   icecore_feed_close(feed);
+  what.secret.data = "secret";
+  what.secret.size = 6;
+  CHECK(icecore_feed_open(store, &what, &feed) == ICECORE_BAD_TOKEN && feed == NULL); /* it is not signed */
+  what.token.size = 0;
+  OK(icecore_feed_open(store, &what, &feed));
+  OK(icecore_feed_next(feed, 1, 0, &batch));
+  icecore_feed_close(feed);
+  what.token = batch->token;
+  OK(icecore_feed_open(store, &what, &feed));
+  icecore_feed_close(feed);
+  what.secret.size = 5;
+  CHECK(icecore_feed_open(store, &what, &feed) == ICECORE_BAD_TOKEN && feed == NULL);
+  icecore_feed_batch_free(batch);
+  what.secret.size = 0;
   what.token.data = "no token";
   what.token.size = 8;
   CHECK(icecore_feed_open(store, &what, &feed) == ICECORE_BAD_TOKEN && feed == NULL);

@@ -111,6 +111,12 @@ void a_filtered_walk_and_totals_agree(void) {
   OK(icecore_filtered_items_next(items, &item));
   CHECK(is_nothing(item.key) && found == 10);
   icecore_filtered_items_close(items);
+  char* text;
+  OK(icecore_snapshot_explain(snapshot, filter, &text));
+  CHECK(strstr(text, "order: by key") != NULL);
+  icecore_text_free(text);
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_snapshot_explain(snapshot, NULL, &text));
+  CHECK(text == NULL);
   for (unsigned threads = 0; threads < 3; ++threads) {
     uint64_t count;
     OK(icecore_snapshot_count(snapshot, filter, threads, &count));
