@@ -418,6 +418,37 @@ TEST_P(Feeds, of_versions_that_a_power_cut_took_say_so) {
   expect_error(errc::version_lost, "", [&] { static_cast<void>(s_->feed({.after = 4})); });
 }
 
+TEST_P(Feeds, pass_lost_versions_in_batches_of_any_size_and_from_any_token) {
+  write(6, 17);
+  version_ranges lost;
+  lost.add({4, newest() + 1});
+  s_->lose(lost);
+  write(3, 18);
+  const told_changes wanted = by_hand(*s_, 2, newest());
+  for (const std::size_t max : {1U, 3U, 1000U}) {
+    feed f = s_->feed({.after = 2});
+    told_changes all;
+    for (;;) {
+      const feed_batch batch = f.next(max);
+      append(all, batch);
+      if (batch.changes.empty()) break;
+      f = s_->feed({.token = batch.token});
+    }
+    EXPECT_EQ(all, wanted) << "in batches of " << max;
+  }
+  // as a feed with a name it goes on there, too
+  feed kept = s_->feed({.name = "kept", .after = 2});
+  told_changes all;
+  for (bool end = false; !end;) {
+    const feed_batch batch = kept.next(1);
+    append(all, batch);
+    end = batch.changes.empty();
+    kept.acknowledge(batch.token);
+    kept = s_->open_feed("kept");
+  }
+  EXPECT_EQ(all, wanted);
+}
+
 TEST_P(Feeds, of_a_store_opened_for_reading_keep_their_place_with_the_client) {
   write(4, 19);
   s_->insert("key open", "not closed");

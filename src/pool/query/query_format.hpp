@@ -122,6 +122,7 @@ inline constexpr std::uint16_t feed_definition_layout = 0x8001;
 
 inline constexpr std::uint8_t feed_in_snapshot = 1;
 inline constexpr std::uint8_t feed_key_known = 2;
+inline constexpr std::uint8_t feed_beyond_lost = 4;  // src/query/feed/position.hpp
 
 /// How far a feed is acknowledged. Of the two, the intact one with the greater sequence counts.
 struct feed_place {

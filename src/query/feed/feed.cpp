@@ -29,7 +29,7 @@ void feed::acknowledge(std::string_view token) {
     raise(errc::invalid_argument, "a feed without a name keeps no place in the store; keep the token yourself");
   }
   const feed_position place = position_of(reader_->identity(), token);
-  core.check_readable(place.in_snapshot ? place.at : place.at - 1);
+  if (!place.beyond_lost) core.check_readable(place.needs());
   kept_->acknowledge(place);
 }
 

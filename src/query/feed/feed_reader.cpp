@@ -27,12 +27,7 @@ feed_reader::feed_reader(const store_core& core, filter where, feed_position fro
 
 /// What was told must still be there: a power cut may have taken it where `unsynced` was asked for.
 void feed_reader::require_readable() const {
-  if (place_.in_snapshot) {
-    core_->check_readable(place_.at);
-  } else {
-    core_->check_readable(place_.at - 1);
-    if (place_.changes > 0) core_->check_readable(place_.at);
-  }
+  if (!place_.beyond_lost) core_->check_readable(place_.needs());
 }
 
 // ---- Which versions may be told ----
@@ -146,6 +141,7 @@ void feed_reader::pass(std::size_t pending) {
   } else if (pending_[next_pending_].at != place_.at) {
     place_ = {.at = pending_[next_pending_].at};
   }
+  place_.beyond_lost = core_->lost().contains(place_.needs());
 }
 
 /// Appends pending changes that match until there are `max` of them.

@@ -13,7 +13,8 @@ format::feed_place line_of(const feed_position& place) noexcept {
   made.at = place.at;
   made.changes = place.changes;
   made.flags = static_cast<std::uint8_t>((place.in_snapshot ? format::feed_in_snapshot : 0) |
-                                         (place.key_known ? format::feed_key_known : 0));
+                                         (place.key_known ? format::feed_key_known : 0) |
+                                         (place.beyond_lost ? format::feed_beyond_lost : 0));
   return made;
 }
 
@@ -23,6 +24,7 @@ feed_position position_of(const feed_places::place& place) {
   found.changes = place.line.changes;
   found.in_snapshot = (place.line.flags & format::feed_in_snapshot) != 0;
   found.key_known = (place.line.flags & format::feed_key_known) != 0;
+  found.beyond_lost = (place.line.flags & format::feed_beyond_lost) != 0;
   found.key = place.key;
   return found;
 }

@@ -10,19 +10,21 @@ namespace {
 
 constexpr std::uint8_t flag_snapshot = 1;
 constexpr std::uint8_t flag_key = 2;
+constexpr std::uint8_t flag_beyond_lost = 4;
 constexpr token_kind of_feeds{.name = "the feed's token",
                               .plural = "tokens of feeds",
                               .crc_start = 0x66656564U,
                               .layout = 2,
                               .signed_layout = 3,
                               .signed_flag = 0,
-                              .flags_known = flag_snapshot | flag_key,
+                              .flags_known = flag_snapshot | flag_key | flag_beyond_lost,
                               .place_min = sizeof(feed_position::changes)};
 
 }  // namespace
 
 std::string token_of(const feed_identity& feed, const feed_position& at) {
-  const auto flags = static_cast<std::uint8_t>((at.in_snapshot ? flag_snapshot : 0) | (at.key_known ? flag_key : 0));
+  const auto flags = static_cast<std::uint8_t>((at.in_snapshot ? flag_snapshot : 0) | (at.key_known ? flag_key : 0) |
+                                               (at.beyond_lost ? flag_beyond_lost : 0));
   std::string place(sizeof at.changes, '\0');
   std::memcpy(place.data(), &at.changes, sizeof at.changes);
   place += at.key;
@@ -37,6 +39,7 @@ feed_position position_of(const feed_identity& feed, std::string_view token) {
   std::memcpy(&found.changes, place.data(), sizeof found.changes);
   found.in_snapshot = (head.flags & flag_snapshot) != 0;
   found.key_known = (head.flags & flag_key) != 0;
+  found.beyond_lost = (head.flags & flag_beyond_lost) != 0;
   found.key = place.substr(sizeof found.changes);
   if (found.at == 0 && !found.in_snapshot) raise(errc::bad_token, "the feed's token is damaged: it names no version");
   const bool is_within = found.in_snapshot || found.changes > 0;

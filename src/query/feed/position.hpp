@@ -1,6 +1,6 @@
 // A place in a feed, and the token that tells it (query/tokens/envelope.hpp): layout 2, or 3 if it is signed.
 //
-//   flags  1: within the snapshot; 2: it has a key
+//   flags  1: within the snapshot; 2: it has a key; 4: beyond_lost
 //   place  8 bytes: changes of the version that were told; then, within the snapshot, the last key that was looked at
 //
 // Threads: values.
@@ -25,7 +25,11 @@ struct feed_position {
   bool in_snapshot = false;
   bool key_known = false;
   std::string key{};
+  /// The version that the place needs was lost already when the feed came by: nothing that was told went with it.
+  bool beyond_lost = false;
 
+  /// The newest version of which something was told: if a power cut took it since, what was told is not so any more.
+  [[nodiscard]] version needs() const noexcept { return in_snapshot || changes > 0 ? at : at - 1; }
   /// Whether it lies before another place of the same feed. The snapshot comes before the version behind its own.
   [[nodiscard]] bool before(const feed_position& other) const noexcept {
     if (in_snapshot != other.in_snapshot) return in_snapshot;
