@@ -6,6 +6,7 @@
 #include <optional>
 #include <random>
 
+#include "feed_check.hpp"
 #include "index/persistent/persistent_index.hpp"
 #include "kept_check.hpp"
 #include "store/engine.hpp"
@@ -94,6 +95,13 @@ std::string read_closed_versions(const store& s, const std::vector<closed_versio
   return {};
 }
 
+/// The queries and feeds are as they must be; empty if so.
+std::string judge_kept(const store& s, const judged_by& by, const std::string& when) {
+  if (auto wrong = judge_queries(s, by.queries); !wrong.empty()) return when + wrong;
+  if (auto wrong = judge_feeds(s, by.feeds); !wrong.empty()) return when + wrong;
+  return {};
+}
+
 /// Ten operations; what they return must fit, and the content then is all there after opening again.
 std::string use(const std::string& path, const options& opening, store&& opened, judged_by& by, std::uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -123,8 +131,9 @@ std::string use(const std::string& path, const options& opening, store&& opened,
     s.apply(both);
     closed = s.tag({.name = "after", .time_ns = 5});
     if (auto wrong = read_all_versions(s); !wrong.empty()) return "after ten operations: " + wrong;
-    if (!by.queries.empty()) {
-      if (auto wrong = judge_queries(s, by.queries); !wrong.empty()) return "after ten operations: " + wrong;
+    if (!by.queries.empty() || !by.feeds.empty()) {
+      if (auto wrong = judge_kept(s, by, "after ten operations: "); !wrong.empty()) return wrong;
+      if (auto wrong = read_feeds(s, by.feeds, seed); !wrong.empty()) return "after ten operations: " + wrong;
     }
     sum = content_sum(s);
     lost = s.lost_versions();
@@ -135,7 +144,8 @@ std::string use(const std::string& path, const options& opening, store&& opened,
   if (!std::ranges::equal(again.lost_versions().ranges(), lost.ranges()))
     return "after closing and opening other versions are lost";
   if (again.clock() <= closed) return "after closing and opening the clock went back";
-  if (auto wrong = judge_queries(again, by.queries); !wrong.empty()) return "after closing and opening: " + wrong;
+  if (auto wrong = judge_kept(again, by, "after closing and opening: "); !wrong.empty()) return wrong;
+  if (auto wrong = read_feeds(again, by.feeds, seed); !wrong.empty()) return "after closing and opening: " + wrong;
   if (auto wrong = check_space_of_queries(again); !wrong.empty()) return "after closing and opening: " + wrong;
   return verified(again);
 }
@@ -171,16 +181,21 @@ std::string judge(const story_options& how, const left_files& left, judged_by by
     if (s.clock() < by.clock_min) {
       return "the clock is " + std::to_string(s.clock()) + " but was " + std::to_string(by.clock_min);
     }
-    if (auto wrong = judge_queries(s, by.queries); !wrong.empty()) return wrong;
+    if (auto wrong = judge_kept(s, by, ""); !wrong.empty()) return wrong;
     const bool has_queries = !by.queries.empty();
-    if (has_queries) {
+    const bool has_feeds = !by.feeds.empty();
+    if (has_queries || has_feeds) {
       if (auto wrong = check_space_of_queries(s); !wrong.empty()) return wrong;
     }
     constexpr std::uint64_t runs_one_in = 4;
-    if (has_queries && (deeply || by.seed % runs_one_in == 0)) {
-      if (auto wrong = use_queries(s, by.queries, by.seed); !wrong.empty()) return wrong;
-      if (content_sum(s) != sum) return "queries changed the content";
+    const bool uses = deeply || by.seed % runs_one_in == 0;
+    if (uses && has_feeds) {
+      if (auto wrong = use_feeds(s, by.feeds, by.seed); !wrong.empty()) return wrong;
     }
+    if (uses && has_queries) {
+      if (auto wrong = use_queries(s, by.queries, by.seed); !wrong.empty()) return wrong;
+    }
+    if (uses && content_sum(s) != sum) return "queries or feeds changed the content";
     if (!deeply) return {};
     if (auto wrong = read_closed_versions(s, by.closed); !wrong.empty()) return wrong;
     if (auto wrong = read_all_versions(s); !wrong.empty()) return wrong;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "content.hpp"
+#include "feed_model.hpp"
 #include "kept_model.hpp"
 
 namespace icecore::crash {
@@ -30,6 +31,7 @@ struct judged_by {
   std::vector<closed_version> closed;
   version clock_min = 0;
   std::vector<kept_query> queries{};  ///< those that may be there
+  std::vector<story_feed> feeds{};    ///< likewise
   std::uint64_t seed = 0;             ///< of what is drawn
   /// The store is opened on another host, which may ask what the crash was: what it was.
   std::optional<icecore::crash_kind> elsewhere{};

@@ -25,6 +25,7 @@ struct story_options {
   bool full_segments = false;  ///< the writer's segment likewise, others have room; not only in a twenty-fourth
   bool changes_mode = false;   ///< each recovery opens the store with a durability of its own
   bool queries = false;        ///< half of the operations are of kept queries
+  bool feeds = false;          ///< or of feeds
   bool reads_all = false;      ///< at each opening but those that judge what a crash left
 };
 

@@ -99,6 +99,20 @@ std::vector<kept_query> expectation::queries() const {
   return all;
 }
 
+std::vector<story_feed> expectation::feeds() const {
+  if (is_opening()) return of_.before_kill.feeds;  // a power cut leaves no less of them
+  std::vector<story_feed> all;
+  for (std::size_t n = 0; n < of_.feeds.size(); ++n) {
+    story_feed f = of_.feeds[n];
+    for (std::size_t i = 0; i < of_.operations.size(); ++i) {
+      const done_operation& o = of_.operations[i];
+      if (o.feed == n && (begun_ >> i & 1) != 0) f.apply(o.of_feed, (returned_ >> i & 1) != 0);
+    }
+    if (f.possibly) all.push_back(std::move(f));
+  }
+  return all;
+}
+
 std::string expectation::in_flight() const {
   std::string text;
   for (std::size_t i = 0; i < of_.operations.size(); ++i) {

@@ -18,9 +18,7 @@ filter filter_of_stories(unsigned number) {
   }
 }
 
-namespace {
-
-bool matches(unsigned number, std::string_view key, std::string_view value) {
+bool matches_filter_of_stories(unsigned number, std::string_view key, std::string_view value) {
   switch (number) {
     case 1:
       return value.size() % 2 == 0;
@@ -33,6 +31,10 @@ bool matches(unsigned number, std::string_view key, std::string_view value) {
   }
 }
 
+bool filter_of_stories_reads_values(unsigned number) { return number == 1 || number == 2; }
+
+namespace {
+
 /// Whether the filter's ranges of keys leave it to be examined.
 bool is_examined(unsigned number, std::string_view key) { return number != 2 || key.starts_with("shared-"); }
 
@@ -42,7 +44,7 @@ query_answer answer_of(const snapshot& then, unsigned filter) {
   query_answer all;
   for (const auto& [key, value] : then.range()) {
     if (is_examined(filter, key)) ++all.examined;
-    if (matches(filter, key, value)) all.rows.emplace_back(key, value);
+    if (matches_filter_of_stories(filter, key, value)) all.rows.emplace_back(key, value);
   }
   return all;
 }

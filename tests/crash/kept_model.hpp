@@ -19,6 +19,9 @@ namespace icecore::crash {
 
 inline constexpr unsigned filters_of_stories = 4;
 [[nodiscard]] filter filter_of_stories(unsigned number);
+[[nodiscard]] bool matches_filter_of_stories(unsigned number, std::string_view key, std::string_view value);
+/// Whether it cannot be true where there is no value.
+[[nodiscard]] bool filter_of_stories_reads_values(unsigned number);
 
 struct query_answer {
   std::vector<std::pair<std::string, std::string>> rows;

@@ -36,6 +36,7 @@ struct arguments {
   std::string durability = "any";
   std::string index = "any";
   std::string queries = "some";
+  std::string feeds = "some";
   unsigned writers = 0;
   unsigned files = 0;
   bool full_nodes = false;
@@ -103,6 +104,8 @@ story_options options_of(const arguments& a, std::uint64_t seed) {
   how.queries = a.queries == "always" || (a.queries == "some" && third);
   // what start() makes durable of other writers' is not known here
   if (how.queries && how.writers > 1) how.durability = durability::operation;
+  const bool half = one_of(2) == 0;
+  how.feeds = how.queries && (a.feeds == "always" || (a.feeds == "some" && half));
   return how;
 }
 
@@ -113,6 +116,7 @@ std::string replay(const arguments& a, std::uint64_t seed, std::optional<std::ui
   if (a.durability != "any") command += " --durability " + a.durability;
   if (a.index != "any") command += " --index " + a.index;
   if (a.queries != "some") command += " --queries " + a.queries;
+  if (a.feeds != "some") command += " --feeds " + a.feeds;
   if (a.writers != 0) command += " --writers " + std::to_string(a.writers);
   if (a.files != 0) command += " --files " + std::to_string(a.files);
   if (a.full_nodes) command += " --full-nodes";
@@ -269,6 +273,9 @@ int main_of(int argc, char** argv) {
       ->check(CLI::IsMember({"any", "volatile", "btree", "skip_list", "list", "hash", "persistent"}))
       ->capture_default_str();
   app.add_option("--queries", a.queries, "kept queries in stories: in a third of them, or not")
+      ->check(CLI::IsMember({"some", "always", "never"}))
+      ->capture_default_str();
+  app.add_option("--feeds", a.feeds, "feeds in stories that have kept queries: in half of these, or not")
       ->check(CLI::IsMember({"some", "always", "never"}))
       ->capture_default_str();
   app.add_option("--writers", a.writers, "of all stories; 0: one, two or three")->check(CLI::Range(0U, 4U));

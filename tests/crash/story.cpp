@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "base/threads.hpp"
+#include "feed_story.hpp"
 #include "fibers.hpp"
 #include "kept_story.hpp"
 #include "pool/format.hpp"
@@ -20,9 +21,10 @@ namespace {
 // ---- What writers do ----
 
 struct planned {
-  enum class kind { insert, insert_new, remove, batch, batch_new, tag, label, sync, find, reopen, query };
+  enum class kind { insert, insert_new, remove, batch, batch_new, tag, label, sync, find, reopen, query, feed };
   kind what;
   planned_query of_query{};
+  planned_feed of_feed{};
   struct write {
     std::string key;
     std::optional<std::string> value;  // empty: remove
@@ -71,6 +73,11 @@ class planner {
   planned next(unsigned number, unsigned writer) {
     planned p{};
     if (how_.queries && one_in(2)) {
+      if (how_.feeds && one_in(2)) {
+        p.what = planned::kind::feed;
+        p.of_feed = plan_feed([this](std::uint64_t below) { return draw(below); });
+        return p;
+      }
       p.what = planned::kind::query;
       p.of_query = plan_query([this](std::uint64_t below) { return draw(below); });
       return p;
@@ -167,7 +174,10 @@ class runner {
     for (const std::string_view key : store_->keys()) there_before_.emplace(key);
   }
   /// What the story begins with of queries, as the opened store shows them: durable from now on.
-  void look_at_queries() { look_at(*store_, into_.queries); }
+  void look_at_queries() {
+    look_at(*store_, into_.queries);
+    look_at(*store_, into_.feeds);
+  }
   [[nodiscard]] store& opened() { return *store_; }
 
   void run(unsigned number, const planned& p) {
@@ -230,6 +240,9 @@ class runner {
       case planned::kind::query:
         run_query(s, into_, number, p.of_query);
         break;
+      case planned::kind::feed:
+        run_feed(s, into_, feeds_, number, p.of_feed);
+        break;
       case planned::kind::reopen:
         close(done);
         done.what = "close and open";
@@ -283,6 +296,7 @@ class runner {
 
   void close(done_operation& done) {
     done.belongs_to = store_->clock();
+    feeds_.close();
     store_->close();
     store_.reset();
     done.durable_point = true;
@@ -294,6 +308,7 @@ class runner {
   const std::vector<planned>& plan_;
   std::set<std::string> there_before_;
   std::optional<store> store_;
+  feeds_in_use feeds_;  // end before the store does
 };
 
 /// Gives each record of the finished store to the operation that wrote it.
@@ -414,6 +429,7 @@ void record(story& s, const std::vector<planned>& plan, bool closes) {
   if (closes) run.open();
   attribute(s, run.opened(), plan, places_before);
   answer_queries(run.opened(), s);
+  check_what_was_told(run.opened(), s);
   run.opened().close();
 }
 
@@ -451,6 +467,7 @@ story record_recovery(const story& of, const left_files& left, std::uint64_t boo
   s.before = kept_files(left);
   s.closed = after_kill.closed;  // the same after both, but for what may be lost
   s.queries = after_kill.queries;
+  s.feeds = after_kill.feeds;
   s.before_power_cut = std::move(after_power_cut);
   s.before_kill = std::move(after_kill);
   s.boot = boot;

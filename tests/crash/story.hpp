@@ -16,6 +16,7 @@
 
 #include "check.hpp"
 #include "content.hpp"
+#include "feed_model.hpp"
 #include "icecore/icecore.hpp"
 #include "kept_model.hpp"
 #include "machine.hpp"
@@ -29,6 +30,7 @@ enum class crash_kind : std::uint8_t {
 };
 
 inline constexpr std::size_t no_query = ~std::size_t{0};
+inline constexpr std::size_t no_feed = no_query;
 
 /// What one operation adds to the store's content.
 struct done_operation {
@@ -42,6 +44,8 @@ struct done_operation {
   std::uint64_t state = 0;       ///< and shows this (state_sum())
   std::size_t query = no_query;  ///< which of the story's it is about
   done_to_query of_query;
+  std::size_t feed = no_feed;  ///< likewise
+  done_to_feed of_feed;
 };
 
 /// What a crash leaves.
@@ -49,6 +53,7 @@ struct left_by_crash {
   std::vector<std::uint64_t> allowed;  ///< contents that it may have
   std::vector<closed_version> closed;  ///< versions that were closed before it
   std::vector<kept_query> queries;
+  std::vector<story_feed> feeds;
 };
 
 struct story {
@@ -64,6 +69,7 @@ struct story {
   left_by_crash before_kill;               ///< likewise
   std::vector<closed_version> closed;      ///< and once it has returned: those that may be lost are
   std::vector<kept_query> queries;         ///< those from before it, and those that it starts
+  std::vector<story_feed> feeds;           ///< likewise
   unsigned depth = 0;                      ///< crashes before this story
   trace events;
 };
@@ -89,6 +95,8 @@ class expectation {
   [[nodiscard]] std::vector<closed_version> closed(crash_kind how) const;
   /// The kept queries that may be there.
   [[nodiscard]] std::vector<kept_query> queries() const;
+  /// The feeds that may be there.
+  [[nodiscard]] std::vector<story_feed> feeds() const;
   /// The least clock it must have: no version is used twice.
   [[nodiscard]] version clock_min() const noexcept { return clock_min_; }
   /// Operations in flight, for people.
