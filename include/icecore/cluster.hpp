@@ -44,6 +44,7 @@
 #include <vector>
 
 #include "icecore/cluster_checkpoint.hpp"
+#include "icecore/cluster_feed.hpp"
 #include "icecore/cluster_query.hpp"
 #include "icecore/cluster_snapshot.hpp"
 #include "icecore/error.hpp"
@@ -271,6 +272,12 @@ class cluster {
   [[nodiscard]] cluster_query query(std::string_view name, const function_resolver& functions = {});
   /// Takes away what there is of a query, on any ranks (collective).
   void drop_query(std::string_view name);
+
+  // ---- Feeds (cluster_feed.hpp) ------------------------------------------------------------------------------------
+
+  /// What changes on all ranks, told to this rank. The request has no name: its `token` is what a consumer keeps. A new
+  /// feed begins behind `after`, or the newest version that is closed on all ranks.
+  [[nodiscard]] cluster_feed feed(const feed_request& what) const;
 
   // ---- The cluster itself ------------------------------------------------------------------------------------------
 

@@ -49,6 +49,8 @@ struct feed_request {
   std::optional<icecore::version> after{};
   filter where{};         ///< of changes: docs/filters.md
   bool snapshot = false;  ///< a new feed tells the items of version `after` first, in key order
+  /// With `snapshot`: of these the ones with greater keys alone, for a consumer that has the others.
+  std::optional<std::string> behind_key{};
   bool unsynced = false;  ///< tells versions as soon as they are closed: a power cut may take what was told
   std::string token{};    ///< of a feed without a name: it goes on behind this batch
   /// Not empty: the feed's tokens are signed with it (HMAC-SHA-256), and acknowledge() and `token` take no others. For

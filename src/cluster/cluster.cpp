@@ -95,6 +95,7 @@ cluster_query cluster::start(const query_request& what) { return {core(), core()
 cluster_query cluster::query(std::string_view name, const function_resolver& functions) {
   return {core(), core().find_query(name, functions)};
 }
+cluster_feed cluster::feed(const feed_request& what) const { return {core(), what}; }
 void cluster::drop_query(std::string_view name) { core().drop_query(name); }
 
 int cluster::rank() const { return core().rank(); }

@@ -311,6 +311,24 @@ cluster_page cluster_core::page(version at, const filter& condition, const page_
   }
 }
 
+// ---- Feeds ----
+
+version cluster_core::newest_not_lost(version v) const noexcept {
+  for (const version_range& lost : lost_.ranges()) {
+    if (lost.first <= v && v < lost.end) v = lost.first - 1;
+  }
+  return v;
+}
+
+version cluster_core::newest_readable() const {
+  begin_call();
+  return newest_not_lost(clock() - 1);
+}
+
+void cluster_core::wait_for_version(version seen, std::chrono::steady_clock::time_point until) const {
+  running_.wait([&] { return newest_not_lost(clock() - 1) > seen || std::chrono::steady_clock::now() >= until; });
+}
+
 // ---- Fence and signals ----
 
 void cluster_core::fence(barrier_level level) {

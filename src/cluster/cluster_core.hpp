@@ -14,6 +14,7 @@
 #include <mpi.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -79,6 +80,17 @@ class [[gnu::visibility("hidden")]] cluster_core {
   [[nodiscard]] std::optional<std::string> find_by_broadcast(std::string_view key, version at, int root) const;
   /// errc::version_not_closed if `at` may still change; version_lost if a power cut took it on any rank.
   void check_closed(version at) const;
+
+  // Feeds (query/feed_merge.cpp)
+  /// The newest version that is closed on all ranks and lost on none. Throws if the cluster cannot be used any more.
+  [[nodiscard]] version newest_readable() const;
+  /// The greatest version up to `v` that is lost on no rank.
+  [[nodiscard]] version newest_not_lost(version v) const noexcept;
+  [[nodiscard]] bool is_lost(version v) const noexcept { return lost_.contains(v); }
+  /// Answers other ranks until a version after this one is closed, or until then.
+  void wait_for_version(version seen, std::chrono::steady_clock::time_point until) const;
+  /// The id of rank 0's pool, in hexadecimal digits.
+  [[nodiscard]] const std::string& first_pool() const noexcept { return first_pool_; }
 
   void fence(barrier_level level);
   void barrier(barrier_level level);
@@ -198,6 +210,7 @@ class [[gnu::visibility("hidden")]] cluster_core {
 
   std::atomic<version> clock_{0};
   version_ranges lost_;  // versions lost on any rank; constant after opening
+  std::string first_pool_;
   std::atomic<icecore::consistency> consistency_;
   std::atomic<icecore::protection> allowed_{icecore::protection::read_write};
   mutable messenger messages_;

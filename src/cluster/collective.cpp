@@ -202,6 +202,7 @@ void cluster_core::close() {
   if (const auto unfinished = attempt([&] { checkpoints_->finish(); }); unfinished && !failure) failure = unfinished;
   auto parted = attempt([&] { agree_.on(step::close_fenced, nullptr); });
   running_.stop_thread();  // no request can arrive any more: all ranks are here, and none has an open request
+  if (own_) own_->detach();
   for (const auto& each : remote_) each->detach();
   // until this step other ranks may have this rank's store attached
   if (!parted) parted = attempt([&] { agree_.on(step::close_detached, nullptr); });

@@ -217,6 +217,10 @@ TEST_P(Feeds, begin_with_a_snapshot_and_go_over_to_changes) {
   }
   EXPECT_EQ(found, items);
   EXPECT_EQ(changes, by_hand(*s_, v, newest()));
+  ASSERT_GT(items.size(), 5U);
+  feed rest = s_->feed({.after = v, .snapshot = true, .behind_key = items[4].first});
+  const feed_batch first_of_rest = rest.next(1);
+  EXPECT_EQ(first_of_rest.changes[0].key, items[5].first);
   feed by_one = s_->feed({.after = v, .where = filter("first and key like 'key 1%'"), .snapshot = true});
   std::size_t matches = 0;
   for (feed_batch batch = by_one.next(2); batch.is_snapshot; batch = by_one.next(2)) matches += batch.changes.size();
@@ -510,6 +514,8 @@ TEST_P(Feeds, bad_requests_are_refused) {
   feed f = s_->feed({.after = 1});
   expect_error(errc::invalid_argument, "without a name", [&] { f.acknowledge(token); });
   expect_error(errc::invalid_argument, "without a name", [&] { f.drop(); });
+  expect_error(errc::invalid_argument, "within a snapshot",
+               [&] { static_cast<void>(s_->feed({.after = 1, .behind_key = "key"})); });
   expect_error(errc::invalid_argument, "0 changes", [&] { static_cast<void>(f.next(0)); });
   expect_error(errc::invalid_argument, "token", [&] { static_cast<void>(s_->feed({.name = "n", .token = token})); });
   s_->close();

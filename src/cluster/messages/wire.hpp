@@ -39,6 +39,7 @@ enum class kind : std::uint8_t {
   checkpoint_ended,  ///< a checkpoint has ended on all ranks
   count_filtered,
   page,
+  feed,
 };
 
 /// Every request begins with its kind and the tag that its answer must have.

@@ -292,12 +292,14 @@ void cluster_core::agree_on_pools(const found_manifest& found) {
   const std::int64_t id = found.here ? static_cast<std::int64_t>(std::hash<std::string>{}(found.here->id) >> 1) : 0;
   const agreed ids = agree_.on(step::open_pools, failure, id);
   if (found.everywhere) {
+    first_pool_ = found.here->pools.front();
     if (ids.least == ids.greatest) return;
     agree_.refuse(errc::other_cluster,
                   fmt::format("{}: the ranks' folders belong to different clusters", path_.native()));
   }
   std::string all(static_cast<std::size_t>(pool_id_size * ranks_), '\0');
   agree_.gather(mine.data(), pool_id_size, all.data());
+  first_pool_ = all.substr(0, pool_id_size);
   manifest content{random_id(), ranks_, ownership_.description(), {}};
   agree_.broadcast(content.id.data(), pool_id_size, 0);
   for (std::size_t at = 0; at < all.size(); at += pool_id_size) content.pools.push_back(all.substr(at, pool_id_size));

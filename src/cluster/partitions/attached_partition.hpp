@@ -24,7 +24,10 @@ class attached_partition final : public store_partition {
   }
   answer<version> sync() override { return messages_->sync(); }
   void signal(int signum) override { messages_->signal(signum); }
-  void detach() override { attached_.reset(); }
+  void detach() override {
+    end_feeds();
+    attached_.reset();
+  }
 
  private:
   std::unique_ptr<store> attached_;  // the base class refers to it

@@ -19,6 +19,7 @@
 
 #include "cluster/messages/wire.hpp"
 #include "cluster/read/item_stream.hpp"
+#include "icecore/cluster_feed.hpp"
 #include "icecore/cluster_snapshot.hpp"
 #include "icecore/store.hpp"
 
@@ -67,6 +68,23 @@ struct written {
   }
 };
 
+/// What a feed of the cluster asks one owner for: the next changes of its keys behind a place.
+struct feed_part_request {
+  filter where{};
+  bool unsynced = false;
+  std::size_t max = 1;
+  std::string token{};  ///< the owner's, of the part before; empty: at the beginning, which is
+  version after = 0;    ///< behind this version,
+  bool snapshot = false;
+  std::optional<std::string> behind_key{};  ///< as feed_request
+};
+struct feed_part {
+  std::vector<cluster_change> changes{};
+  version told = 0;
+  bool is_snapshot = false;
+  std::string token{};
+};
+
 class partition {
  public:
   partition() = default;
@@ -88,6 +106,8 @@ class partition {
   /// A page of the owner's matches; its token is the owner's.
   [[nodiscard]] virtual cluster_page page(version at, const filter& condition, const page_limits& limits,
                                           std::string_view token) = 0;
+  /// Waits for nothing to be written: there may be no changes.
+  [[nodiscard]] virtual answer<feed_part> feed(const feed_part_request& wanted) = 0;
   /// The tag of this name, or all tags.
   [[nodiscard]] virtual std::vector<tag_info> tags(std::optional<std::string_view> name) = 0;
 

@@ -199,6 +199,33 @@ cluster_page remote_partition::page(version at, const filter& condition, const p
   return found;
 }
 
+answer<feed_part> remote_partition::feed(const feed_part_request& wanted) {
+  packer out(kind::feed);
+  pack(out, wanted.where);
+  out.number(static_cast<std::uint8_t>(wanted.unsynced));
+  out.number(static_cast<std::uint64_t>(wanted.max));
+  out.text(wanted.token);
+  out.number(wanted.after);
+  out.number(static_cast<std::uint8_t>(wanted.snapshot));
+  out.optional_text(wanted.behind_key);
+  return answer<feed_part>([asked = call(out.take())] {
+    unpacker in = asked->answer();
+    feed_part part;
+    part.told = in.number<version>();
+    part.is_snapshot = in.number<std::uint8_t>() != 0;
+    part.token = in.text();
+    while (!in.at_end()) {
+      cluster_change& change = part.changes.emplace_back();
+      change.key = in.text();
+      change.version = in.number<version>();
+      change.value = in.optional_text();
+      change.before = in.optional_text();
+      change.first = in.number<std::uint8_t>() != 0;
+    }
+    return part;
+  });
+}
+
 std::vector<tag_info> remote_partition::tags(std::optional<std::string_view> name) {
   std::vector<tag_info> found;
   for (bool last = false; !last;) {

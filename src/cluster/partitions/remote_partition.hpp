@@ -33,6 +33,7 @@ class remote_partition final : public partition {
   answer<std::uint64_t> count(version at) override;
   answer<std::uint64_t> count(version at, const filter& condition) override;
   cluster_page page(version at, const filter& condition, const page_limits& limits, std::string_view token) override;
+  answer<feed_part> feed(const feed_part_request& wanted) override;
   std::vector<tag_info> tags(std::optional<std::string_view> name) override;
 
   version write(const write_view& one) override;

@@ -104,6 +104,9 @@ std::string server::reply_to(kind asked, int source, unpacker in) {
     case kind::page:
       page(in, out);
       break;
+    case kind::feed:
+      feed(in, out);
+      break;
     case kind::tags:
       tags(in, out);
       break;
@@ -224,6 +227,29 @@ void server::page(unpacker& in, packer& out) {
   for (const item& i : found.items) {
     out.text(i.key);
     out.text(i.value);
+  }
+}
+
+void server::feed(unpacker& in, packer& out) {
+  constexpr std::size_t answer_bytes = 64 * 1024 * 1024;  // a part ends earlier if its changes take more
+  feed_part_request wanted;
+  wanted.where = unpack_filter(in);
+  wanted.unsynced = in.number<std::uint8_t>() != 0;
+  wanted.max = in.number<std::uint64_t>();
+  wanted.token = in.text();
+  wanted.after = in.number<version>();
+  wanted.snapshot = in.number<std::uint8_t>() != 0;
+  wanted.behind_key = in.optional_text();
+  const feed_part part = own_.read_feed(wanted, answer_bytes);
+  out.number(part.told);
+  out.number(static_cast<std::uint8_t>(part.is_snapshot));
+  out.text(part.token);
+  for (const cluster_change& change : part.changes) {
+    out.text(change.key);
+    out.number(change.version);
+    out.optional_text(change.value);
+    out.optional_text(change.before);
+    out.number(static_cast<std::uint8_t>(change.first));
   }
 }
 

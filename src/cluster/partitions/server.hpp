@@ -33,6 +33,7 @@ class server {
   void scan(unpacker& in, packer& out);
   void tags(unpacker& in, packer& out);
   void page(unpacker& in, packer& out);
+  void feed(unpacker& in, packer& out);
 
   messenger& messages_;
   store_partition& own_;

@@ -68,6 +68,67 @@ cluster_page store_partition::page(version at, const filter& condition, const pa
   return copy;
 }
 
+/// The one that stands there, or a new one.
+feed store_partition::feed_at(const feed_part_request& wanted) {
+  {
+    const std::scoped_lock lock(feeds_mutex_);
+    const auto there = std::ranges::find_if(feeds_, [&wanted](const open_feed& each) {
+      return !wanted.token.empty() && each.token == wanted.token && each.unsynced == wanted.unsynced;
+    });
+    if (there != feeds_.end()) {
+      icecore::feed found = std::move(there->feed);
+      feeds_.erase(there);
+      return found;
+    }
+  }
+  // of a store that a crash closed below the version that the others reached
+  const version after = store_.read_only() ? std::min(wanted.after, store_.clock() - 1) : wanted.after;
+  return store_.feed({.after = after,
+                      .where = wanted.where,
+                      .snapshot = wanted.snapshot,
+                      .behind_key = wanted.behind_key,
+                      .unsynced = wanted.unsynced,
+                      .token = wanted.token});
+}
+
+void store_partition::keep(open_feed&& one) {
+  const std::scoped_lock lock(feeds_mutex_);
+  feeds_.push_front(std::move(one));
+  if (feeds_.size() > open_feeds_max) feeds_.pop_back();
+}
+
+feed_part store_partition::read_feed(const feed_part_request& wanted, std::size_t bytes_max) {
+  std::size_t max = wanted.max;
+  for (;;) {
+    icecore::feed from = feed_at(wanted);
+    const feed_batch batch = from.next(max);
+    std::size_t bytes = 0;
+    std::size_t fit = 0;
+    for (const key_change& c : batch.changes) {
+      bytes += c.key.size() + (c.value ? c.value->size() : 0) + (c.before ? c.before->size() : 0);
+      if (fit > 0 && bytes > bytes_max) break;
+      ++fit;
+    }
+    if (fit < batch.changes.size()) {  // a feed cannot go back: another one reads as many as fit
+      max = fit;
+      continue;
+    }
+    feed_part part{{}, batch.told, batch.is_snapshot, batch.token};
+    part.changes.reserve(fit);
+    for (const key_change& c : batch.changes) {
+      part.changes.push_back({std::string(c.key), c.version, std::optional<std::string>(c.value),
+                              std::optional<std::string>(c.before), c.first});
+    }
+    keep({batch.token, wanted.unsynced, std::move(from)});
+    return part;
+  }
+}
+
+answer<feed_part> store_partition::feed(const feed_part_request& wanted) {
+  constexpr std::size_t bytes_max = 64 * 1024 * 1024;  // as in messages
+  return answer<feed_part>([this, wanted] { return read_feed(wanted, bytes_max); });
+}
+
 std::vector<tag_info> store_partition::tags(std::optional<std::string_view> name) {
   if (!name) return store_.tags();
   std::vector<tag_info> found;

@@ -3,10 +3,13 @@
 
 #include <atomic>
 #include <functional>
+#include <list>
+#include <mutex>
 
 #include "cluster/partitions/partition.hpp"
 #include "cluster/update_table.hpp"
 #include "icecore/cluster.hpp"
+#include "icecore/feed.hpp"
 
 namespace icecore::mpi {
 
@@ -25,6 +28,7 @@ class store_partition : public partition {
   answer<std::uint64_t> count(version at) override;
   answer<std::uint64_t> count(version at, const filter& condition) override;
   cluster_page page(version at, const filter& condition, const page_limits& limits, std::string_view token) override;
+  answer<feed_part> feed(const feed_part_request& wanted) override;
   std::vector<tag_info> tags(std::optional<std::string_view> name) override;
 
   version write(const write_view& one) override;
@@ -35,6 +39,7 @@ class store_partition : public partition {
   answer<version> sync() override;
   void signal(int signum) override { signalled_(signum); }
   version stage(const write_view& one, version /*open*/) override { return write(one); }
+  void detach() override { end_feeds(); }
 
   /// errc::invalid_argument if the number has a function already.
   void define_update(int number, update_function change) { updates_.define(number, std::move(change)); }
@@ -48,10 +53,30 @@ class store_partition : public partition {
   [[nodiscard]] pin views(std::span<const std::string_view> keys, read_at at,
                           std::span<std::optional<std::string_view>> out) const;
   [[nodiscard]] key_history records(std::string_view key) const { return store_.history(key); }
+  /// As feed(); not more changes than take so many bytes, but one at least.
+  [[nodiscard]] feed_part read_feed(const feed_part_request& wanted, std::size_t bytes_max);
   /// Applies one write and adds its result to `total`.
   void write_into(const write_view& one, written& total);
 
+  /// Before the store is closed.
+  void end_feeds() {
+    const std::scoped_lock lock(feeds_mutex_);
+    feeds_.clear();
+  }
+
  private:
+  /// A feed of this store that a feed of the cluster reads, where it stands. Kept for speed alone: with the token it
+  /// can be opened anew.
+  struct open_feed {
+    std::string token;
+    bool unsynced;
+    icecore::feed feed;
+  };
+  static constexpr std::size_t open_feeds_max = 64;
+
+  [[nodiscard]] icecore::feed feed_at(const feed_part_request& wanted);
+  void keep(open_feed&& one);
+
   [[nodiscard]] version readable(version at) const;
   void check_update(std::string_view key, bool inserts) const;
 
@@ -59,6 +84,8 @@ class store_partition : public partition {
   const std::atomic<protection>& allowed_;
   std::function<void(int)> signalled_;
   update_table updates_;
+  std::mutex feeds_mutex_;
+  std::list<open_feed> feeds_;  // used last: at the front
 };
 
 }  // namespace icecore::mpi

@@ -61,7 +61,19 @@ version newest_closed(detail::store_core& core) {
 feed_position begin_of(detail::store_core& core, const feed_request& what) {
   const version after = what.after ? *what.after : newest_closed(core);
   core.check_readable(after);
-  if (what.snapshot) return {.at = after, .in_snapshot = true};
+  if (what.behind_key && !what.snapshot) {
+    raise(errc::invalid_argument, "a feed begins behind a key only within a snapshot");
+  }
+  if (what.behind_key && what.behind_key->size() > key_size_max) {
+    raise(errc::invalid_argument, "a feed cannot begin behind a key of {} bytes: keys have at most {}",
+          what.behind_key->size(), key_size_max);
+  }
+  if (what.snapshot) {
+    return {.at = after,
+            .in_snapshot = true,
+            .key_known = what.behind_key.has_value(),
+            .key = what.behind_key.value_or(std::string())};
+  }
   return {.at = after + 1};
 }
 
