@@ -271,6 +271,7 @@ TEST_F(Feed, bad_requests_are_refused) {
   EXPECT_EQ(refused({.token = c.local().feed({.after = 1}).token()}).code, errc::bad_token);
   EXPECT_EQ(error_of([&] { static_cast<void>(c.local().feed({.token = token})); }).code, errc::bad_token);
   EXPECT_EQ(refused({.name = "mirror"}).code, errc::invalid_argument);
+  EXPECT_EQ(refused({.secret = "known to the ranks alone"}).code, errc::invalid_argument);
   EXPECT_EQ(refused({.after = c.clock()}).code, errc::version_not_closed);
   EXPECT_EQ(error_of([&] { static_cast<void>(c.feed({}).next(0)); }).code, errc::invalid_argument);
   c.barrier();

@@ -10,14 +10,7 @@
 namespace icecore::crash {
 
 feed_place feed_place::of(const std::string& token, std::uint64_t changes) {
-  detail::feed_identity own;  // as the token says: here only the place matters
-  constexpr std::size_t store_at = 2;
-  constexpr std::size_t filter_at = 26;
-  if (token.size() >= filter_at + own.filter.size()) {
-    std::memcpy(own.store.data(), token.data() + store_at, own.store.size());
-    std::memcpy(own.filter.data(), token.data() + filter_at, own.filter.size());
-  }
-  return {token, changes, detail::position_of(own, token)};
+  return {token, changes, detail::place_in(token)};
 }
 
 const feed_place* story_feed::place_of(std::string_view token) const noexcept {

@@ -22,6 +22,8 @@ feed_merge::feed_merge(const cluster_core& core, const feed_request& what)
         errc::invalid_argument,
         fmt::format("feed '{}': a cluster keeps no feeds by name; keep the token of the last batch", what.name));
   }
+  if (!what.secret.empty())
+    throw error(errc::invalid_argument, "a cluster signs no tokens of feeds; leave `secret` empty");
   begin_ = place_ = what.token.empty() ? begin_of(what) : place_of(what.token);
   require_readable();
   owners_.resize(static_cast<std::size_t>(core.ranks()));
@@ -49,7 +51,7 @@ void feed_merge::require_readable() const {
 // ---- Tokens ----
 //
 //   OFFSET SIZE MEANING
-//        0    1  layout of the token: 3 (1 and 2 are those of one store)
+//        0    1  layout of the token: 4 (1 to 3 are those of one store)
 //        1    1  flags: 1: within the snapshot; 2: a key is known; 4: beyond_lost
 //        2   16  the id of rank 0's pool
 //       18    8  the version
@@ -60,7 +62,7 @@ void feed_merge::require_readable() const {
 
 namespace {
 
-constexpr std::uint8_t cluster_feed_layout = 3;
+constexpr std::uint8_t cluster_feed_layout = 4;
 constexpr std::size_t pool_at = 2;
 constexpr std::size_t version_at = 18;
 constexpr std::size_t filter_at = 26;

@@ -31,9 +31,9 @@ std::string token_of(const feed_identity& feed, const feed_position& at) {
   return sealed_token(of_feeds, {flags, id_of(feed.store->roots().read()), at.at, feed.filter}, place, feed.secret);
 }
 
-feed_position position_of(const feed_identity& feed, std::string_view token) {
-  const auto [head, place] = open_token(of_feeds, token, feed.secret);
-  if (head.filter != feed.filter) raise(errc::bad_token, "the feed's token is of another filter");
+namespace {
+
+feed_position place_of(const token_head& head, std::string_view place) {
   feed_position found;
   found.at = head.at;
   std::memcpy(&found.changes, place.data(), sizeof found.changes);
@@ -42,6 +42,20 @@ feed_position position_of(const feed_identity& feed, std::string_view token) {
   found.beyond_lost = (head.flags & flag_beyond_lost) != 0;
   found.key = place.substr(sizeof found.changes);
   if (found.at == 0 && !found.in_snapshot) raise(errc::bad_token, "the feed's token is damaged: it names no version");
+  return found;
+}
+
+}  // namespace
+
+feed_position place_in(std::string_view token) {
+  const auto [head, place] = open_token(of_feeds, token, {});
+  return place_of(head, place);
+}
+
+feed_position position_of(const feed_identity& feed, std::string_view token) {
+  const auto [head, place] = open_token(of_feeds, token, feed.secret);
+  if (head.filter != feed.filter) raise(errc::bad_token, "the feed's token is of another filter");
+  const feed_position found = place_of(head, place);
   const bool is_within = found.in_snapshot || found.changes > 0;
   token_origin origin{head.store, is_within ? found.at : found.at - 1, {}};
   if (is_within) origin.within = found.at;

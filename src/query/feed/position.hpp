@@ -47,6 +47,8 @@ struct feed_identity {
 };
 
 [[nodiscard]] std::string token_of(const feed_identity& feed, const feed_position& place);
+/// What a token that is not signed says, whatever feed it is of. errc::bad_token if it is damaged.
+[[nodiscard]] feed_position place_in(std::string_view token);
 /// errc::bad_token, saying what does not agree.
 [[nodiscard]] feed_position position_of(const feed_identity& feed, std::string_view token);
 
