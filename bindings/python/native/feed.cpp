@@ -75,13 +75,14 @@ void bind_feed(nb::module_& m) {
              bytes_like token, bytes_like secret) {
             const bytes_argument from(token.ptr(), "token");
             const bytes_argument signed_with(secret.ptr(), "secret");
-            feed_request what{name,
-                              after,
-                              where.filter,
-                              snapshot,
-                              unsynced,
-                              std::string(from.bytes()),
-                              std::string(signed_with.bytes())};
+            feed_request what;
+            what.name = name;
+            what.after = after;
+            what.where = where.filter;
+            what.snapshot = snapshot;
+            what.unsynced = unsynced;
+            what.token = from.bytes();
+            what.secret = signed_with.bytes();
             icecore::store& used = store.owner->use();
             const without_gil released(*store.owner);
             new (self) feed_object{store.owner, used.feed(what)};
