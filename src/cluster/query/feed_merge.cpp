@@ -150,6 +150,7 @@ bool feed_merge::fetch(version limit, std::size_t max) {
     answers.emplace_back(n, core_->of(rank).feed(wanted));
   }
   std::vector<std::pair<std::size_t, feed_part>> parts;
+  parts.reserve(answers.size());
   for (auto& [n, each] : answers) parts.emplace_back(n, each.take());
   bool more = false;
   for (auto& [n, part] : parts) {

@@ -55,7 +55,7 @@ feed_position place_in(std::string_view token) {
 feed_position position_of(const feed_identity& feed, std::string_view token) {
   const auto [head, place] = open_token(of_feeds, token, feed.secret);
   if (head.filter != feed.filter) raise(errc::bad_token, "the feed's token is of another filter");
-  const feed_position found = place_of(head, place);
+  feed_position found = place_of(head, place);
   const bool is_within = found.in_snapshot || found.changes > 0;
   token_origin origin{head.store, is_within ? found.at : found.at - 1, {}};
   if (is_within) origin.within = found.at;
