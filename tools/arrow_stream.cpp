@@ -149,6 +149,7 @@ std::string message(flatbuffer& to, std::uint8_t type, flatbuffer::place header,
 std::string schema_of(const std::vector<result_values>& columns) {
   flatbuffer to;
   std::vector<flatbuffer::place> fields;
+  fields.reserve(columns.size());
   for (const result_values& column : columns) fields.push_back(field_of(to, column));
   const auto all = to.references(fields);
   to.begin_table();
@@ -207,6 +208,7 @@ void arrow_stream::write(const std::vector<result_values>& columns, std::size_t 
     body_size += static_cast<std::int64_t>(padded(buffer.size()));
   }
   std::vector<std::array<std::int64_t, 2>> nodes;
+  nodes.reserve(columns.size());
   for (const result_values& column : columns) {
     nodes.push_back({static_cast<std::int64_t>(rows), nulls_of(column, rows)});
   }

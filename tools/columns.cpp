@@ -75,6 +75,7 @@ void column_printer::heading(const std::vector<std::string>& names) const {
 
 void column_printer::rows(const std::vector<result_values>& columns, std::size_t count) const {
   std::vector<std::string> names;
+  names.reserve(columns.size());
   for (const result_values& column : columns) names.push_back(column.name);
   std::vector<std::string> cells(columns.size());
   for (std::size_t i = 0; i < count; ++i) {

@@ -67,6 +67,7 @@ exit_code print_columns(const snapshot& of, const filter& condition, const filte
   }
   const column_printer print(a.format, a.hex);
   std::vector<std::string> names;
+  names.reserve(columns.size());
   for (const auto& column : columns) names.push_back(column.name);
   print.heading(names);
   print.rows(columns, rows);

@@ -113,11 +113,11 @@ void a_feed_without_a_name_goes_on_behind_its_token(void) {
   OK(icecore_feed_open(store, &what, &feed));
   CHECK(tell(feed, 7, 0) == changes_between(store, 1, 2, NULL));
   CHECK(icecore_feed_acknowledge(feed, batch->token.data, batch->token.size) == ICECORE_INVALID_ARGUMENT);
-  icecore_feed_batch_free(batch);
   icecore_feed_close(feed);
   what.secret.data = "secret";
   what.secret.size = 6;
   CHECK(icecore_feed_open(store, &what, &feed) == ICECORE_BAD_TOKEN && feed == NULL); /* it is not signed */
+  icecore_feed_batch_free(batch);
   what.token.size = 0;
   OK(icecore_feed_open(store, &what, &feed));
   OK(icecore_feed_next(feed, 1, 0, &batch));
