@@ -278,8 +278,8 @@ cluster_page cluster_core::page(version at, const filter& condition, const page_
   const int step = limits.reverse ? -1 : 1;
   int owner = limits.reverse ? ranks_ - 1 : 0;
   if (!token.empty()) {
-    unpacker in(token);
-    if (token.size() <= sizeof(std::int32_t) || (owner = in.number<std::int32_t>()) < 0 || owner >= ranks_) {
+    owner = token.size() > sizeof(std::int32_t) ? unpacker(token).number<std::int32_t>() : -1;
+    if (owner < 0 || owner >= ranks_) {
       throw error(errc::bad_token,
                   fmt::format("the token is damaged, or of a cluster with more than {} ranks", ranks_));
     }
