@@ -49,6 +49,19 @@ exit_code exit_code_of(errc code) noexcept {
     case errc::mpi:
     case errc::rank_failed:
       return exit_code::internal;
+    case errc::version_expired:
+      return exit_code::unknown_version;
+    case errc::outcome_unknown:  // these come from servers, which no verb reaches
+    case errc::unavailable:
+    case errc::deadline_exceeded:
+    case errc::cancelled:
+    case errc::denied:
+    case errc::unauthenticated:
+    case errc::limit_reached:
+    case errc::no_such_lease:
+    case errc::database_exists:
+    case errc::not_owner:
+      return exit_code::internal;
   }
   return exit_code::internal;
 }

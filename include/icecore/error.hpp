@@ -48,6 +48,19 @@ enum class errc : int {
   no_such_query = 33,       ///< no query has this name
   query_busy = 34,          ///< the query runs elsewhere; the message names the pid
   unknown_function = 35,    ///< a filter needs a function of the caller that is missing or of another revision
+  // Of the service and its clients:
+  version_expired = 36,  ///< the version was given up by compact() or the retention rule
+  outcome_unknown =
+      37,  ///< the connection broke while a write that cannot be repeated was under way: it may have taken effect
+  unavailable = 38,        ///< the server cannot be reached, is stopping, or does not serve this database now
+  deadline_exceeded = 39,  ///< the call took longer than its deadline; a write may still take effect
+  cancelled = 40,          ///< the caller cancelled the call; a write may still take effect
+  denied = 41,  ///< no such database, or no right to do this with it: one answer, so that names cannot be probed
+  unauthenticated = 42,  ///< the server does not know this user, password or token
+  limit_reached = 43,    ///< a limit of the server; the message names it and its value
+  no_such_lease = 44,    ///< no lease has this number, or its time is over
+  database_exists = 45,  ///< another database of the server already has this name
+  not_owner = 46,        ///< the key belongs to another server of the group
 };
 
 /// The category of every icecore error code; its name is "icecore". Thread-safe, never fails.

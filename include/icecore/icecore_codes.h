@@ -39,6 +39,20 @@ enum icecore_code {
   ICECORE_NO_SUCH_QUERY = 33,    /* no query has this name */
   ICECORE_QUERY_BUSY = 34,       /* the query runs elsewhere; the message names the pid */
   ICECORE_UNKNOWN_FUNCTION = 35, /* a filter needs a function of the caller that is missing or of another revision */
+  /* Of the service and its clients: */
+  ICECORE_VERSION_EXPIRED = 36, /* the version was given up by compact() or the retention rule */
+  ICECORE_OUTCOME_UNKNOWN =
+      37, /* the connection broke while a write that cannot be repeated was under way: it may have taken effect */
+  ICECORE_UNAVAILABLE = 38,       /* the server cannot be reached, is stopping, or does not serve this database now */
+  ICECORE_DEADLINE_EXCEEDED = 39, /* the call took longer than its deadline; a write may still take effect */
+  ICECORE_CANCELLED = 40,         /* the caller cancelled the call; a write may still take effect */
+  ICECORE_DENIED =
+      41, /* no such database, or no right to do this with it: one answer, so that names cannot be probed */
+  ICECORE_UNAUTHENTICATED = 42, /* the server does not know this user, password or token */
+  ICECORE_LIMIT_REACHED = 43,   /* a limit of the server; the message names it and its value */
+  ICECORE_NO_SUCH_LEASE = 44,   /* no lease has this number, or its time is over */
+  ICECORE_DATABASE_EXISTS = 45, /* another database of the server already has this name */
+  ICECORE_NOT_OWNER = 46,       /* the key belongs to another server of the group */
 
   ICECORE_NO_MEMORY = -1, /* the process is out of memory; if this interrupts a batch, the store is poisoned */
   ICECORE_SYSTEM = -2,    /* the system refused another resource, such as a thread; the message names it */

@@ -81,6 +81,28 @@ class category_type final : public std::error_category {
         return "query busy";
       case errc::unknown_function:
         return "unknown function";
+      case errc::version_expired:
+        return "version expired";
+      case errc::outcome_unknown:
+        return "outcome unknown";
+      case errc::unavailable:
+        return "unavailable";
+      case errc::deadline_exceeded:
+        return "deadline exceeded";
+      case errc::cancelled:
+        return "cancelled";
+      case errc::denied:
+        return "denied";
+      case errc::unauthenticated:
+        return "unauthenticated";
+      case errc::limit_reached:
+        return "limit reached";
+      case errc::no_such_lease:
+        return "no such lease";
+      case errc::database_exists:
+        return "database exists";
+      case errc::not_owner:
+        return "not the owner of the key";
     }
     return "unknown icecore error " + std::to_string(code);
   }

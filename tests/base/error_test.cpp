@@ -13,7 +13,7 @@
 namespace icecore {
 namespace {
 
-constexpr int last_code = static_cast<int>(errc::unknown_function);
+constexpr int last_code = static_cast<int>(errc::not_owner);
 
 TEST(error, every_code_has_a_text_of_its_own) {
   std::set<std::string> texts;

@@ -31,7 +31,7 @@ LAYERS = {
     "cluster": {"base"},
 }
 # Folders that use icecore as its users do: through the public headers alone.
-USERS = ("tools", "bindings", "examples")
+USERS = ("tools", "bindings", "examples", "server")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")

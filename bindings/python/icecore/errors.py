@@ -50,6 +50,17 @@ class Errc(IntEnum):
     NO_SUCH_QUERY = 33
     QUERY_BUSY = 34
     UNKNOWN_FUNCTION = 35
+    VERSION_EXPIRED = 36
+    OUTCOME_UNKNOWN = 37
+    UNAVAILABLE = 38
+    DEADLINE_EXCEEDED = 39
+    CANCELLED = 40
+    DENIED = 41
+    UNAUTHENTICATED = 42
+    LIMIT_REACHED = 43
+    NO_SUCH_LEASE = 44
+    DATABASE_EXISTS = 45
+    NOT_OWNER = 46
 
 
 class Error(Exception):
@@ -170,6 +181,42 @@ class UnknownFunctionError(Error, KeyError):
     code = Errc.UNKNOWN_FUNCTION
 
 
+class VersionExpiredError(Error, ValueError):
+    """The version was given up by ``compact`` or by the retention rule."""
+
+    code = Errc.VERSION_EXPIRED
+
+
+class CancelledError(Error, RuntimeError):
+    """The caller cancelled the call; a write may still take effect."""
+
+    code = Errc.CANCELLED
+
+
+class LimitReachedError(Error, RuntimeError):
+    """A limit of the server; the message names it and its value."""
+
+    code = Errc.LIMIT_REACHED
+
+
+class NoSuchLeaseError(Error, KeyError):
+    """No lease has this number, or its time is over."""
+
+    code = Errc.NO_SUCH_LEASE
+
+
+class DatabaseExistsError(Error, ValueError):
+    """Another database of the server already has this name."""
+
+    code = Errc.DATABASE_EXISTS
+
+
+class NotOwnerError(Error, RuntimeError):
+    """The key belongs to another server of the group."""
+
+    code = Errc.NOT_OWNER
+
+
 class StorageError(Error, OSError):
     """A failure of the file, the device or the system; ``errno`` is set. The base of all errors that are OSErrors."""
 
@@ -284,6 +331,41 @@ class StoreExistsError(StorageError, FileExistsError):
     _errno = _errno.EEXIST
 
 
+class OutcomeUnknownError(StorageError, ConnectionError):
+    """The connection broke while a write that cannot be repeated was under way: it may have taken effect."""
+
+    code = Errc.OUTCOME_UNKNOWN
+    _errno = _errno.ECONNABORTED
+
+
+class UnavailableError(StorageError, ConnectionError):
+    """The server cannot be reached, is stopping, or does not serve this database now."""
+
+    code = Errc.UNAVAILABLE
+    _errno = _errno.ECONNREFUSED
+
+
+class DeadlineExceededError(StorageError, TimeoutError):
+    """The call took longer than its deadline; a write may still take effect."""
+
+    code = Errc.DEADLINE_EXCEEDED
+    _errno = _errno.ETIMEDOUT
+
+
+class DeniedError(StorageError, PermissionError):
+    """No such database, or no right to do this with it: one answer, so that names cannot be probed."""
+
+    code = Errc.DENIED
+    _errno = _errno.EACCES
+
+
+class UnauthenticatedError(StorageError, PermissionError):
+    """The server does not know this user, password or token."""
+
+    code = Errc.UNAUTHENTICATED
+    _errno = _errno.EACCES
+
+
 class PermissionDeniedError(StorageError, PermissionError):
     """The file system denies access."""
 
@@ -308,24 +390,32 @@ __all__ = [
     "Errc",
     "BadInputError",
     "BadTokenError",
+    "CancelledError",
     "ClosedError",
     "CopiedError",
     "CrashUnknownError",
     "DamagedError",
+    "DatabaseExistsError",
+    "DeadlineExceededError",
+    "DeniedError",
     "Error",
     "ForkedError",
     "IOFailedError",
     "InvalidArgumentError",
     "KeyTooLongError",
+    "LimitReachedError",
     "LockedError",
     "MPIError",
     "MissingFileError",
     "NoSpaceError",
+    "NoSuchLeaseError",
     "NoSuchQueryError",
     "NoSuchStoreError",
     "NotAStoreError",
     "NotDurableError",
+    "NotOwnerError",
     "OtherClusterError",
+    "OutcomeUnknownError",
     "PermissionDeniedError",
     "PoisonedError",
     "ProtectionError",
@@ -337,10 +427,13 @@ __all__ = [
     "StoreExistsError",
     "TagExistsError",
     "TruncatedError",
+    "UnauthenticatedError",
+    "UnavailableError",
     "UnknownFunctionError",
     "UnknownTagError",
     "UnsupportedFormatError",
     "ValueTooLargeError",
+    "VersionExpiredError",
     "VersionLostError",
     "VersionNotClosedError",
 ]

@@ -1,0 +1,117 @@
+// The whole server but for its doors: databases by name, users, limits, counters, snapshots of everything.
+//
+//   service s({.data = "/var/lib/icecore"});
+//   principal who = s.users().recognise(token);
+//   s.create(who, {.name = "weights", .rule = version_rule::write});
+//   std::shared_ptr<database> db = s.find_database(who, "weights");
+//   s.stop(30s);
+//
+// In the data folder: `catalog.ice`, a store that keeps the settings of databases, the users and the server's identity,
+// and `databases/NUMBER/store.ice` for each database. A database is in the catalog only while its folder is complete:
+// making one writes the folder first and dropping one the catalog first, so a crash between leaves at most a folder
+// that nobody names, which the next start removes.
+//
+// A database that cannot be opened (damage, for example) is not served, the others are; not_ready() names it.
+// Threads: any number. Errors: icecore::error; denied for databases that do not exist or that `who` has no right to.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "service/access.hpp"
+#include "service/database.hpp"
+#include "service/executor.hpp"
+#include "service/limits.hpp"
+
+namespace icecore::service {
+
+/// Which server of which group this is (docs/server.md, "Groups"). Independent servers share nothing but the group's
+/// name and its size: clients find a key's server by a hash.
+struct group_place {
+  std::string name;  ///< empty: this server is alone
+  std::uint32_t index = 0;
+  std::uint32_t size = 1;
+  friend bool operator==(const group_place&, const group_place&) = default;
+};
+
+struct service_options {
+  std::filesystem::path data;
+  icecore::service::limits limits{};
+  database_settings defaults{};  ///< of databases whose maker says nothing
+  bool users = false;
+  group_place group{};
+  unsigned threads = 0;  ///< of the applier, syncs and long reads; 0: twice the cores, at least 4
+  std::function<void(std::string_view event, const std::vector<std::pair<std::string, std::string>>& fields)> log{};
+};
+
+/// What a snapshot of the service holds, as its manifest says.
+struct snapshot_report {
+  struct part {
+    std::string database;
+    icecore::version version;
+    std::uint64_t bytes;
+  };
+  std::filesystem::path path;
+  std::vector<part> parts;
+};
+
+class service {
+ public:
+  /// Opens the folder, or makes it. errc::locked if another server has it, other_cluster if it belongs to another place
+  /// of a group.
+  explicit service(service_options opening);
+  ~service();
+  service(const service&) = delete;
+  service& operator=(const service&) = delete;
+
+  [[nodiscard]] const service_options& options() const noexcept;
+  [[nodiscard]] access& users() noexcept;
+  [[nodiscard]] executor& threads() noexcept;
+  /// 32 hexadecimal digits, made with the folder.
+  [[nodiscard]] const std::string& identity() const noexcept;
+
+  // ---- Databases ----
+  std::shared_ptr<database> create(const principal& who, database_settings settings);
+  /// errc::denied, unless `who` may do something with it; unavailable, saying why, if it is not served.
+  [[nodiscard]] std::shared_ptr<database> find_database(const principal& who, std::string_view name);
+  /// Those that `who` may do something with, by name.
+  [[nodiscard]] std::vector<database_settings> list(const principal& who);
+  /// A new database with the state of one version of another. Returns when it is complete.
+  std::shared_ptr<database> copy(const principal& who, std::string_view from, const point& at,
+                                 database_settings settings);
+  void change(const principal& who, std::string_view name, const changed_settings& what);
+  /// Its space is free when the last reader is done.
+  void drop(const principal& who, std::string_view name);
+
+  // ---- Snapshots of the service ----
+  /// Writes all databases, as they are at one instant, into a new folder: complete or not at all. Writes go on.
+  /// errc::store_exists, no_space, denied unless `who` is root.
+  snapshot_report write_snapshot(const principal& who, const std::filesystem::path& to,
+                                 const icecore::progress_function& on_progress = {});
+  /// Makes a data folder from a snapshot, which is checked first. errc::store_exists, damaged, bad_input.
+  static void restore_snapshot(const std::filesystem::path& from, const std::filesystem::path& to,
+                               const icecore::progress_function& on_progress = {});
+
+  // ---- Seeing inside ----
+  /// What is not served: a database's name, and why. Empty: all is well.
+  [[nodiscard]] std::vector<std::pair<std::string, failure>> not_ready() const;
+  [[nodiscard]] gauge& in_flight_bytes() noexcept;
+  [[nodiscard]] gauge& connections() noexcept;
+  [[nodiscard]] gauge& watches() noexcept;
+  [[nodiscard]] gauge& open_scans() noexcept;
+
+  /// Answers what waits and closes all databases. Later calls fail with errc::unavailable.
+  void stop();
+
+ private:
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+}  // namespace icecore::service
