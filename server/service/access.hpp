@@ -61,6 +61,10 @@ class principal {
   /// Whether this is allowed with all keys between the bounds of the database that `owner` owns.
   [[nodiscard]] bool allows(std::string_view database, std::string_view owner, const icecore::key_bounds& keys,
                             right what) const;
+  /// Whether anything at all is allowed with this database: then its name may be told.
+  [[nodiscard]] bool may_see(std::string_view database, std::string_view owner) const;
+  /// Whether a database of this name may be made: needs `administer` for the name.
+  [[nodiscard]] bool may_create(std::string_view database) const;
   /// The same for one key. O(permissions).
   [[nodiscard]] bool allows(std::string_view database, std::string_view owner, std::string_view key, right what) const;
 

@@ -130,7 +130,8 @@ class watch {
   /// The next changes, if there are any, in the order of the versions. Never waits. `told` of an empty answer is the
   /// progress: nothing between the bounds was written up to it.
   virtual watched next(const block_limits& limits) = 0;
-  /// Calls `wake` once, when next() may have more (perhaps at once, within this call) or the database ends.
+  /// Calls `wake` once, when next() may have more (perhaps at once, within this call) or the database ends. It may
+  /// still be called while, or just after, the watch ends: it keeps alive what it uses.
   virtual void arm(std::function<void()> wake) = 0;
 };
 

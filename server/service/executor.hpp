@@ -58,7 +58,7 @@ class executor {
 
   std::mutex timer_mutex_;
   std::condition_variable timer_wakes_;
-  std::multimap<std::chrono::steady_clock::time_point, std::weak_ptr<repeated>> due_;
+  std::multimap<std::chrono::steady_clock::time_point, std::shared_ptr<repeated>> due_;
   bool timer_stopping_ = false;
   std::thread timer_;
 };

@@ -50,6 +50,10 @@ struct operation {
     increment,     ///< adds `number` to the value, a decimal number of 64 bits; a key that is not there counts as 0
     get,           ///< reads the value
     get_range,     ///< reads the keys from `key` up to, not including, `end`: at most `limit`
+    // The database's own, which no door sends:
+    grant_lease,  ///< the lease `lease` begins, for `number` ms
+    end_lease,    ///< the lease `lease` ends, and its keys are removed
+    compact,      ///< versions before `number` are given up
   };
   operation::kind what = kind::put;
   std::string key;

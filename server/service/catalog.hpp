@@ -1,0 +1,64 @@
+// What a server knows of itself and its databases, in a store of its own: `catalog.ice`.
+//
+//   catalog c("/var/lib/icecore/catalog.ice");
+//   c.put(entry{.number = c.next_number(), .settings = s});      // durable when it returns
+//
+// Keys: "server/identity", "server/group", "database/NAME" with JSON, and those of access.hpp. Each change closes a
+// version, so the catalog tells what was there when.
+// Threads: any number. Errors: icecore::error; damaged if a record of it is not understood.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "icecore/store.hpp"
+#include "service/database.hpp"
+#include "service/group_place.hpp"
+
+namespace icecore::service {
+
+struct catalog_entry {
+  std::uint64_t number;  ///< of its folder; never used twice
+  database_settings settings;
+};
+
+class catalog {
+ public:
+  /// Opens the catalog, or makes it with a new identity.
+  explicit catalog(const std::filesystem::path& path);
+
+  [[nodiscard]] icecore::store& store() noexcept { return store_; }
+  [[nodiscard]] const std::string& identity() const noexcept { return identity_; }
+  /// The place in a group that this folder belongs to: the first that it was opened with.
+  /// errc::other_cluster if it is another one.
+  void require_place(const group_place& place);
+
+  [[nodiscard]] std::vector<catalog_entry> databases() const;
+  [[nodiscard]] std::optional<catalog_entry> find(std::string_view name) const;
+  /// A number that no database had.
+  [[nodiscard]] std::uint64_t next_number();
+  void put(const catalog_entry& what);
+  void remove(std::string_view name);
+
+ private:
+  void durable();
+
+  icecore::store store_;
+  std::string identity_;
+};
+
+/// The settings as they are told: "every 1 s", "operation", ...
+[[nodiscard]] std::string_view text_of(version_rule rule) noexcept;
+[[nodiscard]] std::string_view text_of(value_compression how) noexcept;
+[[nodiscard]] std::string_view text_of(icecore::durability mode) noexcept;
+[[nodiscard]] std::string_view text_of(icecore::index_kind kind) noexcept;
+[[nodiscard]] std::optional<version_rule> rule_of(std::string_view text) noexcept;
+[[nodiscard]] std::optional<value_compression> compression_of(std::string_view text) noexcept;
+[[nodiscard]] std::optional<icecore::durability> durability_of(std::string_view text) noexcept;
+[[nodiscard]] std::optional<icecore::index_kind> index_of(std::string_view text) noexcept;
+
+}  // namespace icecore::service

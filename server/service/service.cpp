@@ -1,0 +1,403 @@
+#include "service/service.hpp"
+
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "icecore/error.hpp"
+#include "service/catalog.hpp"
+#include "service/snapshots.hpp"
+#include "service/store_database.hpp"
+
+namespace icecore::service {
+namespace {
+
+using namespace std::chrono_literals;
+
+unsigned threads_of(unsigned asked) {
+  return asked != 0 ? asked : std::max(4U, 2 * std::max(1U, std::thread::hardware_concurrency()));
+}
+
+void require_name(std::string_view name) {
+  const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
+  const bool good = !name.empty() && name.size() <= 255 && plain(name.front()) &&
+                    std::ranges::all_of(name, [&](char c) { return plain(c) || c == '.' || c == '_' || c == '-'; });
+  if (good) return;
+  throw icecore::error(
+      errc::invalid_argument,
+      "a database's name has 1 to 255 letters, digits and '.', '_' or '-', and begins with a letter or digit");
+}
+
+void require_settings(const database_settings& settings) {
+  require_name(settings.name);
+  if (settings.interval < 1ms || settings.interval > 24h) {
+    throw icecore::error(
+        errc::invalid_argument,
+        fmt::format("an interval of {} ms: versions are closed every 1 ms to every day", settings.interval.count()));
+  }
+}
+
+}  // namespace
+
+struct service::state {
+  explicit state(service_options asked)
+      : options(std::move(asked)),
+        in_flight("limits.in_flight_bytes", options.limits.in_flight_bytes),
+        connections("limits.connections", options.limits.connections),
+        watches("limits.watches", options.limits.watches),
+        scans("limits.open_scans", options.limits.open_scans),
+        known(options.data / "catalog.ice"),
+        users(known.store(), options.users),
+        syncing(threads_of(options.threads)),
+        blocking(threads_of(options.threads)) {}
+
+  struct served {
+    std::shared_ptr<store_database> database;  // empty: it could not be opened
+    failure why{};
+    catalog_entry entry;
+  };
+
+  void log(std::string_view event, const std::vector<std::pair<std::string, std::string>>& fields) const {
+    if (options.log) options.log(event, fields);
+  }
+  [[nodiscard]] std::filesystem::path folder(std::uint64_t number) const {
+    return options.data / "databases" / std::to_string(number);
+  }
+  [[nodiscard]] database_environment environment() {
+    return {.pool = &syncing,
+            .device_has_room = [this] { return has_room.load(std::memory_order_relaxed); },
+            .leases_most = options.limits.leases};
+  }
+  void look_at_device() {
+    struct statvfs now {};
+    if (::statvfs(options.data.c_str(), &now) != 0) return;
+    const std::uint64_t free = std::uint64_t{now.f_bavail} * now.f_frsize;
+    const bool room = free >= options.limits.free_disk_bytes;
+    if (has_room.exchange(room, std::memory_order_relaxed) != room) {
+      log(room ? "device_has_room" : "device_full", {{"free_bytes", std::to_string(free)}});
+    }
+  }
+  void require_running() const {
+    if (stopped) throw icecore::error(errc::unavailable, "the server is stopping");
+  }
+  served& require(const principal& who, std::string_view name, right what) {
+    require_running();
+    const auto found = databases.find(name);
+    if (found == databases.end() ||
+        !who.allows(name, found->second.entry.settings.owner, icecore::key_bounds{}, what)) {
+      deny(name);
+    }
+    return found->second;
+  }
+  [[nodiscard]] bool may_see(const principal& who, const catalog_entry& entry) const {
+    const database_settings& s = entry.settings;
+    return who.may_see(s.name, s.owner);
+  }
+  void open_all();
+  void remove_orphans() const;
+  std::shared_ptr<store_database> make(const catalog_entry& entry);
+
+  service_options options;
+  gauge in_flight;
+  gauge connections;
+  gauge watches;
+  gauge scans;
+  catalog known;
+  access users;
+  executor syncing;   // appliers, syncs and timers: its tasks wait for devices alone
+  executor blocking;  // what doors do that may wait for the other one
+  std::atomic<bool> has_room{true};
+  mutable std::mutex mutex;  // databases, stopped; never held while a device is waited for, but by make and drop
+  std::map<std::string, served, std::less<>> databases;
+  bool stopped = false;
+  std::mutex making;  // one database is made, copied or dropped at a time
+  executor::repetition looks_at_device;
+};
+
+void service::state::open_all() {
+  for (const catalog_entry& entry : known.databases()) {
+    served next{.database = nullptr, .why = {}, .entry = entry};
+    try {
+      next.database = make(entry);
+    } catch (...) {
+      next.why = failure_of(std::current_exception());
+      log("database_not_served", {{"database", entry.settings.name}, {"why", next.why.message}});
+    }
+    databases.emplace(entry.settings.name, std::move(next));
+  }
+}
+
+std::shared_ptr<store_database> service::state::make(const catalog_entry& entry) {
+  return std::make_shared<store_database>(folder(entry.number) / "store.ice", entry.settings, environment());
+}
+
+// A folder that the catalog does not name was being made or dropped when the server died.
+void service::state::remove_orphans() const {
+  std::error_code ignored;
+  for (const auto& found : std::filesystem::directory_iterator(options.data / "databases", ignored)) {
+    const std::string name = found.path().filename();
+    const bool named = std::ranges::any_of(
+        databases, [&](const auto& next) { return std::to_string(next.second.entry.number) == name; });
+    if (named || !std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c) != 0; })) continue;
+    log("folder_removed", {{"folder", found.path()}});
+    std::filesystem::remove_all(found.path(), ignored);
+  }
+}
+
+service::service(service_options opening) {
+  std::error_code error;
+  std::filesystem::create_directories(opening.data / "databases", error);
+  if (error) {
+    throw icecore::error(errc::io,
+                         fmt::format("{}: the data folder cannot be made: {}", opening.data.native(), error.message()));
+  }
+  state_ = std::make_unique<state>(std::move(opening));
+  state_->known.require_place(state_->options.group);
+  state_->look_at_device();
+  state_->looks_at_device = state_->syncing.every(1s, [it = state_.get()] { it->look_at_device(); });
+  state_->open_all();
+  state_->remove_orphans();
+}
+
+service::~service() {
+  try {
+    stop();
+  } catch (const icecore::error&) {  // whoever wants to know calls stop()
+  }
+}
+
+const service_options& service::options() const noexcept { return state_->options; }
+access& service::users() noexcept { return state_->users; }
+executor& service::threads() noexcept { return state_->blocking; }
+const std::string& service::identity() const noexcept { return state_->known.identity(); }
+gauge& service::in_flight_bytes() noexcept { return state_->in_flight; }
+gauge& service::connections() noexcept { return state_->connections; }
+gauge& service::watches() noexcept { return state_->watches; }
+gauge& service::open_scans() noexcept { return state_->scans; }
+
+// ---- Databases ----
+
+std::shared_ptr<database> service::create(const principal& who, database_settings settings) {
+  require_settings(settings);
+  if (!who.may_create(settings.name)) deny(settings.name);
+  if (settings.owner.empty()) settings.owner = who.name();
+  const std::lock_guard one_at_a_time(state_->making);
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->require_running();
+    if (state_->databases.contains(settings.name)) {
+      throw icecore::error(errc::database_exists, fmt::format("a database named '{}' exists already", settings.name));
+    }
+    if (state_->databases.size() >= state_->options.limits.databases) {
+      throw icecore::error(
+          errc::limit_reached,
+          fmt::format("the server has {} databases, as many as limits.databases allows", state_->databases.size()));
+    }
+  }
+  const catalog_entry entry{.number = state_->known.next_number(), .settings = settings};
+  const std::filesystem::path folder = state_->folder(entry.number);
+  std::shared_ptr<store_database> made;
+  try {
+    std::filesystem::create_directory(folder);
+    made = state_->make(entry);
+    made->sync();
+    state_->known.put(entry);  // from here on it is there
+  } catch (...) {
+    made.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+    throw;
+  }
+  const std::lock_guard lock(state_->mutex);
+  state_->databases.emplace(settings.name, state::served{.database = made, .why = {}, .entry = entry});
+  state_->log("database_created", {{"database", settings.name}, {"user", who.name()}});
+  return made;
+}
+
+std::shared_ptr<database> service::find_database(const principal& who, std::string_view name) {
+  const std::lock_guard lock(state_->mutex);
+  state_->require_running();
+  const auto found = state_->databases.find(name);
+  if (found == state_->databases.end() || !state_->may_see(who, found->second.entry)) deny(name);
+  if (found->second.database == nullptr) {
+    throw icecore::error(errc::unavailable,
+                         fmt::format("the database '{}' is not served: {}", name, found->second.why.message));
+  }
+  return found->second.database;
+}
+
+std::vector<database_settings> service::list(const principal& who) {
+  const std::lock_guard lock(state_->mutex);
+  state_->require_running();
+  std::vector<database_settings> seen;
+  for (const auto& [name, next] : state_->databases) {
+    if (state_->may_see(who, next.entry)) seen.push_back(next.entry.settings);
+  }
+  return seen;
+}
+
+std::shared_ptr<database> service::copy(const principal& who, std::string_view from, const point& at,
+                                        database_settings settings) {
+  std::shared_ptr<database> source;
+  {
+    const std::lock_guard lock(state_->mutex);
+    source = state_->require(who, from, right::read).database;
+  }
+  if (source == nullptr) throw icecore::error(errc::unavailable, fmt::format("the database '{}' is not served", from));
+  const auto rows =
+      source->scan({.at = at});  // before the copy is there, so that what is wrong with `at` leaves nothing
+  const std::string name = settings.name;
+  std::shared_ptr<database> made = create(who, std::move(settings));
+  try {
+    for (row_block block; rows->next(block, {.rows = 4096, .bytes = std::size_t{4} << 20});) made->load(block, false);
+    made->sync();
+  } catch (...) {
+    drop(principal::anyone(), name);
+    throw;
+  }
+  return made;
+}
+
+void service::change(const principal& who, std::string_view name, const changed_settings& what) {
+  const std::lock_guard one_at_a_time(state_->making);
+  std::shared_ptr<store_database> found;
+  catalog_entry entry{};
+  {
+    const std::lock_guard lock(state_->mutex);
+    const state::served& known = state_->require(who, name, right::administer);
+    found = known.database;
+    entry = known.entry;
+  }
+  if (what.rule) entry.settings.rule = *what.rule;
+  if (what.interval) entry.settings.interval = *what.interval;
+  if (what.quota_bytes) entry.settings.quota_bytes = *what.quota_bytes;
+  if (what.owner) entry.settings.owner = *what.owner;
+  require_settings(entry.settings);
+  state_->known.put(entry);
+  if (found != nullptr) found->change(what);
+  const std::lock_guard lock(state_->mutex);
+  state_->databases.find(name)->second.entry = entry;
+}
+
+void service::drop(const principal& who, std::string_view name) {
+  const std::lock_guard one_at_a_time(state_->making);
+  std::shared_ptr<store_database> found;
+  std::filesystem::path folder;
+  {
+    const std::lock_guard lock(state_->mutex);
+    const state::served& known = state_->require(who, name, right::administer);
+    found = known.database;
+    folder = state_->folder(known.entry.number);
+    state_->known.remove(name);  // from here on it is gone
+    state_->databases.erase(state_->databases.find(name));
+  }
+  if (found != nullptr) found->close();
+  std::error_code error;
+  std::filesystem::remove_all(folder, error);
+  state_->log("database_dropped", {{"database", std::string(name)}, {"user", who.name()}});
+  if (error) {
+    throw icecore::error(errc::io,
+                         fmt::format("the database '{}' is dropped, but its folder {} could not be removed: {}", name,
+                                     folder.native(), error.message()));
+  }
+}
+
+// ---- Snapshots of the service ----
+
+snapshot_report service::write_snapshot(const principal& who, const std::filesystem::path& to,
+                                        const icecore::progress_function& on_progress) {
+  if (!who.is_root()) throw icecore::error(errc::denied, "only the role root may write snapshots of the service");
+  const std::lock_guard one_at_a_time(state_->making);
+  std::vector<snapshot_part> parts;
+  {
+    std::vector<std::pair<catalog_entry, std::shared_ptr<store_database>>> all;
+    {
+      const std::lock_guard lock(state_->mutex);
+      state_->require_running();
+      for (const auto& [name, next] : state_->databases) {
+        if (next.database == nullptr) {
+          throw icecore::error(errc::unavailable,
+                               fmt::format("the database '{}' is not served ({}), so no snapshot of the "
+                                           "service can be complete; repair or drop it first",
+                                           name, next.why.message));
+        }
+        all.emplace_back(next.entry, next.database);
+      }
+    }
+    // The instant: all are held still at once, in the order of their names, and each is captured in O(segments).
+    std::vector<store_database::held_still> held;
+    held.reserve(all.size());
+    for (const auto& [entry, database] : all) held.push_back(database->hold());
+    for (const auto& [entry, database] : all) {
+      parts.push_back({.name = entry.settings.name,
+                       .file = "databases/" + std::to_string(entry.number) + "/store.ice",
+                       .taken = database->checkpoint_held()});
+    }
+    parts.push_back({.name = {}, .file = "catalog.ice", .taken = state_->known.store().checkpoint()});
+  }
+  snapshot_report report = write_parts_of_snapshot(parts, identity(), to, on_progress);
+  state_->log("snapshot_written", {{"folder", to.native()}, {"databases", std::to_string(report.parts.size())}});
+  return report;
+}
+
+void service::restore_snapshot(const std::filesystem::path& from, const std::filesystem::path& to,
+                               const icecore::progress_function& on_progress) {
+  restore_parts_of_snapshot(from, to, on_progress);
+}
+
+// ---- Seeing inside, and stopping ----
+
+std::vector<std::pair<std::string, failure>> service::not_ready() const {
+  std::vector<std::pair<std::string, failure>> sick;
+  std::vector<std::pair<std::string, std::shared_ptr<store_database>>> served;
+  {
+    const std::lock_guard lock(state_->mutex);
+    for (const auto& [name, next] : state_->databases) {
+      if (next.database == nullptr) {
+        sick.emplace_back(name, next.why);
+      } else {
+        served.emplace_back(name, next.database);
+      }
+    }
+  }
+  for (const auto& [name, database] : served) {
+    if (const auto why = database->sickness()) sick.emplace_back(name, *why);
+  }
+  return sick;
+}
+
+void service::stop() {
+  if (state_ == nullptr) return;
+  std::map<std::string, state::served, std::less<>> closing;
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (std::exchange(state_->stopped, true)) return;
+    closing.swap(state_->databases);
+  }
+  state_->looks_at_device = {};
+  std::optional<failure> first;
+  for (auto& [name, next] : closing) {
+    if (next.database == nullptr) continue;
+    try {
+      next.database->close();
+    } catch (...) {
+      failure why = failure_of(std::current_exception());
+      state_->log("database_not_closed", {{"database", name}, {"why", why.message}});
+      if (!first) first = std::move(why);
+    }
+  }
+  state_->known.store().sync();
+  if (first) raise(*first);
+}
+
+}  // namespace icecore::service

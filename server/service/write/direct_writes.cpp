@@ -1,0 +1,180 @@
+#include "service/write/direct_writes.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <future>
+#include <optional>
+
+#include "icecore/history.hpp"
+#include "service/read/hidden_keys.hpp"
+
+namespace icecore::service {
+
+direct_writes::direct_writes(const write_parts& parts)
+    : parts_(parts),
+      told_(parts.store->latest().version()),
+      answers_(*parts.pool, {.sync = [this] { parts_.store->sync(); },
+                             .durable = [](icecore::version) {},
+                             .failed = [this](const failure& why) { parts_.poisoned(why); }}) {
+  if (parts_.promises_operations) parts_.store->sync();
+  parts_.tellable(told_.load(std::memory_order_relaxed));
+}
+
+direct_writes::~direct_writes() { finish(); }
+
+void direct_writes::finish() { answers_.drain(); }
+
+std::size_t direct_writes::stripe_of(std::string_view key) const noexcept {
+  return std::hash<std::string_view>{}(key) % stripe_count;
+}
+
+write_path::held direct_writes::hold() {
+  held all;
+  all.reserve(stripe_count);
+  for (stripe& next : stripes_) all.emplace_back(next.mutex);
+  return all;
+}
+
+write_path::held direct_writes::lock(const transaction& what) {
+  std::vector<std::size_t> named;
+  for (const condition& c : what.conditions) named.push_back(stripe_of(c.key));
+  for (const auto* list : {&what.then, &what.otherwise}) {
+    for (const operation& o : *list) {
+      switch (o.what) {
+        case operation::kind::remove_range:
+        case operation::kind::get_range:
+        case operation::kind::grant_lease:
+        case operation::kind::end_lease:
+        case operation::kind::compact:
+          return hold();
+        default:
+          named.push_back(stripe_of(o.key));
+      }
+    }
+  }
+  std::ranges::sort(named);  // one order for all, so that nobody waits in a circle
+  const auto twice = std::ranges::unique(named);
+  named.erase(twice.begin(), twice.end());
+  held locked;
+  locked.reserve(named.size());
+  for (const std::size_t next : named) locked.emplace_back(stripes_[next].mutex);
+  return locked;
+}
+
+void direct_writes::write(transaction what, completion done) {
+  std::optional<outcome> came;
+  try {
+    if (is_blind(what) && what.then.size() == 1 && !parts_.leases->any()) {
+      const operation& only = what.then.front();
+      const std::lock_guard guard(stripes_[stripe_of(only.key)].mutex);
+      came = put(only);
+    } else {
+      const held locked = lock(what);
+      came = apply(what);
+    }
+  } catch (...) {
+    done(failure_of(std::current_exception()));
+    return;
+  }
+  answer(std::move(*came), std::move(done));
+}
+
+outcome direct_writes::put(const operation& only) {
+  require_client_key(only.key);
+  std::string room;
+  outcome answer;
+  answer.version = parts_.store->insert(only.key, parts_.codec->encode(only.value, room));
+  answer.results.resize(1);
+  answer.results[0].size = only.value.size();
+  return answer;
+}
+
+outcome direct_writes::apply(const transaction& what) {
+  newest_present now(*parts_.store, *parts_.codec, *parts_.leases);
+  executed done = execute(what, now, *parts_.leases, *parts_.codec);
+  if (done.writes.empty()) {
+    done.answer.version = parts_.store->clock();
+    return std::move(done.answer);
+  }
+  done.answer.version = parts_.store->apply(done.writes);
+  done.leases.commit();
+  if (done.compacted) parts_.compacted(*done.compacted);
+  return std::move(done.answer);
+}
+
+void direct_writes::answer(outcome what, completion done) {
+  if (parts_.promises_operations) {
+    answers_.add({.what = std::move(what), .done = std::move(done)});
+  } else {
+    done(std::move(what));
+  }
+}
+
+std::uint64_t direct_writes::load(const row_block& rows, bool keep) {
+  std::uint64_t written = 0;
+  std::string room;
+  const bool may_have_leases = parts_.leases->any();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string_view key = rows.keys[i];
+    require_client_key(key);
+    const std::lock_guard guard(stripes_[stripe_of(key)].mutex);
+    if (may_have_leases && parts_.leases->of(key) != 0) {
+      if (keep && !parts_.leases->is_over(key)) continue;
+      transaction one;
+      one.then.push_back(operation::put(std::string(key), std::string(rows.values[i])));
+      static_cast<void>(apply(one));
+      ++written;
+      continue;
+    }
+    const std::string_view value = parts_.codec->encode(rows.values[i], room);
+    if (!keep) {
+      parts_.store->insert(key, value);
+      ++written;
+    } else if (parts_.store->insert_new(key, value)) {
+      ++written;
+    }
+  }
+  wait_until_durable();
+  return written;
+}
+
+void direct_writes::wait_until_durable() {
+  if (!parts_.promises_operations) return;
+  std::promise<result<outcome>> promised;
+  answers_.add({.what = {}, .done = [&](result<outcome> came) { promised.set_value(std::move(came)); }});
+  const result<outcome> came = promised.get_future().get();
+  if (const auto* failed = std::get_if<failure>(&came)) raise(*failed);
+}
+
+icecore::version direct_writes::tag(const icecore::tag_options& label) {
+  const icecore::version tagged = parts_.store->tag(label);
+  wait_until_durable();
+  told_.store(tagged, std::memory_order_relaxed);
+  parts_.tellable(tagged);
+  return tagged;
+}
+
+// A version that a sync has not covered is not told to watches yet: the sync comes first. This runs among the tasks
+// that serve syncs, so it must not wait for one.
+void direct_writes::close_version() {
+  const icecore::version closed = parts_.store->latest().version();
+  if (closed <= told_.exchange(closed, std::memory_order_relaxed)) return;
+  if (parts_.store->durability().mode == icecore::durability::tag) parts_.store->sync();
+  if (!parts_.promises_operations) {
+    parts_.tellable(closed);
+    return;
+  }
+  answers_.add({.what = {}, .done = [this, closed](const result<outcome>& came) {
+                  if (std::holds_alternative<outcome>(came)) parts_.tellable(closed);
+                }});
+}
+
+icecore::snapshot direct_writes::newest() { return parts_.store->latest(); }
+
+std::optional<found> direct_writes::find_newest(std::string_view key) {
+  const icecore::pin holds = parts_.store->hold();
+  return found_in(parts_.store->history(key), holds, *parts_.codec);
+}
+
+}  // namespace icecore::service

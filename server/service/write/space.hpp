@@ -1,0 +1,40 @@
+// Whether a database may take more space: its quota, and what is free on the device.
+//
+//   space room(store, 1 << 30, [] { return true; });
+//   room.require(transaction);          // errc::no_space
+//   room.look();                        // from time to time: what the store really uses
+//
+// Between two looks the bytes of the writes are added up, so the quota is kept within what a second writes. Removals
+// are allowed until a hundredth above the quota (at least 1 MiB): a full database can be made smaller by compaction of
+// what was removed, and its owner can still say what.
+// Threads: any number. Memory order: relaxed, since the numbers guard no other memory.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+#include "icecore/store.hpp"
+#include "service/transaction.hpp"
+
+namespace icecore::service {
+
+class space {
+ public:
+  /// `device_has_room`: asked at each write; must be cheap.
+  space(const icecore::store& of, std::uint64_t quota_bytes, std::function<bool()> device_has_room);
+
+  /// Before a write: errc::no_space, with what is used and what is allowed. Counts the write's bytes.
+  void require(const transaction& what);
+  void require(std::uint64_t bytes, bool only_removes);
+  void look();
+  void change(std::uint64_t quota_bytes) noexcept { quota_.store(quota_bytes, std::memory_order_relaxed); }
+
+ private:
+  const icecore::store* store_;
+  std::function<bool()> device_has_room_;
+  std::atomic<std::uint64_t> quota_;
+  std::atomic<std::uint64_t> used_{0};
+};
+
+}  // namespace icecore::service
