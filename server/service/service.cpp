@@ -101,7 +101,7 @@ struct service::state {
   }
   [[nodiscard]] bool may_see(const principal& who, const catalog_entry& entry) const {
     const database_settings& s = entry.settings;
-    return who.may_see(s.name, s.owner);
+    return who.knows(s.name, s.owner);
   }
   void open_all();
   void remove_orphans() const;
@@ -189,7 +189,7 @@ gauge& service::open_scans() noexcept { return state_->scans; }
 
 std::shared_ptr<database> service::create(const principal& who, database_settings settings) {
   require_settings(settings);
-  if (!who.may_create(settings.name)) deny(settings.name);
+  who.require(settings.name, {}, icecore::key_bounds{}, right::administer);
   if (settings.owner.empty()) settings.owner = who.name();
   const std::lock_guard one_at_a_time(state_->making);
   {
