@@ -39,6 +39,7 @@
 #include "icecore/checkpoint.hpp"
 #include "icecore/options.hpp"
 #include "icecore/snapshot.hpp"
+#include "icecore/store.hpp"
 #include "icecore/value.hpp"
 #include "service/point.hpp"
 #include "service/rows.hpp"
@@ -52,8 +53,8 @@ enum class value_compression : std::uint8_t { none, zstd };
 /// What a database is made with. The name has 1 to 255 bytes of letters, digits and "._-", and begins with none of the
 /// last three.
 struct database_settings {
-  std::string name;
-  std::string owner;  ///< the user who made it: empty where there are no users
+  std::string name{};
+  std::string owner{};  ///< the user who made it: empty where there are no users
   version_rule rule = version_rule::every;
   std::chrono::milliseconds interval{1000};  ///< of the rule `every`: 1 ms to 1 day
   icecore::durability durability = icecore::durability::best_available;

@@ -11,6 +11,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 
@@ -63,7 +64,7 @@ struct service::state {
 
   struct served {
     std::shared_ptr<store_database> database;  // empty: it could not be opened
-    failure why{};
+    std::optional<failure> why;
     catalog_entry entry;
   };
 
@@ -126,12 +127,12 @@ struct service::state {
 
 void service::state::open_all() {
   for (const catalog_entry& entry : known.databases()) {
-    served next{.database = nullptr, .why = {}, .entry = entry};
+    served next{.database = nullptr, .why = std::nullopt, .entry = entry};
     try {
       next.database = make(entry);
     } catch (...) {
       next.why = failure_of(std::current_exception());
-      log("database_not_served", {{"database", entry.settings.name}, {"why", next.why.message}});
+      log("database_not_served", {{"database", entry.settings.name}, {"why", next.why->message}});
     }
     databases.emplace(entry.settings.name, std::move(next));
   }
@@ -219,7 +220,7 @@ std::shared_ptr<database> service::create(const principal& who, database_setting
     throw;
   }
   const std::lock_guard lock(state_->mutex);
-  state_->databases.emplace(settings.name, state::served{.database = made, .why = {}, .entry = entry});
+  state_->databases.emplace(settings.name, state::served{.database = made, .why = std::nullopt, .entry = entry});
   state_->log("database_created", {{"database", settings.name}, {"user", who.name()}});
   return made;
 }
@@ -231,7 +232,7 @@ std::shared_ptr<database> service::find_database(const principal& who, std::stri
   if (found == state_->databases.end() || !state_->may_see(who, found->second.entry)) deny(name);
   if (found->second.database == nullptr) {
     throw icecore::error(errc::unavailable,
-                         fmt::format("the database '{}' is not served: {}", name, found->second.why.message));
+                         fmt::format("the database '{}' is not served: {}", name, found->second.why->message));
   }
   return found->second.database;
 }
@@ -329,7 +330,7 @@ snapshot_report service::write_snapshot(const principal& who, const std::filesys
           throw icecore::error(errc::unavailable,
                                fmt::format("the database '{}' is not served ({}), so no snapshot of the "
                                            "service can be complete; repair or drop it first",
-                                           name, next.why.message));
+                                           name, next.why->message));
         }
         all.emplace_back(next.entry, next.database);
       }
@@ -364,7 +365,7 @@ std::vector<std::pair<std::string, failure>> service::not_ready() const {
     const std::lock_guard lock(state_->mutex);
     for (const auto& [name, next] : state_->databases) {
       if (next.database == nullptr) {
-        sick.emplace_back(name, next.why);
+        sick.emplace_back(name, *next.why);
       } else {
         served.emplace_back(name, next.database);
       }

@@ -102,7 +102,7 @@ class store_database final : public database {
   database_settings settings_;
   std::optional<icecore::store> store_;  // empty once closed
   std::shared_ptr<const value_codec> codec_;
-  std::optional<service::leases> leases_;
+  std::optional<lease_table> leases_;
   std::optional<space> space_;
   watch_list watches_;
   bool promises_operations_;

@@ -22,7 +22,7 @@ std::optional<std::int64_t> number_of(std::string_view text) {
 // One transaction being executed. What it has written already lies over what was there.
 class run {
  public:
-  run(present& now, leases& of, executed& into) : now_(&now), of_(&of), into_(&into) {}
+  run(present& now, lease_table& of, executed& into) : now_(&now), of_(&of), into_(&into) {}
 
   [[nodiscard]] bool holds(const condition& what) {
     const auto is = find(what.key);
@@ -295,7 +295,7 @@ class run {
   }
 
   present* now_;
-  leases* of_;
+  lease_table* of_;
   executed* into_;
 };
 
@@ -307,7 +307,7 @@ bool is_blind(const transaction& what) noexcept {
          });
 }
 
-executed execute(const transaction& what, present& now, leases& of, const value_codec& codec) {
+executed execute(const transaction& what, present& now, lease_table& of, const value_codec& codec) {
   executed done(of);
   run it(now, of, done);
   done.answer.succeeded = std::ranges::all_of(what.conditions, [&](const condition& c) { return it.holds(c); });

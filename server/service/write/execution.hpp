@@ -25,7 +25,7 @@ namespace icecore::service {
 inline constexpr std::uint64_t transaction_rows_most = 1'000'000;
 
 struct executed {
-  explicit executed(service::leases& of) : leases(of) {}
+  explicit executed(service::lease_table& of) : leases(of) {}
   outcome answer;
   icecore::batch writes;  ///< empty: nothing changes
   lease_changes leases;
@@ -33,7 +33,7 @@ struct executed {
   std::optional<icecore::version> compacted;                               ///< older versions are given up
 };
 
-[[nodiscard]] executed execute(const transaction& what, present& now, leases& of, const value_codec& codec);
+[[nodiscard]] executed execute(const transaction& what, present& now, lease_table& of, const value_codec& codec);
 
 /// Whether the transaction reads nothing: only puts and removals without conditions, whose answers tell nothing.
 [[nodiscard]] bool is_blind(const transaction& what) noexcept;

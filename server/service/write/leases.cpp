@@ -30,7 +30,7 @@ std::uint64_t number_in(std::string_view bytes, std::string_view what) {
 
 }  // namespace
 
-leases::leases(const icecore::store& from) {
+lease_table::lease_table(const icecore::store& from) {
   const icecore::snapshot now = from.latest();
   const clock::time_point begin = clock::now();
   auto granted = now.prefix(lease_prefix);
@@ -55,14 +55,14 @@ leases::leases(const icecore::store& from) {
   count_.store(leases_.size(), std::memory_order_release);
 }
 
-lease_number leases::of(std::string_view key) const {
+lease_number lease_table::of(std::string_view key) const {
   if (!any()) return 0;
   const std::lock_guard lock(mutex_);
   const auto found = of_keys_.find(key);
   return found == of_keys_.end() ? 0 : found->second;
 }
 
-bool leases::is_over(std::string_view key) const {
+bool lease_table::is_over(std::string_view key) const {
   if (!any()) return false;
   const std::lock_guard lock(mutex_);
   const auto found = of_keys_.find(key);
@@ -71,26 +71,26 @@ bool leases::is_over(std::string_view key) const {
   return of != leases_.end() && of->second.until <= clock::now();
 }
 
-bool leases::contains(lease_number number) const {
+bool lease_table::contains(lease_number number) const {
   const std::lock_guard lock(mutex_);
   const auto found = leases_.find(number);
   return found != leases_.end() && found->second.until > clock::now();
 }
 
-std::vector<std::string> leases::keys(lease_number number) const {
+std::vector<std::string> lease_table::keys(lease_number number) const {
   const std::lock_guard lock(mutex_);
   const auto found = leases_.find(number);
   if (found == leases_.end()) return {};
   return {found->second.keys.begin(), found->second.keys.end()};
 }
 
-const leases::lease& leases::known(lease_number number) const {
+const lease_table::lease& lease_table::known(lease_number number) const {
   const auto found = leases_.find(number);
   if (found == leases_.end() || found->second.until <= clock::now()) no_such_lease(number);
   return found->second;
 }
 
-lease_info leases::about(lease_number number, bool keys) const {
+lease_info lease_table::about(lease_number number, bool keys) const {
   const std::lock_guard lock(mutex_);
   const lease& it = known(number);
   lease_info info{.number = number,
@@ -101,7 +101,7 @@ lease_info leases::about(lease_number number, bool keys) const {
   return info;
 }
 
-lease_info leases::keep_alive(lease_number number) {
+lease_info lease_table::keep_alive(lease_number number) {
   {
     const std::lock_guard lock(mutex_);
     static_cast<void>(known(number));
@@ -111,7 +111,7 @@ lease_info leases::keep_alive(lease_number number) {
   return about(number, false);
 }
 
-std::vector<lease_number> leases::list() const {
+std::vector<lease_number> lease_table::list() const {
   const std::lock_guard lock(mutex_);
   std::vector<lease_number> numbers;
   for (const auto& [number, it] : leases_) {
@@ -120,7 +120,7 @@ std::vector<lease_number> leases::list() const {
   return numbers;
 }
 
-std::vector<lease_number> leases::over() const {
+std::vector<lease_number> lease_table::over() const {
   if (!any()) return {};
   const std::lock_guard lock(mutex_);
   std::vector<lease_number> numbers;
@@ -130,7 +130,7 @@ std::vector<lease_number> leases::over() const {
   return numbers;
 }
 
-lease_number leases::free_number() const {
+lease_number lease_table::free_number() const {
   static thread_local std::mt19937_64 random{std::random_device{}()};
   const std::lock_guard lock(mutex_);
   for (;;) {
@@ -173,9 +173,9 @@ void lease_changes::stage(icecore::batch& into) const {
 void lease_changes::commit() {
   if (empty()) return;
   const std::lock_guard lock(of_->mutex_);
-  const auto now = leases::clock::now();
+  const auto now = lease_table::clock::now();
   for (const auto& [number, time] : granted_) {
-    leases::lease made;
+    lease_table::lease made;
     made.granted = time;
     made.until = now + time;
     of_->leases_.insert_or_assign(number, std::move(made));

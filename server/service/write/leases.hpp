@@ -1,6 +1,6 @@
 // The leases of one database: which keys end when.
 //
-//   leases l(store);                                 // reads what the store keeps of them
+//   lease_table l(store);                                 // reads what the store keeps of them
 //   lease_changes c(l);  c.grant(7, 10s);  c.attach("lock", 7);  c.stage(batch);  store.apply(batch);  c.commit();
 //   if (l.is_over("lock")) ...                       // its time is over, though it is not removed yet
 //
@@ -29,9 +29,9 @@
 
 namespace icecore::service {
 
-class leases {
+class lease_table {
  public:
-  explicit leases(const icecore::store& from);
+  explicit lease_table(const icecore::store& from);
 
   /// Whether there is any: the test that reads and writes make first.
   [[nodiscard]] bool any() const noexcept { return count_.load(std::memory_order_acquire) != 0; }
@@ -79,7 +79,7 @@ class leases {
 /// What one transaction changes of them.
 class lease_changes {
  public:
-  explicit lease_changes(leases& of) : of_(&of) {}
+  explicit lease_changes(lease_table& of) : of_(&of) {}
 
   /// errc::no_such_lease if neither the leases nor these changes know it.
   void require(lease_number lease) const;
@@ -95,7 +95,7 @@ class lease_changes {
   void commit();
 
  private:
-  leases* of_;
+  lease_table* of_;
   std::vector<std::pair<lease_number, std::chrono::milliseconds>> granted_;
   std::map<std::string, lease_number, std::less<>> attached_;
   std::vector<lease_number> revoked_;

@@ -39,7 +39,7 @@ class present {
 /// Where each write is in the store once it was made. Reading what is not durable yet waits until it is.
 class newest_present final : public present {
  public:
-  newest_present(const icecore::store& from, const value_codec& codec, const leases& of)
+  newest_present(const icecore::store& from, const value_codec& codec, const lease_table& of)
       : store_(&from), codec_(&codec), leases_(&of) {}
   [[nodiscard]] std::optional<present_value> find(std::string_view key) override;
   void for_each(const icecore::key_bounds& bounds, const std::function<bool(std::string_view)>& visit) override;
@@ -47,7 +47,7 @@ class newest_present final : public present {
  private:
   const icecore::store* store_;
   const value_codec* codec_;
-  const leases* leases_;
+  const lease_table* leases_;
   std::optional<icecore::key_history> shown_;
   std::string room_;
 };
@@ -62,7 +62,8 @@ using undurable_values = std::map<std::string, undurable_value, std::less<>>;
 /// A durable version with what was written since: reading waits for no device.
 class durable_present final : public present {
  public:
-  durable_present(icecore::snapshot durable, const undurable_values& since, const value_codec& codec, const leases& of)
+  durable_present(icecore::snapshot durable, const undurable_values& since, const value_codec& codec,
+                  const lease_table& of)
       : durable_(std::move(durable)), since_(&since), codec_(&codec), leases_(&of) {}
   [[nodiscard]] std::optional<present_value> find(std::string_view key) override;
   void for_each(const icecore::key_bounds& bounds, const std::function<bool(std::string_view)>& visit) override;
@@ -71,7 +72,7 @@ class durable_present final : public present {
   icecore::snapshot durable_;
   const undurable_values* since_;
   const value_codec* codec_;
-  const leases* leases_;
+  const lease_table* leases_;
   std::optional<icecore::key_history> shown_;
   std::string room_;
 };

@@ -29,7 +29,7 @@ namespace icecore::service {
 struct write_parts {
   icecore::store* store = nullptr;
   const value_codec* codec = nullptr;
-  service::leases* leases = nullptr;
+  lease_table* leases = nullptr;
   executor* pool = nullptr;
   /// Whether the database promises that acknowledged operations are durable.
   bool promises_operations = false;

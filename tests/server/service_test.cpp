@@ -1,0 +1,214 @@
+// The whole service: databases by name, what survives a restart, snapshots of everything.
+#include "service/service.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include "icecore/error.hpp"
+#include "support/scratch.hpp"
+
+namespace icecore::service {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+outcome put(database& db, std::string key, std::string value) {
+  transaction t;
+  t.then.push_back(operation::put(std::move(key), std::move(value)));
+  std::promise<result<outcome>> promised;
+  db.write(std::move(t), [&](result<outcome> came) { promised.set_value(std::move(came)); });
+  result<outcome> came = promised.get_future().get();
+  if (const auto* failed = std::get_if<failure>(&came)) raise(*failed);
+  return std::get<outcome>(std::move(came));
+}
+
+std::string read(database& db, std::string_view key, const point& at = newest{}) {
+  const auto is = db.find(key, at);
+  return is ? std::string(is->value()) : "(none)";
+}
+
+template <typename Call>
+errc code_of(Call call) {
+  try {
+    call();
+  } catch (const icecore::error& e) {
+    return static_cast<errc>(e.code().value());
+  }
+  return {};
+}
+
+class Service : public ::testing::Test {
+ protected:
+  Service() { start(); }
+  void start(service_options options = {}) {
+    service_.reset();
+    options.data = folder_ / "data";
+    options.limits.free_disk_bytes = 0;
+    service_ = std::make_unique<service>(std::move(options));
+  }
+  std::shared_ptr<database> create(const std::string& name, version_rule rule = version_rule::write) {
+    database_settings settings;
+    settings.name = name;
+    settings.rule = rule;
+    return service_->create(root_, settings);
+  }
+  [[nodiscard]] std::vector<std::string> names() {
+    std::vector<std::string> all;
+    for (const database_settings& next : service_->list(root_)) all.push_back(next.name);
+    return all;
+  }
+
+  testing::scratch folder_;
+  principal root_ = principal::anyone();
+  std::unique_ptr<service> service_;
+};
+
+TEST_F(Service, databases_are_there_after_a_restart) {
+  put(*create("one"), "a", "1");
+  create("two", version_rule::tag);
+  const std::string identity = service_->identity();
+  start();
+  EXPECT_EQ(service_->identity(), identity);
+  EXPECT_THAT(names(), ElementsAre("one", "two"));
+  EXPECT_EQ(read(*service_->find_database(root_, "one"), "a"), "1");
+  EXPECT_EQ(service_->find_database(root_, "two")->settings().rule, version_rule::tag);
+}
+
+TEST_F(Service, a_dropped_database_is_gone_with_its_files) {
+  const auto held = create("one");
+  create("two");
+  service_->drop(root_, "one");
+  EXPECT_THAT(names(), ElementsAre("two"));
+  EXPECT_EQ(code_of([&] { put(*held, "a", "1"); }), errc::unavailable);
+  EXPECT_EQ(code_of([&] { static_cast<void>(service_->find_database(root_, "one")); }), errc::denied);
+  std::size_t folders = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "data/databases"))
+    folders += entry.is_directory();
+  EXPECT_EQ(folders, 1U);
+  EXPECT_EQ(read(*create("one"), "a"), "(none)");
+}
+
+TEST_F(Service, names_and_limits_are_checked) {
+  for (const char* bad : {"", ".hidden", "a/b", "a b", "-x"}) {
+    EXPECT_EQ(code_of([&] { create(bad); }), errc::invalid_argument) << bad;
+  }
+  EXPECT_EQ(code_of([&] { create(std::string(256, 'x')); }), errc::invalid_argument);
+  create("one");
+  EXPECT_EQ(code_of([&] { create("one"); }), errc::database_exists);
+  service_options few;
+  few.limits.databases = 2;
+  start(few);
+  create("two");
+  EXPECT_EQ(code_of([&] { create("three"); }), errc::limit_reached);
+}
+
+TEST_F(Service, a_copy_has_the_state_of_its_version) {
+  const auto from = create("from");
+  put(*from, "a", "1");
+  const version then = put(*from, "b", "2").version;
+  put(*from, "a", "3");
+  database_settings settings;
+  settings.name = "copy";
+  settings.compression = value_compression::zstd;
+  const auto copy = service_->copy(root_, "from", then, settings);
+  EXPECT_EQ(read(*copy, "a"), "1");
+  EXPECT_EQ(read(*copy, "b"), "2");
+  EXPECT_EQ(code_of([&] { service_->copy(root_, "from", version{1000}, {.name = "never"}); }),
+            errc::version_not_closed);
+  EXPECT_THAT(names(), ElementsAre("copy", "from"));
+}
+
+TEST_F(Service, a_damaged_database_is_named_and_the_others_are_served) {
+  put(*create("good"), "a", "1");
+  put(*create("bad"), "a", "1");
+  service_.reset();
+  std::fstream file(folder_ / "data/databases/2/store.ice", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(0);
+  file.write(std::string(8192, 'x').data(), 8192);
+  file.close();
+  start();
+  EXPECT_EQ(read(*service_->find_database(root_, "good"), "a"), "1");
+  EXPECT_EQ(code_of([&] { static_cast<void>(service_->find_database(root_, "bad")); }), errc::unavailable);
+  ASSERT_EQ(service_->not_ready().size(), 1U);
+  EXPECT_EQ(service_->not_ready()[0].first, "bad");
+  EXPECT_EQ(code_of([&] { service_->write_snapshot(root_, folder_ / "snapshot"); }), errc::unavailable);
+  service_->drop(root_, "bad");
+  EXPECT_THAT(service_->not_ready(), IsEmpty());
+}
+
+TEST_F(Service, a_second_server_on_one_folder_does_not_start) {
+  service_options options;
+  options.data = folder_ / "data";
+  EXPECT_EQ(code_of([&] { service second(options); }), errc::locked);
+}
+
+TEST_F(Service, a_folder_belongs_to_one_place_of_a_group) {
+  service_options options;
+  options.group = {.name = "g", .index = 1, .size = 2};
+  EXPECT_EQ(code_of([&] { start(options); }), errc::other_cluster);
+}
+
+TEST_F(Service, folders_that_nobody_names_are_removed_at_the_start) {
+  create("one");
+  std::filesystem::create_directory(folder_ / "data/databases/77");
+  start();
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "data/databases/77"));
+  EXPECT_THAT(names(), ElementsAre("one"));
+}
+
+TEST_F(Service, a_snapshot_under_load_is_one_instant_of_all_databases) {
+  const auto first = create("first", version_rule::write);
+  const auto second = create("second", version_rule::every);
+  std::atomic<bool> stop{false};
+  // Whoever wrote "first" writes "second" next: at each instant they are equal, or the first is one ahead.
+  std::thread writer([&] {
+    for (int i = 1; !stop; ++i) {
+      put(*first, "n", std::to_string(i));
+      put(*second, "n", std::to_string(i));
+    }
+  });
+  while (read(*second, "n") == "(none)") std::this_thread::yield();
+  for (int i = 0; i < 5; ++i) {
+    const std::filesystem::path to = folder_ / ("snapshot" + std::to_string(i));
+    EXPECT_EQ(service_->write_snapshot(root_, to).parts.size(), 2U);
+    service::restore_snapshot(to, folder_ / ("restored" + std::to_string(i)));
+  }
+  stop = true;
+  writer.join();
+  for (int i = 0; i < 5; ++i) {
+    service_options options;
+    options.data = folder_ / ("restored" + std::to_string(i));
+    service restored(options);
+    const int a = std::stoi(read(*restored.find_database(root_, "first"), "n"));
+    const int b = std::stoi(read(*restored.find_database(root_, "second"), "n"));
+    EXPECT_TRUE(a == b || a == b + 1) << a << " and " << b;
+  }
+  EXPECT_EQ(code_of([&] { service_->write_snapshot(root_, folder_ / "snapshot0"); }), errc::store_exists);
+}
+
+TEST_F(Service, a_changed_snapshot_is_refused) {
+  put(*create("one"), "a", "1");
+  service_->write_snapshot(root_, folder_ / "snapshot");
+  std::fstream file(folder_ / "snapshot/databases/1/store.ice", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(70'000);
+  file.put('!');
+  file.close();
+  EXPECT_EQ(code_of([&] { service::restore_snapshot(folder_ / "snapshot", folder_ / "restored"); }), errc::damaged);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "restored"));
+  EXPECT_EQ(code_of([&] { service::restore_snapshot(folder_ / "nothing", folder_ / "restored"); }), errc::bad_input);
+}
+
+TEST_F(Service, after_stopping_nothing_is_served) {
+  const auto db = create("one");
+  service_->stop();
+  EXPECT_EQ(code_of([&] { put(*db, "a", "1"); }), errc::unavailable);
+  EXPECT_EQ(code_of([&] { static_cast<void>(service_->find_database(root_, "one")); }), errc::unavailable);
+}
+
+}  // namespace
+}  // namespace icecore::service
