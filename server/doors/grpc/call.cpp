@@ -1,0 +1,159 @@
+#include "doors/grpc/call.hpp"
+
+#include <grpc/grpc_security_constants.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace icecore::doors {
+
+namespace {
+
+/// What a call costs besides its message: gRPC's own objects, and ours.
+constexpr std::size_t bytes_of_a_call = 1024;
+constexpr std::size_t request_id_bytes_max = 128;
+constexpr std::string_view bearer = "Bearer ";
+
+unsigned threads_of(unsigned wanted) {
+  return wanted != 0 ? wanted : std::max(8U, 4 * std::thread::hardware_concurrency());
+}
+
+std::string_view view_of(grpc::string_ref text) { return {text.data(), text.size()}; }
+
+}  // namespace
+
+door_parts::door_parts(service::service& served, const grpc_door_options& opening)
+    : all(served), options(opening), work(threads_of(opening.threads)), lengthy(2), accounts(2) {}
+
+void door_parts::opened() {
+  const std::lock_guard lock(mutex_);
+  ++calls_;
+}
+
+void door_parts::closed() {
+  const std::lock_guard lock(mutex_);
+  if (--calls_ == 0) none_left_.notify_all();
+}
+
+void door_parts::wait_until_all_closed() {
+  std::unique_lock lock(mutex_);
+  none_left_.wait(lock, [&] { return calls_ == 0; });
+}
+
+void door_parts::add(open_stream& stream) {
+  const std::lock_guard lock(mutex_);
+  streams_.insert(&stream);
+}
+
+void door_parts::remove(open_stream& stream) {
+  const std::lock_guard lock(mutex_);
+  streams_.erase(&stream);
+}
+
+void door_parts::end_streams(const service::failure& why) {
+  const std::lock_guard lock(mutex_);
+  for (open_stream* const stream : streams_) stream->end(why);
+}
+
+void door_parts::cut_stalled(std::chrono::steady_clock::time_point before) {
+  const std::lock_guard lock(mutex_);
+  for (open_stream* const stream : streams_) stream->cut_if_stalled(before);
+}
+
+call::call(door_parts& door, grpc::CallbackServerContext& context, const char* method)
+    : door_(door), context_(context), method_(method) {
+  door_.opened();
+}
+
+void call::admit_anybody(std::size_t request_bytes) {
+  if (door_.stopping.load(std::memory_order_relaxed)) {  // relaxed: it guards no other memory
+    throw error(errc::unavailable, "the server is stopping; ask another one, or again when it is back");
+  }
+  hold(request_bytes + bytes_of_a_call);
+}
+
+void call::admit(std::size_t request_bytes) {
+  admit_anybody(request_bytes);
+  service::access& users = door_.all.users();
+  const std::string shown = token();
+  if (users.has_users() && shown.empty()) {
+    const auto names = context_.auth_context()->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
+    if (names.size() == 1) {
+      who_ = users.certified(view_of(names.front()));
+      return;
+    }
+  }
+  who_ = users.recognise(shown);
+}
+
+void call::hold(std::size_t bytes) { held_.push_back(door_.all.in_flight_bytes().take(bytes)); }
+
+std::shared_ptr<service::database> call::find(const std::string& name) const {
+  return door_.all.find_database(who(), name);
+}
+
+std::shared_ptr<service::database> call::find(const std::string& name, const key_bounds& bounds,
+                                              service::right what) const {
+  std::shared_ptr<service::database> found = find(name);
+  if (!who().is_root()) require(found->settings(), bounds, what);
+  return found;
+}
+
+void call::require(const service::database_settings& settings, std::string_view key, service::right what) const {
+  if (!who().is_root() && !who().allows(settings.name, settings.owner, key, what)) service::deny(settings.name);
+}
+
+void call::require(const service::database_settings& settings, const key_bounds& bounds, service::right what) const {
+  if (!who().is_root() && !who().allows(settings.name, settings.owner, bounds, what)) service::deny(settings.name);
+}
+
+std::string call::token() const {
+  const auto found = context_.client_metadata().find("authorization");
+  if (found == context_.client_metadata().end()) return {};
+  const std::string_view text = view_of(found->second);
+  if (!text.starts_with(bearer)) {
+    throw error(errc::unauthenticated, "the metadata `authorization` must be \"Bearer \" and a token");
+  }
+  return std::string(text.substr(bearer.size()));
+}
+
+grpc::Status call::ended_well() {
+  status_ = grpc::StatusCode::OK;
+  return grpc::Status::OK;
+}
+
+grpc::Status call::ended_by(const service::failure& why) {
+  context_.AddTrailingMetadata(code_metadata, std::to_string(static_cast<int>(why.code)));
+  grpc::Status status = status_of(why);
+  status_ = status.error_code();
+  message_ = status.error_message();
+  return status;
+}
+
+void call::report() noexcept {
+  held_.clear();
+  if (door_.options.observer) {
+    std::string_view request;
+    const auto found = context_.client_metadata().find("x-request-id");
+    if (found != context_.client_metadata().end()) request = view_of(found->second).substr(0, request_id_bytes_max);
+    door_.options.observer->finished({.method = method_,
+                                      .status = static_cast<int>(status_),
+                                      .took = std::chrono::steady_clock::now() - began_,
+                                      .request = request,
+                                      .user = who_ ? std::string_view(who_->name()) : std::string_view{},
+                                      .message = message_});
+  }
+}
+
+service::failure cancelled_by_client() {
+  return {errc::cancelled, "the client cancelled the call, or its deadline passed, before the server began with it"};
+}
+
+void unary_call::OnDone() {
+  door_parts& shared = door();
+  report();
+  delete this;
+  shared.closed();
+}
+
+}  // namespace icecore::doors

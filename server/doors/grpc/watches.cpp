@@ -1,0 +1,232 @@
+// A watch as a stream. Several threads have something to tell it: the database (there are changes), gRPC (the message
+// is written; the client has cancelled), the timer (progress is due), the door (it stops). All of them call kick(); one
+// step at a time acts on it.
+//
+// Invariants, under `mutex_` of the part that the stream and the database's wake-up share:
+//   W1 At most one step runs or waits to run (`busy_`), and none while gRPC has the message (`writing_`).
+//   W2 Whoever kicks while W1 forbids a step leaves `again_`; the step, or the end of the write, looks at it. So no
+//      wake-up is lost.
+//   W3 Only a step calls Finish, and sets `over_` before it: later kicks do nothing, and nobody uses the stream.
+#include <algorithm>
+#include <utility>
+
+#include "doors/grpc/messages.hpp"
+#include "doors/grpc/streams.hpp"
+
+namespace icecore::doors {
+
+namespace {
+
+constexpr std::chrono::milliseconds progress_least{100};
+
+class watch_stream;
+
+/// What outlives the stream: the database may wake it late.
+class watch_signal {
+ public:
+  watch_signal(door_parts& door, watch_stream& stream) : door_(door), stream_(stream) {}
+
+  void kick();
+  void wake() {
+    {
+      const std::lock_guard lock(mutex_);
+      armed_ = false;
+    }
+    kick();
+  }
+  void progress() {
+    {
+      const std::lock_guard lock(mutex_);
+      progress_due_ = true;
+    }
+    kick();
+  }
+  void end(const service::failure& why) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!why_) why_ = why;
+    }
+    kick();
+  }
+  void written() {
+    {
+      const std::lock_guard lock(mutex_);
+      writing_ = false;
+    }
+    kick();
+  }
+
+  // What a step does under the lock:
+  /// Begins a round: what was asked for until now is taken.
+  std::optional<service::failure> begin_round(bool& progress_due) {
+    const std::lock_guard lock(mutex_);
+    again_ = false;
+    progress_due = std::exchange(progress_due_, false);
+    if (why_) over_ = true;
+    return why_;
+  }
+  void is_over() {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  void is_writing() {
+    const std::lock_guard lock(mutex_);
+    writing_ = true;
+    busy_ = false;
+  }
+  [[nodiscard]] bool is_armed() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(armed_, true);
+  }
+  /// True if the step has to go round again; else it must end at once.
+  [[nodiscard]] bool ends_step() {
+    const std::lock_guard lock(mutex_);
+    if (again_) return false;
+    busy_ = false;
+    return true;
+  }
+
+ private:
+  door_parts& door_;
+  watch_stream& stream_;
+  std::mutex mutex_;
+  bool busy_ = false;
+  bool writing_ = false;
+  bool again_ = false;
+  bool over_ = false;
+  bool armed_ = false;  ///< the database will call wake()
+  bool progress_due_ = false;
+  std::optional<service::failure> why_;
+};
+
+class watch_stream final : public grpc::ServerWriteReactor<v1::Rows>, public call, public open_stream {
+ public:
+  watch_stream(door_parts& shared, grpc::CallbackServerContext& its)
+      : call(shared, its, "Store.Watch"), signal_(std::make_shared<watch_signal>(shared, *this)) {}
+
+  void begin(const v1::WatchRequest& request) {
+    try {
+      admit(request.ByteSizeLong());
+      request_ = request;
+      watches_ = door().all.watches().take(1);
+    } catch (...) {
+      return Finish(ended_by(service::failure_of(std::current_exception())));
+    }
+    // The door sets `stopping` before it ends the streams in its list, so one of the two ends this one.
+    door().add(*this);
+    if (door().stopping.load(std::memory_order_relaxed)) signal_->end({errc::unavailable, "the server is stopping"});
+    signal_->kick();
+  }
+
+  void OnWriteDone(bool taken) override {
+    writing_since_.store(0, std::memory_order_relaxed);
+    if (!taken) signal_->end(gone());
+    signal_->written();
+  }
+  void OnCancel() override { signal_->end(gone()); }
+  void OnDone() override {
+    door_parts& shared = door();
+    shared.remove(*this);
+    report();
+    delete this;
+    shared.closed();
+  }
+
+  void end(const service::failure& why) override { signal_->end(why); }
+  void cut_if_stalled(std::chrono::steady_clock::time_point before) override {
+    const std::int64_t since = writing_since_.load(std::memory_order_relaxed);
+    if (since != 0 && since < before.time_since_epoch().count()) context().TryCancel();
+  }
+
+  /// On a thread of the door, one at a time (W1).
+  void step() {
+    // Keeps the signal when Finish lets gRPC delete this.
+    const std::shared_ptr<watch_signal> signal = signal_;
+    for (;;) {
+      bool progress_due = false;
+      if (const auto why = signal->begin_round(progress_due)) return finish(*why);
+      try {
+        if (!watch_) {
+          open();
+          return send({.changes = {}, .told = *request_after_});
+        }
+        require(settings_, bounds_, service::right::read);  // rights may have been withdrawn
+        service::watched some = watch_->next(service::block_limits{});
+        if (!some.changes.empty() || progress_due) return send(std::move(some));
+        if (!signal->is_armed()) watch_->arm([signal] { signal->wake(); });
+      } catch (...) {
+        signal->is_over();
+        return finish(service::failure_of(std::current_exception()));
+      }
+      if (signal->ends_step()) return;
+    }
+  }
+
+ private:
+  void open() {
+    bounds_ = bounds_of(request_.bounds());
+    database_ = find(request_.database());
+    settings_ = database_->settings();
+    require(settings_, bounds_, service::right::read);
+    // A watch from now on begins at a version that holds everything acknowledged before.
+    request_after_ = request_.has_after() ? version{request_.after()} : database_->resolve(service::newest{});
+    watch_ = database_->watch_changes({.after = request_after_, .bounds = bounds_, .before = request_.before()});
+    if (request_.progress_ms() != 0) {
+      const auto interval = std::max(progress_least, std::chrono::milliseconds(request_.progress_ms()));
+      progress_ = door().work.every(interval, [signal = signal_] { signal->progress(); });
+    }
+  }
+
+  void send(service::watched some) {
+    exchange(message_, some.changes);
+    message_.set_told(some.told);
+    writing_since_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+    signal_->is_writing();
+    StartWrite(&message_);
+  }
+
+  /// The last thing a step does: gRPC may delete this before Finish returns.
+  void finish(const service::failure& why) {
+    progress_ = {};
+    watch_.reset();
+    database_.reset();
+    watches_ = {};
+    Finish(ended_by(why));
+  }
+
+  static service::failure gone() { return {errc::cancelled, "the client has ended the watch"}; }
+
+  const std::shared_ptr<watch_signal> signal_;
+  v1::WatchRequest request_;
+  std::optional<version> request_after_;
+  key_bounds bounds_;
+  std::shared_ptr<service::database> database_;
+  service::database_settings settings_;
+  std::unique_ptr<service::watch> watch_;
+  service::executor::repetition progress_;
+  service::gauge::share watches_;
+  v1::Rows message_;
+  std::atomic<std::int64_t> writing_since_{0};  ///< relaxed, as it guards no other memory; 0: gRPC has no message
+};
+
+void watch_signal::kick() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (over_) return;
+    again_ = true;
+    if (busy_ || writing_) return;
+    busy_ = true;
+  }
+  door_.work.post([&stream = stream_] { stream.step(); });
+}
+
+}  // namespace
+
+grpc::ServerWriteReactor<v1::Rows>* watch_rows(door_parts& door, grpc::CallbackServerContext* context,
+                                               const v1::WatchRequest* request) {
+  auto* const made = new watch_stream(door, *context);
+  made->begin(*request);
+  return made;
+}
+
+}  // namespace icecore::doors
