@@ -1,0 +1,38 @@
+// The arguments of icecore-server: a file, flags that override it, and what to do.
+//
+//   const command_line told = read_command_line(argc, argv);       // prints nothing
+//   if (told.action == command_line::kind::run) serve(told.configuration);
+//   else std::cout << told.output;
+//
+// Errors: errc::bad_input with every problem, one a line (reading.hpp); a flag that nobody knows, with the nearest one.
+// Threads: for one thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "run/configuration/configuration.hpp"
+
+namespace icecore::server {
+
+struct command_line {
+  enum class kind : std::uint8_t {
+    run,                  ///< serve
+    check,                ///< the configuration is right; do no more
+    print_configuration,  ///< print `output`
+    help,                 ///< print `output`: --help or --version
+  };
+  kind action = kind::run;
+  icecore::server::configuration configuration;
+  std::string output;
+};
+
+[[nodiscard]] command_line read_command_line(int count, const char* const* arguments);
+
+/// The manual page icecore-server(8), for man: the flags of --help, with all that is known about each key.
+[[nodiscard]] std::string manual_page();
+
+/// The table of keys for docs/server.md.
+[[nodiscard]] std::string reference_table();
+
+}  // namespace icecore::server
