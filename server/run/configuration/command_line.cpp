@@ -30,6 +30,7 @@ struct flag_slot {
 struct parser {
   CLI::App app{description, "icecore-server"};
   std::string file;
+  std::string restore;
   bool check = false;
   bool print = false;
   std::deque<flag_slot> slots;  ///< their places stay as they are
@@ -39,6 +40,9 @@ struct parser {
     app.footer(footer);
     app.add_option("-c,--configuration", file, "Read this file (TOML); flags override it")->type_name("FILE");
     app.add_flag("--check", check, "Check the configuration and the files that it names, and end: exit code 0 or 2");
+    app.add_option("--restore", restore,
+                   "Make the data folder (--data) from this snapshot of a service, and end; the folder must not exist")
+        ->type_name("FOLDER");
     app.add_flag("--print-configuration", print, "Print the configuration that file and flags make, as TOML, and end");
     const configuration defaults;
     for (const key& k : keys()) {
@@ -54,7 +58,8 @@ struct parser {
 
 [[noreturn]] void refuse_unknown(const std::vector<std::string>& unknown) {
   const std::string first = unknown.front().substr(0, unknown.front().find('='));
-  std::vector<std::string> flags{"--configuration", "--check", "--print-configuration", "--help", "--version"};
+  std::vector<std::string> flags{"--configuration",       "--check", "--restore",
+                                 "--print-configuration", "--help",  "--version"};
   for (const key& k : keys()) flags.push_back(k.flag());
   const std::string nearest = nearest_name(first, flags);
   throw error(errc::bad_input, fmt::format("there is no flag {}{}; --help lists them", first,
@@ -95,6 +100,9 @@ command_line read_command_line(int count, const char* const* arguments) {
     told.output = configuration_toml(told.configuration, toml_style::plain);
   } else if (line.check) {
     told.action = command_line::kind::check;
+  } else if (!line.restore.empty()) {
+    told.action = command_line::kind::restore;
+    told.restore_from = line.restore;
   }
   return told;
 }

@@ -1,0 +1,183 @@
+#include "run/program/metrics.hpp"
+
+#include <set>
+#include <vector>
+
+#include "icecore/error.hpp"
+#include "icecore/version.hpp"
+
+namespace icecore::server {
+namespace {
+
+const prometheus::Histogram::BucketBoundaries& seconds_boundaries() {
+  static const prometheus::Histogram::BucketBoundaries all{
+      0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0};
+  return all;
+}
+
+std::string_view grpc_status_name(int status) noexcept {
+  static constexpr std::string_view names[] = {
+      "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+      "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+      "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+      "DATA_LOSS", "UNAUTHENTICATED"};
+  const auto index = static_cast<std::size_t>(status);
+  return status >= 0 && index < std::size(names) ? names[index] : "UNKNOWN";
+}
+
+class grpc_observer final : public doors::call_observer {
+ public:
+  grpc_observer(server_metrics& into, slow_log& slow) : into_(&into), slow_(&slow) {}
+  void finished(const doors::call_report& what) noexcept override {
+    try {
+      const std::string_view outcome = grpc_status_name(what.status);
+      into_->count_call("grpc", what.method, outcome, what.took);
+      const auto took = std::chrono::duration_cast<std::chrono::microseconds>(what.took);
+      // Those live as long as their client wants.
+      if (what.method == "Store.Watch" || what.method == "Leases.KeepAlive" || !slow_->is_slow(took)) return;
+      slow_->record({.door = "grpc",
+                     .operation = what.method,
+                     .user = what.user,
+                     .trace = what.request,
+                     .outcome = outcome,
+                     .duration = took});
+    } catch (...) {  // a call that could not be counted has still ended well
+    }
+  }
+
+ private:
+  server_metrics* into_;
+  slow_log* slow_;
+};
+
+}  // namespace
+
+server_metrics::server_metrics()
+    : call_seconds_(&prometheus::BuildHistogram()
+                         .Name("icecore_call_seconds")
+                         .Help("The time from a call's arrival to its end, by door and operation")
+                         .Register(registry_)),
+      calls_(&prometheus::BuildCounter()
+                  .Name("icecore_calls_total")
+                  .Help("Calls that ended, by door, operation and outcome")
+                  .Register(registry_)),
+      limit_used_(&prometheus::BuildGauge()
+                       .Name("icecore_limit_used")
+                       .Help("What is given out of each limit of the configuration")
+                       .Register(registry_)),
+      limit_most_(&prometheus::BuildGauge()
+                       .Name("icecore_limit_most")
+                       .Help("Each limit of the configuration; 0: no limit")
+                       .Register(registry_)),
+      limit_refused_(&prometheus::BuildGauge()
+                          .Name("icecore_limit_refused")
+                          .Help("How often a limit was reached since the server started")
+                          .Register(registry_)),
+      databases_(&prometheus::BuildGauge()
+                      .Name("icecore_database")
+                      .Help("Numbers of each database, by name and what: keys, records, tags, used_bytes, file_bytes, "
+                            "newest_version, durable_version, compacted_version, leases, watches, waiting, pins")
+                      .Register(registry_)),
+      database_sick_(&prometheus::BuildGauge()
+                          .Name("icecore_database_not_ready")
+                          .Help("1 for a database that is not served as it should be")
+                          .Register(registry_)) {
+  prometheus::BuildGauge()
+      .Name("icecore_build_info")
+      .Help("1, with the version of the program")
+      .Register(registry_)
+      .Add({{"version", std::string(library_version())}})
+      .Set(1);
+}
+
+server_metrics::call_series server_metrics::series_of(std::string_view door, std::string_view operation,
+                                                      std::string_view outcome) {
+  std::string name;
+  name.reserve(door.size() + operation.size() + outcome.size() + 2);
+  name.append(door).append("\n").append(operation).append("\n").append(outcome);
+  {
+    const std::shared_lock lock(series_mutex_);
+    if (const auto found = series_.find(name); found != series_.end()) return found->second;
+  }
+  const std::unique_lock lock(series_mutex_);
+  const std::string door_text(door);
+  const std::string operation_text(operation);
+  // Adding what is there already returns it.
+  const call_series made{
+      .seconds = &call_seconds_->Add({{"door", door_text}, {"operation", operation_text}}, seconds_boundaries()),
+      .ended = &calls_->Add({{"door", door_text}, {"operation", operation_text}, {"outcome", std::string(outcome)}})};
+  return series_.emplace(std::move(name), made).first->second;
+}
+
+void server_metrics::count_call(std::string_view door, std::string_view operation, std::string_view outcome,
+                                std::chrono::nanoseconds took) {
+  const call_series series = series_of(door, operation, outcome);
+  series.seconds->Observe(std::chrono::duration<double>(took).count());
+  series.ended->Increment();
+}
+
+std::shared_ptr<doors::call_observer> server_metrics::of_grpc(slow_log& slow) {
+  return std::make_shared<grpc_observer>(*this, slow);
+}
+
+void server_metrics::set_limit(const service::gauge& of) {
+  const prometheus::Labels labels{{"limit", of.name()}};
+  limit_used_->Add(labels).Set(static_cast<double>(of.used()));
+  limit_most_->Add(labels).Set(static_cast<double>(of.most()));
+  limit_refused_->Add(labels).Set(static_cast<double>(of.refused()));
+}
+
+void server_metrics::refresh(service::service& from) {
+  const std::lock_guard lock(refresh_mutex_);
+  for (const service::gauge* limit :
+       {&from.in_flight_bytes(), &from.connections(), &from.watches(), &from.open_scans()}) {
+    set_limit(*limit);
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (refreshed_ != std::chrono::steady_clock::time_point() && now - refreshed_ < database_interval) return;
+  refreshed_ = now;
+  refresh_databases(from);
+}
+
+void server_metrics::refresh_databases(service::service& from) {
+  const service::principal everybody = service::principal::anyone();
+  std::set<std::string> there;
+  for (const service::database_settings& settings : from.list(everybody)) {
+    there.insert(settings.name);
+    try {
+      const auto database = from.find_database(everybody, settings.name);
+      const service::database_status is = database->status();
+      const auto set = [&](const char* what, std::uint64_t number) {
+        auto& known = database_gauges_[{settings.name, what}];
+        if (known == nullptr) known = &databases_->Add({{"database", settings.name}, {"what", what}});
+        known->Set(static_cast<double>(number));
+      };
+      set("keys", is.statistics.keys);
+      set("records", is.statistics.records);
+      set("tags", is.statistics.tags);
+      set("used_bytes", is.statistics.used_bytes);
+      set("file_bytes", is.statistics.file_bytes);
+      set("newest_version", is.newest);
+      set("durable_version", is.durable);
+      set("compacted_version", is.compacted);
+      set("leases", is.leases);
+      set("watches", is.watches);
+      set("waiting", is.waiting);
+      set("pins", is.statistics.pins);
+    } catch (const icecore::error&) {  // it is not served, which the other numbers tell, or was dropped meanwhile
+    }
+  }
+  std::set<std::string> sick;
+  for (const auto& [name, why] : from.not_ready()) sick.insert(name);
+  for (const std::string& name : there) {
+    database_sick_->Add({{"database", name}}).Set(sick.contains(name) ? 1 : 0);
+  }
+  // Those that were dropped are told no more.
+  std::erase_if(database_gauges_, [&](const auto& known) {
+    if (there.contains(known.first.first)) return false;
+    databases_->Remove(known.second);
+    return true;
+  });
+}
+
+}  // namespace icecore::server

@@ -1,0 +1,80 @@
+// What /metrics tells: calls by door and operation with their latencies, limits with what is given out, databases.
+//
+//   server_metrics metrics;
+//   door_options.observer = metrics.of_grpc(slow);                 // counts calls as they end
+//   const std::string text = metrics.text(the_service);            // in the format of Prometheus
+//
+// The numbers of calls and limits are those of counters that the calls themselves move. The numbers of databases are
+// asked for when somebody reads /metrics, once in `database_interval` at most: each costs some milliseconds.
+// Threads: any may call anything. Lifetime: the service that was asked about must live during text().
+#pragma once
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "doors/grpc/door.hpp"
+#include "run/log/slow_log.hpp"
+#include "service/service.hpp"
+
+namespace icecore::server {
+
+class server_metrics {
+ public:
+  server_metrics();
+  server_metrics(const server_metrics&) = delete;
+  server_metrics& operator=(const server_metrics&) = delete;
+
+  [[nodiscard]] prometheus::Registry& registry() noexcept { return registry_; }
+
+  /// One call that ended.
+  void count_call(std::string_view door, std::string_view operation, std::string_view outcome,
+                  std::chrono::nanoseconds took);
+  /// The observer of the gRPC door; `slow` outlives it.
+  [[nodiscard]] std::shared_ptr<doors::call_observer> of_grpc(slow_log& slow);
+
+  /// Brings the numbers of limits and databases up to date. Called before the registry is collected.
+  void refresh(service::service& from);
+
+ private:
+  static constexpr std::chrono::seconds database_interval{5};
+
+  struct call_series {
+    prometheus::Histogram* seconds;
+    prometheus::Counter* ended;
+  };
+  [[nodiscard]] call_series series_of(std::string_view door, std::string_view operation, std::string_view outcome);
+  void set_limit(const service::gauge& of);
+  void refresh_databases(service::service& from);
+
+  prometheus::Registry registry_;
+  prometheus::Family<prometheus::Histogram>* call_seconds_;
+  prometheus::Family<prometheus::Counter>* calls_;
+  prometheus::Family<prometheus::Gauge>* limit_used_;
+  prometheus::Family<prometheus::Gauge>* limit_most_;
+  prometheus::Family<prometheus::Gauge>* limit_refused_;
+  prometheus::Family<prometheus::Gauge>* databases_;
+  prometheus::Family<prometheus::Gauge>* database_sick_;
+
+  // Series are found by their labels' text, which ends calls without building maps of labels.
+  mutable std::shared_mutex series_mutex_;
+  std::map<std::string, call_series, std::less<>> series_;
+
+  std::mutex refresh_mutex_;
+  std::chrono::steady_clock::time_point refreshed_{};
+  std::map<std::pair<std::string, std::string>, prometheus::Gauge*> database_gauges_;  // by database and what
+};
+
+}  // namespace icecore::server

@@ -1,0 +1,55 @@
+// The server as a whole: the service, its doors, its counters and its log, from start to stop.
+//
+//   running_server server(configuration, log);       // serves when the constructor returns
+//   server.reload();                                 // SIGHUP
+//   server.stop();                                   // SIGTERM: within server.shutdown_limit
+//
+// Start: the service first, which opens the databases; then the doors, so whoever reaches one is served.
+// Stop: the doors take nothing new, running calls are answered, watches are told; then the databases are closed, which
+// makes everything durable.
+// Threads: one. Errors: icecore::error of opening and listening; after one, nothing is left running.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "doors/grpc/door.hpp"
+#include "run/configuration/configuration.hpp"
+#include "run/log/log.hpp"
+#include "run/log/slow_log.hpp"
+#include "run/program/metrics.hpp"
+#include "service/service.hpp"
+
+namespace icecore::server {
+
+class running_server {
+ public:
+  running_server(const configuration& told, log& out);
+  ~running_server();
+  running_server(const running_server&) = delete;
+  running_server& operator=(const running_server&) = delete;
+
+  /// Where it listens: the door's name and the address.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> addresses() const;
+  /// Opens the log anew.
+  void reload();
+  /// Does nothing the second time.
+  void stop();
+
+ private:
+  configuration told_;
+  log& out_;
+  slow_log slow_;
+  server_metrics metrics_;
+  std::optional<service::service> service_;
+  std::optional<doors::grpc_door> grpc_;
+};
+
+/// The password that the file holds, without the line feed at its end. errc::bad_input if it is empty or too long.
+[[nodiscard]] std::string secret_in(const file_reference& file);
+
+}  // namespace icecore::server
