@@ -155,6 +155,17 @@ struct database_status {
   std::optional<failure> sick;  ///< why it is not served, or only read
 };
 
+/// A database at one instant: while it lives, no write takes effect there.
+class held_still {
+ public:
+  held_still() = default;
+  held_still(const held_still&) = delete;
+  held_still& operator=(const held_still&) = delete;
+  virtual ~held_still() = default;
+  /// The database as it is, for a file. O(segments).
+  [[nodiscard]] virtual icecore::checkpoint take() = 0;
+};
+
 class database {
  public:
   database() = default;
@@ -208,8 +219,10 @@ class database {
 
   // ---- The whole ----
   virtual void change(const changed_settings& what) = 0;
-  /// The database as it is now, for a file. errc::unavailable of one that is not in one file.
-  [[nodiscard]] virtual icecore::checkpoint checkpoint() = 0;
+  /// For a checkpoint of this database, or of several at one instant. errc::unavailable of one that is not in one file.
+  [[nodiscard]] virtual std::unique_ptr<held_still> hold();
+  /// Why it is not served as it should be, if so.
+  [[nodiscard]] virtual std::optional<failure> sickness() const { return std::nullopt; }
   [[nodiscard]] virtual icecore::verify_report verify(const icecore::progress_function& on_progress) = 0;
   /// Answers what waits, makes everything durable and closes the files. Later calls fail with errc::unavailable.
   virtual void close() = 0;

@@ -63,7 +63,7 @@ struct service::state {
         blocking(threads_of(options.threads)) {}
 
   struct served {
-    std::shared_ptr<store_database> database;  // empty: it could not be opened
+    std::shared_ptr<database> open;  // empty: it could not be opened
     std::optional<failure> why;
     catalog_entry entry;
   };
@@ -106,7 +106,7 @@ struct service::state {
   }
   void open_all();
   void remove_orphans() const;
-  std::shared_ptr<store_database> make(const catalog_entry& entry);
+  std::shared_ptr<database> make(const catalog_entry& entry);
 
   service_options options;
   gauge in_flight;
@@ -127,9 +127,9 @@ struct service::state {
 
 void service::state::open_all() {
   for (const catalog_entry& entry : known.databases()) {
-    served next{.database = nullptr, .why = std::nullopt, .entry = entry};
+    served next{.open = nullptr, .why = std::nullopt, .entry = entry};
     try {
-      next.database = make(entry);
+      next.open = make(entry);
     } catch (...) {
       next.why = failure_of(std::current_exception());
       log("database_not_served", {{"database", entry.settings.name}, {"why", next.why->message}});
@@ -138,7 +138,7 @@ void service::state::open_all() {
   }
 }
 
-std::shared_ptr<store_database> service::state::make(const catalog_entry& entry) {
+std::shared_ptr<database> service::state::make(const catalog_entry& entry) {
   return std::make_shared<store_database>(folder(entry.number) / "store.ice", entry.settings, environment());
 }
 
@@ -207,7 +207,7 @@ std::shared_ptr<database> service::create(const principal& who, database_setting
   }
   const catalog_entry entry{.number = state_->known.next_number(), .settings = settings};
   const std::filesystem::path folder = state_->folder(entry.number);
-  std::shared_ptr<store_database> made;
+  std::shared_ptr<database> made;
   try {
     std::filesystem::create_directory(folder);
     made = state_->make(entry);
@@ -220,7 +220,7 @@ std::shared_ptr<database> service::create(const principal& who, database_setting
     throw;
   }
   const std::lock_guard lock(state_->mutex);
-  state_->databases.emplace(settings.name, state::served{.database = made, .why = std::nullopt, .entry = entry});
+  state_->databases.emplace(settings.name, state::served{.open = made, .why = std::nullopt, .entry = entry});
   state_->log("database_created", {{"database", settings.name}, {"user", who.name()}});
   return made;
 }
@@ -230,11 +230,11 @@ std::shared_ptr<database> service::find_database(const principal& who, std::stri
   state_->require_running();
   const auto found = state_->databases.find(name);
   if (found == state_->databases.end() || !state_->may_see(who, found->second.entry)) deny(name);
-  if (found->second.database == nullptr) {
+  if (found->second.open == nullptr) {
     throw icecore::error(errc::unavailable,
                          fmt::format("the database '{}' is not served: {}", name, found->second.why->message));
   }
-  return found->second.database;
+  return found->second.open;
 }
 
 std::vector<database_settings> service::list(const principal& who) {
@@ -252,7 +252,7 @@ std::shared_ptr<database> service::copy(const principal& who, std::string_view f
   std::shared_ptr<database> source;
   {
     const std::lock_guard lock(state_->mutex);
-    source = state_->require(who, from, right::read).database;
+    source = state_->require(who, from, right::read).open;
   }
   if (source == nullptr) throw icecore::error(errc::unavailable, fmt::format("the database '{}' is not served", from));
   const auto rows =
@@ -271,12 +271,12 @@ std::shared_ptr<database> service::copy(const principal& who, std::string_view f
 
 void service::change(const principal& who, std::string_view name, const changed_settings& what) {
   const std::lock_guard one_at_a_time(state_->making);
-  std::shared_ptr<store_database> found;
+  std::shared_ptr<database> found;
   catalog_entry entry{};
   {
     const std::lock_guard lock(state_->mutex);
     const state::served& known = state_->require(who, name, right::administer);
-    found = known.database;
+    found = known.open;
     entry = known.entry;
   }
   if (what.rule) entry.settings.rule = *what.rule;
@@ -292,12 +292,12 @@ void service::change(const principal& who, std::string_view name, const changed_
 
 void service::drop(const principal& who, std::string_view name) {
   const std::lock_guard one_at_a_time(state_->making);
-  std::shared_ptr<store_database> found;
+  std::shared_ptr<database> found;
   std::filesystem::path folder;
   {
     const std::lock_guard lock(state_->mutex);
     const state::served& known = state_->require(who, name, right::administer);
-    found = known.database;
+    found = known.open;
     folder = state_->folder(known.entry.number);
     state_->known.remove(name);  // from here on it is gone
     state_->databases.erase(state_->databases.find(name));
@@ -321,28 +321,28 @@ snapshot_report service::write_snapshot(const principal& who, const std::filesys
   const std::lock_guard one_at_a_time(state_->making);
   std::vector<snapshot_part> parts;
   {
-    std::vector<std::pair<catalog_entry, std::shared_ptr<store_database>>> all;
+    std::vector<std::pair<catalog_entry, std::shared_ptr<database>>> all;
     {
       const std::lock_guard lock(state_->mutex);
       state_->require_running();
       for (const auto& [name, next] : state_->databases) {
-        if (next.database == nullptr) {
+        if (next.open == nullptr) {
           throw icecore::error(errc::unavailable,
                                fmt::format("the database '{}' is not served ({}), so no snapshot of the "
                                            "service can be complete; repair or drop it first",
                                            name, next.why->message));
         }
-        all.emplace_back(next.entry, next.database);
+        all.emplace_back(next.entry, next.open);
       }
     }
     // The instant: all are held still at once, in the order of their names, and each is captured in O(segments).
-    std::vector<store_database::held_still> held;
+    std::vector<std::unique_ptr<held_still>> held;
     held.reserve(all.size());
     for (const auto& [entry, database] : all) held.push_back(database->hold());
-    for (const auto& [entry, database] : all) {
-      parts.push_back({.name = entry.settings.name,
-                       .file = "databases/" + std::to_string(entry.number) + "/store.ice",
-                       .taken = database->checkpoint_held()});
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      parts.push_back({.name = all[i].first.settings.name,
+                       .file = "databases/" + std::to_string(all[i].first.number) + "/store.ice",
+                       .taken = held[i]->take()});
     }
     parts.push_back({.name = {}, .file = "catalog.ice", .taken = state_->known.store().checkpoint()});
   }
@@ -360,14 +360,14 @@ void service::restore_snapshot(const std::filesystem::path& from, const std::fil
 
 std::vector<std::pair<std::string, failure>> service::not_ready() const {
   std::vector<std::pair<std::string, failure>> sick;
-  std::vector<std::pair<std::string, std::shared_ptr<store_database>>> served;
+  std::vector<std::pair<std::string, std::shared_ptr<database>>> served;
   {
     const std::lock_guard lock(state_->mutex);
     for (const auto& [name, next] : state_->databases) {
-      if (next.database == nullptr) {
+      if (next.open == nullptr) {
         sick.emplace_back(name, *next.why);
       } else {
-        served.emplace_back(name, next.database);
+        served.emplace_back(name, next.open);
       }
     }
   }
@@ -388,9 +388,9 @@ void service::stop() {
   state_->looks_at_device = {};
   std::optional<failure> first;
   for (auto& [name, next] : closing) {
-    if (next.database == nullptr) continue;
+    if (next.open == nullptr) continue;
     try {
-      next.database->close();
+      next.open->close();
     } catch (...) {
       failure why = failure_of(std::current_exception());
       state_->log("database_not_closed", {{"database", name}, {"why", why.message}});

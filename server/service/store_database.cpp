@@ -418,18 +418,18 @@ void store_database::change(const changed_settings& what) {
   begin_timers();
 }
 
-store_database::held_still store_database::hold() {
-  held_still held{.open = open(), .writes = {}};
-  held.writes = path_->hold();
-  return held;
-}
+class store_database::stillness final : public held_still {
+ public:
+  explicit stillness(const store_database& of) : open_(of.open()), writes_(of.path_->hold()), store_(&*of.store_) {}
+  [[nodiscard]] icecore::checkpoint take() override { return store_->checkpoint(); }
 
-icecore::checkpoint store_database::checkpoint_held() { return store_->checkpoint(); }
+ private:
+  shared open_;
+  write_path::held writes_;
+  const icecore::store* store_;
+};
 
-icecore::checkpoint store_database::checkpoint() {
-  const held_still held = hold();
-  return store_->checkpoint();
-}
+std::unique_ptr<held_still> store_database::hold() { return std::make_unique<stillness>(*this); }
 
 icecore::verify_report store_database::verify(const icecore::progress_function& on_progress) {
   const shared lock = open();

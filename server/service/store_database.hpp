@@ -69,23 +69,13 @@ class store_database final : public database {
   [[nodiscard]] std::vector<lease_number> leases() override;
 
   void change(const changed_settings& what) override;
-  [[nodiscard]] icecore::checkpoint checkpoint() override;
+  [[nodiscard]] std::unique_ptr<held_still> hold() override;
+  [[nodiscard]] std::optional<failure> sickness() const override;
   [[nodiscard]] icecore::verify_report verify(const icecore::progress_function& on_progress) override;
   void close() override;
 
-  /// Why it is not served as it should be, if so.
-  [[nodiscard]] std::optional<failure> sickness() const;
-
-  /// For a snapshot of several databases at one instant: while what it returns lives, no write takes effect here.
-  struct held_still {
-    std::shared_lock<std::shared_mutex> open;
-    write_path::held writes;
-  };
-  [[nodiscard]] held_still hold();
-  /// While it is held still.
-  [[nodiscard]] icecore::checkpoint checkpoint_held();
-
  private:
+  class stillness;
   using shared = std::shared_lock<std::shared_mutex>;
   [[nodiscard]] shared open() const;  // errc::unavailable once it is closed
   [[nodiscard]] write_parts parts();
