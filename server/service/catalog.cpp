@@ -60,33 +60,40 @@ Value required(std::optional<Value> value, std::string_view key, std::string_vie
   return *value;
 }
 
-std::string json_of(const catalog_entry& entry) {
-  const database_settings& s = entry.settings;
-  return json{{"number", entry.number},
-              {"owner", s.owner},
+json json_of(const database_settings& s) {
+  return json{{"owner", s.owner},
               {"rule", text_of(s.rule)},
               {"interval_ms", s.interval.count()},
               {"durability", text_of(s.durability)},
               {"index", text_of(s.index)},
               {"compression", text_of(s.compression)},
-              {"quota_bytes", s.quota_bytes}}
-      .dump();
+              {"quota_bytes", s.quota_bytes}};
+}
+
+database_settings settings_in(std::string_view where, const json& record) {
+  database_settings settings;
+  settings.owner = record.at("owner").get<std::string>();
+  settings.rule = required(rule_of(record.at("rule").get<std::string>()), where, "its version rule");
+  settings.interval = std::chrono::milliseconds(record.at("interval_ms").get<std::int64_t>());
+  settings.durability = required(durability_of(record.at("durability").get<std::string>()), where, "its durability");
+  settings.index = required(index_of(record.at("index").get<std::string>()), where, "its index");
+  settings.compression =
+      required(compression_of(record.at("compression").get<std::string>()), where, "its compression");
+  settings.quota_bytes = record.at("quota_bytes").get<std::uint64_t>();
+  return settings;
+}
+
+std::string json_of(const catalog_entry& entry) {
+  json record = json_of(entry.settings);
+  record["number"] = entry.number;
+  return record.dump();
 }
 
 catalog_entry entry_of(std::string_view key, std::string_view text) {
   try {
     const json record = json::parse(text);
-    catalog_entry entry{.number = record.at("number").get<std::uint64_t>(), .settings = {}};
+    catalog_entry entry{.number = record.at("number").get<std::uint64_t>(), .settings = settings_in(key, record)};
     entry.settings.name = key.substr(database_prefix.size());
-    entry.settings.owner = record.at("owner").get<std::string>();
-    entry.settings.rule = required(rule_of(record.at("rule").get<std::string>()), key, "its version rule");
-    entry.settings.interval = std::chrono::milliseconds(record.at("interval_ms").get<std::int64_t>());
-    entry.settings.durability =
-        required(durability_of(record.at("durability").get<std::string>()), key, "its durability");
-    entry.settings.index = required(index_of(record.at("index").get<std::string>()), key, "its index");
-    entry.settings.compression =
-        required(compression_of(record.at("compression").get<std::string>()), key, "its compression");
-    entry.settings.quota_bytes = record.at("quota_bytes").get<std::uint64_t>();
     return entry;
   } catch (const json::exception& e) {
     damaged(key, e.what());
@@ -117,6 +124,16 @@ std::string new_identity() {
 }
 
 }  // namespace
+
+std::string text_of(const database_settings& settings) { return json_of(settings).dump(); }
+
+database_settings settings_of(std::string_view where, std::string_view text) {
+  try {
+    return settings_in(where, json::parse(text));
+  } catch (const json::exception& e) {
+    damaged(where, e.what());
+  }
+}
 
 std::string_view text_of(version_rule rule) noexcept { return text_in(rule_names, rule); }
 std::string_view text_of(value_compression how) noexcept { return text_in(compression_names, how); }

@@ -51,6 +51,11 @@ class catalog {
   std::string identity_;
 };
 
+/// The settings as JSON, without the name; what catalogs keep, and groups of servers tell each other.
+[[nodiscard]] std::string text_of(const database_settings& settings);
+/// errc::damaged, naming `where`, if it is not understood.
+[[nodiscard]] database_settings settings_of(std::string_view where, std::string_view text);
+
 /// The settings as they are told: "every 1 s", "operation", ...
 [[nodiscard]] std::string_view text_of(version_rule rule) noexcept;
 [[nodiscard]] std::string_view text_of(value_compression how) noexcept;

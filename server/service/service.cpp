@@ -11,6 +11,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -24,6 +25,7 @@ namespace icecore::service {
 namespace {
 
 using namespace std::chrono_literals;
+using json = nlohmann::json;
 
 unsigned threads_of(unsigned asked) {
   return asked != 0 ? asked : std::max(4U, 2 * std::max(1U, std::thread::hardware_concurrency()));
@@ -37,6 +39,17 @@ void require_name(std::string_view name) {
   throw icecore::error(
       errc::invalid_argument,
       "a database's name has 1 to 255 letters, digits and '.', '_' or '-', and begins with a letter or digit");
+}
+
+void apply(const changed_settings& what, database_settings& to) {
+  if (what.rule) to.rule = *what.rule;
+  if (what.interval) to.interval = *what.interval;
+  if (what.quota_bytes) to.quota_bytes = *what.quota_bytes;
+  if (what.owner) to.owner = *what.owner;
+}
+
+std::string order_text(std::string_view kind, std::string_view name, json with) {
+  return json{{"do", kind}, {"database", name}, {"with", std::move(with)}}.dump();
 }
 
 void require_settings(const database_settings& settings) {
@@ -105,6 +118,11 @@ struct service::state {
     return who.knows(s.name, s.owner);
   }
   void open_all();
+  // What create(), change() and drop() do on this server, once it is known that the user may.
+  void create_here(const database_settings& settings);
+  void change_here(std::string_view name, const changed_settings& what);
+  void drop_here(std::string_view name);
+  std::string execute(const std::string& order);
   void remove_orphans() const;
   std::shared_ptr<database> make(const catalog_entry& entry);
 
@@ -139,6 +157,7 @@ void service::state::open_all() {
 }
 
 std::shared_ptr<database> service::state::make(const catalog_entry& entry) {
+  if (options.link != nullptr) return options.link->open(folder(entry.number), entry.settings);
   return std::make_shared<store_database>(folder(entry.number) / "store.ice", entry.settings, environment());
 }
 
@@ -168,6 +187,9 @@ service::service(service_options opening) {
   state_->looks_at_device = state_->syncing.every(1s, [it = state_.get()] { it->look_at_device(); });
   state_->open_all();
   state_->remove_orphans();
+  if (state_->options.link != nullptr) {
+    state_->options.link->executes([it = state_.get()](const std::string& order) { return it->execute(order); });
+  }
 }
 
 service::~service() {
@@ -192,37 +214,45 @@ std::shared_ptr<database> service::create(const principal& who, database_setting
   require_settings(settings);
   who.require(settings.name, {}, icecore::key_bounds{}, right::administer);
   if (settings.owner.empty()) settings.owner = who.name();
-  const std::lock_guard one_at_a_time(state_->making);
+  if (state_->options.link != nullptr) {
+    state_->options.link->everywhere(order_text("create", settings.name, json::parse(text_of(settings))));
+  } else {
+    state_->create_here(settings);
+  }
+  state_->log("database_created", {{"database", settings.name}, {"user", who.name()}});
+  return find_database(principal::anyone(), settings.name);
+}
+
+void service::state::create_here(const database_settings& settings) {
+  const std::lock_guard one_at_a_time(making);
   {
-    const std::lock_guard lock(state_->mutex);
-    state_->require_running();
-    if (state_->databases.contains(settings.name)) {
+    const std::lock_guard lock(mutex);
+    require_running();
+    if (databases.contains(settings.name)) {
       throw icecore::error(errc::database_exists, fmt::format("a database named '{}' exists already", settings.name));
     }
-    if (state_->databases.size() >= state_->options.limits.databases) {
+    if (databases.size() >= options.limits.databases) {
       throw icecore::error(
           errc::limit_reached,
-          fmt::format("the server has {} databases, as many as limits.databases allows", state_->databases.size()));
+          fmt::format("the server has {} databases, as many as limits.databases allows", databases.size()));
     }
   }
-  const catalog_entry entry{.number = state_->known.next_number(), .settings = settings};
-  const std::filesystem::path folder = state_->folder(entry.number);
+  const catalog_entry entry{.number = known.next_number(), .settings = settings};
+  const std::filesystem::path place = folder(entry.number);
   std::shared_ptr<database> made;
   try {
-    std::filesystem::create_directory(folder);
-    made = state_->make(entry);
-    made->sync();
-    state_->known.put(entry);  // from here on it is there
+    std::filesystem::create_directory(place);
+    made = make(entry);
+    if (options.link == nullptr) made->sync();  // a group's is durable when it is made
+    known.put(entry);                           // from here on it is there
   } catch (...) {
     made.reset();
     std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);
+    std::filesystem::remove_all(place, ignored);
     throw;
   }
-  const std::lock_guard lock(state_->mutex);
-  state_->databases.emplace(settings.name, state::served{.open = made, .why = std::nullopt, .entry = entry});
-  state_->log("database_created", {{"database", settings.name}, {"user", who.name()}});
-  return made;
+  const std::lock_guard lock(mutex);
+  databases.emplace(settings.name, served{.open = made, .why = std::nullopt, .entry = entry});
 }
 
 std::shared_ptr<database> service::find_database(const principal& who, std::string_view name) {
@@ -270,47 +300,100 @@ std::shared_ptr<database> service::copy(const principal& who, std::string_view f
 }
 
 void service::change(const principal& who, std::string_view name, const changed_settings& what) {
-  const std::lock_guard one_at_a_time(state_->making);
+  {
+    const std::lock_guard lock(state_->mutex);
+    database_settings wanted = state_->require(who, name, right::administer).entry.settings;
+    apply(what, wanted);
+    require_settings(wanted);
+  }
+  if (state_->options.link == nullptr) {
+    state_->change_here(name, what);
+    return;
+  }
+  json changes = json::object();
+  if (what.rule) changes["rule"] = text_of(*what.rule);
+  if (what.interval) changes["interval_ms"] = what.interval->count();
+  if (what.quota_bytes) changes["quota_bytes"] = *what.quota_bytes;
+  if (what.owner) changes["owner"] = *what.owner;
+  state_->options.link->everywhere(order_text("change", name, std::move(changes)));
+}
+
+void service::state::change_here(std::string_view name, const changed_settings& what) {
+  const std::lock_guard one_at_a_time(making);
   std::shared_ptr<database> found;
   catalog_entry entry{};
   {
-    const std::lock_guard lock(state_->mutex);
-    const state::served& known = state_->require(who, name, right::administer);
-    found = known.open;
-    entry = known.entry;
+    const std::lock_guard lock(mutex);
+    const served& is = require(principal::anyone(), name, right::administer);
+    found = is.open;
+    entry = is.entry;
   }
-  if (what.rule) entry.settings.rule = *what.rule;
-  if (what.interval) entry.settings.interval = *what.interval;
-  if (what.quota_bytes) entry.settings.quota_bytes = *what.quota_bytes;
-  if (what.owner) entry.settings.owner = *what.owner;
-  require_settings(entry.settings);
-  state_->known.put(entry);
+  apply(what, entry.settings);
   if (found != nullptr) found->change(what);
-  const std::lock_guard lock(state_->mutex);
-  state_->databases.find(name)->second.entry = entry;
+  known.put(entry);
+  const std::lock_guard lock(mutex);
+  databases.find(name)->second.entry = entry;
 }
 
 void service::drop(const principal& who, std::string_view name) {
-  const std::lock_guard one_at_a_time(state_->making);
-  std::shared_ptr<database> found;
-  std::filesystem::path folder;
   {
     const std::lock_guard lock(state_->mutex);
-    const state::served& known = state_->require(who, name, right::administer);
-    found = known.open;
-    folder = state_->folder(known.entry.number);
-    state_->known.remove(name);  // from here on it is gone
-    state_->databases.erase(state_->databases.find(name));
+    static_cast<void>(state_->require(who, name, right::administer));
+  }
+  if (state_->options.link != nullptr) {
+    state_->options.link->everywhere(order_text("drop", name, json::object()));
+  } else {
+    state_->drop_here(name);
+  }
+  state_->log("database_dropped", {{"database", std::string(name)}, {"user", who.name()}});
+}
+
+void service::state::drop_here(std::string_view name) {
+  const std::lock_guard one_at_a_time(making);
+  std::shared_ptr<database> found;
+  std::filesystem::path place;
+  {
+    const std::lock_guard lock(mutex);
+    const served& is = require(principal::anyone(), name, right::administer);
+    found = is.open;
+    place = folder(is.entry.number);
+    known.remove(name);  // from here on it is gone
+    databases.erase(databases.find(name));
   }
   if (found != nullptr) found->close();
   std::error_code error;
-  std::filesystem::remove_all(folder, error);
-  state_->log("database_dropped", {{"database", std::string(name)}, {"user", who.name()}});
+  std::filesystem::remove_all(place, error);
   if (error) {
     throw icecore::error(errc::io,
                          fmt::format("the database '{}' is dropped, but its folder {} could not be removed: {}", name,
-                                     folder.native(), error.message()));
+                                     place.native(), error.message()));
   }
+}
+
+// What the servers of a group do together; permissions were asked for by the server that gave the order.
+std::string service::state::execute(const std::string& order) {
+  const json what = json::parse(order);
+  const std::string kind = what.at("do").get<std::string>();
+  const std::string name = what.at("database").get<std::string>();
+  const json& with = what.at("with");
+  if (kind == "create") {
+    database_settings settings = settings_of("order", with.dump());
+    settings.name = name;
+    create_here(settings);
+  } else if (kind == "change") {
+    changed_settings changes;
+    if (with.contains("rule")) changes.rule = rule_of(with.at("rule").get<std::string>());
+    if (with.contains("interval_ms"))
+      changes.interval = std::chrono::milliseconds(with.at("interval_ms").get<std::int64_t>());
+    if (with.contains("quota_bytes")) changes.quota_bytes = with.at("quota_bytes").get<std::uint64_t>();
+    if (with.contains("owner")) changes.owner = with.at("owner").get<std::string>();
+    change_here(name, changes);
+  } else if (kind == "drop") {
+    drop_here(name);
+  } else {
+    throw icecore::error(errc::bad_input, fmt::format("an unknown order '{}'", kind));
+  }
+  return {};
 }
 
 // ---- Snapshots of the service ----

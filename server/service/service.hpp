@@ -27,6 +27,7 @@
 #include "service/access.hpp"
 #include "service/database.hpp"
 #include "service/executor.hpp"
+#include "service/group_link.hpp"
 #include "service/group_place.hpp"
 #include "service/limits.hpp"
 
@@ -38,7 +39,8 @@ struct service_options {
   database_settings defaults{};  ///< of databases whose maker says nothing
   bool users = false;
   group_place group{};
-  unsigned threads = 0;  ///< of the applier, syncs and long reads; 0: twice the cores, at least 4
+  group_link* link = nullptr;  ///< of a dependent group; outlives the service
+  unsigned threads = 0;        ///< of the applier, syncs and long reads; 0: twice the cores, at least 4
   std::function<void(std::string_view event, const std::vector<std::pair<std::string, std::string>>& fields)> log{};
 };
 

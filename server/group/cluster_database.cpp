@@ -1,0 +1,548 @@
+#include "group/cluster_database.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <variant>
+
+#include "group/one_key.hpp"
+#include "group/streams.hpp"
+#include "icecore/error.hpp"
+#include "service/owner.hpp"
+#include "service/read/hidden_keys.hpp"
+#include "service/write/execution.hpp"
+
+namespace icecore::server::group {
+namespace {
+
+using json = nlohmann::json;
+using service::found;
+using service::outcome;
+using service::point;
+using service::row_stream;
+using service::transaction;
+
+constexpr int execute_number = 1;  // of the update function
+
+icecore::cluster open_cluster(MPI_Comm servers, const std::filesystem::path& folder,
+                              const service::database_settings& settings) {
+  icecore::cluster_options opening;
+  opening.consistency = icecore::consistency::sequential;
+  opening.ownership = icecore::ownership::by_function("icecore-server", [](std::string_view key, int ranks) {
+    return static_cast<int>(service::owner_of(key, static_cast<std::uint32_t>(ranks)));
+  });
+  opening.store.index = settings.index;
+  opening.store.durability = settings.durability;
+  if (settings.durability != icecore::durability::best_available) return icecore::cluster(servers, folder, opening);
+  try {  // operation durability wherever the devices can give it
+    opening.store.durability = icecore::durability::operation;
+    return icecore::cluster(servers, folder, opening);
+  } catch (const error& e) {
+    if (e.code() != errc::not_durable) throw;
+  }
+  opening.store.durability = icecore::durability::best_available;
+  return icecore::cluster(servers, folder, opening);
+}
+
+// The state of one key, as its owner's update finds it.
+class one_present final : public service::present {
+ public:
+  one_present(const std::optional<std::string>& stored, const icecore::store& local, const service::value_codec& codec)
+      : stored_(&stored), local_(&local), codec_(&codec) {}
+  [[nodiscard]] std::optional<service::present_value> find(std::string_view key) override {
+    if (!*stored_) return std::nullopt;
+    // Nobody writes the key meanwhile: its writes are updates, which run one at a time.
+    icecore::key_history past = local_->history(key);
+    const auto record = past.begin();
+    return service::present_value{.value = codec_->decode(**stored_, room_),
+                                  .version = record == past.end() ? 0 : record->version};
+  }
+  void for_each(const icecore::key_bounds&, const std::function<bool(std::string_view)>&) override {}
+
+ private:
+  const std::optional<std::string>* stored_;
+  const icecore::store* local_;
+  const service::value_codec* codec_;
+  std::string room_;
+};
+
+}  // namespace
+
+// Who waits for a version to be closed. `told` is the newest version that is closed on all servers, as this one knows.
+struct cluster_database::watchers {
+  std::mutex mutex;
+  icecore::version told = 0;
+  std::optional<service::failure> over;
+  std::uint64_t next = 0;
+  std::map<std::uint64_t, std::function<void()>> armed;
+  std::atomic<std::uint64_t> count{0};
+
+  void wake(icecore::version closed, const std::optional<service::failure>& why) {
+    std::map<std::uint64_t, std::function<void()>> waked;
+    {
+      const std::lock_guard lock(mutex);
+      told = std::max(told, closed);
+      if (why && !over) over = why;
+      waked.swap(armed);
+    }
+    for (const auto& [number, call] : waked) call();
+  }
+};
+
+// Reads the changes since what it told as a stream, whenever a version was closed.
+class cluster_database::cluster_watch final : public service::watch {
+ public:
+  cluster_watch(cluster_database& of, const service::watch_request& what, icecore::version after)
+      : of_(&of), shared_(of.watchers_), what_(what), told_(after) {
+    shared_->count.fetch_add(1, std::memory_order_relaxed);
+    const std::lock_guard lock(shared_->mutex);
+    number_ = ++shared_->next;
+  }
+  ~cluster_watch() override {
+    shared_->count.fetch_sub(1, std::memory_order_relaxed);
+    const std::lock_guard lock(shared_->mutex);
+    shared_->armed.erase(number_);
+  }
+
+  service::watched next(const service::block_limits& limits) override {
+    service::watched answer;
+    answer.told = told_;
+    for (;;) {
+      icecore::version newest = 0;
+      {
+        const std::lock_guard lock(shared_->mutex);
+        if (shared_->over) service::raise(*shared_->over);
+        newest = shared_->told;
+      }
+      if (stream_ == nullptr) {
+        if (newest <= told_) return answer;
+        stream_ = of_->changes({.after = told_, .up_to = newest, .bounds = what_.bounds, .before = what_.before});
+      }
+      if (stream_->next(answer.changes, limits)) return answer;
+      told_ = stream_->version();
+      answer.told = told_;
+      stream_.reset();
+    }
+  }
+
+  void arm(std::function<void()> wake) override {
+    {
+      const std::lock_guard lock(shared_->mutex);
+      if (!shared_->over && stream_ == nullptr && shared_->told <= told_) {
+        shared_->armed.insert_or_assign(number_, std::move(wake));
+        return;
+      }
+    }
+    wake();
+  }
+
+ private:
+  cluster_database* of_;  // open while `over` is empty
+  std::shared_ptr<watchers> shared_;
+  service::watch_request what_;
+  std::uint64_t number_ = 0;
+  icecore::version told_;
+  std::unique_ptr<row_stream> stream_;
+};
+
+cluster_database::cluster_database(MPI_Comm servers, const std::filesystem::path& folder,
+                                   service::database_settings settings, order_function everywhere)
+    : settings_(std::move(settings)),
+      everywhere_(std::move(everywhere)),
+      cluster_(open_cluster(servers, folder, settings_)),
+      codec_(service::make_codec(settings_.compression)),
+      watchers_(std::make_shared<watchers>()) {
+  MPI_Comm_dup(servers, &servers_);
+  no_leases_.emplace(cluster_->local());
+  cluster_->define_update(execute_number, [this](std::string_view key, std::optional<std::string>& value,
+                                                 std::string_view input, std::string& output) {
+    const auto what = unpacked_transaction(input);
+    if (!what) throw error(errc::bad_input, "a transaction from another server of the group is damaged");
+    bool changed = false;
+    output = packed(execute_here(key, value, *what, changed));
+    return changed;
+  });
+  cluster_->barrier();  // from here on every server knows the function
+  if (const auto kept = cluster_->find(service::compacted_key)) {
+    compacted_.store(service::number_of_bytes(*kept).value_or(0), std::memory_order_relaxed);
+  }
+  watchers_->told = cluster_->clock() - 1;
+}
+
+cluster_database::~cluster_database() {
+  watchers_->wake(0, service::failure{errc::unavailable, "the database is closed"});
+}
+
+cluster_database::shared cluster_database::open() const {
+  shared lock(mutex_);
+  if (!cluster_) throw error(errc::unavailable, fmt::format("the database '{}' is closed", settings_.name));
+  return lock;
+}
+
+service::database_settings cluster_database::settings() const {
+  const shared lock(mutex_);
+  return settings_;
+}
+
+service::database_status cluster_database::status() const {
+  const shared lock = open();
+  return {.settings = settings_,
+          .statistics = cluster_->local().stats(),
+          .newest = cluster_->clock() - 1,
+          .durable = cluster_->clock() - 1,
+          .compacted = compacted_.load(std::memory_order_relaxed),
+          .leases = 0,
+          .watches = watchers_->count.load(std::memory_order_relaxed),
+          .waiting = 0,
+          .sick = std::nullopt};
+}
+
+// ---- Writing ----
+
+outcome cluster_database::execute_here(std::string_view key, std::optional<std::string>& value, const transaction& what,
+                                       bool& changed) {
+  one_present now(value, cluster_->local(), *codec_);
+  service::executed done = service::execute(what, now, *no_leases_, *codec_);
+  // The cluster's gate is shut while a version is closed, so the write belongs to the version that is open now.
+  done.answer.version = cluster_->local().clock();
+  if (const auto set = done.changed.find(key); set != done.changed.end()) {
+    changed = true;
+    written_.store(true, std::memory_order_release);
+    if (set->second) {
+      std::string room;
+      value = std::string(codec_->encode(*set->second, room));
+    } else {
+      value.reset();
+    }
+  }
+  return std::move(done.answer);
+}
+
+outcome cluster_database::at_owner(const transaction& what) {
+  const std::string_view key = key_of(what);
+  for (const auto* list : {&what.then, &what.otherwise}) {
+    for (const service::operation& o : *list) {
+      if (o.writes()) service::require_client_key(o.key);
+    }
+  }
+  auto came = unpacked_outcome(cluster_->update(key, execute_number, packed(what)));
+  if (!came) throw error(errc::bad_input, "an outcome from another server of the group is damaged");
+  return std::move(*came);
+}
+
+void cluster_database::write(transaction what, service::completion done) {
+  std::optional<outcome> came;
+  try {
+    const shared lock = open();
+    came = at_owner(what);
+  } catch (...) {
+    done(service::failure_of(std::current_exception()));
+    return;
+  }
+  done(std::move(*came));
+}
+
+std::uint64_t cluster_database::load(const service::row_block& rows, bool keep) {
+  const shared lock = open();
+  std::uint64_t written = 0;
+  transaction one;
+  one.then.resize(1);
+  service::operation& put = one.then.front();
+  put.what = keep ? service::operation::kind::put_new : service::operation::kind::put;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    put.key = rows.keys[i];
+    put.value = rows.values[i];
+    const outcome came = at_owner(one);
+    if (came.results.at(0).is == service::operation_result::state::done) ++written;
+  }
+  return written;
+}
+
+void cluster_database::sync() {
+  const shared lock = open();
+  everywhere_(json{{"do", "sync"}}.dump());
+}
+
+// ---- Reading ----
+
+void cluster_database::require_kept(icecore::version at) const {
+  const icecore::version oldest = compacted_.load(std::memory_order_relaxed);
+  if (at >= oldest) return;
+  throw error(errc::version_expired,
+              fmt::format("version {} was given up by compaction; the oldest that is kept is {}", at, oldest));
+}
+
+icecore::version cluster_database::close_open_version() {
+  return json::parse(everywhere_(json{{"do", "close"}}.dump())).get<icecore::version>();
+}
+
+icecore::version cluster_database::version_at(const point& at) {
+  struct chooser {
+    cluster_database* self;
+    icecore::version operator()(service::newest) const { return self->close_open_version(); }
+    icecore::version operator()(icecore::version v) const { return self->cluster_->at(v).version(); }
+    icecore::version operator()(const service::tag_name& tag) const { return self->cluster_->at(tag.name).version(); }
+    icecore::version operator()(const service::wall_time& when) const {
+      using std::chrono::nanoseconds;
+      const auto time_ns = std::chrono::duration_cast<nanoseconds>(when.time.time_since_epoch()).count();
+      std::optional<icecore::tag_info> last;
+      for (icecore::tag_info& next : self->cluster_->tags()) {
+        if (next.time_ns <= time_ns && (!last || next.time_ns >= last->time_ns)) last = std::move(next);
+      }
+      if (!last) throw error(errc::unknown_tag, "no tag is as old as this time");
+      return last->version;
+    }
+  };
+  const icecore::version chosen = std::visit(chooser{this}, at);
+  require_kept(chosen);
+  return chosen;
+}
+
+icecore::version cluster_database::resolve(const point& at) {
+  const shared lock = open();
+  return version_at(at);
+}
+
+std::optional<found> cluster_database::find(std::string_view key, const point& at) {
+  const shared lock = open();
+  if (service::is_hidden(key)) return std::nullopt;
+  const bool newest = std::holds_alternative<service::newest>(at);
+  const icecore::version version = newest ? icecore::version_max : version_at(at);
+  if (cluster_->owner_of(key) == cluster_->rank()) {
+    icecore::key_history past(cluster_->local().hold(), key, version);
+    const auto record = past.begin();
+    if (record == past.end() || !record->value) return std::nullopt;
+    std::string room;
+    return found(std::string(codec_->decode(*record->value, room)), record->version);
+  }
+  if (!newest) {  // the newest record up to that version
+    for (icecore::versioned_value& record : cluster_->history(key)) {
+      if (record.version > version) continue;
+      if (!record.value) return std::nullopt;
+      std::string room;
+      return found(std::string(codec_->decode(*record.value, room)), record.version);
+    }
+    return std::nullopt;
+  }
+  transaction read;
+  read.then.push_back({.what = service::operation::kind::get, .key = std::string(key)});
+  outcome came = at_owner(read);
+  if (came.results.at(0).rows.empty()) return std::nullopt;
+  service::row& is = came.results[0].rows[0];
+  return found(std::move(is.value), is.version);
+}
+
+std::unique_ptr<row_stream> cluster_database::scan(const service::scan_request& what) {
+  const shared lock = open();
+  if (what.versions) {
+    throw error(errc::invalid_argument,
+                "scans of a group of dependent servers do not tell the versions of the records");
+  }
+  return scan_of(cluster_->at(version_at(what.at)), what, codec_, [this] { return open(); });
+}
+
+std::unique_ptr<row_stream> cluster_database::history(std::string_view key, const point& up_to) {
+  const shared lock = open();
+  const icecore::version version = version_at(up_to);
+  std::vector<icecore::versioned_value> records;
+  if (!service::is_hidden(key)) records = cluster_->history(key);
+  return history_of(std::move(records), version, codec_);
+}
+
+std::unique_ptr<row_stream> cluster_database::differences(const service::difference_request& what) {
+  const shared lock = open();
+  const icecore::version after = version_at(what.after);
+  const icecore::version before = version_at(what.before);
+  return differences_of(cluster_->at(before), cluster_->at(after), what.bounds, codec_, [this] { return open(); });
+}
+
+std::unique_ptr<row_stream> cluster_database::changes(const service::changes_request& what) {
+  const shared lock = open();
+  const icecore::version up_to = version_at(what.up_to);
+  if (what.after > up_to) {
+    throw error(errc::invalid_argument,
+                fmt::format("changes after version {} up to version {}: the first must not be the "
+                            "greater one",
+                            what.after, up_to));
+  }
+  require_kept(what.after);
+  icecore::feed_request request;
+  request.after = what.after;
+  request.unsynced = true;  // versions are made durable by the order that closes them
+  return changes_of(cluster_->feed(request), what, up_to, codec_, [this] { return open(); });
+}
+
+std::uint64_t cluster_database::count(const icecore::key_bounds& bounds, const point& at) {
+  const auto rows = scan({.bounds = bounds, .at = at, .values = false});
+  std::uint64_t sum = 0;
+  for (service::row_block block; rows->next(block, {});) sum += block.size();
+  return sum;
+}
+
+std::unique_ptr<service::watch> cluster_database::watch_changes(const service::watch_request& what) {
+  const shared lock = open();
+  const icecore::version newest = version_at(service::newest{});
+  const icecore::version after = what.after.value_or(newest);
+  if (after > newest) {
+    throw error(errc::version_not_closed,
+                fmt::format("a watch after version {}: the newest version is {}", after, newest));
+  }
+  require_kept(after);
+  return std::make_unique<cluster_watch>(*this, what, after);
+}
+
+// ---- Tags and versions: orders ----
+
+// Collective. A write that comes after the look is in the version that is open then.
+bool cluster_database::written_anywhere() {
+  int written = written_.exchange(false, std::memory_order_acq_rel) ? 1 : 0;
+  if (MPI_Allreduce(MPI_IN_PLACE, &written, 1, MPI_INT, MPI_LOR, servers_) != MPI_SUCCESS) {
+    throw error(errc::mpi, "MPI_Allreduce failed");
+  }
+  return written != 0;
+}
+
+// An order runs on a thread of the link on every server; whoever gave it holds the database open here, and no server
+// closes it but by an order.
+std::string cluster_database::execute(const std::string& order) {
+  const json what = json::parse(order);
+  const std::string& kind = what.at("do").get_ref<const std::string&>();
+  icecore::version closed = 0;
+  if (kind == "tag" || kind == "close") {
+    icecore::tag_options label;
+    const std::string name = what.value("name", std::string());
+    const std::string note = what.value("note", std::string());
+    label.name = name;
+    label.note = note;
+    if (what.contains("time_ns")) label.time_ns = what.at("time_ns").get<std::int64_t>();
+    if (kind == "tag") {
+      closed = cluster_->tag(label);
+    } else {
+      closed = written_anywhere() ? cluster_->tag() : cluster_->clock() - 1;
+    }
+    if (cluster_->local().durability().mode == icecore::durability::tag && what.value("durable", false)) {
+      cluster_->barrier(icecore::barrier_level::storage);
+    }
+    watchers_->wake(closed, std::nullopt);
+  } else if (kind == "sync") {
+    cluster_->barrier(icecore::barrier_level::storage);
+    closed = cluster_->clock() - 1;
+  } else if (kind == "compact") {
+    closed = what.at("oldest").get<icecore::version>();
+    if (cluster_->rank() == 0) cluster_->insert(service::compacted_key, service::bytes_of_number(closed));
+    cluster_->barrier(icecore::barrier_level::storage);
+    compacted_.store(std::max(closed, compacted_.load(std::memory_order_relaxed)), std::memory_order_relaxed);
+  } else {
+    throw error(errc::bad_input, fmt::format("an unknown order '{}'", kind));
+  }
+  return json(closed).dump();
+}
+
+icecore::version cluster_database::tag(const icecore::tag_options& label) {
+  const shared lock = open();
+  json order{{"do", label.name.empty() && label.note.empty() && !label.time_ns ? "close" : "tag"},
+             {"name", label.name},
+             {"note", label.note},
+             {"durable", true}};
+  if (label.time_ns) order["time_ns"] = *label.time_ns;
+  return json::parse(everywhere_(order.dump())).get<icecore::version>();
+}
+
+void cluster_database::close_version() {
+  const shared lock = open();
+  everywhere_(json{{"do", "close"}, {"durable", true}}.dump());
+}
+
+std::vector<icecore::tag_info> cluster_database::tags() {
+  const shared lock = open();
+  std::vector<icecore::tag_info> all = cluster_->tags();
+  const icecore::version oldest = compacted_.load(std::memory_order_relaxed);
+  std::erase_if(all, [&](const icecore::tag_info& tag) { return tag.version < oldest; });
+  return all;
+}
+
+std::optional<icecore::tag_info> cluster_database::find_tag(const point& at) {
+  std::optional<icecore::tag_info> last;
+  for (icecore::tag_info& next : tags()) {
+    const bool chosen = std::visit(
+        [&]<typename Point>(const Point& where) {
+          using std::chrono::nanoseconds;
+          if constexpr (std::is_same_v<Point, service::newest>) {
+            return true;
+          } else if constexpr (std::is_same_v<Point, icecore::version>) {
+            return next.version == where;
+          } else if constexpr (std::is_same_v<Point, service::tag_name>) {
+            return next.name == where.name;
+          } else {
+            return next.time_ns <= std::chrono::duration_cast<nanoseconds>(where.time.time_since_epoch()).count();
+          }
+        },
+        at);
+    if (chosen && (!last || next.time_ns >= last->time_ns)) last = std::move(next);
+  }
+  return last;
+}
+
+void cluster_database::compact(icecore::version oldest_kept) {
+  const shared lock = open();
+  if (oldest_kept >= cluster_->clock()) {
+    throw error(errc::version_not_closed,
+                fmt::format("compaction to version {}: the newest version is {}", oldest_kept, cluster_->clock() - 1));
+  }
+  require_kept(oldest_kept);
+  everywhere_(json{{"do", "compact"}, {"oldest", oldest_kept}}.dump());
+}
+
+// ---- Leases: a group keeps none ----
+
+namespace {
+
+[[noreturn]] void no_leases() {
+  throw error(errc::invalid_argument,
+              "leases are kept by servers that stand alone, not by groups of dependent servers");
+}
+
+}  // namespace
+
+service::lease_info cluster_database::grant(std::chrono::milliseconds, service::lease_number) { no_leases(); }
+service::lease_info cluster_database::keep_alive(service::lease_number) { no_leases(); }
+service::lease_info cluster_database::lease(service::lease_number, bool) { no_leases(); }
+void cluster_database::revoke(service::lease_number, service::completion done) {
+  done(service::failure{errc::invalid_argument, "leases are kept by servers that stand alone"});
+}
+
+// ---- The whole ----
+
+void cluster_database::change(const service::changed_settings& what) {
+  const std::unique_lock lock(mutex_);
+  if (what.rule == service::version_rule::write) {
+    throw error(errc::invalid_argument,
+                "a group of dependent servers has the rules `every` and `tag`: a version of `write` "
+                "would be one cut of all servers for each transaction");
+  }
+  if (what.rule) settings_.rule = *what.rule;
+  if (what.interval) settings_.interval = *what.interval;
+  if (what.quota_bytes) settings_.quota_bytes = *what.quota_bytes;
+  if (what.owner) settings_.owner = *what.owner;
+}
+
+icecore::verify_report cluster_database::verify(const icecore::progress_function& on_progress) {
+  const shared lock = open();
+  return cluster_->local().verify(on_progress);
+}
+
+void cluster_database::close() {
+  watchers_->wake(0, service::failure{errc::unavailable, fmt::format("the database '{}' is closed", settings().name)});
+  const std::unique_lock lock(mutex_);
+  if (!cluster_) return;
+  cluster_->close();
+  cluster_.reset();
+  MPI_Comm_free(&servers_);
+}
+
+}  // namespace icecore::server::group

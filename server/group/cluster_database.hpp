@@ -1,0 +1,109 @@
+// A database that lies on all servers of a dependent group: an icecore cluster.
+//
+//   auto db = std::make_shared<cluster_database>(MPI_COMM_WORLD, folder, settings, orders);    // on every rank
+//
+// Any server answers any request: what concerns one key is done by the key's owner, in an update of the cluster, which
+// an owner executes one at a time; so conditions and updates see every write before them. What concerns versions (tags,
+// compaction, syncs) is an order that all servers execute together, so a tag is one cut of all.
+//
+// What a group does not do: transactions of several keys, and leases (errc::invalid_argument).
+// Threads: MPI_THREAD_MULTIPLE is needed. Cost: for a key of this server, that of its store; for another's, a message
+// there and one back.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+
+#include "icecore/cluster.hpp"
+#include "service/database.hpp"
+#include "service/read/value_codec.hpp"
+#include "service/write/leases.hpp"
+
+namespace icecore::server::group {
+
+class cluster_database final : public service::database {
+ public:
+  /// Gives an order for this database to all servers, and returns the first one's answer.
+  using order_function = std::function<std::string(const std::string& order)>;
+
+  /// Collective.
+  cluster_database(MPI_Comm servers, const std::filesystem::path& folder, service::database_settings settings,
+                   order_function everywhere);
+  ~cluster_database() override;
+
+  /// Executes what `everywhere` was given: every server, in the same sequence.
+  std::string execute(const std::string& order);
+
+  [[nodiscard]] service::database_settings settings() const override;
+  [[nodiscard]] service::database_status status() const override;
+
+  void write(service::transaction what, service::completion done) override;
+  std::uint64_t load(const service::row_block& rows, bool keep) override;
+  void sync() override;
+
+  icecore::version resolve(const service::point& at) override;
+  std::optional<service::found> find(std::string_view key, const service::point& at) override;
+  [[nodiscard]] std::unique_ptr<service::row_stream> scan(const service::scan_request& what) override;
+  [[nodiscard]] std::unique_ptr<service::row_stream> history(std::string_view key,
+                                                             const service::point& up_to) override;
+  [[nodiscard]] std::unique_ptr<service::row_stream> differences(const service::difference_request& what) override;
+  [[nodiscard]] std::unique_ptr<service::row_stream> changes(const service::changes_request& what) override;
+  std::uint64_t count(const icecore::key_bounds& bounds, const service::point& at) override;
+  [[nodiscard]] std::unique_ptr<service::watch> watch_changes(const service::watch_request& what) override;
+
+  icecore::version tag(const icecore::tag_options& label) override;
+  [[nodiscard]] std::vector<icecore::tag_info> tags() override;
+  [[nodiscard]] std::optional<icecore::tag_info> find_tag(const service::point& at) override;
+  void compact(icecore::version oldest_kept) override;
+
+  service::lease_info grant(std::chrono::milliseconds time, service::lease_number wanted) override;
+  service::lease_info keep_alive(service::lease_number lease) override;
+  void revoke(service::lease_number lease, service::completion done) override;
+  [[nodiscard]] service::lease_info lease(service::lease_number lease, bool keys) override;
+  [[nodiscard]] std::vector<service::lease_number> leases() override { return {}; }
+
+  void change(const service::changed_settings& what) override;
+  [[nodiscard]] icecore::verify_report verify(const icecore::progress_function& on_progress) override;
+  /// Collective.
+  void close() override;
+
+  /// Closes the open version on all servers, if the rule is `every`: the first server's timer.
+  void close_version();
+
+ private:
+  class cluster_watch;
+  struct watchers;
+  using shared = std::shared_lock<std::shared_mutex>;
+  [[nodiscard]] shared open() const;  // errc::unavailable once it is closed
+  [[nodiscard]] service::outcome at_owner(const service::transaction& what);
+  [[nodiscard]] service::outcome execute_here(std::string_view key, std::optional<std::string>& value,
+                                              const service::transaction& what, bool& changed);
+  [[nodiscard]] bool written_anywhere();
+  [[nodiscard]] icecore::version version_at(const service::point& at);
+  void require_kept(icecore::version at) const;
+  icecore::version close_open_version();
+
+  mutable std::shared_mutex mutex_;  // shared by calls; exclusive: close(), change()
+  service::database_settings settings_;
+  order_function everywhere_;
+  std::optional<icecore::cluster> cluster_;  // empty once closed
+  std::shared_ptr<const service::value_codec> codec_;
+  std::optional<service::lease_table> no_leases_;
+  std::atomic<icecore::version> compacted_{0};
+  std::shared_ptr<watchers> watchers_;
+  MPI_Comm servers_;
+  // Set before a write is made, so that an order which comes after the write's answer finds it.
+  std::atomic<bool> written_{true};
+};
+
+}  // namespace icecore::server::group

@@ -1,0 +1,87 @@
+// The control threads of a dependent group: they execute orders on all ranks in one sequence.
+//
+//   control c(MPI_COMM_WORLD);
+//   c.begin([](const std::string& order) { return execute(order); });
+//   const std::string answer = c.everywhere("tag");
+//   c.end();                                            // collective
+//
+// Rank 0 takes the orders of all ranks as they come, one at a time: it sends an order to every rank, executes it
+// itself, waits for all ranks' results, and tells the rank that gave it. So orders that are collective calls of a
+// cluster meet on all ranks. An order that fails on one rank is told as failed; what other ranks have done of it stays,
+// so whoever executes orders lets collective calls agree first. Threads: everywhere() from any thread but the one that
+// executes orders. One control thread a rank, which sleeps between looks (at most `pause` late). Errors: errc::mpi;
+// unavailable once the group ends.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "service/transaction.hpp"
+
+namespace icecore::server::group {
+
+class control {
+ public:
+  using execute_function = std::function<std::string(const std::string&)>;
+
+  /// Collective: duplicates the communicator.
+  explicit control(MPI_Comm of);
+  /// Ends; not collective if end() was called.
+  ~control();
+  control(const control&) = delete;
+  control& operator=(const control&) = delete;
+
+  void begin(execute_function how);
+  /// Returns rank 0's answer.
+  std::string everywhere(const std::string& order);
+  /// Collective: each rank calls it; returns when no order is executed any more.
+  void end();
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return size_; }
+
+ private:
+  static constexpr std::chrono::microseconds pause{500};
+  using told = std::pair<std::optional<service::failure>, std::string>;  // the failure, or the answer
+  struct asked {
+    std::string order;
+    std::optional<told> result;
+  };
+
+  void work();
+  void work_as_first();
+  void work_as_other();
+  [[nodiscard]] told execute(const std::string& order) const;
+  [[nodiscard]] told execute_on_all(const std::string& order);
+  void answer(const std::shared_ptr<asked>& to, told result);
+  [[nodiscard]] std::shared_ptr<asked> next_asked();
+
+  void send(int to, int what, const std::string& bytes) const;
+  /// A message that is there, if there is one.
+  [[nodiscard]] std::optional<std::pair<int, std::string>> receive(int from, int what) const;
+  [[nodiscard]] std::string await(int from, int what) const;
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  int size_ = 1;
+  execute_function how_;
+  std::mutex mutex_;
+  std::condition_variable answered_;
+  std::deque<std::shared_ptr<asked>> queue_;
+  bool over_ = false;                // no order is taken any more
+  std::atomic<bool> ending_{false};  // end() was called here
+  std::thread thread_;
+};
+
+}  // namespace icecore::server::group

@@ -1,0 +1,36 @@
+// What a server of a dependent group does together with the others: the service knows no more of a group than this.
+//
+//   link->executes([&](const std::string& order) { return service.execute(order); });
+//   link->everywhere(R"({"do":"create", ...})");       // on all servers, in one order; this one's answer
+//
+// Threads: any may call everywhere(); orders are executed one at a time, in the same sequence on all servers, by a
+// thread of the link. An order must not give another one.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "service/database.hpp"
+
+namespace icecore::service {
+
+class group_link {
+ public:
+  group_link() = default;
+  group_link(const group_link&) = delete;
+  group_link& operator=(const group_link&) = delete;
+  virtual ~group_link() = default;
+
+  /// Opens or makes a database that lies on all servers. Every server calls it, in the same sequence.
+  [[nodiscard]] virtual std::shared_ptr<database> open(const std::filesystem::path& folder,
+                                                       const database_settings& settings) = 0;
+  /// Executes the order on all servers and returns what it returned on the first one. Throws what the first server that
+  /// failed has thrown. errc::unavailable once the group stops.
+  virtual std::string everywhere(const std::string& order) = 0;
+  /// Who executes orders on this server, before the first of them. From then on orders are executed.
+  virtual void executes(std::function<std::string(const std::string&)> how) = 0;
+};
+
+}  // namespace icecore::service
