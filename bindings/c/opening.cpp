@@ -20,6 +20,7 @@ options options_of(const icecore_options* given, const char* function) {
   opening.durability =
       enumerator(set.durability, durability::best_available, durability::operation, function, "durability");
   opening.emulate_durability = set.emulate_durability != 0;
+  opening.deferred_durability = set.deferred_durability != 0;
   opening.accept_copy = set.accept_copy != 0;
   opening.crash = enumerator(set.crash, crash_kind::unknown, crash_kind::machine, function, "crash");
   opening.accept_damage = set.accept_damage != 0;

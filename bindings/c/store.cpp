@@ -13,6 +13,7 @@ icecore_durability_info durability_of(const icecore::durability_info& info) noex
   result.emulated = info.emulated ? 1 : 0;
   copy_text(result.flush_method, info.flush_method);
   copy_text(result.filesystem, info.filesystem);
+  result.deferred = info.deferred ? 1 : 0;
   return result;
 }
 

@@ -70,6 +70,15 @@ int icecore_clock(const icecore_store* store, icecore_version* clock) {
   });
 }
 
+int icecore_durable_version(const icecore_store* store, icecore_version* durable) {
+  if (durable != nullptr) *durable = 0;
+  return guarded([&] {
+    require(store, "icecore_durable_version", "store");
+    require(durable, "icecore_durable_version", "durable");
+    *durable = store->store.durable_version();
+  });
+}
+
 int icecore_find_tag(const icecore_store* store, const void* name, size_t name_size, icecore_tag** tag) {
   if (tag != nullptr) *tag = nullptr;
   return guarded([&] {

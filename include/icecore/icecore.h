@@ -161,6 +161,10 @@ typedef struct icecore_options {
    * attached processes may do, and what happens if one is killed. NULL: not shared. */
   const char* shared_as;
   int crash; /* enum icecore_crash_kind */
+  /* not 0, with operation durability: no write waits until it is durable; icecore_sync() waits once for all before it,
+   * and a read waits if it shows what no sync covers. icecore::options::deferred_durability says what a power cut
+   * leaves. */
+  int deferred_durability;
 } icecore_options;
 
 /* Fills in the defaults. struct_size: sizeof(icecore_options). */
@@ -217,8 +221,8 @@ int icecore_apply(icecore_store* store, const icecore_batch* batch, icecore_vers
 /* Applies the batch if all its conditions hold; if one does not, nothing happens, and *version is 0. */
 int icecore_apply_if(icecore_store* store, const icecore_batch* batch, icecore_version* version);
 
-/* Returns when all completed writes survive a power cut, as far as the medium allows. In modes other than operation
- * durability it closes the open version if anything was written in it. */
+/* Returns when all completed writes survive a power cut, as far as the medium allows. Where durability is deferred, and
+ * in modes other than operation durability, it closes the open version if anything was written in it. */
 int icecore_sync(icecore_store* store);
 
 /* ---- Tags and versions ------------------------------------------------------------------------------------------ */
@@ -246,6 +250,10 @@ int icecore_tag_with(icecore_store* store, const icecore_tag_options* options, i
 
 /* The version that a write now belongs to; all smaller ones are closed. */
 int icecore_clock(const icecore_store* store, icecore_version* clock);
+
+/* All versions up to this closed one survive a power cut, as far as the medium allows. Where durability is deferred:
+ * those that icecore_sync() covered. */
+int icecore_durable_version(const icecore_store* store, icecore_version* durable);
 
 typedef struct icecore_tag {
   icecore_version version;
@@ -435,6 +443,7 @@ typedef struct icecore_durability_info {
   int emulated;          /* not 0: the mode's flushes are executed, but the medium loses its contents at power off */
   char flush_method[16]; /* "clwb", "clflushopt", "clflush", "eADR", "fdatasync" or "none" */
   char filesystem[32];   /* "ext", "tmpfs", "xfs", ...; hexadecimal magic if unknown */
+  int deferred;          /* not 0: no write waits until it is durable */
 } icecore_durability_info;
 
 /* The caller sets info->struct_size to sizeof(icecore_durability_info). */

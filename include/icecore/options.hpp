@@ -89,6 +89,13 @@ struct options {
   /// are executed, nothing survives a power cut, and `store::durability()` says so. For measuring and testing.
   bool emulate_durability = false;
 
+  /// With durability `operation` alone: no write, batch or tag waits until it is durable. sync() waits once for all
+  /// that returned before it began, and a read waits if it shows what no sync() covers yet. A power cut takes the store
+  /// back to what the last sync() covers (docs/guarantees.md). On persistent memory each write is durable all the same.
+  /// For a program that answers many clients at once. errc::invalid_argument with another durability, or with
+  /// `shared_as`.
+  bool deferred_durability = false;
+
   /// Open a file that its last writer did not close and that has since been copied or moved to another inode. Correct
   /// only if that writer was dead when the copy was made.
   bool accept_copy = false;
@@ -171,6 +178,7 @@ struct durability_info {
   bool emulated;             ///< the mode's flushes are executed, but the medium loses its contents at power off
   std::string flush_method;  ///< "clwb", "clflushopt", "clflush", "eADR", "fdatasync" or "none"
   std::string filesystem;    ///< "ext", "tmpfs", "xfs", ...; hexadecimal magic if unknown
+  bool deferred = false;     ///< writes do not wait: options::deferred_durability
 };
 
 /// A named or timed tag.

@@ -159,10 +159,14 @@ class store {
   /// the store meanwhile. errc::invalid_argument if one of the versions is not closed, or is 0. Cost: two syncs.
   void lose(const version_ranges& versions);
 
-  /// Returns when all completed writes survive a power cut, as far as the medium allows. In modes other than operation
-  /// durability it closes the open version if anything was written in it, because a power cut takes the store back to a
-  /// closed version.
+  /// Returns when all completed writes survive a power cut, as far as the medium allows. Where durability is deferred,
+  /// and in modes other than operation durability, it closes the open version if anything was written in it, because a
+  /// power cut takes the store back to a closed version. Calls that wait at the same time in a deferred store share one
+  /// sync. Cost on a block device: one sync of each file; under durability `tag` and `none` two, one after the other.
   void sync();
+  /// All versions up to this closed one survive a power cut, as far as the medium allows. In a deferred store: those
+  /// that a sync() covered. O(1).
+  [[nodiscard]] version durable_version() const;
 
   /// Captures the whole store as it is now, with every version and tag. The checkpoint can be written to a file while
   /// writes go on. Closes the open version if anything was written in it. Cost: O(segments); writers wait that long.

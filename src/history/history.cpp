@@ -91,7 +91,7 @@ version basic_histories<Heads>::complete_batch(link batch) const {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // H3: ready is visible before the clock is read
   const version v = Heads::stamp_batch(batch);
   assert(v != 0);  // H4
-  persist_before_return(batch);
+  persist_before_link(batch);
   return v;
 }
 

@@ -15,7 +15,8 @@
 // Invariants:
 //   H1. Along a history from newest to oldest, stamps never increase and depth falls by one with each record.
 //   H2. A record is linked only on one that is stamped and, under operation durability, durable. So a record found
-//       valid after a crash has all its older ones.
+//       valid after a crash has all its older ones. (In the other modes, and where durability is deferred on page media,
+//       a certificate covers whole histories.)
 //   H3. A record that a reader of closed version v did not see gets a stamp > v. The reason: a stamp is a clock value
 //       read after linking. The reader loads the head with sequential consistency, after the tick that closed v. If
 //       that load came before the link, the clock read comes after the tick. A new key's link is a store into the
@@ -26,10 +27,10 @@
 //       set only once all records of the batch are linked (and under operation durability durable): stamp_ready.
 //   H5. Under operation durability the persisted bit is set only after record and stamp are durable.
 //   H6. An entry's cached second version, once not 0, is the stamp of the record of depth 2. That stamp never changes
-//       (H4), and that record is stamped and as durable as a reader needs it. One word, the head, holds both the link
-//       to the second record and the bit that says that it is a removal. So most finds of keys with one or two versions
-//       read only the entry's cache line. If the cached version or the bit is missing, a find must read the newest
-//       record; the result is the same.
+//       (H4), and that record is stamped and as durable as a reader needs it; where durability is deferred, if a sync
+//       covers that version. One word, the head, holds both the link to the second record and the bit that says that it
+//       is a removal. So most finds of keys with one or two versions read only the entry's cache line. If the cached
+//       version or the bit is missing, a find must read the newest record; the result is the same.
 //   H7. In a store with durable heads (the persistent index), the word of the cached second version holds the
 //       *committed head* instead: a value that the head has had, stored after the record it links to was durable. The
 //       committed head is stored before the head moves on, so it equals the head or the head's previous value. That
@@ -108,8 +109,15 @@ class basic_histories final : public Heads {
     return r.is_update() ? followed(l, r.as_update().older) : null_link;
   }
 
-  /// Returns when the record is as durable as a read of it must be (persist-on-read). May throw errc::poisoned.
+  /// Returns when the record is as durable as a read of it must be (persist-on-read). The caller has no writer: a
+  /// deferred store may sync, which waits for all writers. May throw errc::poisoned.
   [[gnu::always_inline]] void persist_before_return(link l) const {
+    persist_before_link(l);
+    if (this->synced_ != nullptr) this->synced_->require(stamp_of(l));
+  }
+  /// Returns when the record is as durable as one that is linked on top of it demands (H2), or as what tells a writer
+  /// of it: in a deferred store the next sync makes both durable. May throw errc::poisoned.
+  [[gnu::always_inline]] void persist_before_link(link l) const {
     // acquire: if the bit is set, another thread has completed the flush and the fence (H5)
     if (this->persist_on_read_ && (at(l).header().stamp.load(std::memory_order_acquire) & format::stamp_persisted) == 0)
       persist_record(l);
@@ -155,7 +163,7 @@ class basic_histories final : public Heads {
   /// no longer the newest: it was of a batch whose process was killed.
   [[nodiscard, gnu::always_inline]] bool wait_until_committed(link entry, link l) const {
     if (stamp_of(l) == 0 && !wait_for_stamp(entry, l)) return false;
-    persist_before_return(l);
+    persist_before_link(l);
     return true;
   }
   [[nodiscard]] bool wait_for_stamp(link entry, link l) const;

@@ -27,9 +27,11 @@ inline constexpr std::uint64_t magic = 0x0045524f43454349U;  // "ICECORE\0"
 inline constexpr std::uint32_t byte_order_mark = 0x01020304U;
 inline constexpr std::uint16_t version_major = 2;  // a reader refuses other major versions than these two
 inline constexpr std::uint16_t version_major_with_queries = 3;
-inline constexpr std::uint16_t version_minor = 2;  // a writer refuses a greater minor version
+inline constexpr std::uint16_t version_minor = 3;  // a writer refuses a greater minor version
 inline constexpr std::uint16_t minor_with_lost_versions = 1;
 inline constexpr std::uint16_t minor_with_evidence = 2;
+inline constexpr std::uint16_t minor_with_joint_certificates = 3;
+inline constexpr std::uint16_t minor_of_new_stores = minor_with_evidence;
 
 inline constexpr std::uint64_t page_size = 4096;
 inline constexpr std::uint64_t granule_size = 64 * 1024;
@@ -55,6 +57,12 @@ inline constexpr std::uint64_t stamp_ready = stamp_persisted;
 enum class root_state : std::uint8_t {
   clean = 1,  ///< closed: the certificate covers every record
   open = 2,   ///< a writer has it open, or died while it had it open
+};
+
+/// Whether what a root certifies was durable before that root was written.
+enum class certificate_kind : std::uint8_t {
+  proven = 0,  ///< it was (P2)
+  joint = 1,   ///< one sync made both durable: after a power cut during that sync, any part may be missing
 };
 
 inline constexpr std::size_t files_max = 16;
@@ -97,7 +105,8 @@ struct root {
   root_state state;                 //   96    1
   std::uint8_t durability;          //   97    1  of the session that wrote this root (icecore::durability)
   std::uint8_t index;               //   98    1  icecore::index_kind
-  std::uint8_t zero_1[5];           //   99    5
+  certificate_kind certificate;     //   99    1
+  std::uint8_t zero_1[4];           //  100    4
   std::uint8_t boot_id[16];         //  104   16  of the machine's boot in which it was written
   std::uint64_t inode;              //  120    8  of the pool file; detects a copy made while a writer had it open
   std::int64_t created_ns;          //  128    8  since 1970-01-01 UTC
@@ -112,6 +121,7 @@ struct root {
 };
 static_assert(sizeof(root) == page_size);
 static_assert(offsetof(root, pool_id) == 24 && offsetof(root, file_size) == 48 && offsetof(root, state) == 96);
+static_assert(offsetof(root, certificate) == 99 && offsetof(root, zero_1) == 100);
 static_assert(offsetof(root, boot_id) == 104 && offsetof(root, used_end) == 136 && offsetof(root, crc) == 4092);
 static_assert(offsetof(root, epoch) == 144 && offsetof(root, anchor) == 152);
 static_assert(offsetof(root, lost) == 160 && offsetof(root, files) == 1024);

@@ -35,7 +35,7 @@ format::root first_root() noexcept {
   r.magic = format::magic;
   r.byte_order = format::byte_order_mark;
   r.version_major = format::version_major;
-  r.version_minor = format::version_minor;
+  r.version_minor = format::minor_of_new_stores;
   r.pool_count = 1;
   r.granule_size = format::granule_size;
   r.file_size = initial_file_size;
@@ -302,7 +302,7 @@ void pool::write_first_root(const options& opening, const file_role& as) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   codec_ = word_codec(pool_seed_of(r));
   choose_durability(opening, r, as);
-  r.durability = static_cast<std::uint8_t>(durability_.mode);
+  r.durability = static_cast<std::uint8_t>(recovery_mode());
   read_boot_id(r.boot_id);
   persist_->expect_file_size(initial_file_size, persist_file_);
   roots_ = std::make_unique<root_pages>(base_, r, *persist_);

@@ -87,6 +87,11 @@ class pool {
     return *reinterpret_cast<format::live_page*>(base_ + format::live_page_offset);
   }
   [[nodiscard]] const durability_info& durability() const noexcept { return durability_; }
+  /// The mode by whose rules a power cut is recovered from; roots name it. `operation`: each record that was linked is
+  /// durable. On page media a deferred store goes back to its last certificate.
+  [[nodiscard]] icecore::durability recovery_mode() const noexcept {
+    return durability_.deferred && persist_->by_pages() ? durability::none : durability_.mode;
+  }
   /// Restores the state before the creation of the file.
   void remove_created_file() const noexcept { file_.remove_created_file(); }
   /// 32 hexadecimal digits.

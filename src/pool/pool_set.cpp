@@ -204,6 +204,9 @@ void pool_set::open_secondary(const options& opening) {
       missing_.push_back({n, std::move(what)});
     }
   }
+  // A killed process may have left a joint certificate, and records of it in other files, in the caches alone. They are
+  // durable before a root is written in place of the one before (P2). Opening the first file has synced that file.
+  if (count_ > 1 && shared() && roots().read().certificate == format::certificate_kind::joint) persist().sync();
 }
 
 void pool_set::copy_secondary(const options& opening) {
@@ -272,7 +275,7 @@ void pool_set::start_session(const std::function<void(format::root&)>& change) {
     p->roots().update_both([&](format::root& r) {  // P6
       r.state = format::root_state::open;
       r.pool_count = count_;
-      r.durability = static_cast<std::uint8_t>(durability().mode);
+      r.durability = static_cast<std::uint8_t>(recovery_mode());
       read_boot_id(r.boot_id);
       r.inode = inode;
       r.files.session = session;

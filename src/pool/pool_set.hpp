@@ -89,6 +89,7 @@ class pool_set {
   [[nodiscard]] format::live_page& live() const noexcept { return first().live(); }
   [[nodiscard]] persistence& persist() const noexcept { return first().persist(); }
   [[nodiscard]] const durability_info& durability() const noexcept { return first().durability(); }
+  [[nodiscard]] icecore::durability recovery_mode() const noexcept { return first().recovery_mode(); }
   [[nodiscard]] std::string id() const { return first().id(); }
   /// The clock's limit and the certificate are not known, because both root pages or a newer root were lost.
   [[nodiscard]] bool root_unreliable() const noexcept { return first().root_unreliable(); }

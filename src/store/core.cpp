@@ -39,6 +39,7 @@ store_core::store_core(store_parts&& parts, bool heads_are_durable, const histor
       lookups_(std::move(parts.lookups)),
       checked_(std::move(parts.checked)),
       tags_(std::move(parts.tags)),
+      synced_(std::move(parts.synced)),
       records_(&records),
       keys_(&keys),
       index_(&index),
@@ -56,7 +57,10 @@ store_core::store_core(store_parts&& parts, bool heads_are_durable, const histor
       stand_ins_(std::move(parts.stand_ins)),
       accepts_damage_(parts.accepts_damage),
       attached_(parts.attached),
-      pins_(&pin_table::open(*this, memory_of_views())) {}
+      pins_(&pin_table::open(*this, memory_of_views())) {
+  // opening has made all that it found durable
+  if (synced_ != nullptr) synced_->begin(clock_->now() - 1, [this] { sync(); });
+}
 
 store_core::~store_core() {
   companion_.reset();

@@ -12,7 +12,7 @@
 //   S2. A tag's record is stamped with the version it tags, and is written before that tag is acknowledged.
 //   S3. The certificate in the root (durable_version, certified_records, certified_sum) counts exactly the records that
 //       lie before their segment's fill end or are stamped <= durable_version; all of them were durable before it was
-//       written.
+//       written, or are by the same sync (a joint certificate, P2).
 #pragma once
 
 #include <atomic>
@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/locks/group_commit.hpp"
 #include "base/threads.hpp"
 #include "history/clock.hpp"
 #include "history/heads/history_base.hpp"
@@ -56,8 +57,9 @@ struct store_parts {
   std::unique_ptr<index::lookup_cache> lookups;  ///< in front of the index
   std::unique_ptr<checked_values> checked;
   std::unique_ptr<tag_index> tags;
-  index_kind kind{};             ///< the index it is opened with
-  index::hash_seed hash_seed{};  ///< zero if the store never had the index `hash`
+  std::unique_ptr<durable_point> synced;  ///< of a deferred store, else null; complete when the store is
+  index_kind kind{};                      ///< the index it is opened with
+  index::hash_seed hash_seed{};           ///< zero if the store never had the index `hash`
   version_ranges lost;
   double recovery_seconds = 0;
   bool recovered_from_crash = false;
@@ -165,7 +167,7 @@ class [[gnu::visibility("hidden")]] store_core {
   }
   [[nodiscard]] writer_set& writers() const noexcept { return *writers_; }
   /// No power cut can take this version any more, nor one before it. Under operation durability that is any version,
-  /// once its records are made durable as for a reader.
+  /// once its records are made durable as for a reader; in a deferred store those that a sync covered.
   [[nodiscard]] version durable_up_to() const;
   /// State that all processes sharing the store have in common.
   [[nodiscard]] shared_state& shared() const noexcept { return *shared_; }
@@ -236,6 +238,7 @@ class [[gnu::visibility("hidden")]] store_core {
   std::unique_ptr<index::lookup_cache> lookups_;  // in front of the index
   std::unique_ptr<checked_values> checked_;
   std::unique_ptr<tag_index> tags_;
+  std::unique_ptr<durable_point> synced_;  // null unless durability is deferred
   const history_base* records_;
   const entry_keys* keys_;
   index::ordered_index* index_;
@@ -277,11 +280,20 @@ class [[gnu::visibility("hidden")]] store_core {
   }
   /// What views of keys and values lead into.
   [[nodiscard]] pin_table::memory memory_of_views() const;
-  /// Syncs all data, then writes the root that certifies it (S3).
-  void certify(version durable_version, const record_totals& totals);
+  /// Everything up to a closed version that no write can be stamped with any more.
+  struct settled_content {
+    version up_to = 0;
+    record_totals totals;
+  };
+  /// Closes the open version if anything was written in it.
+  [[nodiscard]] settled_content settle();
+  /// Makes all data, and the root that certifies it (S3), durable: one after the other, or with one sync (P2).
+  void certify(const settled_content& what, format::certificate_kind kind);
+  void sync_deferred();
 
   index_kind kind_;       // the index it is open with
   std::mutex tag_mutex_;  // held by each tag that writes a record or syncs
+  group_commit deferred_syncs_;
   std::uint64_t fork_generation_;
   version_ranges lost_;
   double recovery_seconds_;

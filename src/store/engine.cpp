@@ -39,7 +39,7 @@ inline version engine<Heads>::finish(const writer& w, fresh_record fresh) {
   const written_record done = histories_type::written_of(r, fresh.at, fresh.layout.is_update());
   histories_->commit_pending(w.pending());
   if (fresh.layout.batched()) {  // it was flushed with its batch
-    histories_->persist_before_return(fresh.at);
+    histories_->persist_before_link(fresh.at);
   } else {
     if (!fresh.flushed) histories_->flush_fresh(fresh.at, fresh.layout.size());
     histories_->await_flushed(done);

@@ -1,5 +1,6 @@
 #include "icecore/store.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/raise.hpp"
@@ -62,6 +63,11 @@ version store::tag(const tag_options& label) { return writable().tag(label); }
 void store::skip_to(version open) { writable().skip_to(open); }
 void store::lose(const version_ranges& versions) { writable().lose(versions); }
 void store::sync() { writable().sync(); }
+version store::durable_version() const {
+  const auto& c = core();
+  const version durable = c.durable_up_to();  // before the clock, which is then beyond it
+  return std::min(durable, c.clock().now() - 1);
+}
 
 icecore::checkpoint store::checkpoint() const { return icecore::checkpoint(writable().cut()); }
 

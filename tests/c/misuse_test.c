@@ -52,6 +52,7 @@ void nothing_where_something_must_be_is_an_error(void) {
   FAILS(wrong, icecore_tag_now(NULL, NULL));
   FAILS(wrong, icecore_tag_with(store, NULL, NULL));
   FAILS(wrong, icecore_clock(store, NULL));
+  FAILS(wrong, icecore_durable_version(store, NULL));
   icecore_tag* tag;
   icecore_tags* tags;
   FAILS(wrong, icecore_find_tag(NULL, "a", 1, &tag));

@@ -375,7 +375,24 @@ void a_store_describes_itself(void) {
   OK(icecore_open(path, &options, &store));
   OK(icecore_durability(store, &info));
   CHECK(info.mode == ICECORE_DURABILITY_OPERATION && info.emulated == (info.medium == ICECORE_MEMORY));
+  CHECK(info.deferred == 0);
   OK(icecore_close(store));
+
+  options.deferred_durability = 1;
+  OK(icecore_open(path, &options, &store));
+  OK(icecore_durability(store, &info));
+  CHECK(info.deferred == 1);
+  icecore_version written;
+  icecore_version durable;
+  OK(icecore_insert(store, TEXT("key"), TEXT("value"), &written));
+  OK(icecore_durable_version(store, &durable));
+  CHECK(durable < written);
+  OK(icecore_sync(store));
+  OK(icecore_durable_version(store, &durable));
+  CHECK(durable == written);
+  OK(icecore_close(store));
+  options.durability = ICECORE_DURABILITY_TAG;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &options, &store));
 }
 
 static void count_progress(void* context, const char* what, uint64_t done, uint64_t total, const char* unit) {

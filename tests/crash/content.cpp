@@ -38,6 +38,7 @@ std::uint64_t tag_sum(const tag_info& t) noexcept {
 options opening_options(const story_options& how, unsigned number) {
   options o;
   o.durability = how.durability;
+  o.deferred_durability = how.deferred && how.durability == durability::operation;
   o.index = how.index;
   o.huge_pages = false;
   o.recovery_threads = 1;

@@ -27,6 +27,16 @@ struct story_options {
   bool queries = false;        ///< half of the operations are of kept queries
   bool feeds = false;          ///< or of feeds
   bool reads_all = false;      ///< at each opening but those that judge what a crash left
+  bool deferred = false;       ///< under operation durability: sync() makes durable, no write does
+
+  /// Whether each write that has returned is there after a power cut.
+  [[nodiscard]] bool keeps_each_write() const noexcept {
+    return durability == durability::operation && !(deferred && on == device::disk);
+  }
+  /// Whether a power cut leaves all that was written up to a version of the store's own choice, since the last sync.
+  [[nodiscard]] bool keeps_versions() const noexcept {
+    return durability == durability::operation && !keeps_each_write();
+  }
 };
 
 /// Options with which a store of a story is opened: the machine's store of this number.

@@ -22,11 +22,11 @@ void expectation::apply(const event& e) {
   clock_min_ = std::max(clock_min_, done.closes ? done.belongs_to + 1 : done.belongs_to);
 }
 
-std::uint64_t expectation::covered_sum(std::size_t i, std::uint64_t begun) const {
+std::uint64_t expectation::covered_sum(version up_to, std::uint64_t begun) const {
   std::uint64_t sum = of_.before_sum;
   for (std::size_t k = 0; k < of_.operations.size(); ++k) {
     const done_operation& o = of_.operations[k];
-    if ((begun >> k & 1) != 0 && o.belongs_to <= of_.operations[i].belongs_to) sum += o.sum;
+    if ((begun >> k & 1) != 0 && o.belongs_to <= up_to) sum += o.sum;
   }
   return sum;
 }
@@ -35,11 +35,15 @@ std::vector<std::uint64_t> expectation::allowed(crash_kind how) const {
   const auto& operations = of_.operations;
   if (is_opening()) return (how == crash_kind::kill ? of_.before_kill : of_.before_power_cut).allowed;
   std::vector<std::uint64_t> sums;
-  if (how == crash_kind::power_cut && of_.how.durability != durability::operation) {
-    sums.push_back(durable_ ? covered_sum(*durable_, durable_begun_) : of_.before_sum);
+  if (how == crash_kind::power_cut && !of_.how.keeps_each_write()) {
+    const version durable = durable_ ? operations[*durable_].belongs_to : 0;
+    sums.push_back(durable_ ? covered_sum(durable, durable_begun_) : of_.before_sum);
     for (std::size_t i = 0; i < operations.size(); ++i) {
       const bool in_flight = ((begun_ & ~returned_) >> i & 1) != 0;
-      if (in_flight && operations[i].durable_point) sums.push_back(covered_sum(i, begun_));
+      if (in_flight && operations[i].durable_point) sums.push_back(covered_sum(operations[i].belongs_to, begun_));
+      // A read may sync, of whose end nobody knows: all up to any later version may be there, but no part of that.
+      const bool has_version = (begun_ >> i & 1) != 0 && operations[i].belongs_to >= std::max<version>(durable, 1);
+      if (of_.how.keeps_versions() && has_version) sums.push_back(covered_sum(operations[i].belongs_to, begun_));
     }
     return sums;
   }
@@ -64,7 +68,7 @@ std::vector<closed_version> expectation::closed(crash_kind how) const {
   const auto& operations = of_.operations;
   if (is_opening()) return (how == crash_kind::kill ? of_.before_kill : of_.before_power_cut).closed;
   std::vector<closed_version> all = of_.closed;
-  const bool keeps_all = how == crash_kind::kill || of_.how.durability == durability::operation;
+  const bool keeps_all = how == crash_kind::kill || of_.how.keeps_each_write();
   version durable = keeps_all ? version_max : 0;  // closed ones up to here are
   if (!keeps_all && durable_) {
     const done_operation& last = operations[*durable_];

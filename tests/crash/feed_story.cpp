@@ -70,7 +70,7 @@ void make(store& s, story& into, feeds_in_use& live, unsigned number, const plan
     done.closes = s.clock() > open;
     done.leaves_open = !done.closes;
     // it makes the version behind which it begins durable, unless it is; then nothing happens
-    done.durable_point = into.how.durability != durability::operation && !is_durable;
+    done.durable_point = !into.how.keeps_each_write() && !is_durable;
     if (is_durable) done.belongs_to = 0;
   }
 }

@@ -100,7 +100,7 @@ void start(store& s, story& into, unsigned number, const planned_query& p) {
     done.belongs_to = open;
     done.closes = s.clock() > open;
     done.leaves_open = !done.closes;
-    done.durable_point = into.how.durability != durability::operation;
+    done.durable_point = !into.how.keeps_each_write();
   }
 }
 

@@ -37,6 +37,7 @@ struct arguments {
   std::string index = "any";
   std::string queries = "some";
   std::string feeds = "some";
+  std::string deferred = "some";
   unsigned writers = 0;
   unsigned files = 0;
   bool full_nodes = false;
@@ -106,6 +107,9 @@ story_options options_of(const arguments& a, std::uint64_t seed) {
   if (how.queries && how.writers > 1) how.durability = durability::operation;
   const bool half = one_of(2) == 0;
   how.feeds = how.queries && (a.feeds == "always" || (a.feeds == "some" && half));
+  const bool defers = one_of(2) == 0;
+  const bool may_defer = how.durability == durability::operation && !(how.queries && how.writers > 1);
+  how.deferred = may_defer && (a.deferred == "always" || (a.deferred == "some" && defers));
   return how;
 }
 
@@ -117,6 +121,7 @@ std::string replay(const arguments& a, std::uint64_t seed, std::optional<std::ui
   if (a.index != "any") command += " --index " + a.index;
   if (a.queries != "some") command += " --queries " + a.queries;
   if (a.feeds != "some") command += " --feeds " + a.feeds;
+  if (a.deferred != "some") command += " --deferred " + a.deferred;
   if (a.writers != 0) command += " --writers " + std::to_string(a.writers);
   if (a.files != 0) command += " --files " + std::to_string(a.files);
   if (a.full_nodes) command += " --full-nodes";
@@ -276,6 +281,10 @@ int main_of(int argc, char** argv) {
       ->check(CLI::IsMember({"some", "always", "never"}))
       ->capture_default_str();
   app.add_option("--feeds", a.feeds, "feeds in stories that have kept queries: in half of these, or not")
+      ->check(CLI::IsMember({"some", "always", "never"}))
+      ->capture_default_str();
+  app.add_option("--deferred", a.deferred,
+                 "deferred durability, where it is that of operations: in half of these stories, or not")
       ->check(CLI::IsMember({"some", "always", "never"}))
       ->capture_default_str();
   app.add_option("--writers", a.writers, "of all stories; 0: one, two or three")->check(CLI::Range(0U, 4U));

@@ -231,11 +231,15 @@ class runner {
         done.belongs_to = s.clock();
         s.sync();
         done.leaves_open = s.clock() == done.belongs_to;  // nothing was written in it
-        done.durable_point = into_.how.durability != durability::operation;
+        done.durable_point = !into_.how.keeps_each_write();
         break;
       case planned::kind::find:
         done.what = "find " + p.writes[0].key;
         if (const auto found = newest_of(s, p.writes[0].key, number)) done.required = writer_of(*found, into_.depth);
+        if (into_.how.keeps_versions()) {  // what it showed is covered by a sync
+          done.belongs_to = s.durable_version();
+          done.durable_point = true;
+        }
         break;
       case planned::kind::query:
         run_query(s, into_, number, p.of_query);

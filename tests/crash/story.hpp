@@ -105,8 +105,8 @@ class expectation {
  private:
   /// Whether the opening of what a crash left has not returned.
   [[nodiscard]] bool is_opening() const noexcept { return of_.depth > 0 && (returned_ >> of_.opening & 1) == 0; }
-  /// What the durable point `i` covers: versions up to its own, of operations that had begun by then.
-  [[nodiscard]] std::uint64_t covered_sum(std::size_t i, std::uint64_t begun) const;
+  /// What a durable point covers: versions up to its own, of operations that had begun by then.
+  [[nodiscard]] std::uint64_t covered_sum(version up_to, std::uint64_t begun) const;
 
   const story& of_;
   std::uint64_t begun_ = 0;          // operations, bits

@@ -268,6 +268,19 @@ def test_a_store_gets_another_index_and_holds_what_it_held(path):
         open_store(path, "r", index="persistent", change_index=True)
 
 
+def test_deferred_writes_are_durable_with_the_next_sync(path):
+    with pytest.raises(icecore.InvalidArgumentError, match="only durability 'operation' can be deferred"):
+        open_store(path, deferred_durability=True)
+    with open_store(path, durability="operation", deferred_durability=True) as store:
+        assert store.durability().deferred
+        store[b"key"] = b"value"
+        closed = store.tag()
+        assert store.durable_version < closed
+        store.sync()
+        assert store.durable_version == closed
+        assert store[b"key"] == b"value"
+
+
 def test_sync_and_durability_and_statistics_tell_what_is(path):
     for mode in ("none", "tag", "operation"):
         with open_store(path, durability=mode) as store:
@@ -278,6 +291,8 @@ def test_sync_and_durability_and_statistics_tell_what_is(path):
             assert info.mode == mode
             assert info.medium in ("persistent_memory", "block_device", "memory")
             assert info.emulated == (info.medium == "memory" and mode != "none")
+            assert not info.deferred
+            assert store.durable_version == store.clock - 1
     with open_store(path, "r") as store:
         reported = store.stats()
         assert (reported.keys, reported.records, reported.tags) == (3, 3, 3)

@@ -60,6 +60,7 @@ class DurabilityInfo:
     emulated: bool  #: the flushes are executed, but the medium loses its contents at power off
     flush_method: str
     filesystem: str
+    deferred: bool  #: no write waits until it is durable
 
     @classmethod
     def _of(cls, told: dict[str, Any]) -> DurabilityInfo:

@@ -77,6 +77,7 @@ class Store(_native.Store, _Base):
         *,
         durability: str = "best_available",
         emulate_durability: bool = False,
+        deferred_durability: bool = False,
         accept_copy: bool = False,
         accept_damage: bool = False,
         crash: str = "unknown",
@@ -103,6 +104,7 @@ class Store(_native.Store, _Base):
                 creation,
                 DURABILITY_MODES.index(durability),
                 emulate_durability,
+                deferred_durability,
                 accept_copy,
                 accept_damage,
                 crash_number(crash),
@@ -412,6 +414,7 @@ def open(  # named like the built-in function, as users expect
     *,
     durability: str = "best_available",
     emulate_durability: bool = False,
+    deferred_durability: bool = False,
     accept_copy: bool = False,
     accept_damage: bool = False,
     crash: str = "unknown",
@@ -435,6 +438,9 @@ def open(  # named like the built-in function, as users expect
     a clean close has made durable; ``'best_available'``: operation on persistent memory, tag on block devices, none on
     memory file systems. Opening fails if the device cannot provide the mode, unless ``emulate_durability`` is set: then
     all flushes are executed, but a memory file system still loses everything at power off.
+
+    ``deferred_durability`` (with ``'operation'``): no write waits; ``sync()`` waits once for all before it, and a read
+    waits if it shows what no ``sync()`` covers. A power cut takes the store back to what the last ``sync()`` covers.
 
     ``index``: the index of a new store: ``'btree'``, the fastest; ``'skip_list'``, which is slower, but no write ever
     waits for another; ``'persistent'``, which lies in the store's file, so the time to open does not depend on the
@@ -466,6 +472,7 @@ def open(  # named like the built-in function, as users expect
         mode,
         durability=durability,
         emulate_durability=emulate_durability,
+        deferred_durability=deferred_durability,
         accept_copy=accept_copy,
         accept_damage=accept_damage,
         crash=crash,

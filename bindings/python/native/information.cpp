@@ -27,6 +27,7 @@ nb::dict dict_of(const durability_info& info) {
   d["emulated"] = info.emulated;
   d["flush_method"] = info.flush_method;
   d["filesystem"] = info.filesystem;
+  d["deferred"] = info.deferred;
   return d;
 }
 
@@ -156,6 +157,10 @@ void bind_information(store_class& c, nb::module_& m) {
   c.def_prop_ro(
        "clock", [](store_object& self) { return self.owner->use().clock(); },
        "The version that a write now belongs to; all smaller ones are closed.")
+      .def_prop_ro(
+          "durable_version", [](store_object& self) { return self.owner->use().durable_version(); },
+          "All versions up to this closed one survive a power cut. Where durability is deferred: those that sync()\n"
+          "covered.")
       .def_prop_ro(
           "read_only", [](store_object& self) { return self.owner->use().read_only(); },
           "Whether the store was opened for reading.")

@@ -11,20 +11,21 @@ session::session(const std::filesystem::path& path, const options& opening)
 
 void session::foresee_blocking(bool attached) {
   const durability_info info = store_->durability();
-  writes_block_ = info.mode == durability::operation && info.medium == medium::block_device;
+  const bool device_is_synced = info.mode == durability::operation && info.medium == medium::block_device;
+  writes_block_ = device_is_synced && !info.deferred;
   // The size of the largest value is not known. If values have at least this average size, large ones are common. Below
   // it, finds keep the GIL until one meets a large value (found), so that stores of small values never pay for
   // releasing it.
   constexpr std::uint64_t large_average_bytes = 4096;
   if (attached) {  // only the process that shares the store can report its statistics
     has_unread_values_ = true;
-    finds_block_ = writes_block_;
+    finds_block_ = device_is_synced;
     return;
   }
   const statistics holds = store_->stats();
   const std::uint64_t values = holds.records - holds.removes;
   has_unread_values_ = holds.value_bytes >= gil_bytes_min;
-  finds_block_ = writes_block_ || (has_unread_values_ && holds.value_bytes >= values * large_average_bytes);
+  finds_block_ = device_is_synced || (has_unread_values_ && holds.value_bytes >= values * large_average_bytes);
 }
 
 session::~session() = default;

@@ -99,6 +99,7 @@ struct opening {
   int creation;
   int durability;
   bool emulate_durability;
+  bool deferred_durability;
   bool accept_copy;
   bool accept_damage;
   int crash;
@@ -117,6 +118,7 @@ store_object open_store(const opening& asked, progress_like on_progress) {
   o.creation = static_cast<icecore::creation>(asked.creation);
   o.durability = static_cast<icecore::durability>(asked.durability);
   o.emulate_durability = asked.emulate_durability;
+  o.deferred_durability = asked.deferred_durability;
   o.accept_copy = asked.accept_copy;
   o.accept_damage = asked.accept_damage;
   o.crash = static_cast<icecore::crash_kind>(asked.crash);
@@ -314,14 +316,15 @@ store_class bind_store(nb::module_& m) {
   c.def(
       "__init__",
       [](store_object* self, const nb::bytes& path, int access, int creation, int durability, bool emulate_durability,
-         bool accept_copy, bool accept_damage, int crash, bool huge_pages, int index, bool change_index,
-         std::uint64_t lookup_cache_bytes, unsigned recovery_threads, const placement_pairs& placements,
-         const nb::bytes& shared_as, progress_like on_progress) {
+         bool deferred_durability, bool accept_copy, bool accept_damage, int crash, bool huge_pages, int index,
+         bool change_index, std::uint64_t lookup_cache_bytes, unsigned recovery_threads,
+         const placement_pairs& placements, const nb::bytes& shared_as, progress_like on_progress) {
         new (self) store_object(open_store(opening{{path.c_str(), path.size()},
                                                    access,
                                                    creation,
                                                    durability,
                                                    emulate_durability,
+                                                   deferred_durability,
                                                    accept_copy,
                                                    accept_damage,
                                                    crash,
@@ -335,9 +338,9 @@ store_class bind_store(nb::module_& m) {
                                            on_progress));
       },
       nb::arg("path"), nb::arg("access"), nb::arg("creation"), nb::arg("durability"), nb::arg("emulate_durability"),
-      nb::arg("accept_copy"), nb::arg("accept_damage"), nb::arg("crash"), nb::arg("huge_pages"), nb::arg("index"),
-      nb::arg("change_index"), nb::arg("lookup_cache_bytes"), nb::arg("recovery_threads"), nb::arg("placements"),
-      nb::arg("shared_as"), nb::arg("on_progress").none());
+      nb::arg("deferred_durability"), nb::arg("accept_copy"), nb::arg("accept_damage"), nb::arg("crash"),
+      nb::arg("huge_pages"), nb::arg("index"), nb::arg("change_index"), nb::arg("lookup_cache_bytes"),
+      nb::arg("recovery_threads"), nb::arg("placements"), nb::arg("shared_as"), nb::arg("on_progress").none());
   c.def(
       "close", [](store_object& self) { std::shared_ptr(self.owner)->close(); },
       "Makes everything durable, as far as the device can, and releases the file and its locks. Waits for calls\n"

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "history/clock.hpp"
+#include "history/durable_point.hpp"
 #include "history/record.hpp"
 #include "history/version_samples.hpp"
 #include "pool/file/persist.hpp"
@@ -60,6 +61,8 @@ struct history_parts {
   /// Called by a thread that has waited long for another thread's write. When it returns, the writes that killed
   /// processes left unfinished are rolled forward or back; otherwise it throws errc::poisoned.
   std::function<void()> recover_dead_writers;
+  /// Only durable records are returned, too, but by versions: readers wait for a sync. Null: they do not.
+  const durable_point* synced = nullptr;
 };
 
 class history_base {
@@ -71,13 +74,14 @@ class history_base {
         persist_(parts.persist),
         persist_on_read_(parts.persist_on_read),
         recover_dead_writers_(std::move(parts.recover_dead_writers)),
+        synced_(parts.synced),
         samples_(std::make_unique<version_samples>()) {}
 
   [[nodiscard]] record at(link l) const noexcept { return space_.record_at(l); }
   [[nodiscard]] const address_space& space() const noexcept { return space_; }
   /// Only before other threads use it.
   [[nodiscard]] address_space& space() noexcept { return space_; }
-  /// Whether operation durability holds: only durable records are returned.
+  /// Whether operation durability holds, record by record: only durable records are returned, and linked on.
   [[nodiscard]] bool persists_on_read() const noexcept { return persist_on_read_; }
 
   /// The newest record of an entry, from its head.
@@ -181,6 +185,8 @@ class history_base {
     stamp.store(stamp.load(std::memory_order_relaxed) | format::stamp_persisted, std::memory_order_release);
   }
   [[nodiscard]] bool was_durable_at_opening(link l) const noexcept;
+  /// Whether a reader may rely on a record of this version without looking at the record itself.
+  [[nodiscard]] bool covered(version v) const noexcept { return synced_ == nullptr || synced_->covers(v); }
   /// The entry's head before this update was linked.
   [[nodiscard]] static std::uint64_t head_of_older(record update) noexcept {
     const auto& u = update.as_update();
@@ -198,6 +204,7 @@ class history_base {
   persistence* persist_;
   bool persist_on_read_;
   std::function<void()> recover_dead_writers_;
+  const durable_point* synced_;
   std::vector<durable_range> durable_;  // ascending
   std::unique_ptr<version_samples> samples_;
 };

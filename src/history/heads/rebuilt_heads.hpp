@@ -35,7 +35,8 @@ class rebuilt_heads : public history_base {
     if (second != 0) {
       if (second > v) return entry;
       // the removal was the newest record when the head was read, above: a third one's stamp is greater than v (H3)
-      if ((head & format::head_is_second_removal) != 0) return null_link;
+      // Where no sync has covered it yet, its record is returned, so that it is made durable.
+      if ((head & format::head_is_second_removal) != 0 && covered(second)) return null_link;
     }
     return newest_of(entry, head);
   }

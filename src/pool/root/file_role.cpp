@@ -60,6 +60,7 @@ void first_file::choose_durability(durability_info& how, const pool_file& file, 
                : how.medium == medium::block_device    ? durability::tag
                                                        : durability::none;
   }
+  how.deferred = opening.deferred_durability;
   how.emulated = how.medium == medium::memory && how.mode != durability::none;
   if (how.emulated && !opening.emulate_durability) {
     raise(errc::not_durable,

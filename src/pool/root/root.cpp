@@ -68,6 +68,16 @@ format::root root_pages::read() const {
   return current_;
 }
 
+std::optional<format::root> root_pages::previous() const {
+  format::root before = current_;
+  --before.sequence;
+  before = copy_page(page_of(before));
+  const bool fits = !root_defect(before) && before.sequence + 1 == current_.sequence &&
+                    std::memcmp(before.pool_id, current_.pool_id, sizeof before.pool_id) == 0 &&
+                    before.state == current_.state && before.epoch == current_.epoch;
+  return fits ? std::optional(before) : std::nullopt;
+}
+
 /// Another process may have written a newer root. Caller holds both locks.
 void root_pages::look_again() const {
   if (const auto newest = newest_root(base_)) current_ = *newest;

@@ -6,7 +6,10 @@
 // Invariants:
 //   P1. At every instant, crash or not, one of the two pages holds a valid root. An update writes only the page that
 //       does not hold the newest root, and the sequence number and the CRC make it count only when it is intact.
-//   P2. What a root promises (file size, clock limit, certified records) was durable before that root was written.
+//   P2. What a root promises (file size, clock limit, certified records) was durable before that root was written, but
+//       for a joint certificate: a root with one becomes durable by the same sync as the records that it certifies.
+//       Until that sync has ended no page is written, so the other page's root has the certificate before it, which is
+//       proven. After a power cut an opening that misses records of a joint certificate goes back to that root.
 //   P6. Three things are in both pages before anything relies on them (update_both): that an opening changes the store,
 //       how long the file is, and the limit of the clock. So if one page is lost (a flipped bit, a write that the
 //       device lost), the other still says what was written where. Only the newest page has the certificate made since
@@ -71,6 +74,12 @@ class root_pages {
   void publish(const std::function<void(format::root&)>& change);
   /// From now on other processes write roots too; each holds `lock` while it does.
   void share(process_lock& lock) noexcept { lock_ = &lock; }
+  /// The root before the newest one, if it is of the same session and its page is intact. Only while nothing is
+  /// written.
+  [[nodiscard]] std::optional<format::root> previous() const;
+  /// For an opening that goes back to the previous root, or returns to the newest one: from now on `r` counts as the
+  /// newest. Only before the first update.
+  void go_to(const format::root& r) { current_ = r; }
 
  private:
   [[nodiscard]] std::byte* page_of(const format::root& r) const noexcept;

@@ -190,7 +190,8 @@ verify_report verify_file(const std::filesystem::path& path, const progress_func
     std::vector<std::string> files;
     {
       pool_set p(path, reading);
-      detail::record_scan found(p, {.threads = core_count(), .large_values = true, .on_progress = on_progress});
+      auto found = detail::record_scan::of_unopened(
+          p, {.threads = core_count(), .large_values = true, .on_progress = on_progress});
       report = report_of(p, found);
       if (report.ok()) check_keys(p, found, report);
       for (auto& d : p.damages()) report.damages.push_back(std::move(d));

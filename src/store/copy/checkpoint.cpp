@@ -75,6 +75,7 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
     made->totals.add(writers_->totals());
     made->places = writers_->segment_tails();
   }
+  if (!read_only() && pool_->durability().deferred) sync();  // who reads the copy has read this store
   std::ranges::sort(made->places, {}, [](const segment_tail& p) { return p.in.offset; });
   for (const pool* p : pool_->files()) made->ends[p->number()] = format::first_segment_offset;
   for (const auto& p : made->places) {

@@ -105,12 +105,14 @@ constexpr std::uint64_t index_bytes_max(std::uint64_t capacity) noexcept { retur
 }  // namespace
 
 history_parts history_parts_of(const store_parts& parts) {
+  const bool each_is_durable = parts.pool->recovery_mode() == durability::operation;
   return {parts.space(),
           parts.clock.get(),
           parts.pool->codec(),
           &parts.pool->persist(),
-          parts.pool->shared() && parts.pool->durability().mode == durability::operation,
-          [writers = parts.writers.get()] { writers->recover_dead_writers(); }};
+          parts.pool->shared() && each_is_durable,
+          [writers = parts.writers.get()] { writers->recover_dead_writers(); },
+          each_is_durable ? nullptr : parts.synced.get()};
 }
 
 rebuilt_parts rebuilt_parts_of(const store_parts& parts) {
@@ -200,6 +202,7 @@ store_parts parts_on(std::unique_ptr<pool_set> pool, std::shared_ptr<index::aren
   parts.kind = opening.change_index ? opening.index : static_cast<index_kind>(root.index);
   parts.hash_seed = hash_seed_for(parts.kind, root, opening);
   parts.accepts_damage = opening.accept_damage;
+  if (pool->shared() && pool->durability().deferred) parts.synced = std::make_unique<durable_point>();
   parts.memory = std::move(memory);
   parts.pool = std::move(pool);
   return parts;
@@ -215,8 +218,24 @@ std::unique_ptr<store_core> recover(store_parts&& parts, const options& opening)
   return recovery(parts, opening).run();
 }
 
+/// A reader cannot write what it would wait for, and has no writes that could wait.
+void require_deferrable(const std::filesystem::path& path, const options& opening) {
+  if (!opening.deferred_durability || opening.access == access::read_only) return;
+  if (opening.durability != durability::operation) {
+    raise(errc::invalid_argument, "{}: only durability 'operation' can be deferred; ask for it, or do not defer",
+          path.native());
+  }
+  if (!opening.shared_as.empty()) {
+    raise(errc::invalid_argument,
+          "{}: a store whose durability is deferred cannot be shared, because only the process that opened it can sync "
+          "for readers",
+          path.native());
+  }
+}
+
 std::unique_ptr<store_core> open(const std::filesystem::path& path, const options& opening) {
   const bool shares = !opening.shared_as.empty();
+  require_deferrable(path, opening);
   if (shares && opening.access != access::read_write) {
     raise(errc::invalid_argument, "{}: to share a store, open it for writing", path.native());
   }

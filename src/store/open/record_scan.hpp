@@ -73,6 +73,9 @@ struct record_scan_part {
 
 class record_scan {
  public:
+  /// Reads a store that is not open yet. If a power cut came during the sync of a joint certificate, the store goes
+  /// back to the root before: then from now on that is the newest one of `in`.
+  [[nodiscard]] static record_scan of_unopened(const pool_set& in, const record_scan_options& how);
   /// Reads a store that is not open yet, and compares it with the certificate of its root.
   record_scan(const pool_set& in, const record_scan_options& how);
   /// Reads an open store up to the fill end of each segment; writers may be at work beyond these. Its root certifies

@@ -11,6 +11,23 @@
 
 namespace icecore::detail {
 
+// A joint certificate counts if all that it certifies is there, large values included: those of records behind the fill
+// ends are checked. Otherwise it was cut off, or something is damaged besides: if what the root before certifies is not
+// there either, it is damage, and more of it is known with the newest root.
+record_scan record_scan::of_unopened(const pool_set& in, const record_scan_options& how) {
+  record_scan found(in, how);
+  const bool may_be_cut_off = found.root_.certificate == format::certificate_kind::joint && found.crashed() &&
+                              !found.memory_survived() && !found.damages().empty();
+  if (!may_be_cut_off) return found;
+  const auto before = in.roots().previous();
+  if (!before) return found;
+  in.roots().go_to(*before);
+  record_scan as_before(in, how);
+  if (as_before.damages().empty()) return as_before;
+  in.roots().go_to(found.root_);
+  return found;
+}
+
 void record_scan::check_certificate() {
   if (pool_->root_unreliable()) return;
   // a clean root was written when nothing was under way; after any other, the clock has moved on, below its limit

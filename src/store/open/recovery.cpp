@@ -31,10 +31,10 @@ std::unique_ptr<store_core> recovery::run() {
   const bool index_durable = parts_.kind == index_kind::persistent && !read_only;
   pool_set& p = *parts_.pool;
   const unsigned threads = p.size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening_.recovery_threads);
-  record_scan found(p, {.threads = threads,
-                        .large_values = opening_.check_values,
-                        .crash = opening_.crash,
-                        .on_progress = opening_.on_progress});
+  record_scan found = record_scan::of_unopened(p, {.threads = threads,
+                                                   .large_values = opening_.check_values,
+                                                   .crash = opening_.crash,
+                                                   .on_progress = opening_.on_progress});
   found.refuse_unknown_crash();
   if (!read_only) forget_writer(p);
   if (opening_.accept_damage) {
@@ -203,6 +203,7 @@ void recovery::drop_uncounted(const record_scan& found) const {
   p.roots().update([&](format::root& r) {
     set_lost_versions(r, parts_.lost);
     r.durable_version = version_max;
+    r.certificate = format::certificate_kind::proven;
     r.certified_records = totals.records;
     r.certified_sum = totals.digest;
   });

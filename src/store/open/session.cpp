@@ -92,12 +92,13 @@ void start_session(pool_set& p, const found_store& found, version certified,
   name_writer(p);
   p.start_session([&](format::root& r) {
     r.state = format::root_state::open;
-    r.durability = static_cast<std::uint8_t>(p.durability().mode);
+    r.durability = static_cast<std::uint8_t>(p.recovery_mode());
     read_boot_id(r.boot_id);
     r.inode = inode;
     r.clock = clock;
     r.clock_limit = std::min(std::max(r.clock_limit, clock + version_clock::step), version_max);
     r.durable_version = certified;
+    r.certificate = format::certificate_kind::proven;
     r.certified_records = found.totals.records;
     r.certified_sum = found.totals.digest;
     if (more) more(r);

@@ -7,6 +7,11 @@
 //   3. the data is synced: everything stored before, and so all records <= v;
 //   4. the root with the certificate is written and synced.
 // A crash before step 4 goes back to the previous durable point; recovery drops the records beyond it.
+//
+// sync() of a deferred store on page media takes steps 1 and 2, and then writes the root *before* its one sync: a joint
+// certificate (P2). A power cut during that sync leaves any part of the records and the root. If the root is missing or
+// torn, the one before it counts. If it is there, opening counts the records that it certifies: all are there, and then
+// they count, or the root before it does, whose sync had ended. Nobody was told before this sync ended.
 #include <unistd.h>
 #include <cassert>
 
@@ -95,25 +100,37 @@ version store_core::close_with_record(const writer& w, const tag_options* label,
 version store_core::tag_durably(const tag_options* label, std::int64_t time_ns) {
   check_first();
   const std::scoped_lock one_at_a_time(tag_mutex_);
-  version v = 0;
-  record_totals certified = shared_->recovered;
+  settled_content what{0, shared_->recovered};
   {
     const writer_set::gate stopped(*writers_);
     const writer_lease w(*writers_, /*through_gate=*/true);
-    v = close_with_record(*w, label, time_ns);
-    certified.add(writers_->totals());
+    what.up_to = close_with_record(*w, label, time_ns);
+    what.totals.add(writers_->totals());
   }
-  certify(v, certified);
-  return v;
+  certify(what, format::certificate_kind::proven);
+  return what.up_to;
 }
 
-void store_core::certify(version durable_version, const record_totals& totals) {
-  pool_->persist().sync();
+store_core::settled_content store_core::settle() {
+  settled_content what{0, shared_->recovered};
+  const writer_set::gate stopped(*writers_);
+  const version open = clock_->now();
+  what.up_to = untouched(open) ? open - 1 : close_open();  // under the gate no write is under way
+  what.totals.add(writers_->totals());
+  return what;
+}
+
+void store_core::certify(const settled_content& what, format::certificate_kind kind) {
+  if (kind == format::certificate_kind::proven) pool_->persist().sync();
   pool_->roots().update([&](format::root& r) {
-    r.durable_version = durable_version;
-    r.clock = std::max(r.clock, durable_version);
-    r.certified_records = totals.records;
-    r.certified_sum = totals.digest;
+    r.durable_version = what.up_to;
+    r.clock = std::max(r.clock, what.up_to);
+    r.certified_records = what.totals.records;
+    r.certified_sum = what.totals.digest;
+    r.certificate = kind;
+    // an icecore that does not know joint certificates would report what a power cut took as damage
+    if (kind == format::certificate_kind::joint)
+      r.version_minor = std::max(r.version_minor, format::minor_with_joint_certificates);
   });
   shared_->closed_versions.ring();
 }
@@ -149,6 +166,7 @@ version store_core::close_version() {
 }
 
 version store_core::durable_up_to() const {
+  if (synced_ != nullptr) return synced_->up_to();
   if (pool_->durability().mode == durability::operation) return version_max;
   // as lost_in_power_cut() says, after the fact
   const format::root root = pool_->roots().read();
@@ -159,21 +177,29 @@ version store_core::durable_up_to() const {
 void store_core::sync() {
   check_writable();
   check_first();
+  if (synced_ != nullptr) return deferred_syncs_.run([this] { sync_deferred(); });
   pool_->persist().verify_file_sizes();
   if (pool_->durability().mode == durability::operation) {
     pool_->persist().sync();  // every returned write is durable already; this is for the device's own queue
     return;
   }
   const std::scoped_lock one_at_a_time(tag_mutex_);
-  version v = 0;
-  record_totals certified = shared_->recovered;
-  {
-    const writer_set::gate stopped(*writers_);
-    const version open = clock_->now();
-    v = untouched(open) ? open - 1 : close_open();  // under the gate no write is under way
-    certified.add(writers_->totals());
+  certify(settle(), format::certificate_kind::proven);
+}
+
+/// Where lines are flushed, each write was durable when its writer was given back: no certificate is needed.
+void store_core::sync_deferred() {
+  check_usable();  // a sync that others waited for may have failed
+  pool_->persist().verify_file_sizes();
+  const std::scoped_lock one_at_a_time(tag_mutex_);
+  const settled_content what = settle();
+  if (pool_->persist().by_pages()) {
+    certify(what, format::certificate_kind::joint);
+  } else {
+    pool_->persist().sync();
   }
-  certify(v, certified);
+  synced_->advance(what.up_to);     // D1
+  shared_->closed_versions.ring();  // feeds that wait for it
 }
 
 // Closing: 1. makes all data durable and certifies it, including the open version, which gets no more writes, so that a
@@ -190,11 +216,11 @@ void store_core::close() {
   // relaxed: a writer sees it at the latest when the gate opens
   shared_->is.store(shared_state::phase::closed, std::memory_order_relaxed);
   shared_->closed_versions.ring();
-  record_totals totals = shared_->recovered;
-  totals.add(writers_->totals());
   const version open = clock_->now();
+  settled_content all{open, shared_->recovered};
+  all.totals.add(writers_->totals());
   commit_pending_writes();
-  certify(open, totals);
+  certify(all, format::certificate_kind::proven);
   for (const auto& p : writers_->segment_tails()) pool_->set_fill(p.in, p.position);
   const bool evidence_counts = leave_for_opening();
   pool_->persist().sync();

@@ -30,7 +30,7 @@ void writer::rewind(link last, record_layout layout) const noexcept {
   std::byte* at = pool_->at(last);
   std::memset(at, 0, layout.size());
   slot_->tail.position = slot_->position_before;
-  if (pool_->durability().mode != durability::operation) return;
+  if (pool_->recovery_mode() != durability::operation) return;
   pool_->persist().flush(at, layout.size());
   try {
     pool_->persist().sync();
