@@ -15,8 +15,8 @@
 // Invariants:
 //   H1. Along a history from newest to oldest, stamps never increase and depth falls by one with each record.
 //   H2. A record is linked only on one that is stamped and, under operation durability, durable. So a record found
-//       valid after a crash has all its older ones. (In the other modes, and where durability is deferred on page media,
-//       a certificate covers whole histories.)
+//       valid after a crash has all its older ones. (In the other modes, and where durability is deferred on page
+//       media, a certificate covers whole histories.)
 //   H3. A record that a reader of closed version v did not see gets a stamp > v. The reason: a stamp is a clock value
 //       read after linking. The reader loads the head with sequential consistency, after the tick that closed v. If
 //       that load came before the link, the clock read comes after the tick. A new key's link is a store into the

@@ -359,6 +359,25 @@ TEST_P(Deferred, a_sync_wakes_feeds_that_wait) {
   EXPECT_EQ(told, closed);
 }
 
+TEST_P(Deferred, a_thousand_feeds_are_open_at_once_and_each_tells_all) {
+  std::vector<feed> feeds;
+  for (int i = 0; i < 1000; ++i) feeds.push_back(s_->feed({}));
+  for (int i = 0; i < 10; ++i) s_->insert("key " + std::to_string(i), "value");
+  const version closed = s_->tag();
+  std::size_t early = 0;
+  for (feed& f : feeds) early += f.next(100).changes.size();
+  EXPECT_EQ(early, 0U);
+  s_->sync();
+  EXPECT_EQ(syncs_of([&] {
+              for (feed& f : feeds) {
+                const feed_batch told = f.next(100);
+                ASSERT_EQ(told.changes.size(), 10U);
+                ASSERT_EQ(told.told, closed);
+              }
+            }),
+            0U);
+}
+
 std::string index_name(const ::testing::TestParamInfo<index_kind>& info) {
   static constexpr const char* names[] = {"", "btree", "skip_list", "persistent", "list", "hash"};
   return names[static_cast<std::size_t>(info.param)];
