@@ -1,0 +1,60 @@
+// A connection as its I/O thread sees it. Everything but the constant members and `ended` belongs to that thread.
+//
+// The life of one: made by the acceptor with the welcome; opened by the I/O thread once the client's address is there;
+// ended by the I/O thread, exactly once; destroyed when the last request, answer and receive that names it is gone.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "wire/server/connection.hpp"
+#include "wire/transport/control_socket.hpp"
+#include "wire/transport/ucx.hpp"
+
+namespace icecore::wire {
+
+class io_thread;
+
+class io_connection final : public connection {
+ public:
+  io_connection(std::shared_ptr<io_thread> io, std::uint32_t handle, std::string peer, std::shared_ptr<void> session)
+      : io_(std::move(io)), handle_(handle), peer_(std::move(peer)), session_(std::move(session)) {}
+
+  [[nodiscard]] std::uint32_t handle() const noexcept override { return handle_; }
+  [[nodiscard]] const std::string& peer() const noexcept override { return peer_; }
+  [[nodiscard]] const std::shared_ptr<void>& session() const noexcept override { return session_; }
+  [[nodiscard]] bool open() const noexcept override { return !ended.load(std::memory_order_acquire); }
+  void send(std::uint16_t operation, std::uint16_t status, byte_buffer payload) override;
+  void close(close_reason reason, std::string text) override;
+
+  [[nodiscard]] std::shared_ptr<io_connection> shared() {
+    return std::static_pointer_cast<io_connection>(shared_from_this());
+  }
+
+  // Of the I/O thread.
+  control_socket socket;
+  ucp_ep_h endpoint = nullptr;
+  std::uint64_t requests_in_flight = 0;
+  std::uint64_t bytes_in_flight = 0;
+  std::uint64_t output_bytes = 0;  // handed to UCX, not yet taken by the client
+  steady_time output_moved{};      // when output last left, or began to wait
+  steady_time last_frame{};
+  std::deque<request> parked;                 // wait until the client has taken answers
+  close_reason closing = close_reason::none;  // set: will be ended with the next round
+  std::string closing_text;
+  bool said_goodbye = false;
+
+  std::atomic<bool> ended{false};  // release by the I/O thread, acquire by others: no later send is expected to arrive
+
+ private:
+  void send_part(const frame_header& header, byte_buffer payload, std::uint64_t charged) override;
+
+  const std::shared_ptr<io_thread> io_;
+  const std::uint32_t handle_;
+  const std::string peer_;
+  const std::shared_ptr<void> session_;
+};
+
+}  // namespace icecore::wire
