@@ -124,8 +124,8 @@ bool acceptor::answer_hello(newcomer& who, std::span<const std::byte> body) {
 }
 
 bool acceptor::send_away(newcomer& who, close_reason reason, const std::string& text) {
-  static_cast<void>(who.socket.write_now(encode(goodbye{reason, text}).view()));
   shared_->count_closed(reason);
+  static_cast<void>(who.socket.write_now(encode(goodbye{reason, text}).view()));
   if (who.made) {
     who.made->ended.store(true, std::memory_order_release);
     shared_->give_back_handle(who.made->handle());

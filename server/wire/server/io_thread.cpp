@@ -288,6 +288,7 @@ void io_thread::end(io_connection& which) {
   const std::shared_ptr<io_connection> stays = which.shared();
   const close_reason reason = which.closing;
   const bool our_doing = reason != close_reason::by_peer && reason != close_reason::lost;
+  shared_->count_closed(reason);
   if (our_doing && !which.said_goodbye) {
     static_cast<void>(which.socket.write_now(encode(goodbye{reason, which.closing_text}).view()));
   }
@@ -301,7 +302,6 @@ void io_thread::end(io_connection& which) {
   }
   which.ended.store(true, std::memory_order_release);
   which.parked.clear();  // each is dropped, which gives back what was charged
-  shared_->count_closed(reason);
   if (our_doing && reason != close_reason::stopping && reason != close_reason::idle) {
     shared_->warn("the connection of " + which.peer() + " was closed: " + std::string(describe(reason)) +
                   (which.closing_text.empty() ? "" : ": " + which.closing_text));
