@@ -120,7 +120,9 @@ TEST(Problems, what_is_no_toml_is_told_with_its_line) {
   EXPECT_THAT(problems("[server]\nname = \"a\"\nname = \"b\"\n"), StartsWith("test.toml:"));
   EXPECT_THAT(problems("[server]\nthreads = 99999999999999999999999\n"), StartsWith("test.toml:"));
   EXPECT_THAT(problems("[server\n"), StartsWith("test.toml:1: "));
-  EXPECT_NE(problems(std::string("\0\0\0", 3)), "");
+  EXPECT_EQ(problems(std::string("\n\0", 2)), "test.toml:2: the control character 0x00, which TOML does not allow");
+  EXPECT_EQ(problems("[server]\nname = 'a\xff'\n"), "test.toml:2: the byte 0xff is no UTF-8");
+  EXPECT_EQ(problems("\xef\xbb\xbf[server]\r\nname = '\xc3\xa9'\r\n").find("UTF-8"), std::string::npos);
 }
 
 TEST(Problems, what_nests_deep_or_is_long_is_refused_before_it_is_parsed) {

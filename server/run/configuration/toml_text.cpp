@@ -9,6 +9,7 @@
 #include <toml.hpp>
 
 #include "icecore/error.hpp"
+#include "run/utf8.hpp"
 
 namespace icecore::server {
 
@@ -18,6 +19,22 @@ using toml_value = toml::basic_value<toml::discard_comments, std::map, std::vect
 
 [[noreturn]] void refuse(const std::string& file, std::uint64_t line, std::string_view what) {
   throw error(errc::bad_input, fmt::format("{}:{}: {}", file, line, what));
+}
+
+/// TOML is UTF-8 without control characters but tab and the ends of lines. The parser relies on it: where a string has
+/// other bytes, toml11 3.7.1 mixes iterators of two containers while it makes its message.
+void require_text(std::string_view text, const std::string& file) {
+  std::uint64_t line = 1;
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    const auto byte = static_cast<unsigned char>(text.front());
+    if (length == 0) refuse(file, line, fmt::format("the byte 0x{:02x} is no UTF-8", byte));
+    if (byte == 0x7f || (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r')) {
+      refuse(file, line, fmt::format("the control character 0x{:02x}, which TOML does not allow", byte));
+    }
+    if (byte == '\n') ++line;
+    text.remove_prefix(length);
+  }
 }
 
 /// Walks over TOML without building anything, to find out how deep it nests. It knows strings and comments, in which
@@ -157,6 +174,7 @@ std::vector<toml_setting> read_toml(const std::string& text, const std::string& 
     throw error(errc::bad_input,
                 fmt::format("{}: {} bytes; a configuration has at most {}", file, text.size(), toml_bytes_max));
   }
+  require_text(text, file);
   depth_check(text, file).run();
   std::vector<toml_setting> settings;
   collect({}, parse(text, file), settings);
