@@ -24,14 +24,18 @@ icecore::store open_store(const std::filesystem::path& path, const database_sett
   icecore::options opening;
   opening.index = settings.index;
   opening.durability = settings.durability;
+  // Answers wait for a sync that they share (durable_answers), so the store's writes need not wait.
+  opening.deferred_durability = opening.durability == icecore::durability::operation;
   if (settings.durability != icecore::durability::best_available) return icecore::store(path, opening);
   try {
     opening.durability = icecore::durability::operation;
+    opening.deferred_durability = true;
     return icecore::store(path, opening);
   } catch (const icecore::error& e) {
     if (e.code() != errc::not_durable) throw;
   }
   opening.durability = icecore::durability::best_available;
+  opening.deferred_durability = false;
   return icecore::store(path, opening);
 }
 

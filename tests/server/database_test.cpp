@@ -261,7 +261,7 @@ TEST_P(Database, changes_histories_and_differences_agree) {
 }
 
 TEST_P(Database, a_lease_ends_with_its_keys) {
-  const lease_info granted = db().grant(1s, 0);
+  const lease_info granted = db().grant(3s, 0);
   EXPECT_NE(granted.number, 0U);
   transaction t;
   t.then.push_back({.what = operation::kind::put, .key = "leased", .value = "1", .lease = granted.number});

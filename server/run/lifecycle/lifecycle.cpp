@@ -90,19 +90,21 @@ bool is_readable(int descriptor) {
   return ::poll(&asked, 1, 0) > 0;
 }
 
-void wait_for_stop(process_signals& signals, const lifecycle_actions& actions, watchdog& watched) {
+/// Returns what asked to stop.
+process_signals::kind wait_for_stop(process_signals& signals, const lifecycle_actions& actions, watchdog& watched) {
   for (;;) {
     watched.tick(steady_clock::now());
     while (const auto got = signals.next()) {
-      if (*got == process_signals::kind::stop) return;
+      if (*got != process_signals::kind::reopen) return *got;
       actions.reopen();
     }
     wait(signals.descriptor(), -1, watched.next());
   }
 }
 
+/// `signals_left`: a signal that comes when none is left cuts the end short.
 ending wait_for_end(process_signals& signals, const lifecycle_actions& actions, watchdog& watched,
-                    const stop_outcome& outcome, steady_clock::time_point deadline) {
+                    const stop_outcome& outcome, steady_clock::time_point deadline, int signals_left) {
   for (;;) {
     if (is_readable(outcome.descriptor())) {
       if (!outcome.failure()) return ending::clean;
@@ -110,11 +112,14 @@ ending wait_for_end(process_signals& signals, const lifecycle_actions& actions, 
       return ending::failed;
     }
     while (const auto got = signals.next()) {
-      if (*got == process_signals::kind::stop) {
-        actions.report("server.stop_cut_short", "a second signal came");
-        return ending::cut_short_by_signal;
+      if (*got == process_signals::kind::stop_by_group) continue;
+      if (*got == process_signals::kind::reopen) {
+        actions.reopen();
+        continue;
       }
-      actions.reopen();
+      if (signals_left-- > 0) continue;
+      actions.report("server.stop_cut_short", "a second signal came");
+      return ending::cut_short_by_signal;
     }
     const auto now = steady_clock::now();
     if (now >= deadline) {
@@ -132,7 +137,9 @@ ending run_until_stopped(process_signals& signals, const lifecycle_actions& acti
                          std::chrono::microseconds shutdown_limit) {
   watchdog watched(actions);
   const auto outcome = std::make_shared<stop_outcome>();
-  wait_for_stop(signals, actions, watched);
+  const process_signals::kind asked = wait_for_stop(signals, actions, watched);
+  // The launcher sends its signal to all servers of a group: one may hear from another server first.
+  const int signals_left = asked == process_signals::kind::stop_by_group ? 1 : 0;
 
   const auto deadline = steady_clock::now() + shutdown_limit;
   service_manager().stopping(shutdown_limit);
@@ -146,7 +153,7 @@ ending run_until_stopped(process_signals& signals, const lifecycle_actions& acti
     }
     outcome->set(std::move(failure));
   });
-  const ending how = wait_for_end(signals, actions, watched, *outcome, deadline);
+  const ending how = wait_for_end(signals, actions, watched, *outcome, deadline, signals_left);
   if (how == ending::clean || how == ending::failed) {
     stopping.join();
   } else {

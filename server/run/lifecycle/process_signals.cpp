@@ -35,7 +35,8 @@ process_signals::~process_signals() {
 std::optional<process_signals::kind> process_signals::next() {
   signalfd_siginfo got;
   if (::read(descriptor_, &got, sizeof got) != static_cast<ssize_t>(sizeof got)) return std::nullopt;
-  return got.ssi_signo == SIGHUP ? kind::reopen : kind::stop;
+  if (got.ssi_signo == SIGHUP) return kind::reopen;
+  return got.ssi_pid == static_cast<std::uint32_t>(::getpid()) ? kind::stop_by_group : kind::stop;
 }
 
 }  // namespace icecore::server

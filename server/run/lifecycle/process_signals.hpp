@@ -18,7 +18,11 @@ namespace icecore::server {
 
 class process_signals {
  public:
-  enum class kind : std::uint8_t { stop, reopen };
+  enum class kind : std::uint8_t {
+    stop,
+    reopen,
+    stop_by_group,  ///< this process sent itself SIGTERM, because another server of its group stops
+  };
 
   process_signals();
   process_signals(const process_signals&) = delete;

@@ -1,7 +1,9 @@
 #include "run/program/server.hpp"
 
 #include <fmt/format.h>
+#include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -37,7 +39,7 @@ std::string secret_in(const file_reference& file) {
   return text;
 }
 
-running_server::running_server(const configuration& told, log& out)
+running_server::running_server(const configuration& told, log& out, service::group_link* link)
     : told_(told), out_(out), slow_(out, told.slow_log.over) {
   service::service_options options = service_options_of(told_);
   options.log = [this](std::string_view event, const std::vector<std::pair<std::string, std::string>>& fields) {
@@ -59,6 +61,7 @@ running_server::running_server(const configuration& told, log& out)
                           {{first.first, first.second}, {second.first, second.second}, {third.first, third.second}});
     }
   };
+  options.link = link;
   service_.emplace(std::move(options));
   if (told_.access.users && !told_.access.initial_administrator_password_file.empty()) {
     if (service_->users().ensure_root(secret_in(told_.access.initial_administrator_password_file))) {
@@ -71,6 +74,31 @@ running_server::running_server(const configuration& told, log& out)
     grpc_.emplace(*service_, std::move(door));
     grpc_->start();
   }
+  if (!told_.listen.http.empty()) {
+    http::options door;
+    door.host = told_.listen.http.host;
+    door.port = told_.listen.http.port;
+    door.tls = {.certificate = told_.tls.certificate.path(),
+                .key = told_.tls.key.path(),
+                .client_ca = told_.tls.client_ca.path(),
+                .require_client_certificate = told_.tls.require_client_certificate};
+    door.read_limit = duration_cast<milliseconds>(told_.limits.read_limit);
+    http::sources sources;
+    sources.metrics = [this] {
+      metrics_.refresh(*service_);
+      return prometheus::TextSerializer().Serialize(metrics_.registry().Collect());
+    };
+    sources.not_ready = [this] {
+      std::vector<std::string> all;
+      for (const auto& [name, why] : service_->not_ready())
+        all.push_back(fmt::format("database {}: {}", name, why.message));
+      return all;
+    };
+    http_.emplace(std::move(door), std::move(sources), metrics_.registry(),
+                  [this](std::string_view event, std::string_view detail) {
+                    out_.write_limited(log_level::warning, event, {{"detail", detail}});
+                  });
+  }
   for (const auto& [door, address] : addresses()) {
     out_.write(log_level::info, "server.listening", {{"door", door}, {"address", address}});
   }
@@ -78,7 +106,7 @@ running_server::running_server(const configuration& told, log& out)
 
 running_server::~running_server() {
   try {
-    stop();
+    stop(std::chrono::steady_clock::now() + told_.server.shutdown_limit);
   } catch (const error& e) {
     out_.write(log_level::error, "server.stopping_failed", {{"why", e.message()}});
   }
@@ -91,19 +119,31 @@ std::vector<std::pair<std::string, std::string>> running_server::addresses() con
     at.port = grpc_->port();
     all.emplace_back("grpc", at.text());
   }
+  if (http_) all.emplace_back("http", http_->address());
   return all;
 }
 
-void running_server::reload() { out_.reopen(); }
+void running_server::reload() {
+  out_.reopen();
+  try {
+    if (http_) http_->reload_tls();  // gRPC looks at the files by itself
+  } catch (const error& e) {
+    out_.write(log_level::error, "tls.not_reloaded", {{"why", e.message()}});
+  }
+}
 
-void running_server::stop() {
+// A database that is not served does not make a restart worth while: not_ready() tells of it.
+std::string running_server::unwell() const { return {}; }
+
+// The HTTP door goes last, so that probes see the server stop.
+void running_server::stop(std::chrono::steady_clock::time_point deadline) {
   if (!service_) return;
-  out_.write(log_level::info, "server.stopping");
-  if (grpc_) grpc_->stop(duration_cast<milliseconds>(told_.server.shutdown_limit));
+  const auto left = std::max(milliseconds(0), duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now()));
+  if (grpc_) grpc_->stop(left);
   grpc_.reset();
+  http_.reset();
   service_->stop();
   service_.reset();
-  out_.write(log_level::info, "server.stopped");
 }
 
 }  // namespace icecore::server

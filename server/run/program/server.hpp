@@ -2,7 +2,7 @@
 //
 //   running_server server(configuration, log);       // serves when the constructor returns
 //   server.reload();                                 // SIGHUP
-//   server.stop();                                   // SIGTERM: within server.shutdown_limit
+//   server.stop(deadline);                           // SIGTERM
 //
 // Start: the service first, which opens the databases; then the doors, so whoever reaches one is served.
 // Stop: the doors take nothing new, running calls are answered, watches are told; then the databases are closed, which
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "doors/grpc/door.hpp"
+#include "doors/http/door.hpp"
 #include "run/configuration/configuration.hpp"
 #include "run/log/log.hpp"
 #include "run/log/slow_log.hpp"
@@ -28,17 +29,20 @@ namespace icecore::server {
 
 class running_server {
  public:
-  running_server(const configuration& told, log& out);
+  /// `link`: of a dependent group; outlives the server. Null: this server is alone, or its group is independent.
+  running_server(const configuration& told, log& out, service::group_link* link = nullptr);
   ~running_server();
   running_server(const running_server&) = delete;
   running_server& operator=(const running_server&) = delete;
 
   /// Where it listens: the door's name and the address.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> addresses() const;
-  /// Opens the log anew.
+  /// Opens the log, and the files of TLS, anew.
   void reload();
+  /// Why the process should be restarted; empty while it is well.
+  [[nodiscard]] std::string unwell() const;
   /// Does nothing the second time.
-  void stop();
+  void stop(std::chrono::steady_clock::time_point deadline);
 
  private:
   configuration told_;
@@ -47,6 +51,7 @@ class running_server {
   server_metrics metrics_;
   std::optional<service::service> service_;
   std::optional<doors::grpc_door> grpc_;
+  std::optional<http::door> http_;
 };
 
 /// The password that the file holds, without the line feed at its end. errc::bad_input if it is empty or too long.

@@ -1,0 +1,97 @@
+#include "run/program/program.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <new>
+
+#include "icecore/error.hpp"
+#include "run/lifecycle/data_lock.hpp"
+#include "run/lifecycle/descriptors.hpp"
+#include "run/lifecycle/lifecycle.hpp"
+#include "run/lifecycle/service_manager.hpp"
+
+namespace icecore::server {
+namespace {
+
+server_exit exit_of(const error& e) noexcept {
+  if (e.code() == errc::bad_input) return server_exit::configuration;
+  if (e.code() == errc::locked) return server_exit::locked;
+  return server_exit::failed;
+}
+
+ending serve_until_stopped(const configuration& told, process_signals& signals, log& out, service::group_link* link,
+                           const before_stopping& first) {
+  if (const auto problem = raise_descriptor_limit(descriptors_needed(told))) {
+    out.write(log_level::warning, "server.few_descriptors", {{"what", *problem}});
+  }
+  running_server server(told, out, link);
+  service_manager manager;
+  manager.ready("serving");
+  lifecycle_actions actions;
+  actions.stop = [&](std::chrono::steady_clock::time_point deadline) {
+    if (first) first();
+    server.stop(deadline);
+  };
+  actions.reopen = [&] { server.reload(); };
+  actions.unwell = [&] { return server.unwell(); };
+  actions.report = [&](std::string_view event, std::string_view detail) {
+    out.write(log_level::info, event, {{"detail", detail}});
+  };
+  const ending how = run_until_stopped(signals, actions, told.server.shutdown_limit);
+  const bool cut_short = how == ending::cut_short_by_limit || how == ending::cut_short_by_signal;
+  static_cast<void>(out.flush(std::chrono::seconds(2)));
+  // Threads that do not end are still using the server: this is what SIGKILL does, and what was acknowledged survives.
+  if (cut_short) std::_Exit(static_cast<int>(server_exit::cut_short));
+  return how;
+}
+
+}  // namespace
+
+int serve(const configuration& told, service::group_link* link, const before_stopping& first) {
+  process_signals signals;  // before any other thread
+  const data_lock lock(told.server.data);
+  log out({.format = told.log.format, .level = told.log.level, .file = told.log.file, .server = told.server.name});
+  try {
+    return static_cast<int>(exit_of(serve_until_stopped(told, signals, out, link, first)));
+  } catch (const error& e) {
+    out.write(log_level::error, "server.failed", {{"why", e.message()}, {"code", e.code().value()}});
+    static_cast<void>(out.flush(std::chrono::seconds(2)));
+    throw;
+  }
+}
+
+int run_program(int count, const char* const* arguments,
+                const std::function<int(const command_line& told)>& serve_told) {
+  try {
+    const command_line told = read_command_line(count, arguments);
+    switch (told.action) {
+      case command_line::kind::run:
+        return serve_told(told);
+      case command_line::kind::restore: {
+        const std::filesystem::path& to = told.configuration.server.data;
+        service::service::restore_snapshot(told.restore_from, to);
+        std::cout << fmt::format("restored {} to {}\n", told.restore_from.native(), to.native());
+        return 0;
+      }
+      case command_line::kind::check:
+        return 0;
+      case command_line::kind::print_configuration:
+      case command_line::kind::help:
+        std::cout << told.output;
+        return 0;
+    }
+  } catch (const error& e) {
+    std::cerr << "icecore-server: " << e.message() << '\n';
+    return static_cast<int>(exit_of(e));
+  } catch (const std::bad_alloc&) {
+    std::cerr << "icecore-server: out of memory\n";
+  } catch (const std::exception& e) {
+    std::cerr << "icecore-server: " << e.what() << '\n';
+  }
+  return static_cast<int>(server_exit::failed);
+}
+
+}  // namespace icecore::server
