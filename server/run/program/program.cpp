@@ -1,5 +1,6 @@
 #include "run/program/program.hpp"
 
+#include <absl/synchronization/mutex.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -51,6 +52,8 @@ ending serve_until_stopped(const configuration& told, process_signals& signals, 
 }  // namespace
 
 int serve(const configuration& told, service::group_link* link, const before_stopping& first) {
+  // gRPC's locks belong to Abseil, which some builds let look for deadlocks at each lock.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   process_signals signals;  // before any other thread
   const data_lock lock(told.server.data);
   log out({.format = told.log.format, .level = told.log.level, .file = told.log.file, .server = told.server.name});
