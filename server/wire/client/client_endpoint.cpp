@@ -189,8 +189,11 @@ void client_endpoint::drive(lock& held, const Condition& holds, steady_time dead
     if (busy > 0) last_event = now;
     busy = 0;
     if (now >= deadline) break;
-    if (now - last_tick_ >= tick_interval) tick(now);
-    if (now - last_event >= settings_.spin) sleep(held, deadline);
+    if (now - last_tick_ >= tick_interval) {
+      tick(now);  // it may have made the condition true, or completions due: the loop looks before it sleeps
+    } else if (now - last_event >= settings_.spin) {
+      sleep(held, deadline);
+    }
   }
   if (!finished_.empty()) run_finished(held);
   driven_ = was_driven;

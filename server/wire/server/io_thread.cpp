@@ -17,6 +17,7 @@ constexpr auto sockets_interval = std::chrono::milliseconds(1);  // how often a 
 constexpr auto closing_time_max = std::chrono::seconds(1);       // UCX closes an endpoint at once, unless it is broken
 constexpr unsigned rounds_between_clocks = 16;
 constexpr int endless_ms = 1000;
+constexpr int spin_growth = 10;
 
 thread_local const io_thread* this_thread = nullptr;
 
@@ -118,6 +119,7 @@ void io_thread::run() {
   this_thread = this;
   now_ = std::chrono::steady_clock::now();
   auto last_event = now_, last_sockets = now_, last_clocks = now_;
+  auto spin = shared_->settings.spin;
   for (unsigned idle_rounds = 0; !done();) {
     // Relaxed: what is seen late is seen in the next round; before it sleeps, the thread looks again.
     if (inbox_filled_.load(std::memory_order_relaxed)) take_posted();
@@ -135,9 +137,15 @@ void io_thread::run() {
       look_at_clocks();
       last_clocks = now_;
     }
-    if (now_ - last_event >= shared_->settings.spin && closing_endpoints_.empty()) {
+    if (now_ - last_event >= spin && closing_endpoints_.empty()) {
       sleep();
-      now_ = last_event = last_sockets = std::chrono::steady_clock::now();
+      // Who is woken soon would have done better to poll on: clients that wait for each answer come back at once. So
+      // the time of polling grows while sleeps are short, to ten times the setting, and falls back with the first long
+      // one.
+      const auto woken = std::chrono::steady_clock::now();
+      const bool soon = woken - now_ < spin_growth * shared_->settings.spin;
+      spin = soon ? std::min(2 * spin, spin_growth * shared_->settings.spin) : shared_->settings.spin;
+      now_ = last_event = last_sockets = woken;
     }
   }
   const std::lock_guard lock(inbox_mutex_);

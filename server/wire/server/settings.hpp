@@ -31,7 +31,8 @@ struct server_settings {
   std::string token{};  ///< of the job, at least 8 bytes: whoever does not know it is not listened to
   ucx_options ucx{};    ///< on a loopback address UCX listens on "lo" alone, unless devices are named here
   std::uint32_t io_threads = 1;
-  std::chrono::microseconds spin{20};  ///< how long an I/O thread polls before it sleeps
+  std::chrono::microseconds spin{
+      20};  ///< how long an I/O thread polls before it sleeps; ten times while requests come fast
   server_limits limits{};
 };
 
