@@ -12,9 +12,12 @@ namespace icecore::server::group {
 
 using json = nlohmann::json;
 
-mpi_link::mpi_link(MPI_Comm servers) : servers_(servers), control_(servers) {}
+mpi_link::mpi_link(MPI_Comm servers, std::filesystem::path data)
+    : servers_(servers), data_(std::move(data)), control_(servers) {}
 
 mpi_link::~mpi_link() = default;
+
+std::filesystem::path mpi_link::folder(std::uint64_t number) const { return data_ / "group" / std::to_string(number); }
 
 std::shared_ptr<service::database> mpi_link::open(const std::filesystem::path& folder,
                                                   const service::database_settings& settings) {

@@ -1,6 +1,6 @@
 // The link between the servers of a dependent group: the ranks of one MPI job.
 //
-//   mpi_link link(MPI_COMM_WORLD);
+//   mpi_link link(MPI_COMM_WORLD, "/var/lib/icecore");
 //   options.link = &link;                       // of the service of this rank
 //   link.on_stop([] { ... });                   // some rank asked all to stop
 //   link.ask_to_stop();                         // any rank: all stop
@@ -27,9 +27,11 @@ namespace icecore::server::group {
 
 class mpi_link final : public service::group_link {
  public:
-  explicit mpi_link(MPI_Comm servers);
+  /// `data`: the folder of the databases, the same on all ranks of a node; each rank's own catalog lies elsewhere.
+  mpi_link(MPI_Comm servers, std::filesystem::path data);
   ~mpi_link() override;
 
+  [[nodiscard]] std::filesystem::path folder(std::uint64_t number) const override;
   [[nodiscard]] std::shared_ptr<service::database> open(const std::filesystem::path& folder,
                                                         const service::database_settings& settings) override;
   std::string everywhere(const std::string& order) override;
@@ -50,6 +52,7 @@ class mpi_link final : public service::group_link {
   void close_versions();
 
   MPI_Comm servers_;
+  std::filesystem::path data_;
   control control_;
   std::function<std::string(const std::string&)> service_executes_;
   std::function<void()> stopping_;

@@ -7,6 +7,7 @@
 // thread of the link. An order must not give another one.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -23,6 +24,8 @@ class group_link {
   group_link& operator=(const group_link&) = delete;
   virtual ~group_link() = default;
 
+  /// Where a database of this number has its files: one folder for all servers of a node.
+  [[nodiscard]] virtual std::filesystem::path folder(std::uint64_t number) const = 0;
   /// Opens or makes a database that lies on all servers. Every server calls it, in the same sequence.
   [[nodiscard]] virtual std::shared_ptr<database> open(const std::filesystem::path& folder,
                                                        const database_settings& settings) = 0;

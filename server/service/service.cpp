@@ -85,7 +85,7 @@ struct service::state {
     if (options.log) options.log(event, fields);
   }
   [[nodiscard]] std::filesystem::path folder(std::uint64_t number) const {
-    return options.data / "databases" / std::to_string(number);
+    return options.link != nullptr ? options.link->folder(number) : options.data / "databases" / std::to_string(number);
   }
   [[nodiscard]] database_environment environment() {
     return {.pool = &syncing,
@@ -241,7 +241,7 @@ void service::state::create_here(const database_settings& settings) {
   const std::filesystem::path place = folder(entry.number);
   std::shared_ptr<database> made;
   try {
-    std::filesystem::create_directory(place);
+    std::filesystem::create_directories(place);
     made = make(entry);
     if (options.link == nullptr) made->sync();  // a group's is durable when it is made
     known.put(entry);                           // from here on it is there

@@ -2,7 +2,8 @@
 //
 //   mpirun -n 4 icecore-server-mpi --data /var/lib/icecore --listen-grpc 127.0.0.1:7480
 //
-// Rank r has the folder DATA/rank-r, and listens on the ports that were told, plus r (0 stays: any free one).
+// The databases lie in DATA/group, the catalog of rank r in DATA/rank-r. Rank r listens on the ports that were told,
+// plus r (0 stays: any free one).
 #include <fmt/format.h>
 #include <mpi.h>
 #include <signal.h>
@@ -38,7 +39,7 @@ int serve_on_ranks(const configuration& told) {
   }
   int code = 0;
   try {
-    group::mpi_link link(MPI_COMM_WORLD);
+    group::mpi_link link(MPI_COMM_WORLD, told.server.data);
     link.on_stop([] { ::kill(::getpid(), SIGTERM); });  // as if this rank had got the signal
     code = serve(of_rank(told, link.rank(), link.size()), &link, [&] {
       link.ask_to_stop();

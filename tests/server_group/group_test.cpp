@@ -1,0 +1,239 @@
+// A dependent group: any server answers any request, and a tag is one cut of all.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "group/mpi_link.hpp"
+#include "icecore/error.hpp"
+#include "service/owner.hpp"
+#include "service/service.hpp"
+#include "support/ranks.hpp"
+
+namespace icecore::server::group {
+namespace {
+
+using namespace std::chrono_literals;
+using icecore::testing::rank;
+using icecore::testing::ranks;
+using ::testing::ElementsAre;
+
+template <typename Call>
+errc code_of(Call call) {
+  try {
+    call();
+  } catch (const error& e) {
+    return static_cast<errc>(e.code().value());
+  }
+  return {};
+}
+
+class ServerGroup : public icecore::testing::ClusterTest {
+ protected:
+  void start() {
+    link_ = std::make_unique<mpi_link>(MPI_COMM_WORLD, path());
+    service::service_options options;
+    options.data = path() / ("rank-" + std::to_string(rank()));
+    options.limits.free_disk_bytes = 0;
+    options.link = link_.get();
+    options.group = {
+        .name = "g", .index = static_cast<std::uint32_t>(rank()), .size = static_cast<std::uint32_t>(ranks())};
+    service_ = std::make_unique<service::service>(std::move(options));
+    meet();
+  }
+  void stop() {
+    meet();
+    link_->end();
+    service_->stop();
+    service_.reset();
+    link_.reset();
+  }
+  static void meet() { MPI_Barrier(MPI_COMM_WORLD); }
+
+  // Made by one server, there on all.
+  std::shared_ptr<service::database> create(const std::string& name, int by = 0) {
+    if (rank() == by) {
+      service::database_settings settings;
+      settings.name = name;
+      settings.rule = service::version_rule::tag;
+      service_->create(root_, settings);
+    }
+    meet();
+    return service_->find_database(root_, name);
+  }
+
+  static service::outcome write(service::database& db, service::transaction what) {
+    std::promise<service::result<service::outcome>> promised;
+    db.write(std::move(what), [&](service::result<service::outcome> came) { promised.set_value(std::move(came)); });
+    auto came = promised.get_future().get();
+    if (const auto* failed = std::get_if<service::failure>(&came)) service::raise(*failed);
+    return std::get<service::outcome>(std::move(came));
+  }
+  static service::operation_result one(service::database& db, service::operation what) {
+    service::transaction t;
+    t.then.push_back(std::move(what));
+    return write(db, std::move(t)).results.at(0);
+  }
+  static void put(service::database& db, std::string key, std::string value) {
+    one(db, service::operation::put(std::move(key), std::move(value)));
+  }
+  static std::string read(service::database& db, std::string_view key, const service::point& at = service::newest{}) {
+    const auto is = db.find(key, at);
+    return is ? std::string(is->value()) : "(none)";
+  }
+  static std::vector<std::string> rows(service::row_stream& stream) {
+    std::vector<std::string> all;
+    for (service::row_block block; stream.next(block, {.rows = 3});) {
+      for (std::size_t i = 0; i < block.size(); ++i) {
+        all.push_back(std::string(block.keys[i]) + "=" + std::string(block.values[i]));
+      }
+    }
+    return all;
+  }
+
+  service::principal root_ = service::principal::anyone();
+  std::unique_ptr<mpi_link> link_;
+  std::unique_ptr<service::service> service_;
+};
+
+TEST_F(ServerGroup, any_server_reads_what_another_one_was_given) {
+  start();
+  const auto db = create("one", ranks() - 1);
+  for (int i = 0; i < 20; ++i) put(*db, "key" + std::to_string(i * ranks() + rank()), std::to_string(i));
+  meet();
+  for (int i = 0; i < 20 * ranks(); ++i) EXPECT_EQ(read(*db, "key" + std::to_string(i)), std::to_string(i / ranks()));
+  EXPECT_EQ(db->count({}, service::newest{}), static_cast<std::uint64_t>(20 * ranks()));
+  stop();
+}
+
+TEST_F(ServerGroup, increments_of_all_servers_add_up) {
+  start();
+  const auto db = create("one");
+  for (int i = 0; i < 25; ++i) {
+    one(*db, {.what = service::operation::kind::increment, .key = "sum", .number = 1});
+    service::transaction t;  // takes the lock, or sees who has it
+    t.conditions.push_back({.key = "lock", .is = service::condition::kind::absent});
+    t.then.push_back(service::operation::put("lock", std::to_string(rank())));
+    t.otherwise.push_back({.what = service::operation::kind::get, .key = "lock"});
+    write(*db, std::move(t));
+  }
+  meet();
+  EXPECT_EQ(read(*db, "sum"), std::to_string(25 * ranks()));
+  stop();
+}
+
+TEST_F(ServerGroup, a_tag_is_one_cut_of_all_servers) {
+  start();
+  const auto db = create("one");
+  std::atomic<bool> over{false};
+  // Each rank writes a pair of keys one after the other: in any version the first is equal, or one ahead.
+  std::thread writer([&] {
+    for (int i = 1; !over; ++i) {
+      put(*db, "first" + std::to_string(rank()), std::to_string(i));
+      put(*db, "second" + std::to_string(rank()), std::to_string(i));
+    }
+  });
+  std::vector<version> tags;
+  if (rank() == 0) {
+    for (int i = 0; i < 5; ++i) {
+      std::this_thread::sleep_for(10ms);
+      tags.push_back(db->tag({.name = "tag" + std::to_string(i)}));
+    }
+  }
+  meet();
+  over = true;
+  writer.join();
+  meet();
+  for (int i = 0; i < 5; ++i) {
+    const service::tag_name at{"tag" + std::to_string(i)};
+    for (int r = 0; r < ranks(); ++r) {
+      const std::string first = read(*db, "first" + std::to_string(r), at);
+      const std::string second = read(*db, "second" + std::to_string(r), at);
+      const int a = first == "(none)" ? 0 : std::stoi(first);
+      const int b = second == "(none)" ? 0 : std::stoi(second);
+      EXPECT_TRUE(a == b || a == b + 1) << a << " and " << b;
+    }
+  }
+  EXPECT_EQ(db->tags().size(), 5U);
+  stop();
+}
+
+TEST_F(ServerGroup, what_is_there_is_there_after_a_restart) {
+  start();
+  auto db = create("one");
+  put(*db, "key" + std::to_string(rank()), "1");
+  meet();
+  if (rank() == 0) db->tag({.name = "then"});
+  meet();
+  put(*db, "key" + std::to_string(rank()), "2");
+  db.reset();
+  stop();
+  start();
+  db = service_->find_database(root_, "one");
+  for (int r = 0; r < ranks(); ++r) {
+    EXPECT_EQ(read(*db, "key" + std::to_string(r)), "2");
+    EXPECT_EQ(read(*db, "key" + std::to_string(r), service::tag_name{"then"}), "1");
+  }
+  if (rank() == ranks() - 1) service_->drop(root_, "one");
+  meet();
+  EXPECT_EQ(code_of([&] { read(*db, "key0"); }), errc::unavailable);
+  EXPECT_EQ(code_of([&] { static_cast<void>(service_->find_database(root_, "one")); }), errc::denied);
+  stop();
+}
+
+TEST_F(ServerGroup, streams_and_watches_merge_all_servers) {
+  start();
+  const auto db = create("one");
+  version begin = 0;
+  if (rank() == 0) begin = db->resolve(service::newest{});
+  begin = icecore::testing::of_rank_0(begin);
+  const auto watch = db->watch_changes({.after = begin});
+  if (rank() == 0) {
+    put(*db, "a", "1");
+    put(*db, "b", "2");
+    db->tag({});
+    put(*db, "a", "3");
+    one(*db, service::operation::remove("b"));
+    db->tag({});
+  }
+  meet();
+  EXPECT_THAT(rows(*db->scan({})), ElementsAre("a=3"));
+  EXPECT_THAT(rows(*db->changes({.after = begin})), ElementsAre("a=1", "b=2", "a=3", "b="));
+  EXPECT_THAT(rows(*db->differences({.before = begin})), ElementsAre("a=3"));
+  EXPECT_THAT(rows(*db->history("a", service::newest{})), ElementsAre("=3", "=1"));
+  std::vector<std::string> told;
+  while (told.size() < 4) {
+    service::watched some = watch->next({});
+    for (std::size_t i = 0; i < some.changes.size(); ++i) {
+      told.push_back(std::string(some.changes.keys[i]) + "=" + std::string(some.changes.values[i]));
+    }
+    if (!some.changes.empty()) continue;
+    const auto waked = std::make_shared<std::promise<void>>();
+    watch->arm([waked] { waked->set_value(); });
+    ASSERT_EQ(waked->get_future().wait_for(60s), std::future_status::ready);
+  }
+  EXPECT_THAT(told, ElementsAre("a=1", "b=2", "a=3", "b="));
+  stop();
+}
+
+TEST_F(ServerGroup, what_a_group_does_not_do_is_refused) {
+  start();
+  const auto db = create("one");
+  EXPECT_EQ(code_of([&] { db->grant(10s, 0); }), errc::invalid_argument);
+  service::transaction two;
+  two.then.push_back(service::operation::put("a", "1"));
+  two.then.push_back(service::operation::put("b", "1"));
+  EXPECT_EQ(code_of([&] { write(*db, two); }), errc::invalid_argument);
+  if (rank() == 0) {
+    service::database_settings settings;
+    settings.name = "never";
+    settings.rule = service::version_rule::write;
+    EXPECT_EQ(code_of([&] { service_->create(root_, settings); }), errc::invalid_argument);
+    EXPECT_EQ(code_of([&] { service_->write_snapshot(root_, path() / "snapshot"); }), errc::unavailable);
+  }
+  stop();
+}
+
+}  // namespace
+}  // namespace icecore::server::group
