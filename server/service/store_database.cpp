@@ -191,21 +191,20 @@ icecore::snapshot store_database::snapshot_at(const point& at) {
   struct chooser {
     store_database* self;
     icecore::snapshot operator()(newest) const { return self->path_->newest(); }
-    icecore::snapshot operator()(icecore::version v) const {
-      // Versions that are closed but not durable yet are shown to nobody.
-      if (self->settings_.rule == version_rule::write) {
-        const icecore::version visible = self->path_->newest().version();
-        if (v > visible && v < self->store_->clock()) {
-          throw icecore::error(errc::version_not_closed,
-                               fmt::format("version {} is not durable yet; the newest one that is, is {}", v, visible));
-        }
-      }
-      return self->store_->at(v);
-    }
+    icecore::snapshot operator()(icecore::version v) const { return self->store_->at(v); }
     icecore::snapshot operator()(const tag_name& tag) const { return self->store_->at(tag.name); }
     icecore::snapshot operator()(const wall_time& when) const { return self->store_->at(when.time); }
   };
   icecore::snapshot chosen = std::visit(chooser{this}, at);
+  // Versions that are closed but not durable yet are shown to nobody.
+  if (settings_.rule == version_rule::write && !std::holds_alternative<newest>(at)) {
+    const icecore::version visible = path_->newest().version();
+    if (chosen.version() > visible) {
+      throw icecore::error(
+          errc::version_not_closed,
+          fmt::format("version {} is not durable yet; the newest one that is, is {}", chosen.version(), visible));
+    }
+  }
   require_kept(chosen.version());
   return chosen;
 }

@@ -39,8 +39,16 @@ class watch_list::store_watch final : public watch {
     answer.told = told_;
     for (;;) {
       require_alive();
+      // The store tells a version when it is closed, or durable: that may be before reads show it. Nobody is told what
+      // a read that begins later might not show.
+      const icecore::version shown = newest();
       for (; position_ < batch_.changes.size(); ++position_) {
         const icecore::key_change& change = batch_.changes[position_];
+        if (change.version > shown) {
+          told_ = std::max(told_, shown);
+          answer.told = told_;
+          return answer;
+        }
         if (is_hidden(change.key) || !holds(what_.bounds, change.key)) continue;
         const bool full = answer.changes.size() >= limits.rows || answer.changes.bytes() >= limits.bytes;
         if (full) return answer;  // `told` stays behind: the version has more
@@ -53,7 +61,7 @@ class watch_list::store_watch final : public watch {
           answer.changes.add_before(before);
         }
       }
-      told_ = std::max(told_, batch_.told);
+      told_ = std::max(told_, std::min(batch_.told, shown));
       answer.told = told_;
       if (!answer.changes.empty()) return answer;
       // A version that can be told may wait for a write that is under way: a moment is enough.
@@ -61,9 +69,9 @@ class watch_list::store_watch final : public watch {
       batch_ = feed_.next(std::max<std::size_t>(limits.rows, 1),
                           expected ? std::chrono::milliseconds(1) : std::chrono::milliseconds(0));
       position_ = 0;
-      const bool moved = batch_.told > told_;
       if (batch_.changes.empty()) {
-        told_ = std::max(told_, batch_.told);
+        const bool moved = batch_.told > told_;
+        told_ = std::max(told_, std::min(batch_.told, newest()));
         answer.told = told_;
         if (!moved || newest() <= told_) return answer;
       }

@@ -150,16 +150,25 @@ void direct_writes::wait_until_durable() {
 icecore::version direct_writes::tag(const icecore::tag_options& label) {
   const icecore::version tagged = parts_.store->tag(label);
   wait_until_durable();
-  told_.store(tagged, std::memory_order_relaxed);
+  static_cast<void>(is_newly_told(tagged));
   parts_.tellable(tagged);
   return tagged;
 }
 
+bool direct_writes::is_newly_told(icecore::version closed) {
+  icecore::version before = told_.load(std::memory_order_relaxed);
+  while (before < closed) {
+    if (told_.compare_exchange_weak(before, closed, std::memory_order_relaxed)) return true;
+  }
+  return false;
+}
+
+void direct_writes::close_version() { tell(parts_.store->latest().version()); }
+
 // A version that a sync has not covered is not told to watches yet: the sync comes first. This runs among the tasks
 // that serve syncs, so it must not wait for one.
-void direct_writes::close_version() {
-  const icecore::version closed = parts_.store->latest().version();
-  if (closed <= told_.exchange(closed, std::memory_order_relaxed)) return;
+void direct_writes::tell(icecore::version closed) {
+  if (!is_newly_told(closed)) return;
   if (parts_.store->durability().mode == icecore::durability::tag) parts_.store->sync();
   if (!parts_.promises_operations) {
     parts_.tellable(closed);
@@ -170,7 +179,12 @@ void direct_writes::close_version() {
                 }});
 }
 
-icecore::snapshot direct_writes::newest() { return parts_.store->latest(); }
+icecore::snapshot direct_writes::newest() {
+  icecore::snapshot now = parts_.store->latest();
+  // Under tag durability that would take a sync: watches are told with the next tag, or by the timer.
+  if (parts_.store->durability().mode != icecore::durability::tag) tell(now.version());
+  return now;
+}
 
 std::optional<found> direct_writes::find_newest(std::string_view key) {
   const icecore::pin holds = parts_.store->hold();

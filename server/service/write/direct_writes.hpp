@@ -48,6 +48,10 @@ class direct_writes final : public write_path {
   [[nodiscard]] outcome apply(const transaction& what);
   [[nodiscard]] outcome put(const operation& only);
   void answer(outcome what, completion done);
+  /// Whether no watch was told of this closed version; from now on it counts as told.
+  [[nodiscard]] bool is_newly_told(icecore::version closed);
+  /// Tells watches of this closed version, once it is durable if that is promised.
+  void tell(icecore::version closed);
   /// Everything written so far is durable when it returns.
   void wait_until_durable();
 
