@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "run/configuration/command_line.hpp"
-#include "run/configuration/reading.hpp"
 
 int main(int count, char** arguments) {
   using namespace icecore::server;
@@ -15,7 +14,7 @@ int main(int count, char** arguments) {
   } else if (wanted == "table") {
     text = reference_table();
   } else if (wanted == "sample") {
-    text = configuration_toml({}, toml_style::commented);
+    text = sample_configuration();
   } else {
     std::fputs("usage: icecore_server_reference manual|table|sample\n", stderr);
     return 2;

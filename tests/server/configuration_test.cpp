@@ -230,6 +230,15 @@ TEST(Reference, the_page_has_the_table_of_all_keys) {
       << "put the output of `icecore_server_reference table` into docs/server.md";
 }
 
+TEST(Reference, the_sample_that_packages_install_has_every_key) {
+  const std::string sample = content(ICECORE_SOURCES "/packaging/icecore.toml");
+  EXPECT_EQ(sample, sample_configuration()) << "write the output of `icecore_server_reference sample` there";
+  configuration packaged;
+  packaged.server.data = "/var/lib/icecore";
+  EXPECT_EQ(read_back(sample), packaged);
+  for (const key& k : keys()) EXPECT_THAT(sample, HasSubstr(std::string(k.name) + " = ")) << k.path();
+}
+
 TEST(Reference, the_manual_names_every_key) {
   const std::string page = manual_page();
   for (const key& k : keys()) EXPECT_THAT(page, HasSubstr("\\fB" + std::string(k.name) + "\\fR = "));

@@ -35,6 +35,9 @@ struct command_line {
 /// The manual page icecore-server(8), for man: the flags of --help, with all that is known about each key.
 [[nodiscard]] std::string manual_page();
 
+/// The file that packages install as /etc/icecore/icecore.toml.
+[[nodiscard]] std::string sample_configuration();
+
 /// The table of keys for docs/server.md.
 [[nodiscard]] std::string reference_table();
 

@@ -83,7 +83,7 @@ std::vector<key> door_keys() {
       make("access", "users", flag{}, "Ask for a user and a password or token, and obey the users' roles.",
            [](auto& c) -> auto& { return c.access.users; }),
       make("access", "initial_administrator_password_file", file{},
-           "The password of the user `administrator`, which the first start makes.",
+           "The password of the user `root`, whom the first start makes.",
            [](auto& c) -> auto& { return c.access.initial_administrator_password_file; }),
       make("ucx", "transport",
            choice<ucx_transport, 3>{{{{"auto", ucx_transport::automatic},

@@ -292,7 +292,9 @@ std::string configuration_toml(const configuration& of, toml_style style) {
       out += fmt::format("{}# {}\n[{}]\n", out.empty() ? "" : "\n", section_purpose(section), section);
     }
     if (style == toml_style::commented) {
-      out += fmt::format("# {}\n# Allowed: {}.\n#{} = {}\n", k.help, k.allowed, k.name, k.toml(of));
+      const bool is_default = k.toml(of) == k.toml({});
+      out += fmt::format("# {}\n# Allowed: {}.\n{}{} = {}\n", k.help, k.allowed, is_default ? "#" : "", k.name,
+                         k.toml(of));
     } else {
       out += fmt::format("{} = {}\n", k.name, k.toml(of));
     }

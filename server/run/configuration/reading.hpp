@@ -60,8 +60,8 @@ class configuration_reader {
   std::size_t problem_count_ = 0;
 };
 
-/// The configuration as TOML, with every key, its meaning and what is allowed. Reading it gives the same configuration.
-/// `commented`: each key as a comment, for a sample.
+/// The configuration as TOML, with every key. Reading it gives the same configuration. `commented`: each key with its
+/// meaning and what is allowed, and those that have their default as comments, for a sample.
 enum class toml_style : std::uint8_t { plain, commented };
 [[nodiscard]] std::string configuration_toml(const configuration& of, toml_style style);
 

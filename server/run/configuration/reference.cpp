@@ -4,6 +4,7 @@
 #include "icecore/version.hpp"
 #include "run/configuration/command_line.hpp"
 #include "run/configuration/keys.hpp"
+#include "run/configuration/reading.hpp"
 
 namespace icecore::server {
 
@@ -42,7 +43,7 @@ constexpr std::string_view manual_head = R"(.SH NAME
 icecore\-server \- a key\-value service that keeps every version
 .SH SYNOPSIS
 .B icecore\-server
-[\fB\-c\fR \fIFILE\fR] [\fB\-\-check\fR | \fB\-\-print\-configuration\fR] [\fIFLAG\fR \fIVALUE\fR]...
+[\fB\-c\fR \fIFILE\fR] [\fB\-\-check\fR | \fB\-\-print\-configuration\fR | \fB\-\-restore\fR \fIFOLDER\fR] [\fIFLAG\fR \fIVALUE\fR]...
 .SH DESCRIPTION
 icecore\-server serves ordered key\-value databases that keep every version of themselves. It reads a TOML file; each key
 of the file has a flag, which overrides it. Without TLS and users it listens on the loopback interface alone.
@@ -56,6 +57,9 @@ Check the configuration and the files that it names, and end.
 .TP
 \fB\-\-print\-configuration\fR
 Print the configuration that file and flags make, as TOML, and end. It holds no secrets: they are in files of their own.
+.TP
+\fB\-\-restore\fR \fIFOLDER\fR
+Make the data folder, which must not be there yet, from this snapshot of a service, and end.
 .TP
 \fB\-\-help\fR, \fB\-\-version\fR
 Print the flags, or the version, and end.
@@ -97,6 +101,15 @@ std::string manual_page() {
   }
   out += manual_tail;
   return out;
+}
+
+std::string sample_configuration() {
+  configuration packaged;
+  packaged.server.data = "/var/lib/icecore";
+  return "# The configuration of icecore-server; icecore-server(8) describes it. What is a comment has its default.\n"
+         "# After a change: icecore-server --configuration /etc/icecore/icecore.toml --check\n"
+         "#                 systemctl restart icecore-server\n\n" +
+         configuration_toml(packaged, toml_style::commented);
 }
 
 std::string reference_table() {
