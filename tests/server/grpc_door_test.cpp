@@ -231,7 +231,8 @@ TEST_F(GrpcDoor, a_role_opens_a_range_of_keys_and_no_more) {
     grpc::ClientContext context;
     authorize(context);
     const auto reader = store_->Scan(&context, request);
-    EXPECT_EQ(read_all(reader).size(), status_.ok() ? 1U : 0U);
+    const std::size_t rows = read_all(reader).size();
+    EXPECT_EQ(rows, status_.ok() ? 1U : 0U);
     return code_of(context);
   };
   EXPECT_EQ(scan_ends("m", "n"), errc{});

@@ -1,4 +1,6 @@
 // Every unary call of icecore.v1, and what it answers to bad input.
+#include <grpcpp/impl/client_unary_call.h>
+
 #include <array>
 #include <filesystem>
 
@@ -220,7 +222,8 @@ TEST_F(GrpcStore, databases_are_made_listed_described_changed_copied_and_dropped
   copying.set_from("db");
   copying.mutable_at()->set_version(first);
   copying.mutable_settings()->set_name("copy");
-  ASSERT_EQ(call(*databases_, &v1::Databases::StubInterface::Copy, copying, created), errc{}) << status_.error_message();
+  ASSERT_EQ(call(*databases_, &v1::Databases::StubInterface::Copy, copying, created), errc{})
+      << status_.error_message();
   EXPECT_EQ(get("copy", "a"), "1");
 
   v1::AlterDatabaseRequest altering;
@@ -380,7 +383,9 @@ TEST_F(GrpcStore, a_message_that_cannot_be_decoded_is_an_internal_error_and_noth
   grpc::ByteBuffer response;
   grpc::ClientContext context;
   authorize(context);
-  const grpc::Status status = grpc::internal::BlockingUnaryCall(channel_.get(), method, &context, request, &response);
+  const grpc::Status status = grpc::internal::BlockingUnaryCallImpl<grpc::ByteBuffer, grpc::ByteBuffer>(
+                                  channel_.get(), method, &context, request, &response)
+                                  .status();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL) << status.error_message();
   put("db", "a", "1");
   EXPECT_EQ(get("db", "a"), "1");

@@ -13,8 +13,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-using row = door_fixture;
-
 class GrpcStream : public door_fixture {
  protected:
   void SetUp() override {
@@ -252,7 +250,8 @@ TEST_F(GrpcStream, a_watch_goes_on_behind_any_version) {
   while (all.size() < 5 && reader->Read(&rows)) append(all, rows);
   context.TryCancel();
   reader->Finish();
-  EXPECT_THAT(all, ElementsAre(is(key(10), "v"), is(key(11), "v"), is(key(12), "v"), is(key(13), "v"), is(key(14), "v")));
+  EXPECT_THAT(all,
+              ElementsAre(is(key(10), "v"), is(key(11), "v"), is(key(12), "v"), is(key(13), "v"), is(key(14), "v")));
 }
 
 TEST_F(GrpcStream, a_watch_tells_its_progress_when_nothing_matches) {
@@ -328,7 +327,9 @@ TEST_F(GrpcStream, a_cancelled_scan_ends_and_gives_back_what_it_held) {
     grpc::ClientContext context;
     const auto reader = store_->Scan(&context, request);
     v1::Rows rows;
-    if (i % 2 == 0) ASSERT_TRUE(reader->Read(&rows));
+    if (i % 2 == 0) {
+      ASSERT_TRUE(reader->Read(&rows));
+    }
     context.TryCancel();
     while (reader->Read(&rows)) {
     }

@@ -120,8 +120,7 @@ class door_fixture : public ::testing::Test {
 
   /// Calls, and returns icecore's code; 0 if the call succeeded.
   template <typename Stub, typename Request, typename Response>
-  errc call(Stub& stub,
-            grpc::Status (Stub::StubInterface::*method)(grpc::ClientContext*, const Request&, Response*),
+  errc call(Stub& stub, grpc::Status (Stub::StubInterface::*method)(grpc::ClientContext*, const Request&, Response*),
             const Request& request, Response& response) {
     grpc::ClientContext context;
     authorize(context);
@@ -152,7 +151,8 @@ class door_fixture : public ::testing::Test {
     while (next < count) {
       v1::LoadRequest request;
       request.set_database(database);
-      for (std::size_t i = 0; i < 10'000 && next < count; ++i, ++next) add_row(*request.mutable_rows(), key(next), value);
+      for (std::size_t i = 0; i < 10'000 && next < count; ++i, ++next)
+        add_row(*request.mutable_rows(), key(next), value);
       ASSERT_TRUE(writer->Write(request));
     }
     writer->WritesDone();
@@ -198,8 +198,10 @@ class door_fixture : public ::testing::Test {
     const int count = std::max(rows.keys().ends_size(), rows.values().ends_size());
     for (int i = 0; i < count; ++i) {
       const bool removed = !rows.removed().empty() && rows.removed()[static_cast<std::size_t>(i)] != 0;
-      to.push_back({rows.keys().ends_size() == 0 ? "" : cell(rows.keys(), i),
-                    removed ? "(removed)" : rows.values().ends_size() == 0 ? "" : cell(rows.values(), i)});
+      to.push_back({rows.keys().ends_size() == 0 ? "" : cell(rows.keys(), i), removed ? "(removed)"
+                                                                              : rows.values().ends_size() == 0
+                                                                                  ? ""
+                                                                                  : cell(rows.values(), i)});
     }
   }
   template <typename Reader>

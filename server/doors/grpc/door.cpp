@@ -11,10 +11,11 @@
 #include <mutex>
 #include <vector>
 
-#include "doors/grpc/call.hpp"
+#include "doors/grpc/calls/call.hpp"
+#include "doors/grpc/calls/services.hpp"
 #include "doors/grpc/listener.hpp"
-#include "doors/grpc/services.hpp"
 #include "doors/grpc/tls.hpp"
+#include "doors/grpc/undecodable.hpp"
 
 namespace icecore::doors {
 
@@ -87,6 +88,9 @@ void grpc_door::state::start() {
   });
 
   grpc::ServerBuilder builder;
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(std::make_unique<undecodable_requests>());
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   set_limits(builder, options, parts.all.options().limits);
   accepts = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);

@@ -210,16 +210,16 @@ void exchange_column(v1::ByteColumn& column, service::byte_array& values) {
   column.mutable_ends()->Assign(values.ends.begin(), values.ends.end());
 }
 
-void fill(v1::Row& message, service::row& row) {
+void fill_row(v1::Row& message, service::row& row) {
   message.mutable_key()->swap(row.key);
   message.mutable_value()->swap(row.value);
   message.set_version(row.version);
 }
 
-void fill(v1::OperationResult& message, service::operation_result& result) {
+void fill_result(v1::OperationResult& message, service::operation_result& result) {
   message.set_is(static_cast<v1::OperationResult::State>(result.is));
-  if (result.previous) fill(*message.mutable_previous(), *result.previous);
-  for (service::row& row : result.rows) fill(*message.add_rows(), row);
+  if (result.previous) fill_row(*message.mutable_previous(), *result.previous);
+  for (service::row& row : result.rows) fill_row(*message.add_rows(), row);
   message.set_more(result.more);
   message.set_count(result.count);
   message.set_size(result.size);
@@ -380,7 +380,7 @@ void exchange(v1::Rows& rows, service::row_block& block) {
 void fill(v1::WriteResponse& response, service::outcome& done) {
   response.set_succeeded(done.succeeded);
   response.set_version(done.version);
-  for (service::operation_result& result : done.results) fill(*response.add_results(), result);
+  for (service::operation_result& result : done.results) fill_result(*response.add_results(), result);
 }
 
 void fill(v1::DatabaseSettings& message, const service::database_settings& settings) {

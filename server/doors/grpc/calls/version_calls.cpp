@@ -5,8 +5,8 @@
 
 #include <utility>
 
+#include "doors/grpc/calls/services.hpp"
 #include "doors/grpc/messages.hpp"
-#include "doors/grpc/services.hpp"
 
 namespace icecore::doors {
 
@@ -83,6 +83,7 @@ class lease_keeper final : public grpc::ServerBidiReactor<v1::LeaseRequest, v1::
     } catch (...) {
       return finish(ended_by(service::failure_of(std::current_exception())));
     }
+    StartSendInitialMetadata();  // the client sees that the stream is open
     StartRead(&request_);
     door().add(*this);
     if (door().stopping.load(std::memory_order_relaxed)) end({errc::unavailable, "the server is stopping"});

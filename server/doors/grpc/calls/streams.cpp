@@ -1,4 +1,4 @@
-#include "doors/grpc/streams.hpp"
+#include "doors/grpc/calls/streams.hpp"
 
 #include <utility>
 

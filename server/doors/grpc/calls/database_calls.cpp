@@ -1,8 +1,8 @@
 // Databases, and Server: making, describing and dropping databases; the whole server.
 #include <icecore/v1/icecore.grpc.pb.h>
 
+#include "doors/grpc/calls/services.hpp"
 #include "doors/grpc/messages.hpp"
-#include "doors/grpc/services.hpp"
 #include "icecore/version.hpp"
 
 namespace icecore::doors {

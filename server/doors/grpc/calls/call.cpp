@@ -1,4 +1,4 @@
-#include "doors/grpc/call.hpp"
+#include "doors/grpc/calls/call.hpp"
 
 #include <grpc/grpc_security_constants.h>
 

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "doors/grpc/calls/services.hpp"
 #include "doors/grpc/messages.hpp"
-#include "doors/grpc/services.hpp"
 
 namespace icecore::doors {
 

@@ -13,7 +13,7 @@
 #include <functional>
 #include <memory>
 
-#include "doors/grpc/call.hpp"
+#include "doors/grpc/calls/call.hpp"
 #include "service/rows.hpp"
 
 namespace icecore::doors {

@@ -10,7 +10,7 @@
 
 #include <memory>
 
-#include "doors/grpc/call.hpp"
+#include "doors/grpc/calls/call.hpp"
 
 namespace icecore::doors {
 

@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "doors/grpc/calls/streams.hpp"
 #include "doors/grpc/messages.hpp"
-#include "doors/grpc/streams.hpp"
 
 namespace icecore::doors {
 

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "doors/grpc/calls/services.hpp"
+#include "doors/grpc/calls/streams.hpp"
 #include "doors/grpc/messages.hpp"
-#include "doors/grpc/services.hpp"
-#include "doors/grpc/streams.hpp"
 
 namespace icecore::doors {
 
@@ -24,7 +24,7 @@ constexpr std::uint64_t rows_max = 10'000;
 /// Whether a read at this point waits for nobody, so that gRPC's thread may do it.
 bool is_quick(const service::database_settings& settings) { return settings.rule == service::version_rule::write; }
 
-void fill(v1::GetResponse& response, const std::optional<service::found>& found) {
+void fill_found(v1::GetResponse& response, const std::optional<service::found>& found) {
   response.set_found(found.has_value());
   if (!found) return;
   if (found->value().size() > message_bytes_max) {
@@ -90,7 +90,9 @@ class store_calls final : public v1::Store::CallbackService {
       const auto database = c.find(request->database());
       const service::database_settings settings = database->settings();
       c.require(settings, request->key(), right::read);
-      const auto read = [=](unary_call&) { fill(*response, database->find(request->key(), point_of(request->at()))); };
+      const auto read = [=](unary_call&) {
+        fill_found(*response, database->find(request->key(), point_of(request->at())));
+      };
       if (!is_quick(settings)) return c.go_on(door_.work, read);
       read(c);
       c.succeed();
@@ -141,7 +143,7 @@ class store_calls final : public v1::Store::CallbackService {
       service::transaction t = transaction_of(*request, door_.all.options().limits.transaction_operations);
       limit_reads(t.then);
       limit_reads(t.otherwise);
-      write(c, request->database(), std::move(t), [=](service::outcome& done) { doors::fill(*response, done); });
+      write(c, request->database(), std::move(t), [=](service::outcome& done) { fill(*response, done); });
     });
   }
 
@@ -218,7 +220,7 @@ class store_calls final : public v1::Store::CallbackService {
     for (const std::string& key : request.keys()) {
       if (c.is_cancelled()) throw error(errc::cancelled, "the client cancelled the call");
       v1::GetResponse& one = *response.add_values();
-      fill(one, database.find(key, at));
+      fill_found(one, database.find(key, at));
       bytes += one.value().size() + sizeof(v1::GetResponse);
       if (bytes > bytes_max) {
         throw error(errc::limit_reached,
