@@ -175,6 +175,7 @@ TEST_F(ServerGroup, what_is_there_is_there_after_a_restart) {
     EXPECT_EQ(read(*db, "key" + std::to_string(r)), "2");
     EXPECT_EQ(read(*db, "key" + std::to_string(r), service::tag_name{"then"}), "1");
   }
+  meet();
   if (rank() == ranks() - 1) service_->drop(root_, "one");
   meet();
   EXPECT_EQ(code_of([&] { read(*db, "key0"); }), errc::unavailable);
