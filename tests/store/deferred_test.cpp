@@ -23,11 +23,15 @@ namespace {
 
 std::atomic<unsigned> syncs{0};
 std::atomic<bool> syncs_fail{false};
+std::atomic<bool> syncs_wait{false};
+std::atomic<unsigned> waiting{0};
 
 }  // namespace
 
 extern "C" int fdatasync(int descriptor) {
   ++syncs;
+  if (syncs_wait) ++waiting;
+  while (syncs_wait) usleep(100);
   if (syncs_fail) {
     errno = EIO;
     return -1;
@@ -316,6 +320,26 @@ TEST_P(Deferred, damage_to_what_an_earlier_sync_covered_is_reported_after_a_powe
   opening.crash = crash_kind::machine;
   expect_error(errc::damaged, "damaged at byte", [&] { const store s(path(), opening); });
   EXPECT_FALSE(verify_file(path()).ok());
+}
+
+TEST_P(Deferred, while_a_sync_is_under_way_nobody_is_told_that_it_covers_anything) {
+  feed f = s_->feed({});
+  const version before = s_->durable_version();
+  s_->insert("key", "value");
+  const version closed = s_->tag();
+  waiting = 0;
+  syncs_wait = true;
+  std::jthread syncing([&] { s_->sync(); });
+  while (waiting == 0) std::this_thread::yield();
+  EXPECT_EQ(s_->durable_version(), before);
+  EXPECT_TRUE(f.next(10).changes.empty());
+  s_->insert("key", "written meanwhile");
+  const version later = s_->tag();
+  syncs_wait = false;
+  syncing.join();
+  EXPECT_EQ(s_->durable_version(), closed);
+  EXPECT_EQ(f.next(10).told, closed);
+  EXPECT_EQ(f.next(10).told, closed) << "version " << later << " is not covered";
 }
 
 // ---- Feeds ----

@@ -141,6 +141,11 @@ void cluster_core::agree_on_arguments(const cluster_options& opening) {
     if (!opening.store.placements.empty()) {
       throw error(errc::invalid_argument, "the store of each rank of a cluster has one file: leave placements empty");
     }
+    if (opening.store.deferred_durability) {
+      throw error(errc::invalid_argument,
+                  "a cluster shares its stores, and the durability of a shared store cannot be deferred: leave "
+                  "deferred_durability false");
+    }
     if (group_size_of(opening) < 0)
       throw error(errc::invalid_argument, "the size of a storage group must not be negative");
     const bool may_make =

@@ -63,6 +63,10 @@ void set_lost_versions(format::root& r, const version_ranges& lost) noexcept {
 }
 
 format::root root_pages::read() const {
+  if (lock_ == nullptr) {
+    const std::scoped_lock lock(current_mutex_);
+    return current_;
+  }
   const std::scoped_lock lock(mutex_);
   const auto among_processes = hold();
   return current_;
@@ -152,6 +156,7 @@ void root_pages::write_next(format::root next) {
   assert(page != page_of(current_));  // P1: not the one that holds the newest root
   std::memcpy(page, &next, sizeof next);
   persist_->persist(page, sizeof next);
+  const std::scoped_lock lock(current_mutex_);
   current_ = next;
 }
 

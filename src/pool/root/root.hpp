@@ -2,7 +2,9 @@
 //
 //   roots.update([](format::root& r) { r.file_size = larger; });    // durable when it returns
 //
-// Threads: update() from any thread; read() returns a copy.
+// Threads: update() from any thread; read() returns a copy of the newest durable root. Unless processes share the
+// store,
+//   it waits for no sync: a feed asks for the store's id while a deferred store syncs its root.
 // Invariants:
 //   P1. At every instant, crash or not, one of the two pages holds a valid root. An update writes only the page that
 //       does not hold the newest root, and the sequence number and the CRC make it count only when it is intact.
@@ -89,8 +91,9 @@ class root_pages {
   void write_next(format::root next);
   [[nodiscard]] std::optional<recovering_lock> hold() const;
 
-  mutable std::mutex mutex_;
-  process_lock* lock_ = nullptr;  ///< set if other processes write roots too
+  mutable std::mutex mutex_;          // of who writes; held during the sync
+  mutable std::mutex current_mutex_;  // held to store current_, and by readers, who then need no other
+  process_lock* lock_ = nullptr;      ///< set if other processes write roots too
   std::byte* base_;
   mutable format::root current_;
   persistence* persist_;
