@@ -157,6 +157,11 @@ struct options {
   /// on media of one kind. To open the store again, its path is enough; placements then say where files were moved to.
   std::vector<placement> placements;
 
+  /// Grow the file on a thread of its own, before writers need the space, so that no write waits while the kernel
+  /// clears memory or a device allocates blocks. The thread ends when the store is closed, and sleeps while nobody
+  /// writes. Writers that outrun it grow the file themselves. Only where a process opens the store for writing itself.
+  bool grow_in_background = false;
+
   /// Threads that read the pool at opening; 0: as many as there are cores.
   unsigned recovery_threads = 0;
 

@@ -69,6 +69,14 @@ class pool {
   /// Grows the file if little room is left and no other thread is growing it; other threads continue to take the free
   /// space meanwhile. Call it after allocate(), without holding a lock that other threads wait for.
   void grow_ahead() noexcept;
+  /// For the thread that grows all files in the background, after it was asked to: the same, but earlier, and so far
+  /// that writers do not use it up while the file grows.
+  void grow_in_background() noexcept;
+  /// Whether so little room is left that grow_in_background() is to be called.
+  [[nodiscard]] bool wants_growth() const noexcept {
+    // relaxed: a hint
+    return room() < room_wanted_.load(std::memory_order_relaxed) / 2;
+  }
   /// The size up to which the pool can grow.
   [[nodiscard]] std::uint64_t capacity() const noexcept { return mapping_->capacity(); }
   [[nodiscard]] bool shared() const noexcept { return shared_; }
@@ -165,6 +173,8 @@ class pool {
   [[noreturn]] void raise_no_root(const std::byte* pages) const;
   void choose_durability(const options& opening, const format::root& r, const file_role& as);
   [[nodiscard]] std::uint64_t size_ahead(std::uint64_t needed) const;
+  /// Bytes behind the last segment.
+  [[nodiscard]] std::uint64_t room() const noexcept { return size() - std::min(size(), used_end()); }
   void grow_to(std::uint64_t needed);
   bool extend_ahead(std::uint64_t size);
   void extend_file(std::uint64_t size, bool huge_pages);
@@ -194,6 +204,8 @@ class pool {
   /// After a refusal the file grows only by what is needed until it is this long, so that not every segment asks for
   /// more.
   std::atomic<std::uint64_t> size_refused_{0};
+  /// In the background: the room that growth aims at. It follows the rate at which writers use space.
+  std::atomic<std::uint64_t> room_wanted_{2 * growth_min};
 
   pool_space own_space_;
   pool_space* space_ = &own_space_;

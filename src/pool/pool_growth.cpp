@@ -32,12 +32,36 @@ void pool::grow_to(std::uint64_t needed) {
 
 void pool::grow_ahead() noexcept {
   const std::uint64_t ahead = size_ahead(0);
-  if (size() - std::min(size(), used_end()) >= (ahead - size()) / 4) return;
+  if (room() >= (ahead - size()) / 4) return;
   try {
     const recovering_lock held(space_->growing, std::try_to_lock, [this] { recover_growth(); });
     if (held && size() < ahead) extend_ahead(ahead);
   } catch (const std::exception&) {
     return;  // a thread that needs the space meets any error that is still there, and reports it
+  }
+}
+
+// The steps are those of a writer that grows the file, under the same lock, so a crash leaves nothing else.
+void pool::grow_in_background() noexcept {
+  try {
+    while (wants_growth()) {
+      const recovering_lock held(space_->growing, [this] { recover_growth(); });
+      const std::uint64_t used_before = used_end();
+      const std::uint64_t wanted = room_wanted_.load(std::memory_order_relaxed);  // relaxed: this thread writes it
+      const std::uint64_t usual = size_ahead(0);
+      if (usual <= size()) return;  // the device has refused more, or there are no addresses
+      const std::uint64_t step = std::max(usual, used_before + wanted);
+      const std::uint64_t most = capacity() / format::granule_size * format::granule_size;
+      const std::uint64_t ahead = std::min(format::round_up(step, huge_pages_ ? huge_page_bytes : growth_min), most);
+      if (size() >= ahead || !extend_ahead(ahead)) return;
+      // A quarter of the room is to last while the file grows: writers ask when half of it is left.
+      constexpr std::uint64_t margin = 4;
+      const std::uint64_t used = used_end() - used_before;
+      const std::uint64_t next = std::clamp(margin * used, 2 * growth_min, growth_step_max);
+      room_wanted_.store(std::max(next, wanted / 2), std::memory_order_relaxed);
+    }
+  } catch (const std::exception&) {
+    return;  // as grow_ahead()
   }
 }
 

@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "base/raise.hpp"
@@ -88,6 +89,17 @@ pool_set::pool_set(const std::filesystem::path& path, const options& opening, st
 
 void pool_set::share(std::span<pool_space> with) {
   for (pool* p : there_) p->share(with[p->number()]);
+}
+
+void pool_set::begin_background_growth() {
+  try {
+    growth_ = std::make_unique<background>([this] {
+      for (pool* p : there_) p->grow_in_background();
+    });
+  } catch (const std::system_error&) {
+    return;  // no thread can be made: writers grow the files, as without it
+  }
+  growth_->ask();
 }
 
 void pool_set::add(std::unique_ptr<pool> one) {

@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "base/background/background.hpp"
 #include "pool/file/numa.hpp"
 #include "pool/pool.hpp"
 #include "pool/root/placements.hpp"
@@ -121,8 +122,19 @@ class pool_set {
   [[nodiscard]] std::uint16_t number_for(unsigned writer) const noexcept {
     return count_ == 1 ? std::uint16_t{0} : file_for({nodes_.data(), count_}, current_node(), writer);
   }
-  /// Calls pool::grow_ahead() on the file in which `place` lies.
-  void grow_ahead(link place) noexcept { find(link_pool(place))->grow_ahead(); }
+  /// Calls pool::grow_ahead() on the file in which `place` lies; or asks the thread that grows files, if there is one.
+  void grow_ahead(link place) noexcept {
+    pool* const p = find(link_pool(place));
+    if (growth_ == nullptr) {
+      p->grow_ahead();
+    } else if (p->wants_growth()) {
+      growth_->ask();
+    }
+  }
+  /// From now on a thread grows the files ahead, if one can be made. Before any other thread uses the store.
+  void begin_background_growth();
+  /// Returns when that thread has ended. No other thread uses the store any more.
+  void end_background_growth() noexcept { growth_.reset(); }
   /// Calls pool::allocate() on that file, or on another one if its device is full.
   [[nodiscard]] segment allocate(std::uint64_t bytes, std::uint16_t number = 0) {
     return allocate(bytes, number, format::segment_magic, {});
@@ -160,6 +172,7 @@ class pool_set {
   std::array<int, format::files_max> nodes_{};
   std::vector<pool*> there_;
   std::vector<absent> missing_;
+  std::unique_ptr<background> growth_;  // ends before the files
 };
 
 /// Whether the file's root says that it is file `number` of the store whose root is `of`.

@@ -64,6 +64,7 @@ store_core::store_core(store_parts&& parts, bool heads_are_durable, const histor
 
 store_core::~store_core() {
   companion_.reset();
+  pool_->end_background_growth();
   for (pool* p : pool_->files()) p->give_up_growth();
   pins_->retire();
 }

@@ -235,6 +235,7 @@ void require_deferrable(const std::filesystem::path& path, const options& openin
 
 std::unique_ptr<store_core> open(const std::filesystem::path& path, const options& opening) {
   const bool shares = !opening.shared_as.empty();
+  const bool grows = opening.grow_in_background && opening.access == access::read_write;
   require_deferrable(path, opening);
   if (shares && opening.access != access::read_write) {
     raise(errc::invalid_argument, "{}: to share a store, open it for writing", path.native());
@@ -244,7 +245,9 @@ std::unique_ptr<store_core> open(const std::filesystem::path& path, const option
   if (!shares) {
     auto own = std::make_shared<index::arena>(memory);
     shared_state& state = shared_state::make_in(*own);
-    return recover(parts_on(std::move(pool), std::move(own), state, opening), opening);
+    auto opened = recover(parts_on(std::move(pool), std::move(own), state, opening), opening);
+    if (grows) opened->the_pool().begin_background_growth();
+    return opened;
   }
   const memory_file file(opening.shared_as, O_CREAT | O_EXCL);
   file.require_memory();
@@ -254,6 +257,7 @@ std::unique_ptr<store_core> open(const std::filesystem::path& path, const option
     auto common = std::make_shared<index::arena>(memory);
     shared_state& state = shared_state::make_in(*common);
     auto opened = recover(parts_on(std::move(pool), std::move(common), state, opening), opening);
+    if (grows) opened->the_pool().begin_background_growth();
     opened->share(opening.shared_as);
     return opened;
   } catch (...) {

@@ -209,6 +209,7 @@ void store_core::close() {
   if (is_closed_) return;
   is_closed_ = true;
   companion_.reset();
+  pool_->end_background_growth();  // before the files are cut to what is used
   if (attached_ || read_only() || fork_generation_ != fork_generation()) return;
   if (!shared_as_.empty()) ::unlink(shared_as_.c_str());
   if (pool_->persist().poisoned()) pool_->persist().raise_poisoned();
