@@ -1,0 +1,135 @@
+"""Bytes, versions, bounds and rows: from what users give to what messages hold, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InvalidArgumentError
+from ..information import Tag, nanoseconds
+from ._messages import new
+
+if TYPE_CHECKING:
+    from .._types import BytesLike
+
+
+def as_bytes(given: BytesLike) -> bytes:
+    """A key or value as bytes: a str stands for its UTF-8 bytes."""
+    if isinstance(given, bytes):
+        return given
+    if isinstance(given, str):
+        return given.encode()
+    if isinstance(given, int):
+        raise TypeError("a key or value must be bytes-like or str, not int")
+    return bytes(memoryview(given))  # type: ignore[arg-type]  # an array has a buffer too
+
+
+def point_of(version: Any = None, tag: str | None = None, time: datetime | int | None = None) -> Any:
+    """The ``Point`` of a version (a number, a tag's name, a Tag or a snapshot), a tag or a time; None: the present."""
+    if (version is not None) + (tag is not None) + (time is not None) > 1:
+        raise TypeError("give one of version, tag and time")
+    if tag is not None:
+        return new("Point", tag=tag)
+    if time is not None:
+        return new("Point", time_ns=nanoseconds(time) + (999 if isinstance(time, datetime) else 0))
+    if version is None:
+        return None
+    if isinstance(version, str):
+        return new("Point", tag=version)
+    return new("Point", version=number_of(version))
+
+
+def number_of(version: Any) -> int:
+    """A version's number."""
+    number = getattr(version, "version", version)
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"a version must be a number, a Tag or a snapshot, not {type(version).__name__}")
+    number = int(number)
+    if not 0 <= number < 2**48:
+        raise InvalidArgumentError(f"a version is a number from 0 to 2**48 - 1, not {number}")
+    return number
+
+
+class Bounds:
+    """Keys from ``start`` to before ``stop`` that begin with ``prefix``."""
+
+    __slots__ = ("start", "stop")
+
+    def __init__(
+        self, start: BytesLike | None = None, stop: BytesLike | None = None, prefix: BytesLike | None = None
+    ) -> None:
+        self.start = None if start is None else as_bytes(start)
+        self.stop = None if stop is None else as_bytes(stop)
+        if prefix is not None:
+            self._narrow(*_bounds_of_prefix(as_bytes(prefix)))
+
+    def _narrow(self, start: bytes | None, stop: bytes | None) -> None:
+        if start is not None and (self.start is None or start > self.start):
+            self.start = start
+        if stop is not None and (self.stop is None or stop < self.stop):
+            self.stop = stop
+
+    def within(self, start: BytesLike | None, stop: BytesLike | None, prefix: BytesLike | None) -> Bounds:
+        """These bounds and others, both."""
+        inner = Bounds(start, stop, prefix)
+        inner._narrow(self.start, self.stop)
+        return inner
+
+    def __contains__(self, key: bytes) -> bool:
+        return (self.start is None or key >= self.start) and (self.stop is None or key < self.stop)
+
+    @property
+    def empty(self) -> bool:
+        return self.start is not None and self.stop is not None and self.start >= self.stop
+
+    def message(self) -> Any:
+        """As a ``Bounds``; None where there are none."""
+        if self.start is None and self.stop is None:
+            return None
+        return new("Bounds", **{"from": self.start}, to=self.stop)
+
+
+def _bounds_of_prefix(prefix: bytes) -> tuple[bytes, bytes | None]:
+    before = prefix.rstrip(b"\xff")
+    return prefix, before[:-1] + bytes([before[-1] + 1]) if before else None
+
+
+def cells(column: Any) -> Iterator[bytes]:
+    """The values of a ``ByteColumn``."""
+    data: bytes = column.bytes
+    begin = 0
+    for end in column.ends:
+        yield data[begin:end]
+        begin = end
+
+
+def tag_of(message: Any) -> Tag:
+    return Tag(message.version, message.time_ns, message.name, message.note)
+
+
+def column_cells(given: Any, what: str) -> list[bytes]:
+    """The items of a column: a NumPy array of fixed-size items (dtype 'S': without the NUL bytes at their ends), a
+    ``ByteColumn``, or a sequence."""
+    offsets = getattr(given, "offsets", None)
+    if offsets is not None:
+        data = np.ascontiguousarray(given.bytes).view(np.uint8).tobytes()
+        ends = [int(end) for end in offsets]
+        return [data[begin:end] for begin, end in zip(ends[:-1], ends[1:])]
+    if isinstance(given, np.ndarray):
+        if given.dtype.hasobject:
+            return [as_bytes(item) for item in given.tolist()]
+        if given.ndim == 0:
+            raise ValueError(f"{what} must be an array of at least one dimension")
+        if given.dtype.kind == "U":
+            given = np.char.encode(given.astype(np.str_), "utf-8")
+        if given.dtype.kind == "S" and given.ndim == 1:
+            return list(given.tolist())
+        raw = np.ascontiguousarray(given).tobytes()
+        size = given.nbytes // len(given) if len(given) else 1
+        return [raw[at : at + size] for at in range(0, len(raw), size)]
+    if isinstance(given, (bytes, bytearray, memoryview, str)):
+        raise TypeError(f"{what} must be an array or a sequence of bytes-like objects, not one {type(given).__name__}")
+    return [as_bytes(item) for item in given]
