@@ -95,7 +95,7 @@ class encoder {
       if constexpr (sizeof bits == 2) out.u16(bits);
       if constexpr (sizeof bits == 4) out.u32(bits);
       if constexpr (sizeof bits == 8) out.u64(bits);
-    } else if constexpr (std::is_same_v<Type, std::string>) {
+    } else if constexpr (std::is_same_v<Type, std::string> || std::is_same_v<Type, std::string_view>) {
       out.text(value);
     } else if constexpr (std::is_same_v<Type, service::row_block>) {
       write_rows(to_, value);

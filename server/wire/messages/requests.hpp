@@ -3,6 +3,7 @@
 //   byte_buffer payload = encoded(get_request{.key = "a"});
 //   server.start(get_request::number, database, std::move(payload), done, deadline);
 //
+// Requests that have a view beside them can be written from bytes that are elsewhere, without a copy.
 // Threads: plain data. Errors: reading gives false (codec.hpp). The service, not the codec, checks what the fields
 // mean.
 #pragma once
@@ -79,34 +80,44 @@ struct alter_database_request {
 // ---- Keys and values ----
 
 /// The value, or of it `length` bytes from `offset` on; what is behind its end is left out.
-struct get_request {
+template <class Text>
+struct basic_get_request {
   static constexpr operation_number number = operation_number::get;
-  std::string key{};
+  Text key{};
   service::point at{};
   std::uint64_t offset = 0;
   std::uint64_t length = UINT64_MAX;
   static bool each(auto& self, auto&& f) { return f(self.key) && f(self.at) && f(self.offset) && f(self.length); }
 };
-struct put_request {
+using get_request = basic_get_request<std::string>;
+using get_request_view = basic_get_request<std::string_view>;
+template <class Text>
+struct basic_put_request {
   static constexpr operation_number number = operation_number::put;
-  std::string key{};
-  std::string value{};
+  Text key{};
+  Text value{};
   bool only_new = false;  ///< not if the key is there
   service::lease_number lease = 0;
   static bool each(auto& self, auto&& f) { return f(self.key) && f(self.value) && f(self.only_new) && f(self.lease); }
 };
+using put_request = basic_put_request<std::string>;
+using put_request_view = basic_put_request<std::string_view>;
 /// The key, or all keys up to, not including, `end` (empty: no end).
-struct remove_request {
+template <class Text>
+struct basic_remove_request {
   static constexpr operation_number number = operation_number::remove;
-  std::string key{};
-  std::optional<std::string> end{};
+  Text key{};
+  std::optional<Text> end{};
   static bool each(auto& self, auto&& f) { return f(self.key) && f(self.end); }
 };
+using remove_request = basic_remove_request<std::string>;
+using remove_request_view = basic_remove_request<std::string_view>;
 /// A part of a value.
-struct update_request {
+template <class Text>
+struct basic_update_request {
   static constexpr operation_number number = operation_number::update;
-  std::string key{};
-  std::string part{};
+  Text key{};
+  Text part{};
   service::update_rule rule = service::update_rule::in_place;
   std::uint64_t offset = 0;
   bool or_put = false;  ///< a key that is not there is put
@@ -114,6 +125,8 @@ struct update_request {
     return f(self.key) && f(self.part) && f(self.rule) && f(self.offset) && f(self.or_put);
   }
 };
+using update_request = basic_update_request<std::string>;
+using update_request_view = basic_update_request<std::string_view>;
 struct increment_request {
   static constexpr operation_number number = operation_number::increment;
   std::string key{};

@@ -1,0 +1,80 @@
+// One server, as a client sees it: a connection that is made when it is needed, and again when it broke.
+//
+//   link to({.address = {"node7", 4711}, ...});
+//   wire::answer got = to.call(get_request::number, &database, [&] { return encoded(asked); }, deadline);
+//
+// Threads: any number. The mutex guards which connection is the present one and the handles of databases on it; it is
+// held while a connection is made, so that several callers make one, and never during a call.
+// Errors: icecore::error, as connect() says; how a call ended is told with its answer. Cost: a lock and a call.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "icecore/error.hpp"
+#include "wire/client/client_endpoint.hpp"
+#include "wire/messages/answers.hpp"
+#include "wire/messages/request.hpp"
+
+namespace icecore::remote::detail {
+
+using wire::operation_number;
+using wire::steady_time;
+using endpoint_pointer = std::shared_ptr<wire::client_endpoint>;
+
+/// Why a call failed that the server has answered: throws the server's error, or that it has none.
+[[noreturn]] void throw_answer(const wire::answer& got, const std::string& server);
+
+/// Reads an answer of a server; damaged ones are errc::io.
+template <class Answer>
+[[nodiscard]] Answer read_answer(const wire::answer& got, const std::string& server) {
+  Answer read;
+  if (got.status != wire::status_ok) throw_answer(got, server);
+  if (!wire::decoded(got.payload.view(), read)) {
+    throw icecore::error(errc::io, "the server " + server +
+                                       " gave an answer that is not understood: is it of another "
+                                       "version than this client?");
+  }
+  return read;
+}
+
+class link {
+ public:
+  /// Called with each new connection before it is used; throws if it is to another server than was meant.
+  using check = std::function<void(wire::client_endpoint&, steady_time)>;
+  link(wire::client_settings settings, check on_connected);
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
+  /// The connection; makes one if there is none. errc::unavailable, unauthenticated, other_cluster.
+  [[nodiscard]] endpoint_pointer connect(steady_time deadline);
+  /// The same, with the database's handle on it; opens it there. `name` empty: no database, handle 0.
+  [[nodiscard]] endpoint_pointer connect(const std::string& database, std::uint32_t& handle, steady_time deadline);
+  /// Gives up this connection, if it is still the present one.
+  void lost(const endpoint_pointer& broken);
+  /// The next use of the database opens it again.
+  void forget(const std::string& database);
+  /// The number of the database: another one of the same name has another number.
+  [[nodiscard]] std::uint64_t number_of(const std::string& database, steady_time deadline);
+
+ private:
+  struct opened {
+    std::uint32_t handle;
+    std::uint64_t number;
+  };
+  [[nodiscard]] const endpoint_pointer& present(steady_time deadline);
+  [[nodiscard]] const opened& open(const std::string& database, steady_time deadline);
+
+  wire::client_settings settings_;
+  check on_connected_;
+  std::string name_;
+  std::mutex mutex_;
+  endpoint_pointer endpoint_;
+  std::unordered_map<std::string, opened> databases_;  // on endpoint_
+};
+
+}  // namespace icecore::remote::detail

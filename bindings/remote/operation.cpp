@@ -1,0 +1,104 @@
+#include "operation.hpp"
+
+namespace icecore::remote::detail {
+
+namespace {
+
+constexpr int polls_before_sleeping = 200;
+// A deadline of the endpoint completes a call; this only bounds the wait if that takes a moment longer.
+constexpr std::chrono::seconds grace{1};
+
+}  // namespace
+
+void slot::put(wire::answer&& got) {
+  const std::lock_guard held(mutex_);
+  answer_ = std::move(got);
+  done_.store(true, std::memory_order_release);
+  changed_.notify_all();
+}
+
+bool slot::wait_until(steady_time time) {
+  std::unique_lock held(mutex_);
+  return changed_.wait_until(held, time, [this] { return done(); });
+}
+
+operation::operation(std::shared_ptr<database> of, std::size_t part, operation_number number, wire::byte_buffer payload,
+                     bool repeatable, steady_time deadline)
+    : of_(std::move(of)),
+      part_(part),
+      number_(number),
+      payload_(std::move(payload)),
+      repeatable_(repeatable),
+      deadline_(deadline) {}
+
+void operation::begin() {
+  slot_ = std::make_shared<slot>();
+  failed_ = nullptr;
+  try {
+    endpoint_pointer endpoint = sent_over_.endpoint.lock();
+    if (!bound_) {
+      endpoint = of_->all->link_of(part_).connect(of_->name, sent_over_.handle, deadline_);
+      sent_over_.endpoint = endpoint;
+    }
+    if (!endpoint) return slot_->put({.how = wire::outcome::not_sent});
+    const auto put = [to = slot_](wire::answer&& got) { to->put(std::move(got)); };
+    endpoint->start(static_cast<std::uint16_t>(number_), sent_over_.handle, wire::byte_buffer(payload_.view()), put,
+                    deadline_);
+  } catch (const icecore::error& why) {
+    if (why.code() == errc::unavailable) {
+      slot_->put({.how = wire::outcome::not_sent});
+    } else {
+      failed_ = std::current_exception();
+    }
+  }
+}
+
+bool operation::settled() {
+  if (failed_ || cancelled_) return true;
+  if (!slot_->done()) return false;
+  link& to = of_->all->link_of(part_);
+  if (bound_ && slot_->answer().how != wire::outcome::answered && slot_->answer().how != wire::outcome::timed_out) {
+    failed_ = std::make_exception_ptr(icecore::error(errc::unavailable, "the connection to " + to.name() + " broke"));
+    return true;
+  }
+  const endpoint_pointer endpoint = sent_over_.endpoint.lock();
+  try {
+    if (of_->all->settle(slot_->answer(), to, endpoint, repeatable_, attempt_++, deadline_)) return true;
+  } catch (const icecore::error&) {
+    failed_ = std::current_exception();
+    return true;
+  }
+  begin();
+  return failed_ != nullptr;
+}
+
+wire::answer operation::wait() {
+  if (taken_) throw icecore::error(errc::invalid_argument, "the result was taken already");
+  while (!settled()) {
+    const endpoint_pointer endpoint = sent_over_.endpoint.lock();
+    for (int i = 0; endpoint && i < polls_before_sleeping && !slot_->done(); ++i) endpoint->progress();
+    if (!slot_->done() && !slot_->wait_until(deadline_ + grace)) {
+      failed_ = std::make_exception_ptr(
+          icecore::error(errc::deadline_exceeded, "the server " + server() + " did not answer in time"));
+    }
+  }
+  taken_ = true;
+  if (failed_) std::rethrow_exception(failed_);
+  if (cancelled_) throw icecore::error(errc::cancelled, "the call was cancelled; a write may still take effect");
+  return std::move(slot_->answer());
+}
+
+bool operation::wait_for(std::chrono::milliseconds limit) {
+  const steady_time until = in(limit);
+  while (!settled()) {
+    if (!slot_->wait_until(std::min(until, deadline_ + grace))) return false;
+  }
+  return true;
+}
+
+bool operation::test() {
+  if (const endpoint_pointer endpoint = sent_over_.endpoint.lock()) endpoint->progress();
+  return settled();
+}
+
+}  // namespace icecore::remote::detail

@@ -1,0 +1,175 @@
+#include "rows.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace icecore::remote {
+
+namespace detail {
+
+namespace {
+
+constexpr std::size_t blocks_ahead = 2;
+
+constexpr std::chrono::milliseconds close_limit{1000};
+
+}  // namespace
+
+row_source::row_source(std::shared_ptr<database> of, std::size_t part, open_request what,
+                       std::chrono::milliseconds deadline)
+    : of_(std::move(of)), part_(part), what_(std::move(what)), deadline_(deadline) {
+  open();
+}
+
+row_source::~row_source() {
+  if (all_sent_) return;
+  try {  // a server that cannot be told forgets the rows with their connection
+    std::ignore = begun(wire::close_rows_request{.rows = rows_}, close_limit);
+  } catch (...) {
+  }
+}
+
+void row_source::open() {
+  ahead_.clear();
+  asked_ = 1;
+  const auto opening = [&](const auto& asked) {
+    return std::make_unique<operation>(of_, part_, asked.number, wire::encoded(asked), true, in(deadline_));
+  };
+  const std::unique_ptr<operation> opened = std::visit(opening, what_);
+  opened->begin();
+  take(read_answer<wire::rows_answer>(opened->wait(), opened->server()));
+  connection_ = opened->connection();
+  ask_ahead();
+  load();
+}
+
+template <class Request>
+std::unique_ptr<operation> row_source::begun(const Request& asked, std::chrono::milliseconds deadline) const {
+  auto made = std::make_unique<operation>(of_, part_, asked.number, wire::encoded(asked), false, in(deadline));
+  made->bind(connection_);
+  made->begin();
+  return made;
+}
+
+void row_source::ask_ahead() {
+  while (!all_sent_ && ahead_.size() < blocks_ahead) {
+    const wire::next_rows_request next{.rows = rows_, .block = asked_++};
+    ahead_.push_back(begun(next, deadline_));
+  }
+}
+
+void row_source::take(wire::rows_answer&& got) {
+  rows_ = got.rows;
+  all_sent_ = got.end;
+  block_ = std::move(got.block_of_rows);
+  row_ = 0;
+  // A scan that is opened again reads what it has read so far.
+  if (auto* scan = std::get_if<wire::open_scan_request>(&what_)) scan->at = got.version;
+}
+
+void row_source::load() {
+  while (row_ >= block_.size() && !all_sent_) {
+    const std::unique_ptr<operation> next = std::move(ahead_.front());
+    ahead_.pop_front();
+    try {
+      take(read_answer<wire::rows_answer>(next->wait(), next->server()));
+    } catch (const icecore::error& why) {
+      if (why.code() != errc::unavailable) throw;
+      resume();
+      return;
+    }
+    ask_ahead();
+  }
+}
+
+void row_source::resume() {
+  all_sent_ = true;  // the server has nothing to close any more
+  auto* scan = std::get_if<wire::open_scan_request>(&what_);
+  if (scan == nullptr) {
+    throw icecore::error(errc::unavailable, "the connection broke while rows were read; read them again");
+  }
+  if (given_ > 0 && scan->reverse) scan->bounds.to = last_key_;
+  if (given_ > 0 && !scan->reverse) scan->bounds.from = last_key_ + '\0';
+  if (scan->limit > 0) {
+    if (given_ >= scan->limit) return;  // nothing is missing
+    scan->limit -= given_;
+  }
+  given_ = 0;
+  open();
+}
+
+void row_source::step() {
+  if (row_ + 1 >= block_.size()) last_key_.assign(block_.keys[row_]);  // for a scan that has to be opened again
+  ++row_;
+  ++given_;
+  load();
+}
+
+std::optional<std::string_view> row_source::before() const {
+  if (row_ >= block_.before.size() || block_.before_absent[row_] != 0) return std::nullopt;
+  return block_.before[row_];
+}
+
+row_merge::row_merge(std::vector<std::unique_ptr<row_source>> parts, bool reverse)
+    : parts_(std::move(parts)), reverse_(reverse) {
+  choose();
+}
+
+void row_merge::choose() {
+  least_ = nullptr;
+  for (const auto& part : parts_) {
+    if (part->at_end()) continue;
+    if (least_ == nullptr || (reverse_ ? part->key() > least_->key() : part->key() < least_->key())) {
+      least_ = part.get();
+    }
+  }
+}
+
+void row_merge::step() {
+  least_->step();
+  choose();
+}
+
+namespace {
+
+std::optional<std::string_view> value_of(const row_source& row) {
+  return row.removed() ? std::nullopt : std::optional(row.value());
+}
+void read(const row_source& row, std::optional<icecore::item>& to) { to = icecore::item{row.key(), row.value()}; }
+void read(const row_source& row, std::optional<icecore::change>& to) {
+  to = icecore::change{row.written(), value_of(row)};
+}
+void read(const row_source& row, std::optional<icecore::difference>& to) {
+  to = icecore::difference{row.key(), row.before(), value_of(row)};
+}
+void read(const row_source& row, std::optional<remote::key_change>& to) {
+  to = remote::key_change{row.key(), row.written(), value_of(row)};
+}
+
+}  // namespace
+
+}  // namespace detail
+
+template <class Row>
+row_range<Row>::row_range(std::shared_ptr<detail::row_merge> rows) : rows_(std::move(rows)) {
+  load();
+}
+
+template <class Row>
+void row_range<Row>::step() {
+  rows_->step();
+  load();
+}
+
+template <class Row>
+void row_range<Row>::load() {
+  row_.reset();
+  if (const detail::row_source* at = rows_->current()) detail::read(*at, row_);
+}
+
+template class row_range<icecore::item>;
+template class row_range<icecore::change>;
+template class row_range<icecore::difference>;
+template class row_range<key_change>;
+
+}  // namespace icecore::remote

@@ -1,0 +1,83 @@
+// Rows that a server sends block by block, and those of several servers as one row after the other.
+//
+//   row_source from(database, part, open_scan_request{...}, deadline);
+//   while (const row_place* at = from.current()) { use(at->key(), at->value()); from.step(); }
+//
+// While a block is read, the next two are under way. If the connection breaks, a scan is opened again at its version,
+// behind the last key; other rows end with errc::unavailable.
+//
+// Threads: one at a time. Errors: icecore::error. Cost: one message a block of 256 KiB.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "operation.hpp"
+
+namespace icecore::remote::detail {
+
+using open_request = std::variant<wire::open_scan_request, wire::open_history_request, wire::open_differences_request,
+                                  wire::open_changes_request>;
+
+class row_source {
+ public:
+  row_source(std::shared_ptr<database> of, std::size_t part, open_request what, std::chrono::milliseconds deadline);
+  ~row_source();
+  row_source(const row_source&) = delete;
+  row_source& operator=(const row_source&) = delete;
+
+  [[nodiscard]] bool at_end() const noexcept { return row_ >= block_.size(); }
+  void step();
+  [[nodiscard]] std::string_view key() const { return block_.keys[row_]; }
+  [[nodiscard]] std::string_view value() const { return block_.values[row_]; }
+  [[nodiscard]] bool removed() const { return row_ < block_.removed.size() && block_.removed[row_] != 0; }
+  [[nodiscard]] version written() const { return row_ < block_.versions.size() ? block_.versions[row_] : 0; }
+  /// Empty: there was none, or it was not asked for.
+  [[nodiscard]] std::optional<std::string_view> before() const;
+
+ private:
+  void open();
+  void ask_ahead();
+  void load();
+  /// A scan goes on behind what it has given, over another connection; other rows cannot.
+  void resume();
+  template <class Request>
+  [[nodiscard]] std::unique_ptr<operation> begun(const Request& asked, std::chrono::milliseconds deadline) const;
+  void take(wire::rows_answer&& got);
+
+  std::shared_ptr<database> of_;
+  std::size_t part_;
+  open_request what_;
+  std::chrono::milliseconds deadline_;
+  sent_over connection_;
+  std::deque<std::unique_ptr<operation>> ahead_;
+  std::uint32_t rows_ = 0;
+  std::uint64_t asked_ = 0;  // blocks
+  bool all_sent_ = true;     // the last block has come
+  service::row_block block_;
+  std::size_t row_ = 0;
+  std::uint64_t given_ = 0;
+  std::string last_key_;
+};
+
+/// The rows of all parts, in key order (the only part's order if there is one).
+class row_merge {
+ public:
+  row_merge(std::vector<std::unique_ptr<row_source>> parts, bool reverse);
+  /// The next row's source; null at the end.
+  [[nodiscard]] row_source* current() noexcept { return least_; }
+  void step();
+
+ private:
+  void choose();
+  std::vector<std::unique_ptr<row_source>> parts_;
+  bool reverse_;
+  row_source* least_ = nullptr;
+};
+
+}  // namespace icecore::remote::detail
