@@ -11,10 +11,13 @@ constexpr std::chrono::seconds grace{1};
 }  // namespace
 
 void slot::put(wire::answer&& got) {
-  const std::lock_guard held(mutex_);
-  answer_ = std::move(got);
-  done_.store(true, std::memory_order_release);
-  changed_.notify_all();
+  {
+    const std::lock_guard held(mutex_);
+    answer_ = std::move(got);
+    done_.store(true, std::memory_order_release);
+    changed_.notify_all();
+  }
+  if (on_done_) on_done_();
 }
 
 bool slot::wait_until(steady_time time) {
@@ -32,7 +35,7 @@ operation::operation(std::shared_ptr<database> of, std::size_t part, operation_n
       deadline_(deadline) {}
 
 void operation::begin() {
-  slot_ = std::make_shared<slot>();
+  slot_ = std::make_shared<slot>(on_done_);
   failed_ = nullptr;
   try {
     endpoint_pointer endpoint = sent_over_.endpoint.lock();
@@ -45,11 +48,8 @@ void operation::begin() {
     endpoint->start(static_cast<std::uint16_t>(number_), sent_over_.handle, wire::byte_buffer(payload_.view()), put,
                     deadline_);
   } catch (const icecore::error& why) {
-    if (why.code() == errc::unavailable) {
-      slot_->put({.how = wire::outcome::not_sent});
-    } else {
-      failed_ = std::current_exception();
-    }
+    if (why.code() != errc::unavailable) failed_ = std::current_exception();
+    slot_->put({.how = wire::outcome::not_sent});
   }
 }
 

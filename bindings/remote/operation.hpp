@@ -27,6 +27,7 @@ namespace icecore::remote::detail {
 /// Where the answer is put.
 class slot {
  public:
+  explicit slot(std::function<void()> on_done) : on_done_(std::move(on_done)) {}
   void put(wire::answer&& got);
   /// Release with the answer, acquire here: who sees true sees the answer.
   [[nodiscard]] bool done() const noexcept { return done_.load(std::memory_order_acquire); }
@@ -38,6 +39,7 @@ class slot {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<bool> done_{false};
+  const std::function<void()> on_done_;
   wire::answer answer_;
 };
 
@@ -58,6 +60,8 @@ class operation {
     sent_over_ = connection;
     bound_ = true;
   }
+  /// Before begin(): called, by any thread, when test() may have more to say. It must not own the session.
+  void on_done(std::function<void()> call) { on_done_ = std::move(call); }
   [[nodiscard]] const sent_over& connection() const noexcept { return sent_over_; }
   /// Sends it. What goes wrong is told by wait().
   void begin();
@@ -81,6 +85,7 @@ class operation {
   bool taken_ = false;
   unsigned attempt_ = 0;
   steady_time deadline_;
+  std::function<void()> on_done_;
   std::shared_ptr<slot> slot_;
   sent_over sent_over_;
   bool bound_ = false;

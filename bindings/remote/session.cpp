@@ -34,7 +34,7 @@ std::vector<wire::socket_address> addresses_of(std::string_view text) {
 
 }  // namespace
 
-session::session(std::string_view address, const options& opening) : options_(opening) {
+session::session(std::string_view address, const options& opening) : options_(opening), group_name_(opening.group) {
   const std::vector<wire::socket_address> addresses = addresses_of(address);
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     wire::client_settings settings;
@@ -76,7 +76,11 @@ void session::check_place(std::size_t server, wire::client_endpoint& connected, 
   const std::string where = "the server " + name + " says that it is number " + std::to_string(told.place.index) +
                             " of " + std::to_string(told.place.size) + " servers of the group \"" + told.place.name +
                             "\"";
+  const std::lock_guard held(group_mutex_);
   if (!independent()) {
+    if (!group_name_.empty() && told.place.name != group_name_) {
+      throw icecore::error(errc::other_cluster, where + ", not of \"" + group_name_ + "\"");
+    }
     if (told.place.size > 1 && !told.dependent) {
       throw icecore::error(errc::other_cluster,
                            where + ", which are independent: give the list of all of them, and that grouping");
@@ -89,10 +93,9 @@ void session::check_place(std::size_t server, wire::client_endpoint& connected, 
                                                   " of " + std::to_string(links_.size()) +
                                                   ": give all servers, in the order of their numbers");
   }
-  const std::lock_guard held(group_mutex_);
   if (group_name_.empty()) group_name_ = told.place.name;
   if (group_name_ != told.place.name) {
-    throw icecore::error(errc::other_cluster, where + ", but another one is of the group \"" + group_name_ + "\"");
+    throw icecore::error(errc::other_cluster, where + ", but it must be of the group \"" + group_name_ + "\"");
   }
 }
 
