@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "service/owner.hpp"
 #include "wire/messages/codec.hpp"
 
 namespace icecore::wire {
@@ -76,14 +77,7 @@ struct group_place {
   friend bool operator==(const group_place&, const group_place&) = default;
 };
 
-/// Which of `size` independent servers has a key: a hash of its bytes, the same on all machines and in all releases.
-/// FNV-1a of 64 bits, mixed once more (its upper bits are weak in short keys), scaled to `size` without division.
-[[nodiscard]] constexpr std::uint32_t owner_of(std::string_view key, std::uint32_t size) noexcept {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  hash = (hash ^ (hash >> 32)) * 0xd6e8feb86659fd93U;
-  hash = (hash ^ (hash >> 32)) * 0xd6e8feb86659fd93U;
-  return static_cast<std::uint32_t>(((hash >> 32) * size) >> 32);
-}
+/// Which of some independent servers has a key: owner_of(key, servers), as the servers themselves compute it.
+using service::owner_of;
 
 }  // namespace icecore::wire
