@@ -235,6 +235,13 @@ outcome cluster_database::at_owner(const transaction& what) {
   return std::move(*came);
 }
 
+bool cluster_database::is_near(std::string_view key) const noexcept {
+  const shared lock(mutex_);
+  if (!cluster_) return true;  // it fails at once
+  return cluster_->owner_of(key) == cluster_->rank() &&
+         cluster_->local().durability().mode != icecore::durability::operation;
+}
+
 void cluster_database::write(transaction what, service::completion done) {
   std::optional<outcome> came;
   try {

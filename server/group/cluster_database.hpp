@@ -48,11 +48,17 @@ class cluster_database final : public service::database {
   [[nodiscard]] service::database_status status() const override;
 
   void write(service::transaction what, service::completion done) override;
+  /// This server's own keys, unless a device is waited for.
+  [[nodiscard]] bool writes_at_once(std::string_view key) const noexcept override { return is_near(key); }
   std::uint64_t load(const service::row_block& rows, bool keep) override;
   void sync() override;
 
   icecore::version resolve(const service::point& at) override;
   std::optional<service::found> find(std::string_view key, const service::point& at) override;
+  /// The present of this server's own keys: other points are known to all servers together.
+  [[nodiscard]] bool finds_at_once(std::string_view key, const service::point& at) const noexcept override {
+    return std::holds_alternative<service::newest>(at) && is_near(key);
+  }
   [[nodiscard]] std::unique_ptr<service::row_stream> scan(const service::scan_request& what) override;
   [[nodiscard]] std::unique_ptr<service::row_stream> history(std::string_view key,
                                                              const service::point& up_to) override;
@@ -85,6 +91,7 @@ class cluster_database final : public service::database {
   struct watchers;
   using shared = std::shared_lock<std::shared_mutex>;
   [[nodiscard]] shared open() const;  // errc::unavailable once it is closed
+  [[nodiscard]] bool is_near(std::string_view key) const noexcept;
   [[nodiscard]] service::outcome at_owner(const service::transaction& what);
   [[nodiscard]] service::outcome execute_here(std::string_view key, std::optional<std::string>& value,
                                               const service::transaction& what, bool& changed);

@@ -179,6 +179,8 @@ class database {
   // ---- Writing ----
   /// Executes the transaction. Calls `done` when it is as durable as the database promises.
   virtual void write(transaction what, completion done) = 0;
+  /// Whether write() with this key first waits for nobody, so that a thread which serves many may call it.
+  [[nodiscard]] virtual bool writes_at_once(std::string_view key) const noexcept = 0;
   /// For one key, without answers: the fast path of bulk loading. All rows take effect, not at one instant. A key that
   /// is there keeps its value if `keep`. Returns how many were written; waits for durability.
   virtual std::uint64_t load(const row_block& rows, bool keep) = 0;
@@ -190,6 +192,8 @@ class database {
   /// call. errc::version_expired, version_not_closed, version_lost, unknown_tag.
   virtual icecore::version resolve(const point& at) = 0;
   virtual std::optional<found> find(std::string_view key, const point& at) = 0;
+  /// Whether find() waits for nobody, neither a device nor another server.
+  [[nodiscard]] virtual bool finds_at_once(std::string_view key, const point& at) const noexcept = 0;
   [[nodiscard]] virtual std::unique_ptr<row_stream> scan(const scan_request& what) = 0;
   /// Newest first. The versions of the rows are those of the records; the key is not repeated.
   [[nodiscard]] virtual std::unique_ptr<row_stream> history(std::string_view key, const point& up_to) = 0;

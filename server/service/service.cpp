@@ -256,6 +256,10 @@ void service::state::create_here(const database_settings& settings) {
 }
 
 std::shared_ptr<database> service::find_database(const principal& who, std::string_view name) {
+  return find_numbered(who, name).open;
+}
+
+numbered_database service::find_numbered(const principal& who, std::string_view name) {
   const std::lock_guard lock(state_->mutex);
   state_->require_running();
   const auto found = state_->databases.find(name);
@@ -264,7 +268,7 @@ std::shared_ptr<database> service::find_database(const principal& who, std::stri
     throw icecore::error(errc::unavailable,
                          fmt::format("the database '{}' is not served: {}", name, found->second.why->message));
   }
-  return found->second.open;
+  return {.open = found->second.open, .number = found->second.entry.number};
 }
 
 std::vector<database_settings> service::list(const principal& who) {

@@ -44,6 +44,12 @@ struct service_options {
   std::function<void(std::string_view event, const std::vector<std::pair<std::string, std::string>>& fields)> log{};
 };
 
+/// A database, and the number that it has as long as it exists and no other one ever gets.
+struct numbered_database {
+  std::shared_ptr<database> open;
+  std::uint64_t number;
+};
+
 /// What a snapshot of the service holds, as its manifest says.
 struct snapshot_report {
   struct part {
@@ -74,6 +80,7 @@ class service {
   std::shared_ptr<database> create(const principal& who, database_settings settings);
   /// errc::denied, unless `who` may do something with it; unavailable, saying why, if it is not served.
   [[nodiscard]] std::shared_ptr<database> find_database(const principal& who, std::string_view name);
+  [[nodiscard]] numbered_database find_numbered(const principal& who, std::string_view name);
   /// Those that `who` may do something with, by name.
   [[nodiscard]] std::vector<database_settings> list(const principal& who);
   /// A new database with the state of one version of another. Returns when it is complete.

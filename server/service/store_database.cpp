@@ -54,6 +54,7 @@ store_database::store_database(const std::filesystem::path& path, database_setti
     compacted_.store(number_of_bytes(kept->bytes()).value_or(0), std::memory_order_relaxed);
   }
   path_ = make_write_path(settings_.rule, parts());
+  finds_at_once_.store(settings_.rule == version_rule::write || !promises_operations_, std::memory_order_relaxed);
   begin_timers();
 }
 
@@ -418,6 +419,7 @@ void store_database::change(const changed_settings& what) {
   if (what.rule) settings_.rule = *what.rule;
   path_.reset();
   path_ = make_write_path(settings_.rule, parts());
+  finds_at_once_.store(settings_.rule == version_rule::write || !promises_operations_, std::memory_order_relaxed);
   begin_timers();
 }
 

@@ -45,11 +45,15 @@ class store_database final : public database {
   [[nodiscard]] database_status status() const override;
 
   void write(transaction what, completion done) override;
+  [[nodiscard]] bool writes_at_once(std::string_view) const noexcept override { return true; }
   std::uint64_t load(const row_block& rows, bool keep) override;
   void sync() override;
 
   icecore::version resolve(const point& at) override;
   std::optional<found> find(std::string_view key, const point& at) override;
+  [[nodiscard]] bool finds_at_once(std::string_view, const point&) const noexcept override {
+    return finds_at_once_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] std::unique_ptr<row_stream> scan(const scan_request& what) override;
   [[nodiscard]] std::unique_ptr<row_stream> history(std::string_view key, const point& up_to) override;
   [[nodiscard]] std::unique_ptr<row_stream> differences(const difference_request& what) override;
@@ -96,6 +100,8 @@ class store_database final : public database {
   std::optional<space> space_;
   watch_list watches_;
   bool promises_operations_;
+  // Reads of durable versions, or of a database that promises nothing. Relaxed: a hint, which change() may overtake.
+  std::atomic<bool> finds_at_once_{false};
   std::atomic<icecore::version> compacted_{0};  // relaxed: a read that begins after compact() returned sees it anyway
   mutable std::mutex sick_mutex_;
   std::optional<failure> sick_;

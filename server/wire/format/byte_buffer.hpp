@@ -38,7 +38,7 @@ class byte_buffer {
 
   /// `count` bytes more at the end, of no particular content.
   std::byte* grow(std::size_t count) {
-    if (count > capacity_ - size_) reserve(std::max(size_ + count, 2 * capacity_));
+    if (count > capacity_ - size_) reserve(std::max({size_ + count, 2 * capacity_, capacity_least}));
     std::byte* const place = bytes_.get() + size_;
     size_ += count;
     return place;
@@ -64,6 +64,8 @@ class byte_buffer {
   [[nodiscard]] std::span<const std::byte> view() const noexcept { return {bytes_.get(), size_}; }
 
  private:
+  static constexpr std::size_t capacity_least = 64;  // of one that grows: small messages take one allocation
+
   std::unique_ptr<std::byte[]> bytes_;
   std::size_t size_ = 0;
   std::size_t capacity_ = 0;

@@ -5,7 +5,9 @@ namespace icecore::wire {
 request::request(request&& other)
     : from_(std::move(other.from_)),
       header_(other.header_),
-      owned_(other.owned_.empty() ? byte_buffer(other.payload_) : std::move(other.owned_)),
+      owned_(other.payload_.empty() ? byte_buffer()
+             : other.owned_.empty() ? byte_buffer(other.payload_)
+                                    : std::move(other.owned_)),
       payload_(owned_.view()),
       charged_(other.charged_),
       parts_(other.parts_) {

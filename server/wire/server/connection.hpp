@@ -71,6 +71,8 @@ class request {
   [[nodiscard]] std::uint32_t database() const noexcept { return header_.database; }
   [[nodiscard]] std::span<const std::byte> payload() const noexcept { return payload_; }
   [[nodiscard]] connection& from() const noexcept { return *from_; }
+  /// For whoever has read it: a request that is moved away afterwards copies nothing.
+  void forget_payload() noexcept { payload_ = {}; }
 
   /// One part of a long answer, another one follows. Parts reach the client's code in the order of these calls.
   void answer_part(byte_buffer payload);
