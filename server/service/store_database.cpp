@@ -244,7 +244,7 @@ std::unique_ptr<row_stream> store_database::history(std::string_view key, const 
   const shared lock = open();
   const icecore::snapshot then = snapshot_at(up_to);
   icecore::key_history past(then.holds(), is_hidden(key) ? std::string_view() : key, then.version());
-  return history_of(std::move(past), then.version(), codec_);
+  return history_of(std::move(past), then.version(), compacted_.load(std::memory_order_relaxed), codec_);
 }
 
 std::unique_ptr<row_stream> store_database::differences(const difference_request& what) {

@@ -296,6 +296,7 @@ TEST_P(Database, compacted_versions_are_expired_for_ever) {
     EXPECT_EQ(read(db(), "a", kept), "2");
     EXPECT_EQ(code_of([&] { db().watch_changes({.after = old}); }), errc::version_expired);
     EXPECT_EQ(code_of([&] { db().compact(old); }), errc::version_expired);
+    EXPECT_THAT(rows(*db().history("a", newest{})), ElementsAre("=2"));
   }
 }
 

@@ -65,10 +65,11 @@ write_path::held direct_writes::lock(const transaction& what) {
 void direct_writes::write(transaction what, completion done) {
   std::optional<outcome> came;
   try {
-    if (is_blind(what) && what.then.size() == 1 && !parts_.leases->any()) {
+    if (is_blind(what) && what.then.size() == 1) {
       const operation& only = what.then.front();
       const std::lock_guard guard(stripes_[stripe_of(only.key)].mutex);
-      came = put(only);
+      // Under the lock, since whoever gives the key to a lease holds it, too.
+      came = parts_.leases->any() ? apply(what) : put(only);
     } else {
       const held locked = lock(what);
       came = apply(what);
@@ -114,12 +115,11 @@ void direct_writes::answer(outcome what, completion done) {
 std::uint64_t direct_writes::load(const row_block& rows, bool keep) {
   std::uint64_t written = 0;
   std::string room;
-  const bool may_have_leases = parts_.leases->any();
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::string_view key = rows.keys[i];
     require_client_key(key);
     const std::lock_guard guard(stripes_[stripe_of(key)].mutex);
-    if (may_have_leases && parts_.leases->of(key) != 0) {
+    if (parts_.leases->of(key) != 0) {  // O(1), and no lock, where there are no leases
       if (keep && !parts_.leases->is_over(key)) continue;
       transaction one;
       one.then.push_back(operation::put(std::string(key), std::string(rows.values[i])));
