@@ -45,6 +45,7 @@ store_database::store_database(const std::filesystem::path& path, database_setti
                                const database_environment& around)
     : around_(around),
       settings_(std::move(settings)),
+      gate_(std::make_shared<gate>(settings_.name)),
       store_(open_store(path, settings_)),
       codec_(make_codec(settings_.compression)),
       promises_operations_(store_->durability().mode == icecore::durability::operation) {
@@ -110,19 +111,15 @@ void store_database::end_leases_that_are_over() {
   }
 }
 
-store_database::shared store_database::open() const {
-  shared lock(mutex_);
-  if (!store_) throw icecore::error(errc::unavailable, fmt::format("the database '{}' is closed", settings_.name));
-  return lock;
-}
+gate::pass store_database::open() const { return gate_->enter(); }
 
 database_settings store_database::settings() const {
-  const shared lock(mutex_);
+  const gate::pass inside = gate_->enter_anyway();
   return settings_;
 }
 
 database_status store_database::status() const {
-  const shared lock = open();
+  const gate::pass inside = open();
   database_status now{.settings = settings_,
                       .statistics = store_->stats(),
                       .newest = store_->clock() - 1,
@@ -151,7 +148,7 @@ void store_database::require_writable() const {
 
 void store_database::write(transaction what, completion done) {
   try {
-    const shared lock = open();
+    const gate::pass inside = open();
     require_writable();
     space_->require(what);
     path_->write(std::move(what), done);
@@ -161,14 +158,14 @@ void store_database::write(transaction what, completion done) {
 }
 
 std::uint64_t store_database::load(const row_block& rows, bool keep) {
-  const shared lock = open();
+  const gate::pass inside = open();
   require_writable();
   space_->require(rows.bytes(), false);
   return path_->load(rows, keep);
 }
 
 void store_database::sync() {
-  const shared lock = open();
+  const gate::pass inside = open();
   store_->sync();
 }
 
@@ -211,15 +208,15 @@ icecore::snapshot store_database::snapshot_at(const point& at) {
 }
 
 icecore::version store_database::resolve(const point& at) {
-  const shared lock = open();
+  const gate::pass inside = open();
   return snapshot_at(at).version();
 }
 
 std::optional<found> store_database::find(std::string_view key, const point& at) {
-  const shared lock = open();
+  const gate::pass inside = open();
   if (is_hidden(key)) return std::nullopt;
   if (std::holds_alternative<newest>(at)) {
-    if (leases_->is_over(key)) return std::nullopt;
+    if (leases_->is_hidden(key)) return std::nullopt;
     return path_->find_newest(key);
   }
   const icecore::snapshot then = snapshot_at(at);
@@ -227,31 +224,41 @@ std::optional<found> store_database::find(std::string_view key, const point& at)
 }
 
 std::unique_ptr<row_stream> store_database::scan(const scan_request& what) {
-  const shared lock = open();
-  key_test shown;
-  if (std::holds_alternative<newest>(what.at) && leases_->any()) {
-    // What is over now stays over: the stream may ask later without showing a key that this instant did not have.
-    std::set<std::string, std::less<>> over;
-    for (const lease_number number : leases_->over()) {
-      for (std::string& key : leases_->keys(number)) over.insert(std::move(key));
-    }
-    if (!over.empty()) shown = [gone = std::move(over)](std::string_view key) { return !gone.contains(key); };
+  const gate::pass inside = open();
+  if (!std::holds_alternative<newest>(what.at) || !leases_->any()) {
+    return through(gate_, scan_of(snapshot_at(what.at), what, codec_, {}));
   }
-  return scan_of(snapshot_at(what.at), what, codec_, std::move(shown));
+  // Which keys are over, and the version, have to be of one instant: nothing was shown between the two. If writes come
+  // too fast for that, a key that was over a moment ago is left out, though it was just written again.
+  icecore::snapshot now = snapshot_at(what.at);
+  std::set<std::string, std::less<>> over;
+  for (int tries = 0; tries < 8; ++tries) {
+    over = leases_->hidden();
+    icecore::snapshot after = snapshot_at(what.at);
+    const bool same = after.version() == now.version();
+    now = std::move(after);
+    if (same) break;
+  }
+  // What is over now stays over: the stream may ask later without showing a key that this instant did not have.
+  key_test shown;
+  if (!over.empty()) shown = [gone = std::move(over)](std::string_view key) { return !gone.contains(key); };
+  return through(gate_, scan_of(std::move(now), what, codec_, std::move(shown)));
 }
 
 std::unique_ptr<row_stream> store_database::history(std::string_view key, const point& up_to) {
-  const shared lock = open();
+  const gate::pass inside = open();
   const icecore::snapshot then = snapshot_at(up_to);
   icecore::key_history past(then.holds(), is_hidden(key) ? std::string_view() : key, then.version());
-  return history_of(std::move(past), then.version(), compacted_.load(std::memory_order_relaxed), codec_);
+  return through(gate_,
+                 history_of(std::move(past), compacted_.load(std::memory_order_relaxed), then.version(), codec_));
 }
 
 std::unique_ptr<row_stream> store_database::differences(const difference_request& what) {
-  const shared lock = open();
+  const gate::pass inside = open();
   const icecore::snapshot after = snapshot_at(what.after);
   const icecore::snapshot before = snapshot_at(what.before);
-  return differences_of(store_->diff(before.version(), after.version(), what.bounds), after.version(), codec_);
+  return through(gate_,
+                 differences_of(store_->diff(before.version(), after.version(), what.bounds), after.version(), codec_));
 }
 
 icecore::feed store_database::feed_after(icecore::version after, const icecore::key_bounds& bounds) const {
@@ -264,7 +271,7 @@ icecore::feed store_database::feed_after(icecore::version after, const icecore::
 }
 
 std::unique_ptr<row_stream> store_database::changes(const changes_request& what) {
-  const shared lock = open();
+  const gate::pass inside = open();
   const icecore::version up_to = snapshot_at(what.up_to).version();
   if (what.after > up_to) {
     throw icecore::error(errc::invalid_argument,
@@ -274,7 +281,7 @@ std::unique_ptr<row_stream> store_database::changes(const changes_request& what)
   require_kept(what.after);
   // A feed tells what a sync has covered.
   if (promises_operations_ && up_to > watches_.newest()) store_->sync();
-  return changes_of(feed_after(what.after, what.bounds), what, up_to, codec_);
+  return through(gate_, changes_of(feed_after(what.after, what.bounds), what, up_to, codec_));
 }
 
 std::uint64_t store_database::count(const icecore::key_bounds& bounds, const point& at) {
@@ -286,7 +293,7 @@ std::uint64_t store_database::count(const icecore::key_bounds& bounds, const poi
 }
 
 std::unique_ptr<watch> store_database::watch_changes(const watch_request& what) {
-  const shared lock = open();
+  const gate::pass inside = open();
   const icecore::version newest_now = snapshot_at(newest{}).version();
   const icecore::version after = what.after.value_or(newest_now);
   if (after > newest_now) {
@@ -294,19 +301,19 @@ std::unique_ptr<watch> store_database::watch_changes(const watch_request& what) 
                          fmt::format("a watch after version {}: the newest version is {}", after, newest_now));
   }
   require_kept(after);
-  return watches_.begin(feed_after(after, what.bounds), after, what, codec_);
+  return watches_.begin(gate_, feed_after(after, what.bounds), after, what, codec_);
 }
 
 // ---- Tags and versions ----
 
 icecore::version store_database::tag(const icecore::tag_options& label) {
-  const shared lock = open();
+  const gate::pass inside = open();
   require_writable();
   return path_->tag(label);
 }
 
 std::vector<icecore::tag_info> store_database::tags() {
-  const shared lock = open();
+  const gate::pass inside = open();
   std::vector<icecore::tag_info> kept = store_->tags();
   const icecore::version oldest = compacted_.load(std::memory_order_relaxed);
   std::erase_if(kept, [&](const icecore::tag_info& tag) { return tag.version < oldest; });
@@ -314,7 +321,7 @@ std::vector<icecore::tag_info> store_database::tags() {
 }
 
 std::optional<icecore::tag_info> store_database::find_tag(const point& at) {
-  const shared lock = open();
+  const gate::pass inside = open();
   struct chooser {
     const icecore::store* store;
     std::optional<icecore::tag_info> operator()(newest) const {
@@ -333,7 +340,7 @@ std::optional<icecore::tag_info> store_database::find_tag(const point& at) {
 }
 
 void store_database::compact(icecore::version oldest_kept) {
-  const shared lock = open();
+  const gate::pass inside = open();
   require_writable();
   const icecore::version newest_now = snapshot_at(newest{}).version();
   if (oldest_kept > newest_now) {
@@ -349,7 +356,7 @@ void store_database::compact(icecore::version oldest_kept) {
 // ---- Leases ----
 
 lease_info store_database::grant(std::chrono::milliseconds time, lease_number wanted) {
-  const shared lock = open();
+  const gate::pass inside = open();
   require_writable();
   constexpr std::chrono::milliseconds least = 1s;
   constexpr std::chrono::milliseconds most = std::chrono::hours(24 * 3650);
@@ -373,13 +380,13 @@ lease_info store_database::grant(std::chrono::milliseconds time, lease_number wa
 }
 
 lease_info store_database::keep_alive(lease_number lease) {
-  const shared lock = open();
+  const gate::pass inside = open();
   return leases_->keep_alive(lease);
 }
 
 void store_database::revoke(lease_number lease, completion done) {
   try {
-    const shared lock = open();
+    const gate::pass inside = open();
     require_writable();
     static_cast<void>(leases_->about(lease, false));
     transaction one;
@@ -391,19 +398,20 @@ void store_database::revoke(lease_number lease, completion done) {
 }
 
 lease_info store_database::lease(lease_number lease, bool keys) {
-  const shared lock = open();
+  const gate::pass inside = open();
   return leases_->about(lease, keys);
 }
 
 std::vector<lease_number> store_database::leases() {
-  const shared lock = open();
+  const gate::pass inside = open();
   return leases_->list();
 }
 
 // ---- The whole ----
 
 void store_database::change(const changed_settings& what) {
-  const std::unique_lock lock(mutex_);
+  const std::lock_guard whole(whole_);
+  const auto alone = gate_->exclude();
   if (!store_) throw icecore::error(errc::unavailable, fmt::format("the database '{}' is closed", settings_.name));
   if (what.quota_bytes) {
     settings_.quota_bytes = *what.quota_bytes;
@@ -429,7 +437,7 @@ class store_database::stillness final : public held_still {
   [[nodiscard]] icecore::checkpoint take() override { return store_->checkpoint(); }
 
  private:
-  shared open_;
+  gate::pass open_;
   write_path::held writes_;
   const icecore::store* store_;
 };
@@ -437,18 +445,23 @@ class store_database::stillness final : public held_still {
 std::unique_ptr<held_still> store_database::hold() { return std::make_unique<stillness>(*this); }
 
 icecore::verify_report store_database::verify(const icecore::progress_function& on_progress) {
-  const shared lock = open();
+  const gate::pass inside = open();
   return store_->verify(on_progress);
 }
 
 void store_database::close() {
+  gate_->shut();
   watches_.end({errc::unavailable, fmt::format("the database '{}' is closed", settings().name)});
-  const std::unique_lock lock(mutex_);
+  // First all calls leave. What was written is answered while nobody is excluded, since an answer's completion may call
+  // the database: it is refused.
+  static_cast<void>(gate_->exclude());
+  const std::lock_guard whole(whole_);
   if (!store_) return;
   closes_versions_ = {};
   ends_leases_ = {};
   looks_at_space_ = {};
   path_->finish();
+  const auto alone = gate_->exclude();
   path_.reset();
   icecore::store closing = std::move(*store_);
   store_.reset();

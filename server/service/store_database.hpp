@@ -5,21 +5,22 @@
 // Main path of a write: write() → space → write_path (applied_writes or direct_writes) → execute() → the store →
 // durable_answers. Of a read: find() or scan() → resolve() → a snapshot of the store → streams.
 //
-// Changing the rule: `mutex_` is held exclusively while one write path is finished and another one made; every call
-// holds it shared, as close() holds it exclusively.
+// Every call enters the gate, and so do the calls of the streams and watches that it gave out. Changing the rule
+// excludes them while one write path is finished and another one made, and so does close().
 #pragma once
 
 #include <atomic>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 
 #include "icecore/store.hpp"
 #include "service/database.hpp"
 #include "service/executor.hpp"
+#include "service/read/gate.hpp"
 #include "service/read/value_codec.hpp"
 #include "service/read/watches.hpp"
 #include "service/write/leases.hpp"
@@ -80,8 +81,7 @@ class store_database final : public database {
 
  private:
   class stillness;
-  using shared = std::shared_lock<std::shared_mutex>;
-  [[nodiscard]] shared open() const;  // errc::unavailable once it is closed
+  [[nodiscard]] gate::pass open() const;  // errc::unavailable once it is closed
   [[nodiscard]] write_parts parts();
   void begin_timers();
   void end_leases_that_are_over();
@@ -92,8 +92,9 @@ class store_database final : public database {
   [[nodiscard]] icecore::feed feed_after(icecore::version after, const icecore::key_bounds& bounds) const;
 
   database_environment around_;
-  mutable std::shared_mutex mutex_;  // shared by calls; exclusive: close(), change()
+  std::mutex whole_;  // held by close() and change(), before the gate excludes calls
   database_settings settings_;
+  std::shared_ptr<gate> gate_;           // calls enter; excluded: close(), change()
   std::optional<icecore::store> store_;  // empty once closed
   std::shared_ptr<const value_codec> codec_;
   std::optional<lease_table> leases_;

@@ -67,9 +67,9 @@ class scan_stream final : public row_stream {
 
 class history_stream final : public row_stream {
  public:
-  history_stream(icecore::key_history past, icecore::version up_to, icecore::version oldest_kept,
+  history_stream(icecore::key_history past, icecore::version oldest, icecore::version up_to,
                  std::shared_ptr<const value_codec> codec)
-      : past_(std::move(past)), up_to_(up_to), oldest_kept_(oldest_kept), codec_(std::move(codec)) {}
+      : past_(std::move(past)), oldest_(oldest), up_to_(up_to), codec_(std::move(codec)) {}
 
   bool next(row_block& block, const block_limits& limits) override {
     block.clear();
@@ -77,7 +77,8 @@ class history_stream final : public row_stream {
     for (; !over_ && *position_ != past_.end(); ++*position_) {
       if (is_full(block, limits)) return true;
       const icecore::change& record = **position_;
-      over_ = record.version <= oldest_kept_;  // the last one that a version which is kept shows
+      over_ = record.version <= oldest_;  // the oldest version shows this one, and none before it
+      if (over_ && !record.value) break;
       std::optional<std::string_view> value;
       if (record.value) value = codec_->decode(*record.value, room_);
       block.add({}, value, record.version);
@@ -90,6 +91,8 @@ class history_stream final : public row_stream {
   icecore::key_history past_;
   bool over_ = false;
   std::optional<icecore::key_history::iterator> position_;  // empty before the first block
+  icecore::version oldest_;
+  bool over_ = false;
   icecore::version up_to_;
   icecore::version oldest_kept_;
   std::shared_ptr<const value_codec> codec_;
@@ -185,9 +188,9 @@ std::unique_ptr<row_stream> scan_of(icecore::snapshot at, const scan_request& wh
   return std::make_unique<scan_stream>(std::move(at), what, std::move(codec), std::move(shown));
 }
 
-std::unique_ptr<row_stream> history_of(icecore::key_history past, icecore::version up_to, icecore::version oldest_kept,
+std::unique_ptr<row_stream> history_of(icecore::key_history past, icecore::version oldest, icecore::version up_to,
                                        std::shared_ptr<const value_codec> codec) {
-  return std::make_unique<history_stream>(std::move(past), up_to, oldest_kept, std::move(codec));
+  return std::make_unique<history_stream>(std::move(past), oldest, up_to, std::move(codec));
 }
 
 std::unique_ptr<row_stream> differences_of(icecore::diff_range range, icecore::version after,

@@ -19,10 +19,9 @@ using key_test = std::function<bool(std::string_view)>;
 
 [[nodiscard]] std::unique_ptr<row_stream> scan_of(icecore::snapshot at, const scan_request& what,
                                                   std::shared_ptr<const value_codec> codec, key_test shown);
-/// Ends with the record that version `oldest_kept` shows.
-[[nodiscard]] std::unique_ptr<row_stream> history_of(icecore::key_history past, icecore::version up_to,
-                                                     icecore::version oldest_kept,
-                                                     std::shared_ptr<const value_codec> codec);
+/// Of a key, down to the record that version `oldest` shows.
+[[nodiscard]] std::unique_ptr<row_stream> history_of(icecore::key_history past, icecore::version oldest,
+                                                     icecore::version up_to, std::shared_ptr<const value_codec> codec);
 [[nodiscard]] std::unique_ptr<row_stream> differences_of(icecore::diff_range range, icecore::version after,
                                                          std::shared_ptr<const value_codec> codec);
 /// `told`: begins behind the version it was made for. `up_to`: ends with this version.

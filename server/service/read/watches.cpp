@@ -21,9 +21,14 @@ struct watch_list::shared {
 
 class watch_list::store_watch final : public watch {
  public:
-  store_watch(std::shared_ptr<shared> of, icecore::feed told, icecore::version after, const watch_request& what,
-              std::shared_ptr<const value_codec> codec)
-      : shared_(std::move(of)), feed_(std::move(told)), what_(what), told_(after), codec_(std::move(codec)) {
+  store_watch(std::shared_ptr<shared> of, std::shared_ptr<const gate> way, icecore::feed told, icecore::version after,
+              const watch_request& what, std::shared_ptr<const value_codec> codec)
+      : shared_(std::move(of)),
+        way_(std::move(way)),
+        feed_(std::move(told)),
+        what_(what),
+        told_(after),
+        codec_(std::move(codec)) {
     shared_->count.fetch_add(1, std::memory_order_relaxed);
     const std::lock_guard lock(shared_->mutex);
     number_ = ++shared_->next;
@@ -35,6 +40,7 @@ class watch_list::store_watch final : public watch {
   }
 
   watched next(const block_limits& limits) override {
+    const gate::pass inside = way_->enter();
     watched answer;
     answer.told = told_;
     for (;;) {
@@ -100,6 +106,7 @@ class watch_list::store_watch final : public watch {
   }
 
   std::shared_ptr<shared> shared_;
+  std::shared_ptr<const gate> way_;
   icecore::feed feed_;
   watch_request what_;
   std::uint64_t number_ = 0;
@@ -113,9 +120,9 @@ class watch_list::store_watch final : public watch {
 watch_list::watch_list() : shared_(std::make_shared<shared>()) {}
 watch_list::~watch_list() { end({errc::unavailable, "the database is closed"}); }
 
-std::unique_ptr<watch> watch_list::begin(icecore::feed told, icecore::version after, const watch_request& what,
-                                         std::shared_ptr<const value_codec> codec) {
-  return std::make_unique<store_watch>(shared_, std::move(told), after, what, std::move(codec));
+std::unique_ptr<watch> watch_list::begin(std::shared_ptr<const gate> way, icecore::feed told, icecore::version after,
+                                         const watch_request& what, std::shared_ptr<const value_codec> codec) {
+  return std::make_unique<store_watch>(shared_, std::move(way), std::move(told), after, what, std::move(codec));
 }
 
 void watch_list::tellable(icecore::version up_to) {

@@ -21,6 +21,7 @@
 
 #include "icecore/feed.hpp"
 #include "service/database.hpp"
+#include "service/read/gate.hpp"
 #include "service/read/value_codec.hpp"
 
 namespace icecore::service {
@@ -32,7 +33,8 @@ class watch_list {
   watch_list(const watch_list&) = delete;
   watch_list& operator=(const watch_list&) = delete;
 
-  [[nodiscard]] std::unique_ptr<watch> begin(icecore::feed told, icecore::version after, const watch_request& what,
+  [[nodiscard]] std::unique_ptr<watch> begin(std::shared_ptr<const gate> way, icecore::feed told,
+                                             icecore::version after, const watch_request& what,
                                              std::shared_ptr<const value_codec> codec);
   void tellable(icecore::version up_to);
   void end(const failure& why);

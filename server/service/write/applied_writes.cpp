@@ -101,7 +101,7 @@ result<outcome> applied_writes::apply(const transaction& what) {
       }
       parts_.store->apply(done.writes);
       done.answer.version = parts_.store->latest().version();
-      done.leases.commit();
+      done.leases.commit(done.answer.version);
       if (done.compacted) parts_.compacted(*done.compacted);
       for (const icecore::batch::operation& hidden : done.writes.operations()) {
         if (is_hidden(hidden.key)) changed(hidden.key, hidden.value, done.answer.version);
@@ -150,6 +150,7 @@ void applied_writes::forget_durable() {
 // Only one thread shows at a time: the strand of the answers, or the holder of `mutex_`.
 void applied_writes::show(icecore::version durable) {
   if (durable > visible_.load(std::memory_order_relaxed)) visible_.store(durable, std::memory_order_release);
+  parts_.leases->shown(durable);
   parts_.tellable(durable);
 }
 

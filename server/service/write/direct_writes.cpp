@@ -68,9 +68,9 @@ void direct_writes::write(transaction what, completion done) {
     if (is_blind(what) && what.then.size() == 1) {
       const operation& only = what.then.front();
       const std::lock_guard guard(stripes_[stripe_of(only.key)].mutex);
-      // Under the lock, since whoever gives the key to a lease holds it, too.
-      came = parts_.leases->any() ? apply(what) : put(only);
-    } else {
+      if (!parts_.leases->any()) came = put(only);  // still: the key got no lease before the lock was taken
+    }
+    if (!came) {
       const held locked = lock(what);
       came = apply(what);
     }
@@ -99,7 +99,7 @@ outcome direct_writes::apply(const transaction& what) {
     return std::move(done.answer);
   }
   done.answer.version = parts_.store->apply(done.writes);
-  done.leases.commit();
+  done.leases.commit(0);  // reads show it already
   if (done.compacted) parts_.compacted(*done.compacted);
   return std::move(done.answer);
 }
@@ -119,7 +119,7 @@ std::uint64_t direct_writes::load(const row_block& rows, bool keep) {
     const std::string_view key = rows.keys[i];
     require_client_key(key);
     const std::lock_guard guard(stripes_[stripe_of(key)].mutex);
-    if (parts_.leases->of(key) != 0) {  // O(1), and no lock, where there are no leases
+    if (parts_.leases->any() && parts_.leases->of(key) != 0) {
       if (keep && !parts_.leases->is_over(key)) continue;
       transaction one;
       one.then.push_back(operation::put(std::string(key), std::string(rows.values[i])));

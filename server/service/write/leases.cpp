@@ -52,7 +52,12 @@ lease_table::lease_table(const icecore::store& from) {
     found->second.keys.insert(leased);
     of_keys_.emplace(leased, number);
   }
+  count_all();
+}
+
+void lease_table::count_all() noexcept {
   count_.store(leases_.size(), std::memory_order_release);
+  busy_.store(leases_.size() + ending_.size(), std::memory_order_release);
 }
 
 lease_number lease_table::of(std::string_view key) const {
@@ -65,10 +70,40 @@ lease_number lease_table::of(std::string_view key) const {
 bool lease_table::is_over(std::string_view key) const {
   if (!any()) return false;
   const std::lock_guard lock(mutex_);
+  return is_over_locked(key);
+}
+
+bool lease_table::is_over_locked(std::string_view key) const {
   const auto found = of_keys_.find(key);
   if (found == of_keys_.end()) return false;
   const auto of = leases_.find(found->second);
   return of != leases_.end() && of->second.until <= clock::now();
+}
+
+bool lease_table::is_hidden(std::string_view key) const {
+  if (!any()) return false;
+  const std::lock_guard lock(mutex_);
+  return ending_.contains(key) || is_over_locked(key);
+}
+
+std::set<std::string, std::less<>> lease_table::hidden() const {
+  std::set<std::string, std::less<>> all;
+  if (!any()) return all;
+  const std::lock_guard lock(mutex_);
+  const clock::time_point now = clock::now();
+  for (const auto& [number, it] : leases_) {
+    if (it.until <= now) all.insert(it.keys.begin(), it.keys.end());
+  }
+  for (const auto& [key, at] : ending_) all.insert(key);
+  return all;
+}
+
+void lease_table::shown(icecore::version up_to) {
+  if (!any()) return;
+  const std::lock_guard lock(mutex_);
+  if (ending_.empty()) return;
+  std::erase_if(ending_, [up_to](const auto& each) { return each.second <= up_to; });
+  count_all();
 }
 
 bool lease_table::contains(lease_number number) const {
@@ -170,7 +205,7 @@ void lease_changes::stage(icecore::batch& into) const {
   for (const lease_number number : revoked_) into.remove(key_of(number));
 }
 
-void lease_changes::commit() {
+void lease_changes::commit(icecore::version at) {
   if (empty()) return;
   const std::lock_guard lock(of_->mutex_);
   const auto now = lease_table::clock::now();
@@ -182,8 +217,10 @@ void lease_changes::commit() {
   }
   for (const auto& [key, number] : attached_) {
     if (const auto had = of_->of_keys_.find(key); had != of_->of_keys_.end()) {
-      if (const auto before = of_->leases_.find(had->second); before != of_->leases_.end())
+      if (const auto before = of_->leases_.find(had->second); before != of_->leases_.end()) {
         before->second.keys.erase(key);
+        if (at != 0 && before->second.until <= now) of_->ending_.insert_or_assign(key, at);
+      }
       of_->of_keys_.erase(had);
     }
     if (number == 0) continue;
@@ -193,7 +230,7 @@ void lease_changes::commit() {
     }
   }
   for (const lease_number number : revoked_) of_->leases_.erase(number);
-  of_->count_.store(of_->leases_.size(), std::memory_order_release);
+  of_->count_all();
 }
 
 }  // namespace icecore::service
