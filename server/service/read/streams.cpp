@@ -89,12 +89,10 @@ class history_stream final : public row_stream {
 
  private:
   icecore::key_history past_;
-  bool over_ = false;
   std::optional<icecore::key_history::iterator> position_;  // empty before the first block
   icecore::version oldest_;
   bool over_ = false;
   icecore::version up_to_;
-  icecore::version oldest_kept_;
   std::shared_ptr<const value_codec> codec_;
   std::string room_;
 };
