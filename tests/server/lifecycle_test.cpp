@@ -137,6 +137,18 @@ TEST_F(DataLock, a_folder_that_cannot_be_made_is_named) {
   EXPECT_THROW(data_lock{folder_}, error);  // and nothing is written through a link
 }
 
+/// As an administrator or a launcher sends it: one that this process sends itself means another thing
+/// (process_signals.hpp).
+void signal_from_outside(int number) {
+  const pid_t here = ::getpid();
+  const pid_t sender = ::fork();
+  if (sender == 0) {
+    ::kill(here, number);
+    ::_exit(0);
+  }
+  ::waitpid(sender, nullptr, 0);
+}
+
 class Lifecycle : public Folder {
  protected:
   ending run(std::chrono::microseconds limit) {
@@ -163,7 +175,7 @@ TEST_F(Lifecycle, sigterm_and_sigint_stop_cleanly) {
     std::chrono::steady_clock::time_point told;
     stop_ = [&](auto deadline) { told = deadline; };
     const auto before = std::chrono::steady_clock::now();
-    ::kill(::getpid(), signal);
+    signal_from_outside(signal);
     EXPECT_EQ(run(10min), ending::clean);
     EXPECT_GE(told, before + 10min);
     EXPECT_LE(told, std::chrono::steady_clock::now() + 10min);
@@ -175,10 +187,10 @@ TEST_F(Lifecycle, sigterm_and_sigint_stop_cleanly) {
 TEST_F(Lifecycle, a_second_signal_ends_it_at_once) {
   static std::promise<void> release;  // the thread goes on after the test's frame
   stop_ = [](auto) {
-    ::kill(::getpid(), SIGTERM);
+    signal_from_outside(SIGTERM);
     release.get_future().wait();
   };
-  ::kill(::getpid(), SIGTERM);
+  signal_from_outside(SIGTERM);
   EXPECT_EQ(run(10min), ending::cut_short_by_signal);
   EXPECT_EQ(exit_of(ending::cut_short_by_signal), server_exit::cut_short);
   release.set_value();
@@ -187,7 +199,7 @@ TEST_F(Lifecycle, a_second_signal_ends_it_at_once) {
 TEST_F(Lifecycle, stopping_ends_when_the_limit_has_passed) {
   static std::promise<void> release;
   stop_ = [](auto) { release.get_future().wait(); };
-  ::kill(::getpid(), SIGTERM);
+  signal_from_outside(SIGTERM);
   EXPECT_EQ(run(50ms), ending::cut_short_by_limit);
   EXPECT_THAT(events_, Contains(HasSubstr("server.shutdown_limit has passed")));
   release.set_value();
@@ -195,16 +207,16 @@ TEST_F(Lifecycle, stopping_ends_when_the_limit_has_passed) {
 
 TEST_F(Lifecycle, a_stop_that_fails_is_told) {
   stop_ = [](auto) { throw std::runtime_error("a store could not be closed"); };
-  ::kill(::getpid(), SIGTERM);
+  signal_from_outside(SIGTERM);
   EXPECT_EQ(run(10min), ending::failed);
   EXPECT_THAT(events_, Contains("server.stop_failed: a store could not be closed"));
 }
 
 TEST_F(Lifecycle, sighup_opens_the_log_anew_and_the_server_goes_on) {
   std::thread outside([&] {
-    ::kill(::getpid(), SIGHUP);
+    signal_from_outside(SIGHUP);
     reopened_.get_future().wait();
-    ::kill(::getpid(), SIGTERM);
+    signal_from_outside(SIGTERM);
   });
   EXPECT_EQ(run(10min), ending::clean);
   outside.join();
@@ -254,7 +266,7 @@ TEST_F(Systemd, is_told_what_happens) {
   EXPECT_EQ(notice(), "STATUS=opening READY=1\nEXTEND_TIMEOUT_USEC=20000000");
   manager.ready("serving 3 databases");
   EXPECT_EQ(notice(), "READY=1\nSTATUS=serving 3 databases");
-  ::kill(::getpid(), SIGTERM);
+  signal_from_outside(SIGTERM);
   EXPECT_EQ(run(30s), ending::clean);
   EXPECT_EQ(notice(), "STOPPING=1\nSTATUS=stopping\nEXTEND_TIMEOUT_USEC=35000000");
 }
@@ -265,7 +277,7 @@ TEST_F(Systemd, watchdog_hears_from_a_server_that_is_well) {
   EXPECT_EQ(service_manager::watchdog_interval(), 20ms);
   auto running = std::async(std::launch::async, [&] { return run(10min); });
   for (int i = 0; i < 5; ++i) EXPECT_EQ(notice(), "WATCHDOG=1");
-  ::kill(::getpid(), SIGTERM);
+  signal_from_outside(SIGTERM);
   EXPECT_EQ(running.get(), ending::clean);
 }
 
@@ -280,7 +292,7 @@ TEST_F(Systemd, watchdog_hears_nothing_from_a_server_that_is_not_well) {
   };
   auto running = std::async(std::launch::async, [&] { return run(10min); });
   asked_often.get_future().wait();
-  ::kill(::getpid(), SIGTERM);
+  signal_from_outside(SIGTERM);
   EXPECT_EQ(running.get(), ending::clean);
   EXPECT_THAT(notice(), StartsWith("STOPPING=1"));
   EXPECT_THAT(events_, Contains("server.unwell: the applier stands still"));
