@@ -90,8 +90,8 @@ server_metrics::server_metrics()
       .Set(1);
 }
 
-server_metrics::call_series server_metrics::series_of(std::string_view door, std::string_view operation,
-                                                      std::string_view outcome) {
+const server_metrics::call_series& server_metrics::series_of(std::string_view door, std::string_view operation,
+                                                             std::string_view outcome) {
   std::string name;
   name.reserve(door.size() + operation.size() + outcome.size() + 2);
   name.append(door).append("\n").append(operation).append("\n").append(outcome);
@@ -111,9 +111,7 @@ server_metrics::call_series server_metrics::series_of(std::string_view door, std
 
 void server_metrics::count_call(std::string_view door, std::string_view operation, std::string_view outcome,
                                 std::chrono::nanoseconds took) {
-  const call_series series = series_of(door, operation, outcome);
-  series.seconds->Observe(std::chrono::duration<double>(took).count());
-  series.ended->Increment();
+  series_of(door, operation, outcome).count(took);
 }
 
 std::shared_ptr<doors::call_observer> server_metrics::of_grpc(slow_log& slow) {

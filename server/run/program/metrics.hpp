@@ -39,6 +39,18 @@ class server_metrics {
 
   [[nodiscard]] prometheus::Registry& registry() noexcept { return registry_; }
 
+  /// The calls of one door and operation that ended in one way.
+  struct call_series {
+    prometheus::Histogram* seconds;
+    prometheus::Counter* ended;
+    void count(std::chrono::nanoseconds took) const {
+      seconds->Observe(std::chrono::duration<double>(took).count());
+      ended->Increment();
+    }
+  };
+  /// Lives as long as this.
+  [[nodiscard]] const call_series& series_of(std::string_view door, std::string_view operation,
+                                             std::string_view outcome);
   /// One call that ended.
   void count_call(std::string_view door, std::string_view operation, std::string_view outcome,
                   std::chrono::nanoseconds took);
@@ -51,11 +63,6 @@ class server_metrics {
  private:
   static constexpr std::chrono::seconds database_interval{5};
 
-  struct call_series {
-    prometheus::Histogram* seconds;
-    prometheus::Counter* ended;
-  };
-  [[nodiscard]] call_series series_of(std::string_view door, std::string_view operation, std::string_view outcome);
   void set_limit(const service::gauge& of);
   void refresh_databases(service::service& from);
 

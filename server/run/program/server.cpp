@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "icecore/error.hpp"
 #include "run/program/translation.hpp"
@@ -74,6 +75,7 @@ running_server::running_server(const configuration& told, log& out, service::gro
     grpc_.emplace(*service_, std::move(door));
     grpc_->start();
   }
+  if (!told_.listen.ucx.empty()) ucx_ = open_job_door(told_, *service_, metrics_, slow_, out_);
   if (!told_.listen.http.empty()) {
     http::options door;
     door.host = told_.listen.http.host;
@@ -119,6 +121,7 @@ std::vector<std::pair<std::string, std::string>> running_server::addresses() con
     at.port = grpc_->port();
     all.emplace_back("grpc", at.text());
   }
+  if (ucx_) all.emplace_back("ucx", ucx_->address());
   if (http_) all.emplace_back("http", http_->address());
   return all;
 }
@@ -138,9 +141,16 @@ std::string running_server::unwell() const { return {}; }
 // The HTTP door goes last, so that probes see the server stop.
 void running_server::stop(std::chrono::steady_clock::time_point deadline) {
   if (!service_) return;
-  const auto left = std::max(milliseconds(0), duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now()));
-  if (grpc_) grpc_->stop(left);
+  const auto left = [&] {
+    return std::max(milliseconds(0), duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now()));
+  };
+  // The doors beside each other, so that a slow client of one does not take the time of the other's.
+  std::jthread stopping;
+  if (ucx_) stopping = std::jthread([&] { ucx_->stop(left()); });
+  if (grpc_) grpc_->stop(left());
+  if (stopping.joinable()) stopping.join();
   grpc_.reset();
+  ucx_.reset();
   http_.reset();
   service_->stop();
   service_.reset();

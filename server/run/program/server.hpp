@@ -22,6 +22,7 @@
 #include "run/configuration/configuration.hpp"
 #include "run/log/log.hpp"
 #include "run/log/slow_log.hpp"
+#include "run/program/job_door.hpp"
 #include "run/program/metrics.hpp"
 #include "service/service.hpp"
 
@@ -51,6 +52,7 @@ class running_server {
   server_metrics metrics_;
   std::optional<service::service> service_;
   std::optional<doors::grpc_door> grpc_;
+  std::unique_ptr<job_door> ucx_;
   std::optional<http::door> http_;
 };
 
