@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
   skv_pds_id_t pds;
   status = client.Open(name, (skv_pds_priv_t)(SKV_PDS_READ | SKV_PDS_WRITE), SKV_COMMAND_OPEN_FLAGS_CREATE, &pds);
   StrongAssertLogLine(status == SKV_SUCCESS) << "Open: " << skv_status_to_string(status) << EndLogLine;
-  BegLogLine(1) << "the PDS: " << pds << EndLogLine;
+  BegLogLine(1) << "the PDS: " << pds << " flags " << FormatString("%04X") << 255 << " name " << HexDump(name, 4)
+                << EndLogLine;
   int key = 17;
   char value[] = "a value";
   status = client.Insert(&pds, (char*)&key, sizeof key, value, sizeof value, 0, SKV_COMMAND_RIU_FLAGS_NONE);

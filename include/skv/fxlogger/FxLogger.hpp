@@ -8,11 +8,46 @@
 // programs: add -I .../include/skv/fxlogger.
 #pragma once
 
+// SKV's programs also got what these headers declare.
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <sstream>
 #include <string>
+
+/// How the next number of a line is printed, in printf's words: FormatString("%08X") << number.
+class FormatString {
+ public:
+  explicit FormatString(const char* format) : format_(format) {}
+  const char* format() const { return format_; }
+
+ private:
+  const char* format_;
+};
+
+/// Bytes of a line, as hexadecimal digits.
+class HexDump {
+ public:
+  HexDump(const void* bytes, int size) : bytes_(static_cast<const unsigned char*>(bytes)), size_(size) {}
+  std::string text() const {
+    static const char digits[] = "0123456789abcdef";
+    std::string all;
+    for (int i = 0; i < size_; ++i) all.append(1, digits[bytes_[i] >> 4]).append(1, digits[bytes_[i] & 15]);
+    return all;
+  }
+
+ private:
+  const unsigned char* bytes_;
+  int size_;
+};
 
 namespace skv_logger {
 
@@ -29,6 +64,18 @@ class line {
     std::fflush(stdout);
     if (aborts_) std::abort();
   }
+  line& operator<<(const FormatString& format) {
+    format_ = format.format();
+    return *this;
+  }
+  line& operator<<(const HexDump& bytes) { return *this << bytes.text(); }
+  line& operator<<(long long value) { return number(value); }
+  line& operator<<(long value) { return number(value); }
+  line& operator<<(int value) { return number(value); }
+  line& operator<<(unsigned long long value) { return number(value); }
+  line& operator<<(unsigned long value) { return number(value); }
+  line& operator<<(unsigned value) { return number(value); }
+  line& operator<<(double value) { return number(value); }
   template <class Type>
   line& operator<<(const Type& value) {
     text_ << value;
@@ -36,11 +83,32 @@ class line {
   }
 
  private:
+  template <class Number>
+  line& number(Number value) {
+    if (format_ == nullptr) {
+      text_ << value;
+      return *this;
+    }
+    char printed[128];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+#pragma GCC diagnostic ignored "-Wformat-security"
+    std::snprintf(printed, sizeof printed, format_, value);
+#pragma GCC diagnostic pop
+    format_ = nullptr;
+    text_ << printed;
+    return *this;
+  }
+
   std::ostringstream text_;
+  const char* format_ = nullptr;  // of the next number
   bool aborts_;
 };
 
 }  // namespace skv_logger
+
+/// SKV's programs begin with it; this logger needs nothing.
+inline void FxLogger_Init(const char* /*program*/, unsigned long long /*unused*/ = 0) {}
 
 #define BegLogLine(MyLogMask) \
   if (!(MyLogMask)) {         \
