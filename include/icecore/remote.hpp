@@ -70,7 +70,7 @@ struct options {
   std::string password{};  ///< or a log-in's token, with an empty user
   std::string name{};      ///< of this program, for the server's log
   remote::grouping grouping = grouping::dependent;
-  std::string group{};  ///< the name that the servers must have; empty: any
+  std::string group{};                             ///< the name that the servers must have; empty: any
   std::chrono::milliseconds deadline{30'000};      ///< of each call
   std::chrono::milliseconds connect_limit{5'000};  ///< of one attempt to connect
   std::string network_devices{};                   ///< for UCX, in its words ("eth0"); empty: all
