@@ -109,8 +109,8 @@ struct configuration {
   /// What a database gets that is made without saying it.
   struct defaults_section {
     version_rule_setting rule{version_rule_setting::kind::every, std::chrono::seconds(1)};
-    icecore::durability durability = icecore::durability::operation;
-    icecore::index_kind index = icecore::index_kind::btree;
+    icecore::durability durability = icecore::durability::best_available;
+    icecore::index_kind index = icecore::index_kind::persistent;
     value_compression compression = value_compression::none;
     std::uint64_t quota_bytes = 0;  ///< 0: no quota
     friend bool operator==(const defaults_section&, const defaults_section&) = default;

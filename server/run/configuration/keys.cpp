@@ -147,7 +147,8 @@ std::vector<key> database_keys() {
                                             {"tag", icecore::durability::tag},
                                             {"none", icecore::durability::none},
                                             {"best_available", icecore::durability::best_available}}}},
-           "What survives a power cut: each write, each tag, or what a clean stop has left.",
+           "What survives a power cut: each write, each tag, or what a clean stop has left; best_available: each write "
+           "where the device can.",
            [](auto& c) -> auto& { return c.defaults.durability; }),
       make("defaults", "index",
            choice<icecore::index_kind, 5>{{{{"btree", icecore::index_kind::btree},
