@@ -53,7 +53,9 @@ service::outcome double_target::write(service::transaction what) {
   const std::uint64_t mine = ++executed_;
   if (fault_ == fault::early_reply && behind_.size() < early_group) return answer;
   if (fault_ == fault::open_reads) {  // a slow disk, which takes what has gathered
-    moved_.wait_for(lock, std::chrono::milliseconds(cutting_ ? 2000 : 5), [&] { return off_ || on_disk_ >= mine; });
+    const auto over = [&] { return off_ || on_disk_ >= mine; };
+    while (!moved_.wait_for(lock, std::chrono::milliseconds(5), over) && cutting_) {
+    }
     if (off_) no_power();
   }
   for (; !behind_.empty(); behind_.pop_front()) {

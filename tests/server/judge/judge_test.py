@@ -42,9 +42,9 @@ def judge(checker, history):
 
 
 def finds_faults(recorder, checker, folder):
-    """Each fault is found in one of ten histories at least: it shows only if calls meet."""
+    """Each fault is found in one of twenty histories at least: it shows only if calls meet."""
     for fault, verdict in FAULTS.items():
-        for seed in range(1, 11):
+        for seed in range(1, 21):
             history = folder / f"{fault}_{seed}"
             run([recorder, "--fault", fault, "--readers", 4, "--operations", 4000, "--seed", seed, history])
             content, said = judge(checker, history)
