@@ -179,6 +179,11 @@ class database {
   // ---- Writing ----
   /// Executes the transaction. Calls `done` when it is as durable as the database promises.
   virtual void write(transaction what, completion done) = 0;
+  /// Sets one key where that is all there is to do: nothing is waited for, and no other thread has to answer. Returns
+  /// the version that the write belongs to; empty if nothing was done, and write() has to be called. Fails as write().
+  virtual std::optional<icecore::version> put_at_once(std::string_view /*key*/, std::string_view /*value*/) {
+    return std::nullopt;
+  }
   /// Whether write() with this key first waits for nobody, so that a thread which serves many may call it.
   [[nodiscard]] virtual bool writes_at_once(std::string_view key) const noexcept = 0;
   /// For one key, without answers: the fast path of bulk loading. All rows take effect, not at one instant. A key that

@@ -46,6 +46,7 @@ class store_database final : public database {
   [[nodiscard]] database_status status() const override;
 
   void write(transaction what, completion done) override;
+  std::optional<icecore::version> put_at_once(std::string_view key, std::string_view value) override;
   [[nodiscard]] bool writes_at_once(std::string_view) const noexcept override { return true; }
   std::uint64_t load(const row_block& rows, bool keep) override;
   void sync() override;

@@ -210,6 +210,12 @@ TEST_F(UcxDoor, leases_end_their_keys) {
   EXPECT_EQ(c.ask(wire::revoke_lease_request{.lease = lease}).as<wire::revoke_lease_answer>().removed, 1U);
   EXPECT_EQ(c.get("a"), "(none)");
   EXPECT_EQ(c.ask(wire::keep_lease_request{.lease = lease}).code(), errc::no_such_lease);
+  // A put without a lease takes the key from the one that it had.
+  const auto second = c.ask(wire::grant_lease_request{.time_ms = 60'000}).as<wire::lease_answer>().lease;
+  c.ask(wire::put_request{.key = "a", .value = "1", .lease = second}).as<wire::put_answer>();
+  c.put("a", "2");
+  EXPECT_EQ(c.ask(wire::revoke_lease_request{.lease = second}).as<wire::revoke_lease_answer>().removed, 0U);
+  EXPECT_EQ(c.get("a"), "2");
   EXPECT_EQ(c.ask(wire::grant_lease_request{.time_ms = 999}).code(), errc::invalid_argument);
 }
 
@@ -423,6 +429,29 @@ TEST_F(UcxDoor, transactions_scans_and_watches_are_limited_as_configured) {
   EXPECT_EQ(c.ask(wire::open_scan_request{}).status, 0);
   EXPECT_EQ(c.ask(wire::open_watch_request{}).status, 0);
   EXPECT_EQ(c.ask(wire::open_watch_request{}).code(), errc::limit_reached);
+}
+
+TEST_F(UcxDoor, requests_and_answers_are_limited_as_configured) {
+  service::service_options options;
+  options.limits.request_bytes = 1'000'000;
+  options.limits.in_flight_bytes = 1'500'000;
+  start(std::move(options));
+  client c = connect();
+  c.create("db");
+  constexpr std::size_t beside_value = 4 + 1 + 4 + 1 + 8;
+  EXPECT_EQ(c.ask(wire::put_request{.key = "a", .value = std::string(1'000'000 - beside_value, 'x')}).status, 0);
+  EXPECT_NE(c.ask(wire::put_request{.key = "a", .value = std::string(1'000'001 - beside_value, 'x')}).how,
+            wire::outcome::answered);
+  // An answer that is more than all that may be in flight is refused; its parts are not.
+  c = connect();
+  c.open("db");
+  const wire::update_request more{.key = "a", .part = std::string(900'000, 'y'), .rule = service::update_rule::append};
+  EXPECT_EQ(c.ask(more).status, 0);
+  const told refused = c.ask(wire::get_request{.key = "a"});
+  EXPECT_EQ(refused.code(), errc::limit_reached);
+  EXPECT_THAT(refused.message(), HasSubstr("in_flight_bytes"));
+  EXPECT_EQ(c.ask(wire::get_request{.key = "a", .length = 1'400'000}).as<wire::get_answer>().value.size(), 1'400'000U);
+  EXPECT_EQ(service_->in_flight_bytes().used(), 0U);
 }
 
 TEST_F(UcxDoor, what_a_client_had_open_is_given_back_when_it_is_gone) {

@@ -39,6 +39,7 @@ class call {
   [[nodiscard]] std::unique_ptr<call> keep();
 
   [[nodiscard]] ucx_parts& door() const noexcept { return *door_; }
+  [[nodiscard]] const wire::operation_facts& facts() const noexcept { return *facts_; }
   [[nodiscard]] ucx_session& session() const noexcept { return *session_; }
   [[nodiscard]] std::shared_ptr<ucx_session> shared_session() const;
   [[nodiscard]] const service::principal& who() const noexcept { return *who_; }
@@ -124,7 +125,8 @@ void execute(ucx_parts& door, wire::request& asked);
 
 // By area, each in a file of its own: store_calls, row_calls, watch_calls, version_calls, database_calls.
 void execute(call& c, wire::get_request&& asked);
-void execute(call& c, wire::put_request&& asked);
+/// Decodes, too; false if the payload is no put.
+[[nodiscard]] bool execute_put(call& c);
 void execute(call& c, wire::remove_request&& asked);
 void execute(call& c, wire::update_request&& asked);
 void execute(call& c, wire::increment_request&& asked);

@@ -22,11 +22,16 @@ bool decode_and_execute(call& c) {
   Request asked;
   if (!read(c.payload(), asked)) return false;
   c.attempt([&] {
-    const wire::operation_facts* facts = wire::facts_of(static_cast<std::uint16_t>(Request::number));
-    if (facts->on_database && Request::number != wire::operation_number::close_database) c.find_database();
+    if (c.facts().on_database && Request::number != wire::operation_number::close_database) c.find_database();
     execute(c, std::move(asked));
   });
   return true;
+}
+
+/// A put is decoded where it is executed.
+template <>
+bool decode_and_execute<wire::put_request>(call& c) {
+  return execute_put(c);
 }
 
 constexpr std::size_t numbers = 128;

@@ -21,8 +21,6 @@ using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 
 constexpr std::size_t token_bytes_least = 8;
-/// What stands in a frame beside a key and a value.
-constexpr std::uint64_t frame_extra_bytes = 128U << 10;
 
 std::uint32_t short_of(std::uint64_t number) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(number, std::numeric_limits<std::uint32_t>::max()));
@@ -44,7 +42,7 @@ wire::server_limits limits_of(const service::limits& from) {
   wire::server_limits to;
   to.connections_max = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(from.connections, 1, 65'535));
   to.handshake_ms = short_of(static_cast<std::uint64_t>(std::max<std::int64_t>(1, from.read_limit.count())));
-  to.frame_bytes_max = short_of(from.request_bytes + frame_extra_bytes);
+  to.frame_bytes_max = short_of(from.request_bytes);
   to.bytes_all_max = from.in_flight_bytes == 0 ? std::numeric_limits<std::int64_t>::max() : from.in_flight_bytes;
   to.bytes_in_flight_max = std::max<std::uint64_t>(to.bytes_in_flight_max, to.frame_bytes_max + 4096ULL);
   to.output_bytes_max = from.output_bytes;
@@ -129,8 +127,7 @@ void ucx_door::state::stop(milliseconds limit) {
   parts.end_sessions(stops());
   endpoint->stop(limit);
   parts.wait_until_all_closed();
-  looks_at_clock = {};
-  endpoint.reset();
+  looks_at_clock = {};  // the endpoint stays until the end, for its counters
 }
 
 ucx_door::ucx_door(service::service& all, ucx_door_options options) : state_(std::make_unique<state>(all, options)) {}

@@ -91,6 +91,7 @@ class ucx_door {
   void start();
   /// The port that is served.
   [[nodiscard]] std::uint16_t port() const noexcept;
+  /// After start(), by any thread.
   [[nodiscard]] ucx_door_counters counters() const noexcept;
   /// Takes no new requests, ends watches (unavailable), lets other requests be answered within the limit, then cuts
   /// those who are still there. What a transaction that was taken does, it does: it is waited for. Does nothing the

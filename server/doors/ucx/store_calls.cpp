@@ -58,9 +58,8 @@ void require(call& c, const service::transaction& what) {
   require(c, what.otherwise);
 }
 
-/// Hands the transaction to the database; `made` makes the answer's payload from its outcome, on any thread.
-void hand_over(call& c, std::unique_ptr<call> kept, service::transaction what, make_answer made) {
-  static_cast<void>(c);
+/// Gives the transaction to the database; `made` makes the answer's payload from its outcome, on any thread.
+void give(std::unique_ptr<call> kept, service::transaction what, make_answer made) {
   call* const mine = kept.get();
   const std::shared_ptr<service::database> database = mine->shared_database();
   database->write(std::move(what), [mine, made](service::result<service::outcome> done) {
@@ -71,11 +70,11 @@ void hand_over(call& c, std::unique_ptr<call> kept, service::transaction what, m
   static_cast<void>(kept.release());  // the completion has it, and may have ended it already
 }
 
-void write(call& c, service::transaction what, make_answer made) {
-  require(c, what);
+/// The same, wherever that may wait. The rights were asked for already.
+void hand_over(call& c, service::transaction what, make_answer made) {
   if (c.request_bytes() > held_from) c.hold(what.bytes());
   const std::string_view key = what.then.empty() ? std::string_view() : std::string_view(what.then.front().key);
-  if (c.database().writes_at_once(key)) return hand_over(c, c.keep(), std::move(what), made);
+  if (c.database().writes_at_once(key)) return give(c.keep(), std::move(what), made);
   // Another server of the group has the key: its answer is waited for.
   auto held = std::make_shared<service::transaction>(std::move(what));
   std::unique_ptr<call> kept = c.keep();
@@ -83,9 +82,14 @@ void write(call& c, service::transaction what, make_answer made) {
   mine->door().all.threads().post([mine, held, made] {
     std::unique_ptr<call> waits(mine);
     if (!mine->is_connected()) return mine->fail({errc::cancelled, "the client is gone"});
-    hand_over(*mine, std::move(waits), std::move(*held), made);
+    give(std::move(waits), std::move(*held), made);
   });
   static_cast<void>(kept.release());
+}
+
+void write(call& c, service::transaction what, make_answer made) {
+  require(c, what);
+  hand_over(c, std::move(what), made);
 }
 
 void write_one(call& c, operation what, make_answer made) {
@@ -150,6 +154,16 @@ void require_few(std::size_t count, const char* what, std::uint64_t most) {
               fmt::format("the transaction has {} {}; limits.transaction_operations is {}", count, what, most));
 }
 
+/// The rights were asked for already.
+void put(call& c, operation what) {
+  service::transaction one;
+  one.then.push_back(std::move(what));
+  hand_over(c, std::move(one), [](const service::outcome& done) {
+    const bool written = only_result(done).is == service::operation_result::state::done;
+    return wire::encoded(wire::put_answer{.written = written, .version = done.version});
+  });
+}
+
 }  // namespace
 
 void execute(call& c, wire::get_request&& asked) {
@@ -171,16 +185,30 @@ void execute(call& c, wire::get_request&& asked) {
   });
 }
 
-void execute(call& c, wire::put_request&& asked) {
-  write_one(c,
-            {.what = asked.only_new ? operation::kind::put_new : operation::kind::put,
-             .key = std::move(asked.key),
-             .value = std::move(asked.value),
-             .lease = asked.lease},
-            [](const service::outcome& done) {
-              const bool written = only_result(done).is == service::operation_result::state::done;
-              return wire::encoded(wire::put_answer{.written = written, .version = done.version});
-            });
+/// The most frequent request, so its key and value are used where they lie.
+bool execute_put(call& c) {
+  wire::field_reader fields(c.payload());
+  std::string_view key;
+  std::string_view value;
+  std::uint8_t only_new = 0;
+  service::lease_number lease = 0;
+  const bool good = fields.text(key) && fields.text(value) && fields.u8(only_new) && fields.u64(lease);
+  if (!good || !fields.finished() || only_new > 1) return false;
+  c.attempt([&] {
+    c.find_database();
+    c.require(key, right::write);
+    c.require_owner(key);
+    if (only_new == 0 && lease == 0) {
+      if (const auto version = c.database().put_at_once(key, value)) {
+        return c.answer(wire::encoded(wire::put_answer{.written = true, .version = *version}));
+      }
+    }
+    put(c, {.what = only_new == 1 ? operation::kind::put_new : operation::kind::put,
+            .key = std::string(key),
+            .value = std::string(value),
+            .lease = lease});
+  });
+  return true;
 }
 
 void execute(call& c, wire::remove_request&& asked) {

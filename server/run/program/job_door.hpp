@@ -28,6 +28,8 @@ class job_door {
   /// "HOST:PORT"
   [[nodiscard]] virtual std::string address() const = 0;
   virtual void stop(std::chrono::milliseconds limit) = 0;
+  /// Brings what the door has counted up to date, by any thread, also after stop().
+  virtual void show(server_metrics& in) const = 0;
 };
 
 [[nodiscard]] std::unique_ptr<job_door> open_job_door(const configuration& told, service::service& all,

@@ -73,6 +73,12 @@ server_metrics::server_metrics()
                           .Name("icecore_limit_refused")
                           .Help("How often a limit was reached since the server started")
                           .Register(registry_)),
+      doors_(&prometheus::BuildGauge()
+                  .Name("icecore_door")
+                  .Help("Numbers of a door since it was opened, by door and what: connections_open, "
+                        "connections_accepted, requests, refused_busy, refused_tokens, closed_malformed, "
+                        "closed_over_limit, closed_not_reading")
+                  .Register(registry_)),
       databases_(&prometheus::BuildGauge()
                       .Name("icecore_database")
                       .Help("Numbers of each database, by name and what: keys, records, tags, used_bytes, file_bytes, "
@@ -116,6 +122,10 @@ void server_metrics::count_call(std::string_view door, std::string_view operatio
 
 std::shared_ptr<doors::call_observer> server_metrics::of_grpc(slow_log& slow) {
   return std::make_shared<grpc_observer>(*this, slow);
+}
+
+void server_metrics::show(std::string_view door, std::string_view what, std::uint64_t number) {
+  doors_->Add({{"door", std::string(door)}, {"what", std::string(what)}}).Set(static_cast<double>(number));
 }
 
 void server_metrics::set_limit(const service::gauge& of) {

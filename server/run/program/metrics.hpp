@@ -57,6 +57,9 @@ class server_metrics {
   /// The observer of the gRPC door; `slow` outlives it.
   [[nodiscard]] std::shared_ptr<doors::call_observer> of_grpc(slow_log& slow);
 
+  /// What a door has counted by itself since it was opened.
+  void show(std::string_view door, std::string_view what, std::uint64_t number);
+
   /// Brings the numbers of limits and databases up to date. Called before the registry is collected.
   void refresh(service::service& from);
 
@@ -72,6 +75,7 @@ class server_metrics {
   prometheus::Family<prometheus::Gauge>* limit_used_;
   prometheus::Family<prometheus::Gauge>* limit_most_;
   prometheus::Family<prometheus::Gauge>* limit_refused_;
+  prometheus::Family<prometheus::Gauge>* doors_;
   prometheus::Family<prometheus::Gauge>* databases_;
   prometheus::Family<prometheus::Gauge>* database_sick_;
 

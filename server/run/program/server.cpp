@@ -88,6 +88,7 @@ running_server::running_server(const configuration& told, log& out, service::gro
     http::sources sources;
     sources.metrics = [this] {
       metrics_.refresh(*service_);
+      if (ucx_) ucx_->show(metrics_);
       return prometheus::TextSerializer().Serialize(metrics_.registry().Collect());
     };
     sources.not_ready = [this] {
@@ -150,8 +151,8 @@ void running_server::stop(std::chrono::steady_clock::time_point deadline) {
   if (grpc_) grpc_->stop(left());
   if (stopping.joinable()) stopping.join();
   grpc_.reset();
-  ucx_.reset();
   http_.reset();
+  ucx_.reset();  // /metrics shows its counters until then
   service_->stop();
   service_.reset();
 }

@@ -94,6 +94,17 @@ class ucx_job_door final : public job_door {
   }
   [[nodiscard]] std::string address() const override { return at_.text(); }
   void stop(std::chrono::milliseconds limit) override { door_.stop(limit); }
+  void show(server_metrics& in) const override {
+    const doors::ucx_door_counters is = door_.counters();
+    in.show("ucx", "connections_open", is.connections_open);
+    in.show("ucx", "connections_accepted", is.connections_accepted);
+    in.show("ucx", "requests", is.requests);
+    in.show("ucx", "refused_busy", is.refused_busy);
+    in.show("ucx", "refused_tokens", is.refused_tokens);
+    in.show("ucx", "closed_malformed", is.closed_malformed);
+    in.show("ucx", "closed_over_limit", is.closed_over_limit);
+    in.show("ucx", "closed_not_reading", is.closed_not_reading);
+  }
 
  private:
   network_address at_;

@@ -67,8 +67,12 @@ void direct_writes::write(transaction what, completion done) {
   try {
     if (is_blind(what) && what.then.size() == 1) {
       const operation& only = what.then.front();
-      const std::lock_guard guard(stripes_[stripe_of(only.key)].mutex);
-      if (!parts_.leases->any()) came = put(only);  // still: the key got no lease before the lock was taken
+      if (const auto version = put_alone(only.key, only.value)) {
+        came.emplace();
+        came->version = *version;
+        came->results.resize(1);
+        came->results[0].size = only.value.size();
+      }
     }
     if (!came) {
       const held locked = lock(what);
@@ -81,14 +85,18 @@ void direct_writes::write(transaction what, completion done) {
   answer(std::move(*came), std::move(done));
 }
 
-outcome direct_writes::put(const operation& only) {
-  require_client_key(only.key);
+std::optional<icecore::version> direct_writes::put_at_once(std::string_view key, std::string_view value) {
+  if (parts_.promises_operations) return std::nullopt;
+  return put_alone(key, value);
+}
+
+// Leases are asked for under the lock: who gives this key one holds it, too.
+std::optional<icecore::version> direct_writes::put_alone(std::string_view key, std::string_view value) {
+  const std::lock_guard guard(stripes_[stripe_of(key)].mutex);
+  if (parts_.leases->any()) return std::nullopt;
+  require_client_key(key);
   std::string room;
-  outcome answer;
-  answer.version = parts_.store->insert(only.key, parts_.codec->encode(only.value, room));
-  answer.results.resize(1);
-  answer.results[0].size = only.value.size();
-  return answer;
+  return parts_.store->insert(key, parts_.codec->encode(value, room));
 }
 
 outcome direct_writes::apply(const transaction& what) {

@@ -28,6 +28,7 @@ class direct_writes final : public write_path {
   ~direct_writes() override;
 
   void write(transaction what, completion done) override;
+  std::optional<icecore::version> put_at_once(std::string_view key, std::string_view value) override;
   std::uint64_t load(const row_block& rows, bool keep) override;
   icecore::version tag(const icecore::tag_options& label) override;
   [[nodiscard]] icecore::snapshot newest() override;
@@ -46,7 +47,8 @@ class direct_writes final : public write_path {
   [[nodiscard]] std::size_t stripe_of(std::string_view key) const noexcept;
   [[nodiscard]] held lock(const transaction& what);
   [[nodiscard]] outcome apply(const transaction& what);
-  [[nodiscard]] outcome put(const operation& only);
+  /// Empty while there are leases: the key may have one, which a put takes away.
+  [[nodiscard]] std::optional<icecore::version> put_alone(std::string_view key, std::string_view value);
   void answer(outcome what, completion done);
   /// Whether no watch was told of this closed version; from now on it counts as told.
   [[nodiscard]] bool is_newly_told(icecore::version closed);

@@ -47,6 +47,10 @@ class write_path {
   virtual ~write_path() = default;
 
   virtual void write(transaction what, completion done) = 0;
+  /// As database::put_at_once().
+  virtual std::optional<icecore::version> put_at_once(std::string_view /*key*/, std::string_view /*value*/) {
+    return std::nullopt;
+  }
   /// Rows of a bulk load; returns how many were written once they are durable as promised.
   virtual std::uint64_t load(const row_block& rows, bool keep) = 0;
   virtual icecore::version tag(const icecore::tag_options& label) = 0;
