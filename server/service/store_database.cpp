@@ -159,7 +159,7 @@ void store_database::write(transaction what, completion done) {
 
 std::optional<icecore::version> store_database::put_at_once(std::string_view key, std::string_view value) {
   if (promises_operations_) return std::nullopt;  // its answer waits for a sync
-  const shared lock = open();
+  const gate::pass inside = open();
   require_writable();
   space_->require(key.size() + value.size(), false);
   return path_->put_at_once(key, value);
