@@ -97,7 +97,7 @@ TEST(Configuration, the_defaults_are_those_that_are_documented) {
   EXPECT_EQ(c.limits.connections, 10'000U);
   EXPECT_EQ(c.limits.before_login_bytes, 4096U);
   EXPECT_EQ(c.defaults.rule, (version_rule_setting{version_rule_setting::kind::every, 1s}));
-  EXPECT_EQ(c.defaults.durability, durability::operation);
+  EXPECT_EQ(c.defaults.durability, durability::best_available);
 }
 
 TEST(Configuration, a_file_sets_every_kind_of_value) {
