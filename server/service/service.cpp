@@ -367,6 +367,12 @@ void service::state::drop_here(std::string_view name) {
   if (found != nullptr) found->close();
   std::error_code error;
   std::filesystem::remove_all(place, error);
+  // Servers of one node remove one folder together: what one does not find, or finds changed, another one has removed.
+  for (int tries = 0; options.link != nullptr && error && tries < 100; ++tries) {
+    std::this_thread::sleep_for(10ms);
+    error.clear();
+    std::filesystem::remove_all(place, error);
+  }
   if (error) {
     throw icecore::error(errc::io,
                          fmt::format("the database '{}' is dropped, but its folder {} could not be removed: {}", name,
