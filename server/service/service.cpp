@@ -68,7 +68,7 @@ struct service::state {
       : options(std::move(asked)),
         in_flight("limits.in_flight_bytes", options.limits.in_flight_bytes),
         connections("limits.connections", options.limits.connections),
-        watches("limits.watches", options.limits.watches),
+        watches("limits.watchers", options.limits.watches),
         scans("limits.open_scans", options.limits.open_scans),
         known(options.data / "catalog.ice"),
         users(known.store(), options.users),
