@@ -49,9 +49,8 @@ enum class errc : int {
   query_busy = 34,          ///< the query runs elsewhere; the message names the pid
   unknown_function = 35,    ///< a filter needs a function of the caller that is missing or of another revision
   // Of the service and its clients:
-  version_expired = 36,  ///< the version was given up by compact() or the retention rule
-  outcome_unknown =
-      37,  ///< the connection broke while a write that cannot be repeated was under way: it may have taken effect
+  version_expired = 36,    ///< the version was given up by compact() or the retention rule
+  outcome_unknown = 37,    ///< the connection broke while a write was under way: it may have taken effect
   unavailable = 38,        ///< the server cannot be reached, is stopping, or does not serve this database now
   deadline_exceeded = 39,  ///< the call took longer than its deadline; a write may still take effect
   cancelled = 40,          ///< the caller cancelled the call; a write may still take effect

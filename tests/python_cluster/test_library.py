@@ -109,8 +109,9 @@ def test_the_stub_of_the_native_half_holds_all_that_is_in_it():
 
 
 def test_the_examples_of_the_documentation_run(folder, monkeypatch):
-    page = Path(__file__).parents[2] / "docs/python.md"
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text().partition("\n## Clusters")[2], re.MULTILINE | re.DOTALL)
+    page = (Path(__file__).parents[2] / "docs/python.md").read_text()
+    clusters, _, _ = page.partition("\n## Clusters")[2].partition("\n## Servers")  # those of servers: test_remote
+    blocks = re.findall(r"^```python\n(.*?)^```", clusters, re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 2
     monkeypatch.chdir(folder)
     for block in blocks:

@@ -185,7 +185,12 @@ TEST_F(Remote, a_watch_tells_each_change_once_across_broken_connections) {
   for (int i = 0; i < 30; ++i) {
     expected.push_back("k" + std::to_string(100 + i));
     store.insert(expected.back(), "v");
-    store.tag();
+    // The connections that were broken may break under either call; a tag is not repeated by itself.
+    const errc tagged = code_of([&] { store.tag(); });
+    if (tagged == errc::outcome_unknown)
+      store.tag();
+    else
+      ASSERT_EQ(tagged, errc{});
     if (i % 10 == 4) read(expected.size());
     if (i % 10 == 7) server.break_connections();
   }
