@@ -27,8 +27,9 @@ class open_rows : public std::enable_shared_from_this<open_rows> {
 
   /// Sets the handle, which is known only when the rows are in the session's table.
   void is_known_as(std::uint32_t handle) noexcept { handle_ = handle; }
-  /// Fills the answer with the next block. Only by whoever serves, or before anybody else knows the rows.
-  [[nodiscard]] wire::rows_answer next_block();
+  /// The next block, in this thread's room for blocks until the thread's next one. Only by whoever serves, or before
+  /// anybody else knows the rows.
+  [[nodiscard]] wire::rows_answer& next_block();
   void ask(std::unique_ptr<call> asking, std::uint64_t block, service::executor& threads);
   /// Requests that wait are answered with it; the stream is let go.
   void end(const service::failure& why);

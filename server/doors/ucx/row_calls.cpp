@@ -22,7 +22,7 @@ void open_and_answer(call& c, std::uint32_t block_bytes, Open open) {
   auto held = std::make_shared<service::gauge::share>(std::move(scans));
   go_on(c.door().all.threads(), c, [open = std::move(open), block_bytes, held](call& on) {
     const auto rows = std::make_shared<open_rows>(open(on.database()), block_bytes, std::move(*held));
-    wire::rows_answer first = rows->next_block();
+    wire::rows_answer& first = rows->next_block();
     if (!first.end) {
       ucx_session& session = on.session();
       const std::lock_guard lock(session.mutex);
@@ -41,9 +41,14 @@ service::block_limits open_rows::limits_of(std::uint32_t block_bytes) noexcept {
   return {.rows = 65'536, .bytes = std::clamp(wanted, block_bytes_least, block_bytes_most)};
 }
 
-wire::rows_answer open_rows::next_block() {
-  wire::rows_answer told{
-      .rows = handle_, .block = next_, .end = false, .version = stream_->version(), .block_of_rows = {}};
+wire::rows_answer& open_rows::next_block() {
+  // Used again and again: new room for a block costs more, page by page, than to fill it. A value that is larger than
+  // blocks are leaves its room to nobody.
+  thread_local wire::rows_answer told;
+  if (told.block_of_rows.values.bytes.capacity() > 2 * block_bytes_most) told.block_of_rows = {};
+  told.rows = handle_;
+  told.block = next_;
+  told.version = stream_->version();
   told.end = !stream_->next(told.block_of_rows, limits_);
   ++next_;
   if (told.end) {
@@ -91,7 +96,7 @@ void open_rows::answer(call& asking, std::uint64_t block) {
     throw error(errc::invalid_argument, "the block " + std::to_string(block) + " of rows whose next one is " +
                                             std::to_string(next_) + "; blocks come once, and in their order");
   }
-  const wire::rows_answer told = next_block();
+  const wire::rows_answer& told = next_block();
   if (told.end) {
     ucx_session& session = asking.session();
     const std::lock_guard lock(session.mutex);

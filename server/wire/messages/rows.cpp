@@ -79,6 +79,14 @@ std::uint8_t contents_of(const service::row_block& rows) noexcept {
   return contents;
 }
 
+/// At least as many as the block's message has. Room for all at once: a buffer that grows copies what it has.
+std::size_t bytes_most(const service::row_block& rows) noexcept {
+  constexpr std::size_t head = 5 + 3 * sizeof(std::uint32_t);
+  constexpr std::size_t of_each_row = 3 * sizeof(std::uint32_t) + sizeof(icecore::version) + 2;
+  return head + rows.keys.bytes.size() + rows.values.bytes.size() + rows.before.bytes.size() +
+         of_each_row * (rows.size() + 1);
+}
+
 bool read_versions(field_reader& from, std::uint64_t rows, std::uint8_t contents, std::vector<version>& versions) {
   versions.clear();
   std::uint64_t one = 0;
@@ -112,6 +120,7 @@ bool read_byte_array(field_reader& from, service::byte_array& values) {
 void write_rows(byte_buffer& to, const service::row_block& rows) {
   if (rows.size() > UINT32_MAX) throw std::length_error("a block of 2^32 rows or more");
   const std::uint8_t contents = contents_of(rows);
+  to.reserve(to.size() + bytes_most(rows));
   field_writer out(to);
   out.u32(static_cast<std::uint32_t>(rows.size())).u8(contents);
   write_array(to, rows.keys);
