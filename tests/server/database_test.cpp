@@ -307,8 +307,36 @@ TEST_P(Database, a_load_keeps_what_is_there_if_asked_to) {
   block.add("b", "2", 0);
   EXPECT_EQ(db().load(block, true), 1U);
   EXPECT_THAT(rows(*db().scan({})), ElementsAre("a=1", "b=old"));
+  const icecore::version before = db().status().newest;
   EXPECT_EQ(db().load(block, false), 2U);
   EXPECT_THAT(rows(*db().scan({})), ElementsAre("a=1", "b=2"));
+  if (GetParam().rule == version_rule::write) {
+    EXPECT_EQ(db().status().newest, before + 1) << "all rows are one version";
+  }
+}
+
+TEST_P(Database, a_load_with_a_key_twice_writes_the_later_row_or_keeps_the_earlier_one) {
+  for (const bool keep : {true, false}) {
+    row_block block;
+    block.add(keep ? "kept" : "set", "1", 0);
+    block.add(keep ? "kept" : "set", "2", 0);
+    EXPECT_EQ(db().load(block, keep), keep ? 1U : 2U);
+    EXPECT_EQ(read(db(), keep ? "kept" : "set"), keep ? "1" : "2");
+    operation again = operation::put(keep ? "kept" : "set", "3");
+    again.what = operation::kind::put_new;
+    EXPECT_EQ(one(db(), again).is, operation_result::state::exists);
+  }
+}
+
+TEST_P(Database, a_load_with_a_key_that_is_too_long_is_refused_whole_or_from_that_row_on) {
+  row_block block;
+  block.add("a", "1", 0);
+  block.add(std::string(65'536, 'k'), "2", 0);
+  block.add("b", "3", 0);
+  EXPECT_EQ(code_of([&] { db().load(block, false); }), errc::key_too_long);
+  EXPECT_EQ(read(db(), "b"), "(none)");
+  put(db(), "after", "1");
+  EXPECT_EQ(read(db(), "after"), "1");
 }
 
 TEST_P(Database, keys_of_the_server_are_refused_and_never_shown) {

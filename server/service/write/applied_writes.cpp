@@ -96,7 +96,7 @@ result<outcome> applied_writes::apply(const transaction& what) {
     return with_present([&](present& now) -> outcome {
       executed done = execute(what, now, *parts_.leases, *parts_.codec);
       if (done.writes.empty()) {  // it read up to the newest version
-        done.answer.version = std::max(base_, undurable_keys_.empty() ? 0 : undurable_keys_.back().second);
+        done.answer.version = newest_applied();
         return std::move(done.answer);
       }
       parts_.store->apply(done.writes);
@@ -154,7 +154,51 @@ void applied_writes::show(icecore::version durable) {
   parts_.tellable(durable);
 }
 
+// All rows are one version; the store has them one after the other, since a load promises no instant for all. A batch
+// or a transaction of so many rows would take several times their memory and time.
 std::uint64_t applied_writes::load(const row_block& rows, bool keep) {
+  for (std::size_t i = 0; i < rows.size(); ++i) require_client_key(rows.keys[i]);
+  loaded done;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!parts_.leases->any()) done = load_without_leases(rows, keep);
+  }
+  if (done.at == 0) return load_as_transaction(rows, keep);
+  if (done.failed) std::rethrow_exception(done.failed);
+  if (parts_.promises_operations) wait_until_durable(done.at);
+  return done.rows;
+}
+
+// If a row fails, those before it stay, as in a store, and are told as changes like all others (V2).
+applied_writes::loaded applied_writes::load_without_leases(const row_block& rows, bool keep) {
+  forget_durable();
+  loaded done;
+  std::vector<bool> is_written(rows.size());
+  try {
+    std::string room;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::string_view value = parts_.codec->encode(rows.values[i], room);
+      if (!keep) parts_.store->insert(rows.keys[i], value);
+      is_written[i] = !keep || parts_.store->insert_new(rows.keys[i], value);
+      done.rows += is_written[i] ? 1 : 0;
+    }
+  } catch (...) {
+    done.failed = std::current_exception();
+  }
+  done.at = done.rows > 0 ? parts_.store->latest().version() : newest_applied();  // there was read what is kept
+  if (!parts_.promises_operations) {
+    base_ = done.at;
+    show(done.at);
+    return done;
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (is_written[i]) changed(std::string(rows.keys[i]), std::string(rows.values[i]), done.at);
+  }
+  return done;
+}
+
+// Leases are kept with the writes of their keys, in one batch.
+std::uint64_t applied_writes::load_as_transaction(const row_block& rows, bool keep) {
   transaction all;
   all.then.reserve(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -170,6 +214,19 @@ std::uint64_t applied_writes::load(const row_block& rows, bool keep) {
       std::ranges::count_if(results, [](const operation_result& r) { return r.is == operation_result::state::done; }));
 }
 
+void applied_writes::wait_until_durable(icecore::version at) {
+  std::promise<result<outcome>> promised;
+  outcome answer;
+  answer.version = at;
+  answers_.add({.what = std::move(answer), .done = [&](result<outcome> came) { promised.set_value(std::move(came)); }});
+  const result<outcome> came = promised.get_future().get();
+  if (const auto* failed = std::get_if<failure>(&came)) raise(*failed);
+}
+
+icecore::version applied_writes::newest_applied() const {
+  return std::max(base_, undurable_keys_.empty() ? 0 : undurable_keys_.back().second);
+}
+
 // A named tag is a version without changes, behind all that were applied before.
 icecore::version applied_writes::tag(const icecore::tag_options& label) {
   icecore::version tagged = 0;
@@ -182,12 +239,7 @@ icecore::version applied_writes::tag(const icecore::tag_options& label) {
       return tagged;
     }
   }
-  std::promise<result<outcome>> promised;
-  outcome answer;
-  answer.version = tagged;
-  answers_.add({.what = std::move(answer), .done = [&](result<outcome> came) { promised.set_value(std::move(came)); }});
-  const result<outcome> came = promised.get_future().get();
-  if (const auto* failed = std::get_if<failure>(&came)) raise(*failed);
+  wait_until_durable(tagged);
   return tagged;
 }
 

@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -55,6 +56,15 @@ class applied_writes final : public write_path {
   void apply_group();
   [[nodiscard]] result<outcome> apply(const transaction& what);
   [[nodiscard]] outcome put(const operation& only);
+  struct loaded {
+    std::uint64_t rows = 0;
+    icecore::version at = 0;  ///< which has to be durable before this is told; 0: nothing was tried
+    std::exception_ptr failed{};
+  };
+  [[nodiscard]] loaded load_without_leases(const row_block& rows, bool keep);
+  [[nodiscard]] std::uint64_t load_as_transaction(const row_block& rows, bool keep);
+  void wait_until_durable(icecore::version at);
+  [[nodiscard]] icecore::version newest_applied() const;
   void changed(std::string key, std::optional<std::string> value, icecore::version at);
   void forget_durable();
   void show(icecore::version durable);
