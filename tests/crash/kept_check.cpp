@@ -153,8 +153,9 @@ std::string use_queries(store& s, std::vector<kept_query>& queries, std::uint64_
 std::string check_space_of_queries(const store& s) {
   auto& catalog = detail::query_catalog::of(s.core());
   const query_space& space = catalog.space();
-  if (!space.ever_used()) return {};
   pool_set& pools = space.pools();
+  // lists of free segments may be there without any query
+  if (pools.roots().read().version_major < format::version_major_with_queries) return {};
   const auto& anchor =
       *reinterpret_cast<const format::query_anchor*>(pools.first().base() + format::query_anchor_offset);
   std::map<link, std::string> owners;

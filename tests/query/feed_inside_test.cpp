@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <thread>
 
@@ -13,8 +14,10 @@
 #include "query/kept/catalog.hpp"
 #include "store/feed/settling.hpp"
 #include "support/expect.hpp"
+#include "support/file.hpp"
 #include "support/inside.hpp"
 #include "support/process.hpp"
+#include "support/roots.hpp"
 #include "support/scratch.hpp"
 
 namespace icecore::testing {
@@ -189,6 +192,85 @@ TEST_F(FeedInside, a_version_is_settled_when_the_writes_that_were_under_way_are_
   lease.reset();
   EXPECT_EQ(f.next(10, 5ms).told, v);
 }
+
+// ---- Lists of segments after a power cut ----
+
+using change_of_lists = std::function<void(const query_space& space, format::query_anchor& anchor, link head)>;
+
+/// What a power cut leaves of a store that syncs, if it keeps the words to which `change` sets the lists, and loses the
+/// segment of a feed to which they lead.
+std::string without_the_segment_of_a_feed(const setting& how, const std::filesystem::path& path, bool beside_a_query,
+                                          const change_of_lists& change) {
+  store s(path, how.options_at(path));
+  s.insert("before", "x");
+  s.tag();
+  if (beside_a_query) static_cast<void>(s.start({.name = "older"}));
+  static_cast<void>(s.feed({.name = "lost", .after = 0, .snapshot = true}));
+  query_space& space = detail::query_catalog::of(s.core()).space();
+  pool& first = s.core().the_pool().first();
+  const link head = space.heads([](link, const std::string&) {}).front();
+  auto& anchor = *reinterpret_cast<format::query_anchor*>(first.base() + format::query_anchor_offset);
+  change(space, anchor, head);
+  std::memset(first.base() + link_offset(head), 0, first.segment_at(head).size);
+  return with_roots_changed(read_file(path), [](format::root& r) { r.boot_id[0] ^= 0xff; });
+}
+
+/// Fills the space, and then calls `take`, which needs a segment of the size of the one that was lost.
+void expect_that_nothing_is_overwritten(const setting& how, const std::filesystem::path& path,
+                                        const std::function<void(store& s)>& take) {
+  store s(path, how.options_at(path));
+  std::map<std::string, std::string> wanted{{"before", "x"}};
+  for (char c = 'a'; c < 'u'; ++c) {
+    wanted[std::string(1, c)] = std::string(50'000, c);
+    s.insert(std::string(1, c), wanted[std::string(1, c)]);
+  }
+  s.tag();
+  take(s);
+  for (const auto& [key, value] : wanted) {
+    const auto found = s.find(key);
+    ASSERT_TRUE(found && *found == value) << key;
+  }
+  for (const damage& d : s.verify().damages) EXPECT_EQ(d.structure, "query") << d.what;
+}
+
+class ListsAfterAPowerCut : public ::testing::TestWithParam<setting> {
+ protected:
+  scratch folder_;
+  std::filesystem::path path_ = folder_ / "store";
+};
+
+TEST_P(ListsAfterAPowerCut, lead_to_no_segment_that_is_not_there_although_none_is) {
+  const auto free_alone = [](const query_space& space, format::query_anchor& anchor, link head) {
+    space.write_link(anchor.newest, null_link);
+    space.write_link(anchor.free[1], head);
+  };
+  write_file(path_, without_the_segment_of_a_feed(GetParam(), path_, false, free_alone));
+  expect_that_nothing_is_overwritten(GetParam(), path_, [](store& s) {
+    feed f = s.feed({.name = "next", .after = s.clock() - 1, .snapshot = true});
+    f.acknowledge(f.next(5).token);
+    EXPECT_TRUE(s.verify().ok());
+  });
+}
+
+TEST_P(ListsAfterAPowerCut, lead_to_no_segment_that_is_not_there_where_the_list_of_queries_is_damaged) {
+  link older = null_link;
+  const auto free_and_damaged = [&](const query_space& space, format::query_anchor& anchor, link head) {
+    older = space.heads([](link, const std::string&) {}).back();
+    space.write_link(anchor.free[0], head);
+    anchor.newest ^= std::uint64_t{1} << 20;
+  };
+  write_file(path_, without_the_segment_of_a_feed(GetParam(), path_, true, free_and_damaged));
+  expect_that_nothing_is_overwritten(GetParam(), path_, [older](store& s) {
+    expect_error(errc::damaged, "(query)", [&] { static_cast<void>(s.start({.name = "next"})); });
+    // what cannot be found is not taken for free
+    EXPECT_TRUE(detail::query_catalog::of(s.core()).space().definition_of(older));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Indexes, ListsAfterAPowerCut,
+                         ::testing::Values(setting{place::tmpfs, durability::tag},
+                                           setting{place::tmpfs, durability::tag, index_kind::persistent}),
+                         [](const auto& tested) { return tested.param.name(); });
 
 TEST(FilledRanges, are_read_as_they_were_left_or_not_at_all) {
   auto ranges = std::make_unique<filled_ranges>();

@@ -391,10 +391,11 @@ void query_space::drop(link head) {
 
 // ---- After a power cut on a block device ----
 
+/// Afterwards lists lead only to segments of `all`. The order of the writes does not matter: until the sync has
+/// returned, the root is that of the session before, and the next opening makes the lists anew.
 void query_space::rebuild(std::span<const segment> all) {
   bool readable = true;
   const std::vector<link> queries = heads([&](link, const std::string&) { readable = false; });
-  if (!readable) return;  // a query that cannot be found would lose its segments: all stay as they are
   struct lists {
     std::array<link, format::query_size_classes> first{};
   };
@@ -414,7 +415,11 @@ void query_space::rebuild(std::span<const segment> all) {
     if (std::ranges::find(queries, s.offset) != queries.end()) continue;
     if (std::ranges::find(format::query_segment_sizes, s.size) == format::query_segment_sizes.end()) continue;
     const auto owner = by_owner.find(pool_->header_of(s.offset).owner);
-    push(owner != by_owner.end() ? owner->second.second : free, s.offset);
+    if (owner != by_owner.end()) {
+      push(owner->second.second, s.offset);
+    } else if (readable) {  // else it may be that of a query that cannot be found
+      push(free, s.offset);
+    }
   }
   for (auto& [id, own] : by_owner) {
     auto& head = head_at(own.first);

@@ -15,8 +15,9 @@
 // Invariants:
 //   Q1. On media that are flushed by lines, each step below is durable before the next begins. So after a crash at most
 //       one step is half done, finish() completes it, and no segment is lost or in two lists.
-//   Q2. On block devices steps reach the device in any order. So after a power cut, and after no other crash there,
-//       rebuild() makes all lists anew: each segment's header names its owner.
+//   Q2. Sessions that sync let steps reach the device in any order: also a link without the header of the segment to
+//       which it leads, where no other segment of queries is there. So after a crash there rebuild() makes all lists
+//       anew, before any space is given out: each segment's header names its owner.
 //   Q3. A segment counts as taken by a query only if its header is valid and it lies below the end of the file's used
 //       part. The header is written before that end moves.
 #pragma once
@@ -80,7 +81,8 @@ class query_space {
     const recovering_lock lock = hold();
     finish_claims();
   }
-  /// Makes all lists anew from the segments that are there (Q2); frees those that belong to no query.
+  /// Makes all lists anew from the segments that are there (Q2); frees those that belong to no query, if all queries
+  /// can be found.
   void rebuild(std::span<const segment> all);
 
   /// The lock that processes share, for changes of heads. What a killed holder left half done is completed first.

@@ -258,23 +258,32 @@ void recovery::free_index(const record_scan& found) const {
 }
 
 /// A power cut may have kept any part of what changed the lists of queries' segments (query_space.hpp, Q2): of what a
-/// session that did not flush line by line has left. A crash in here leaves that session's root.
+/// session that did not flush line by line has left. So the lists are made anew, also if no segment is there: a list
+/// may lead to one whose header did not reach the device, and this opening took that space for a hole, which it is
+/// about to give out. Nothing has been given out yet (build_durable_index() and writers come later), and rebuild() ends
+/// with a sync. A crash in here leaves that session's root, so the next opening comes here again.
 void recovery::recover_queries(const record_scan& found) const {
-  if (!found.crashed() || (found.query_segments().empty() && found.damaged_query_segments().empty())) return;
-  const bool were_flushed =
-      parts_.pool->roots().read().durability == static_cast<std::uint8_t>(durability::operation) &&
-      parts_.pool->durability().medium != medium::block_device;
-  if (were_flushed) return;
-  query_space(*parts_.pool, parts_.shared->queries).rebuild(found.query_segments());
-  // What had no header may never have had one, and no list leads there any more. A crash in here leaves a hole or what
-  // is cleared again.
   pool_set& p = *parts_.pool;
-  for (const segment& s : found.damaged_query_segments()) {
+  const format::root root = p.roots().read();
+  // add() makes this durable before it changes any list; the lists themselves may be all that is there
+  if (!found.crashed() || root.version_major < format::version_major_with_queries) return;
+  const bool were_flushed = root.durability == static_cast<std::uint8_t>(durability::operation) &&
+                            p.durability().medium != medium::block_device;
+  if (were_flushed) return;
+  query_space(p, parts_.shared->queries).rebuild(found.query_segments());
+  // What had no header may never have had one, and no list leads there any more, unless one is damaged itself. A crash
+  // in here leaves a hole or what is cleared again.
+  std::vector<segment> unlisted = found.damaged_query_segments();
+  const std::vector<segment> listed = listed_query_segments(p);
+  std::erase_if(unlisted, [&](const segment& s) {
+    return std::ranges::find(listed, s.offset, &segment::offset) != listed.end();
+  });
+  for (const segment& s : unlisted) {
     std::memset(p.at(s.offset), 0, s.size);
     p.persist().flush(p.at(s.offset), s.size);
   }
   p.persist().sync();
-  for (const segment& s : found.damaged_query_segments()) p.add_free(s.offset, s.size);
+  for (const segment& s : unlisted) p.add_free(s.offset, s.size);
 }
 
 /// All of it is durable before the root leads to it. Until then a crash leaves segments of an index that no root leads
