@@ -24,6 +24,7 @@ class search {
       if (!explains(operations_[i], next, next_clock)) continue;
       done_[i] = true;
       if (from(next, next_clock, left - 1)) return true;
+      if (operations_[i].what == answered::kind::sync && from(next, next_clock + 1, left - 1)) return true;
       done_[i] = false;
     }
     return false;
@@ -76,6 +77,8 @@ class search {
       case answered::kind::look:  // of the newest closed version, if nothing was written since
         if (o.belongs_to == clock) ++clock;
         return o.belongs_to == clock - 1 && *o.shown == newest_of_all(now);
+      case answered::kind::sync:
+        return true;
     }
     return false;
   }

@@ -16,6 +16,7 @@ planned remove(const std::string& key) { return {kind::remove, {{key, std::nullo
 planned find(const std::string& key) { return {kind::find, {{key, std::nullopt}}}; }
 planned tag() { return {kind::tag}; }
 planned look() { return {kind::look}; }
+planned sync() { return {kind::sync}; }
 planned insert_new(const std::string& key, const std::string& value) { return {kind::insert_new, {{key, value}}}; }
 planned replace(const std::string& key, const std::string& value, version expected) {
   return {kind::replace, {{key, value}}, expected};
@@ -159,6 +160,21 @@ std::vector<scenario> scenarios_of(index_kind index) {
     const auto a = insert("k", "a");
     all.push_back(of("a deep history", deep, {insert("k", "b1"), tag(), tag()}, {a, a, a, a, a, a, a, a, tag()}));
   }
+  // Under deferred durability readers sync, and others share their syncs.
+  if (index == index_kind::btree || index == index_kind::persistent || index == index_kind::list) {
+    for (scenario s : {
+             of("writer and reader", {"k"}, {insert("k", "a1"), remove("k")}, {find("k"), find("k")}),
+             of("writer and syncer", {"k"}, {insert("k", "a1"), insert("k", "a2")}, {sync(), find("k")}),
+             of("two syncers", {"k"}, {insert("k", "a1"), sync()}, {insert("k", "b1"), sync()}),
+             of("batch and reader", {"k"}, {both("k", "l", "a1"), sync()}, {find("k"), find("l")}),
+             of("updater and tagger", {"k"}, {insert("k", "a1"), remove("k")}, {tag(), find("k")}),
+             of("writer and looker", {"k"}, {insert("k", "a1"), insert("l", "a2")}, {look(), look()}),
+         }) {
+      s.how = {.durability = durability::operation, .index = index, .on = device::disk, .writers = 2, .deferred = true};
+      s.name += std::string(", ") + name_of(index) + ", deferred";
+      all.push_back(std::move(s));
+    }
+  }
   const bool has_leaves = index != index_kind::list && index != index_kind::hash;
   for (const durability mode : {durability::none, durability::operation, durability::tag}) {
     for (scenario s : shapes) {
@@ -226,6 +242,15 @@ scenario random_scenario(std::uint64_t seed) {
           break;
         default:
           plan.push_back(insert(key, value));
+      }
+    }
+  }
+  if (s.how.durability == durability::operation && random() % 3 == 0) {
+    s.how.on = device::disk;
+    s.how.deferred = true;
+    for (auto& plan : s.writers) {
+      for (planned& p : plan) {
+        if (random() % 4 == 0) p = sync();
       }
     }
   }

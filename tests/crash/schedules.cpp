@@ -4,6 +4,7 @@
 // where these are too many, in some and in others with few changes of writers (priorities.hpp); larger ones at random
 // from a seed. After each, the answers and the end must have an order (orders.hpp), and the store must verify.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -80,8 +81,9 @@ class run {
     // (H8): the only race there is.
     if (!scenario_.cut_off && !memory_orders::race().empty())
       throw std::runtime_error(memory_orders::race() + "\n" + description());
-    if (!has_order(before, clock, operations_, histories()))
+    if (!has_order(before, clock, with_syncs_of_readers(), histories()))
       throw std::runtime_error("no order explains\n" + description());
+    if (scenario_.how.deferred) require_durable();
     for (const std::string& wrong : store_.core().index().check())
       throw std::runtime_error("index: " + wrong + "\n" + description());
     const auto report = store_.verify();
@@ -124,11 +126,15 @@ class run {
       case kind::find:
         if (const auto found = store_.find(p.writes[0].key)) a.found = std::string(*found);
         break;
+      case kind::sync:
+        store_.sync();
+        break;
       case kind::tag:
         a.belongs_to = store_.tag();
         memory_orders::returned();
         a.returned = ++moment_;  // what it closed may be read later, and must still be the same
         a.shown = shown_by(store_.at(a.belongs_to));
+        end(a);
         return;
       case kind::look: {
         const snapshot now = store_.latest();
@@ -136,11 +142,55 @@ class run {
         a.returned = ++moment_;  // as of a tag
         a.belongs_to = now.version();
         a.shown = shown_by(now);
+        end(a);
         return;
       }
     }
+    end(a);
     memory_orders::returned();
     a.returned = ++moment_;
+  }
+
+  /// Notes what is durable once it has shown all.
+  void end(answered& a) {
+    a.ended = ++moment_;
+    if (scenario_.how.deferred) a.durable = store_.durable_version();
+  }
+
+  /// Who reads syncs what no sync covers, and that closes a version.
+  [[nodiscard]] std::vector<answered> with_syncs_of_readers() const {
+    std::vector<answered> all = operations_;
+    if (!scenario_.how.deferred) return all;
+    using kind = answered::kind;
+    for (const answered& o : operations_) {
+      if (o.what != kind::find && o.what != kind::look && o.what != kind::tag) continue;
+      answered& sync = all.emplace_back();
+      sync.what = kind::sync;
+      sync.called = o.called;
+      sync.returned = std::max(o.ended, o.returned);
+    }
+    return all;
+  }
+
+  /// Of a store whose durability is deferred: what was shown is durable, and what had returned when a sync was called.
+  void require_durable() const {
+    const all_histories all = histories();
+    const auto require_shown = [&](const answered& o, const std::string& key, const std::string& value) {
+      const auto of = all.find(key);
+      const bool durable = of != all.end() && std::ranges::any_of(of->second, [&](const auto& change) {
+                             return change.second == value && change.first <= o.durable;
+                           });
+      if (!durable) throw std::runtime_error(key + "=" + value + " was shown and is not durable\n" + description());
+    };
+    for (const answered& o : operations_) {
+      if (o.found) require_shown(o, o.writes[0].key, *o.found);
+      for (const auto& [key, value] : o.shown.value_or(answered::items())) require_shown(o, key, value);
+      if (o.what != answered::kind::sync) continue;
+      for (const answered& before : operations_) {
+        if (before.returned < o.called && before.belongs_to > o.durable)
+          throw std::runtime_error("a sync left out what had returned before it\n" + description());
+      }
+    }
   }
 
   [[nodiscard]] all_histories histories() const { return histories_of(store_); }
@@ -148,8 +198,8 @@ class run {
   [[nodiscard]] std::string description() const {
     std::string text;
     for (const answered& o : operations_) {
-      static constexpr const char* names[] = {"insert", "remove",     "batch",   "find",     "tag",
-                                              "look",   "insert_new", "replace", "batch_new"};
+      static constexpr const char* names[] = {"insert", "remove",     "batch",   "find",      "tag",
+                                              "look",   "insert_new", "replace", "batch_new", "sync"};
       text += "  " + std::string(names[static_cast<int>(o.what)]);
       for (const auto& w : o.writes) text += " " + w.key + (w.value ? "=" + *w.value : "");
       text += ": called " + std::to_string(o.called) + ", returned " + std::to_string(o.returned) + ", version " +
