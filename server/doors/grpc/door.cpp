@@ -3,19 +3,18 @@
 #include <fmt/format.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 
 #include <algorithm>
 #include <limits>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "doors/grpc/calls/call.hpp"
 #include "doors/grpc/calls/services.hpp"
 #include "doors/grpc/listener.hpp"
 #include "doors/grpc/tls.hpp"
-#include "doors/grpc/undecodable.hpp"
 
 namespace icecore::doors {
 
@@ -31,7 +30,6 @@ int argument(std::int64_t value) {
 void prepare_process() {
   static std::once_flag once;
   std::call_once(once, [] {
-    grpc::EnableDefaultHealthCheckService(true);
 #ifdef ICECORE_GRPC_REFLECTION
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 #endif
@@ -54,7 +52,50 @@ void set_limits(grpc::ServerBuilder& builder, const grpc_door_options& options, 
   builder.SetResourceQuota(quota);
 }
 
+/// Half of the cores are left to what the calls do: applying, syncing, answering.
+unsigned polling_threads(unsigned wanted) {
+  return wanted != 0 ? wanted : std::clamp(std::thread::hardware_concurrency() / 2, 1U, 8U);
+}
+
 }  // namespace
+
+/// The completion queues, each with one thread, which polls the sockets and runs what its events call.
+class event_queues {
+ public:
+  event_queues() = default;
+  event_queues(const event_queues&) = delete;
+  event_queues& operator=(const event_queues&) = delete;
+  ~event_queues() { stop(); }
+
+  void add_to(grpc::ServerBuilder& builder, unsigned count) {
+    for (unsigned i = 0; i < count; ++i) queues_.push_back(builder.AddCompletionQueue());
+  }
+  void start() {
+    for (const auto& queue : queues_) threads_.emplace_back([&on = *queue] { run(on); });
+  }
+  /// No event may be asked for any more. Returns when all that were are told.
+  void stop() {
+    for (const auto& queue : queues_) queue->Shutdown();
+    if (threads_.empty()) {  // gRPC wants them emptied
+      for (const auto& queue : queues_) run(*queue);
+    }
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+    queues_.clear();
+  }
+  [[nodiscard]] const std::vector<std::unique_ptr<grpc::ServerCompletionQueue>>& all() const noexcept {
+    return queues_;
+  }
+
+ private:
+  static void run(grpc::ServerCompletionQueue& queue) {
+    void* tag = nullptr;
+    bool well = false;
+    while (queue.Next(&tag, &well)) static_cast<queue_event*>(tag)->happened(well);
+  }
+  std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
+  std::vector<std::thread> threads_;
+};
 
 struct grpc_door::state {
   state(service::service& served, grpc_door_options opening) : parts(served, opening) {}
@@ -63,7 +104,8 @@ struct grpc_door::state {
   void stop(std::chrono::milliseconds limit);
 
   door_parts parts;
-  std::vector<std::unique_ptr<grpc::Service>> services;
+  std::vector<std::unique_ptr<served_service>> services;
+  event_queues queues;
   std::unique_ptr<listener> listens;
   std::unique_ptr<acceptor> accepts;
   std::unique_ptr<grpc::Server> server;
@@ -88,19 +130,21 @@ void grpc_door::state::start() {
   });
 
   grpc::ServerBuilder builder;
-  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(std::make_unique<undecodable_requests>());
-  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   set_limits(builder, options, parts.all.options().limits);
   accepts = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   for (auto* const make : {make_store_calls, make_database_calls, make_version_calls, make_lease_calls, make_user_calls,
-                           make_server_calls}) {
+                           make_server_calls, make_health_calls}) {
     services.push_back(make(parts));
-    builder.RegisterService(services.back().get());
+    builder.RegisterService(&services.back()->service());
   }
+  queues.add_to(builder, polling_threads(options.polling_threads));
   server = builder.BuildAndStart();
   if (!server) throw error(errc::unavailable, fmt::format("gRPC could not start its server at {}", options.host));
+  for (const auto& queue : queues.all()) {
+    for (const auto& one : services) one->wait_on(*queue);
+  }
+  queues.start();
   port = listens->port();
   listens->start();
   cutting = parts.accounts.every(std::chrono::seconds(1), [this] {
@@ -110,7 +154,6 @@ void grpc_door::state::start() {
 
 void grpc_door::state::stop(std::chrono::milliseconds limit) {
   if (!server) return;
-  if (auto* const health = server->GetHealthCheckService(); health != nullptr) health->Shutdown();
   parts.stopping.store(true, std::memory_order_relaxed);  // the lock that end_streams() takes orders it
   listens->stop();
   parts.end_streams({errc::unavailable, "the server is stopping; go on with another one, or when it is back"});
@@ -118,6 +161,7 @@ void grpc_door::state::stop(std::chrono::milliseconds limit) {
   server->Wait();
   parts.wait_until_all_closed();
   cutting = {};
+  queues.stop();  // no call is left that could ask for an event
   server.reset();
   accepts.reset();
 }

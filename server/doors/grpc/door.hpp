@@ -4,8 +4,8 @@
 //   door.start();                                         // door.port() says which, if 0 was asked for
 //   door.stop(30s);
 //
-// Threads: gRPC's own call the handlers, which never wait there: what may wait for a device, a lock or much memory runs
-//   on the door's threads. start() and stop() belong to one thread.
+// Threads: those of the completion queues call the handlers, which never wait there: what may wait for a device, a lock
+//   or much memory runs on the door's other threads. start() and stop() belong to one thread.
 // Memory: each call holds its request's bytes of `in_flight_bytes`, each stream one block; gRPC itself stays within a
 //   resource quota of `in_flight_bytes`. A client that does not read is waited for, then cut (`stalled_limit`).
 // Lifetime: the service must outlive the door. stop(), or the destructor, ends all calls before it returns.
@@ -63,7 +63,8 @@ struct grpc_door_options {
   grpc_tls tls{};
   std::string server_name{};  ///< what Status tells
   std::shared_ptr<call_observer> observer{};
-  unsigned threads = 0;  ///< of what may wait; 0: four times the cores, at least 8
+  unsigned threads = 0;          ///< of what may wait; 0: four times the cores, at least 8
+  unsigned polling_threads = 0;  ///< that read and decode requests; 0: half the cores, 1 to 8
   std::uint32_t streams_per_connection = 1000;
   std::chrono::milliseconds keepalive{30'000};       ///< an idle peer is asked so often whether it is there ...
   std::chrono::milliseconds keepalive_wait{20'000};  ///< ... and has so long to answer

@@ -60,19 +60,40 @@ void door_parts::cut_stalled(std::chrono::steady_clock::time_point before) {
   for (open_stream* const stream : streams_) stream->cut_if_stalled(before);
 }
 
-call::call(door_parts& door, grpc::CallbackServerContext& context, const char* method)
-    : door_(door), context_(context), method_(method) {
+grpc_call::grpc_call(door_parts& door, grpc::ServerCompletionQueue& queue, const char* method)
+    : door_(door), queue_(queue), method_(method) {
   door_.opened();
+  context_.AsyncNotifyWhenDone(ended_.tag());
 }
 
-void call::admit_anybody(std::size_t request_bytes) {
+void grpc_call::will_not_begin() {
+  door_parts& shared = door_;
+  delete this;
+  shared.closed();
+}
+
+void grpc_call::release() {
+  if (events_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  door_parts& shared = door_;
+  over();
+  report();
+  delete this;
+  shared.closed();
+}
+
+void grpc_call::ended(bool) {
+  if (context_.IsCancelled()) cancelled();
+  release();
+}
+
+void grpc_call::admit_anybody(std::size_t request_bytes) {
   if (door_.stopping.load(std::memory_order_relaxed)) {  // relaxed: it guards no other memory
     throw error(errc::unavailable, "the server is stopping; ask another one, or again when it is back");
   }
   hold(request_bytes + bytes_of_a_call);
 }
 
-void call::admit(std::size_t request_bytes) {
+void grpc_call::admit(std::size_t request_bytes) {
   admit_anybody(request_bytes);
   service::access& users = door_.all.users();
   const std::string shown = token();
@@ -86,28 +107,29 @@ void call::admit(std::size_t request_bytes) {
   who_ = users.recognise(shown);
 }
 
-void call::hold(std::size_t bytes) { held_.push_back(door_.all.in_flight_bytes().take(bytes)); }
+void grpc_call::hold(std::size_t bytes) { held_.push_back(door_.all.in_flight_bytes().take(bytes)); }
 
-std::shared_ptr<service::database> call::find(const std::string& name) const {
+std::shared_ptr<service::database> grpc_call::find(const std::string& name) const {
   return door_.all.find_database(who(), name);
 }
 
-std::shared_ptr<service::database> call::find(const std::string& name, const key_bounds& bounds,
-                                              service::right what) const {
+std::shared_ptr<service::database> grpc_call::find(const std::string& name, const key_bounds& bounds,
+                                                   service::right what) const {
   std::shared_ptr<service::database> found = find(name);
   if (!who().is_root()) require(found->settings(), bounds, what);
   return found;
 }
 
-void call::require(const service::database_settings& settings, std::string_view key, service::right what) const {
+void grpc_call::require(const service::database_settings& settings, std::string_view key, service::right what) const {
   if (!who().is_root() && !who().allows(settings.name, settings.owner, key, what)) service::deny(settings.name);
 }
 
-void call::require(const service::database_settings& settings, const key_bounds& bounds, service::right what) const {
+void grpc_call::require(const service::database_settings& settings, const key_bounds& bounds,
+                        service::right what) const {
   if (!who().is_root() && !who().allows(settings.name, settings.owner, bounds, what)) service::deny(settings.name);
 }
 
-std::string call::token() const {
+std::string grpc_call::token() const {
   const auto found = context_.client_metadata().find("authorization");
   if (found == context_.client_metadata().end()) return {};
   const std::string_view text = view_of(found->second);
@@ -117,20 +139,23 @@ std::string call::token() const {
   return std::string(text.substr(bearer.size()));
 }
 
-grpc::Status call::ended_well() {
+grpc::Status grpc_call::ended_well() {
   status_ = grpc::StatusCode::OK;
   return grpc::Status::OK;
 }
 
-grpc::Status call::ended_by(const service::failure& why) {
+grpc::Status grpc_call::ended_by(const service::failure& why) {
   context_.AddTrailingMetadata(code_metadata, std::to_string(static_cast<int>(why.code)));
-  grpc::Status status = status_of(why);
+  return ended_as(status_of(why));
+}
+
+grpc::Status grpc_call::ended_as(grpc::Status status) {
   status_ = status.error_code();
   message_ = status.error_message();
   return status;
 }
 
-void call::report() noexcept {
+void grpc_call::report() noexcept {
   held_.clear();
   if (door_.options.observer) {
     std::string_view request;
@@ -147,13 +172,6 @@ void call::report() noexcept {
 
 service::failure cancelled_by_client() {
   return {errc::cancelled, "the client cancelled the call, or its deadline passed, before the server began with it"};
-}
-
-void unary_call::OnDone() {
-  door_parts& shared = door();
-  report();
-  delete this;
-  shared.closed();
 }
 
 }  // namespace icecore::doors

@@ -1,16 +1,19 @@
-// What all calls of the door share, and the two kinds of unary handlers.
+// What all calls of the door share, and their lives on gRPC's completion queues.
 //
-//   return answer_direct(door_, context, "Store.Put", *request, [=](unary_call& c) { ...; db->write(t, c.completion());
-//   }); return answer_on(door_.work, door_, context, "Versions.Tag", *request, [=](unary_call& c) { ...; });
+// A call's object is made before its client comes: it waits on a completion queue (serve.hpp). Then:
+//
+//   waits -> arrived() -> its handler -> ... -> Finish -> all its events have come -> deleted
 //
 // Order in every handler: who is it, which database, may they do this with these keys, then values.
-// A handler's object lives until gRPC has sent the answer (OnDone), and holds the request's share of the memory as
-// long. After a handler has handed a call to somebody else (a completion, an executor), it does not touch it any more:
-// it may have ended already. Threads: one at a time uses a call.
+// `events_` counts what gRPC still has to tell the object: that the status is sent, that the call is over, and the
+// reads and writes that are under way. The last one deletes the object. So an object is there as long as an event can
+// come, and a task may use it until the task calls Finish, or while it holds an event itself (keep()). After a handler
+// has handed a call to somebody else (a completion, an executor), it does not touch it any more: it may have ended
+// already. Threads: one at a time uses a call, but the events, which come on the queue's thread.
 #pragma once
 
+#include <grpcpp/completion_queue.h>
 #include <grpcpp/server_context.h>
-#include <grpcpp/support/server_callback.h>
 
 #include <atomic>
 #include <chrono>
@@ -78,12 +81,39 @@ struct door_parts {
   std::unordered_set<open_stream*> streams_;
 };
 
-/// A client's call: who calls, what it holds, when it began.
-class call {
+/// What a completion queue gives back: somebody who waits for something.
+class queue_event {
  public:
-  call(door_parts& door, grpc::CallbackServerContext& context, const char* method);
-  call(const call&) = delete;
-  call& operator=(const call&) = delete;
+  queue_event() = default;
+  queue_event(const queue_event&) = delete;
+  queue_event& operator=(const queue_event&) = delete;
+  virtual void happened(bool well) = 0;
+
+ protected:
+  ~queue_event() = default;
+};
+
+/// An event that calls a function of its owner.
+template <typename Owner>
+class event_of final : public queue_event {
+ public:
+  using function = void (Owner::*)(bool well);
+  event_of(Owner& owner, function what) : owner_(owner), what_(what) {}
+  void happened(bool well) override { (owner_.*what_)(well); }
+  /// As gRPC takes it.
+  [[nodiscard]] void* tag() noexcept { return static_cast<queue_event*>(this); }
+
+ private:
+  Owner& owner_;
+  function what_;
+};
+
+/// A client's call: who calls, what it holds, when it began.
+class grpc_call {
+ public:
+  grpc_call(door_parts& door, grpc::ServerCompletionQueue& queue, const char* method);
+  grpc_call(const grpc_call&) = delete;
+  grpc_call& operator=(const grpc_call&) = delete;
 
   /// Refuses if the server is stopping; takes the bytes from those in flight; finds out who calls.
   void admit(std::size_t request_bytes);
@@ -104,36 +134,66 @@ class call {
   [[nodiscard]] std::string token() const;
 
   [[nodiscard]] door_parts& door() const noexcept { return door_; }
-  [[nodiscard]] grpc::CallbackServerContext& context() const noexcept { return context_; }
+  [[nodiscard]] grpc::ServerContext& context() noexcept { return context_; }
   [[nodiscard]] bool is_cancelled() const { return context_.IsCancelled(); }
 
  protected:
-  ~call() = default;
+  virtual ~grpc_call() = default;
+
+  // What the kinds of calls do:
+  /// The client has cancelled, its deadline has passed, or its connection is gone.
+  virtual void cancelled() {}
+  /// All is over; the object is deleted next.
+  virtual void over() {}
+
+  // For the kinds of calls:
+  [[nodiscard]] grpc::ServerCompletionQueue& queue() const noexcept { return queue_; }
+  /// The client has come: from now on `events_` counts.
+  void begins() noexcept { began_ = std::chrono::steady_clock::now(); }
+  /// No client has come, and none will.
+  void will_not_begin();
+  /// One more event will come, or somebody else uses the object; only while another event is still to come.
+  void keep() noexcept { events_.fetch_add(1, std::memory_order_relaxed); }
+  /// An event has come. May delete the object.
+  void release();
+  /// The event of the status that Finish sends: it comes once.
+  [[nodiscard]] void* sent_tag() noexcept { return sent_.tag(); }
+
   /// The status that ends the call; notes it for the report.
   [[nodiscard]] grpc::Status ended_well();
   [[nodiscard]] grpc::Status ended_by(const service::failure& why);
-  /// Tells the observer. The last thing a call does but to delete itself.
-  void report() noexcept;
+  /// The same for a status that no error of ours has.
+  [[nodiscard]] grpc::Status ended_as(grpc::Status status);
 
  private:
+  void sent(bool) { release(); }
+  void ended(bool);
+  void report() noexcept;
+
   door_parts& door_;
-  grpc::CallbackServerContext& context_;
+  grpc::ServerCompletionQueue& queue_;
+  grpc::ServerContext context_;
   const char* method_;
-  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point began_{};
   std::optional<service::principal> who_;
   std::vector<service::gauge::share> held_;
   grpc::StatusCode status_ = grpc::StatusCode::CANCELLED;
   std::string message_;
+  event_of<grpc_call> sent_{*this, &grpc_call::sent};
+  event_of<grpc_call> ended_{*this, &grpc_call::ended};
+  // Acquire and release: who deletes the object sees what all others have done with it.
+  std::atomic<int> events_{2};  ///< sent_ and ended_
 };
 
 [[nodiscard]] service::failure cancelled_by_client();
 
-class unary_call final : public grpc::ServerUnaryReactor, public call {
+/// A call with one request and one response.
+class unary_call : public grpc_call {
  public:
-  using call::call;
-  void succeed() { Finish(ended_well()); }
-  void fail(const service::failure& why) { Finish(ended_by(why)); }
-  void OnDone() override;
+  using grpc_call::grpc_call;
+  void succeed() { finish(ended_well()); }
+  void fail(const service::failure& why) { finish(ended_by(why)); }
+  void fail_as(const grpc::Status& status) { finish(ended_as(status)); }
 
   /// Runs `what` now; if it throws, the call ends with that error. `what` sees to it that the call ends.
   template <typename Work>
@@ -156,30 +216,9 @@ class unary_call final : public grpc::ServerUnaryReactor, public call {
       });
     });
   }
+
+ private:
+  virtual void finish(const grpc::Status& status) = 0;
 };
-
-/// The handler runs on gRPC's thread: it must not wait, and must see to it that the call ends.
-template <typename Request, typename Work>
-grpc::ServerUnaryReactor* answer_direct(door_parts& door, grpc::CallbackServerContext* context, const char* method,
-                                        const Request& request, Work&& what) {
-  auto* const made = new unary_call(door, *context, method);
-  made->attempt([&](unary_call& c) {
-    c.admit(request.ByteSizeLong());
-    what(c);
-  });
-  return made;
-}
-
-/// The handler runs on a thread of `where`, and has succeeded when it returns.
-template <typename Request, typename Work>
-grpc::ServerUnaryReactor* answer_on(service::executor& where, door_parts& door, grpc::CallbackServerContext* context,
-                                    const char* method, const Request& request, Work what) {
-  auto* const made = new unary_call(door, *context, method);
-  made->attempt([&](unary_call& c) {
-    c.admit(request.ByteSizeLong());
-    c.go_on(where, std::move(what));
-  });
-  return made;
-}
 
 }  // namespace icecore::doors

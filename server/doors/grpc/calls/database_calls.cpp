@@ -9,34 +9,44 @@ namespace icecore::doors {
 
 namespace {
 
-using context = grpc::CallbackServerContext;
-using unary = grpc::ServerUnaryReactor;
 using service::right;
 
-class database_calls final : public v1::Databases::CallbackService {
+class database_calls final : public served_service {
  public:
-  explicit database_calls(door_parts& door) : door_(door) {}
+  using served_service::served_service;
+  grpc::Service& service() noexcept override { return service_; }
+  void wait_on(grpc::ServerCompletionQueue& queue) override {
+    wait_for_unary(*this, queue, service_, &methods::RequestCreate, "Databases.Create", &database_calls::create);
+    wait_for_unary(*this, queue, service_, &methods::RequestList, "Databases.List", &database_calls::list);
+    wait_for_unary(*this, queue, service_, &methods::RequestDescribe, "Databases.Describe", &database_calls::describe);
+    wait_for_unary(*this, queue, service_, &methods::RequestCopy, "Databases.Copy", &database_calls::copy);
+    wait_for_unary(*this, queue, service_, &methods::RequestAlter, "Databases.Alter", &database_calls::alter);
+    wait_for_unary(*this, queue, service_, &methods::RequestDrop, "Databases.Drop", &database_calls::drop);
+  }
 
-  unary* Create(context* its, const v1::CreateDatabaseRequest* request, v1::CreateDatabaseResponse* response) override {
-    return answer_on(door_.accounts, door_, its, "Databases.Create", *request, [=](unary_call& c) {
+ private:
+  using methods = v1::Databases::AsyncService;
+
+  void create(unary_call& its, const v1::CreateDatabaseRequest* request, v1::CreateDatabaseResponse* response) {
+    answer_on(door_.accounts, its, *request, [=](unary_call& c) {
       const auto made = c.door().all.create(c.who(), wanted(c, request->settings()));
       fill(*response->mutable_settings(), made->settings());
     });
   }
 
-  unary* List(context* its, const v1::ListDatabasesRequest* request, v1::ListDatabasesResponse* response) override {
-    return answer_on(door_.work, door_, its, "Databases.List", *request, [=](unary_call& c) {
+  void list(unary_call& its, const v1::ListDatabasesRequest* request, v1::ListDatabasesResponse* response) {
+    answer_on(door_.work, its, *request, [=](unary_call& c) {
       for (const service::database_settings& one : c.door().all.list(c.who())) fill(*response->add_databases(), one);
     });
   }
 
-  unary* Describe(context* its, const v1::DescribeDatabaseRequest* request, v1::DatabaseStatus* response) override {
-    return answer_on(door_.work, door_, its, "Databases.Describe", *request,
-                     [=](unary_call& c) { fill(*response, c.find(request->database())->status()); });
+  void describe(unary_call& its, const v1::DescribeDatabaseRequest* request, v1::DatabaseStatus* response) {
+    answer_on(door_.work, its, *request,
+              [=](unary_call& c) { fill(*response, c.find(request->database())->status()); });
   }
 
-  unary* Copy(context* its, const v1::CopyDatabaseRequest* request, v1::CreateDatabaseResponse* response) override {
-    return answer_on(door_.lengthy, door_, its, "Databases.Copy", *request, [=](unary_call& c) {
+  void copy(unary_call& its, const v1::CopyDatabaseRequest* request, v1::CreateDatabaseResponse* response) {
+    answer_on(door_.lengthy, its, *request, [=](unary_call& c) {
       const auto from = c.find(request->from(), key_bounds{}, right::read);
       const auto made = c.door().all.copy(c.who(), request->from(), point_of(request->at()),
                                           wanted_like(c, request->settings(), from->settings()));
@@ -44,39 +54,46 @@ class database_calls final : public v1::Databases::CallbackService {
     });
   }
 
-  unary* Alter(context* its, const v1::AlterDatabaseRequest* request, v1::AlterDatabaseResponse* response) override {
-    return answer_on(door_.accounts, door_, its, "Databases.Alter", *request, [=](unary_call& c) {
+  void alter(unary_call& its, const v1::AlterDatabaseRequest* request, v1::AlterDatabaseResponse* response) {
+    answer_on(door_.accounts, its, *request, [=](unary_call& c) {
       c.door().all.change(c.who(), request->database(), changes_of(*request));
       fill(*response->mutable_settings(), c.find(request->database())->settings());
     });
   }
 
-  unary* Drop(context* its, const v1::DropDatabaseRequest* request, v1::DropDatabaseResponse*) override {
-    return answer_on(door_.accounts, door_, its, "Databases.Drop", *request,
-                     [=](unary_call& c) { c.door().all.drop(c.who(), request->database()); });
+  void drop(unary_call& its, const v1::DropDatabaseRequest* request, v1::DropDatabaseResponse*) {
+    answer_on(door_.accounts, its, *request, [=](unary_call& c) { c.door().all.drop(c.who(), request->database()); });
   }
 
- private:
-  static service::database_settings wanted(const call& c, const v1::DatabaseSettings& settings) {
+  static service::database_settings wanted(const grpc_call& c, const v1::DatabaseSettings& settings) {
     return wanted_like(c, settings, c.door().all.options().defaults);
   }
   /// Who makes a database owns it, unless root gives it to somebody else.
-  static service::database_settings wanted_like(const call& c, const v1::DatabaseSettings& settings,
+  static service::database_settings wanted_like(const grpc_call& c, const v1::DatabaseSettings& settings,
                                                 const service::database_settings& defaults) {
     service::database_settings out = settings_of(settings, defaults);
     if (out.owner.empty() || !c.who().is_root()) out.owner = c.who().name();
     return out;
   }
 
-  door_parts& door_;
+  methods service_;
 };
 
-class server_calls final : public v1::Server::CallbackService {
+class server_calls final : public served_service {
  public:
-  explicit server_calls(door_parts& door) : door_(door) {}
+  using served_service::served_service;
+  grpc::Service& service() noexcept override { return service_; }
+  void wait_on(grpc::ServerCompletionQueue& queue) override {
+    wait_for_unary(*this, queue, service_, &methods::RequestStatus, "Server.Status", &server_calls::status);
+    wait_for_unary(*this, queue, service_, &methods::RequestSnapshot, "Server.Snapshot", &server_calls::snapshot);
+    wait_for_unary(*this, queue, service_, &methods::RequestVerify, "Server.Verify", &server_calls::verify);
+  }
 
-  unary* Status(context* its, const v1::StatusRequest* request, v1::StatusResponse* response) override {
-    return answer_on(door_.work, door_, its, "Server.Status", *request, [=](unary_call& c) {
+ private:
+  using methods = v1::Server::AsyncService;
+
+  void status(unary_call& its, const v1::StatusRequest* request, v1::StatusResponse* response) {
+    answer_on(door_.work, its, *request, [=](unary_call& c) {
       const service::service& all = c.door().all;
       response->set_identity(c.door().all.identity());
       response->set_name(c.door().options.server_name);
@@ -94,8 +111,8 @@ class server_calls final : public v1::Server::CallbackService {
     });
   }
 
-  unary* Snapshot(context* its, const v1::SnapshotRequest* request, v1::SnapshotResponse* response) override {
-    return answer_on(door_.lengthy, door_, its, "Server.Snapshot", *request, [=](unary_call& c) {
+  void snapshot(unary_call& its, const v1::SnapshotRequest* request, v1::SnapshotResponse* response) {
+    answer_on(door_.lengthy, its, *request, [=](unary_call& c) {
       if (request->to().empty()) throw error(errc::invalid_argument, "say the folder that the snapshot is to be");
       for (const auto& part : c.door().all.write_snapshot(c.who(), request->to()).parts) {
         v1::SnapshotResponse::Part& out = *response->add_parts();
@@ -106,8 +123,8 @@ class server_calls final : public v1::Server::CallbackService {
     });
   }
 
-  unary* Verify(context* its, const v1::VerifyRequest* request, v1::VerifyResponse* response) override {
-    return answer_on(door_.lengthy, door_, its, "Server.Verify", *request, [=](unary_call& c) {
+  void verify(unary_call& its, const v1::VerifyRequest* request, v1::VerifyResponse* response) {
+    answer_on(door_.lengthy, its, *request, [=](unary_call& c) {
       const auto database = c.find(request->database(), key_bounds{}, right::administer);
       const verify_report report = database->verify({});
       constexpr int damages_max = 1000;
@@ -126,12 +143,12 @@ class server_calls final : public v1::Server::CallbackService {
   }
 
  private:
-  door_parts& door_;
+  methods service_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> make_database_calls(door_parts& door) { return std::make_unique<database_calls>(door); }
-std::unique_ptr<grpc::Service> make_server_calls(door_parts& door) { return std::make_unique<server_calls>(door); }
+std::unique_ptr<served_service> make_database_calls(door_parts& door) { return std::make_unique<database_calls>(door); }
+std::unique_ptr<served_service> make_server_calls(door_parts& door) { return std::make_unique<server_calls>(door); }
 
 }  // namespace icecore::doors

@@ -7,14 +7,13 @@
 
 #include "doors/grpc/calls/services.hpp"
 #include "doors/grpc/calls/streams.hpp"
+#include "doors/grpc/calls/watches.hpp"
 #include "doors/grpc/messages.hpp"
 
 namespace icecore::doors {
 
 namespace {
 
-using context = grpc::CallbackServerContext;
-using unary = grpc::ServerUnaryReactor;
 using service::right;
 
 constexpr int keys_max = 65'536;
@@ -36,7 +35,8 @@ void fill_found(v1::GetResponse& response, const std::optional<service::found>& 
 }
 
 /// Which rights a list of operations needs: nothing is read or written before all are there.
-void require(const call& c, const service::database_settings& settings, const std::vector<service::operation>& list) {
+void require(const grpc_call& c, const service::database_settings& settings,
+             const std::vector<service::operation>& list) {
   using kind = service::operation::kind;
   for (const service::operation& o : list) {
     const bool range = o.what == kind::remove_range || o.what == kind::get_range;
@@ -52,7 +52,7 @@ void require(const call& c, const service::database_settings& settings, const st
   }
 }
 
-void require(const call& c, const service::database_settings& settings, const service::transaction& what) {
+void require(const grpc_call& c, const service::database_settings& settings, const service::transaction& what) {
   if (c.who().is_root()) return;
   for (const service::condition& condition : what.conditions) c.require(settings, condition.key, right::read);
   require(c, settings, what.then);
@@ -67,7 +67,7 @@ void limit_reads(std::vector<service::operation>& list) {
 
 /// Hands the transaction to the database. `answer` fills the response from the outcome, on any thread; the call ends.
 template <typename Answer>
-void write(unary_call& c, const std::string& database, service::transaction what, Answer answer) {
+void hand_over(unary_call& c, const std::string& database, service::transaction what, Answer answer) {
   const std::shared_ptr<service::database> found = c.find(database);
   require(c, found->settings(), what);
   c.hold(what.bytes());
@@ -81,12 +81,30 @@ void write(unary_call& c, const std::string& database, service::transaction what
   });
 }
 
-class store_calls final : public v1::Store::CallbackService {
+class store_calls final : public served_service {
  public:
-  explicit store_calls(door_parts& door) : door_(door) {}
+  using served_service::served_service;
+  grpc::Service& service() noexcept override { return service_; }
+  void wait_on(grpc::ServerCompletionQueue& queue) override {
+    wait_for_unary(*this, queue, service_, &methods::RequestGet, "Store.Get", &store_calls::get);
+    wait_for_unary(*this, queue, service_, &methods::RequestGetMany, "Store.GetMany", &store_calls::get_many);
+    wait_for_unary(*this, queue, service_, &methods::RequestPut, "Store.Put", &store_calls::put);
+    wait_for_unary(*this, queue, service_, &methods::RequestRemove, "Store.Remove", &store_calls::remove);
+    wait_for_unary(*this, queue, service_, &methods::RequestWrite, "Store.Write", &store_calls::write);
+    wait_for_stream<rows_from_client>(door_, queue, service_, &methods::RequestLoad, "Store.Load");
+    wait_for_unary(*this, queue, service_, &methods::RequestCount, "Store.Count", &store_calls::count);
+    wait_for_answers(*this, queue, service_, &methods::RequestScan, "Store.Scan", &store_calls::scan);
+    wait_for_answers(*this, queue, service_, &methods::RequestHistory, "Store.History", &store_calls::history);
+    wait_for_answers(*this, queue, service_, &methods::RequestDiff, "Store.Diff", &store_calls::diff);
+    wait_for_answers(*this, queue, service_, &methods::RequestChanges, "Store.Changes", &store_calls::changes);
+    wait_for_answers(*this, queue, service_, &methods::RequestWatch, "Store.Watch", &store_calls::watch);
+  }
 
-  unary* Get(context* its, const v1::GetRequest* request, v1::GetResponse* response) override {
-    return answer_direct(door_, its, "Store.Get", *request, [=, this](unary_call& c) {
+ private:
+  using methods = v1::Store::AsyncService;
+
+  void get(unary_call& its, const v1::GetRequest* request, v1::GetResponse* response) {
+    answer_direct(its, *request, [=, this](unary_call& c) {
       const auto database = c.find(request->database());
       const service::database_settings settings = database->settings();
       c.require(settings, request->key(), right::read);
@@ -99,8 +117,8 @@ class store_calls final : public v1::Store::CallbackService {
     });
   }
 
-  unary* GetMany(context* its, const v1::GetManyRequest* request, v1::GetManyResponse* response) override {
-    return answer_direct(door_, its, "Store.GetMany", *request, [=, this](unary_call& c) {
+  void get_many(unary_call& its, const v1::GetManyRequest* request, v1::GetManyResponse* response) {
+    answer_direct(its, *request, [=, this](unary_call& c) {
       if (request->keys_size() > keys_max) {
         throw error(errc::invalid_argument,
                     fmt::format("{} keys; one call gets at most {}", request->keys_size(), keys_max));
@@ -108,18 +126,18 @@ class store_calls final : public v1::Store::CallbackService {
       const auto database = c.find(request->database());
       const service::database_settings settings = database->settings();
       for (const std::string& key : request->keys()) c.require(settings, key, right::read);
-      const auto read = [=](unary_call& reading) { get_many(reading, *database, *request, *response); };
+      const auto read = [=](unary_call& reading) { get_all(reading, *database, *request, *response); };
       if (!is_quick(settings) || request->keys_size() > keys_at_once) return c.go_on(door_.work, read);
       read(c);
       c.succeed();
     });
   }
 
-  unary* Put(context* its, const v1::PutRequest* request, v1::PutResponse* response) override {
-    return answer_direct(door_, its, "Store.Put", *request, [=](unary_call& c) {
+  void put(unary_call& its, const v1::PutRequest* request, v1::PutResponse* response) {
+    answer_direct(its, *request, [=](unary_call& c) {
       service::transaction t;
       t.then.push_back(put_of(*request));
-      write(c, request->database(), std::move(t), [=](const service::outcome& done) {
+      hand_over(c, request->database(), std::move(t), [=](const service::outcome& done) {
         response->set_version(done.version);
         response->set_written(done.results.empty() ||
                               done.results.front().is == service::operation_result::state::done);
@@ -127,28 +145,28 @@ class store_calls final : public v1::Store::CallbackService {
     });
   }
 
-  unary* Remove(context* its, const v1::RemoveRequest* request, v1::RemoveResponse* response) override {
-    return answer_direct(door_, its, "Store.Remove", *request, [=](unary_call& c) {
+  void remove(unary_call& its, const v1::RemoveRequest* request, v1::RemoveResponse* response) {
+    answer_direct(its, *request, [=](unary_call& c) {
       service::transaction t;
       t.then.push_back(remove_of(*request));
-      write(c, request->database(), std::move(t), [=](const service::outcome& done) {
+      hand_over(c, request->database(), std::move(t), [=](const service::outcome& done) {
         response->set_version(done.version);
         if (!done.results.empty()) response->set_removed(done.results.front().count);
       });
     });
   }
 
-  unary* Write(context* its, const v1::WriteRequest* request, v1::WriteResponse* response) override {
-    return answer_direct(door_, its, "Store.Write", *request, [=, this](unary_call& c) {
+  void write(unary_call& its, const v1::WriteRequest* request, v1::WriteResponse* response) {
+    answer_direct(its, *request, [=, this](unary_call& c) {
       service::transaction t = transaction_of(*request, door_.all.options().limits.transaction_operations);
       limit_reads(t.then);
       limit_reads(t.otherwise);
-      write(c, request->database(), std::move(t), [=](service::outcome& done) { fill(*response, done); });
+      hand_over(c, request->database(), std::move(t), [=](service::outcome& done) { fill(*response, done); });
     });
   }
 
-  unary* Count(context* its, const v1::CountRequest* request, v1::CountResponse* response) override {
-    return answer_on(door_.lengthy, door_, its, "Store.Count", *request, [=](unary_call& c) {
+  void count(unary_call& its, const v1::CountRequest* request, v1::CountResponse* response) {
+    answer_on(door_.lengthy, its, *request, [=](unary_call& c) {
       const key_bounds bounds = bounds_of(request->bounds());
       const auto database = c.find(request->database(), bounds, right::read);
       const version at = database->resolve(point_of(request->at()));
@@ -157,61 +175,51 @@ class store_calls final : public v1::Store::CallbackService {
     });
   }
 
-  grpc::ServerReadReactor<v1::LoadRequest>* Load(context* its, v1::LoadResponse* response) override {
-    return load_rows(door_, its, response);
-  }
-
-  grpc::ServerWriteReactor<v1::Rows>* Scan(context* its, const v1::ScanRequest* request) override {
-    const stream_kind kind{.method = "Store.Scan",
-                           .limits = block_limits_of(request->block_rows(), request->block_bytes())};
+  void scan(rows_to_client& stream, const v1::ScanRequest* request) {
+    const stream_kind kind{.limits = block_limits_of(request->block_rows(), request->block_bytes())};
     service::scan_request what{.bounds = bounds_of(request->bounds()),
                                .at = point_of(request->at()),
                                .reverse = request->reverse(),
                                .limit = request->limit(),
                                .values = !request->keys_only(),
                                .versions = request->versions()};
-    return stream_rows(door_, its, kind, request->ByteSizeLong(),
-                       [what = std::move(what), name = request->database()](call& c) {
-                         return c.find(name, what.bounds, right::read)->scan(what);
-                       });
+    stream.begin(kind, request->ByteSizeLong(), [what = std::move(what), name = request->database()](grpc_call& c) {
+      return c.find(name, what.bounds, right::read)->scan(what);
+    });
   }
 
-  grpc::ServerWriteReactor<v1::Rows>* History(context* its, const v1::HistoryRequest* request) override {
-    return stream_rows(door_, its, {.method = "Store.History"}, request->ByteSizeLong(),
-                       [key = request->key(), up_to = point_of(request->up_to()), name = request->database()](call& c) {
-                         const auto database = c.find(name);
-                         c.require(database->settings(), key, right::read);
-                         return database->history(key, up_to);
-                       });
+  void history(rows_to_client& stream, const v1::HistoryRequest* request) {
+    stream.begin({}, request->ByteSizeLong(),
+                 [key = request->key(), up_to = point_of(request->up_to()), name = request->database()](grpc_call& c) {
+                   const auto database = c.find(name);
+                   c.require(database->settings(), key, right::read);
+                   return database->history(key, up_to);
+                 });
   }
 
-  grpc::ServerWriteReactor<v1::Rows>* Diff(context* its, const v1::DiffRequest* request) override {
+  void diff(rows_to_client& stream, const v1::DiffRequest* request) {
     service::difference_request what{
         .before = request->before(), .after = point_of(request->after()), .bounds = bounds_of(request->bounds())};
-    return stream_rows(door_, its, {.method = "Store.Diff"}, request->ByteSizeLong(),
-                       [what = std::move(what), name = request->database()](call& c) {
-                         return c.find(name, what.bounds, right::read)->differences(what);
-                       });
+    stream.begin({}, request->ByteSizeLong(), [what = std::move(what), name = request->database()](grpc_call& c) {
+      return c.find(name, what.bounds, right::read)->differences(what);
+    });
   }
 
-  grpc::ServerWriteReactor<v1::Rows>* Changes(context* its, const v1::ChangesRequest* request) override {
+  void changes(rows_to_client& stream, const v1::ChangesRequest* request) {
     service::changes_request what{.after = request->after(),
                                   .up_to = point_of(request->up_to()),
                                   .bounds = bounds_of(request->bounds()),
                                   .before = request->before()};
-    return stream_rows(door_, its, {.method = "Store.Changes", .tells = true}, request->ByteSizeLong(),
-                       [what = std::move(what), name = request->database()](call& c) {
-                         return c.find(name, what.bounds, right::read)->changes(what);
-                       });
+    stream.begin({.tells = true}, request->ByteSizeLong(),
+                 [what = std::move(what), name = request->database()](grpc_call& c) {
+                   return c.find(name, what.bounds, right::read)->changes(what);
+                 });
   }
 
-  grpc::ServerWriteReactor<v1::Rows>* Watch(context* its, const v1::WatchRequest* request) override {
-    return watch_rows(door_, its, request);
-  }
+  void watch(watch_stream& stream, const v1::WatchRequest* request) { stream.begin(*request); }
 
- private:
-  static void get_many(call& c, service::database& database, const v1::GetManyRequest& request,
-                       v1::GetManyResponse& response) {
+  static void get_all(grpc_call& c, service::database& database, const v1::GetManyRequest& request,
+                      v1::GetManyResponse& response) {
     const service::limits& limits = c.door().all.options().limits;
     const std::uint64_t bytes_max =
         std::min<std::uint64_t>(std::max(limits.output_bytes, limits.request_bytes), message_bytes_max);
@@ -232,11 +240,11 @@ class store_calls final : public v1::Store::CallbackService {
     response.set_version(at);
   }
 
-  door_parts& door_;
+  methods service_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> make_store_calls(door_parts& door) { return std::make_unique<store_calls>(door); }
+std::unique_ptr<served_service> make_store_calls(door_parts& door) { return std::make_unique<store_calls>(door); }
 
 }  // namespace icecore::doors

@@ -1,7 +1,8 @@
 // Streams of rows to a client (scans, histories, differences, changes) and from one (loads).
 //
-//   return stream_rows(door, context, "Store.Scan", request->ByteSizeLong(), limits, [=](call& c) { ...; return
-//   db->scan(what); });
+//   void scan(rows_to_client& stream, const v1::ScanRequest* request) {
+//     stream.begin({}, request->ByteSizeLong(), [=](grpc_call& c) { ...; return db->scan(what); });
+//   }
 //
 // A block of rows is produced after gRPC has taken the one before, so that a stream holds one block, however slow its
 // client is; a load's message is loaded before the next one is read. A cancelled stream stops at the block it is at.
@@ -10,6 +11,9 @@
 
 #include <icecore/v1/icecore.pb.h>
 
+#include <grpcpp/support/async_stream.h>
+
+#include <atomic>
 #include <functional>
 #include <memory>
 
@@ -19,21 +23,95 @@
 namespace icecore::doors {
 
 /// Finds the database, checks the rights and begins. It may wait.
-using stream_opener = std::function<std::unique_ptr<service::row_stream>(call&)>;
+using stream_opener = std::function<std::unique_ptr<service::row_stream>(grpc_call&)>;
 
 struct stream_kind {
-  const char* method;
   service::block_limits limits{};
   bool tells = false;  ///< the last message's `told` is the stream's version: of changes
 };
 
-[[nodiscard]] grpc::ServerWriteReactor<v1::Rows>* stream_rows(door_parts& door, grpc::CallbackServerContext* context,
-                                                              const stream_kind& kind, std::size_t request_bytes,
-                                                              stream_opener open);
-[[nodiscard]] grpc::ServerReadReactor<v1::LoadRequest>* load_rows(door_parts& door,
-                                                                  grpc::CallbackServerContext* context,
-                                                                  v1::LoadResponse* response);
-[[nodiscard]] grpc::ServerWriteReactor<v1::Rows>* watch_rows(door_parts& door, grpc::CallbackServerContext* context,
-                                                             const v1::WatchRequest* request);
+/// A call that sends messages of rows, one at a time.
+class rows_writer : public grpc_call {
+ public:
+  using grpc_call::grpc_call;
+  using io_type = grpc::ServerAsyncWriter<v1::Rows>;
+  [[nodiscard]] io_type& io() noexcept { return io_; }
+  /// Instead of beginning.
+  void refuse(const service::failure& why) { finish(ended_by(why)); }
+
+ protected:
+  void write(const v1::Rows& message) {
+    keep();
+    io_.Write(message, written_.tag());
+  }
+  void finish(const grpc::Status& status) { io_.Finish(status, sent_tag()); }
+  /// gRPC has taken the message; or not, for the client is gone.
+  virtual void was_written(bool taken) = 0;
+
+ private:
+  void written(bool taken) {
+    was_written(taken);
+    release();
+  }
+  io_type io_{&context()};
+  event_of<rows_writer> written_{*this, &rows_writer::written};
+};
+
+/// One stream of rows. Its states follow each other: stepping (a task of the door's threads has it), then writing (gRPC
+/// has the message), then stepping again, until a step calls finish(). Only steps call that, so the object lives as
+/// long as a step runs.
+class rows_to_client : public rows_writer, public open_stream {
+ public:
+  using rows_writer::rows_writer;
+  void begin(const stream_kind& kind, std::size_t request_bytes, stream_opener open);
+  void end(const service::failure&) override {}  // it ends by itself
+  void cut_if_stalled(std::chrono::steady_clock::time_point before) override;
+
+ protected:
+  void was_written(bool taken) override;
+  void cancelled() override { cancelled_.store(true, std::memory_order_relaxed); }
+  void over() override;
+
+ private:
+  void post_step();
+  void step();
+  void send(bool more);
+
+  stream_kind kind_;
+  stream_opener open_;
+  std::unique_ptr<service::row_stream> rows_;
+  service::row_block block_;
+  v1::Rows message_;
+  service::gauge::share scans_;
+  bool sent_ = false;
+  bool ended_ = false;  ///< the last message is sent
+  // Relaxed: each guards no other memory; a step that misses it is followed by one that does not.
+  std::atomic<bool> cancelled_{false};
+  std::atomic<std::int64_t> writing_since_{0};  ///< when gRPC got the message that it has; 0: it has none
+};
+
+/// One load. Reading (gRPC) and loading (a task) follow each other; only one of them runs, and it alone calls finish().
+class rows_from_client : public grpc_call {
+ public:
+  using grpc_call::grpc_call;
+  using io_type = grpc::ServerAsyncReader<v1::LoadResponse, v1::LoadRequest>;
+  [[nodiscard]] io_type& io() noexcept { return io_; }
+  void begin();
+
+ private:
+  void read();
+  void came(bool well);
+  void load();
+  void finish(const grpc::Status& status) { io_.Finish(response_, status, sent_tag()); }
+
+  io_type io_{&context()};
+  event_of<rows_from_client> came_{*this, &rows_from_client::came};
+  v1::LoadResponse response_;
+  v1::LoadRequest message_;
+  std::shared_ptr<service::database> database_;
+  service::database_settings settings_;
+  bool keep_ = false;
+  bool may_write_all_ = false;
+};
 
 }  // namespace icecore::doors

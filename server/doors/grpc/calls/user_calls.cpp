@@ -10,17 +10,30 @@ namespace icecore::doors {
 
 namespace {
 
-using context = grpc::CallbackServerContext;
-using unary = grpc::ServerUnaryReactor;
-
-class user_calls final : public v1::Users::CallbackService {
+class user_calls final : public served_service {
  public:
-  explicit user_calls(door_parts& door) : door_(door) {}
+  using served_service::served_service;
+  grpc::Service& service() noexcept override { return service_; }
+  void wait_on(grpc::ServerCompletionQueue& queue) override {
+    wait_for_unary(*this, queue, service_, &methods::RequestLogIn, "Users.LogIn", &user_calls::log_in);
+    wait_for_unary(*this, queue, service_, &methods::RequestLogOut, "Users.LogOut", &user_calls::log_out);
+    wait_for_unary(*this, queue, service_, &methods::RequestAddUser, "Users.AddUser", &user_calls::add_user);
+    wait_for_unary(*this, queue, service_, &methods::RequestRemoveUser, "Users.RemoveUser", &user_calls::remove_user);
+    wait_for_unary(*this, queue, service_, &methods::RequestSetPassword, "Users.SetPassword",
+                   &user_calls::set_password);
+    wait_for_unary(*this, queue, service_, &methods::RequestGrant, "Users.Grant", &user_calls::grant);
+    wait_for_unary(*this, queue, service_, &methods::RequestWithdraw, "Users.Withdraw", &user_calls::withdraw);
+    wait_for_unary(*this, queue, service_, &methods::RequestSetRole, "Users.SetRole", &user_calls::set_role);
+    wait_for_unary(*this, queue, service_, &methods::RequestRemoveRole, "Users.RemoveRole", &user_calls::remove_role);
+    wait_for_unary(*this, queue, service_, &methods::RequestList, "Users.List", &user_calls::list);
+  }
+
+ private:
+  using methods = v1::Users::AsyncService;
 
   /// The one call that needs no token.
-  unary* LogIn(context* its, const v1::LogInRequest* request, v1::LogInResponse* response) override {
-    auto* const made = new unary_call(door_, *its, "Users.LogIn");
-    made->attempt([&](unary_call& c) {
+  void log_in(unary_call& its, const v1::LogInRequest* request, v1::LogInResponse* response) {
+    its.attempt([&](unary_call& c) {
       const std::uint64_t bytes_max = door_.all.options().limits.before_login_bytes;
       if (request->ByteSizeLong() > bytes_max) {
         throw error(errc::limit_reached, fmt::format("a log-in of {} bytes; limits.before_login_bytes is {}",
@@ -34,60 +47,58 @@ class user_calls final : public v1::Users::CallbackService {
             static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(token.lives).count()));
       });
     });
-    return made;
   }
 
-  unary* LogOut(context* its, const v1::LogOutRequest* request, v1::Nothing*) override {
-    return answer_on(door_.accounts, door_, its, "Users.LogOut", *request,
-                     [](unary_call& c) { c.door().all.users().log_out(c.token()); });
+  void log_out(unary_call& its, const v1::LogOutRequest* request, v1::Nothing*) {
+    answer_on(door_.accounts, its, *request, [](unary_call& c) { c.door().all.users().log_out(c.token()); });
   }
 
-  unary* AddUser(context* its, const v1::AddUserRequest* request, v1::Nothing*) override {
-    return manage(its, "Users.AddUser", request, [](const call& c, service::access& users, const auto& what) {
+  void add_user(unary_call& its, const v1::AddUserRequest* request, v1::Nothing*) {
+    manage(its, *request, [](const grpc_call& c, service::access& users, const auto& what) {
       std::optional<std::string_view> password;
       if (what.has_password()) password = what.password();
       users.add_user(c.who(), what.name(), password);
     });
   }
 
-  unary* RemoveUser(context* its, const v1::UserRequest* request, v1::Nothing*) override {
-    return manage(its, "Users.RemoveUser", request, [](const call& c, service::access& users, const auto& what) {
+  void remove_user(unary_call& its, const v1::UserRequest* request, v1::Nothing*) {
+    manage(its, *request, [](const grpc_call& c, service::access& users, const auto& what) {
       users.remove_user(c.who(), what.name());
     });
   }
 
-  unary* SetPassword(context* its, const v1::SetPasswordRequest* request, v1::Nothing*) override {
-    return manage(its, "Users.SetPassword", request, [](const call& c, service::access& users, const auto& what) {
+  void set_password(unary_call& its, const v1::SetPasswordRequest* request, v1::Nothing*) {
+    manage(its, *request, [](const grpc_call& c, service::access& users, const auto& what) {
       users.set_password(c.who(), what.name(), what.password());
     });
   }
 
-  unary* Grant(context* its, const v1::GrantRoleRequest* request, v1::Nothing*) override {
-    return manage(its, "Users.Grant", request, [](const call& c, service::access& users, const auto& what) {
+  void grant(unary_call& its, const v1::GrantRoleRequest* request, v1::Nothing*) {
+    manage(its, *request, [](const grpc_call& c, service::access& users, const auto& what) {
       users.grant(c.who(), what.user(), what.role());
     });
   }
 
-  unary* Withdraw(context* its, const v1::GrantRoleRequest* request, v1::Nothing*) override {
-    return manage(its, "Users.Withdraw", request, [](const call& c, service::access& users, const auto& what) {
+  void withdraw(unary_call& its, const v1::GrantRoleRequest* request, v1::Nothing*) {
+    manage(its, *request, [](const grpc_call& c, service::access& users, const auto& what) {
       users.withdraw(c.who(), what.user(), what.role());
     });
   }
 
-  unary* SetRole(context* its, const v1::Role* request, v1::Nothing*) override {
-    return manage(its, "Users.SetRole", request, [](const call& c, service::access& users, const auto& what) {
+  void set_role(unary_call& its, const v1::Role* request, v1::Nothing*) {
+    manage(its, *request, [](const grpc_call& c, service::access& users, const auto& what) {
       users.set_role(c.who(), role_of(what));
     });
   }
 
-  unary* RemoveRole(context* its, const v1::RoleRequest* request, v1::Nothing*) override {
-    return manage(its, "Users.RemoveRole", request, [](const call& c, service::access& users, const auto& what) {
+  void remove_role(unary_call& its, const v1::RoleRequest* request, v1::Nothing*) {
+    manage(its, *request, [](const grpc_call& c, service::access& users, const auto& what) {
       users.remove_role(c.who(), what.name());
     });
   }
 
-  unary* List(context* its, const v1::ListUsersRequest* request, v1::ListUsersResponse* response) override {
-    return answer_on(door_.accounts, door_, its, "Users.List", *request, [=](unary_call& c) {
+  void list(unary_call& its, const v1::ListUsersRequest* request, v1::ListUsersResponse* response) {
+    answer_on(door_.accounts, its, *request, [=](unary_call& c) {
       const service::access& users = c.door().all.users();
       for (const service::user& user : users.users(c.who())) {
         v1::User& out = *response->add_users();
@@ -102,16 +113,16 @@ class user_calls final : public v1::Users::CallbackService {
  private:
   /// What changes users: `access` checks the rights, and its change is durable when it returns.
   template <typename Request, typename Change>
-  unary* manage(context* its, const char* method, const Request* request, Change change) {
-    return answer_on(door_.accounts, door_, its, method, *request,
-                     [=](unary_call& c) { change(c, c.door().all.users(), *request); });
+  void manage(unary_call& its, const Request& request, Change change) {
+    answer_on(door_.accounts, its, request,
+              [change, &request](unary_call& c) { change(c, c.door().all.users(), request); });
   }
 
-  door_parts& door_;
+  methods service_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> make_user_calls(door_parts& door) { return std::make_unique<user_calls>(door); }
+std::unique_ptr<served_service> make_user_calls(door_parts& door) { return std::make_unique<user_calls>(door); }
 
 }  // namespace icecore::doors

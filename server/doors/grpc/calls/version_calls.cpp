@@ -12,16 +12,26 @@ namespace icecore::doors {
 
 namespace {
 
-using context = grpc::CallbackServerContext;
-using unary = grpc::ServerUnaryReactor;
 using service::right;
 
-class version_calls final : public v1::Versions::CallbackService {
+class version_calls final : public served_service {
  public:
-  explicit version_calls(door_parts& door) : door_(door) {}
+  using served_service::served_service;
+  grpc::Service& service() noexcept override { return service_; }
+  void wait_on(grpc::ServerCompletionQueue& queue) override {
+    wait_for_unary(*this, queue, service_, &methods::RequestTag, "Versions.Tag", &version_calls::tag);
+    wait_for_unary(*this, queue, service_, &methods::RequestList, "Versions.List", &version_calls::list);
+    wait_for_unary(*this, queue, service_, &methods::RequestFind, "Versions.Find", &version_calls::find);
+    wait_for_unary(*this, queue, service_, &methods::RequestResolve, "Versions.Resolve", &version_calls::resolve);
+    wait_for_unary(*this, queue, service_, &methods::RequestSync, "Versions.Sync", &version_calls::sync);
+    wait_for_unary(*this, queue, service_, &methods::RequestCompact, "Versions.Compact", &version_calls::compact);
+  }
 
-  unary* Tag(context* its, const v1::TagRequest* request, v1::TagResponse* response) override {
-    return answer_on(door_.work, door_, its, "Versions.Tag", *request, [=](unary_call& c) {
+ private:
+  using methods = v1::Versions::AsyncService;
+
+  void tag(unary_call& its, const v1::TagRequest* request, v1::TagResponse* response) {
+    answer_on(door_.work, its, *request, [=](unary_call& c) {
       const auto database = c.find(request->database(), key_bounds{}, right::write);
       tag_options label{.name = request->name(), .note = request->note(), .time_ns = {}};
       if (request->has_time_ns()) label.time_ns = request->time_ns();
@@ -29,8 +39,8 @@ class version_calls final : public v1::Versions::CallbackService {
     });
   }
 
-  unary* List(context* its, const v1::ListTagsRequest* request, v1::ListTagsResponse* response) override {
-    return answer_on(door_.work, door_, its, "Versions.List", *request, [=](unary_call& c) {
+  void list(unary_call& its, const v1::ListTagsRequest* request, v1::ListTagsResponse* response) {
+    answer_on(door_.work, its, *request, [=](unary_call& c) {
       std::size_t bytes = 0;
       for (const tag_info& tag : c.find(request->database())->tags()) {
         fill(*response->add_tags(), tag);
@@ -40,42 +50,41 @@ class version_calls final : public v1::Versions::CallbackService {
     });
   }
 
-  unary* Find(context* its, const v1::FindTagRequest* request, v1::FindTagResponse* response) override {
-    return answer_on(door_.work, door_, its, "Versions.Find", *request, [=](unary_call& c) {
+  void find(unary_call& its, const v1::FindTagRequest* request, v1::FindTagResponse* response) {
+    answer_on(door_.work, its, *request, [=](unary_call& c) {
       if (const auto tag = c.find(request->database())->find_tag(point_of(request->at()))) {
         fill(*response->mutable_tag(), *tag);
       }
     });
   }
 
-  unary* Resolve(context* its, const v1::ResolveRequest* request, v1::ResolveResponse* response) override {
-    return answer_on(door_.work, door_, its, "Versions.Resolve", *request, [=](unary_call& c) {
+  void resolve(unary_call& its, const v1::ResolveRequest* request, v1::ResolveResponse* response) {
+    answer_on(door_.work, its, *request, [=](unary_call& c) {
       response->set_version(c.find(request->database())->resolve(point_of(request->at())));
     });
   }
 
-  unary* Sync(context* its, const v1::SyncRequest* request, v1::SyncResponse*) override {
-    return answer_on(door_.work, door_, its, "Versions.Sync", *request,
-                     [=](unary_call& c) { c.find(request->database())->sync(); });
+  void sync(unary_call& its, const v1::SyncRequest* request, v1::SyncResponse*) {
+    answer_on(door_.work, its, *request, [=](unary_call& c) { c.find(request->database())->sync(); });
   }
 
-  unary* Compact(context* its, const v1::CompactRequest* request, v1::CompactResponse*) override {
-    return answer_on(door_.lengthy, door_, its, "Versions.Compact", *request, [=](unary_call& c) {
+  void compact(unary_call& its, const v1::CompactRequest* request, v1::CompactResponse*) {
+    answer_on(door_.lengthy, its, *request, [=](unary_call& c) {
       c.find(request->database(), key_bounds{}, right::administer)->compact(request->oldest_kept());
     });
   }
 
  private:
-  door_parts& door_;
+  methods service_;
 };
 
 /// Leases that are kept alive over one stream. Reading, keeping and writing follow each other. The door may end the
 /// stream at any time, so Finish is called by whoever comes first.
-class lease_keeper final : public grpc::ServerBidiReactor<v1::LeaseRequest, v1::Lease>,
-                           public call,
-                           public open_stream {
+class lease_keeper : public grpc_call, public open_stream {
  public:
-  lease_keeper(door_parts& shared, grpc::CallbackServerContext& its) : call(shared, its, "Leases.KeepAlive") {}
+  using grpc_call::grpc_call;
+  using io_type = grpc::ServerAsyncReaderWriter<v1::Lease, v1::LeaseRequest>;
+  [[nodiscard]] io_type& io() noexcept { return io_; }
 
   void begin() {
     try {
@@ -83,46 +92,19 @@ class lease_keeper final : public grpc::ServerBidiReactor<v1::LeaseRequest, v1::
     } catch (...) {
       return finish(ended_by(service::failure_of(std::current_exception())));
     }
-    StartSendInitialMetadata();  // the client sees that the stream is open
-    StartRead(&request_);
+    keep();
+    io_.SendInitialMetadata(opened_.tag());  // the client sees that the stream is open
+    keep();
+    io_.Read(&request_, came_.tag());
     door().add(*this);
     if (door().stopping.load(std::memory_order_relaxed)) end({errc::unavailable, "the server is stopping"});
-  }
-
-  void OnReadDone(bool came) override {
-    // A task holds the object (OnDone waits for `tasks_`), whether the door ends the stream meanwhile or not.
-    if (came && hold_task()) {
-      door().work.post([this] { keep(); });
-    } else {
-      finish_once([&] { return is_cancelled() ? ended_by(gone()) : ended_well(); });
-    }
-  }
-  void OnWriteDone(bool taken) override {
-    writing_since_.store(0, std::memory_order_relaxed);
-    if (!taken) return finish_once([&] { return ended_by(gone()); });
-    const std::lock_guard lock(mutex_);
-    if (!finished_) StartRead(&request_);
-  }
-  void OnCancel() override {
-    finish_once([&] { return ended_by(gone()); });
-  }
-  void OnDone() override {
-    door().remove(*this);
-    report();  // while the context is there
-    bool last = false;
-    {
-      const std::lock_guard lock(mutex_);
-      done_ = true;
-      last = tasks_ == 0;
-    }
-    if (last) destroy();
   }
 
   void end(const service::failure& why) override {
     if (!hold_task()) return;
     door().work.post([this, why] {
       finish_once([&] { return ended_by(why); });
-      release_task();
+      release();
     });
   }
   void cut_if_stalled(std::chrono::steady_clock::time_point before) override {
@@ -130,8 +112,38 @@ class lease_keeper final : public grpc::ServerBidiReactor<v1::LeaseRequest, v1::
     if (since != 0 && since < before.time_since_epoch().count()) context().TryCancel();
   }
 
+ protected:
+  void cancelled() override {
+    finish_once([&] { return ended_by(gone()); });
+  }
+  void over() override { door().remove(*this); }
+
  private:
-  void keep() {
+  void opened(bool) { release(); }
+  void came(bool well) {
+    // A task holds the object, whether the door ends the stream meanwhile or not.
+    if (well && hold_task()) {
+      door().work.post([this] { keep_alive(); });
+    } else {
+      finish_once([&] { return is_cancelled() ? ended_by(gone()) : ended_well(); });
+    }
+    release();
+  }
+  void written(bool taken) {
+    writing_since_.store(0, std::memory_order_relaxed);
+    if (!taken) {
+      finish_once([&] { return ended_by(gone()); });
+    } else {
+      const std::lock_guard lock(mutex_);
+      if (!finished_) {
+        keep();
+        io_.Read(&request_, came_.tag());
+      }
+    }
+    release();
+  }
+
+  void keep_alive() {
     try {
       const auto database = find(request_.database());
       fill(answer_, database->keep_alive(request_.number()));
@@ -139,32 +151,24 @@ class lease_keeper final : public grpc::ServerBidiReactor<v1::LeaseRequest, v1::
     } catch (...) {
       const service::failure why = service::failure_of(std::current_exception());
       finish_once([&] { return ended_by(why); });
-      return release_task();
+      return release();
     }
     {
       const std::lock_guard lock(mutex_);
       if (!finished_) {
         writing_since_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-        StartWrite(&answer_);
+        keep();
+        io_.Write(answer_, written_.tag());
       }
     }
-    release_task();
+    release();
   }
 
   bool hold_task() {
     const std::lock_guard lock(mutex_);
-    if (finished_) return false;
-    ++tasks_;
+    if (finished_) return false;  // else the event of the status is still to come
+    keep();
     return true;
-  }
-  void release_task() {
-    bool last = false;
-    {
-      const std::lock_guard lock(mutex_);
-      --tasks_;
-      last = tasks_ == 0 && done_;
-    }
-    if (last) destroy();
   }
   template <typename Status>
   void finish_once(const Status& status) {
@@ -173,33 +177,41 @@ class lease_keeper final : public grpc::ServerBidiReactor<v1::LeaseRequest, v1::
       if (finished_) return;
       finished_ = true;
     }
-    Finish(status());
+    io_.Finish(status(), sent_tag());
   }
   void finish(const grpc::Status& status) {
     finish_once([&] { return status; });
   }
-  void destroy() {
-    door_parts& shared = door();
-    delete this;
-    shared.closed();
-  }
   static service::failure gone() { return {errc::cancelled, "the client has ended the stream"}; }
 
+  io_type io_{&context()};
+  event_of<lease_keeper> opened_{*this, &lease_keeper::opened};
+  event_of<lease_keeper> came_{*this, &lease_keeper::came};
+  event_of<lease_keeper> written_{*this, &lease_keeper::written};
   v1::LeaseRequest request_;
   v1::Lease answer_;
   std::mutex mutex_;
-  int tasks_ = 0;          ///< tasks of the door that use this object
   bool finished_ = false;  ///< nothing is begun any more
-  bool done_ = false;      ///< gRPC has forgotten this object
   std::atomic<std::int64_t> writing_since_{0};
 };
 
-class lease_calls final : public v1::Leases::CallbackService {
+class lease_calls final : public served_service {
  public:
-  explicit lease_calls(door_parts& door) : door_(door) {}
+  using served_service::served_service;
+  grpc::Service& service() noexcept override { return service_; }
+  void wait_on(grpc::ServerCompletionQueue& queue) override {
+    wait_for_unary(*this, queue, service_, &methods::RequestGrant, "Leases.Grant", &lease_calls::grant);
+    wait_for_stream<lease_keeper>(door_, queue, service_, &methods::RequestKeepAlive, "Leases.KeepAlive");
+    wait_for_unary(*this, queue, service_, &methods::RequestRevoke, "Leases.Revoke", &lease_calls::revoke);
+    wait_for_unary(*this, queue, service_, &methods::RequestGet, "Leases.Get", &lease_calls::get);
+    wait_for_unary(*this, queue, service_, &methods::RequestList, "Leases.List", &lease_calls::list);
+  }
 
-  unary* Grant(context* its, const v1::GrantRequest* request, v1::Lease* response) override {
-    return answer_on(door_.work, door_, its, "Leases.Grant", *request, [=](unary_call& c) {
+ private:
+  using methods = v1::Leases::AsyncService;
+
+  void grant(unary_call& its, const v1::GrantRequest* request, v1::Lease* response) {
+    answer_on(door_.work, its, *request, [=](unary_call& c) {
       constexpr std::uint64_t ten_years_ms = 315'576'000'000;
       if (request->time_ms() < 1000 || request->time_ms() > ten_years_ms) {
         throw error(errc::invalid_argument,
@@ -210,24 +222,18 @@ class lease_calls final : public v1::Leases::CallbackService {
     });
   }
 
-  grpc::ServerBidiReactor<v1::LeaseRequest, v1::Lease>* KeepAlive(context* its) override {
-    auto* const made = new lease_keeper(door_, *its);
-    made->begin();
-    return made;
-  }
-
   /// Whoever ends a lease removes its keys, so must be allowed to write all of them.
-  unary* Revoke(context* its, const v1::LeaseRequest* request, v1::RevokeResponse* response) override {
-    return answer_direct(door_, its, "Leases.Revoke", *request, [=, this](unary_call& c) {
+  void revoke(unary_call& its, const v1::LeaseRequest* request, v1::RevokeResponse* response) {
+    answer_direct(its, *request, [=, this](unary_call& c) {
       door_.work.post([=, &c] {
         if (c.is_cancelled()) return c.fail(cancelled_by_client());
-        c.attempt([&](unary_call& revoking) { revoke(revoking, *request, *response); });
+        c.attempt([&](unary_call& revoking) { revoke_now(revoking, *request, *response); });
       });
     });
   }
 
-  unary* Get(context* its, const v1::LeaseRequest* request, v1::Lease* response) override {
-    return answer_on(door_.work, door_, its, "Leases.Get", *request, [=](unary_call& c) {
+  void get(unary_call& its, const v1::LeaseRequest* request, v1::Lease* response) {
+    answer_on(door_.work, its, *request, [=](unary_call& c) {
       const auto database = c.find(request->database());
       const service::lease_info lease = database->lease(request->number(), request->keys());
       const service::database_settings settings = database->settings();
@@ -236,15 +242,14 @@ class lease_calls final : public v1::Leases::CallbackService {
     });
   }
 
-  unary* List(context* its, const v1::ListLeasesRequest* request, v1::ListLeasesResponse* response) override {
-    return answer_on(door_.work, door_, its, "Leases.List", *request, [=](unary_call& c) {
+  void list(unary_call& its, const v1::ListLeasesRequest* request, v1::ListLeasesResponse* response) {
+    answer_on(door_.work, its, *request, [=](unary_call& c) {
       const auto numbers = c.find(request->database())->leases();
       response->mutable_numbers()->Assign(numbers.begin(), numbers.end());
     });
   }
 
- private:
-  static void revoke(unary_call& c, const v1::LeaseRequest& request, v1::RevokeResponse& response) {
+  static void revoke_now(unary_call& c, const v1::LeaseRequest& request, v1::RevokeResponse& response) {
     const auto database = c.find(request.database());
     if (!c.who().is_root()) {
       const service::database_settings settings = database->settings();
@@ -263,12 +268,12 @@ class lease_calls final : public v1::Leases::CallbackService {
     });
   }
 
-  door_parts& door_;
+  methods service_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> make_version_calls(door_parts& door) { return std::make_unique<version_calls>(door); }
-std::unique_ptr<grpc::Service> make_lease_calls(door_parts& door) { return std::make_unique<lease_calls>(door); }
+std::unique_ptr<served_service> make_version_calls(door_parts& door) { return std::make_unique<version_calls>(door); }
+std::unique_ptr<served_service> make_lease_calls(door_parts& door) { return std::make_unique<lease_calls>(door); }
 
 }  // namespace icecore::doors

@@ -1,16 +1,8 @@
-// A watch as a stream. Several threads have something to tell it: the database (there are changes), gRPC (the message
-// is written; the client has cancelled), the timer (progress is due), the door (it stops). All of them call kick(); one
-// step at a time acts on it.
-//
-// Invariants, under `mutex_` of the part that the stream and the database's wake-up share:
-//   W1 At most one step runs or waits to run (`busy_`), and none while gRPC has the message (`writing_`).
-//   W2 Whoever kicks while W1 forbids a step leaves `again_`; the step, or the end of the write, looks at it. So no
-//      wake-up is lost.
-//   W3 Only a step calls Finish, and sets `over_` before it: later kicks do nothing, and nobody uses the stream.
+#include "doors/grpc/calls/watches.hpp"
+
 #include <algorithm>
 #include <utility>
 
-#include "doors/grpc/calls/streams.hpp"
 #include "doors/grpc/messages.hpp"
 
 namespace icecore::doors {
@@ -19,7 +11,9 @@ namespace {
 
 constexpr std::chrono::milliseconds progress_least{100};
 
-class watch_stream;
+service::failure gone() { return {errc::cancelled, "the client has ended the watch"}; }
+
+}  // namespace
 
 /// What outlives the stream: the database may wake it late.
 class watch_signal {
@@ -99,116 +93,6 @@ class watch_signal {
   std::optional<service::failure> why_;
 };
 
-class watch_stream final : public grpc::ServerWriteReactor<v1::Rows>, public call, public open_stream {
- public:
-  watch_stream(door_parts& shared, grpc::CallbackServerContext& its)
-      : call(shared, its, "Store.Watch"), signal_(std::make_shared<watch_signal>(shared, *this)) {}
-
-  void begin(const v1::WatchRequest& request) {
-    try {
-      admit(request.ByteSizeLong());
-      request_ = request;
-      watches_ = door().all.watches().take(1);
-    } catch (...) {
-      return Finish(ended_by(service::failure_of(std::current_exception())));
-    }
-    // The door sets `stopping` before it ends the streams in its list, so one of the two ends this one.
-    door().add(*this);
-    if (door().stopping.load(std::memory_order_relaxed)) signal_->end({errc::unavailable, "the server is stopping"});
-    signal_->kick();
-  }
-
-  void OnWriteDone(bool taken) override {
-    writing_since_.store(0, std::memory_order_relaxed);
-    if (!taken) signal_->end(gone());
-    signal_->written();
-  }
-  void OnCancel() override { signal_->end(gone()); }
-  void OnDone() override {
-    door_parts& shared = door();
-    shared.remove(*this);
-    report();
-    delete this;
-    shared.closed();
-  }
-
-  void end(const service::failure& why) override { signal_->end(why); }
-  void cut_if_stalled(std::chrono::steady_clock::time_point before) override {
-    const std::int64_t since = writing_since_.load(std::memory_order_relaxed);
-    if (since != 0 && since < before.time_since_epoch().count()) context().TryCancel();
-  }
-
-  /// On a thread of the door, one at a time (W1).
-  void step() {
-    // Keeps the signal when Finish lets gRPC delete this.
-    const std::shared_ptr<watch_signal> signal = signal_;
-    for (;;) {
-      bool progress_due = false;
-      if (const auto why = signal->begin_round(progress_due)) return finish(*why);
-      try {
-        if (!watch_) {
-          open();
-          return send({.changes = {}, .told = *request_after_});
-        }
-        require(settings_, bounds_, service::right::read);  // rights may have been withdrawn
-        service::watched some = watch_->next(service::block_limits{});
-        if (!some.changes.empty() || progress_due) return send(std::move(some));
-        if (!signal->is_armed()) watch_->arm([signal] { signal->wake(); });
-      } catch (...) {
-        signal->is_over();
-        return finish(service::failure_of(std::current_exception()));
-      }
-      if (signal->ends_step()) return;
-    }
-  }
-
- private:
-  void open() {
-    bounds_ = bounds_of(request_.bounds());
-    database_ = find(request_.database());
-    settings_ = database_->settings();
-    require(settings_, bounds_, service::right::read);
-    // A watch from now on begins at a version that holds everything acknowledged before.
-    request_after_ = request_.has_after() ? version{request_.after()} : database_->resolve(service::newest{});
-    watch_ = database_->watch_changes({.after = request_after_, .bounds = bounds_, .before = request_.before()});
-    if (request_.progress_ms() != 0) {
-      const auto interval = std::max(progress_least, std::chrono::milliseconds(request_.progress_ms()));
-      progress_ = door().work.every(interval, [signal = signal_] { signal->progress(); });
-    }
-  }
-
-  void send(service::watched some) {
-    exchange(message_, some.changes);
-    message_.set_told(some.told);
-    writing_since_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-    signal_->is_writing();
-    StartWrite(&message_);
-  }
-
-  /// The last thing a step does: gRPC may delete this before Finish returns.
-  void finish(const service::failure& why) {
-    progress_ = {};
-    watch_.reset();
-    database_.reset();
-    watches_ = {};
-    Finish(ended_by(why));
-  }
-
-  static service::failure gone() { return {errc::cancelled, "the client has ended the watch"}; }
-
-  const std::shared_ptr<watch_signal> signal_;
-  v1::WatchRequest request_;
-  std::optional<version> request_after_;
-  key_bounds bounds_;
-  std::shared_ptr<service::database> database_;
-  service::database_settings settings_;
-  std::unique_ptr<service::watch> watch_;
-  service::executor::repetition progress_;
-  service::gauge::share watches_;
-  v1::Rows message_;
-  std::atomic<std::int64_t> writing_since_{0};  ///< relaxed, as it guards no other memory; 0: gRPC has no message
-};
-
 void watch_signal::kick() {
   {
     const std::lock_guard lock(mutex_);
@@ -220,13 +104,92 @@ void watch_signal::kick() {
   door_.work.post([&stream = stream_] { stream.step(); });
 }
 
-}  // namespace
+void watch_stream::begin(const v1::WatchRequest& request) {
+  signal_ = std::make_shared<watch_signal>(door(), *this);
+  try {
+    admit(request.ByteSizeLong());
+    request_ = &request;
+    watches_ = door().all.watches().take(1);
+  } catch (...) {
+    signal_->is_over();
+    return finish(ended_by(service::failure_of(std::current_exception())));
+  }
+  // The door sets `stopping` before it ends the streams in its list, so one of the two ends this one.
+  door().add(*this);
+  if (door().stopping.load(std::memory_order_relaxed)) signal_->end({errc::unavailable, "the server is stopping"});
+  signal_->kick();
+}
 
-grpc::ServerWriteReactor<v1::Rows>* watch_rows(door_parts& door, grpc::CallbackServerContext* context,
-                                               const v1::WatchRequest* request) {
-  auto* const made = new watch_stream(door, *context);
-  made->begin(*request);
-  return made;
+void watch_stream::was_written(bool taken) {
+  writing_since_.store(0, std::memory_order_relaxed);
+  if (!taken) signal_->end(gone());
+  signal_->written();
+}
+
+void watch_stream::cancelled() { signal_->end(gone()); }
+
+void watch_stream::over() { door().remove(*this); }
+
+void watch_stream::end(const service::failure& why) { signal_->end(why); }
+
+void watch_stream::cut_if_stalled(std::chrono::steady_clock::time_point before) {
+  const std::int64_t since = writing_since_.load(std::memory_order_relaxed);
+  if (since != 0 && since < before.time_since_epoch().count()) context().TryCancel();
+}
+
+// On a thread of the door, one at a time (W1).
+void watch_stream::step() {
+  // Keeps the signal when Finish lets gRPC delete this.
+  const std::shared_ptr<watch_signal> signal = signal_;
+  for (;;) {
+    bool progress_due = false;
+    if (const auto why = signal->begin_round(progress_due)) return end_by(*why);
+    try {
+      if (!watch_) {
+        open();
+        return send({.changes = {}, .told = *request_after_});
+      }
+      require(settings_, bounds_, service::right::read);  // rights may have been withdrawn
+      service::watched some = watch_->next(service::block_limits{});
+      if (!some.changes.empty() || progress_due) return send(std::move(some));
+      if (!signal->is_armed()) watch_->arm([signal] { signal->wake(); });
+    } catch (...) {
+      signal->is_over();
+      return end_by(service::failure_of(std::current_exception()));
+    }
+    if (signal->ends_step()) return;
+  }
+}
+
+void watch_stream::open() {
+  bounds_ = bounds_of(request_->bounds());
+  database_ = find(request_->database());
+  settings_ = database_->settings();
+  require(settings_, bounds_, service::right::read);
+  // A watch from now on begins at a version that holds everything acknowledged before.
+  request_after_ = request_->has_after() ? version{request_->after()} : database_->resolve(service::newest{});
+  watch_ = database_->watch_changes({.after = request_after_, .bounds = bounds_, .before = request_->before()});
+  if (request_->progress_ms() != 0) {
+    const auto interval = std::max(progress_least, std::chrono::milliseconds(request_->progress_ms()));
+    progress_ = door().work.every(interval, [signal = signal_] { signal->progress(); });
+  }
+}
+
+void watch_stream::send(service::watched some) {
+  exchange(message_, some.changes);
+  message_.set_told(some.told);
+  writing_since_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+  signal_->is_writing();
+  write(message_);
+}
+
+// The last thing a step does: gRPC may delete this before Finish returns.
+void watch_stream::end_by(const service::failure& why) {
+  progress_ = {};
+  watch_.reset();
+  database_.reset();
+  watches_ = {};
+  finish(ended_by(why));
 }
 
 }  // namespace icecore::doors

@@ -1,0 +1,130 @@
+// Health: gRPC's protocol for probes. It needs no user. gRPC's own service for it would bring threads that compete with
+// those of the completion queues (docs/design/0024-completion-queues.md).
+#include <grpc/health/v1/health.grpc.pb.h>
+
+#include <mutex>
+
+#include "doors/grpc/calls/services.hpp"
+
+namespace icecore::doors {
+
+namespace {
+
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+
+/// The services of icecore.v1 are served all, or none: while the server stops.
+HealthCheckResponse::ServingStatus status_of(const door_parts& door, const std::string& service) {
+  constexpr std::string_view ours = "icecore.v1.";
+  if (!service.empty() && !service.starts_with(ours)) return HealthCheckResponse::SERVICE_UNKNOWN;
+  return door.stopping.load(std::memory_order_relaxed) ? HealthCheckResponse::NOT_SERVING
+                                                       : HealthCheckResponse::SERVING;
+}
+
+/// One watch of the status: it is told now, and again when the server stops. One message at a time is with gRPC.
+class health_watch : public grpc_call, public open_stream {
+ public:
+  using grpc_call::grpc_call;
+  using io_type = grpc::ServerAsyncWriter<HealthCheckResponse>;
+  [[nodiscard]] io_type& io() noexcept { return io_; }
+
+  void begin(const std::string& service) {
+    service_ = service;
+    try {
+      admit_anybody(service.size());
+      watches_ = door().all.watches().take(1);
+    } catch (...) {
+      return refuse(service::failure_of(std::current_exception()));
+    }
+    door().add(*this);
+    const std::lock_guard lock(mutex_);
+    tell();
+  }
+  void refuse(const service::failure& why) {
+    const std::lock_guard lock(mutex_);
+    finish(ended_by(why));
+  }
+  void end(const service::failure&) override {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    if (!writing_) tell();
+  }
+  void cut_if_stalled(std::chrono::steady_clock::time_point) override {}  // two small messages hold nothing up
+
+ protected:
+  void cancelled() override {
+    const std::lock_guard lock(mutex_);
+    if (!writing_) finish(ended_by({errc::cancelled, "the client has ended the watch"}));
+  }
+  void over() override { door().remove(*this); }
+
+ private:
+  void tell() {
+    if (finished_) return;
+    message_.set_status(status_of(door(), service_));
+    writing_ = true;
+    keep();
+    io_.Write(message_, written_.tag());
+  }
+  void written(bool taken) {
+    {
+      const std::lock_guard lock(mutex_);
+      writing_ = false;
+      if (!taken || is_cancelled()) {
+        finish(ended_by({errc::cancelled, "the client has ended the watch"}));
+      } else if (message_.status() == HealthCheckResponse::NOT_SERVING) {
+        finish(ended_by({errc::unavailable, "the server is stopping"}));
+      } else if (ending_) {
+        tell();
+      }
+    }
+    release();
+  }
+  void finish(const grpc::Status& status) {
+    if (std::exchange(finished_, true)) return;
+    watches_ = {};
+    io_.Finish(status, sent_tag());
+  }
+
+  io_type io_{&context()};
+  event_of<health_watch> written_{*this, &health_watch::written};
+  std::string service_;
+  HealthCheckResponse message_;
+  service::gauge::share watches_;
+  std::mutex mutex_;
+  bool writing_ = false;
+  bool ending_ = false;
+  bool finished_ = false;
+};
+
+class health_calls final : public served_service {
+ public:
+  using served_service::served_service;
+  grpc::Service& service() noexcept override { return service_; }
+  void wait_on(grpc::ServerCompletionQueue& queue) override {
+    wait_for_unary(*this, queue, service_, &methods::RequestCheck, "Health.Check", &health_calls::check);
+    wait_for_answers(*this, queue, service_, &methods::RequestWatch, "Health.Watch", &health_calls::watch);
+  }
+
+ private:
+  using methods = grpc::health::v1::Health::AsyncService;
+
+  void check(unary_call& its, const HealthCheckRequest* request, HealthCheckResponse* response) {
+    its.attempt([&](unary_call& c) {
+      response->set_status(status_of(c.door(), request->service()));
+      if (response->status() == HealthCheckResponse::SERVICE_UNKNOWN) {
+        return c.fail_as({grpc::StatusCode::NOT_FOUND, "the server has no such service"});
+      }
+      c.succeed();
+    });
+  }
+  void watch(health_watch& stream, const HealthCheckRequest* request) { stream.begin(request->service()); }
+
+  methods service_;
+};
+
+}  // namespace
+
+std::unique_ptr<served_service> make_health_calls(door_parts& door) { return std::make_unique<health_calls>(door); }
+
+}  // namespace icecore::doors
