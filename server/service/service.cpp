@@ -18,6 +18,7 @@
 
 #include "icecore/error.hpp"
 #include "service/catalog.hpp"
+#include "service/names.hpp"
 #include "service/snapshots.hpp"
 #include "service/store_database.hpp"
 
@@ -244,7 +245,11 @@ void service::state::create_here(const database_settings& settings) {
     std::filesystem::create_directories(place);
     made = make(entry);
     if (options.link == nullptr) made->sync();  // a group's is durable when it is made
-    known.put(entry);                           // from here on it is there
+    // The store has synced its file and its folder; the folder's own name, and that of the folder around it, which
+    // this or an earlier process has made, are durable before the catalog names the database.
+    keep_names_in(place.parent_path());
+    keep_names_in(place.parent_path().parent_path());
+    known.put(entry);  // from here on it is there
   } catch (...) {
     made.reset();
     std::error_code ignored;

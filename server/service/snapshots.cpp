@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "icecore/error.hpp"
+#include "service/names.hpp"
 
 namespace icecore::service {
 namespace {
@@ -21,17 +22,10 @@ namespace {
 using json = nlohmann::json;
 using std::filesystem::path;
 
-[[noreturn]] void failed(const path& where, std::string_view what, int number) {
-  const errc code = number == ENOSPC || number == EDQUOT ? errc::no_space
-                    : number == EACCES                   ? errc::permission
-                                                         : errc::io;
-  throw icecore::error(code, fmt::format("{}: {} failed: {}", where.native(), what, std::strerror(number)));
-}
-
 class descriptor {
  public:
   descriptor(const path& of, int flags, mode_t mode = 0600) : number_(::open(of.c_str(), flags | O_CLOEXEC, mode)) {
-    if (number_ < 0) failed(of, "open", errno);
+    if (number_ < 0) failed_call(of, "open", errno);
   }
   ~descriptor() { ::close(number_); }
   descriptor(const descriptor&) = delete;
@@ -42,15 +36,10 @@ class descriptor {
   int number_;
 };
 
-void sync_path(const path& what, bool folder) {
-  const descriptor open(what, folder ? O_RDONLY | O_DIRECTORY : O_RDONLY);
-  if (::fsync(open.number()) != 0) failed(what, "fsync", errno);
-}
-
 void make_folder(const path& what) {
   std::error_code error;
   std::filesystem::create_directories(what, error);
-  if (error) failed(what, "mkdir", error.value());
+  if (error) failed_call(what, "mkdir", error.value());
 }
 
 /// Reads the file to its end, gives each piece to `use`, and returns its SHA-256 as hexadecimal digits.
@@ -65,7 +54,7 @@ std::string digest_of(const path& file, Use use) {
   for (;;) {
     const ssize_t got = ::read(open.number(), piece.data(), piece.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) failed(file, "read", errno);
+    if (got < 0) failed_call(file, "read", errno);
     if (got == 0) break;
     EVP_DigestUpdate(sum.get(), piece.data(), static_cast<std::size_t>(got));
     use(std::string_view(piece.data(), static_cast<std::size_t>(got)));
@@ -83,10 +72,10 @@ void write_whole(const path& to, std::string_view text) {
   while (!text.empty()) {
     const ssize_t put = ::write(open.number(), text.data(), text.size());
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) failed(to, "write", errno);
+    if (put < 0) failed_call(to, "write", errno);
     text.remove_prefix(static_cast<std::size_t>(put));
   }
-  if (::fsync(open.number()) != 0) failed(to, "fsync", errno);
+  if (::fsync(open.number()) != 0) failed_call(to, "fsync", errno);
 }
 
 // A folder that gets its name only when it is complete and durable.
@@ -114,16 +103,17 @@ class new_folder {
   [[nodiscard]] const path& place() const noexcept { return partial_; }
   void complete() {
     for (const auto& found : std::filesystem::recursive_directory_iterator(partial_)) {
-      if (found.is_directory()) sync_path(found.path(), true);
+      if (found.is_directory()) keep_names_in(found.path());
     }
-    sync_path(partial_, true);
+    keep_names_in(partial_);
     // Not rename(2): it would replace an empty folder that somebody has made there meanwhile.
     if (::renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, to_.c_str(), RENAME_NOREPLACE) != 0) {
-      if (errno != EINVAL) failed(to_, "rename", errno);
-      if (::rename(partial_.c_str(), to_.c_str()) != 0) failed(to_, "rename", errno);  // file systems without the flag
+      if (errno != EINVAL) failed_call(to_, "rename", errno);
+      if (::rename(partial_.c_str(), to_.c_str()) != 0)
+        failed_call(to_, "rename", errno);  // file systems without the flag
     }
     complete_ = true;
-    sync_path(to_.has_parent_path() ? to_.parent_path() : path("."), true);
+    keep_names_in(to_.has_parent_path() ? to_.parent_path() : path("."));
   }
 
  private:
@@ -227,12 +217,12 @@ void restore_parts_of_snapshot(const path& from, const path& to, const icecore::
         while (!piece.empty()) {
           const ssize_t put = ::write(out.number(), piece.data(), piece.size());
           if (put < 0 && errno == EINTR) continue;
-          if (put < 0) failed(copy, "write", errno);
+          if (put < 0) failed_call(copy, "write", errno);
           piece.remove_prefix(static_cast<std::size_t>(put));
         }
         if (on_progress) on_progress({.what = "restoring", .done = done + bytes, .total = total, .unit = "bytes"});
       });
-      if (::fsync(out.number()) != 0) failed(copy, "fsync", errno);
+      if (::fsync(out.number()) != 0) failed_call(copy, "fsync", errno);
     }
     if (bytes != next.bytes || digest != next.digest) {
       throw icecore::error(errc::damaged,

@@ -11,9 +11,8 @@
 #include <random>
 #include <string>
 
-#include "base/checksum.hpp"
 #include "icecore/icecore.hpp"
-#include "pool/format.hpp"
+#include "support/boot.hpp"
 #include "support/crew.hpp"
 #include "support/expect.hpp"
 #include "support/file.hpp"
@@ -88,20 +87,6 @@ int recorded(int descriptor, const Call& call) {
   std::error_code failed;
   recorder::active->after_sync(fs::read_symlink("/proc/self/fd/" + std::to_string(descriptor), failed));
   return result;
-}
-
-/// Another boot of the machine: no memory survived.
-void change_boot(std::string& image) {
-  for (const std::uint64_t at : {format::root_a_offset, format::root_b_offset}) {
-    format::root r;
-    if (image.size() < at + sizeof r) continue;
-    std::memcpy(&r, image.data() + at, sizeof r);
-    const std::uint32_t crc = crc32c(0, &r, offsetof(format::root, crc));
-    if (r.magic != format::magic || r.crc != crc) continue;
-    r.boot_id[0] = static_cast<std::uint8_t>(~r.boot_id[0]);
-    r.crc = crc32c(0, &r, offsetof(format::root, crc));
-    std::memcpy(image.data() + at, &r, sizeof r);
-  }
 }
 
 /// A random one of the states in which a power cut may leave a file.
