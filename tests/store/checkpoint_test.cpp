@@ -77,6 +77,15 @@ class Checkpoint : public ::testing::TestWithParam<setting> {
     return m;
   }
 
+  /// Where durability is deferred, whoever reads what no sync covers closes the open version.
+  static void compare(store& s, model& m) {
+    if (GetParam().deferred) {
+      s.sync();
+      if (m.touched()) m.close_version();
+    }
+    compare_everything(s, m);
+  }
+
   scratch folder_{GetParam().where};
   std::filesystem::path path_ = folder_ / "one.ice";
   std::mt19937 random_{static_cast<std::mt19937::result_type>(test_seed())};
@@ -98,7 +107,7 @@ TEST_P(Checkpoint, is_a_store_with_every_version_and_tag_of_its_instant) {
     const store copy = open_copy(to);
     compare_everything(copy, then);
   }
-  compare_everything(s, m);
+  compare(s, m);
 }
 
 TEST_P(Checkpoint, goes_on_as_a_store_of_its_own) {
@@ -112,8 +121,8 @@ TEST_P(Checkpoint, goes_on_as_a_store_of_its_own) {
   write(s, m, 100);
   copy.close();
   store again(folder_ / "copy.ice", GetParam().options());
-  compare_everything(again, other);
-  compare_everything(s, m);
+  compare(again, other);
+  compare(s, m);
 }
 
 TEST_P(Checkpoint, is_copied_at_opening) {
@@ -128,13 +137,13 @@ TEST_P(Checkpoint, is_copied_at_opening) {
     const auto to = folder_ / ("copy " + std::to_string(round));
     {
       store copy(to, copying);
-      compare_everything(copy, then);
+      compare(copy, then);
       EXPECT_TRUE(copy.verify().ok());
       write(copy, then, 100);
       copy.close();
     }
     store again(to, GetParam().options());
-    compare_everything(again, then);
+    compare(again, then);
     again.close();
     EXPECT_TRUE(verify_file(to).ok());
     std::filesystem::remove(copying.copy_of);

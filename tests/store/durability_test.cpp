@@ -80,7 +80,7 @@ TEST(Durability, a_sync_closes_the_open_version_but_under_operation_durability) 
     store opened(folder / "store.ice", how.options());
     opened.insert("a", "1");
     opened.sync();
-    EXPECT_EQ(opened.clock(), how.durability == durability::operation ? 1U : 2U) << how.name();
+    EXPECT_EQ(opened.clock(), how.keeps_each_write() ? 1U : 2U) << how.name();
   }
 }
 

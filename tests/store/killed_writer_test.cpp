@@ -490,7 +490,7 @@ TEST_P(KilledWriter, though_it_opened_the_store_the_others_go_on_until_the_last_
 [[nodiscard]] std::vector<setting> lasting_settings() {
   std::vector<setting> all;
   for (const setting& s : all_settings()) {
-    if (s.index == index_kind::persistent) all.push_back(s);
+    if (s.index == index_kind::persistent && !s.deferred) all.push_back(s);  // else it cannot be shared
   }
   all.push_back({place::tmpfs, durability::operation, index_kind::persistent, 2});
   return all;

@@ -66,7 +66,7 @@ class PowerCut : public ::testing::TestWithParam<setting> {
   PowerCut() : folder_(GetParam().where) {}
 
   [[nodiscard]] std::filesystem::path path() const { return folder_ / "store.ice"; }
-  [[nodiscard]] bool keeps_each_write() const { return GetParam().durability == durability::operation; }
+  [[nodiscard]] bool keeps_each_write() const { return GetParam().keeps_each_write(); }
   [[nodiscard]] store open() const { return store(path(), GetParam().options()); }
   /// For a file that belongs to something else.
   void expect_untouched(const std::string& theirs) const {
@@ -76,16 +76,16 @@ class PowerCut : public ::testing::TestWithParam<setting> {
   }
 
   /// Makes what was written so far durable, in the way of the mode.
-  static version make_durable(store& s, durability mode) {
-    if (mode == durability::none) {
+  static version make_durable(store& s, const setting& how) {
+    if (how.durability == durability::none || how.deferred) {
       s.sync();
       return s.clock() - 1;
     }
     return s.tag("durable");
   }
 
-  static version make_durable_unnamed(store& s, durability mode) {
-    if (mode == durability::none) return make_durable(s, mode);
+  static version make_durable_unnamed(store& s, const setting& how) {
+    if (how.durability == durability::none || how.deferred) return make_durable(s, how);
     return s.tag();
   }
 
@@ -105,7 +105,7 @@ TEST_P(PowerCut, goes_back_to_the_last_durable_point_whichever_sectors_were_writ
     store s = open();
     for (int i = 0; i < keys; ++i) s.insert(key(i), "first " + std::string(static_cast<std::size_t>(i % 90), 'x'));
     s.insert("large", std::string(10'000, 'l'));
-    durable = make_durable(s, GetParam().durability);
+    durable = make_durable(s, GetParam());
     earlier = read_file(path());
     for (int i = 0; i < keys; i += 2) {
       s.insert(key(i), "second");
@@ -144,7 +144,8 @@ TEST_P(PowerCut, goes_back_to_the_last_durable_point_whichever_sectors_were_writ
       ASSERT_EQ(s.contains("new in a batch"), keeps_each_write());
       ASSERT_EQ(s.contains(key(keys)), keeps_each_write());
       ASSERT_EQ(s.contains("large"), !keeps_each_write());
-      ASSERT_EQ(s.tags().size(), GetParam().durability == durability::none ? 0U : 1U);
+      const bool by_tag = GetParam().durability == durability::tag || keeps_each_write();
+      ASSERT_EQ(s.tags().size(), by_tag ? 1U : 0U);
       ASSERT_TRUE(s.verify().ok());
       // no number is used twice, and few are skipped
       ASSERT_GE(s.clock(), std::max(clock, reopened_clock));
@@ -179,7 +180,7 @@ TEST_P(PowerCut, takes_versions_that_were_not_durable_and_reading_one_is_an_erro
   {
     store s = open();
     s.insert("a", "1");
-    durable = make_durable(s, GetParam().durability);
+    durable = make_durable(s, GetParam());
     image = read_file(path());  // all that reaches the medium, unless each operation is durable
     s.insert("a", "2");
     if (GetParam().durability == durability::tag) {
@@ -246,7 +247,7 @@ TEST_P(LossyPowerCut, takes_versions_and_a_second_one_amid_the_recovery_finds_th
   {
     store s = open();
     s.insert("a", "1");
-    make_durable(s, GetParam().durability);
+    make_durable(s, GetParam());
     image = read_file(path());
     lost = s.clock();
   }
@@ -280,7 +281,7 @@ TEST_P(LossyPowerCut, many_of_them_take_more_ranges_than_a_root_has_room_for_and
       for (int i = 0; i < cut % 7 + 1; ++i) {
         const std::string value = std::to_string(cut) + "/" + std::to_string(i);
         s.insert("a", value);
-        kept.emplace_back(make_durable_unnamed(s, GetParam().durability), value);
+        kept.emplace_back(make_durable_unnamed(s, GetParam()), value);
       }
       image = read_file(path());
       lost.push_back(s.clock());
@@ -362,7 +363,7 @@ TEST_P(PowerCut, while_a_store_is_made_is_not_seen_in_a_file_of_somebody_else) {
 std::vector<setting> lossy_settings() {
   std::vector<setting> lossy;
   std::ranges::copy_if(all_settings(), std::back_inserter(lossy),
-                       [](const setting& s) { return s.durability != durability::operation; });
+                       [](const setting& s) { return !s.keeps_each_write(); });
   return lossy;
 }
 

@@ -49,7 +49,7 @@ class UnknownCrash : public ::testing::TestWithParam<setting> {
     o.crash = ended_by;
     return o;
   }
-  [[nodiscard]] bool keeps_each_write() const { return GetParam().durability == durability::operation; }
+  [[nodiscard]] bool keeps_each_write() const { return GetParam().keeps_each_write(); }
   /// Enough for several segments, except where each write waits for the device.
   [[nodiscard]] int keys() const { return keeps_each_write() ? 50 : 3000; }
 

@@ -49,6 +49,7 @@ options setting::options() const {
   icecore::options opening;
   opening.durability = durability;
   opening.index = index;
+  opening.deferred_durability = deferred;
   opening.emulate_durability = where == place::tmpfs && durability != icecore::durability::none;
   return opening;
 }
@@ -62,8 +63,9 @@ options setting::options_at(const std::filesystem::path& store) const {
 std::string setting::name() const {
   static constexpr const char* modes[] = {"best", "none", "tag", "operation"};
   static constexpr const char* indexes[] = {"", "", "_in_skip_list", "_in_persistent", "_in_list", "_in_hash"};
-  return std::string(modes[static_cast<std::size_t>(durability)]) + (where == place::tmpfs ? "_on_tmpfs" : "_on_disk") +
-         indexes[static_cast<std::size_t>(index)] + (files == 1 ? "" : "_in_" + std::to_string(files) + "_files");
+  return std::string(modes[static_cast<std::size_t>(durability)]) + (deferred ? "_deferred" : "") +
+         (where == place::tmpfs ? "_on_tmpfs" : "_on_disk") + indexes[static_cast<std::size_t>(index)] +
+         (files == 1 ? "" : "_in_" + std::to_string(files) + "_files");
 }
 
 const std::vector<setting>& tmpfs_settings() {
@@ -84,6 +86,8 @@ const std::vector<setting>& all_settings() {
         all.push_back({place::disk, mode});
       }
       all.push_back({place::disk, durability::tag, index_kind::persistent});
+      all.push_back({place::disk, durability::operation, index_kind::btree, 1, true});
+      all.push_back({place::disk, durability::operation, index_kind::persistent, 1, true});
     }
     return all;
   }();

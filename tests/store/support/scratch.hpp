@@ -37,14 +37,19 @@ struct setting {
   icecore::durability durability;
   icecore::index_kind index = icecore::index_kind::btree;
   unsigned files = 1;
+  bool deferred = false;  ///< under operation durability: sync() makes durable, no write does
 
+  /// Whether each write that has returned is there after a power cut.
+  [[nodiscard]] bool keeps_each_write() const noexcept {
+    return durability == icecore::durability::operation && !deferred;
+  }
   [[nodiscard]] icecore::options options() const;
   /// For a store at this path, whose secondary files lie beside it.
   [[nodiscard]] icecore::options options_at(const std::filesystem::path& store) const;
   [[nodiscard]] std::string name() const;
 };
 
-/// Every mode in every place, and one with the other index.
+/// Every mode in every place, and some with other indexes.
 [[nodiscard]] const std::vector<setting>& all_settings();
 /// Every mode, on the memory file system, and one with the other index.
 [[nodiscard]] const std::vector<setting>& tmpfs_settings();

@@ -138,7 +138,18 @@ lockstep::lockstep(std::filesystem::path path, setting how, file_access files)
 }
 
 void lockstep::run(const script& steps) {
-  for (const step& one : steps) run(one);
+  for (const step& one : steps) {
+    run(one);
+    settle();
+  }
+}
+
+/// Whoever reads what no sync covers closes the open version: what the next step reads is covered.
+void lockstep::settle() {
+  if (!options_.deferred_durability) return;
+  store_->sync();
+  if (model_.touched()) model_.close_version();
+  promise_version("clock() after sync()", store_->clock(), model_.clock);
 }
 
 void lockstep::run(const step& one) {
@@ -153,7 +164,7 @@ void lockstep::run(const step& one) {
       return label(one);
     case step::kind::sync:
       store_->sync();
-      if (options_.durability != durability::operation && model_.touched()) model_.close_version();
+      if (!keeps_each_write() && model_.touched()) model_.close_version();
       return promise_version("clock() after sync()", store_->clock(), model_.clock);
     case step::kind::latest: {
       const snapshot now = store_->latest();
@@ -471,6 +482,7 @@ options lockstep::writing(unsigned number) const {
   const setting& next = same_place[number % same_place.size()];
   if (next.where == how_.where) {
     opening.durability = next.durability;
+    opening.deferred_durability = next.deferred;
     opening.emulate_durability = next.options().emulate_durability;
   }
   opening.recovery_threads = number % 4;

@@ -88,10 +88,14 @@ class lockstep {
   void keep(const step& one);
   void look_back();
   void crash(const step& one);
+  void settle();
 
   [[nodiscard]] version some_version(unsigned number) const { return number % model_.clock; }
   [[nodiscard]] key_bounds some_bounds(const step& one) const;
   [[nodiscard]] options writing(unsigned number) const;
+  [[nodiscard]] bool keeps_each_write() const noexcept {
+    return options_.durability == durability::operation && !options_.deferred_durability;
+  }
 
   std::filesystem::path path_;
   setting how_;
