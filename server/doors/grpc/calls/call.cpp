@@ -1,9 +1,14 @@
 #include "doors/grpc/calls/call.hpp"
 
+#include <fmt/format.h>
+#include <google/protobuf/descriptor.h>
 #include <grpc/grpc_security_constants.h>
+#include <grpcpp/support/proto_buffer_reader.h>
+#include <grpcpp/support/slice.h>
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 namespace icecore::doors {
 
@@ -60,16 +65,156 @@ void door_parts::cut_stalled(std::chrono::steady_clock::time_point before) {
   for (open_stream* const stream : streams_) stream->cut_if_stalled(before);
 }
 
-grpc_call::grpc_call(door_parts& door, grpc::ServerCompletionQueue& queue, const char* method)
+void door_parts::begin_reading(grpc_call& reading) {
+  const std::lock_guard lock(reading_mutex_);
+  reading.reading_since_ = std::chrono::steady_clock::now();
+  reading.listed_ = true;
+  reading.previous_ = last_reading_;
+  reading.next_ = nullptr;
+  (last_reading_ != nullptr ? last_reading_->next_ : first_reading_) = &reading;
+  last_reading_ = &reading;
+}
+
+bool door_parts::end_reading(grpc_call& reading) {
+  const std::lock_guard lock(reading_mutex_);
+  if (!std::exchange(reading.listed_, false)) return false;
+  (reading.previous_ != nullptr ? reading.previous_->next_ : first_reading_) = reading.next_;
+  (reading.next_ != nullptr ? reading.next_->previous_ : last_reading_) = reading.previous_;
+  return true;
+}
+
+// A listed call waits for the event of its message, so it is there. Who takes it from the list ends it.
+void door_parts::refuse_unread(std::chrono::steady_clock::time_point before) {
+  for (;;) {
+    grpc_call* late = nullptr;
+    {
+      const std::lock_guard lock(reading_mutex_);
+      late = first_reading_;
+      if (late == nullptr || late->reading_since_ >= before) return;
+      late->listed_ = false;
+      first_reading_ = late->next_;
+      (first_reading_ != nullptr ? first_reading_->previous_ : last_reading_) = nullptr;
+      late->keep();
+    }
+    unread.fetch_add(1, std::memory_order_relaxed);
+    late->finish(late->ended_by(
+        {errc::limit_reached, fmt::format("the limit \"read_limit\" is {} ms: the request's message did not arrive "
+                                          "in that time",
+                                          all.options().limits.read_limit.count())}));
+    late->release();
+  }
+}
+
+byte_service::byte_service(const std::string& name) {
+  const google::protobuf::ServiceDescriptor* const known =
+      google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
+  for (int i = 0; i < known->method_count(); ++i) {
+    methods_.push_back(std::make_unique<names>(names{.path = fmt::format("/{}/{}", name, known->method(i)->name()),
+                                                     .short_ = known->name() + "." + known->method(i)->name()}));
+    AddMethod(new grpc::internal::RpcServiceMethod(methods_.back()->path.c_str(),
+                                                   grpc::internal::RpcMethod::BIDI_STREAMING, nullptr));
+    MarkMethodAsync(i);
+  }
+}
+
+byte_service::method byte_service::find(std::string_view wanted) {
+  const auto found = std::ranges::find_if(methods_, [&](const auto& one) {
+    return std::string_view(one->path).substr(one->path.rfind('/') + 1) == wanted;
+  });
+  return {.of = this, .index = static_cast<int>(found - methods_.begin()), .name = (*found)->short_.c_str()};
+}
+
+grpc_call::grpc_call(door_parts& door, const byte_service::method& method, grpc::ServerCompletionQueue& queue)
     : door_(door), queue_(queue), method_(method) {
   door_.opened();
   context_.AsyncNotifyWhenDone(ended_.tag());
+  method.of->ask(method.index, context_, stream_, queue, headers_came_.tag());
 }
 
-void grpc_call::will_not_begin() {
-  door_parts& shared = door_;
-  delete this;
-  shared.closed();
+void grpc_call::headers_came(bool well) {
+  if (!well) {  // no client has come, and none will: the server is shutting down
+    door_parts& shared = door_;
+    delete this;
+    return shared.closed();
+  }
+  again();
+  began_ = std::chrono::steady_clock::now();
+  try {
+    admit();
+  } catch (...) {
+    return finish(ended_by(service::failure_of(std::current_exception())));
+  }
+  came();
+}
+
+void grpc_call::admit() {
+  hold(bytes_of_a_call);
+  if (!needs_user()) return;
+  if (door_.stopping.load(std::memory_order_relaxed)) {  // relaxed: it guards no other memory
+    throw error(errc::unavailable, "the server is stopping; ask another one, or again when it is back");
+  }
+  service::access& users = door_.all.users();
+  const std::string shown = token();
+  if (users.has_users() && shown.empty()) {
+    const auto names = context_.auth_context()->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
+    if (names.size() == 1) {
+      who_ = users.certified(view_of(names.front()));
+      return;
+    }
+  }
+  who_ = users.recognise(shown);
+}
+
+void grpc_call::read(bool limited) {
+  keep();
+  limited_ = limited;
+  if (limited) door_.begin_reading(*this);
+  stream_.Read(&bytes_, bytes_came_.tag());
+}
+
+void grpc_call::bytes_came(bool well) {
+  if (!limited_ || door_.end_reading(*this)) message_came(well);
+  release();
+}
+
+bool grpc_call::decode(google::protobuf::MessageLite& into) {
+  bool read = false;
+  {
+    grpc::ProtoBufferReader bytes(&bytes_);
+    read = bytes.status().ok() && into.ParseFromZeroCopyStream(&bytes);
+  }
+  bytes_.Clear();
+  return read;
+}
+
+namespace {
+
+grpc::ByteBuffer bytes_of(const google::protobuf::MessageLite& message) {
+  const grpc::Slice bytes(message.ByteSizeLong());
+  // Nobody else has the bytes yet.
+  message.SerializeWithCachedSizesToArray(const_cast<std::uint8_t*>(bytes.begin()));
+  return {&bytes, 1};
+}
+
+}  // namespace
+
+void grpc_call::write(const google::protobuf::MessageLite& message) {
+  keep();
+  stream_.Write(bytes_of(message), written_.tag());
+}
+
+void grpc_call::written(bool taken) {
+  was_written(taken);
+  release();
+}
+
+void grpc_call::send_headers() {
+  keep();
+  stream_.SendInitialMetadata(headers_sent_.tag());
+}
+
+void grpc_call::finish(const grpc::Status& status, const google::protobuf::MessageLite& message) {
+  stream_.WriteAndFinish(bytes_of(message), grpc::WriteOptions(), status, sent_.tag());
 }
 
 void grpc_call::release() {
@@ -84,27 +229,6 @@ void grpc_call::release() {
 void grpc_call::ended(bool) {
   if (context_.IsCancelled()) cancelled();
   release();
-}
-
-void grpc_call::admit_anybody(std::size_t request_bytes) {
-  if (door_.stopping.load(std::memory_order_relaxed)) {  // relaxed: it guards no other memory
-    throw error(errc::unavailable, "the server is stopping; ask another one, or again when it is back");
-  }
-  hold(request_bytes + bytes_of_a_call);
-}
-
-void grpc_call::admit(std::size_t request_bytes) {
-  admit_anybody(request_bytes);
-  service::access& users = door_.all.users();
-  const std::string shown = token();
-  if (users.has_users() && shown.empty()) {
-    const auto names = context_.auth_context()->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
-    if (names.size() == 1) {
-      who_ = users.certified(view_of(names.front()));
-      return;
-    }
-  }
-  who_ = users.recognise(shown);
 }
 
 void grpc_call::hold(std::size_t bytes) { held_.push_back(door_.all.in_flight_bytes().take(bytes)); }
@@ -161,7 +285,7 @@ void grpc_call::report() noexcept {
     std::string_view request;
     const auto found = context_.client_metadata().find("x-request-id");
     if (found != context_.client_metadata().end()) request = view_of(found->second).substr(0, request_id_bytes_max);
-    door_.options.observer->finished({.method = method_,
+    door_.options.observer->finished({.method = method_.name,
                                       .status = static_cast<int>(status_),
                                       .took = std::chrono::steady_clock::now() - began_,
                                       .request = request,

@@ -1,19 +1,24 @@
 // What all calls of the door share, and their lives on gRPC's completion queues.
 //
-// A call's object is made before its client comes: it waits on a completion queue (serve.hpp). Then:
+// A call's object is made before its client comes: it waits on a completion queue. Then, each an event of the queue:
 //
-//   waits -> arrived() -> its handler -> ... -> Finish -> all its events have come -> deleted
+//   headers came -> who is it? -> message came -> the handler -> ... -> finish() -> all events have come -> deleted
 //
-// Order in every handler: who is it, which database, may they do this with these keys, then values.
+// A message is read after the user is known, so who is not let in sends none; and it has `limits.read_limit` to arrive.
+// Order in every handler: which database, may they do this with these keys, then values.
 // `events_` counts what gRPC still has to tell the object: that the status is sent, that the call is over, and the
 // reads and writes that are under way. The last one deletes the object. So an object is there as long as an event can
-// come, and a task may use it until the task calls Finish, or while it holds an event itself (keep()). After a handler
-// has handed a call to somebody else (a completion, an executor), it does not touch it any more: it may have ended
-// already. Threads: one at a time uses a call, but the events, which come on the queue's thread.
+// come, and a task may use it until the task calls finish(), or while it holds an event itself (keep()). After a
+// handler has handed a call to somebody else (a completion, an executor), it does not touch it any more: it may have
+// ended already. Threads: one at a time uses a call, but the events, which come on the queue's one thread.
 #pragma once
 
+#include <google/protobuf/message_lite.h>
 #include <grpcpp/completion_queue.h>
+#include <grpcpp/impl/service_type.h>
 #include <grpcpp/server_context.h>
+#include <grpcpp/support/async_stream.h>
+#include <grpcpp/support/byte_buffer.h>
 
 #include <atomic>
 #include <chrono>
@@ -52,6 +57,8 @@ class open_stream {
   virtual void cut_if_stalled(std::chrono::steady_clock::time_point before) = 0;
 };
 
+class grpc_call;
+
 /// What all calls of one door share.
 struct door_parts {
   door_parts(service::service& served, const grpc_door_options& opening);
@@ -65,6 +72,7 @@ struct door_parts {
   service::executor accounts;  ///< log-ins (50 ms of a core each) and what only administrators do
 
   std::atomic<bool> stopping{false};
+  std::atomic<std::uint64_t> unread{0};  ///< calls refused by `limits.read_limit`; relaxed: only shown
 
   void opened();
   void closed();
@@ -74,11 +82,21 @@ struct door_parts {
   void end_streams(const service::failure& why);
   void cut_stalled(std::chrono::steady_clock::time_point before);
 
+  /// A call waits for its message, and does not any more: false if it was refused meanwhile.
+  void begin_reading(grpc_call& reading);
+  [[nodiscard]] bool end_reading(grpc_call& reading);
+  /// Refuses those whose message was waited for since `before`.
+  void refuse_unread(std::chrono::steady_clock::time_point before);
+
  private:
   std::mutex mutex_;
   std::condition_variable none_left_;
   std::uint64_t calls_ = 0;
   std::unordered_set<open_stream*> streams_;
+
+  std::mutex reading_mutex_;
+  grpc_call* first_reading_ = nullptr;  ///< a list, linked both ways, the one that waits longest first
+  grpc_call* last_reading_ = nullptr;
 };
 
 /// What a completion queue gives back: somebody who waits for something.
@@ -108,17 +126,38 @@ class event_of final : public queue_event {
   function what_;
 };
 
+/// A service whose methods all come as streams of bytes. So gRPC hands over a call when its headers are there; what a
+/// message is, the call decides.
+class byte_service final : public grpc::Service {
+ public:
+  /// `name`: "icecore.v1.Store", of a service that this program has messages of.
+  explicit byte_service(const std::string& name);
+  using stream = grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
+  struct method {
+    byte_service* of;
+    int index;
+    const char* name;  ///< "Store.Get"
+  };
+  [[nodiscard]] method find(std::string_view wanted);
+  void ask(int index, grpc::ServerContext& context, stream& by, grpc::ServerCompletionQueue& queue, void* tag) {
+    RequestAsyncBidiStreaming(index, &context, &by, &queue, &queue, tag);
+  }
+
+ private:
+  struct names {
+    std::string path;    ///< "/icecore.v1.Store/Get"
+    std::string short_;  ///< "Store.Get"
+  };
+  std::vector<std::unique_ptr<names>> methods_;
+};
+
 /// A client's call: who calls, what it holds, when it began.
 class grpc_call {
  public:
-  grpc_call(door_parts& door, grpc::ServerCompletionQueue& queue, const char* method);
+  grpc_call(door_parts& door, const byte_service::method& method, grpc::ServerCompletionQueue& queue);
   grpc_call(const grpc_call&) = delete;
   grpc_call& operator=(const grpc_call&) = delete;
 
-  /// Refuses if the server is stopping; takes the bytes from those in flight; finds out who calls.
-  void admit(std::size_t request_bytes);
-  /// The same for a call that needs no user.
-  void admit_anybody(std::size_t request_bytes);
   /// More bytes in flight, until the call ends. errc::limit_reached.
   void hold(std::size_t bytes);
 
@@ -141,23 +180,36 @@ class grpc_call {
   virtual ~grpc_call() = default;
 
   // What the kinds of calls do:
+  /// Makes another call of the same method, which waits for the next client.
+  virtual void again() = 0;
+  /// Whether only a user may call this.
+  [[nodiscard]] virtual bool needs_user() const { return true; }
+  /// The client is let in. Else the call has ended with the error.
+  virtual void came() { read(true); }
+  /// The message that read() asked for; not `well`: there is none any more.
+  virtual void message_came(bool well) = 0;
+  /// write()'s message is with gRPC; not `taken`: the client is gone.
+  virtual void was_written(bool /*taken*/) {}
   /// The client has cancelled, its deadline has passed, or its connection is gone.
   virtual void cancelled() {}
   /// All is over; the object is deleted next.
   virtual void over() {}
 
   // For the kinds of calls:
+  [[nodiscard]] const byte_service::method& method() const noexcept { return method_; }
   [[nodiscard]] grpc::ServerCompletionQueue& queue() const noexcept { return queue_; }
-  /// The client has come: from now on `events_` counts.
-  void begins() noexcept { began_ = std::chrono::steady_clock::now(); }
-  /// No client has come, and none will.
-  void will_not_begin();
+  /// `limited`: it has `limits.read_limit` to arrive; then the call is refused.
+  void read(bool limited);
+  /// False if the bytes that came are no such message.
+  [[nodiscard]] bool decode(google::protobuf::MessageLite& into);
+  void write(const google::protobuf::MessageLite& message);
+  void send_headers();
+  void finish(const grpc::Status& status) { stream_.Finish(status, sent_.tag()); }
+  void finish(const grpc::Status& status, const google::protobuf::MessageLite& message);
   /// One more event will come, or somebody else uses the object; only while another event is still to come.
   void keep() noexcept { events_.fetch_add(1, std::memory_order_relaxed); }
   /// An event has come. May delete the object.
   void release();
-  /// The event of the status that Finish sends: it comes once.
-  [[nodiscard]] void* sent_tag() noexcept { return sent_.tag(); }
 
   /// The status that ends the call; notes it for the report.
   [[nodiscard]] grpc::Status ended_well();
@@ -166,6 +218,12 @@ class grpc_call {
   [[nodiscard]] grpc::Status ended_as(grpc::Status status);
 
  private:
+  friend struct door_parts;  // its list of those that read
+  void headers_came(bool well);
+  void admit();
+  void bytes_came(bool well);
+  void written(bool taken);
+  void headers_sent(bool) { release(); }
   void sent(bool) { release(); }
   void ended(bool);
   void report() noexcept;
@@ -173,16 +231,29 @@ class grpc_call {
   door_parts& door_;
   grpc::ServerCompletionQueue& queue_;
   grpc::ServerContext context_;
-  const char* method_;
+  const byte_service::method method_;
+  byte_service::stream stream_{&context_};
+  grpc::ByteBuffer bytes_;
   std::chrono::steady_clock::time_point began_{};
   std::optional<service::principal> who_;
   std::vector<service::gauge::share> held_;
   grpc::StatusCode status_ = grpc::StatusCode::CANCELLED;
   std::string message_;
+  event_of<grpc_call> headers_came_{*this, &grpc_call::headers_came};
+  event_of<grpc_call> bytes_came_{*this, &grpc_call::bytes_came};
+  event_of<grpc_call> written_{*this, &grpc_call::written};
+  event_of<grpc_call> headers_sent_{*this, &grpc_call::headers_sent};
   event_of<grpc_call> sent_{*this, &grpc_call::sent};
   event_of<grpc_call> ended_{*this, &grpc_call::ended};
   // Acquire and release: who deletes the object sees what all others have done with it.
   std::atomic<int> events_{2};  ///< sent_ and ended_
+
+  // Of the list of those whose message is waited for, under its lock.
+  bool listed_ = false;
+  bool limited_ = false;  ///< of the queue's thread alone
+  std::chrono::steady_clock::time_point reading_since_{};
+  grpc_call* previous_ = nullptr;
+  grpc_call* next_ = nullptr;
 };
 
 [[nodiscard]] service::failure cancelled_by_client();
@@ -191,9 +262,9 @@ class grpc_call {
 class unary_call : public grpc_call {
  public:
   using grpc_call::grpc_call;
-  void succeed() { finish(ended_well()); }
-  void fail(const service::failure& why) { finish(ended_by(why)); }
-  void fail_as(const grpc::Status& status) { finish(ended_as(status)); }
+  void succeed() { end(ended_well()); }
+  void fail(const service::failure& why) { end(ended_by(why)); }
+  void fail_as(const grpc::Status& status) { end(ended_as(status)); }
 
   /// Runs `what` now; if it throws, the call ends with that error. `what` sees to it that the call ends.
   template <typename Work>
@@ -218,7 +289,14 @@ class unary_call : public grpc_call {
   }
 
  private:
-  virtual void finish(const grpc::Status& status) = 0;
+  void end(const grpc::Status& status) {
+    if (status.ok()) {
+      finish(status, response());
+    } else {
+      finish(status);
+    }
+  }
+  [[nodiscard]] virtual const google::protobuf::MessageLite& response() const = 0;
 };
 
 }  // namespace icecore::doors

@@ -1,5 +1,5 @@
 // Databases, and Server: making, describing and dropping databases; the whole server.
-#include <icecore/v1/icecore.grpc.pb.h>
+#include <icecore/v1/icecore.pb.h>
 
 #include "doors/grpc/calls/services.hpp"
 #include "doors/grpc/messages.hpp"
@@ -13,20 +13,17 @@ using service::right;
 
 class database_calls final : public served_service {
  public:
-  using served_service::served_service;
-  grpc::Service& service() noexcept override { return service_; }
+  explicit database_calls(door_parts& door) : served_service(door, "icecore.v1.Databases") {}
   void wait_on(grpc::ServerCompletionQueue& queue) override {
-    wait_for_unary(*this, queue, service_, &methods::RequestCreate, "Databases.Create", &database_calls::create);
-    wait_for_unary(*this, queue, service_, &methods::RequestList, "Databases.List", &database_calls::list);
-    wait_for_unary(*this, queue, service_, &methods::RequestDescribe, "Databases.Describe", &database_calls::describe);
-    wait_for_unary(*this, queue, service_, &methods::RequestCopy, "Databases.Copy", &database_calls::copy);
-    wait_for_unary(*this, queue, service_, &methods::RequestAlter, "Databases.Alter", &database_calls::alter);
-    wait_for_unary(*this, queue, service_, &methods::RequestDrop, "Databases.Drop", &database_calls::drop);
+    wait_for_unary(*this, queue, "Create", &database_calls::create);
+    wait_for_unary(*this, queue, "List", &database_calls::list);
+    wait_for_unary(*this, queue, "Describe", &database_calls::describe);
+    wait_for_unary(*this, queue, "Copy", &database_calls::copy);
+    wait_for_unary(*this, queue, "Alter", &database_calls::alter);
+    wait_for_unary(*this, queue, "Drop", &database_calls::drop);
   }
 
  private:
-  using methods = v1::Databases::AsyncService;
-
   void create(unary_call& its, const v1::CreateDatabaseRequest* request, v1::CreateDatabaseResponse* response) {
     answer_on(door_.accounts, its, *request, [=](unary_call& c) {
       const auto made = c.door().all.create(c.who(), wanted(c, request->settings()));
@@ -75,23 +72,18 @@ class database_calls final : public served_service {
     if (out.owner.empty() || !c.who().is_root()) out.owner = c.who().name();
     return out;
   }
-
-  methods service_;
 };
 
 class server_calls final : public served_service {
  public:
-  using served_service::served_service;
-  grpc::Service& service() noexcept override { return service_; }
+  explicit server_calls(door_parts& door) : served_service(door, "icecore.v1.Server") {}
   void wait_on(grpc::ServerCompletionQueue& queue) override {
-    wait_for_unary(*this, queue, service_, &methods::RequestStatus, "Server.Status", &server_calls::status);
-    wait_for_unary(*this, queue, service_, &methods::RequestSnapshot, "Server.Snapshot", &server_calls::snapshot);
-    wait_for_unary(*this, queue, service_, &methods::RequestVerify, "Server.Verify", &server_calls::verify);
+    wait_for_unary(*this, queue, "Status", &server_calls::status);
+    wait_for_unary(*this, queue, "Snapshot", &server_calls::snapshot);
+    wait_for_unary(*this, queue, "Verify", &server_calls::verify);
   }
 
  private:
-  using methods = v1::Server::AsyncService;
-
   void status(unary_call& its, const v1::StatusRequest* request, v1::StatusResponse* response) {
     answer_on(door_.work, its, *request, [=](unary_call& c) {
       const service::service& all = c.door().all;
@@ -143,7 +135,6 @@ class server_calls final : public served_service {
   }
 
  private:
-  methods service_;
 };
 
 }  // namespace

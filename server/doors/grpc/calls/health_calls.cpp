@@ -1,6 +1,6 @@
 // Health: gRPC's protocol for probes. It needs no user. gRPC's own service for it would bring threads that compete with
 // those of the completion queues (docs/design/0024-completion-queues.md).
-#include <grpc/health/v1/health.grpc.pb.h>
+#include <grpc/health/v1/health.pb.h>
 
 #include <mutex>
 
@@ -25,24 +25,22 @@ HealthCheckResponse::ServingStatus status_of(const door_parts& door, const std::
 class health_watch : public grpc_call, public open_stream {
  public:
   using grpc_call::grpc_call;
-  using io_type = grpc::ServerAsyncWriter<HealthCheckResponse>;
-  [[nodiscard]] io_type& io() noexcept { return io_; }
 
   void begin(const std::string& service) {
     service_ = service;
     try {
-      admit_anybody(service.size());
+      hold(service.size());
       watches_ = door().all.watches().take(1);
     } catch (...) {
-      return refuse(service::failure_of(std::current_exception()));
+      return refuse(ended_by(service::failure_of(std::current_exception())));
     }
     door().add(*this);
     const std::lock_guard lock(mutex_);
     tell();
   }
-  void refuse(const service::failure& why) {
+  void refuse(const grpc::Status& status) {
     const std::lock_guard lock(mutex_);
-    finish(ended_by(why));
+    end_with(status);
   }
   void end(const service::failure&) override {
     const std::lock_guard lock(mutex_);
@@ -52,42 +50,38 @@ class health_watch : public grpc_call, public open_stream {
   void cut_if_stalled(std::chrono::steady_clock::time_point) override {}  // two small messages hold nothing up
 
  protected:
+  [[nodiscard]] bool needs_user() const override { return false; }
   void cancelled() override {
     const std::lock_guard lock(mutex_);
-    if (!writing_) finish(ended_by({errc::cancelled, "the client has ended the watch"}));
+    if (!writing_) end_with(ended_by({errc::cancelled, "the client has ended the watch"}));
   }
   void over() override { door().remove(*this); }
+
+  void was_written(bool taken) override {
+    const std::lock_guard lock(mutex_);
+    writing_ = false;
+    if (!taken || is_cancelled()) {
+      end_with(ended_by({errc::cancelled, "the client has ended the watch"}));
+    } else if (message_.status() == HealthCheckResponse::NOT_SERVING) {
+      end_with(ended_by({errc::unavailable, "the server is stopping"}));
+    } else if (ending_) {
+      tell();
+    }
+  }
 
  private:
   void tell() {
     if (finished_) return;
     message_.set_status(status_of(door(), service_));
     writing_ = true;
-    keep();
-    io_.Write(message_, written_.tag());
+    write(message_);
   }
-  void written(bool taken) {
-    {
-      const std::lock_guard lock(mutex_);
-      writing_ = false;
-      if (!taken || is_cancelled()) {
-        finish(ended_by({errc::cancelled, "the client has ended the watch"}));
-      } else if (message_.status() == HealthCheckResponse::NOT_SERVING) {
-        finish(ended_by({errc::unavailable, "the server is stopping"}));
-      } else if (ending_) {
-        tell();
-      }
-    }
-    release();
-  }
-  void finish(const grpc::Status& status) {
+  void end_with(const grpc::Status& status) {
     if (std::exchange(finished_, true)) return;
     watches_ = {};
-    io_.Finish(status, sent_tag());
+    finish(status);
   }
 
-  io_type io_{&context()};
-  event_of<health_watch> written_{*this, &health_watch::written};
   std::string service_;
   HealthCheckResponse message_;
   service::gauge::share watches_;
@@ -99,16 +93,13 @@ class health_watch : public grpc_call, public open_stream {
 
 class health_calls final : public served_service {
  public:
-  using served_service::served_service;
-  grpc::Service& service() noexcept override { return service_; }
+  explicit health_calls(door_parts& door) : served_service(door, "grpc.health.v1.Health") {}
   void wait_on(grpc::ServerCompletionQueue& queue) override {
-    wait_for_unary(*this, queue, service_, &methods::RequestCheck, "Health.Check", &health_calls::check);
-    wait_for_answers(*this, queue, service_, &methods::RequestWatch, "Health.Watch", &health_calls::watch);
+    wait_for_unary(*this, queue, "Check", &health_calls::check, callers::anybody);
+    wait_for_answers(*this, queue, "Watch", &health_calls::watch);
   }
 
  private:
-  using methods = grpc::health::v1::Health::AsyncService;
-
   void check(unary_call& its, const HealthCheckRequest* request, HealthCheckResponse* response) {
     its.attempt([&](unary_call& c) {
       response->set_status(status_of(c.door(), request->service()));
@@ -119,8 +110,6 @@ class health_calls final : public served_service {
     });
   }
   void watch(health_watch& stream, const HealthCheckRequest* request) { stream.begin(request->service()); }
-
-  methods service_;
 };
 
 }  // namespace

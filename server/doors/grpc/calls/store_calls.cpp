@@ -1,5 +1,5 @@
 // Store: keys and values.
-#include <icecore/v1/icecore.grpc.pb.h>
+#include <icecore/v1/icecore.pb.h>
 
 #include <fmt/format.h>
 
@@ -83,26 +83,23 @@ void hand_over(unary_call& c, const std::string& database, service::transaction 
 
 class store_calls final : public served_service {
  public:
-  using served_service::served_service;
-  grpc::Service& service() noexcept override { return service_; }
+  explicit store_calls(door_parts& door) : served_service(door, "icecore.v1.Store") {}
   void wait_on(grpc::ServerCompletionQueue& queue) override {
-    wait_for_unary(*this, queue, service_, &methods::RequestGet, "Store.Get", &store_calls::get);
-    wait_for_unary(*this, queue, service_, &methods::RequestGetMany, "Store.GetMany", &store_calls::get_many);
-    wait_for_unary(*this, queue, service_, &methods::RequestPut, "Store.Put", &store_calls::put);
-    wait_for_unary(*this, queue, service_, &methods::RequestRemove, "Store.Remove", &store_calls::remove);
-    wait_for_unary(*this, queue, service_, &methods::RequestWrite, "Store.Write", &store_calls::write);
-    wait_for_stream<rows_from_client>(door_, queue, service_, &methods::RequestLoad, "Store.Load");
-    wait_for_unary(*this, queue, service_, &methods::RequestCount, "Store.Count", &store_calls::count);
-    wait_for_answers(*this, queue, service_, &methods::RequestScan, "Store.Scan", &store_calls::scan);
-    wait_for_answers(*this, queue, service_, &methods::RequestHistory, "Store.History", &store_calls::history);
-    wait_for_answers(*this, queue, service_, &methods::RequestDiff, "Store.Diff", &store_calls::diff);
-    wait_for_answers(*this, queue, service_, &methods::RequestChanges, "Store.Changes", &store_calls::changes);
-    wait_for_answers(*this, queue, service_, &methods::RequestWatch, "Store.Watch", &store_calls::watch);
+    wait_for_unary(*this, queue, "Get", &store_calls::get);
+    wait_for_unary(*this, queue, "GetMany", &store_calls::get_many);
+    wait_for_unary(*this, queue, "Put", &store_calls::put);
+    wait_for_unary(*this, queue, "Remove", &store_calls::remove);
+    wait_for_unary(*this, queue, "Write", &store_calls::write);
+    wait_for<rows_from_client>(queue, "Load");
+    wait_for_unary(*this, queue, "Count", &store_calls::count);
+    wait_for_answers(*this, queue, "Scan", &store_calls::scan);
+    wait_for_answers(*this, queue, "History", &store_calls::history);
+    wait_for_answers(*this, queue, "Diff", &store_calls::diff);
+    wait_for_answers(*this, queue, "Changes", &store_calls::changes);
+    wait_for_answers(*this, queue, "Watch", &store_calls::watch);
   }
 
  private:
-  using methods = v1::Store::AsyncService;
-
   void get(unary_call& its, const v1::GetRequest* request, v1::GetResponse* response) {
     answer_direct(its, *request, [=, this](unary_call& c) {
       const auto database = c.find(request->database());
@@ -239,8 +236,6 @@ class store_calls final : public served_service {
     c.hold(bytes);
     response.set_version(at);
   }
-
-  methods service_;
 };
 
 }  // namespace

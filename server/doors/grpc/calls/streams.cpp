@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "doors/grpc/calls/serve.hpp"
 #include "doors/grpc/messages.hpp"
 
 namespace icecore::doors {
@@ -17,8 +18,7 @@ void rows_to_client::begin(const stream_kind& kind, std::size_t request_bytes, s
   open_ = std::move(open);
   door().add(*this);
   try {
-    admit(request_bytes);
-    hold(kind_.limits.bytes);
+    hold(request_bytes + kind_.limits.bytes);
     scans_ = door().all.open_scans().take(1);
     post_step();
   } catch (...) {
@@ -73,31 +73,17 @@ void rows_to_client::send(bool more) {
   write(message_);
 }
 
-void rows_from_client::begin() {
-  try {
-    admit(0);
-  } catch (...) {
-    return finish(ended_by(service::failure_of(std::current_exception())));
-  }
-  read();
-}
-
-void rows_from_client::read() {
-  keep();
-  io_.Read(&message_, came_.tag());
-}
-
-void rows_from_client::came(bool well) {
+void rows_from_client::message_came(bool well) {
   if (well) {
+    if (!decode(message_)) return finish(ended_as(undecodable));
     door().work.post([this] { load(); });
   } else if (is_cancelled()) {
     finish(ended_by({errc::cancelled, "the client cancelled the load"}));
   } else if (!database_) {
     finish(ended_by({errc::invalid_argument, "the load ended before it named a database"}));
   } else {
-    finish(ended_well());
+    succeed();
   }
-  release();
 }
 
 void rows_from_client::load() {
@@ -121,7 +107,7 @@ void rows_from_client::load() {
   } catch (...) {
     return finish(ended_by(service::failure_of(std::current_exception())));
   }
-  read();
+  read(false);
 }
 
 }  // namespace icecore::doors

@@ -11,8 +11,6 @@
 
 #include <icecore/v1/icecore.pb.h>
 
-#include <grpcpp/support/async_stream.h>
-
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -30,40 +28,15 @@ struct stream_kind {
   bool tells = false;  ///< the last message's `told` is the stream's version: of changes
 };
 
-/// A call that sends messages of rows, one at a time.
-class rows_writer : public grpc_call {
- public:
-  using grpc_call::grpc_call;
-  using io_type = grpc::ServerAsyncWriter<v1::Rows>;
-  [[nodiscard]] io_type& io() noexcept { return io_; }
-  /// Instead of beginning.
-  void refuse(const service::failure& why) { finish(ended_by(why)); }
-
- protected:
-  void write(const v1::Rows& message) {
-    keep();
-    io_.Write(message, written_.tag());
-  }
-  void finish(const grpc::Status& status) { io_.Finish(status, sent_tag()); }
-  /// gRPC has taken the message; or not, for the client is gone.
-  virtual void was_written(bool taken) = 0;
-
- private:
-  void written(bool taken) {
-    was_written(taken);
-    release();
-  }
-  io_type io_{&context()};
-  event_of<rows_writer> written_{*this, &rows_writer::written};
-};
-
 /// One stream of rows. Its states follow each other: stepping (a task of the door's threads has it), then writing (gRPC
 /// has the message), then stepping again, until a step calls finish(). Only steps call that, so the object lives as
 /// long as a step runs.
-class rows_to_client : public rows_writer, public open_stream {
+class rows_to_client : public grpc_call, public open_stream {
  public:
-  using rows_writer::rows_writer;
+  using grpc_call::grpc_call;
   void begin(const stream_kind& kind, std::size_t request_bytes, stream_opener open);
+  /// Instead of beginning.
+  void refuse(const grpc::Status& status) { finish(status); }
   void end(const service::failure&) override {}  // it ends by itself
   void cut_if_stalled(std::chrono::steady_clock::time_point before) override;
 
@@ -94,18 +67,15 @@ class rows_to_client : public rows_writer, public open_stream {
 class rows_from_client : public grpc_call {
  public:
   using grpc_call::grpc_call;
-  using io_type = grpc::ServerAsyncReader<v1::LoadResponse, v1::LoadRequest>;
-  [[nodiscard]] io_type& io() noexcept { return io_; }
-  void begin();
+
+ protected:
+  void came() override { read(false); }
+  void message_came(bool well) override;
 
  private:
-  void read();
-  void came(bool well);
   void load();
-  void finish(const grpc::Status& status) { io_.Finish(response_, status, sent_tag()); }
+  void succeed() { finish(ended_well(), response_); }
 
-  io_type io_{&context()};
-  event_of<rows_from_client> came_{*this, &rows_from_client::came};
   v1::LoadResponse response_;
   v1::LoadRequest message_;
   std::shared_ptr<service::database> database_;

@@ -1,5 +1,5 @@
 // Users: log-in, users, roles.
-#include <icecore/v1/icecore.grpc.pb.h>
+#include <icecore/v1/icecore.pb.h>
 
 #include <fmt/format.h>
 
@@ -12,26 +12,21 @@ namespace {
 
 class user_calls final : public served_service {
  public:
-  using served_service::served_service;
-  grpc::Service& service() noexcept override { return service_; }
+  explicit user_calls(door_parts& door) : served_service(door, "icecore.v1.Users") {}
   void wait_on(grpc::ServerCompletionQueue& queue) override {
-    wait_for_unary(*this, queue, service_, &methods::RequestLogIn, "Users.LogIn", &user_calls::log_in);
-    wait_for_unary(*this, queue, service_, &methods::RequestLogOut, "Users.LogOut", &user_calls::log_out);
-    wait_for_unary(*this, queue, service_, &methods::RequestAddUser, "Users.AddUser", &user_calls::add_user);
-    wait_for_unary(*this, queue, service_, &methods::RequestRemoveUser, "Users.RemoveUser", &user_calls::remove_user);
-    wait_for_unary(*this, queue, service_, &methods::RequestSetPassword, "Users.SetPassword",
-                   &user_calls::set_password);
-    wait_for_unary(*this, queue, service_, &methods::RequestGrant, "Users.Grant", &user_calls::grant);
-    wait_for_unary(*this, queue, service_, &methods::RequestWithdraw, "Users.Withdraw", &user_calls::withdraw);
-    wait_for_unary(*this, queue, service_, &methods::RequestSetRole, "Users.SetRole", &user_calls::set_role);
-    wait_for_unary(*this, queue, service_, &methods::RequestRemoveRole, "Users.RemoveRole", &user_calls::remove_role);
-    wait_for_unary(*this, queue, service_, &methods::RequestList, "Users.List", &user_calls::list);
+    wait_for_unary(*this, queue, "LogIn", &user_calls::log_in, callers::anybody);
+    wait_for_unary(*this, queue, "LogOut", &user_calls::log_out);
+    wait_for_unary(*this, queue, "AddUser", &user_calls::add_user);
+    wait_for_unary(*this, queue, "RemoveUser", &user_calls::remove_user);
+    wait_for_unary(*this, queue, "SetPassword", &user_calls::set_password);
+    wait_for_unary(*this, queue, "Grant", &user_calls::grant);
+    wait_for_unary(*this, queue, "Withdraw", &user_calls::withdraw);
+    wait_for_unary(*this, queue, "SetRole", &user_calls::set_role);
+    wait_for_unary(*this, queue, "RemoveRole", &user_calls::remove_role);
+    wait_for_unary(*this, queue, "List", &user_calls::list);
   }
 
  private:
-  using methods = v1::Users::AsyncService;
-
-  /// The one call that needs no token.
   void log_in(unary_call& its, const v1::LogInRequest* request, v1::LogInResponse* response) {
     its.attempt([&](unary_call& c) {
       const std::uint64_t bytes_max = door_.all.options().limits.before_login_bytes;
@@ -39,7 +34,7 @@ class user_calls final : public served_service {
         throw error(errc::limit_reached, fmt::format("a log-in of {} bytes; limits.before_login_bytes is {}",
                                                      request->ByteSizeLong(), bytes_max));
       }
-      c.admit_anybody(request->ByteSizeLong());
+      c.hold(request->ByteSizeLong());
       c.go_on(door_.accounts, [=](unary_call& going_on) {
         const service::access_token token = going_on.door().all.users().log_in(request->user(), request->password());
         response->set_token(token.text);
@@ -117,8 +112,6 @@ class user_calls final : public served_service {
     answer_on(door_.accounts, its, request,
               [change, &request](unary_call& c) { change(c, c.door().all.users(), request); });
   }
-
-  methods service_;
 };
 
 }  // namespace

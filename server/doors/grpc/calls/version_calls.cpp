@@ -1,5 +1,5 @@
 // Versions and Leases: tags, compaction; keys that end by themselves.
-#include <icecore/v1/icecore.grpc.pb.h>
+#include <icecore/v1/icecore.pb.h>
 
 #include <fmt/format.h>
 
@@ -16,20 +16,17 @@ using service::right;
 
 class version_calls final : public served_service {
  public:
-  using served_service::served_service;
-  grpc::Service& service() noexcept override { return service_; }
+  explicit version_calls(door_parts& door) : served_service(door, "icecore.v1.Versions") {}
   void wait_on(grpc::ServerCompletionQueue& queue) override {
-    wait_for_unary(*this, queue, service_, &methods::RequestTag, "Versions.Tag", &version_calls::tag);
-    wait_for_unary(*this, queue, service_, &methods::RequestList, "Versions.List", &version_calls::list);
-    wait_for_unary(*this, queue, service_, &methods::RequestFind, "Versions.Find", &version_calls::find);
-    wait_for_unary(*this, queue, service_, &methods::RequestResolve, "Versions.Resolve", &version_calls::resolve);
-    wait_for_unary(*this, queue, service_, &methods::RequestSync, "Versions.Sync", &version_calls::sync);
-    wait_for_unary(*this, queue, service_, &methods::RequestCompact, "Versions.Compact", &version_calls::compact);
+    wait_for_unary(*this, queue, "Tag", &version_calls::tag);
+    wait_for_unary(*this, queue, "List", &version_calls::list);
+    wait_for_unary(*this, queue, "Find", &version_calls::find);
+    wait_for_unary(*this, queue, "Resolve", &version_calls::resolve);
+    wait_for_unary(*this, queue, "Sync", &version_calls::sync);
+    wait_for_unary(*this, queue, "Compact", &version_calls::compact);
   }
 
  private:
-  using methods = v1::Versions::AsyncService;
-
   void tag(unary_call& its, const v1::TagRequest* request, v1::TagResponse* response) {
     answer_on(door_.work, its, *request, [=](unary_call& c) {
       const auto database = c.find(request->database(), key_bounds{}, right::write);
@@ -75,7 +72,6 @@ class version_calls final : public served_service {
   }
 
  private:
-  methods service_;
 };
 
 /// Leases that are kept alive over one stream. Reading, keeping and writing follow each other. The door may end the
@@ -83,22 +79,6 @@ class version_calls final : public served_service {
 class lease_keeper : public grpc_call, public open_stream {
  public:
   using grpc_call::grpc_call;
-  using io_type = grpc::ServerAsyncReaderWriter<v1::Lease, v1::LeaseRequest>;
-  [[nodiscard]] io_type& io() noexcept { return io_; }
-
-  void begin() {
-    try {
-      admit(0);
-    } catch (...) {
-      return finish(ended_by(service::failure_of(std::current_exception())));
-    }
-    keep();
-    io_.SendInitialMetadata(opened_.tag());  // the client sees that the stream is open
-    keep();
-    io_.Read(&request_, came_.tag());
-    door().add(*this);
-    if (door().stopping.load(std::memory_order_relaxed)) end({errc::unavailable, "the server is stopping"});
-  }
 
   void end(const service::failure& why) override {
     if (!hold_task()) return;
@@ -113,36 +93,34 @@ class lease_keeper : public grpc_call, public open_stream {
   }
 
  protected:
+  void came() override {
+    send_headers();  // the client sees that the stream is open
+    read(false);
+    door().add(*this);
+    if (door().stopping.load(std::memory_order_relaxed)) end({errc::unavailable, "the server is stopping"});
+  }
   void cancelled() override {
     finish_once([&] { return ended_by(gone()); });
   }
   void over() override { door().remove(*this); }
 
- private:
-  void opened(bool) { release(); }
-  void came(bool well) {
+  void message_came(bool well) override {
+    if (well && !decode(request_)) return finish_once([&] { return ended_as(undecodable); });
     // A task holds the object, whether the door ends the stream meanwhile or not.
     if (well && hold_task()) {
       door().work.post([this] { keep_alive(); });
     } else {
       finish_once([&] { return is_cancelled() ? ended_by(gone()) : ended_well(); });
     }
-    release();
   }
-  void written(bool taken) {
+  void was_written(bool taken) override {
     writing_since_.store(0, std::memory_order_relaxed);
-    if (!taken) {
-      finish_once([&] { return ended_by(gone()); });
-    } else {
-      const std::lock_guard lock(mutex_);
-      if (!finished_) {
-        keep();
-        io_.Read(&request_, came_.tag());
-      }
-    }
-    release();
+    if (!taken) return finish_once([&] { return ended_by(gone()); });
+    const std::lock_guard lock(mutex_);
+    if (!finished_) read(false);
   }
 
+ private:
   void keep_alive() {
     try {
       const auto database = find(request_.database());
@@ -157,8 +135,7 @@ class lease_keeper : public grpc_call, public open_stream {
       const std::lock_guard lock(mutex_);
       if (!finished_) {
         writing_since_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-        keep();
-        io_.Write(answer_, written_.tag());
+        write(answer_);
       }
     }
     release();
@@ -177,17 +154,10 @@ class lease_keeper : public grpc_call, public open_stream {
       if (finished_) return;
       finished_ = true;
     }
-    io_.Finish(status(), sent_tag());
-  }
-  void finish(const grpc::Status& status) {
-    finish_once([&] { return status; });
+    finish(status());
   }
   static service::failure gone() { return {errc::cancelled, "the client has ended the stream"}; }
 
-  io_type io_{&context()};
-  event_of<lease_keeper> opened_{*this, &lease_keeper::opened};
-  event_of<lease_keeper> came_{*this, &lease_keeper::came};
-  event_of<lease_keeper> written_{*this, &lease_keeper::written};
   v1::LeaseRequest request_;
   v1::Lease answer_;
   std::mutex mutex_;
@@ -197,19 +167,16 @@ class lease_keeper : public grpc_call, public open_stream {
 
 class lease_calls final : public served_service {
  public:
-  using served_service::served_service;
-  grpc::Service& service() noexcept override { return service_; }
+  explicit lease_calls(door_parts& door) : served_service(door, "icecore.v1.Leases") {}
   void wait_on(grpc::ServerCompletionQueue& queue) override {
-    wait_for_unary(*this, queue, service_, &methods::RequestGrant, "Leases.Grant", &lease_calls::grant);
-    wait_for_stream<lease_keeper>(door_, queue, service_, &methods::RequestKeepAlive, "Leases.KeepAlive");
-    wait_for_unary(*this, queue, service_, &methods::RequestRevoke, "Leases.Revoke", &lease_calls::revoke);
-    wait_for_unary(*this, queue, service_, &methods::RequestGet, "Leases.Get", &lease_calls::get);
-    wait_for_unary(*this, queue, service_, &methods::RequestList, "Leases.List", &lease_calls::list);
+    wait_for_unary(*this, queue, "Grant", &lease_calls::grant);
+    wait_for<lease_keeper>(queue, "KeepAlive");
+    wait_for_unary(*this, queue, "Revoke", &lease_calls::revoke);
+    wait_for_unary(*this, queue, "Get", &lease_calls::get);
+    wait_for_unary(*this, queue, "List", &lease_calls::list);
   }
 
  private:
-  using methods = v1::Leases::AsyncService;
-
   void grant(unary_call& its, const v1::GrantRequest* request, v1::Lease* response) {
     answer_on(door_.work, its, *request, [=](unary_call& c) {
       constexpr std::uint64_t ten_years_ms = 315'576'000'000;
@@ -267,8 +234,6 @@ class lease_calls final : public served_service {
       c.succeed();
     });
   }
-
-  methods service_;
 };
 
 }  // namespace

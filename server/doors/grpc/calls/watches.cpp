@@ -107,7 +107,7 @@ void watch_signal::kick() {
 void watch_stream::begin(const v1::WatchRequest& request) {
   signal_ = std::make_shared<watch_signal>(door(), *this);
   try {
-    admit(request.ByteSizeLong());
+    hold(request.ByteSizeLong());
     request_ = &request;
     watches_ = door().all.watches().take(1);
   } catch (...) {
@@ -126,7 +126,9 @@ void watch_stream::was_written(bool taken) {
   signal_->written();
 }
 
-void watch_stream::cancelled() { signal_->end(gone()); }
+void watch_stream::cancelled() {
+  if (signal_) signal_->end(gone());  // else it has not begun
+}
 
 void watch_stream::over() { door().remove(*this); }
 

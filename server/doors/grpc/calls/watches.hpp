@@ -19,9 +19,11 @@ namespace icecore::doors {
 
 class watch_signal;
 
-class watch_stream : public rows_writer, public open_stream {
+class watch_stream : public grpc_call, public open_stream {
  public:
-  using rows_writer::rows_writer;
+  using grpc_call::grpc_call;
+  /// Instead of beginning.
+  void refuse(const grpc::Status& status) { finish(status); }
   /// The request must live as long as the stream.
   void begin(const v1::WatchRequest& request);
   void step();
