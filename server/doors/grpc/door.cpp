@@ -39,13 +39,17 @@ void prepare_process() {
 void set_limits(grpc::ServerBuilder& builder, const grpc_door_options& options, const service::limits& limits) {
   builder.SetMaxReceiveMessageSize(argument(static_cast<std::int64_t>(limits.request_bytes)));
   builder.SetMaxSendMessageSize(-1);
+  // Headers come before it is known who calls, and so does the message of a log-in, which looks at its size itself.
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
+                             argument(static_cast<std::int64_t>(limits.before_login_bytes)));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, argument(options.streams_per_connection));
   // A peer that is gone without a word is found by pings; one that pings more often than this is told to stop.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, argument(options.keepalive.count()));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, argument(options.keepalive_wait.count()));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
-  builder.AddChannelArgument("grpc.server_handshake_timeout_ms", argument(limits.read_limit.count()));
+  // TLS, HTTP/2's first words and its settings; a request's message has as long (refuse_unread).
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, argument(limits.read_limit.count()));
   // Without a quota gRPC reads ahead as much as clients send.
   grpc::ResourceQuota quota("icecore");
   quota.Resize(std::max<std::size_t>(limits.in_flight_bytes, std::size_t{16} << 20));
@@ -110,6 +114,7 @@ struct grpc_door::state {
   std::unique_ptr<acceptor> accepts;
   std::unique_ptr<grpc::Server> server;
   service::executor::repetition cutting;
+  service::executor::repetition refusing;
   std::uint16_t port = 0;
 };
 
@@ -123,11 +128,12 @@ void grpc_door::state::start() {
     credentials = tls_credentials(options.tls);
   }
   prepare_process();
-  listens = std::make_unique<listener>(options.host, options.port, parts.all.connections(), [this](int socket) {
-    acceptor::NewConnectionParameters given;
-    given.fd = socket;
-    accepts->HandleNewConnection(&given);  // closes the socket if the server is stopping
-  });
+  listens = std::make_unique<listener>(
+      options.host, options.port, parts.all.connections(), parts.users_of_connections, [this](int socket) {
+        acceptor::NewConnectionParameters given;
+        given.fd = socket;
+        accepts->HandleNewConnection(&given);  // closes the socket if the server is stopping
+      });
 
   grpc::ServerBuilder builder;
   set_limits(builder, options, parts.all.options().limits);
@@ -150,6 +156,10 @@ void grpc_door::state::start() {
   cutting = parts.accounts.every(std::chrono::seconds(1), [this] {
     parts.cut_stalled(std::chrono::steady_clock::now() - parts.options.stalled_limit);
   });
+  const std::chrono::milliseconds read_limit = parts.all.options().limits.read_limit;
+  refusing =
+      parts.accounts.every(std::clamp(read_limit / 4, std::chrono::milliseconds(10), std::chrono::milliseconds(1000)),
+                           [this, read_limit] { parts.refuse_unread(std::chrono::steady_clock::now() - read_limit); });
 }
 
 void grpc_door::state::stop(std::chrono::milliseconds limit) {
@@ -161,6 +171,7 @@ void grpc_door::state::stop(std::chrono::milliseconds limit) {
   server->Wait();
   parts.wait_until_all_closed();
   cutting = {};
+  refusing = {};
   queues.stop();  // no call is left that could ask for an event
   server.reset();
   accepts.reset();
@@ -174,6 +185,11 @@ grpc_door::~grpc_door() { stop(std::chrono::milliseconds(0)); }
 void grpc_door::start() { state_->start(); }
 
 std::uint16_t grpc_door::port() const noexcept { return state_->port; }
+
+grpc_door::numbers grpc_door::counted() const noexcept {
+  return {.refused_of_user = state_->parts.users_of_connections.refused(),
+          .closed_unread = state_->parts.unread.load(std::memory_order_relaxed)};
+}
 
 void grpc_door::stop(std::chrono::milliseconds limit) { state_->stop(limit); }
 

@@ -82,6 +82,12 @@ class grpc_door {
   void start();
   /// The port that is served.
   [[nodiscard]] std::uint16_t port() const noexcept;
+  struct numbers {
+    std::uint64_t refused_of_user;  ///< calls on more connections than `limits.connections_per_user`
+    std::uint64_t closed_unread;    ///< calls whose message took longer than `limits.read_limit`
+  };
+  /// Since the door was made.
+  [[nodiscard]] numbers counted() const noexcept;
   /// Takes no new calls, ends watches (unavailable), lets other calls end within the limit, then cancels them. What a
   /// transaction that was taken does, it does: it is waited for. Does nothing the second time.
   void stop(std::chrono::milliseconds limit);

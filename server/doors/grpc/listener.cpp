@@ -1,5 +1,6 @@
 #include "doors/grpc/listener.hpp"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -10,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -59,11 +61,23 @@ std::uint16_t port_of(int listening) {
                                            : reinterpret_cast<const sockaddr_in*>(&where)->sin_port);
 }
 
+/// The peer's address and port, as connection_users has it.
+std::string address_of(const sockaddr_storage& peer) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const bool six = peer.ss_family == AF_INET6;
+  const void* const host = six ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(&peer)->sin6_addr)
+                               : &reinterpret_cast<const sockaddr_in*>(&peer)->sin_addr;
+  const std::uint16_t port = six ? reinterpret_cast<const sockaddr_in6*>(&peer)->sin6_port
+                                 : reinterpret_cast<const sockaddr_in*>(&peer)->sin_port;
+  ::inet_ntop(peer.ss_family, host, text.data(), text.size());
+  return fmt::format("{}:{}", text.data(), ntohs(port));
+}
+
 }  // namespace
 
-listener::listener(const std::string& host, std::uint16_t port, service::gauge& connections,
+listener::listener(const std::string& host, std::uint16_t port, service::gauge& connections, connection_users& users,
                    std::function<void(int)> accepted)
-    : gauge_(connections), accepted_(std::move(accepted)), port_(port) {
+    : gauge_(connections), users_(users), accepted_(std::move(accepted)), port_(port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
@@ -134,7 +148,10 @@ void listener::run() {
 
 void listener::accept_from(int listening) {
   for (;;) {
-    const int socket = ::accept4(listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    sockaddr_storage peer{};
+    socklen_t peer_bytes = sizeof peer;
+    const int socket =
+        ::accept4(listening, reinterpret_cast<sockaddr*>(&peer), &peer_bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (socket < 0) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       // Out of descriptors or memory: the connection stays in the backlog; poll() would report it at once again.
@@ -156,15 +173,22 @@ void listener::accept_from(int listening) {
     ::fstat(socket, &what);
     const int on = 1;
     ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    connections_.push_back({.socket = socket, .inode = what.st_ino, .held = std::move(held)});
+    connections_.push_back({.socket = socket,
+                            .inode = what.st_ino,
+                            .held = std::move(held),
+                            .address = address_of(peer),
+                            .number = ++accepted_count_});
+    users_.opened(connections_.back().address, accepted_count_);
     accepted_(socket);
   }
 }
 
 void listener::forget_closed() {
-  std::erase_if(connections_, [](const connection& one) {
+  std::erase_if(connections_, [this](const connection& one) {
     struct stat what {};
-    return ::fstat(one.socket, &what) != 0 || !S_ISSOCK(what.st_mode) || what.st_ino != one.inode;
+    if (::fstat(one.socket, &what) == 0 && S_ISSOCK(what.st_mode) && what.st_ino == one.inode) return false;
+    users_.closed(one.address, one.number);
+    return true;
   });
 }
 

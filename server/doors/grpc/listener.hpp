@@ -1,6 +1,6 @@
 // Accepts connections for gRPC, so that they can be counted: gRPC of this version has no limit of connections.
 //
-//   listener l(host, port, gauge, [](int socket) { hand_over(socket); });
+//   listener l(host, port, gauge, users, [](int socket) { hand_over(socket); });
 //   l.start();  l.port();  l.stop();
 //
 // A connection holds one of the gauge's until its socket is closed. gRPC closes it without telling, so the listener
@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "doors/grpc/connection_users.hpp"
 #include "service/limits.hpp"
 
 namespace icecore::doors {
@@ -26,7 +27,7 @@ namespace icecore::doors {
 class listener {
  public:
   /// `accepted` gets a socket that does not block, and owns it.
-  listener(const std::string& host, std::uint16_t port, service::gauge& connections,
+  listener(const std::string& host, std::uint16_t port, service::gauge& connections, connection_users& users,
            std::function<void(int socket)> accepted);
   ~listener();
   listener(const listener&) = delete;
@@ -41,12 +42,16 @@ class listener {
     int socket;
     ino_t inode;
     service::gauge::share held;
+    std::string address;
+    std::uint64_t number;
   };
   void run();
   void accept_from(int listening);
   void forget_closed();
 
   service::gauge& gauge_;
+  connection_users& users_;
+  std::uint64_t accepted_count_ = 0;
   std::function<void(int)> accepted_;
   std::vector<int> listening_;
   std::uint16_t port_ = 0;

@@ -73,12 +73,14 @@ server_metrics::server_metrics()
                           .Name("icecore_limit_refused")
                           .Help("How often a limit was reached since the server started")
                           .Register(registry_)),
-      doors_(&prometheus::BuildGauge()
-                  .Name("icecore_door")
-                  .Help("Numbers of a door since it was opened, by door and what: connections_open, "
-                        "connections_accepted, requests, refused_busy, refused_tokens, closed_malformed, "
-                        "closed_over_limit, closed_not_reading")
-                  .Register(registry_)),
+      doors_(
+          &prometheus::BuildGauge()
+               .Name("icecore_door")
+               .Help("Numbers of a door since it was opened, by door and what: connections_open, "
+                     "connections_accepted, requests, refused_busy, refused_tokens, closed_malformed, "
+                     "closed_over_limit, closed_not_reading; of gRPC refused_of_user (calls over connections_per_user) "
+                     "and closed_unread (calls whose message took longer than read_limit)")
+               .Register(registry_)),
       databases_(&prometheus::BuildGauge()
                       .Name("icecore_database")
                       .Help("Numbers of each database, by name and what: keys, records, tags, used_bytes, file_bytes, "

@@ -89,6 +89,11 @@ running_server::running_server(const configuration& told, log& out, service::gro
     sources.metrics = [this] {
       metrics_.refresh(*service_);
       if (ucx_) ucx_->show(metrics_);
+      if (grpc_) {
+        const doors::grpc_door::numbers counted = grpc_->counted();
+        metrics_.show("grpc", "refused_of_user", counted.refused_of_user);
+        metrics_.show("grpc", "closed_unread", counted.closed_unread);
+      }
       return prometheus::TextSerializer().Serialize(metrics_.registry().Collect());
     };
     sources.not_ready = [this] {
@@ -150,9 +155,9 @@ void running_server::stop(std::chrono::steady_clock::time_point deadline) {
   if (ucx_) stopping = std::jthread([&] { ucx_->stop(left()); });
   if (grpc_) grpc_->stop(left());
   if (stopping.joinable()) stopping.join();
-  grpc_.reset();
   http_.reset();
-  ucx_.reset();  // /metrics shows its counters until then
+  grpc_.reset();  // /metrics shows its counters until then, and the other's
+  ucx_.reset();
   service_->stop();
   service_.reset();
 }

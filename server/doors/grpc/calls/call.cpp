@@ -28,7 +28,12 @@ std::string_view view_of(grpc::string_ref text) { return {text.data(), text.size
 }  // namespace
 
 door_parts::door_parts(service::service& served, const grpc_door_options& opening)
-    : all(served), options(opening), work(threads_of(opening.threads)), lengthy(2), accounts(2) {}
+    : all(served),
+      options(opening),
+      work(threads_of(opening.threads)),
+      lengthy(2),
+      accounts(2),
+      users_of_connections(served.options().limits.connections_per_user) {}
 
 void door_parts::opened() {
   const std::lock_guard lock(mutex_);
@@ -157,12 +162,12 @@ void grpc_call::admit() {
   const std::string shown = token();
   if (users.has_users() && shown.empty()) {
     const auto names = context_.auth_context()->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
-    if (names.size() == 1) {
-      who_ = users.certified(view_of(names.front()));
-      return;
-    }
+    if (names.size() == 1) who_ = users.certified(view_of(names.front()));
   }
-  who_ = users.recognise(shown);
+  if (!who_) who_ = users.recognise(shown);
+  if (door_.users_of_connections.is_limited() && !who_->name().empty()) {
+    door_.users_of_connections.use(context_.peer(), who_->name());
+  }
 }
 
 void grpc_call::read(bool limited) {

@@ -34,6 +34,7 @@
 #include <utility>
 #include <vector>
 
+#include "doors/grpc/connection_users.hpp"
 #include "doors/grpc/door.hpp"
 #include "doors/grpc/status.hpp"
 #include "service/executor.hpp"
@@ -71,6 +72,7 @@ struct door_parts {
   service::executor lengthy;   ///< what takes time with the size of a database: few, so that they do not slow the rest
   service::executor accounts;  ///< log-ins (50 ms of a core each) and what only administrators do
 
+  connection_users users_of_connections;
   std::atomic<bool> stopping{false};
   std::atomic<std::uint64_t> unread{0};  ///< calls refused by `limits.read_limit`; relaxed: only shown
 

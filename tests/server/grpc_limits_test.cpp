@@ -1,0 +1,326 @@
+// What gRPC's door allows to who has not said enough yet: half requests, slow ones, strangers, too many connections.
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <grpc/health/v1/health.grpc.pb.h>
+
+#include "doors/grpc/connection_users.hpp"
+#include "grpc_support.hpp"
+
+namespace icecore::doors {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+/// A client that speaks HTTP/2 byte by byte, of one stream.
+class slow_client {
+ public:
+  explicit slow_client(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in where{};
+    where.sin_family = AF_INET;
+    where.sin_port = htons(port);
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(socket_, reinterpret_cast<sockaddr*>(&where), sizeof where), 0);
+  }
+  ~slow_client() { ::close(socket_); }
+  slow_client(const slow_client&) = delete;
+  slow_client& operator=(const slow_client&) = delete;
+
+  void send(std::string_view bytes) { (void)!::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+  void greet() {
+    send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    send(frame(4, 0, 0, ""));
+  }
+  void begin(const std::string& path) {
+    send(frame(1, 4, 1,
+               header(":method", "POST") + header(":scheme", "http") + header(":path", path) +
+                   header(":authority", "localhost") + header("content-type", "application/grpc") +
+                   header("te", "trailers")));
+  }
+  void send_data(const std::string& bytes, bool last = false) { send(frame(0, last ? 1 : 0, 1, bytes)); }
+
+  /// What comes within the time; true if the stream, or the connection, has ended.
+  bool has_ended(std::chrono::milliseconds within) {
+    pollfd waits{.fd = socket_, .events = POLLIN, .revents = 0};
+    while (!ended_ && ::poll(&waits, 1, static_cast<int>(within.count())) > 0) {
+      std::array<char, 4096> some{};
+      const ssize_t came = ::recv(socket_, some.data(), some.size(), 0);
+      if (came <= 0) ended_ = true;
+      if (came > 0) came_.append(some.data(), static_cast<std::size_t>(came));
+      look();
+    }
+    return ended_;
+  }
+
+  static std::string frame(int type, int flags, int stream, const std::string& body) {
+    std::string out;
+    for (const std::size_t byte : {body.size() >> 16, body.size() >> 8, body.size()}) out += static_cast<char>(byte);
+    out += static_cast<char>(type);
+    out += static_cast<char>(flags);
+    out += std::string(3, '\0');
+    out += static_cast<char>(stream);
+    return out + body;
+  }
+  /// A message as gRPC sends it.
+  static std::string message(const std::string& bytes) {
+    std::string out(3, '\0');
+    out += static_cast<char>(bytes.size() >> 8);
+    out += static_cast<char>(bytes.size());
+    return out + bytes;
+  }
+
+ private:
+  static std::string header(const std::string& name, const std::string& value) {
+    std::string out(1, '\0');
+    out += static_cast<char>(name.size());
+    out += name;
+    out += static_cast<char>(value.size());
+    return out + value;
+  }
+  /// The end of stream 1: a frame of it with END_STREAM, or RST_STREAM.
+  void look() {
+    while (came_.size() >= 9) {
+      const auto byte = [&](std::size_t at) { return static_cast<std::size_t>(static_cast<unsigned char>(came_[at])); };
+      const std::size_t size = byte(0) << 16 | byte(1) << 8 | byte(2);
+      if (came_.size() < 9 + size) return;
+      if (byte(8) == 1 && (byte(3) == 3 || (byte(3) <= 1 && (byte(4) & 1) != 0))) ended_ = true;
+      came_.erase(0, 9 + size);
+    }
+  }
+  int socket_;
+  std::string came_;
+  bool ended_ = false;
+};
+
+class GrpcLimits : public door_fixture {
+ protected:
+  void start_with(std::chrono::milliseconds read_limit) {
+    service::service_options options;
+    options.limits.read_limit = read_limit;
+    start(options);
+    create("db");
+  }
+  static std::string put_request(const std::string& key) {
+    v1::PutRequest request;
+    request.set_database("db");
+    request.set_key(key);
+    request.set_value(std::string(100, 'v'));
+    return slow_client::message(request.SerializeAsString());
+  }
+  void others_do_not_notice() {
+    put("db", "other", "v");
+    EXPECT_EQ(get("db", "other"), "v");
+  }
+  void start_with_users(service::limits limits) {
+    service::service_options options;
+    options.users = true;
+    options.limits = limits;
+    start(options);
+    service_->users().ensure_root("the root's password");
+  }
+  errc log_in(const std::string& user, const std::string& password) {
+    v1::LogInRequest request;
+    request.set_user(user);
+    request.set_password(password);
+    v1::LogInResponse response;
+    token_.clear();
+    const errc code = call(*users_, &v1::Users::StubInterface::LogIn, request, response);
+    token_ = response.token();
+    return code;
+  }
+};
+
+TEST_F(GrpcLimits, half_a_request_is_refused_after_the_read_limit_and_others_do_not_notice) {
+  start_with(300ms);
+  slow_client half(door_->port());
+  half.greet();
+  half.begin("/icecore.v1.Store/Put");
+  half.send_data(put_request("half").substr(0, 20));
+  others_do_not_notice();
+  EXPECT_TRUE(half.has_ended(30s));
+  EXPECT_EQ(door_->counted().closed_unread, 1U);
+  others_do_not_notice();
+  EXPECT_EQ(get("db", "half"), "(none)");
+  EXPECT_TRUE(eventually([&] { return service_->in_flight_bytes().used() == 0; }));
+}
+
+TEST_F(GrpcLimits, headers_without_a_message_are_refused_after_the_read_limit) {
+  start_with(100ms);
+  slow_client half(door_->port());
+  half.greet();
+  half.begin("/icecore.v1.Store/Scan");
+  EXPECT_TRUE(half.has_ended(30s));
+  EXPECT_EQ(door_->counted().closed_unread, 1U);
+}
+
+TEST_F(GrpcLimits, a_request_that_comes_byte_by_byte_is_refused_after_the_read_limit) {
+  start_with(300ms);
+  slow_client slow(door_->port());
+  slow.greet();
+  slow.begin("/icecore.v1.Store/Put");
+  const std::string request = put_request("slow");
+  std::size_t sent = 0;
+  while (sent < request.size() && !slow.has_ended(50ms)) slow.send_data(request.substr(sent++, 1));
+  EXPECT_TRUE(slow.has_ended(30s));
+  EXPECT_EQ(door_->counted().closed_unread, 1U);
+  EXPECT_EQ(get("db", "slow"), "(none)");
+  others_do_not_notice();
+}
+
+TEST_F(GrpcLimits, a_slow_request_within_the_read_limit_is_answered) {
+  start_with(60s);
+  slow_client slow(door_->port());
+  slow.greet();
+  slow.begin("/icecore.v1.Store/Put");
+  const std::string request = put_request("slow");
+  slow.send_data(request.substr(0, 20));
+  EXPECT_FALSE(slow.has_ended(200ms));
+  slow.send_data(request.substr(20), true);
+  EXPECT_TRUE(slow.has_ended(30s));
+  EXPECT_EQ(get("db", "slow"), std::string(100, 'v'));
+  EXPECT_EQ(door_->counted().closed_unread, 0U);
+}
+
+TEST_F(GrpcLimits, who_connects_and_is_silent_is_closed_after_the_read_limit) {
+  start_with(300ms);
+  slow_client silent(door_->port());
+  EXPECT_TRUE(silent.has_ended(30s));
+  slow_client half(door_->port());
+  half.send("PRI * HTTP");
+  EXPECT_TRUE(half.has_ended(30s));
+  others_do_not_notice();
+}
+
+TEST_F(GrpcLimits, a_user_has_as_many_connections_as_the_limit_says) {
+  service::limits limits;
+  limits.connections_per_user = 2;
+  start_with_users(limits);
+  ASSERT_EQ(log_in("root", "the root's password"), errc{});
+  create("db");  // the first connection
+  const auto is_served = [&](const std::shared_ptr<grpc::Channel>& channel) {
+    grpc::ClientContext context;
+    authorize(context);
+    v1::StatusResponse response;
+    const grpc::Status status = v1::Server::NewStub(channel)->Status(&context, v1::StatusRequest(), &response);
+    if (!status.ok()) {
+      EXPECT_EQ(code_of(context), errc::limit_reached);
+      EXPECT_THAT(status.error_message(), HasSubstr("connections_per_user"));
+    }
+    return status.ok();
+  };
+  auto second = new_channel(grpc::InsecureChannelCredentials());
+  EXPECT_TRUE(is_served(second));
+  EXPECT_TRUE(is_served(second)) << "the second call of the same connection";
+  const auto third = new_channel(grpc::InsecureChannelCredentials());
+  EXPECT_FALSE(is_served(third));
+  EXPECT_EQ(door_->counted().refused_of_user, 1U);
+  v1::AddUserRequest ann;
+  ann.set_name("ann");
+  ann.set_password("the password of ann");
+  v1::Nothing nothing;
+  ASSERT_EQ(call(*users_, &v1::Users::StubInterface::AddUser, ann, nothing), errc{});
+  const std::string of_root = token_;
+  ASSERT_EQ(log_in("ann", "the password of ann"), errc{});
+  EXPECT_TRUE(is_served(third)) << "another user has connections of her own";
+  token_ = of_root;
+  second.reset();
+  EXPECT_TRUE(eventually([&] { return is_served(third); }));
+}
+
+TEST_F(GrpcLimits, connections_are_not_counted_by_user_without_a_limit) {
+  start_with_users({});
+  ASSERT_EQ(log_in("root", "the root's password"), errc{});
+  for (int i = 0; i < 5; ++i) {
+    grpc::ClientContext context;
+    authorize(context);
+    v1::StatusResponse response;
+    const auto stub = v1::Server::NewStub(new_channel(grpc::InsecureChannelCredentials()));
+    EXPECT_TRUE(stub->Status(&context, v1::StatusRequest(), &response).ok());
+  }
+  EXPECT_EQ(door_->counted().refused_of_user, 0U);
+}
+
+TEST(ConnectionUsers, read_the_address_in_what_grpc_calls_a_peer) {
+  EXPECT_EQ(connection_users::address_of("ipv4:127.0.0.1:4711"), "127.0.0.1:4711");
+  EXPECT_EQ(connection_users::address_of("ipv6:%5B::1%5D:4711"), "::1:4711");
+  EXPECT_EQ(connection_users::address_of("ipv6:[fe80::1%25eth0]:4711"), "fe80::1:4711");
+  EXPECT_EQ(connection_users::address_of("ipv6:%5Bfe80::1%25eth0%5D:4711"), "fe80::1:4711");
+}
+
+TEST(ConnectionUsers, an_address_that_comes_again_begins_anew) {
+  connection_users users(1);
+  users.opened("a:1", 1);
+  users.use("ipv4:a:1", "ann");
+  users.opened("a:1", 2);  // the first is closed, which nobody has noticed
+  users.use("ipv4:a:1", "ann");
+  users.closed("a:1", 1);
+  users.opened("a:2", 3);
+  EXPECT_THROW(users.use("ipv4:a:2", "ann"), error) << "the second holds it still";
+  users.closed("a:1", 2);
+  users.use("ipv4:a:2", "ann");
+  EXPECT_EQ(users.refused(), 1U);
+}
+
+TEST_F(GrpcLimits, headers_and_log_ins_have_as_many_bytes_as_the_limit_says) {
+  service::limits limits;
+  limits.before_login_bytes = 2000;
+  start_with_users(limits);
+  const auto code_with = [&](std::size_t header_bytes) {
+    grpc::ClientContext context;
+    context.AddMetadata("x-request-id", std::string(header_bytes, 'x'));
+    v1::GetResponse response;
+    return store_->Get(&context, v1::GetRequest(), &response).error_code();
+  };
+  EXPECT_EQ(code_with(1000), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(code_with(2000), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  v1::LogInRequest request;
+  request.set_user("root");
+  request.set_password(std::string(1900, 'p'));
+  request.set_password(std::string(1900 + 2000 - request.ByteSizeLong(), 'p'));
+  ASSERT_EQ(request.ByteSizeLong(), 2000U);
+  v1::LogInResponse response;
+  EXPECT_EQ(call(*users_, &v1::Users::StubInterface::LogIn, request, response), errc::unauthenticated);
+  request.mutable_password()->push_back('p');
+  EXPECT_EQ(call(*users_, &v1::Users::StubInterface::LogIn, request, response), errc::limit_reached);
+  EXPECT_THAT(status_.error_message(), HasSubstr("before_login_bytes is 2000"));
+}
+
+TEST_F(GrpcLimits, a_stranger_is_refused_before_his_message) {
+  start_with_users({});
+  slow_client stranger(door_->port());
+  stranger.greet();
+  stranger.begin("/icecore.v1.Store/Put");
+  EXPECT_TRUE(stranger.has_ended(30s)) << "the message was not asked for";
+  EXPECT_EQ(door_->counted().closed_unread, 0U);
+}
+
+TEST_F(GrpcLimits, health_is_told_to_everybody_and_ends_with_the_server) {
+  using grpc::health::v1::HealthCheckResponse;
+  start_with_users({});
+  const auto health = grpc::health::v1::Health::NewStub(channel_);
+  const auto asked = [&](const std::string& service, HealthCheckResponse& response) {
+    grpc::ClientContext context;
+    grpc::health::v1::HealthCheckRequest request;
+    request.set_service(service);
+    return health->Check(&context, request, &response).error_code();
+  };
+  HealthCheckResponse response;
+  EXPECT_EQ(asked("", response), grpc::StatusCode::OK);
+  EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
+  EXPECT_EQ(asked("icecore.v1.Store", response), grpc::StatusCode::OK);
+  EXPECT_EQ(asked("another.Service", response), grpc::StatusCode::NOT_FOUND);
+  grpc::ClientContext context;
+  const auto watch = health->Watch(&context, grpc::health::v1::HealthCheckRequest());
+  ASSERT_TRUE(watch->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
+  door_->stop(10s);
+  ASSERT_TRUE(watch->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::NOT_SERVING);
+  EXPECT_FALSE(watch->Read(&response));
+}
+
+}  // namespace
+}  // namespace icecore::doors
