@@ -18,6 +18,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "icecore/options.hpp"
 
@@ -50,6 +51,10 @@ struct checkpoint_source {
   std::filesystem::path folder{};  ///< the argument of cluster::checkpoint(); all ranks can read it
   /// Send every record to its owner even if ranks and ownership are those of the checkpoint.
   bool redistribute = false;
+  /// Closed stores in place of a checkpoint, in the same order on all ranks, which can read them all: such as the files
+  /// that checkpoint::write() made of each rank's store. All records of a key must be in one of them, and a tag's name
+  /// too; a version is what it was in all of them together. `folder` then counts for nothing.
+  std::vector<std::filesystem::path> stores{};
 };
 
 }  // namespace icecore

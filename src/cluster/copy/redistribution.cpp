@@ -162,13 +162,14 @@ class file_cursor {
 class source {
  public:
   explicit source(const redistribution& what) {
-    for (int file = what.rank; file < what.from.ranks; file += what.ranks) {
-      const auto path = checkpoint_part(what.folder, what.from.id, file);
+    for (auto file = static_cast<std::size_t>(what.rank); file < what.files.size();
+         file += static_cast<std::size_t>(what.ranks)) {
+      const auto& path = what.files[file];
       const record_log& log = logs_.emplace_back(path, what.opening->store);
-      if (const std::string& named = what.from.pools[static_cast<std::size_t>(file)]; log.pool_id() != named) {
+      if (!what.pools.empty() && log.pool_id() != what.pools[file]) {
         throw error(errc::other_cluster,
                     fmt::format("{}: this file is pool {}, but the checkpoint's manifest names pool {}", path.native(),
-                                log.pool_id(), named));
+                                log.pool_id(), what.pools[file]));
       }
       cursors_.emplace_back(static_cast<std::uint32_t>(file), log);
       clock_ = std::max(clock_, log.clock());
@@ -253,13 +254,12 @@ class value_reader {
 
   const file& of(std::uint32_t number) {
     constexpr std::size_t open_max = 64;
-    if (number >= static_cast<std::uint32_t>(what_.from.ranks)) {
+    if (number >= what_.files.size()) {
       throw error(errc::bad_input, "a message from another rank names a file that the checkpoint does not have");
     }
     if (const auto known = files_.find(number); known != files_.end()) return known->second;
     if (files_.size() == open_max) files_.clear();
-    return files_.try_emplace(number, checkpoint_part(what_.folder, what_.from.id, static_cast<int>(number)))
-        .first->second;
+    return files_.try_emplace(number, what_.files[number]).first->second;
   }
 
   const redistribution& what_;
@@ -461,7 +461,7 @@ std::string questions_of(const redistribution& what) {
   reading.creation = creation::open_existing;
   reading.placements.clear();
   reading.shared_as.clear();
-  const store part(checkpoint_part(what.folder, what.from.id, 0), reading);
+  const store part(what.files.front(), reading);
   packer out;
   for (const query& listed : part.queries()) {
     const std::vector<std::byte> asked = listed.stored();

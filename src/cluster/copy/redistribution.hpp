@@ -21,9 +21,9 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "cluster/agreement.hpp"
-#include "cluster/open/manifest.hpp"
 #include "icecore/cluster.hpp"
 
 namespace icecore::mpi {
@@ -31,9 +31,9 @@ namespace icecore::mpi {
 struct redistribution {
   int rank;
   int ranks;
-  std::filesystem::path folder;  ///< the checkpoint's folder
-  manifest from;                 ///< the checkpoint's manifest
-  std::filesystem::path pool;    ///< the store of this rank, which is created
+  std::vector<std::filesystem::path> files;  ///< of the checkpoint, or stores in place of one
+  std::vector<std::string> pools;            ///< the pool that each file must be; empty: any
+  std::filesystem::path pool;                ///< the store of this rank, which is created
   const cluster_options* opening;
 };
 

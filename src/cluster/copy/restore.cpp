@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "cluster/cluster_core.hpp"
 #include "cluster/copy/redistribution.hpp"
@@ -75,6 +76,14 @@ class restorer {
         throw error(errc::invalid_argument,
                     "restore makes a new cluster: give it read_write access and allow creation");
       }
+      if (!from_.stores.empty()) {
+        files_ = from_.stores;
+        for (const auto& file : files_) {
+          if (std::filesystem::exists(file)) continue;
+          throw error(errc::no_such_store, fmt::format("{}: there is no store to restore from", file.native()));
+        }
+        return;
+      }
       auto found = read_manifest(from_.folder, manifest_of::checkpoint);
       if (!found) {
         throw error(
@@ -84,16 +93,19 @@ class restorer {
       }
       content_ = std::move(*found);
       for (int file = 0; file < content_.ranks; ++file) {
-        const auto part = checkpoint_part(from_.folder, content_.id, file);
+        const auto& part = files_.emplace_back(checkpoint_part(from_.folder, content_.id, file));
         if (std::filesystem::exists(part)) continue;
         throw error(errc::other_cluster, fmt::format("{}: this file of the checkpoint is missing", part.native()));
       }
     });
-    const std::int64_t id = failure ? 0 : static_cast<std::int64_t>(std::hash<std::string>{}(content_.id) >> 1);
+    std::string named = content_.id;
+    for (const auto& store : from_.stores) named.append(store.native()).push_back('\0');
+    const std::int64_t id = failure ? 0 : static_cast<std::int64_t>(std::hash<std::string>{}(named) >> 1);
     const agreed same = agree_.on(step::restore_read, failure, id);
     if (same.least != same.greatest) {
       agree_.refuse(errc::other_cluster,
-                    fmt::format("{}: the ranks see different checkpoints in this folder", from_.folder.native()));
+                    fmt::format("{}: the ranks see different checkpoints in this folder, or were told different stores",
+                                from_.folder.native()));
     }
   }
 
@@ -137,12 +149,12 @@ class restorer {
 
   [[nodiscard]] std::unique_ptr<cluster_core> make(MPI_Comm comm) {
     if (fits()) {
-      const restored_part part{checkpoint_part(from_.folder, content_.id, rank_),
-                               content_.pools[static_cast<std::size_t>(rank_)]};
+      const auto mine = static_cast<std::size_t>(rank_);
+      const restored_part part{files_[mine], content_.pools[mine]};
       return opened(comm, opening_, &part);
     }
     manifest made{random_id(), ranks_, opening_.ownership.description(), {}};
-    made.pools = gathered(redistribute({rank_, ranks_, from_.folder, content_, own_pool(), &opening_}, agree_));
+    made.pools = gathered(redistribute({rank_, ranks_, files_, content_.pools, own_pool(), &opening_}, agree_));
     agree_.broadcast(made.id.data(), static_cast<int>(made.id.size()), 0);
     publish_manifest(agree_, rank_, path_, made);
     cluster_options found = opening_;
@@ -164,13 +176,14 @@ class restorer {
 
   /// Whether the checkpoint's files can be used as the ranks' pools without change.
   [[nodiscard]] bool fits() {
-    bool mine = !from_.redistribute && content_.ranks == ranks_ && content_.owner == opening_.ownership.description();
+    bool mine = from_.stores.empty() && !from_.redistribute && content_.ranks == ranks_ &&
+                content_.owner == opening_.ownership.description();
     std::exception_ptr failure;
     if (mine && opening_.ownership.custom()) {  // the same name may stand for another function
       failure = attempt([&] {
         options reading;
         reading.access = access::read_only;
-        const store part(checkpoint_part(from_.folder, content_.id, rank_), reading);
+        const store part(files_[static_cast<std::size_t>(rank_)], reading);
         mine = std::ranges::all_of(
             part.keys(), [&](std::string_view key) { return opening_.ownership.owner_of(key, ranks_) == rank_; });
       });
@@ -193,7 +206,8 @@ class restorer {
   messenger messages_;
   progress waiting_;
   agreement agree_;
-  manifest content_;
+  manifest content_;  // of the checkpoint; empty where there are stores in place of one
+  std::vector<std::filesystem::path> files_;
   int rank_ = 0;
   int ranks_ = 0;
 };
