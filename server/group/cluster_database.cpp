@@ -31,13 +31,7 @@ constexpr int execute_number = 1;  // of the update function
 
 icecore::cluster open_cluster(MPI_Comm servers, const std::filesystem::path& folder,
                               const service::database_settings& settings) {
-  icecore::cluster_options opening;
-  opening.consistency = icecore::consistency::sequential;
-  opening.ownership = icecore::ownership::by_function("icecore-server", [](std::string_view key, int ranks) {
-    return static_cast<int>(service::owner_of(key, static_cast<std::uint32_t>(ranks)));
-  });
-  opening.store.index = settings.index;
-  opening.store.durability = settings.durability;
+  icecore::cluster_options opening = cluster_options_of(settings);
   if (settings.durability != icecore::durability::best_available) return icecore::cluster(servers, folder, opening);
   try {  // operation durability wherever the devices can give it
     opening.store.durability = icecore::durability::operation;
@@ -72,6 +66,17 @@ class one_present final : public service::present {
 };
 
 }  // namespace
+
+icecore::cluster_options cluster_options_of(const service::database_settings& settings) {
+  icecore::cluster_options opening;
+  opening.consistency = icecore::consistency::sequential;
+  opening.ownership = icecore::ownership::by_function("icecore-server", [](std::string_view key, int ranks) {
+    return static_cast<int>(service::owner_of(key, static_cast<std::uint32_t>(ranks)));
+  });
+  opening.store.index = settings.index;
+  opening.store.durability = settings.durability;
+  return opening;
+}
 
 // Who waits for a version to be closed. `told` is the newest version that is closed on all servers, as this one knows.
 struct cluster_database::watchers {
@@ -156,7 +161,8 @@ cluster_database::cluster_database(MPI_Comm servers, const std::filesystem::path
       everywhere_(std::move(everywhere)),
       cluster_(open_cluster(servers, folder, settings_)),
       codec_(service::make_codec(settings_.compression)),
-      watchers_(std::make_shared<watchers>()) {
+      watchers_(std::make_shared<watchers>()),
+      writes_(settings_.name) {
   MPI_Comm_dup(servers, &servers_);
   no_leases_.emplace(cluster_->local());
   cluster_->define_update(execute_number, [this](std::string_view key, std::optional<std::string>& value,
@@ -246,6 +252,7 @@ void cluster_database::write(transaction what, service::completion done) {
   std::optional<outcome> came;
   try {
     const shared lock = open();
+    const service::gate::pass inside = writes_.enter();
     came = at_owner(what);
   } catch (...) {
     done(service::failure_of(std::current_exception()));
@@ -256,6 +263,7 @@ void cluster_database::write(transaction what, service::completion done) {
 
 std::uint64_t cluster_database::load(const service::row_block& rows, bool keep) {
   const shared lock = open();
+  const service::gate::pass inside = writes_.enter();
   std::uint64_t written = 0;
   transaction one;
   one.then.resize(1);
@@ -441,6 +449,7 @@ std::string cluster_database::execute(const std::string& order) {
     closed = cluster_->clock() - 1;
   } else if (kind == "compact") {
     closed = what.at("oldest").get<icecore::version>();
+    written_.store(true, std::memory_order_release);
     if (cluster_->rank() == 0) cluster_->insert(service::compacted_key, service::bytes_of_number(closed));
     cluster_->barrier(icecore::barrier_level::storage);
     compacted_.store(std::max(closed, compacted_.load(std::memory_order_relaxed)), std::memory_order_relaxed);
@@ -537,6 +546,39 @@ void cluster_database::change(const service::changed_settings& what) {
   if (what.quota_bytes) settings_.quota_bytes = *what.quota_bytes;
   if (what.owner) settings_.owner = *what.owner;
 }
+
+class cluster_database::stillness final : public service::held_still {
+ public:
+  explicit stillness(cluster_database& of) : of_(&of), open_(of.open()), alone_(of.writes_.exclude()) { meet(); }
+
+  // Nobody writes: after the open version was closed on all servers together, each captures its own store without
+  // closing anything. All steps that servers take together come, whatever fails on one of them.
+  [[nodiscard]] icecore::checkpoint take() override {
+    std::optional<icecore::checkpoint> taken;
+    std::exception_ptr failed;
+    try {
+      const icecore::version closed = of_->written_anywhere() ? of_->cluster_->tag() : of_->cluster_->clock() - 1;
+      taken = of_->cluster_->local().checkpoint();
+      of_->watchers_->wake(closed, std::nullopt);
+    } catch (...) {
+      failed = std::current_exception();
+    }
+    meet();
+    if (failed) std::rethrow_exception(failed);
+    return std::move(*taken);
+  }
+
+ private:
+  void meet() const {
+    if (MPI_Barrier(of_->servers_) != MPI_SUCCESS) throw error(errc::mpi, "MPI_Barrier failed");
+  }
+
+  cluster_database* of_;
+  shared open_;
+  std::unique_lock<std::shared_mutex> alone_;
+};
+
+std::unique_ptr<service::held_still> cluster_database::hold() { return std::make_unique<stillness>(*this); }
 
 icecore::verify_report cluster_database::verify(const icecore::progress_function& on_progress) {
   const shared lock = open();

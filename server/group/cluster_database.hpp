@@ -26,10 +26,14 @@
 
 #include "icecore/cluster.hpp"
 #include "service/database.hpp"
+#include "service/read/gate.hpp"
 #include "service/read/value_codec.hpp"
 #include "service/write/leases.hpp"
 
 namespace icecore::server::group {
+
+/// How the cluster of such a database is opened, but for the durability `best_available`.
+[[nodiscard]] icecore::cluster_options cluster_options_of(const service::database_settings& settings);
 
 class cluster_database final : public service::database {
  public:
@@ -79,6 +83,8 @@ class cluster_database final : public service::database {
   [[nodiscard]] std::vector<service::lease_number> leases() override { return {}; }
 
   void change(const service::changed_settings& what) override;
+  /// Collective, as its take(): see writes_.
+  [[nodiscard]] std::unique_ptr<service::held_still> hold() override;
   [[nodiscard]] icecore::verify_report verify(const icecore::progress_function& on_progress) override;
   /// Collective.
   void close() override;
@@ -88,6 +94,7 @@ class cluster_database final : public service::database {
 
  private:
   class cluster_watch;
+  class stillness;
   struct watchers;
   using shared = std::shared_lock<std::shared_mutex>;
   [[nodiscard]] shared open() const;  // errc::unavailable once it is closed
@@ -109,6 +116,10 @@ class cluster_database final : public service::database {
   std::atomic<icecore::version> compacted_{0};
   std::shared_ptr<watchers> watchers_;
   MPI_Comm servers_;
+  // Every write of this server's clients is inside. Who holds still has it alone, waits for all servers to have theirs,
+  // and lets go after all servers have captured their parts: between, no write takes effect anywhere. Writes of others'
+  // clients to keys of this server are inside over there, and the cluster's own thread answers them.
+  service::gate writes_;
   // Set before a write is made, so that an order which comes after the write's answer finds it.
   std::atomic<bool> written_{true};
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <exception>
 #include <limits>
 
@@ -185,6 +186,40 @@ void control::work_as_other() {
     next->result.emplace(service::failure{errc::unavailable, "the group of servers is stopping"}, std::string());
   }
   answered_.notify_all();
+}
+
+// ---- What all ranks do together. Collectives and the messages of orders do not meet: MPI keeps them apart. ----
+
+std::string control::of_first(const std::string& mine) const {
+  std::uint64_t size = mine.size();
+  check(MPI_Bcast(&size, 1, MPI_UINT64_T, 0, comm_), "MPI_Bcast");
+  if (size > static_cast<std::uint64_t>(std::numeric_limits<int>::max())) {
+    throw error(errc::limit_reached, "the first server of the group tells 2 GiB and more at once");
+  }
+  std::string text = rank_ == 0 ? mine : std::string(static_cast<std::size_t>(size), '\0');
+  check(MPI_Bcast(text.data(), static_cast<int>(size), MPI_BYTE, 0, comm_), "MPI_Bcast");
+  return text;
+}
+
+void control::agree(const std::optional<service::failure>& mine) const {
+  int first = mine ? rank_ : size_;
+  check(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce");
+  if (first == size_) return;
+  std::string text;
+  if (rank_ == first) text = packed({mine, {}});
+  std::uint64_t size = text.size();
+  check(MPI_Bcast(&size, 1, MPI_UINT64_T, first, comm_), "MPI_Bcast");
+  text.resize(static_cast<std::size_t>(size));
+  check(MPI_Bcast(text.data(), static_cast<int>(size), MPI_BYTE, first, comm_), "MPI_Bcast");
+  service::failure why = *unpacked(text).first;
+  if (rank_ != first) why.message = fmt::format("server {} of the group: {}", first, why.message);
+  service::raise(why);
+}
+
+bool control::everywhere_is(bool mine) const {
+  int all = mine ? 1 : 0;
+  check(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_LAND, comm_), "MPI_Allreduce");
+  return all != 0;
 }
 
 // ---- Messages: those of one kind between two ranks arrive in their order ----

@@ -48,6 +48,13 @@ class control {
   /// Collective: each rank calls it; returns when no order is executed any more.
   void end();
 
+  // Collective: before begin(), or while an order is executed.
+  /// Rank 0's text.
+  [[nodiscard]] std::string of_first(const std::string& mine) const;
+  /// Throws on all ranks the failure of the first that has one.
+  void agree(const std::optional<service::failure>& mine) const;
+  [[nodiscard]] bool everywhere_is(bool mine) const;
+
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
 

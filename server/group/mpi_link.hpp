@@ -31,6 +31,11 @@ class mpi_link final : public service::group_link {
   mpi_link(MPI_Comm servers, std::filesystem::path data);
   ~mpi_link() override;
 
+  [[nodiscard]] std::uint32_t index() const noexcept override { return static_cast<std::uint32_t>(rank()); }
+  [[nodiscard]] std::uint32_t size() const noexcept override { return static_cast<std::uint32_t>(control_.size()); }
+  [[nodiscard]] std::string of_first(const std::string& mine) override { return control_.of_first(mine); }
+  void agree(const std::optional<service::failure>& mine) override { control_.agree(mine); }
+  [[nodiscard]] bool everywhere_is(bool mine) override { return control_.everywhere_is(mine); }
   [[nodiscard]] std::filesystem::path folder(std::uint64_t number) const override;
   [[nodiscard]] std::shared_ptr<service::database> open(const std::filesystem::path& folder,
                                                         const service::database_settings& settings) override;
@@ -44,7 +49,6 @@ class mpi_link final : public service::group_link {
   void end();
 
   [[nodiscard]] int rank() const noexcept { return control_.rank(); }
-  [[nodiscard]] int size() const noexcept { return control_.size(); }
 
  private:
   [[nodiscard]] std::string execute(const std::string& order);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <shared_mutex>
 #include <thread>
 #include <unordered_map>
@@ -14,11 +15,13 @@
 #include "service/access/rules.hpp"
 #include "service/access/tokens.hpp"
 #include "service/access/user_catalog.hpp"
+#include "service/group_link.hpp"
 
 namespace icecore::service {
 namespace {
 
 using clock = std::chrono::steady_clock;
+using json = nlohmann::json;
 
 constexpr std::string_view root_role = "root";
 constexpr std::size_t name_size_max = 255;
@@ -96,8 +99,9 @@ bool is_root_by_password(const user_record& u) { return u.password && has_role(u
 // without a lock, and gives no token out if the user was changed meanwhile: rules of a changed user are never current
 // again.
 struct access::state {
-  state(icecore::store& store, bool with_users, std::chrono::seconds token_lives)
-      : catalog(store),
+  state(icecore::store& store, bool with_users, std::chrono::seconds token_lives, group_link* of_group)
+      : link(of_group),
+        catalog(store),
         users(with_users),
         tokens(token_lives),
         gate(std::clamp(std::thread::hardware_concurrency(), 1U, log_ins_at_once_max), log_ins_waiting_max,
@@ -185,6 +189,16 @@ struct access::state {
     return hash_password(password);
   }
 
+  // A change, once it is known that `who` may make it: here, or as an order at all servers of the group.
+  void change(const principal& who, json what) {
+    if (link == nullptr) return execute(what, &who);
+    what["by"] = who.name();
+    link->everywhere(json{{"do", "users"}, {"database", ""}, {"with", std::move(what)}}.dump());
+  }
+  void execute(const json& what, const principal* who);
+  void require_still_root(const json& what, const principal* who) const;
+
+  group_link* const link;
   user_catalog catalog;
   const bool users;
   attempts tried;
@@ -197,8 +211,8 @@ struct access::state {
   std::unordered_map<std::string, std::shared_ptr<const user_rules>> rules;  // of every user
 };
 
-access::access(icecore::store& catalog, bool users, std::chrono::seconds token_lives)
-    : state_(std::make_unique<state>(catalog, users, token_lives)) {}
+access::access(icecore::store& catalog, bool users, std::chrono::seconds token_lives, group_link* link)
+    : state_(std::make_unique<state>(catalog, users, token_lives, link)) {}
 access::~access() = default;
 
 bool access::has_users() const noexcept { return state_->users; }
@@ -231,6 +245,14 @@ access_token access::log_in(std::string_view name, std::string_view password) {
   }
   if (!right || !may) unauthenticated();
   s.tried.give_back(name);
+  if (s.link != nullptr) {  // all servers know it before the client does; each compares the record that was proved
+    access_token given = s.tokens.make();
+    s.change(principal::anyone(), {{"do", "know_token"},
+                                   {"user", known},
+                                   {"password", kept},
+                                   {"token", to_base64url(token_table::kept_of(given.text))}});
+    return given;
+  }
   const std::unique_lock lock(s.mutex);
   const auto now = s.rules.find(known);
   if (now == s.rules.end() || s.records.users.find(name)->second.password != kept) unauthenticated();
@@ -238,6 +260,10 @@ access_token access::log_in(std::string_view name, std::string_view password) {
 }
 
 void access::log_out(std::string_view token) {
+  if (state_->link != nullptr) {
+    state_->change(principal::anyone(), {{"do", "end_token"}, {"token", to_base64url(token_table::kept_of(token))}});
+    return;
+  }
   const std::unique_lock lock(state_->mutex);
   state_->tokens.end(token);
 }
@@ -276,88 +302,152 @@ void require_root(const principal& who) {
 void access::add_user(const principal& who, std::string_view name, std::optional<std::string_view> password) {
   require_root(who);
   check_name("user", name);
-  user_record made;
-  if (password) made.password = state_->hashed(*password);
-  const std::lock_guard lock(state_->changing);
-  require_root(who);  // still
-  if (state_->records.users.contains(name)) refuse(fmt::format("there is a user \"{}\" already", name));
-  if (state_->records.users.size() >= users_max) {
-    throw error(errc::limit_reached, fmt::format("there are {} users, which is the limit", users_max));
-  }
-  state_->commit({.users = {{std::string(name), std::move(made)}}});
+  json what{{"do", "add_user"}, {"user", name}};
+  if (password) what["password"] = state_->hashed(*password);
+  state_->change(who, std::move(what));
 }
 
 void access::remove_user(const principal& who, std::string_view name) {
   require_root(who);
-  const std::lock_guard lock(state_->changing);
-  if (is_root_by_password(state_->record_of(name))) state_->require_another_root(name);
-  state_->commit({.users = {{std::string(name), std::nullopt}}});
+  check_name("user", name);
+  state_->change(who, {{"do", "remove_user"}, {"user", name}});
 }
 
 void access::set_password(const principal& who, std::string_view name, std::string_view password) {
-  const bool root = who.is_root();
-  if (!root && (who.name() != name || !who.is_current())) require_root(who);
-  std::string hash = state_->hashed(password);
-  const std::lock_guard lock(state_->changing);
-  user_record changed = state_->record_of(name);
-  if (root || !changed.password || !who.is_current()) require_root(who);  // still
-  changed.password = std::move(hash);
-  state_->commit({.users = {{std::string(name), std::move(changed)}}});
+  if (!who.is_root() && (who.name() != name || !who.is_current())) require_root(who);
+  check_name("user", name);
+  state_->change(who, {{"do", "set_password"}, {"user", name}, {"password", state_->hashed(password)}});
 }
 
 void access::grant(const principal& who, std::string_view user, std::string_view role) {
   require_root(who);
-  const std::lock_guard lock(state_->changing);
-  user_record changed = state_->record_of(user);
-  if (role != root_role && !state_->records.roles.contains(role)) {
-    refuse(fmt::format("there is no role \"{}\"", role.substr(0, name_size_max)));
-  }
-  if (has_role(changed, role)) return;
-  if (changed.roles.size() >= roles_of_a_user_max) {
-    throw error(errc::limit_reached, fmt::format("\"{}\" has {} roles, which is the limit; make one role of several",
-                                                 user, roles_of_a_user_max));
-  }
-  changed.roles.insert(std::upper_bound(changed.roles.begin(), changed.roles.end(), role), std::string(role));
-  state_->commit({.users = {{std::string(user), std::move(changed)}}});
+  check_name("user", user);
+  check_name("role", role);
+  state_->change(who, {{"do", "grant"}, {"user", user}, {"role", role}});
 }
 
 void access::withdraw(const principal& who, std::string_view user, std::string_view role) {
   require_root(who);
-  const std::lock_guard lock(state_->changing);
-  user_record changed = state_->record_of(user);
-  if (!has_role(changed, role)) {
-    refuse(fmt::format("\"{}\" does not have the role \"{}\"", user, role.substr(0, name_size_max)));
-  }
-  if (role == root_role && changed.password) state_->require_another_root(user);
-  std::erase(changed.roles, role);
-  state_->commit({.users = {{std::string(user), std::move(changed)}}});
+  check_name("user", user);
+  check_name("role", role);
+  state_->change(who, {{"do", "withdraw"}, {"user", user}, {"role", role}});
 }
 
 void access::set_role(const principal& who, const role& what) {
   require_root(who);
   check(what);
-  const std::lock_guard lock(state_->changing);
-  if (!state_->records.roles.contains(what.name) && state_->records.roles.size() >= users_max) {
-    throw error(errc::limit_reached, fmt::format("there are {} roles, which is the limit", users_max));
-  }
-  state_->commit({.roles = {{what.name, what}}});
+  state_->change(who, {{"do", "set_role"}, {"role", what.name}, {"permissions", text_of(what)}});
 }
 
 void access::remove_role(const principal& who, std::string_view name) {
   require_root(who);
-  const std::lock_guard lock(state_->changing);
-  if (name == root_role) refuse("the role root cannot be removed");
-  if (!state_->records.roles.contains(name)) {
-    refuse(fmt::format("there is no role \"{}\"", name.substr(0, name_size_max)));
+  check_name("role", name);
+  state_->change(who, {{"do", "remove_role"}, {"role", name}});
+}
+
+bool access::ensure_root(std::string_view password) {
+  const auto none = [this] {
+    const std::shared_lock lock(state_->mutex);
+    return state_->records.users.empty();
+  };
+  if (!none()) return false;
+  json what{{"do", "ensure_root"}, {"password", state_->hashed(password)}};
+  const std::string mine = what["password"];
+  state_->change(principal::anyone(), std::move(what));
+  const std::shared_lock lock(state_->mutex);
+  const auto root = state_->records.users.find(root_role);
+  return root != state_->records.users.end() && root->second.password == mine;
+}
+
+void access::execute(std::string_view change) { state_->execute(json::parse(change), nullptr); }
+
+// Whoever gave an order proved the name to that server; here the name counts, as the records are now.
+void access::state::require_still_root(const json& what, const principal* who) const {
+  if (who != nullptr) return require_root(*who);
+  const std::string by = what.at("by").get<std::string>();
+  if (by.empty()) return;  // the server itself, or there are no users
+  const auto found = records.users.find(by);
+  if (found == records.users.end() || !has_role(found->second, root_role)) {
+    throw error(errc::denied, "users and roles are managed by users with the role root alone");
   }
-  user_changes what{.roles = {{std::string(name), std::nullopt}}};
-  for (const auto& [user, record] : state_->records.users) {
-    if (!has_role(record, name)) continue;
-    user_record without = record;
-    std::erase(without.roles, name);
-    what.users.emplace(user, std::move(without));
+}
+
+// `who`: who asked, if it was asked for here; else the order says by whom. The same records and the same changes in the
+// same sequence: all servers of a group come to the same result.
+void access::state::execute(const json& what, const principal* who) {
+  const std::string kind = what.at("do").get<std::string>();
+  const std::string user = what.value("user", std::string());
+  const std::string role = what.value("role", std::string());
+  const std::lock_guard lock(changing);
+  if (kind == "know_token" || kind == "end_token") {
+    std::string kept;
+    if (!from_base64url(what.at("token").get<std::string>(), kept)) refuse("what is kept of a token is no base64url");
+    const std::unique_lock moment(mutex);
+    if (kind == "end_token") return tokens.end_kept(kept);
+    const auto found = records.users.find(user);
+    if (found == records.users.end() || found->second.password != what.at("password").get<std::string>()) {
+      unauthenticated();
+    }
+    return tokens.add(user, kept, clock::now());
   }
-  state_->commit(what);
+  if (kind == "ensure_root") {
+    if (!records.users.empty()) return;
+    return commit({.users = {{std::string(root_role), user_record{{std::string(root_role)}, what.at("password")}}}});
+  }
+  if (kind == "set_password") {
+    user_record changed = record_of(user);
+    const bool own = who != nullptr ? who->name() == user && who->is_current() : what.at("by") == user;
+    if (!own || !changed.password) require_still_root(what, who);
+    changed.password = what.at("password").get<std::string>();
+    return commit({.users = {{user, std::move(changed)}}});
+  }
+  require_still_root(what, who);
+  if (kind == "add_user") {
+    if (records.users.contains(user)) refuse(fmt::format("there is a user \"{}\" already", user));
+    if (records.users.size() >= users_max) {
+      throw error(errc::limit_reached, fmt::format("there are {} users, which is the limit", users_max));
+    }
+    user_record made;
+    if (what.contains("password")) made.password = what.at("password").get<std::string>();
+    commit({.users = {{user, std::move(made)}}});
+  } else if (kind == "remove_user") {
+    if (is_root_by_password(record_of(user))) require_another_root(user);
+    commit({.users = {{user, std::nullopt}}});
+  } else if (kind == "grant") {
+    user_record changed = record_of(user);
+    if (role != root_role && !records.roles.contains(role)) refuse(fmt::format("there is no role \"{}\"", role));
+    if (has_role(changed, role)) return;
+    if (changed.roles.size() >= roles_of_a_user_max) {
+      throw error(errc::limit_reached, fmt::format("\"{}\" has {} roles, which is the limit; make one role of several",
+                                                   user, roles_of_a_user_max));
+    }
+    changed.roles.insert(std::upper_bound(changed.roles.begin(), changed.roles.end(), role), role);
+    commit({.users = {{user, std::move(changed)}}});
+  } else if (kind == "withdraw") {
+    user_record changed = record_of(user);
+    if (!has_role(changed, role)) refuse(fmt::format("\"{}\" does not have the role \"{}\"", user, role));
+    if (role == root_role && changed.password) require_another_root(user);
+    std::erase(changed.roles, role);
+    commit({.users = {{user, std::move(changed)}}});
+  } else if (kind == "set_role") {
+    if (!records.roles.contains(role) && records.roles.size() >= users_max) {
+      throw error(errc::limit_reached, fmt::format("there are {} roles, which is the limit", users_max));
+    }
+    commit({.roles = {{role, role_in(role, what.at("permissions").get<std::string>())}}});
+  } else if (kind == "remove_role") {
+    if (role == root_role) refuse("the role root cannot be removed");
+    if (!records.roles.contains(role)) refuse(fmt::format("there is no role \"{}\"", role));
+    user_changes changes{.roles = {{role, std::nullopt}}};
+    for (const auto& [name, record] : records.users) {
+      if (!has_role(record, role)) continue;
+      user_record without = record;
+      std::erase(without.roles, role);
+      changes.users.emplace(name, std::move(without));
+    }
+    commit(changes);
+  } else {
+    throw error(errc::bad_input, fmt::format("an unknown change '{}' of users", kind));
+  }
 }
 
 std::vector<user> access::users(const principal& who) const {
@@ -376,18 +466,6 @@ std::vector<role> access::roles(const principal& who) const {
   std::vector<role> all;
   for (const auto& [name, what] : state_->records.roles) all.push_back(what);
   return all;
-}
-
-bool access::ensure_root(std::string_view password) {
-  {
-    const std::lock_guard lock(state_->changing);
-    if (!state_->records.users.empty()) return false;
-  }
-  user_record made{{std::string(root_role)}, state_->hashed(password)};
-  const std::lock_guard lock(state_->changing);
-  if (!state_->records.users.empty()) return false;
-  state_->commit({.users = {{std::string(root_role), std::move(made)}}});
-  return true;
 }
 
 }  // namespace icecore::service

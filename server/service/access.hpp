@@ -25,7 +25,10 @@
 // Names of users and roles have 1 to 255 printable ASCII characters and neither begin nor end with a blank. Passwords
 // have 1 to 1,024 bytes. A user has at most 256 roles, a role at most 1,024 permissions; there are at most 100,000
 // users and as many roles.
-// Threads: any number. log_in(), add_user() and set_password() block the thread for as long as said above: do not call
+// At a dependent group, users, roles and tokens are those of all its servers: a change is an order that all execute,
+// each on the same records, so all refuse it or none; and a token that one server gave is known to all. A start makes
+// all servers' records those of the first one. The attempts of a name are counted by each server. Threads: any number.
+// log_in(), add_user() and set_password() block the thread for as long as said above: do not call
 //   them on a thread that others wait for. Cost: recognise() takes a shared lock and looks up a hash table; allows()
 //   takes no lock, O(permissions of the user).
 // Where users are switched off, everybody is `principal::anyone()`, who may do everything.
@@ -70,6 +73,7 @@ struct user {
 };
 
 struct user_rules;
+class group_link;
 
 /// Somebody whose name was proved. A value; it stays as it was made, but is refused once the user was changed.
 class principal {
@@ -110,8 +114,9 @@ struct access_token {
 
 class access {
  public:
-  /// Reads the users from the catalog. `users`: whether users are asked for at all.
-  access(icecore::store& catalog, bool users, std::chrono::seconds token_lives = std::chrono::hours(12));
+  /// Reads the users from the catalog. `users`: whether users are asked for at all. `link`: of a dependent group.
+  access(icecore::store& catalog, bool users, std::chrono::seconds token_lives = std::chrono::hours(12),
+         group_link* link = nullptr);
   ~access();
   access(const access&) = delete;
   access& operator=(const access&) = delete;
@@ -144,6 +149,8 @@ class access {
   [[nodiscard]] std::vector<role> roles(const principal& who) const;
   /// Makes the first user, `root`, if there is no user yet. Returns whether it did.
   bool ensure_root(std::string_view password);
+  /// Executes what a server of the group has given as an order.
+  void execute(std::string_view change);
 
  private:
   struct state;

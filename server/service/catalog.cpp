@@ -83,6 +83,10 @@ database_settings settings_in(std::string_view where, const json& record) {
   return settings;
 }
 
+json json_of(const group_place& place) {
+  return json{{"name", place.name}, {"index", place.index}, {"size", place.size}};
+}
+
 std::string json_of(const catalog_entry& entry) {
   json record = json_of(entry.settings);
   record["number"] = entry.number;
@@ -123,6 +127,12 @@ std::string new_identity() {
   return text;
 }
 
+// What all servers of a dependent group have alike.
+bool is_shared(std::string_view key) {
+  return key.starts_with(database_prefix) || key.starts_with("user/") || key.starts_with("role/") ||
+         key == "server/last_number";
+}
+
 }  // namespace
 
 std::string text_of(const database_settings& settings) { return json_of(settings).dump(); }
@@ -154,6 +164,7 @@ catalog::catalog(const std::filesystem::path& path) : store_(open_catalog(path))
     return;
   }
   identity_ = new_identity();
+  is_new_ = true;
   store_.insert("server/identity", identity_);
   durable();
 }
@@ -164,7 +175,7 @@ void catalog::durable() {
 }
 
 void catalog::require_place(const group_place& place) {
-  const json wanted{{"name", place.name}, {"index", place.index}, {"size", place.size}};
+  const json wanted = json_of(place);
   const auto known = store_.find("server/group");
   if (!known) {
     store_.insert("server/group", wanted.dump());
@@ -215,6 +226,60 @@ void catalog::put(const catalog_entry& what) {
 
 void catalog::remove(std::string_view name) {
   store_.remove(std::string(database_prefix).append(name));
+  durable();
+}
+
+// ---- Groups and snapshots ----
+
+std::string catalog::shared_records() const {
+  json records = json::object();
+  const icecore::snapshot now = store_.latest();
+  auto items = now.range();
+  for (const auto& [key, value] : items) {
+    if (is_shared(key)) records[std::string(key)] = std::string(value);
+  }
+  return json{{"is_new", is_new_}, {"records", std::move(records)}}.dump();
+}
+
+void catalog::take_shared_records(std::string_view text) {
+  const json told = json::parse(text);
+  if (told.at("is_new").get<bool>() && !is_new_) {
+    throw icecore::error(errc::other_cluster,
+                         "the first server of the group has a new data folder, and this one's is not new: they do not "
+                         "belong together; put the first server's folder back, or restore a snapshot");
+  }
+  const json& records = told.at("records");
+  icecore::batch changed;
+  bool any = false;
+  const icecore::snapshot now = store_.latest();
+  auto items = now.range();
+  for (const auto& [key, value] : items) {
+    if (!is_shared(key) || records.contains(std::string(key))) continue;
+    changed.remove(key);
+    any = true;
+  }
+  for (const auto& [key, value] : records.items()) {
+    const std::string& wanted = value.get_ref<const std::string&>();
+    const auto is = store_.find(key);
+    if (is && is->bytes() == wanted) continue;
+    changed.insert(key, wanted);
+    any = true;
+  }
+  if (!any) return;
+  store_.apply(changed);
+  durable();
+}
+
+void catalog::move_to(const std::optional<group_place>& place) {
+  icecore::batch changed;
+  identity_ = new_identity();
+  changed.insert("server/identity", identity_);
+  if (place) {
+    changed.insert("server/group", json_of(*place).dump());
+  } else {
+    changed.remove("server/group");
+  }
+  store_.apply(changed);
   durable();
 }
 

@@ -44,11 +44,23 @@ class catalog {
   void put(const catalog_entry& what);
   void remove(std::string_view name);
 
+  // ---- Groups and snapshots ----
+  /// What all servers of a dependent group have alike, as JSON: databases, users and roles. `is_new` in it: this
+  /// catalog was just made.
+  [[nodiscard]] std::string shared_records() const;
+  /// Makes this catalog's shared records those of the text, in one batch, which is durable when the call returns.
+  /// errc::other_cluster if that catalog is new and this one is not.
+  void take_shared_records(std::string_view text);
+  /// The folder is that of another server from now on, with a new identity. Empty: the next start says of which place.
+  void move_to(const std::optional<group_place>& place);
+  void close() { store_.close(); }
+
  private:
   void durable();
 
   icecore::store store_;
   std::string identity_;
+  bool is_new_ = false;
 };
 
 /// The settings as JSON, without the name; what catalogs keep, and groups of servers tell each other.

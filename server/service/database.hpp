@@ -155,7 +155,7 @@ struct database_status {
   std::optional<failure> sick;  ///< why it is not served, or only read
 };
 
-/// A database at one instant: while it lives, no write takes effect there.
+/// A database at one instant: while it lives, no write takes effect there, at no server of a dependent group.
 class held_still {
  public:
   held_still() = default;
@@ -228,8 +228,9 @@ class database {
 
   // ---- The whole ----
   virtual void change(const changed_settings& what) = 0;
-  /// For a checkpoint of this database, or of several at one instant. errc::unavailable of one that is not in one file.
-  [[nodiscard]] virtual std::unique_ptr<held_still> hold();
+  /// For a checkpoint of this database, or of several at one instant. In a dependent group every server calls hold(),
+  /// and then take() once, while an order is executed; each takes its own part.
+  [[nodiscard]] virtual std::unique_ptr<held_still> hold() = 0;
   /// Why it is not served as it should be, if so.
   [[nodiscard]] virtual std::optional<failure> sickness() const { return std::nullopt; }
   [[nodiscard]] virtual icecore::verify_report verify(const icecore::progress_function& on_progress) = 0;

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "service/database.hpp"
@@ -24,9 +25,21 @@ class group_link {
   group_link& operator=(const group_link&) = delete;
   virtual ~group_link() = default;
 
+  /// Which server this is, from 0, and how many there are.
+  [[nodiscard]] virtual std::uint32_t index() const noexcept = 0;
+  [[nodiscard]] virtual std::uint32_t size() const noexcept = 0;
+
+  // ---- Called by every server, in the same sequence: before executes(), or while an order is executed ----
+  /// The first server's text.
+  [[nodiscard]] virtual std::string of_first(const std::string& mine) = 0;
+  /// Throws on all servers if one has failed: the failure of the first that has.
+  virtual void agree(const std::optional<failure>& mine) = 0;
+  /// Whether it is so at all servers.
+  [[nodiscard]] virtual bool everywhere_is(bool mine) = 0;
+
   /// Where a database of this number has its files: one folder for all servers of a node.
   [[nodiscard]] virtual std::filesystem::path folder(std::uint64_t number) const = 0;
-  /// Opens or makes a database that lies on all servers. Every server calls it, in the same sequence.
+  /// Opens or makes a database that lies on all servers. Called as the three above.
   [[nodiscard]] virtual std::shared_ptr<database> open(const std::filesystem::path& folder,
                                                        const database_settings& settings) = 0;
   /// Executes the order on all servers and returns what it returned on the first one. Throws what the first server that

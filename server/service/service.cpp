@@ -19,7 +19,7 @@
 #include "icecore/error.hpp"
 #include "service/catalog.hpp"
 #include "service/names.hpp"
-#include "service/snapshots.hpp"
+#include "service/snapshot/writing.hpp"
 #include "service/store_database.hpp"
 
 namespace icecore::service {
@@ -71,10 +71,21 @@ struct service::state {
         connections("limits.connections", options.limits.connections),
         watches("limits.watchers", options.limits.watches),
         scans("limits.open_scans", options.limits.open_scans),
-        known(options.data / "catalog.ice"),
-        users(known.store(), options.users),
+        known(agreed(options)),
+        users(known.store(), options.users, std::chrono::hours(12), options.link),
         syncing(threads_of(options.threads)),
-        blocking(threads_of(options.threads)) {}
+        blocking(threads_of(options.threads)) {
+    if (options.link == nullptr) return;
+    snapshots.emplace(group_snapshots::parts{.link = options.link,
+                                             .pool = &blocking,
+                                             .catalog = &known.store(),
+                                             .identity = known.identity(),
+                                             .place = options.group,
+                                             .databases = [this] { return all_served(); }});
+  }
+  // The catalog; in a group it has what the first server's has. A server that died while an order was executed may have
+  // missed what the first one has done of it, or have done what that one has not.
+  static catalog agreed(const service_options& options);
 
   struct served {
     std::shared_ptr<database> open;  // empty: it could not be opened
@@ -124,6 +135,7 @@ struct service::state {
   void change_here(std::string_view name, const changed_settings& what);
   void drop_here(std::string_view name);
   std::string execute(const std::string& order);
+  [[nodiscard]] std::vector<snapshot_source> all_served() const;
   void remove_orphans() const;
   std::shared_ptr<database> make(const catalog_entry& entry);
 
@@ -141,8 +153,35 @@ struct service::state {
   std::map<std::string, served, std::less<>> databases;
   bool stopped = false;
   std::mutex making;  // one database is made, copied or dropped at a time
+  std::optional<group_snapshots> snapshots;
   executor::repetition looks_at_device;
 };
+
+catalog service::state::agreed(const service_options& options) {
+  std::optional<catalog> mine;
+  std::optional<failure> failed;
+  const auto attempt = [&](const auto& what) {
+    try {
+      what();
+    } catch (...) {
+      if (!failed) failed = failure_of(std::current_exception());
+    }
+  };
+  attempt([&] {
+    mine.emplace(options.data / "catalog.ice");
+    mine->require_place(options.group);
+  });
+  if (options.link != nullptr) {
+    options.link->agree(failed);
+    const std::string theirs = options.link->of_first(options.link->index() == 0 ? mine->shared_records() : "");
+    attempt([&] {
+      if (options.link->index() != 0) mine->take_shared_records(theirs);
+    });
+    options.link->agree(failed);
+  }
+  if (failed) raise(*failed);
+  return std::move(*mine);
+}
 
 void service::state::open_all() {
   for (const catalog_entry& entry : known.databases()) {
@@ -183,7 +222,6 @@ service::service(service_options opening) {
                          fmt::format("{}: the data folder cannot be made: {}", opening.data.native(), error.message()));
   }
   state_ = std::make_unique<state>(std::move(opening));
-  state_->known.require_place(state_->options.group);
   state_->look_at_device();
   state_->looks_at_device = state_->syncing.every(1s, [it = state_.get()] { it->look_at_device(); });
   state_->open_all();
@@ -405,6 +443,10 @@ std::string service::state::execute(const std::string& order) {
     change_here(name, changes);
   } else if (kind == "drop") {
     drop_here(name);
+  } else if (kind == "users") {
+    users.execute(with.dump());
+  } else if (kind == "snapshot") {
+    return snapshots->execute(with.at("step").get<std::string>(), with.at("to").get<std::string>());
   } else {
     throw icecore::error(errc::bad_input, fmt::format("an unknown order '{}'", kind));
   }
@@ -416,42 +458,31 @@ std::string service::state::execute(const std::string& order) {
 snapshot_report service::write_snapshot(const principal& who, const std::filesystem::path& to,
                                         const icecore::progress_function& on_progress) {
   if (!who.is_root()) throw icecore::error(errc::denied, "only the role root may write snapshots of the service");
-  const std::lock_guard one_at_a_time(state_->making);
-  std::vector<snapshot_part> parts;
-  {
-    std::vector<std::pair<catalog_entry, std::shared_ptr<database>>> all;
-    {
-      const std::lock_guard lock(state_->mutex);
-      state_->require_running();
-      for (const auto& [name, next] : state_->databases) {
-        if (next.open == nullptr) {
-          throw icecore::error(errc::unavailable,
-                               fmt::format("the database '{}' is not served ({}), so no snapshot of the "
-                                           "service can be complete; repair or drop it first",
-                                           name, next.why->message));
-        }
-        all.emplace_back(next.entry, next.open);
-      }
-    }
-    // The instant: all are held still at once, in the order of their names, and each is captured in O(segments).
-    std::vector<std::unique_ptr<held_still>> held;
-    held.reserve(all.size());
-    for (const auto& [entry, database] : all) held.push_back(database->hold());
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      parts.push_back({.name = all[i].first.settings.name,
-                       .file = "databases/" + std::to_string(all[i].first.number) + "/store.ice",
-                       .taken = held[i]->take()});
-    }
-    parts.push_back({.name = {}, .file = "catalog.ice", .taken = state_->known.store().checkpoint()});
+  snapshot_report report;
+  if (state_->snapshots) {
+    report = state_->snapshots->write(to, on_progress);
+  } else {
+    const std::lock_guard one_at_a_time(state_->making);
+    report = write_snapshot_of_server(state_->all_served(), state_->known.store(), identity(), state_->options.group,
+                                      to, on_progress);
   }
-  snapshot_report report = write_parts_of_snapshot(parts, identity(), to, on_progress);
   state_->log("snapshot_written", {{"folder", to.native()}, {"databases", std::to_string(report.parts.size())}});
   return report;
 }
 
-void service::restore_snapshot(const std::filesystem::path& from, const std::filesystem::path& to,
-                               const icecore::progress_function& on_progress) {
-  restore_parts_of_snapshot(from, to, on_progress);
+std::vector<snapshot_source> service::state::all_served() const {
+  const std::lock_guard lock(mutex);
+  require_running();
+  std::vector<snapshot_source> all;
+  for (const auto& [name, next] : databases) {
+    if (next.open == nullptr) {
+      throw icecore::error(errc::unavailable, fmt::format("the database '{}' is not served ({}), so no snapshot of the "
+                                                          "service can be complete; repair or drop it first",
+                                                          name, next.why->message));
+    }
+    all.push_back({.name = name, .number = next.entry.number, .open = next.open});
+  }
+  return all;
 }
 
 // ---- Seeing inside, and stopping ----
@@ -484,6 +515,7 @@ void service::stop() {
     closing.swap(state_->databases);
   }
   state_->looks_at_device = {};
+  state_->snapshots.reset();
   std::optional<failure> first;
   for (auto& [name, next] : closing) {
     if (next.open == nullptr) continue;

@@ -30,6 +30,7 @@
 #include "service/group_link.hpp"
 #include "service/group_place.hpp"
 #include "service/limits.hpp"
+#include "service/snapshot/restoring.hpp"
 
 namespace icecore::service {
 
@@ -48,17 +49,6 @@ struct service_options {
 struct numbered_database {
   std::shared_ptr<database> open;
   std::uint64_t number;
-};
-
-/// What a snapshot of the service holds, as its manifest says.
-struct snapshot_report {
-  struct part {
-    std::string database;
-    icecore::version version;
-    std::uint64_t bytes;
-  };
-  std::filesystem::path path;
-  std::vector<part> parts;
 };
 
 class service {
@@ -91,13 +81,18 @@ class service {
   void drop(const principal& who, std::string_view name);
 
   // ---- Snapshots of the service ----
-  /// Writes all databases, as they are at one instant, into a new folder: complete or not at all. Writes go on.
-  /// errc::store_exists, no_space, denied unless `who` is root.
+  /// Writes all databases, as they are at one instant, into a new folder: complete or not at all. Writes go on. Of a
+  /// dependent group: one instant of all servers, into a folder that all of them share.
+  /// errc::store_exists, no_space, denied unless `who` is root; limit_reached if the group is writing another one.
   snapshot_report write_snapshot(const principal& who, const std::filesystem::path& to,
                                  const icecore::progress_function& on_progress = {});
-  /// Makes a data folder from a snapshot, which is checked first. errc::store_exists, damaged, bad_input.
-  static void restore_snapshot(const std::filesystem::path& from, const std::filesystem::path& to,
-                               const icecore::progress_function& on_progress = {});
+  /// Makes a data folder from a snapshot, which is checked first: service/snapshot/restoring.hpp.
+  static restore_notes restore_snapshot(const restore_request& what) {
+    return icecore::service::restore_snapshot(what);
+  }
+  static void restore_snapshot(const std::filesystem::path& from, const std::filesystem::path& to) {
+    static_cast<void>(icecore::service::restore_snapshot({.from = {from}, .to = to}));
+  }
 
   // ---- Seeing inside ----
   /// What is not served: a database's name, and why. Empty: all is well.

@@ -30,7 +30,7 @@ struct flag_slot {
 struct parser {
   CLI::App app{description, "icecore-server"};
   std::string file;
-  std::string restore;
+  std::vector<std::string> restore;
   bool check = false;
   bool print = false;
   std::deque<flag_slot> slots;  ///< their places stay as they are
@@ -41,8 +41,11 @@ struct parser {
     app.add_option("-c,--configuration", file, "Read this file (TOML); flags override it")->type_name("FILE");
     app.add_flag("--check", check, "Check the configuration and the files that it names, and end: exit code 0 or 2");
     app.add_option("--restore", restore,
-                   "Make the data folder (--data) from this snapshot of a service, and end; the folder must not exist")
-        ->type_name("FOLDER");
+                   "Make the data folder (--data) from this snapshot of a service, and end; the folder must not exist. "
+                   "Given once for each server of an independent group: from all of them together")
+        ->type_name("FOLDER")
+        ->expected(1)
+        ->take_all();
     app.add_flag("--print-configuration", print, "Print the configuration that file and flags make, as TOML, and end");
     const configuration defaults;
     for (const key& k : keys()) {
@@ -102,7 +105,7 @@ command_line read_command_line(int count, const char* const* arguments) {
     told.action = command_line::kind::check;
   } else if (!line.restore.empty()) {
     told.action = command_line::kind::restore;
-    told.restore_from = line.restore;
+    told.restore_from.assign(line.restore.begin(), line.restore.end());
   }
   return told;
 }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "run/configuration/configuration.hpp"
 
@@ -21,13 +22,13 @@ struct command_line {
     run,                  ///< serve
     check,                ///< the configuration is right; do no more
     print_configuration,  ///< print `output`
-    restore,              ///< make the data folder from the snapshot `restore_from`
+    restore,              ///< make the data folder from the snapshots `restore_from`
     help,                 ///< print `output`: --help or --version
   };
   kind action = kind::run;
   icecore::server::configuration configuration;
   std::string output;
-  std::filesystem::path restore_from{};
+  std::vector<std::filesystem::path> restore_from{};
 };
 
 [[nodiscard]] command_line read_command_line(int count, const char* const* arguments);

@@ -5,5 +5,6 @@
 
 int main(int count, char** arguments) {
   using namespace icecore::server;
-  return run_program(count, arguments, [](const command_line& told) { return serve(told.configuration, nullptr); });
+  return run_program(
+      count, arguments, [](const command_line& told) { return serve(told.configuration, nullptr); }, restore);
 }

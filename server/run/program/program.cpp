@@ -66,19 +66,41 @@ int serve(const configuration& told, service::group_link* link, const before_sto
   }
 }
 
-int run_program(int count, const char* const* arguments,
-                const std::function<int(const command_line& told)>& serve_told) {
+void print_restored(const command_line& told, const service::restore_notes& notes) {
+  for (const auto& from : told.restore_from) std::cout << fmt::format("restored {}\n", from.native());
+  for (const std::string& note : notes) std::cout << note << '\n';
+  std::cout << fmt::format("{} is complete\n", told.configuration.server.data.native()) << std::flush;
+}
+
+int restore(const command_line& told) {
+  service::restore_request what{.from = told.restore_from, .to = told.configuration.server.data};
+  switch (told.configuration.group.mode) {
+    case group_mode::single:
+      if (what.from.size() > 1) what.place.emplace();
+      break;
+    case group_mode::independent: {
+      const auto& group = told.configuration.group;
+      what.place = service::group_place{.name = group.name, .index = group.index, .size = group.size};
+      break;
+    }
+    case group_mode::dependent:
+      throw error(
+          errc::bad_input,
+          "a dependent group is restored by its servers together: mpirun -n N icecore-server-mpi --restore ...");
+  }
+  print_restored(told, service::restore_snapshot(what));
+  return 0;
+}
+
+int run_program(int count, const char* const* arguments, const std::function<int(const command_line& told)>& serve_told,
+                const std::function<int(const command_line& told)>& restore_told) {
   try {
     const command_line told = read_command_line(count, arguments);
     switch (told.action) {
       case command_line::kind::run:
         return serve_told(told);
-      case command_line::kind::restore: {
-        const std::filesystem::path& to = told.configuration.server.data;
-        service::service::restore_snapshot(told.restore_from, to);
-        std::cout << fmt::format("restored {} to {}\n", told.restore_from.native(), to.native());
-        return 0;
-      }
+      case command_line::kind::restore:
+        return restore_told(told);
       case command_line::kind::check:
         return 0;
       case command_line::kind::print_configuration:

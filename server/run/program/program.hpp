@@ -17,9 +17,14 @@
 
 namespace icecore::server {
 
-/// Reads the arguments and does what they ask for: `serve`, or what needs no server. Errors are printed. Returns the
-/// process's exit code.
-int run_program(int count, const char* const* arguments, const std::function<int(const command_line& told)>& serve);
+/// Reads the arguments and does what they ask for: `serve`, `restore`, or what needs neither. Errors are printed.
+/// Returns the process's exit code.
+int run_program(int count, const char* const* arguments, const std::function<int(const command_line& told)>& serve,
+                const std::function<int(const command_line& told)>& restore);
+
+/// Makes the data folder of this server from snapshots.
+int restore(const command_line& told);
+void print_restored(const command_line& told, const service::restore_notes& notes);
 
 /// How a server of a group begins to stop: called with SIGTERM, before its doors are closed. Empty: nothing to do.
 using before_stopping = std::function<void()>;

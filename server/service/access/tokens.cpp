@@ -22,7 +22,32 @@ token_table::digest token_table::digest_of(std::string_view token) {
   return hash;
 }
 
+access_token token_table::make() const {
+  std::string secret(token_bytes, '\0');
+  fill_random(reinterpret_cast<unsigned char*>(secret.data()), secret.size());
+  return {to_base64url(secret), lives_};
+}
+
+std::string token_table::kept_of(std::string_view token) {
+  const digest hash = digest_of(token);
+  return {reinterpret_cast<const char*>(hash.data()), hash.size()};
+}
+
+bool token_table::read(std::string_view kept, digest& into) noexcept {
+  if (kept.size() != into.size()) return false;
+  std::memcpy(into.data(), kept.data(), into.size());
+  return true;
+}
+
 access_token token_table::issue(const std::string& name, time now) {
+  access_token given = make();
+  add(name, kept_of(given.text), now);
+  return given;
+}
+
+void token_table::add(const std::string& name, std::string_view kept, time now) {
+  digest hash{};
+  if (!read(kept, hash)) throw error(errc::invalid_argument, "what is kept of a token has 32 bytes");
   if (tokens_.size() >= all_max_) end_those_over(now);
   auto& mine = of_user_[name];
   if (mine.size() >= of_one_user_max_) {
@@ -34,13 +59,13 @@ access_token token_table::issue(const std::string& name, time now) {
     throw error(errc::limit_reached,
                 fmt::format("there are {} tokens already, which is the limit; log out, or try again later", all_max_));
   }
-  std::string secret(token_bytes, '\0');
-  fill_random(reinterpret_cast<unsigned char*>(secret.data()), secret.size());
-  access_token given{to_base64url(secret), lives_};
-  const digest hash = digest_of(given.text);
   mine.push_back(hash);
   tokens_.insert_or_assign(hash, entry{name, now + lives_});
-  return given;
+}
+
+void token_table::end_kept(std::string_view kept) {
+  digest hash{};
+  if (read(kept, hash)) end(hash);
 }
 
 const std::string* token_table::find(std::string_view token, time now) const {

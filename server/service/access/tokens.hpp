@@ -33,6 +33,14 @@ class token_table {
       : lives_(lives), of_one_user_max_(of_one_user_max), all_max_(all_max) {}
 
   [[nodiscard]] access_token issue(const std::string& name, time now);
+  /// A new token that no table knows yet.
+  [[nodiscard]] access_token make() const;
+  /// What is kept of a token: 32 bytes. Tables of several servers know one token if each adds it.
+  [[nodiscard]] static std::string kept_of(std::string_view token);
+  /// errc::invalid_argument unless `kept` has 32 bytes.
+  void add(const std::string& name, std::string_view kept, time now);
+  /// Does nothing unless there is such a token.
+  void end_kept(std::string_view kept);
   /// The name of the token's user, valid until the table changes; null if there is no such token, or it is over.
   [[nodiscard]] const std::string* find(std::string_view token, time now) const;
   void end(std::string_view token);
@@ -54,6 +62,7 @@ class token_table {
     time ends;
   };
   [[nodiscard]] static digest digest_of(std::string_view token);
+  [[nodiscard]] static bool read(std::string_view kept, digest& into) noexcept;
   void end(const digest& which);
   void end_those_over(time now);
 

@@ -25,7 +25,7 @@ std::string text_of(const user_record& u) {
   return j.dump();
 }
 
-std::string text_of(const role& r) {
+std::string permissions_of(const role& r) {
   json permissions = json::array();
   for (const permission& p : r.permissions) {
     json one{{"database", p.database}, {"rights", json::array()}};
@@ -94,17 +94,30 @@ void for_each(const snapshot& at, std::string_view prefix, Read read) {
   }
 }
 
+std::string text_of_record(const user_record& u) { return text_of(u); }
+std::string text_of_record(const role& r) { return permissions_of(r); }
+
 template <typename Record>
 void put(batch& into, std::string_view prefix, const std::string& name, const std::optional<Record>& record) {
   const std::string key = std::string(prefix) + name;
   if (record) {
-    into.insert(key, text_of(*record));
+    into.insert(key, text_of_record(*record));
   } else {
     into.remove(key);
   }
 }
 
 }  // namespace
+
+std::string text_of(const role& what) { return permissions_of(what); }
+
+role role_in(std::string_view name, std::string_view text) {
+  try {
+    return role_of(name, json::parse(text));
+  } catch (const json::exception& e) {
+    throw error(errc::damaged, fmt::format("the role {}: {}", name, e.what()));
+  }
+}
 
 user_records user_catalog::load() const {
   user_records all;

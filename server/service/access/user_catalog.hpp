@@ -37,6 +37,10 @@ struct user_changes {
   std::map<std::string, std::optional<role>, std::less<>> roles{};
 };
 
+/// A role's permissions as its record has them. Reading: errc::damaged.
+[[nodiscard]] std::string text_of(const role& what);
+[[nodiscard]] role role_in(std::string_view name, std::string_view text);
+
 class user_catalog {
  public:
   explicit user_catalog(icecore::store& catalog) : catalog_(catalog) {}

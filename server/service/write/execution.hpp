@@ -25,7 +25,7 @@ namespace icecore::service {
 inline constexpr std::uint64_t transaction_rows_most = 1'000'000;
 
 struct executed {
-  explicit executed(service::lease_table& of) : leases(of) {}
+  explicit executed(lease_table& of) : leases(of) {}
   outcome answer;
   icecore::batch writes;  ///< empty: nothing changes
   lease_changes leases;
