@@ -7,6 +7,7 @@
 #include <grpc/health/v1/health.grpc.pb.h>
 
 #include "doors/grpc/connection_users.hpp"
+#include "doors/grpc/library_log.hpp"
 #include "grpc_support.hpp"
 
 namespace icecore::doors {
@@ -295,6 +296,29 @@ TEST_F(GrpcLimits, a_stranger_is_refused_before_his_message) {
   stranger.begin("/icecore.v1.Store/Put");
   EXPECT_TRUE(stranger.has_ended(30s)) << "the message was not asked for";
   EXPECT_EQ(door_->counted().closed_unread, 0U);
+}
+
+TEST_F(GrpcLimits, what_the_libraries_say_goes_to_the_log) {
+  std::mutex mutex;
+  std::string said;
+  {
+    const library_log lines([&](bool is_error, std::string_view text) {
+      const std::lock_guard lock(mutex);
+      if (is_error) said += text;
+    });
+    start_with(30s);
+    v1::GetRequest request;
+    request.set_key("a");
+    std::string bytes = request.SerializeAsString();
+    bytes += std::string("\x0a\x02\xff\xff", 4);  // the database's name is no UTF-8
+    slow_client client(door_->port());
+    client.greet();
+    client.begin("/icecore.v1.Store/Get");
+    client.send_data(slow_client::message(bytes), true);
+    EXPECT_TRUE(client.has_ended(30s));
+    door_->stop(10s);
+  }
+  EXPECT_THAT(said, HasSubstr("GetRequest.database"));
 }
 
 TEST_F(GrpcLimits, health_is_told_to_everybody_and_ends_with_the_server) {

@@ -3,10 +3,15 @@
 #include <absl/synchronization/mutex.h>
 #include <fmt/format.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <mutex>
 #include <new>
+#include <optional>
+#include <thread>
 
 #include "icecore/error.hpp"
 #include "run/lifecycle/data_lock.hpp"
@@ -23,13 +28,33 @@ server_exit exit_of(const error& e) noexcept {
   return server_exit::failed;
 }
 
+/// While this lives, the service manager is told that the server starts, however long that takes.
+class announced_start {
+ public:
+  explicit announced_start(service_manager& manager)
+      : announces_([&manager](const std::stop_token& ended) {
+          std::mutex mutex;
+          std::condition_variable_any wakes;
+          std::unique_lock lock(mutex);
+          do {
+            manager.starting("opening the databases", 3 * interval);
+          } while (!wakes.wait_for(lock, ended, interval, [&] { return ended.stop_requested(); }));
+        }) {}
+
+ private:
+  static constexpr std::chrono::seconds interval{10};
+  std::jthread announces_;
+};
+
 ending serve_until_stopped(const configuration& told, process_signals& signals, log& out, service::group_link* link,
                            const before_stopping& first) {
   if (const auto problem = raise_descriptor_limit(descriptors_needed(told))) {
     out.write(log_level::warning, "server.few_descriptors", {{"what", *problem}});
   }
-  running_server server(told, out, link);
   service_manager manager;
+  std::optional<announced_start> start(std::in_place, manager);
+  running_server server(told, out, link);
+  start.reset();
   manager.ready("serving");
   lifecycle_actions actions;
   actions.stop = [&](std::chrono::steady_clock::time_point deadline) {

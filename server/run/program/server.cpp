@@ -41,7 +41,28 @@ std::string secret_in(const file_reference& file) {
 }
 
 running_server::running_server(const configuration& told, log& out, service::group_link* link)
-    : told_(told), out_(out), slow_(out, told.slow_log.over) {
+    : told_(told),
+      out_(out),
+      of_grpc_([&out](bool is_error, std::string_view text) {
+        out.write_limited(is_error ? log_level::warning : log_level::debug, "grpc.message", {{"text", text}});
+      }),
+      slow_(out, told.slow_log.over) {
+  if (!told_.listen.http.empty()) open_http();
+  open_service(link);
+  if (!told_.listen.grpc.empty()) {
+    doors::grpc_door_options door = grpc_options_of(told_);
+    door.observer = metrics_.of_grpc(slow_);
+    grpc_.emplace(*service_, std::move(door));
+    grpc_->start();
+  }
+  if (!told_.listen.ucx.empty()) ucx_ = open_job_door(told_, *service_, metrics_, slow_, out_);
+  is_open_.store(true, std::memory_order_release);
+  for (const auto& [door, address] : addresses()) {
+    out_.write(log_level::info, "server.listening", {{"door", door}, {"address", address}});
+  }
+}
+
+void running_server::open_service(service::group_link* link) {
   service::service_options options = service_options_of(told_);
   options.log = [this](std::string_view event, const std::vector<std::pair<std::string, std::string>>& fields) {
     // Events of the service have at most three fields.
@@ -69,47 +90,45 @@ running_server::running_server(const configuration& told, log& out, service::gro
       out_.write(log_level::info, "access.root_made");
     }
   }
-  if (!told_.listen.grpc.empty()) {
-    doors::grpc_door_options door = grpc_options_of(told_);
-    door.observer = metrics_.of_grpc(slow_);
-    grpc_.emplace(*service_, std::move(door));
-    grpc_->start();
+}
+
+std::string running_server::metrics_text() {
+  if (is_open_.load(std::memory_order_acquire)) {
+    metrics_.refresh(*service_);
+    if (ucx_) ucx_->show(metrics_);
+    if (grpc_) {
+      const doors::grpc_door::numbers counted = grpc_->counted();
+      metrics_.show("grpc", "refused_of_user", counted.refused_of_user);
+      metrics_.show("grpc", "closed_unread", counted.closed_unread);
+    }
   }
-  if (!told_.listen.ucx.empty()) ucx_ = open_job_door(told_, *service_, metrics_, slow_, out_);
-  if (!told_.listen.http.empty()) {
-    http::options door;
-    door.host = told_.listen.http.host;
-    door.port = told_.listen.http.port;
-    door.tls = {.certificate = told_.tls.certificate.path(),
-                .key = told_.tls.key.path(),
-                .client_ca = told_.tls.client_ca.path(),
-                .require_client_certificate = told_.tls.require_client_certificate};
-    door.read_limit = duration_cast<milliseconds>(told_.limits.read_limit);
-    http::sources sources;
-    sources.metrics = [this] {
-      metrics_.refresh(*service_);
-      if (ucx_) ucx_->show(metrics_);
-      if (grpc_) {
-        const doors::grpc_door::numbers counted = grpc_->counted();
-        metrics_.show("grpc", "refused_of_user", counted.refused_of_user);
-        metrics_.show("grpc", "closed_unread", counted.closed_unread);
-      }
-      return prometheus::TextSerializer().Serialize(metrics_.registry().Collect());
-    };
-    sources.not_ready = [this] {
-      std::vector<std::string> all;
-      for (const auto& [name, why] : service_->not_ready())
-        all.push_back(fmt::format("database {}: {}", name, why.message));
-      return all;
-    };
-    http_.emplace(std::move(door), std::move(sources), metrics_.registry(),
-                  [this](std::string_view event, std::string_view detail) {
-                    out_.write_limited(log_level::warning, event, {{"detail", detail}});
-                  });
-  }
-  for (const auto& [door, address] : addresses()) {
-    out_.write(log_level::info, "server.listening", {{"door", door}, {"address", address}});
-  }
+  return prometheus::TextSerializer().Serialize(metrics_.registry().Collect());
+}
+
+std::vector<std::string> running_server::not_ready() const {
+  if (!is_open_.load(std::memory_order_acquire)) return {"the server starts: it opens its databases"};
+  std::vector<std::string> all;
+  for (const auto& [name, why] : service_->not_ready())
+    all.push_back(fmt::format("database {}: {}", name, why.message));
+  return all;
+}
+
+void running_server::open_http() {
+  http::options door;
+  door.host = told_.listen.http.host;
+  door.port = told_.listen.http.port;
+  door.tls = {.certificate = told_.tls.certificate.path(),
+              .key = told_.tls.key.path(),
+              .client_ca = told_.tls.client_ca.path(),
+              .require_client_certificate = told_.tls.require_client_certificate};
+  door.read_limit = duration_cast<milliseconds>(told_.limits.read_limit);
+  http::sources sources;
+  sources.metrics = [this] { return metrics_text(); };
+  sources.not_ready = [this] { return not_ready(); };
+  http_.emplace(std::move(door), std::move(sources), metrics_.registry(),
+                [this](std::string_view event, std::string_view detail) {
+                  out_.write_limited(log_level::warning, event, {{"detail", detail}});
+                });
 }
 
 running_server::~running_server() {

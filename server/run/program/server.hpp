@@ -4,12 +4,14 @@
 //   server.reload();                                 // SIGHUP
 //   server.stop(deadline);                           // SIGTERM
 //
-// Start: the service first, which opens the databases; then the doors, so whoever reaches one is served.
+// Start: the HTTP door first, whose /readyz says that the server starts; then the service, which opens the databases;
+// then the other doors, so whoever reaches one of them is served.
 // Stop: the doors take nothing new, running calls are answered, watches are told; then the databases are closed, which
 // makes everything durable.
 // Threads: one. Errors: icecore::error of opening and listening; after one, nothing is left running.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "doors/grpc/door.hpp"
+#include "doors/grpc/library_log.hpp"
 #include "doors/http/door.hpp"
 #include "run/configuration/configuration.hpp"
 #include "run/log/log.hpp"
@@ -46,13 +49,21 @@ class running_server {
   void stop(std::chrono::steady_clock::time_point deadline);
 
  private:
+  void open_service(service::group_link* link);
+  void open_http();
+  [[nodiscard]] std::string metrics_text();
+  [[nodiscard]] std::vector<std::string> not_ready() const;
+
   configuration told_;
   log& out_;
+  doors::library_log of_grpc_;
   slow_log slow_;
   server_metrics metrics_;
   std::optional<service::service> service_;
   std::optional<doors::grpc_door> grpc_;
   std::unique_ptr<job_door> ucx_;
+  // Release when all is open, and acquire by the thread of the HTTP door, which looks at service and doors only then.
+  std::atomic<bool> is_open_{false};
   std::optional<http::door> http_;
 };
 

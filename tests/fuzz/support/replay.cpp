@@ -1,9 +1,12 @@
-// Runs a fuzz target on kept inputs, in any build: replay PATH..., each a file or a folder of files. Prints each file's
-// name first, so that the last one printed is the one that failed.
+// Runs a fuzz target on kept inputs, in any build: replay [--mutate N] PATH..., each a file or a folder of files.
+// Prints each file's name first, so that the last one printed is the one that failed. With --mutate it also runs N
+// inputs that are made of each by changes which are the same each time.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
+#include <string_view>
 #include <vector>
 
 #include "support/fuzz_target.hpp"
@@ -27,10 +30,40 @@ std::vector<fs::path> files_of(int count, char** paths) {
   return files;
 }
 
+void run(const std::vector<char>& bytes) {
+  (void)LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+}
+
+/// A byte changed, left out or put in, a piece repeated, the end cut off: some of these.
+std::vector<char> changed(std::vector<char> bytes, std::mt19937& random) {
+  for (auto changes = 1 + random() % 4; changes > 0; --changes) {
+    const std::size_t at = bytes.empty() ? 0 : random() % bytes.size();
+    const auto here = bytes.begin() + static_cast<std::ptrdiff_t>(at);
+    const auto kind = bytes.empty() ? 1 : random() % 6;
+    if (kind == 0) bytes.erase(here);
+    if (kind == 1) bytes.insert(here, static_cast<char>(random()));
+    if (kind == 2) *here = static_cast<char>(random());
+    if (kind == 3) *here = static_cast<char>(*here ^ static_cast<char>(1U << random() % 8));
+    if (kind == 4) bytes.resize(at);
+    if (kind == 5 && bytes.size() < 65'536) {
+      const std::vector<char> piece(here, here + static_cast<std::ptrdiff_t>(1 + random() % (bytes.size() - at)));
+      bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(random() % bytes.size()), piece.begin(), piece.end());
+    }
+  }
+  return bytes;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
-  const auto files = files_of(count - 1, arguments + 1);
+  int first = 1;
+  unsigned long mutations = 0;
+  if (count > 2 && std::string_view(arguments[1]) == "--mutate") {
+    mutations = std::strtoul(arguments[2], nullptr, 10);
+    first = 3;
+  }
+  const auto files = files_of(count - first, arguments + first);
+  std::mt19937 random(1);
   icecore::testing::looks_closely = true;
   for (const fs::path& file : files) {
     std::printf("%s\n", file.c_str());
@@ -41,7 +74,8 @@ int main(int count, char** arguments) {
       std::fprintf(stderr, "%s: cannot be read\n", file.c_str());
       return 1;
     }
-    (void)LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+    run(bytes);
+    for (unsigned long i = 0; i < mutations; ++i) run(changed(bytes, random));
   }
   std::printf("%zu inputs\n", files.size());
   return files.empty() ? 1 : 0;
