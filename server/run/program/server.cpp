@@ -47,7 +47,10 @@ running_server::running_server(const configuration& told, log& out, service::gro
         out.write_limited(is_error ? log_level::warning : log_level::debug, "grpc.message", {{"text", text}});
       }),
       slow_(out, told.slow_log.over) {
-  if (!told_.listen.http.empty()) open_http();
+  if (!told_.listen.http.empty()) {
+    open_http();
+    out_.write(log_level::info, "server.starting", {{"http", http_->address()}});
+  }
   open_service(link);
   if (!told_.listen.grpc.empty()) {
     doors::grpc_door_options door = grpc_options_of(told_);
