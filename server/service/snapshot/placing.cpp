@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "icecore/error.hpp"
-#include "service/names.hpp"
 #include "icecore/record_log.hpp"
 #include "icecore/store.hpp"
+#include "service/names.hpp"
 #include "service/read/hidden_keys.hpp"
 #include "service/snapshot/files.hpp"
 #include "service/snapshot/numbering.hpp"
