@@ -41,7 +41,7 @@ store client::open(std::string_view name) {
 
 void client::drop(std::string_view name) {
   static_cast<void>(ask_all(session_, wire::drop_database_request{.name = std::string(name)}, false));
-  for (std::size_t part = 0; part < session_->parts(); ++part) session_->link_of(part).forget(std::string(name));
+  session_->forget(std::string(name));
 }
 
 std::vector<database_info> client::list() const {

@@ -40,7 +40,9 @@ void operation::begin() {
   try {
     endpoint_pointer endpoint = sent_over_.endpoint.lock();
     if (!bound_) {
-      endpoint = of_->all->link_of(part_).connect(of_->name, sent_over_.handle, deadline_);
+      of_->all->look_again(deadline_);
+      to_ = &of_->all->link_of(part_);
+      endpoint = to_->connect(of_->name, sent_over_.handle, deadline_);
       sent_over_.endpoint = endpoint;
     }
     if (!endpoint) return slot_->put({.how = wire::outcome::not_sent});
@@ -48,7 +50,8 @@ void operation::begin() {
     endpoint->start(static_cast<std::uint16_t>(number_), sent_over_.handle, wire::byte_buffer(payload_.view()), put,
                     deadline_);
   } catch (const icecore::error& why) {
-    if (why.code() != errc::unavailable) failed_ = std::current_exception();
+    const bool another_way = to_ != nullptr && of_->all->only_saves_a_hop(*to_);
+    if (why.code() != errc::unavailable && !another_way) failed_ = std::current_exception();
     slot_->put({.how = wire::outcome::not_sent});
   }
 }
@@ -56,7 +59,7 @@ void operation::begin() {
 bool operation::settled() {
   if (failed_ || cancelled_) return true;
   if (!slot_->done()) return false;
-  link& to = of_->all->link_of(part_);
+  link& to = to_ != nullptr ? *to_ : of_->all->link_of(part_);
   if (bound_ && slot_->answer().how != wire::outcome::answered && slot_->answer().how != wire::outcome::timed_out) {
     failed_ = std::make_exception_ptr(icecore::error(errc::unavailable, "the connection to " + to.name() + " broke"));
     return true;

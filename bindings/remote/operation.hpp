@@ -70,7 +70,7 @@ class operation {
   [[nodiscard]] bool wait_for(std::chrono::milliseconds limit);
   [[nodiscard]] bool test();
   void cancel() noexcept { cancelled_ = true; }
-  [[nodiscard]] const std::string& server() const { return of_->all->link_of(part_).name(); }
+  [[nodiscard]] const std::string& server() const { return (to_ != nullptr ? *to_ : of_->all->link_of(part_)).name(); }
 
  private:
   /// Whether the result is final: an answer, or a failure that wait() throws. May begin the operation anew.
@@ -78,6 +78,7 @@ class operation {
 
   std::shared_ptr<database> of_;
   std::size_t part_;
+  link* to_ = nullptr;  // whom begin() has chosen; links live as long as the session
   operation_number number_;
   wire::byte_buffer payload_;
   bool repeatable_;

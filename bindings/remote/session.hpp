@@ -38,20 +38,30 @@ class session {
   /// How many servers have a part of a database of their own: 1 of dependent ones.
   [[nodiscard]] std::size_t parts() const noexcept { return independent() ? links_.size() : 1; }
   [[nodiscard]] std::size_t servers() const noexcept { return links_.size(); }
-  [[nodiscard]] std::size_t server_of(std::string_view key) const noexcept {
+  /// Which part has the key.
+  [[nodiscard]] std::size_t part_of(std::string_view key) const noexcept {
     return independent() ? wire::owner_of(key, static_cast<std::uint32_t>(links_.size())) : 0;
   }
-  /// The link that now serves this part: of dependent servers, one that could be reached.
-  [[nodiscard]] link& link_of(std::size_t part) noexcept {
-    return independent() ? *links_[part] : *links_[preferred_.load(std::memory_order_relaxed)];
-  }
-  /// Waits a little and, of dependent servers, turns to the next one. Throws `why` if the deadline is too near.
-  void after_failure(const icecore::error& why, unsigned attempt, steady_time deadline);
+  // Servers that a call can be for: a part; and of dependent servers, whose only part is 0, also the owner of a key,
+  // which has the number 1 + its own. Any of them answers, so the owner is a matter of speed alone.
+  [[nodiscard]] std::size_t targets() const noexcept;
+  [[nodiscard]] std::size_t server_of(std::string_view key) const noexcept;
+  /// The link that now serves this target: of dependent servers, one that could be reached.
+  [[nodiscard]] link& link_of(std::size_t target) noexcept;
+  /// A link that only saves a hop: if it fails in any way, another one does what it was to do.
+  [[nodiscard]] bool only_saves_a_hop(const link& which) const noexcept;
+  /// Asks a dependent group for its servers again, if not all had told where they are; at most once a second.
+  void look_again(steady_time deadline);
+  /// The next use of the database opens it again, at all servers.
+  void forget(const std::string& database);
+  /// Waits a little and, of dependent servers, turns away from `from`. Throws `why` if the deadline is too near.
+  void after_failure(const icecore::error& why, unsigned attempt, steady_time deadline, link& from);
 
   /// Sends what `make` makes (again for each attempt) and waits for the answer, which is the server's own.
   template <class Make>
   [[nodiscard]] wire::answer call(const call_facts& facts, operation_number number, const Make& make,
                                   steady_time deadline) {
+    look_again(deadline);
     for (unsigned attempt = 0;; ++attempt) {
       endpoint_pointer endpoint;
       std::uint32_t handle = 0;
@@ -59,7 +69,7 @@ class session {
       try {
         endpoint = to.connect(facts.database, handle, deadline);
       } catch (const icecore::error& why) {
-        after_failure(why, attempt, deadline);
+        after_failure(why, attempt, deadline, to);
         continue;
       }
       wire::answer got = endpoint->call(static_cast<std::uint16_t>(number), handle, make(), deadline);
@@ -72,11 +82,35 @@ class session {
                             unsigned attempt, steady_time deadline);
 
  private:
+  // The servers of a dependent group, by their numbers, as one of them told. A map never changes and lives as long as
+  // the session; when the group tells another one, that one takes its place.
+  struct owner {
+    link* to = nullptr;           // one of links_, or `own`
+    std::unique_ptr<link> own{};  // null: it is one of the servers of the list
+    // Relaxed: they decide which way a call goes, and any way leads to the key.
+    std::atomic<std::int64_t> avoid_until{0};  // a time of the steady clock; 0: it has never failed
+    std::atomic<unsigned> failures{0};
+  };
+  struct owner_map {
+    std::vector<std::string> addresses;  // what it was made from
+    std::vector<std::unique_ptr<owner>> owners;
+  };
+
+  [[nodiscard]] wire::client_settings settings_of(wire::socket_address address) const;
+  [[nodiscard]] wire::group_answer ask_place(const std::string& name, wire::client_endpoint& of, steady_time deadline);
   void check_place(std::size_t server, wire::client_endpoint& connected, steady_time deadline);
+  // Precondition of both: group_mutex_ is held.
+  void learn(std::size_t server, const wire::group_answer& told);
+  [[nodiscard]] std::unique_ptr<owner> owner_at(const std::string& address, std::uint32_t index, std::size_t server,
+                                                std::uint32_t server_index);
 
   options options_;
   std::vector<std::unique_ptr<link>> links_;
-  std::atomic<std::size_t> preferred_{0};  // relaxed: any of them will do
+  std::vector<std::unique_ptr<owner_map>> maps_;  // guarded by group_mutex_
+  std::atomic<const owner_map*> map_{nullptr};    // release when it is complete, acquire by who uses it
+  std::atomic<bool> incomplete_{false};           // relaxed: not all servers had told their addresses
+  std::atomic<std::int64_t> next_look_{0};        // relaxed, of the steady clock
+  std::atomic<std::size_t> preferred_{0};         // relaxed: any of them will do
   std::mutex group_mutex_;
   std::string group_name_;  // of independent servers, as the first one told
 };

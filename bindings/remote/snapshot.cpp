@@ -26,7 +26,7 @@ std::vector<std::optional<value>> find_many(const database& of, std::span<const 
     asked.at = at[part];
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (of.all->server_of(keys[i]) != part) continue;
+      if (of.all->part_of(keys[i]) != part) continue;
       asked.keys.add(keys[i]);
       places.push_back(i);
     }
@@ -70,7 +70,7 @@ snapshot::snapshot(std::shared_ptr<detail::database> of, std::vector<icecore::ve
     : of_(std::move(of)), versions_(std::move(versions)), deadline_(deadline) {}
 
 std::optional<value> snapshot::find(std::string_view key) const {
-  return detail::find(*of_, key, versions_[of_->all->server_of(key)], deadline_);
+  return detail::find(*of_, key, versions_[of_->all->part_of(key)], deadline_);
 }
 
 std::vector<std::optional<value>> snapshot::find_many(std::span<const std::string_view> keys) const {

@@ -74,16 +74,16 @@ class loads {
   std::uint64_t written_ = 0;
 };
 
-std::size_t part_of(const detail::database& of, const batch& operations) {
+std::size_t server_of(const detail::database& of, const batch& operations) {
   if (operations.empty()) return 0;
-  const std::size_t part = of.all->server_of(operations.operations().front().key);
-  const auto elsewhere = [&](const batch::operation& each) { return of.all->server_of(each.key) != part; };
+  const std::size_t part = of.all->part_of(operations.operations().front().key);
+  const auto elsewhere = [&](const batch::operation& each) { return of.all->part_of(each.key) != part; };
   if (std::ranges::any_of(operations.operations(), elsewhere)) {
     throw icecore::error(errc::not_owner,
                          "the keys of the batch belong to several independent servers, which cannot "
                          "write at one instant: apply a batch for each");
   }
-  return part;
+  return of.all->server_of(operations.operations().front().key);
 }
 
 }  // namespace
@@ -116,12 +116,12 @@ version store::apply(const batch& operations) {
     throw icecore::error(errc::invalid_argument, "apply() takes a batch without conditions: use apply_if()");
   }
   const wire::write_request asked{.what = detail::transaction_of(operations)};
-  return of_->ask<wire::write_answer>(part_of(*of_, operations), asked, in(deadline_), false).done.version;
+  return of_->ask<wire::write_answer>(server_of(*of_, operations), asked, in(deadline_), false).done.version;
 }
 
 std::optional<version> store::apply_if(const batch& operations) {
   const wire::write_request asked{.what = detail::transaction_of(operations)};
-  const auto told = of_->ask<wire::write_answer>(part_of(*of_, operations), asked, in(deadline_), false);
+  const auto told = of_->ask<wire::write_answer>(server_of(*of_, operations), asked, in(deadline_), false);
   return told.done.succeeded ? std::optional(told.done.version) : std::nullopt;
 }
 
@@ -136,11 +136,16 @@ update_result store::increment(std::string_view key, std::int64_t by) {
 }
 
 std::uint64_t store::insert_many(std::span<const item> items, bool keep) {
-  std::deque<loads> parts;
-  for (std::size_t part = 0; part < of_->all->parts(); ++part) parts.emplace_back(of_, part, keep, deadline_);
-  for (const item& each : items) parts[of_->all->server_of(each.key)].add(each);
+  std::deque<loads> servers;
+  for (std::size_t server = 0; server < of_->all->targets(); ++server)
+    servers.emplace_back(of_, server, keep, deadline_);
+  for (const item& each : items) {
+    // A group may tell its servers meanwhile: whoever is not in the list goes the way that needs no map.
+    const std::size_t server = of_->all->server_of(each.key);
+    servers[server < servers.size() ? server : 0].add(each);
+  }
   std::uint64_t written = 0;
-  for (loads& part : parts) written += part.finish();
+  for (loads& server : servers) written += server.finish();
   return written;
 }
 

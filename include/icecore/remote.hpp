@@ -62,6 +62,9 @@ class row_merge;
 class watch_state;
 }  // namespace detail
 
+/// How the servers of the list belong together. Dependent: one group, of which any server answers any request; the list
+/// may name some of them, and the client learns of all and asks a key's owner itself. One server alone, too.
+/// Independent: each has the keys that a hash gives it; the list names all, in the order of their numbers.
 enum class grouping : std::uint8_t { dependent, independent };
 
 struct options {

@@ -151,6 +151,7 @@ struct service::state {
   std::atomic<bool> has_room{true};
   mutable std::mutex mutex;  // databases, stopped; never held while a device is waited for, but by make and drop
   std::map<std::string, served, std::less<>> databases;
+  std::map<std::uint32_t, std::string> addresses;  // of the group's servers; guarded by `mutex`, too
   bool stopped = false;
   std::mutex making;  // one database is made, copied or dropped at a time
   std::optional<group_snapshots> snapshots;
@@ -445,6 +446,9 @@ std::string service::state::execute(const std::string& order) {
     drop_here(name);
   } else if (kind == "users") {
     users.execute(with.dump());
+  } else if (kind == "address") {
+    const std::lock_guard lock(mutex);
+    addresses[with.at("index").get<std::uint32_t>()] = with.at("address").get<std::string>();
   } else if (kind == "snapshot") {
     return snapshots->execute(with.at("step").get<std::string>(), with.at("to").get<std::string>());
   } else {
@@ -483,6 +487,19 @@ std::vector<snapshot_source> service::state::all_served() const {
     all.push_back({.name = name, .number = next.entry.number, .open = next.open});
   }
   return all;
+}
+
+// ---- Groups ----
+
+void service::announce(const std::string& address) {
+  group_link* const link = state_->options.link;
+  if (link == nullptr) return;
+  link->everywhere(order_text("address", "", json{{"index", link->index()}, {"address", address}}));
+}
+
+std::map<std::uint32_t, std::string> service::announced() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->addresses;
 }
 
 // ---- Seeing inside, and stopping ----

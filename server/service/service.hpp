@@ -18,6 +18,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -93,6 +94,12 @@ class service {
   static void restore_snapshot(const std::filesystem::path& from, const std::filesystem::path& to) {
     static_cast<void>(icecore::service::restore_snapshot({.from = {from}, .to = to}));
   }
+
+  // ---- Groups ----
+  /// Tells all servers of a dependent group where programs of the job reach this one. Elsewhere it does nothing.
+  void announce(const std::string& address);
+  /// What the servers of the group have announced, by their numbers.
+  [[nodiscard]] std::map<std::uint32_t, std::string> announced() const;
 
   // ---- Seeing inside ----
   /// What is not served: a database's name, and why. Empty: all is well.

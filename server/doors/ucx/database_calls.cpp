@@ -42,12 +42,15 @@ void execute(call& c, wire::status_request&& /*asked*/) {
 
 void execute(call& c, wire::group_request&& /*asked*/) {
   const service::service_options& is = c.door().all.options();
-  const ucx_parts& door = c.door();
-  wire::group_answer::member self{
-      .address = door.options.host + ":" + std::to_string(door.port.load(std::memory_order_relaxed)),
-      .index = is.group.index};
-  c.answer(wire::encoded(wire::group_answer{
-      .dependent = is.link != nullptr, .map_number = 1, .place = place_of(is.group), .members = {std::move(self)}}));
+  wire::group_answer told{.dependent = is.link != nullptr, .map_number = 1, .place = place_of(is.group), .members = {}};
+  if (is.link != nullptr) {
+    for (auto& [index, address] : c.door().all.announced()) {
+      told.members.push_back({.address = address, .index = index});
+    }
+  } else {
+    told.members.push_back({.address = c.door().address(), .index = is.group.index});
+  }
+  c.answer(wire::encoded(told));
 }
 
 void execute(call& c, wire::snapshot_request&& asked) {

@@ -1,8 +1,10 @@
 #include "doors/ucx/door.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <thread>
 
@@ -106,6 +108,16 @@ struct ucx_door::state final : wire::frame_handler {
   std::optional<wire::server_endpoint> endpoint;
 };
 
+std::string ucx_parts::address() const {
+  std::string host = options.host;
+  if (host.empty() || host == "0.0.0.0" || host == "::") {
+    std::array<char, 256> name{};
+    if (::gethostname(name.data(), name.size() - 1) == 0) host = name.data();
+  }
+  if (host.find(':') != std::string::npos) host = "[" + host + "]";
+  return fmt::format("{}:{}", host, port.load(std::memory_order_relaxed));
+}
+
 void ucx_door::state::start() {
   if (parts.options.token.size() < token_bytes_least) {
     throw error(errc::invalid_argument, fmt::format("the token of the UCX door has {} bytes; it needs {} or more",
@@ -118,6 +130,7 @@ void ucx_door::state::start() {
                                                parts.options.port, e.what()));
   }
   parts.port.store(endpoint->address().port, std::memory_order_relaxed);
+  parts.all.announce(parts.address());
   looks_at_clock = parts.all.threads().every(50ms, [this] { parts.clock.look(); });
 }
 

@@ -48,6 +48,8 @@ struct ucx_parts {
   const bool independent;
   /// Relaxed: whoever asks knows the port that was told, or has been told the one that was free.
   std::atomic<std::uint16_t> port{options.port};
+  /// Where clients reach it, "host:port": a server that listens everywhere has the machine's name.
+  [[nodiscard]] std::string address() const;
   service::executor lengthy;  ///< what takes time with the size of a database: few threads, so that the rest goes on
   std::shared_ptr<user_connections> by_user = std::make_shared<user_connections>();
   watch_clock clock;
