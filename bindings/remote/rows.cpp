@@ -110,18 +110,21 @@ std::optional<std::string_view> row_source::before() const {
   return block_.before[row_];
 }
 
-row_merge::row_merge(std::vector<std::unique_ptr<row_source>> parts, bool reverse)
-    : parts_(std::move(parts)), reverse_(reverse) {
+row_merge::row_merge(std::vector<std::unique_ptr<row_source>> parts, bool reverse, bool by_version)
+    : parts_(std::move(parts)), reverse_(reverse), by_version_(by_version) {
   choose();
+}
+
+bool row_merge::comes_before(const row_source& a, const row_source& b) const {
+  if (by_version_ && a.written() != b.written()) return a.written() < b.written();
+  return reverse_ ? a.key() > b.key() : a.key() < b.key();
 }
 
 void row_merge::choose() {
   least_ = nullptr;
   for (const auto& part : parts_) {
     if (part->at_end()) continue;
-    if (least_ == nullptr || (reverse_ ? part->key() > least_->key() : part->key() < least_->key())) {
-      least_ = part.get();
-    }
+    if (least_ == nullptr || comes_before(*part, *least_)) least_ = part.get();
   }
 }
 

@@ -65,18 +65,20 @@ class row_source {
   std::string last_key_;
 };
 
-/// The rows of all parts, in key order (the only part's order if there is one).
+/// The rows of all parts, in key order (the only part's order if there is one), or by version, then by key.
 class row_merge {
  public:
-  row_merge(std::vector<std::unique_ptr<row_source>> parts, bool reverse);
+  row_merge(std::vector<std::unique_ptr<row_source>> parts, bool reverse, bool by_version = false);
   /// The next row's source; null at the end.
   [[nodiscard]] row_source* current() noexcept { return least_; }
   void step();
 
  private:
   void choose();
+  [[nodiscard]] bool comes_before(const row_source& a, const row_source& b) const;
   std::vector<std::unique_ptr<row_source>> parts_;
   bool reverse_;
+  bool by_version_;
   row_source* least_ = nullptr;
 };
 

@@ -241,14 +241,18 @@ struct watch_request {
   std::optional<version> after{};  ///< changes of later versions; empty: what comes
   key_bounds bounds{};
   bool before = false;  ///< the values before, too
+  /// In place of `after`, a version of each server that has a part: snapshot::versions(), or a batch's told_each.
+  std::vector<version> after_each{};
 };
-/// Each change after a version, once, in the order of the versions, then of the keys, across broken connections.
+/// Each change after a version, once, in the order of the versions, then of the keys, across broken connections. Of
+/// several independent servers each tells its changes in that order; those of one key come in their order.
 class watch {
  public:
   explicit watch(std::shared_ptr<detail::watch_state> state) noexcept : state_(std::move(state)) {}
   struct batch {
     std::vector<watched_change> changes;
     version told = 0;  ///< all changes of the versions up to this one are told: where another watch may go on
+    std::vector<version> told_each{};  ///< the same of each server that has a part; of several, `told` is 0
   };
   /// What came since the call before. Waits for changes at most so long; then the batch has none.
   [[nodiscard]] batch next(std::chrono::milliseconds wait);
@@ -308,11 +312,16 @@ class store {
   [[nodiscard]] snapshot latest() const;
   /// All records of the key, newest first.
   [[nodiscard]] history_range history(std::string_view key) const;
-  // Of several independent servers these three are errc::invalid_argument, since versions of one mean nothing to
-  // others.
+  // Of several independent servers a version's number is errc::invalid_argument, since those of one mean nothing to
+  // others: snapshots have a version of each.
   [[nodiscard]] difference_range diff(version before, version after, const key_bounds& bounds = {}) const;
   /// All that was written in the versions after `after` up to `up_to`, by version, then by key.
   [[nodiscard]] change_range changes(version after, version up_to, const key_bounds& bounds = {}) const;
+  /// In key order, from whichever servers.
+  [[nodiscard]] difference_range diff(const snapshot& before, const snapshot& after,
+                                      const key_bounds& bounds = {}) const;
+  /// Of several servers by number of version, then by key: so the changes of one key are in their order.
+  [[nodiscard]] change_range changes(const snapshot& after, const snapshot& up_to, const key_bounds& bounds = {}) const;
   [[nodiscard]] remote::watch watch(const watch_request& what = {}) const;
 
   // ---- Tags and versions ----
@@ -323,8 +332,13 @@ class store {
   [[nodiscard]] std::optional<tag_info> find_tag(std::string_view name) const;
   /// Gives up the versions before this one.
   void compact(version oldest_kept);
+  /// The same at each server.
+  void compact(const snapshot& oldest_kept);
 
-  // ---- Leases (of one server, or dependent ones) ----
+  // ---- Leases ----
+  // A dependent group of several servers keeps none (errc::invalid_argument). Of independent servers each keeps the
+  // lease for its own keys, by its own clock: what is told is the least of the times. If some servers do not answer,
+  // the call fails, and the others have done it; a lease that could not be granted by all is taken back.
   lease_info grant_lease(std::chrono::milliseconds time, lease_number wanted = 0);
   lease_info keep_lease(lease_number lease);
   /// Ends the lease and removes its keys; how many.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <thread>
 
 #include "test_server.hpp"
@@ -322,7 +323,119 @@ TEST(RemoteGroup, independent_servers_share_the_keys_by_their_hash) {
   EXPECT_GT(here, 800U);
   EXPECT_LT(here, 1200U);
   EXPECT_EQ(code_of([&] { static_cast<void>(s.at(icecore::version{1})); }), errc::invalid_argument);
-  EXPECT_EQ(code_of([&] { static_cast<void>(s.watch()); }), errc::invalid_argument);
+  EXPECT_EQ(code_of([&] { static_cast<void>(s.watch({.after = 1})); }), errc::invalid_argument);
+  EXPECT_EQ(code_of([&] { static_cast<void>(s.watch({.after_each = {1}})); }), errc::invalid_argument);
+}
+
+namespace {
+
+// Two independent servers and a client of both.
+struct two_servers {
+  test_server a{{.name = "g", .index = 0, .size = 2}};
+  test_server b{{.name = "g", .index = 1, .size = 2}};
+  remote::options with = [] {
+    remote::options made = opening();
+    made.grouping = remote::grouping::independent;
+    return made;
+  }();
+  remote::client c{"ucx://" + a.host_and_port() + "," + b.host_and_port(), with};
+  remote::store s = c.create("d");
+};
+
+}  // namespace
+
+TEST(RemoteGroup, differences_and_changes_of_independent_servers_are_merged) {
+  two_servers of;
+  remote::store& s = of.s;
+  for (int i = 0; i < 100; ++i) s.insert("k" + std::to_string(100 + i), "1");
+  s.tag("first");
+  for (int i = 0; i < 100; i += 2) s.insert("k" + std::to_string(100 + i), "2");
+  s.remove("k101");
+  static_cast<void>(s.latest());
+  s.insert("k100", "3");
+  s.tag("second");
+  const remote::snapshot before = s.at("first");
+  const remote::snapshot after = s.at("second");
+  std::vector<std::string> keys;
+  std::vector<std::string> wanted;
+  auto found = s.diff(before, after);
+  for (const icecore::difference& each : found) {
+    keys.emplace_back(each.key);
+    EXPECT_EQ(each.before, "1");
+    EXPECT_EQ(each.after.value_or("(none)"), each.key == "k101" ? "(none)" : each.key == "k100" ? "3" : "2");
+  }
+  for (int i = 0; i < 100; ++i) {
+    if (i % 2 == 0 || i == 1) wanted.push_back("k" + std::to_string(100 + i));
+  }
+  EXPECT_EQ(keys, wanted) << "in key order";
+  std::map<std::string, std::vector<std::string>> written;
+  icecore::version last = 0;
+  auto changes = s.changes(before, after);
+  for (const remote::key_change& each : changes) {
+    EXPECT_GE(each.version, last);
+    last = each.version;
+    written[std::string(each.key)].push_back(std::string(each.value.value_or("(removed)")));
+  }
+  EXPECT_EQ(written.size(), wanted.size());
+  EXPECT_EQ(written["k100"], (std::vector<std::string>{"2", "3"}));
+  EXPECT_EQ(written["k101"], (std::vector<std::string>{"(removed)"}));
+  EXPECT_EQ(code_of([&] { static_cast<void>(s.diff(icecore::version{1}, icecore::version{2})); }),
+            errc::invalid_argument);
+  s.compact(after);
+  EXPECT_EQ(code_of([&] { static_cast<void>(before.find("k100")); }), errc::version_expired);
+  EXPECT_EQ(after.find("k100")->bytes(), "3");
+}
+
+TEST(RemoteGroup, a_watch_tells_what_all_independent_servers_tell_across_broken_connections) {
+  two_servers of;
+  remote::store& s = of.s;
+  const remote::snapshot begin = s.latest();
+  remote::watch watch = s.watch({.after_each = begin.versions()});
+  EXPECT_TRUE(watch.next(0ms).changes.empty());
+  std::map<std::string, std::vector<std::string>> told;
+  std::vector<icecore::version> middle;
+  std::size_t count = 0;
+  for (int round = 1; round <= 5; ++round) {
+    for (int i = 0; i < 20; ++i) s.insert("k" + std::to_string(i), std::to_string(round));
+    s.tag();
+    if (round == 3) of.b.break_connections();
+    while (count < static_cast<std::size_t>(20 * round)) {
+      const auto some = watch.next(10s);
+      ASSERT_FALSE(some.changes.empty());
+      ASSERT_EQ(some.told_each.size(), 2U);
+      for (const auto& each : some.changes) told[each.key].push_back(*each.value);
+      count += some.changes.size();
+    }
+    if (round == 2) {  // both have told all
+      middle = s.latest().versions();
+    }
+  }
+  EXPECT_EQ(count, 100U);
+  for (const auto& [key, values] : told) EXPECT_EQ(values, (std::vector<std::string>{"1", "2", "3", "4", "5"})) << key;
+  // Another one that goes on in the middle is told the rest.
+  remote::watch again = s.watch({.after_each = middle});
+  for (count = 0; count < 60;) count += again.next(10s).changes.size();
+  EXPECT_TRUE(again.next(0ms).changes.empty());
+}
+
+TEST(RemoteGroup, a_lease_of_independent_servers_is_kept_by_all) {
+  two_servers of;
+  remote::store& s = of.s;
+  const remote::lease_info lease = s.grant_lease(100s);
+  for (int i = 0; i < 10; ++i) s.insert("k" + std::to_string(i), "1", lease.number);
+  EXPECT_EQ(s.lease(lease.number, true).keys.size(), 10U);
+  EXPECT_LE(s.keep_lease(lease.number).left, 100s);
+  EXPECT_EQ(s.leases(), (std::vector<remote::lease_number>{lease.number}));
+  EXPECT_EQ(code_of([&] { s.grant_lease(1ms); }), errc::invalid_argument);
+  // One server has a lease of the number that is asked for: none of them keeps one.
+  const auto there = of.b.service().find_database(icecore::service::principal::anyone(), "d");
+  there->grant(100s, 77);
+  const errc taken = code_of([&] { s.grant_lease(100s, 77); });
+  EXPECT_NE(taken, errc{});
+  EXPECT_EQ(of.a.service().find_database(icecore::service::principal::anyone(), "d")->leases().size(), 1U);
+  EXPECT_EQ(s.revoke_lease(lease.number), 10U);
+  EXPECT_EQ(s.latest().size(), 0U);
+  EXPECT_EQ(code_of([&] { static_cast<void>(s.lease(lease.number)); }), errc::no_such_lease);
 }
 
 TEST(RemoteGroup, a_list_that_is_not_the_group_is_refused) {
