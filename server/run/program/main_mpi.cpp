@@ -58,6 +58,8 @@ int restore_on_ranks(const command_line& told) {
 }
 
 int serve_on_ranks(const configuration& told) {
+  // MPI has threads of its own: each of them inherits that the signals are blocked, or SIGTERM would end the process.
+  const process_signals before_all_threads;
   begin_mpi();
   int code = 0;
   try {
