@@ -9,8 +9,9 @@
         store[b"layer1/bias"] = b"0.7"
         store.at(tag="epoch-1")[b"layer1/bias"]     # b"0.5", and it always will be
 
-``icecore.remote.aio`` has the same for asyncio. It needs grpcio and protobuf: ``pip install 'icecore[remote]'``. Errors
-are those of ``icecore``.
+``connect_group`` makes one client of several independent servers (``icecore.remote.group``).
+``icecore.remote.aio`` has the same for asyncio, of one server. They need grpcio and protobuf: ``pip install
+'icecore[remote]'``. Errors are those of ``icecore``.
 """
 
 from ._requests import DatabaseSettings, DatabaseStatus, Lease
@@ -18,6 +19,7 @@ from ._server_calls import Permission, ServerStatus, SnapshotPart, Tls, User, Ve
 from ._batch import Batch
 from ._streams import KeyChange, VersionChanges
 from .client import Client, connect
+from .group import GroupClient, GroupSnapshot, GroupStore, ServerChanges, connect_group, owner_of
 from .operations import (
     Condition,
     Operation,
@@ -51,6 +53,9 @@ __all__ = [
     "Condition",
     "DatabaseSettings",
     "DatabaseStatus",
+    "GroupClient",
+    "GroupSnapshot",
+    "GroupStore",
     "KeyChange",
     "Lease",
     "Operation",
@@ -58,6 +63,7 @@ __all__ = [
     "Permission",
     "Result",
     "Row",
+    "ServerChanges",
     "ServerStatus",
     "Snapshot",
     "SnapshotPart",
@@ -69,9 +75,11 @@ __all__ = [
     "absent",
     "append",
     "connect",
+    "connect_group",
     "get",
     "get_range",
     "increment",
+    "owner_of",
     "present",
     "put",
     "remove",

@@ -1,0 +1,467 @@
+"""Several independent servers as one: each has the keys that a hash gives it.
+
+    import icecore.remote
+
+    servers = ["icecore://a:7480", "icecore://b:7480"]          # all of the group, in the order of their numbers
+    with icecore.remote.connect_group(servers) as group:
+        store = group.create("weights", rule="tag")
+        store[b"layer1/bias"] = b"0.5"
+        store.tag("epoch-1")
+        list(store.at(tag="epoch-1").items())                   # of all servers, in key order
+
+Servers count their versions by themselves, so a point in time is a version of each: a snapshot has them (``versions``),
+and ``diff``, ``changes`` and ``watch`` begin and end at snapshots, or at such lists. The present of several servers is
+not one instant: each shows its own. What has to happen at one instant has one key, or keys of one server.
+"""
+
+from __future__ import annotations
+
+import heapq
+import queue
+import secrets
+import threading
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from .._types import Change, Difference
+from ..errors import DeadlineExceededError, Error, InvalidArgumentError, OtherClusterError
+from ._requests import Lease
+from ._server_calls import SnapshotPart, Tls
+from ._streams import KeyChange, VersionChanges
+from ._values import as_bytes
+from .client import Client, connect
+from .store import Snapshot, Store
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from .._types import BytesLike
+
+T = TypeVar("T")
+
+_ONES = 2**64 - 1
+_P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
+_P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
+
+
+def _rotated(x: int, by: int) -> int:
+    return (x << by | x >> (64 - by)) & _ONES
+
+
+def _round(lane: int, word: int) -> int:
+    return _rotated((lane + word * _P2) & _ONES, 31) * _P1 & _ONES
+
+
+def _xxh64(data: bytes) -> int:
+    """XXH64 with seed 0."""
+    at, size = 0, len(data)
+    if size >= 32:
+        lanes = [(_P1 + _P2) & _ONES, _P2, 0, -_P1 & _ONES]
+        while at + 32 <= size:
+            for i in range(4):
+                lanes[i] = _round(lanes[i], int.from_bytes(data[at + 8 * i : at + 8 * i + 8], "little"))
+            at += 32
+        mixed = sum(_rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18))) & _ONES
+        for lane in lanes:
+            mixed = ((mixed ^ _round(0, lane)) * _P1 + _P4) & _ONES
+    else:
+        mixed = _P5
+    mixed = (mixed + size) & _ONES
+    while at + 8 <= size:
+        mixed ^= _round(0, int.from_bytes(data[at : at + 8], "little"))
+        mixed = (_rotated(mixed, 27) * _P1 + _P4) & _ONES
+        at += 8
+    if at + 4 <= size:
+        mixed ^= int.from_bytes(data[at : at + 4], "little") * _P1 & _ONES
+        mixed = (_rotated(mixed, 23) * _P2 + _P3) & _ONES
+        at += 4
+    for byte in data[at:]:
+        mixed ^= byte * _P5 & _ONES
+        mixed = _rotated(mixed, 11) * _P1 & _ONES
+    mixed = (mixed ^ mixed >> 33) * _P2 & _ONES
+    mixed = (mixed ^ mixed >> 29) * _P3 & _ONES
+    return mixed ^ mixed >> 32
+
+
+def owner_of(key: BytesLike, servers: int) -> int:
+    """The number of the server that has the key: the upper half of its XXH64 * servers / 2**32."""
+    return (_xxh64(as_bytes(key)) >> 32) * servers >> 32
+
+
+def _each(versions: Any, servers: int) -> list[int]:
+    """A version of each server: of a snapshot, or a list."""
+    numbers = list(getattr(versions, "versions", versions))
+    if len(numbers) != servers:
+        raise InvalidArgumentError(
+            f"{len(numbers)} versions for {servers} servers: a number of one means nothing to the others; give a "
+            "snapshot, or a version of each"
+        )
+    return numbers
+
+
+def _ask_all(stores: Sequence[Store], ask: Any) -> list[Any]:
+    """Asks all, whatever one of them answers; then raises the first error."""
+    answers: list[Any] = []
+    failed: Error | None = None
+    for store in stores:
+        try:
+            answers.append(ask(store))
+        except Error as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
+    return answers
+
+
+class _Reader:
+    """What stores and snapshots of a group read."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self._parts = list(parts)
+
+    def _of(self, key: BytesLike) -> Any:
+        return self._parts[owner_of(key, len(self._parts))]
+
+    def find(self, key: BytesLike, *, timeout: float | None = None) -> bytes | None:
+        """The value, or None."""
+        found: bytes | None = self._of(key).find(key, timeout=timeout)
+        return found
+
+    def get(self, key: BytesLike, default: Any = None) -> Any:
+        found = self.find(key)
+        return default if found is None else found
+
+    def find_many(self, keys: Iterable[BytesLike], *, default: Any = None, timeout: float | None = None) -> list[Any]:
+        """The values of many keys; ``default`` for those that are not there."""
+        wanted = [as_bytes(key) for key in keys]
+        places: list[list[int]] = [[] for _ in self._parts]
+        for place, key in enumerate(wanted):
+            places[owner_of(key, len(self._parts))].append(place)
+        found = [default] * len(wanted)
+        for part, mine in zip(self._parts, places):
+            if mine:
+                values = part.find_many([wanted[place] for place in mine], default=default, timeout=timeout)
+                for place, value in zip(mine, values):
+                    found[place] = value
+        return found
+
+    def keys(self, **bounds: Any) -> Iterator[bytes]:
+        """In key order, or ``reverse``; ``start``, ``stop``, ``prefix`` and ``limit`` as those of ``Store.keys``."""
+        return (key for key, _ in self.items(**bounds))
+
+    def values(self, **bounds: Any) -> Iterator[bytes]:
+        return (value for _, value in self.items(**bounds))
+
+    def items(self, **bounds: Any) -> Iterator[tuple[bytes, bytes]]:
+        rows = heapq.merge(
+            *(iter(part.items(**bounds)) for part in self._parts),
+            key=lambda row: row[0],
+            reverse=bool(bounds.get("reverse", False)),
+        )
+        limit = bounds.get("limit")
+        for count, row in enumerate(rows):
+            if limit is not None and count >= limit:
+                return
+            yield row
+
+    def history(self, key: BytesLike) -> Iterator[Change]:
+        """The key's records, newest first, with the versions of its server."""
+        records: Iterator[Change] = self._of(key).history(key)
+        return records
+
+    def __getitem__(self, key: BytesLike) -> bytes:
+        found = self.find(key)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            return self.find(key) is not None  # type: ignore[arg-type]
+        except TypeError:
+            return False
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self.keys()
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self._parts)
+
+
+class GroupSnapshot(_Reader, Mapping[bytes, bytes]):
+    """A version of each server. ``store.at(...)`` makes it."""
+
+    __slots__ = ("versions",)
+
+    def __init__(self, parts: Sequence[Snapshot]) -> None:
+        super().__init__(parts)
+        self.versions = [part.version for part in parts]
+
+    get = _Reader.get
+    keys = _Reader.keys  # type: ignore[assignment]
+    values = _Reader.values  # type: ignore[assignment]
+    items = _Reader.items  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<icecore.remote.GroupSnapshot versions {self.versions}>"
+
+
+class ServerChanges(NamedTuple):
+    """What one server of a group tells: all changes of one of its versions."""
+
+    server: int
+    version: int
+    changes: list[KeyChange]
+
+
+class GroupStore(_Reader, MutableMapping[bytes, bytes]):
+    """A database of all servers. What concerns one key is as in ``icecore.remote.Store``."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, parts: Sequence[Store], name: str) -> None:
+        super().__init__(parts)
+        self.name = name
+
+    get = _Reader.get
+    keys = _Reader.keys  # type: ignore[assignment]
+    values = _Reader.values  # type: ignore[assignment]
+    items = _Reader.items  # type: ignore[assignment]
+
+    # ---- Writing: one key, at its server -----------------------------------------------------------------------------
+
+    def server(self, key: BytesLike) -> Store:
+        """The store that has the key: for transactions, appends and the like, whose keys all have this server."""
+        store: Store = self._of(key)
+        return store
+
+    def put(self, key: BytesLike, value: BytesLike, *, lease: int = 0, timeout: float | None = None) -> int:
+        return self.server(key).put(key, value, lease=lease, timeout=timeout)
+
+    def insert_new(
+        self, key: BytesLike, value: BytesLike, *, lease: int = 0, timeout: float | None = None
+    ) -> int | None:
+        return self.server(key).insert_new(key, value, lease=lease, timeout=timeout)
+
+    def remove(self, key: BytesLike, *, timeout: float | None = None) -> int | None:
+        return self.server(key).remove(key, timeout=timeout)
+
+    def increment(self, key: BytesLike, by: int = 1, *, timeout: float | None = None) -> int:
+        return self.server(key).increment(key, by, timeout=timeout)
+
+    def __setitem__(self, key: BytesLike, value: BytesLike) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: BytesLike) -> None:
+        del self.server(key)[key]
+
+    # ---- Versions ----------------------------------------------------------------------------------------------------
+
+    def tag(self, name: str | None = None, note: str = "", *, timeout: float | None = None) -> list[int]:
+        """Closes the open version of each server, one after the other; returns their numbers."""
+        return [part.tag(name, note, timeout=timeout) for part in self._parts]
+
+    def latest(self, *, timeout: float | None = None) -> GroupSnapshot:
+        """The present of each server: it holds everything that was acknowledged before the call."""
+        return GroupSnapshot([part.latest(timeout=timeout) for part in self._parts])
+
+    def at(self, versions: Any = None, *, tag: str | None = None, timeout: float | None = None) -> GroupSnapshot:
+        """The snapshot of a tag that all servers have, or of a version of each."""
+        if (versions is not None) + (tag is not None) != 1:
+            raise TypeError("at() takes exactly one of versions and tag")
+        if tag is not None:
+            return GroupSnapshot([part.at(tag=tag, timeout=timeout) for part in self._parts])
+        numbers = _each(versions, len(self._parts))
+        return GroupSnapshot([part.at(number, timeout=timeout) for part, number in zip(self._parts, numbers)])
+
+    def diff(self, before: Any, after: Any = None, **bounds: Any) -> Iterator[Difference]:
+        """What differs between two snapshots (``after``: by default the present), in key order."""
+        first, last = self._both(before, after)
+        rows = (part.diff(a, b, **bounds) for part, a, b in zip(self._parts, first, last))
+        return heapq.merge(*rows, key=lambda row: row.key)
+
+    def changes(self, after: Any, up_to: Any = None, **bounds: Any) -> Iterator[KeyChange]:
+        """All that was written between two snapshots, by number of version, then by key: the changes of one key are in
+        their order."""
+        first, last = self._both(after, up_to)
+        rows = (part.changes(a, b, **bounds) for part, a, b in zip(self._parts, first, last))
+        return heapq.merge(*rows, key=lambda row: (row.version, row.key))
+
+    def watch(self, after: Any = None, **bounds: Any) -> Iterator[ServerChanges]:
+        """What is written behind ``after`` (by default, from now on), as it comes: of each server one version at a time,
+        with all its changes, each once, in order.
+
+            for server, version, changes in store.watch(after=versions):
+                apply(changes); versions[server] = version
+
+        To end it, leave the loop, or ``close()`` the iterator."""
+        versions = self.latest().versions if after is None else _each(after, len(self._parts))
+        return self._watch(versions, bounds)
+
+    def compact(self, oldest_kept: Any, *, timeout: float | None = None) -> None:
+        """Gives up the versions before this snapshot."""
+        for part, number in zip(self._parts, _each(oldest_kept, len(self._parts))):
+            part.compact(number, timeout=timeout)
+
+    def sync(self, *, timeout: float | None = None) -> None:
+        """Returns when everything that was acknowledged is durable at all servers."""
+        _ask_all(self._parts, lambda part: part.sync(timeout=timeout))
+
+    def _both(self, before: Any, after: Any) -> tuple[list[int], list[int]]:
+        count = len(self._parts)
+        return _each(before, count), _each(self.latest() if after is None else after, count)
+
+    def _watch(self, versions: list[int], bounds: dict[str, Any]) -> Iterator[ServerChanges]:
+        told: queue.Queue[ServerChanges | BaseException] = queue.Queue(maxsize=64)
+        ended = threading.Event()
+
+        def give(what: ServerChanges | BaseException) -> None:
+            while not ended.is_set():
+                try:
+                    return told.put(what, timeout=0.2)
+                except queue.Full:
+                    continue
+
+        def follow(server: int, part: Store, version: int) -> None:
+            try:
+                while not ended.is_set():
+                    try:
+                        for one in part.watch(version, timeout=0.5, **bounds):
+                            give(ServerChanges(server, one.version, one.changes))
+                            version = one.version
+                            if ended.is_set():
+                                return
+                    except DeadlineExceededError:
+                        continue  # a look whether anybody is still interested
+            except BaseException as error:  # raised where the watch is read
+                give(error)
+
+        for server, part in enumerate(self._parts):
+            following = (server, part, versions[server])
+            threading.Thread(target=follow, args=following, name="icecore watch", daemon=True).start()
+        try:
+            while True:
+                what = told.get()
+                if isinstance(what, BaseException):
+                    raise what
+                yield what
+        finally:
+            ended.set()
+
+    # ---- Leases: kept by each server for its own keys, by its own clock ----------------------------------------------
+
+    @contextmanager
+    def lease(self, seconds: float, *, timeout: float | None = None) -> Iterator[int]:
+        """As ``Store.lease``, at all servers."""
+        granted = self.grant(seconds, timeout=timeout)
+        ended = threading.Event()
+
+        def keep() -> None:
+            while not ended.wait(granted.granted / 3):
+                self.keep_alive(granted.number)
+
+        keeper = threading.Thread(target=keep, name="icecore lease", daemon=True)
+        keeper.start()
+        try:
+            yield granted.number
+        finally:
+            ended.set()
+            keeper.join()
+            self.revoke(granted.number)
+
+    def grant(self, seconds: float, *, number: int = 0, timeout: float | None = None) -> Lease:
+        """A lease of all servers; one that not all could grant is taken back."""
+        number = number or secrets.randbits(63) | 1
+        done: list[Store] = []
+        granted: Lease | None = None
+        try:
+            for part in self._parts:
+                granted = part.grant(seconds, number=number, timeout=timeout)
+                done.append(part)
+        except Error:
+            for part in done:
+                try:
+                    part.revoke(number, timeout=timeout)
+                except Error:
+                    continue  # it ends by itself
+            raise
+        assert granted is not None
+        return granted
+
+    def keep_alive(self, number: int, *, timeout: float | None = None) -> float:
+        """Begins the lease's time anew at all servers; returns the least of the seconds that are left."""
+        return float(min(_ask_all(self._parts, lambda part: part.keep_alive(number, timeout=timeout))))
+
+    def revoke(self, number: int, *, timeout: float | None = None) -> int:
+        """Ends the lease and removes its keys; returns how many."""
+        return sum(_ask_all(self._parts, lambda part: part.revoke(number, timeout=timeout)))
+
+    def __repr__(self) -> str:
+        return f"<icecore.remote.GroupStore {self.name!r} of {len(self._parts)} servers>"
+
+
+class GroupClient:
+    """Connections to all servers of an independent group: ``connect_group`` makes it."""
+
+    __slots__ = ("clients",)
+
+    def __init__(self, clients: Sequence[Client]) -> None:
+        self.clients = list(clients)  #: of each server, for what concerns one of them
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+
+    def create(self, name: str, **settings: Any) -> GroupStore:
+        """Makes the database at all servers: see ``Client.create``."""
+        return GroupStore([client.create(name, **settings) for client in self.clients], name)
+
+    def open(self, name: str, *, timeout: float | None = None) -> GroupStore:
+        return GroupStore([client.open(name, timeout=timeout) for client in self.clients], name)
+
+    def drop(self, name: str, *, timeout: float | None = None) -> None:
+        for client in self.clients:
+            client.drop(name, timeout=timeout)
+
+    def snapshot(self, to: str, *, timeout: float | None = None) -> list[list[SnapshotPart]]:
+        """Each server writes its own, at an instant of its own, into a folder with its number behind the name."""
+        return [client.snapshot(f"{to}.{i}", timeout=timeout) for i, client in enumerate(self.clients)]
+
+
+def connect_group(
+    addresses: Sequence[str],
+    *,
+    group: str | None = None,
+    user: str | None = None,
+    password: str | None = None,
+    tls: Tls | bool | None = None,
+    timeout: float | None = 30.0,
+) -> GroupClient:
+    """Connects to all servers of an independent group, in the order of their numbers. ``group``: the name that it must
+    have. OtherClusterError if the list is not exactly the group: one is missing, added, or exchanged."""
+    clients: list[Client] = []
+    try:
+        for number, address in enumerate(addresses):
+            client = connect(address, user=user, password=password, tls=tls, timeout=timeout)
+            clients.append(client)
+            is_ = client.status()
+            group = is_.group if group is None else group
+            if (is_.group, is_.index, is_.size) != (group, number, len(addresses)):
+                raise OtherClusterError(
+                    f"{address} is server {is_.index} of {is_.size} of the group {is_.group!r}, but in the list it is "
+                    f"server {number} of {len(addresses)} of {group!r}"
+                )
+    except BaseException:
+        for client in clients:
+            client.close()
+        raise
+    return GroupClient(clients)
