@@ -158,6 +158,33 @@ struct service::state {
   executor::repetition looks_at_device;
 };
 
+namespace {
+
+bool is_number(const std::string& name) {
+  return !name.empty() && std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+// Where the databases' folders are.
+std::filesystem::path folders_of(const service_options& options) {
+  return options.link != nullptr ? options.link->folder(0).parent_path() : options.data / "databases";
+}
+
+// Without the catalog nobody knows what the databases are, and a new one would give their numbers away again. Of a
+// group it is the first server's that counts.
+void require_catalog(const service_options& options) {
+  std::error_code ignored;
+  if (options.link != nullptr && options.link->index() != 0) return;
+  if (std::filesystem::exists(options.data / "catalog.ice", ignored)) return;
+  for (const auto& found : std::filesystem::directory_iterator(folders_of(options), ignored)) {
+    if (!is_number(found.path().filename())) continue;
+    throw icecore::error(errc::damaged, fmt::format("{}: the catalog is missing, and there are databases (such as {}): "
+                                                    "put catalog.ice back, or restore a snapshot",
+                                                    options.data.native(), found.path().native()));
+  }
+}
+
+}  // namespace
+
 catalog service::state::agreed(const service_options& options) {
   std::optional<catalog> mine;
   std::optional<failure> failed;
@@ -169,6 +196,7 @@ catalog service::state::agreed(const service_options& options) {
     }
   };
   attempt([&] {
+    require_catalog(options);
     mine.emplace(options.data / "catalog.ice");
     mine->require_place(options.group);
   });
@@ -202,14 +230,16 @@ std::shared_ptr<database> service::state::make(const catalog_entry& entry) {
   return std::make_shared<store_database>(folder(entry.number) / "store.ice", entry.settings, environment());
 }
 
-// A folder that the catalog does not name was being made or dropped when the server died.
+// A folder that the catalog does not name was being made or dropped when the server died. Of a group the first server
+// removes it: no order is executed before that one takes orders, so nobody makes a database meanwhile.
 void service::state::remove_orphans() const {
   std::error_code ignored;
-  for (const auto& found : std::filesystem::directory_iterator(options.data / "databases", ignored)) {
+  if (options.link != nullptr && options.link->index() != 0) return;
+  for (const auto& found : std::filesystem::directory_iterator(folders_of(options), ignored)) {
     const std::string name = found.path().filename();
     const bool named = std::ranges::any_of(
         databases, [&](const auto& next) { return std::to_string(next.second.entry.number) == name; });
-    if (named || !std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c) != 0; })) continue;
+    if (named || !is_number(name)) continue;
     log("folder_removed", {{"folder", found.path()}});
     std::filesystem::remove_all(found.path(), ignored);
   }

@@ -161,6 +161,17 @@ TEST_F(Service, folders_that_nobody_names_are_removed_at_the_start) {
   EXPECT_THAT(names(), ElementsAre("one"));
 }
 
+TEST_F(Service, databases_without_their_catalog_are_not_taken_for_new_ones) {
+  put(*create("one"), "a", "1");
+  service_.reset();
+  std::filesystem::rename(folder_ / "data/catalog.ice", folder_ / "away");
+  EXPECT_EQ(code_of([&] { start(); }), errc::damaged);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "data/databases/1/store.ice"));
+  std::filesystem::rename(folder_ / "away", folder_ / "data/catalog.ice");
+  start();
+  EXPECT_EQ(read(*service_->find_database(root_, "one"), "a"), "1");
+}
+
 TEST_F(Service, a_snapshot_under_load_is_one_instant_of_all_databases) {
   const auto first = create("first", version_rule::write);
   const auto second = create("second", version_rule::every);
