@@ -202,6 +202,30 @@ TEST_F(Checkpoint, is_redistributed_to_other_numbers_of_ranks) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+TEST_F(Checkpoint, is_as_good_as_the_closed_stores_of_all_ranks) {
+  make();
+  checkpoint_source from;
+  for (int r = 0; r < ranks(); ++r) from.stores.push_back(path() / ("rank-" + std::to_string(r) + ".ice"));
+  for (int count = 1; count <= ranks(); count += 1 + count / 2) {
+    MPI_Comm some = first_ranks(count);
+    if (some == MPI_COMM_NULL) continue;
+    cluster c = cluster::restore(some, from, other() / std::to_string(count));
+    expect_same(c, all_, clock_);
+    c.close();
+    MPI_Comm_free(&some);
+  }
+  from.stores.push_back(path() / "no such store");
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_EQ(error_of([&] { static_cast<void>(cluster::restore(MPI_COMM_WORLD, from, other() / "never")); }).code,
+            errc::no_such_store);
+  from.stores.assign(1, path() / ("rank-" + std::to_string(rank()) + ".ice"));
+  if (ranks() > 1) {
+    EXPECT_EQ(error_of([&] { static_cast<void>(cluster::restore(MPI_COMM_WORLD, from, other() / "never")); }).code,
+              errc::other_cluster)
+        << "the ranks were told different ones";
+  }
+}
+
 TEST_F(Checkpoint, of_few_ranks_is_redistributed_to_more) {
   const int few = (ranks() + 1) / 2;
   MPI_Comm some = first_ranks(few);
