@@ -31,8 +31,9 @@ class counter final : public doors::ucx_observer {
 
 class GroupClients : public ServerGroup {
  protected:
-  void open() {
-    start();
+  void open(bool users = false) {
+    start(path(), ranks(), users);
+    if (users) service_->users().ensure_root("secret");
     counter_ = std::make_shared<counter>();
     door_ = std::make_unique<doors::ucx_door>(
         *service_, doors::ucx_door_options{.port = 0, .token = token, .server_name = "test", .observer = counter_});
@@ -129,6 +130,31 @@ TEST_F(GroupClients, get_what_a_group_does_not_do_as_a_clear_error) {
     EXPECT_EQ(code_of([&] { store.apply(alone); }), errc{});
   }
   shut();
+}
+
+TEST_F(GroupClients, of_a_user_log_in_at_all_servers_and_are_closed_when_the_group_stops) {
+  open(true);
+  const std::string address = first_address();
+  std::unique_ptr<icecore::remote::client> c;
+  EXPECT_EQ(code_of([&] { icecore::remote::client(address, {.token = token, .user = "root", .password = "wrong"}); }),
+            errc::unauthenticated);
+  if (rank() == ranks() - 1) {
+    c = std::make_unique<icecore::remote::client>(
+        address, icecore::remote::options{.token = token, .user = "root", .password = "secret"});
+    auto store = c->create("one", {.rule = icecore::remote::version_rule::tag});
+    for (int i = 0; i < 50; ++i) store.insert("key" + std::to_string(i), "1");
+    EXPECT_EQ(store.latest().size(), 50U);
+  }
+  meet();
+  link_->end();  // as the program does: first no order is executed any more, then the doors are closed
+  door_->stop(10s);
+  door_.reset();
+  service_->stop();
+  service_.reset();
+  link_.reset();
+  MPI_Comm_free(&comm_);
+  c.reset();
+  meet();
 }
 
 // A server that clients cannot reach costs them nothing but a hop.

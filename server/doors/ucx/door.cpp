@@ -93,10 +93,21 @@ struct ucx_door::state final : wire::frame_handler {
     session->databases.clear();
     session->connections = {};
     session->of_user = user_share();
-    if (session->own_token) parts.all.users().log_out(session->token);
+    if (session->own_token) end_token(session->token);
   }
   void on_warning(const std::string& text) override {
     if (parts.options.observer) parts.options.observer->warned(text);
+  }
+
+  // In a group that is an order, which this thread, whose connections wait, does not wait for.
+  void end_token(const std::string& token) {
+    if (parts.all.options().link == nullptr) return parts.all.users().log_out(token);
+    parts.all.threads().post([users = &parts.all.users(), token] {
+      try {
+        users->log_out(token);
+      } catch (const error&) {  // it ends by its time
+      }
+    });
   }
 
   static service::failure stops() {
