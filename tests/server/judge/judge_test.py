@@ -41,12 +41,12 @@ def judge(checker, history):
     return done.returncode == 0, done.stdout
 
 
-def finds_faults(recorder, checker, folder):
+def finds_faults(recorder, checker, folder, doors):
     """Each fault is found in one of twenty histories at least: it shows only if calls meet."""
     for fault, verdict in FAULTS.items():
         for seed in range(1, 21):
-            history = folder / f"{fault}_{seed}"
-            run([recorder, "--fault", fault, "--readers", 4, "--operations", 4000, "--seed", seed, history])
+            history = folder / f"{fault}_{doors}_{seed}"
+            run([recorder, "--fault", fault, "--doors", doors, "--readers", 4, "--operations", 4000, "--seed", seed, history])
             content, said = judge(checker, history)
             if not content:
                 break
@@ -73,18 +73,21 @@ def main():
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         for rule in ("write", "every", "tag"):
-            for medium in ([], ["--disk"]):
-                history = folder / "_".join([rule, *medium])
+            for medium, doors in (([], "none"), (["--disk"], "none"), ([], "both"), (["--disk"], "both")):
+                history = folder / "_".join([rule, *medium, doors])
                 operations = OPERATIONS[length]
-                run([recorder, "--rule", rule, *medium, "--operations", operations, "--seed", 1, history])
+                how = ["--rule", rule, *medium, "--doors", doors]
+                run([recorder, *how, "--operations", operations, "--seed", 1, history])
                 if not judge(checker, history)[0]:
                     kept = shutil.copy(history, build / f"rejected_{history.name}")
                     sys.exit(f"judge_test: a history was rejected; it is kept as {kept}")
                 history.unlink()
-        run([recorder, "--fault", "honest", "--operations", 4000, folder / "honest"])
-        if not judge(checker, folder / "honest")[0]:
-            sys.exit("judge_test: the honest double was rejected")
-        finds_faults(recorder, checker, folder)
+        for doors in ("none", "both"):
+            honest = folder / f"honest_{doors}"
+            run([recorder, "--fault", "honest", "--doors", doors, "--operations", 4000, honest])
+            if not judge(checker, honest)[0]:
+                sys.exit("judge_test: the honest double was rejected")
+            finds_faults(recorder, checker, folder, doors)
 
 
 if __name__ == "__main__":
