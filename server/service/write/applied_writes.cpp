@@ -99,8 +99,8 @@ result<outcome> applied_writes::apply(const transaction& what) {
         done.answer.version = newest_applied();
         return std::move(done.answer);
       }
-      parts_.store->apply(done.writes);
-      done.answer.version = parts_.store->latest().version();
+      done.answer.version = parts_.store->apply(done.writes);
+      close_written();
       done.leases.commit(done.answer.version);
       if (done.compacted) parts_.compacted(*done.compacted);
       for (const icecore::batch::operation& hidden : done.writes.operations()) {
@@ -114,13 +114,18 @@ result<outcome> applied_writes::apply(const transaction& what) {
   }
 }
 
+// What was just written is a version of its own: nobody else writes, since `mutex_` is held. The sync of the answers
+// before may have closed that version already; then what is closed here is another one, perhaps an empty one. So the
+// version of a write is the one that writing it returned, never the one that is closed here.
+void applied_writes::close_written() { static_cast<void>(parts_.store->latest()); }
+
 // The most frequent transaction: one value, and nothing asked.
 outcome applied_writes::put(const operation& only) {
   require_client_key(only.key);
   std::string room;
-  parts_.store->insert(only.key, parts_.codec->encode(only.value, room));
   outcome answer;
-  answer.version = parts_.store->latest().version();
+  answer.version = parts_.store->insert(only.key, parts_.codec->encode(only.value, room));
+  close_written();
   answer.results.resize(1);
   answer.results[0].size = only.value.size();
   changed(only.key, only.value, answer.version);
@@ -154,8 +159,9 @@ void applied_writes::show(icecore::version durable) {
   parts_.tellable(durable);
 }
 
-// All rows are one version; the store has them one after the other, since a load promises no instant for all. A batch
-// or a transaction of so many rows would take several times their memory and time.
+// The store gets the rows one after the other, since a load promises no instant for all: a batch or a transaction of so
+// many rows would take several times their memory and time. They are one version, or two if the sync of the answers
+// before closes one meanwhile.
 std::uint64_t applied_writes::load(const row_block& rows, bool keep) {
   for (std::size_t i = 0; i < rows.size(); ++i) require_client_key(rows.keys[i]);
   loaded done;
@@ -172,27 +178,29 @@ std::uint64_t applied_writes::load(const row_block& rows, bool keep) {
 // If a row fails, those before it stay, as in a store, and are told as changes like all others (V2).
 applied_writes::loaded applied_writes::load_without_leases(const row_block& rows, bool keep) {
   forget_durable();
-  loaded done;
-  std::vector<bool> is_written(rows.size());
+  loaded done{.at = newest_applied()};                 // there was read what is kept
+  std::vector<icecore::version> written(rows.size());  // 0: it was not
   try {
     std::string room;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::string_view value = parts_.codec->encode(rows.values[i], room);
-      if (!keep) parts_.store->insert(rows.keys[i], value);
-      is_written[i] = !keep || parts_.store->insert_new(rows.keys[i], value);
-      done.rows += is_written[i] ? 1 : 0;
+      written[i] =
+          keep ? parts_.store->insert_new(rows.keys[i], value).value_or(0) : parts_.store->insert(rows.keys[i], value);
+      if (written[i] == 0) continue;
+      ++done.rows;
+      done.at = written[i];
     }
   } catch (...) {
     done.failed = std::current_exception();
   }
-  done.at = done.rows > 0 ? parts_.store->latest().version() : newest_applied();  // there was read what is kept
+  if (done.rows > 0) close_written();
   if (!parts_.promises_operations) {
     base_ = done.at;
     show(done.at);
     return done;
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (is_written[i]) changed(std::string(rows.keys[i]), std::string(rows.values[i]), done.at);
+    if (written[i] != 0) changed(std::string(rows.keys[i]), std::string(rows.values[i]), written[i]);
   }
   return done;
 }

@@ -56,6 +56,7 @@ class applied_writes final : public write_path {
   void apply_group();
   [[nodiscard]] result<outcome> apply(const transaction& what);
   [[nodiscard]] outcome put(const operation& only);
+  void close_written();
   struct loaded {
     std::uint64_t rows = 0;
     icecore::version at = 0;  ///< which has to be durable before this is told; 0: nothing was tried
