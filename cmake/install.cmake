@@ -27,8 +27,9 @@ set(icecore_left_out)
 if(NOT ICECORE_HAS_MPI)  # the headers that need it
   set(icecore_left_out PATTERN cluster*.hpp EXCLUDE PATTERN icecore_mpi.h EXCLUDE)
 endif()
-# The client of a server is used from the build tree for now: it is no library of its own yet.
-list(APPEND icecore_left_out PATTERN remote.hpp EXCLUDE PATTERN icecore_remote.h EXCLUDE)
+if(NOT ICECORE_HAS_UCX)
+  list(APPEND icecore_left_out PATTERN remote.hpp EXCLUDE PATTERN icecore_remote.h EXCLUDE)
+endif()
 install(DIRECTORY include/icecore DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development ${icecore_left_out})
 
 # Clusters are a component: who asks for it needs the same MPI.
@@ -40,13 +41,25 @@ if(ICECORE_HAS_MPI)
   endif()
 endif()
 
-# SKV's interface is one shared library, too.
-if(TARGET skv)
-  install(TARGETS skv LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT skv)
-  install(DIRECTORY include/skv DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT skv)
+# Clients of a server are a component: who asks for it needs UCX.
+if(ICECORE_HAS_UCX)
+  icecore_install(icecore_remote remote_static icecore-remote development)
+  if(TARGET icecore_remote_shared)
+    icecore_install(icecore_remote_shared remote_shared icecore-remote-shared shared ${icecore_on_demand})
+    set_target_properties(icecore_remote_shared PROPERTIES INSTALL_RPATH $ORIGIN)
+  endif()
 endif()
 
-# PapyrusKV's interface is another, of which one shared library is all a program needs.
+# Of SKV's interface one shared library is all a program needs; it is found by a package of its own, so that nothing else
+# has to be installed.
+if(TARGET skv)
+  set(skv_package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/skv)
+  install(TARGETS skv EXPORT skv-config LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT skv)
+  install(DIRECTORY include/skv DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT skv)
+  install(EXPORT skv-config NAMESPACE icecore:: DESTINATION ${skv_package_directory} COMPONENT skv)
+endif()
+
+# PapyrusKV's interface is another such library.
 if(TARGET papyruskv)
   set_target_properties(papyruskv PROPERTIES INSTALL_RPATH $ORIGIN)
   install(TARGETS papyruskv EXPORT icecore-papyruskv-targets
@@ -97,6 +110,11 @@ icecore_pc(icecore development)
 if(ICECORE_HAS_MPI)
   icecore_pc(icecore-mpi development)
 endif()
-if(TARGET papyruskv)
-  icecore_pc(papyruskv papyruskv)
+if(ICECORE_HAS_UCX)
+  icecore_pc(icecore-remote development)
 endif()
+foreach(library papyruskv skv)
+  if(TARGET ${library})
+    icecore_pc(${library} ${library})
+  endif()
+endforeach()

@@ -50,7 +50,7 @@ struct sent_over {
   std::uint32_t handle = 0;
 };
 
-class operation {
+class [[gnu::visibility("hidden")]] operation {
  public:
   operation(std::shared_ptr<database> of, std::size_t part, operation_number number, wire::byte_buffer payload,
             bool repeatable, steady_time deadline);

@@ -66,7 +66,7 @@ class row_source {
 };
 
 /// The rows of all parts, in key order (the only part's order if there is one), or by version, then by key.
-class row_merge {
+class [[gnu::visibility("hidden")]] row_merge {
  public:
   row_merge(std::vector<std::unique_ptr<row_source>> parts, bool reverse, bool by_version = false);
   /// The next row's source; null at the end.

@@ -29,7 +29,7 @@ struct call_facts {
   bool repeatable = false;
 };
 
-class session {
+class [[gnu::visibility("hidden")]] session {
  public:
   session(std::string_view address, const options& opening);
 
@@ -116,7 +116,7 @@ class session {
 };
 
 /// A database by its name, and the session that it is in.
-class database {
+class [[gnu::visibility("hidden")]] database {
  public:
   database(std::shared_ptr<session> in, std::string named) : all(std::move(in)), name(std::move(named)) {}
 

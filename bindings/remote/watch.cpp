@@ -10,7 +10,7 @@ namespace icecore::remote {
 namespace detail {
 
 // Rings when an answer may have come. Operations own it, not the session.
-class bell {
+class [[gnu::visibility("hidden")]] bell {
  public:
   void ring() {
     const std::lock_guard held(mutex_);
@@ -35,7 +35,7 @@ class bell {
 // The watch of one server.
 // Invariant: all changes up to `told_` were given, and of the later ones the first `given_behind_` in the order of the
 // watch. So a watch that is opened again behind `told_` leaves out as many, and nothing is told twice.
-class watch_part {
+class [[gnu::visibility("hidden")]] watch_part {
  public:
   watch_part(std::shared_ptr<database> of, std::size_t part, watch_request what, std::chrono::milliseconds deadline,
              std::shared_ptr<bell> waked)
@@ -140,7 +140,7 @@ class watch_part {
 };
 
 // The watches of all parts: what comes first is told first, so the changes of a key are in their order.
-class watch_state {
+class [[gnu::visibility("hidden")]] watch_state {
  public:
   watch_state(const std::shared_ptr<database>& of, const watch_request& what, std::chrono::milliseconds deadline) {
     const std::size_t parts = of->all->parts();

@@ -1,9 +1,9 @@
 """A shared library exports what its public headers declare, all of it and nothing else.
 
-    exports.py --library libicecore.so --archive libicecore.a [--also NAME]... [--below HEADER]... HEADER...
+    exports.py --library libicecore.so --archive libicecore.a [--also NAME]... [--inner NAME] [--below HEADER]... HEADER...
 
 What is public is read from the headers: functions of C and Fortran; functions, classes and constants of namespace
-icecore, but none of a namespace within it, and no nested class that a header only names. --also NAME is a function that
+icecore, but none of a namespace within it except the one of --inner, and no nested class that a header only names. --also NAME is a function that
 the library exports besides, for another library of ours; headers --below are those of a library that this one stands on,
 whose inline functions and types every library has that uses them. The archive, which hides nothing, tells what is missing.
 """
@@ -24,6 +24,7 @@ FUNCTION = re.compile(r"^(?:\[\[nodiscard\]\] )?(?!using|inline|template)[a-z][\
 C_FUNCTION = re.compile(r"^(?!typedef)[a-z][\w ]*[ *]+(\w+)\(", re.MULTILINE)
 SUBROUTINE = re.compile(r"^  subroutine (\w+)", re.MULTILINE)
 
+TEMPLATE_ARGUMENTS = re.compile(r"<[^<>]*>")
 OF_A_TYPE = re.compile(r"^(typeinfo for|typeinfo name for|vtable for) ")
 OF_FORTRAN_TYPES = re.compile(r"^__papyrus_MOD___")  # gfortran copies and describes them by symbols of its own
 
@@ -31,7 +32,8 @@ OF_FORTRAN_TYPES = re.compile(r"^__papyrus_MOD___")  # gfortran copies and descr
 class Interface:
     """Names are as nm shows them."""
 
-    def __init__(self, headers, also=()):
+    def __init__(self, headers, also=(), inner=""):
+        self.inner = inner
         self.classes = set()
         self.hidden = set()  # nested classes
         self.others = set(also)
@@ -45,19 +47,30 @@ class Interface:
         elif suffix == ".h":
             self.wanted |= set(C_FUNCTION.findall(text))
         else:
-            text = WITHIN.sub("", text)
-            for name, body in CLASS.findall(text):
-                self.classes.add(f"icecore::{name}")
-                self.hidden |= {f"icecore::{name}::{nested}" for nested in NAMED_ONLY.findall(body)}
-            self.others |= {f"icecore::{name}" for pattern in (CONSTANT, FUNCTION) for name in pattern.findall(text)}
-            self.wanted |= {f"typeinfo for icecore::{name}" for name in THROWN.findall(text)}
+            if self.inner:
+                inner = re.compile(rf"^namespace {self.inner} \{{\n(.*?)^\}}  // namespace {self.inner}$", re.MULTILINE | re.DOTALL)
+                for body in inner.findall(text):
+                    self.add_namespace(f"icecore::{self.inner}", body)
+            self.add_namespace("icecore", text)
+
+    def add_namespace(self, space, text):
+        text = WITHIN.sub("", text)
+        for name, body in CLASS.findall(text):
+            self.classes.add(f"{space}::{name}")
+            self.hidden |= {f"{space}::{name}::{nested}" for nested in NAMED_ONLY.findall(body)}
+        self.others |= {f"{space}::{name}" for pattern in (CONSTANT, FUNCTION) for name in pattern.findall(text)}
+        self.wanted |= {f"typeinfo for {space}::{name}" for name in THROWN.findall(text)}
 
     def has(self, symbol):
         if symbol in self.wanted or OF_FORTRAN_TYPES.match(symbol):
             return True
-        name = re.split(r"\(|\[abi:", OF_A_TYPE.sub("", symbol))[0]
+        name = OF_A_TYPE.sub("", symbol)
+        while name != (plain := TEMPLATE_ARGUMENTS.sub("", name)):
+            name = plain
+        name = re.split(r"\(|\[abi:", name)[0]
         parts = name.split("::")
-        of_class = "::".join(parts[:2]) in self.classes and "::".join(parts[:3]) not in self.hidden
+        depth = 3 if self.inner and parts[1:2] == [self.inner] else 2
+        of_class = "::".join(parts[:depth]) in self.classes and "::".join(parts[: depth + 1]) not in self.hidden
         return of_class or name in self.others
 
 
@@ -82,12 +95,13 @@ def main():
     parser.add_argument("--library", required=True)
     parser.add_argument("--archive")
     parser.add_argument("--also", action="append", default=[])
+    parser.add_argument("--inner", default="")
     parser.add_argument("--below", action="append", default=[], type=Path)
     parser.add_argument("headers", nargs="+", type=Path)
     chosen = parser.parse_args()
     exported, weak = (symbols(kinds, "-D", chosen.library) for kinds in ("TDBR", "VWu"))
     archived = symbols("T", chosen.archive) if chosen.archive else set()
-    interface = Interface(chosen.headers, chosen.also)
+    interface = Interface(chosen.headers, chosen.also, chosen.inner)
     if not exported or not interface.wanted:
         sys.exit(f"{chosen.library} exports nothing, or its headers declare nothing: is this the right file?")
     found = list(faults(interface, exported, weak, archived, Interface(chosen.below)))

@@ -78,6 +78,27 @@ class Exports(unittest.TestCase):
         interface.add(".h", C_HEADER)
         self.assertTrue(all(map(interface.has, PUBLIC)))
 
+    def test_namespace_within_that_is_public_too(self):
+        text = """namespace [[gnu::visibility("default")]] icecore {
+namespace remote {
+namespace detail {
+class session;
+}  // namespace detail
+template <class Row>
+class row_range {
+ public:
+  void step();
+};
+}  // namespace remote
+}  // namespace icecore
+"""
+        for inner, public in (("remote", True), ("", False)):
+            interface = Interface([], inner=inner)
+            interface.add(".hpp", text)
+            self.assertEqual(interface.has("icecore::remote::row_range<std::pair<int, int> >::step()"), public)
+            self.assertFalse(interface.has("icecore::remote::detail::session::step()"))
+            self.assertFalse(interface.has("icecore::row_range<int>::step()"))
+
     def test_inline_parts_of_the_library_below(self):
         below = ["class error : public std::system_error {\n};\n"]
         self.assertEqual(self.found(PUBLIC, weak={"vtable for icecore::error"}, below=below), [])

@@ -1,5 +1,5 @@
-// Runs a program beside a server: with_server PROGRAM. The program gets the name of a configuration file; its status is
-// this program's.
+// Runs a program beside a server: with_server PROGRAM [ARGUMENT]... The program gets, behind its arguments, the name of
+// a configuration file for SKV, and the server's address in the environment; its status is this program's.
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,12 +8,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include "test_server.hpp"
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fputs("usage: with_server PROGRAM\n", stderr);
+  if (argc < 2) {
+    std::fputs("usage: with_server PROGRAM [ARGUMENT]...\n", stderr);
     return 2;
   }
   test_server server;
@@ -26,10 +27,15 @@ int main(int argc, char** argv) {
   std::string configuration = folder + "/skv_server.conf";
   std::ofstream(configuration) << "SKV_SERVER_MACHINE_FILE = " << folder << "/machines\nICECORE_TOKEN_FILE = " << folder
                                << "/token\n";
-  char* const arguments[] = {argv[1], configuration.data(), nullptr};
+  setenv("ICECORE_ADDRESS", server.address().c_str(), 1);
+  setenv("ICECORE_ADDRESS_TOKEN", test_server::token, 1);
+  std::vector<char*> arguments(argv + 1, argv + argc);
+  arguments.push_back(configuration.data());
+  arguments.push_back(nullptr);
   pid_t child = 0;
   int status = 1;
-  if (posix_spawn(&child, argv[1], nullptr, nullptr, arguments, environ) != 0 || waitpid(child, &status, 0) != child) {
+  if (posix_spawnp(&child, argv[1], nullptr, nullptr, arguments.data(), environ) != 0 ||
+      waitpid(child, &status, 0) != child) {
     std::perror(argv[1]);
   }
   std::filesystem::remove_all(folder);
