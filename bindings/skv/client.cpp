@@ -122,7 +122,7 @@ bool client::is_there(const database_pointer& of) {
 skv_status_t client::open(const char* name, skv_cmd_open_flags_t flags, skv_pds_id_t& id) {
   const auto all = session();
   if (all == nullptr) return SKV_ERRNO_CONN_FAILED;
-  if (name == nullptr || *name == '\0') return SKV_ERRNO_UNSPECIFIED_ERROR;
+  if (name == nullptr) return SKV_ERRNO_UNSPECIFIED_ERROR;
   const std::string_view pds(name, strnlen(name, SKV_MAX_PDS_NAME_SIZE));
   if (pds.size() == SKV_MAX_PDS_NAME_SIZE) return SKV_ERRNO_KEY_TOO_LARGE;
   const bool create_it = (flags & SKV_COMMAND_OPEN_FLAGS_CREATE) != 0;

@@ -56,7 +56,7 @@ struct command {
 
 class client : public std::enable_shared_from_this<client> {
  public:
-  static constexpr std::size_t commands_max = 65'536;
+  static constexpr std::size_t commands_max = 262'144;
 
   explicit client(const char* configuration_file);
 

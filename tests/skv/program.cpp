@@ -9,6 +9,9 @@
 
 int main(int argc, char** argv) {
   StrongAssertLogLine(argc == 2) << "argc: " << argc << EndLogLine;
+  pkTraceServer::Init();
+  TraceClient trace;
+  trace.HitOE(1, "program", 0, started);
   skv_client_t client;
   skv_status_t status = client.Init(0, 0, argv[1]);
   BegLogLine(1) << "Init: " << skv_status_to_string(status) << EndLogLine;

@@ -19,7 +19,7 @@ typedef enum {
   SKV_ERRNO_CONNECTION_REQUEST_REFUSED = 7, /**< the servers refuse this client: the token, or the list */
   SKV_ERRNO_NO_EVENT = 8,                   /**< no such command, or it was waited for already */
   SKV_ERRNO_CONN_FAILED = 9,                /**< not connected, or the connection broke: a write may have been done */
-  SKV_ERRNO_COMMAND_LIMIT_REACHED = 10,     /**< 65,536 commands are under way */
+  SKV_ERRNO_COMMAND_LIMIT_REACHED = 10,     /**< 262,144 commands are under way */
   SKV_ERRNO_NOT_DONE = 11,                  /**< not yet */
   SKV_ERRNO_MAX_UNRETIRED_CMDS = 12,
   SKV_ERRNO_PDS_ALREADY_EXISTS = 13, /**< a PDS of this name is there */
