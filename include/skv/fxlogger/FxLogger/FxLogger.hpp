@@ -1,4 +1,4 @@
 // Programs include it with this folder's name too, as Lunchbox does: <FxLogger/FxLogger.hpp>.
 #pragma once
 
-#include "../FxLogger.hpp"
+#include <skv/fxlogger/FxLogger.hpp>

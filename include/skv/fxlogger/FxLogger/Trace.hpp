@@ -1,4 +1,4 @@
 // Programs include it with this folder's name too, as Lunchbox does: <FxLogger/Trace.hpp>.
 #pragma once
 
-#include "../Trace.hpp"
+#include <skv/fxlogger/Trace.hpp>
