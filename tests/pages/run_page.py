@@ -159,10 +159,13 @@ def systemctl(folder, arguments):
         sys.exit(f"systemctl: {words} is not the package's unit")
     if verb in ("enable", "start", "restart"):
         settings = unit_settings()
-        own = re.search(r"--configuration (\S+)/icecore.toml", settings["ExecStart"][0])[1]  # of this build's prefix
-        settings = {key: [value.replace(own, "/etc/icecore") for value in values] for key, values in settings.items()}
+        prefix = re.search(r"--configuration (\S+)/icecore.toml", settings["ExecStart"][0])[1]  # of this build
+        settings = {key: [value.replace(prefix, "/etc/icecore") for value in values] for key, values in settings.items()}
         for state in " ".join(settings["StateDirectory"]).split():
-            Path("/var/lib", state).mkdir(exist_ok=True)
+            own = Path("/var/lib/private", state)  # as systemd does it for DynamicUser=yes
+            own.mkdir(parents=True, exist_ok=True)
+            if not Path("/var/lib", state).is_symlink():
+                Path("/var/lib", state).symlink_to(own)
         name, _, source = settings["LoadCredential"][0].partition(":")
         handed = folder / "credentials"
         shutil.rmtree(handed, ignore_errors=True)
