@@ -241,9 +241,8 @@ def mount(*arguments):
     subprocess.run(["mount", *map(str, arguments)], check=True)
 
 
-def enter():
+def enter(folder):
     """A file system and a network of its own: nothing of what the page does stays."""
-    folder = Path(tempfile.mkdtemp(prefix="icecore-page-"))
     mount("-t", "tmpfs", "tmpfs", folder)
     for name in ("etc", "var"):
         (folder / name).mkdir()
@@ -262,10 +261,10 @@ def main():
     parser.add_argument("--python", type=Path, required=True)
     parser.add_argument("--unit", type=Path, required=True)
     parser.add_argument("--sources", type=Path, required=True)
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--inside", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)  # the second of the two processes
     chosen = parser.parse_args()
     if chosen.inside:
-        folder = enter()
+        folder = enter(chosen.inside)
         try:
             run_page(chosen, folder)
         finally:
@@ -274,12 +273,12 @@ def main():
                 os.kill(process, signal.SIGKILL)
         return 0
     own = ["unshare", "--mount", "--net", *(["--map-root-user"] if os.getuid() else [])]
-    probe = "mkdir -p /tmp/icecore-probe && mount -t tmpfs tmpfs /tmp/icecore-probe && mkdir /tmp/icecore-probe/a /tmp/icecore-probe/b && " \
-            "mount -t overlay overlay -o lowerdir=/etc,upperdir=/tmp/icecore-probe/a,workdir=/tmp/icecore-probe/b /etc"  # fmt: skip
-    if subprocess.run([*own, "sh", "-c", probe], stderr=subprocess.DEVNULL, check=False).returncode:
-        print("skipped: this kernel or container does not let this user make mounts and networks of its own")
-        return SKIPPED
-    return subprocess.run([*own, sys.executable, "-B", __file__, *sys.argv[1:], "--inside"], check=False).returncode
+    with tempfile.TemporaryDirectory(prefix="icecore-page-") as folder:
+        probe = f"mount -t tmpfs tmpfs {folder} && mkdir {folder}/a {folder}/b && mount -t overlay overlay -o lowerdir=/etc,upperdir={folder}/a,workdir={folder}/b /etc"
+        if subprocess.run([*own, "sh", "-c", probe], stderr=subprocess.DEVNULL, check=False).returncode:
+            print("skipped: this kernel or container does not let this user make mounts and networks of its own")
+            return SKIPPED
+        return subprocess.run([*own, sys.executable, "-B", __file__, *sys.argv[1:], "--inside", folder], check=False).returncode
 
 
 if __name__ == "__main__":
