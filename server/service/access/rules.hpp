@@ -20,8 +20,8 @@ struct user_rules {
     std::string from{};
     std::optional<std::string> to{};
     rights what = 0;
-    [[nodiscard]] bool matches(std::string_view name) const noexcept {
-      return prefix ? name.substr(0, database.size()) == database : name == database;
+    [[nodiscard]] bool matches(std::string_view of) const noexcept {
+      return prefix ? of.substr(0, database.size()) == database : of == database;
     }
   };
   std::string name{};
