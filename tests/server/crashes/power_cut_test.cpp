@@ -105,7 +105,8 @@ class PowerCuts : public ::testing::Test {
     try {
       // Of four processes one loses its power while it begins; others, and the first one, have made something before.
       const std::uint64_t made_before = page_->made.answered;
-      for (bool begun = compared_ > 0 && random() % 4 == 0; !begun; begun = page_->made.answered > made_before + random() % 4) {
+      for (bool begun = compared_ > 0 && random() % 4 == 0; !begun;
+           begun = page_->made.answered > made_before + random() % 4) {
         disk.run(child, 5ms, false);
         disk.resume();
       }
