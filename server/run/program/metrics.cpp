@@ -67,7 +67,7 @@ server_metrics::server_metrics()
                        .Register(registry_)),
       limit_most_(&prometheus::BuildGauge()
                        .Name("icecore_limit_most")
-                       .Help("Each limit of the configuration; 0: no limit")
+                       .Help("Each limit of the configuration, of read_limit in seconds; 0: no limit")
                        .Register(registry_)),
       limit_refused_(&prometheus::BuildGauge()
                           .Name("icecore_limit_refused")
@@ -137,12 +137,26 @@ void server_metrics::set_limit(const service::gauge& of) {
   limit_refused_->Add(labels).Set(static_cast<double>(of.refused()));
 }
 
+/// Of these nothing is given out: a call keeps within them or is refused.
+void server_metrics::set_settings(const service::limits& are) {
+  const auto set = [&](const char* limit, double most) { limit_most_->Add({{"limit", limit}}).Set(most); };
+  set("limits.connections_per_user", static_cast<double>(are.connections_per_user));
+  set("limits.request_bytes", static_cast<double>(are.request_bytes));
+  set("limits.output_bytes", static_cast<double>(are.output_bytes));
+  set("limits.before_login_bytes", static_cast<double>(are.before_login_bytes));
+  set("limits.transaction_operations", static_cast<double>(are.transaction_operations));
+  set("limits.free_disk_bytes", static_cast<double>(are.free_disk_bytes));
+  set("limits.databases", static_cast<double>(are.databases));
+  set("limits.read_limit", std::chrono::duration<double>(are.read_limit).count());
+}
+
 void server_metrics::refresh(service::service& from) {
   const std::lock_guard lock(refresh_mutex_);
   for (const service::gauge* limit :
        {&from.in_flight_bytes(), &from.connections(), &from.watches(), &from.open_scans()}) {
     set_limit(*limit);
   }
+  set_settings(from.options().limits);
   const auto now = std::chrono::steady_clock::now();
   if (refreshed_ != std::chrono::steady_clock::time_point() && now - refreshed_ < database_interval) return;
   refreshed_ = now;
@@ -177,6 +191,7 @@ void server_metrics::refresh_databases(service::service& from) {
     } catch (const icecore::error&) {  // it is not served, which the other numbers tell, or was dropped meanwhile
     }
   }
+  limit_used_->Add({{"limit", "limits.databases"}}).Set(static_cast<double>(there.size()));
   std::set<std::string> sick;
   for (const auto& [name, why] : from.not_ready()) sick.insert(name);
   for (const std::string& name : there) {

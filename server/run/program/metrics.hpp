@@ -67,6 +67,7 @@ class server_metrics {
   static constexpr std::chrono::seconds database_interval{5};
 
   void set_limit(const service::gauge& of);
+  void set_settings(const service::limits& are);
   void refresh_databases(service::service& from);
 
   prometheus::Registry registry_;

@@ -1,0 +1,59 @@
+// What /metrics tells: every limit of the configuration, in a form that Prometheus' own program finds nothing against.
+#include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "run/program/metrics.hpp"
+#include "service/service.hpp"
+#include "support/scratch.hpp"
+
+namespace icecore::server {
+namespace {
+
+class Metrics : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::string text() {
+    metrics_.refresh(service_);
+    return prometheus::TextSerializer().Serialize(metrics_.registry().Collect());
+  }
+
+  icecore::testing::scratch folder_{icecore::testing::place::tmpfs};
+  service::service service_{[&] {
+    service::service_options told;
+    told.data = folder_ / "data";
+    told.limits.free_disk_bytes = 12;
+    told.limits.request_bytes = 70'000;
+    told.limits.connections_per_user = 7;
+    return told;
+  }()};
+  server_metrics metrics_;
+};
+
+TEST_F(Metrics, show_every_limit) {
+  service::database_settings settings;
+  settings.name = "a";
+  service_.create(service::principal::anyone(), settings);
+  const std::string is = text();
+  for (const char* limit :
+       {"connections", "connections_per_user", "request_bytes", "in_flight_bytes", "output_bytes", "before_login_bytes",
+        "watchers", "transaction_operations", "open_scans", "databases", "free_disk_bytes", "read_limit"}) {
+    EXPECT_NE(is.find(std::string("icecore_limit_most{limit=\"limits.") + limit + "\"}"), std::string::npos) << limit;
+  }
+  EXPECT_NE(is.find("icecore_limit_most{limit=\"limits.request_bytes\"} 70000\n"), std::string::npos) << is;
+  EXPECT_NE(is.find("icecore_limit_most{limit=\"limits.connections_per_user\"} 7\n"), std::string::npos);
+  EXPECT_NE(is.find("icecore_limit_most{limit=\"limits.read_limit\"} 30\n"), std::string::npos);
+  EXPECT_NE(is.find("icecore_limit_used{limit=\"limits.databases\"} 1\n"), std::string::npos);
+}
+
+TEST_F(Metrics, are_what_prometheus_expects) {
+  if (std::system("promtool --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "promtool is not installed";
+  const std::string file = (folder_ / "metrics").string();
+  std::ofstream(file) << text();
+  EXPECT_EQ(std::system(("promtool check metrics < '" + file + "'").c_str()), 0);
+}
+
+}  // namespace
+}  // namespace icecore::server
