@@ -106,7 +106,7 @@ void store_database::begin_timers() {
 void store_database::end_leases_that_are_over() {
   for (const lease_number number : leases_->over()) {
     transaction one;
-    one.then.push_back({.what = operation::kind::end_lease, .key = {}, .lease = number});
+    one.then.push_back({.what = operation::kind::expire_lease, .key = {}, .lease = number});
     path_->write(std::move(one), [](const result<outcome>&) {});
   }
 }

@@ -51,9 +51,10 @@ struct operation {
     get,           ///< reads the value
     get_range,     ///< reads the keys from `key` up to, not including, `end`: at most `limit`
     // The database's own, which no door sends:
-    grant_lease,  ///< the lease `lease` begins, for `number` ms
-    end_lease,    ///< the lease `lease` ends, and its keys are removed
-    compact,      ///< versions before `number` are given up
+    grant_lease,   ///< the lease `lease` begins, for `number` ms
+    end_lease,     ///< the lease `lease` ends, and its keys are removed
+    expire_lease,  ///< as end_lease, if its time is over: a number may have been granted again meanwhile
+    compact,       ///< versions before `number` are given up
   };
   operation::kind what = kind::put;
   std::string key;

@@ -315,6 +315,44 @@ TEST_P(Database, a_load_keeps_what_is_there_if_asked_to) {
   }
 }
 
+TEST_P(Database, a_key_that_is_made_again_after_its_lease_stays) {
+  const lease_info granted = db().grant(1s, 7);
+  for (const char* key : {"n", "part"}) {
+    transaction t;
+    t.then.push_back({.what = operation::kind::put, .key = key, .value = "1", .lease = granted.number});
+    write(db(), t);
+  }
+  while (db().find("n", newest{}) || db().find("part", newest{})) std::this_thread::sleep_for(100us);
+  EXPECT_EQ(one(db(), {.what = operation::kind::increment, .key = "n", .number = 5}).number, 5);
+  one(db(), {.what = operation::kind::upsert, .key = "part", .value = "2", .rule = update_rule::append});
+  while (db().status().leases != 0) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(250ms);  // as long as the timer that ends leases may still be at it
+  EXPECT_EQ(read(db(), "n"), "5");
+  EXPECT_EQ(read(db(), "part"), "2");
+}
+
+TEST_P(Database, the_number_of_a_lease_is_free_again_when_its_keys_are_gone) {
+  for (int life = 0; life < 2; ++life) {
+    lease_info granted{};
+    while (code_of([&] { granted = db().grant(1s, 7); }) == errc::invalid_argument) std::this_thread::sleep_for(1ms);
+    transaction t;
+    t.then.push_back({.what = operation::kind::put, .key = std::to_string(life), .value = "1", .lease = 7});
+    write(db(), t);
+    EXPECT_THAT(db().lease(7, true).keys, ElementsAre(std::to_string(life)));
+    while (code_of([&] { db().lease(7, false); }) != errc::no_such_lease) std::this_thread::sleep_for(1ms);
+    EXPECT_THAT(rows(*db().scan({})), ::testing::IsEmpty());
+  }
+}
+
+TEST_P(Database, an_update_with_a_lease_that_is_not_there_is_refused) {
+  put(db(), "a", "1");
+  transaction t;
+  t.then.push_back(
+      {.what = operation::kind::update, .key = "a", .value = "2", .rule = update_rule::append, .lease = 12345});
+  EXPECT_EQ(code_of([&] { write(db(), t); }), errc::no_such_lease);
+  EXPECT_EQ(read(db(), "a"), "1");
+}
+
 TEST_P(Database, a_load_with_a_key_twice_writes_the_later_row_or_keeps_the_earlier_one) {
   for (const bool keep : {true, false}) {
     row_block block;

@@ -46,6 +46,7 @@ write_path::held direct_writes::lock(const transaction& what) {
         case operation::kind::get_range:
         case operation::kind::grant_lease:
         case operation::kind::end_lease:
+        case operation::kind::expire_lease:
         case operation::kind::compact:
           return hold();
         default:

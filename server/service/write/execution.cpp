@@ -71,13 +71,15 @@ class run {
       case operation::kind::get_range:
         return get_range(what);
       case operation::kind::grant_lease:
-        if (of_->contains(what.lease)) {
+        if (of_->is_known(what.lease)) {  // also one whose time is over, until its keys are removed
           throw icecore::error(errc::invalid_argument, fmt::format("a lease has the number {} already", what.lease));
         }
         into_->leases.grant(what.lease, std::chrono::milliseconds(what.number));
         return {};
       case operation::kind::end_lease:
         return end_lease(what);
+      case operation::kind::expire_lease:
+        return of_->is_known(what.lease) && !of_->contains(what.lease) ? end_lease(what) : operation_result{};
       case operation::kind::compact:
         into_->compacted = static_cast<icecore::version>(what.number);
         into_->writes.insert(compacted_key, bytes_of_number(static_cast<std::uint64_t>(what.number)));
@@ -195,6 +197,7 @@ class run {
   operation_result update(const operation& what) {
     operation_result result;
     require_client_key(what.key);
+    if (what.lease != 0) into_->leases.require(what.lease);
     const auto was = find(what.key);
     if (!was && what.what == operation::kind::update && what.rule != update_rule::append) {
       result.is = state::absent;
@@ -237,7 +240,8 @@ class run {
     }
     value.replace(offset, length, what.value);
     result.size = value.size();
-    into_->leases.attach(what.key, what.lease != 0 ? what.lease : of_->of(what.key));
+    // A key that is not there may still be that of a lease whose time is over, with which its value would end.
+    into_->leases.attach(what.key, what.lease != 0 ? what.lease : was ? into_->leases.of(what.key) : 0);
     set(what.key, std::move(value));
     return result;
   }
@@ -251,6 +255,7 @@ class run {
       result.is = state::no_number;
       return result;
     }
+    if (!was) into_->leases.attach(what.key, 0);  // as in update()
     std::string text = std::to_string(result.number);
     result.size = text.size();
     set(what.key, std::move(text));

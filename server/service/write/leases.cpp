@@ -112,6 +112,11 @@ bool lease_table::contains(lease_number number) const {
   return found != leases_.end() && found->second.until > clock::now();
 }
 
+bool lease_table::is_known(lease_number number) const {
+  const std::lock_guard lock(mutex_);
+  return leases_.contains(number);
+}
+
 std::vector<std::string> lease_table::keys(lease_number number) const {
   const std::lock_guard lock(mutex_);
   const auto found = leases_.find(number);
@@ -187,6 +192,11 @@ void lease_changes::grant(lease_number lease, std::chrono::milliseconds time) { 
 void lease_changes::attach(std::string_view key, lease_number lease) {
   if (lease == 0 && !attached_.contains(key) && of_->of(key) == 0) return;
   attached_.insert_or_assign(std::string(key), lease);
+}
+
+lease_number lease_changes::of(std::string_view key) const {
+  const auto found = attached_.find(key);
+  return found != attached_.end() ? found->second : of_->of(key);
 }
 
 void lease_changes::revoke(lease_number lease) { revoked_.push_back(lease); }

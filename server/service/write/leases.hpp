@@ -49,7 +49,10 @@ class lease_table {
   [[nodiscard]] std::set<std::string, std::less<>> hidden() const;
   /// Reads show this version and all before from now on.
   void shown(icecore::version up_to);
+  /// Whether there is one whose time is not over.
   [[nodiscard]] bool contains(lease_number number) const;
+  /// Whether there is one, also if its time is over.
+  [[nodiscard]] bool is_known(lease_number number) const;
   [[nodiscard]] std::vector<std::string> keys(lease_number number) const;
   /// errc::no_such_lease, also of one whose time is over.
   [[nodiscard]] lease_info about(lease_number number, bool keys) const;
@@ -101,6 +104,8 @@ class lease_changes {
   void grant(lease_number lease, std::chrono::milliseconds time);
   /// The key now belongs to this lease, or to none (0).
   void attach(std::string_view key, lease_number lease);
+  /// The lease that the key has with these changes; 0: none.
+  [[nodiscard]] lease_number of(std::string_view key) const;
   void revoke(lease_number lease);
   [[nodiscard]] bool empty() const noexcept { return granted_.empty() && attached_.empty() && revoked_.empty(); }
 

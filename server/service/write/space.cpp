@@ -23,7 +23,8 @@ void space::require(const transaction& what) {
       if (!o.writes()) continue;
       writes = true;
       const bool removes = o.what == operation::kind::remove || o.what == operation::kind::remove_range ||
-                           o.what == operation::kind::end_lease || o.what == operation::kind::compact;
+                           o.what == operation::kind::end_lease || o.what == operation::kind::expire_lease ||
+                           o.what == operation::kind::compact;
       only_removes = only_removes && removes;
     }
   }
