@@ -19,6 +19,8 @@ namespace {
 using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 
+constexpr milliseconds for_closing_most{5000};  // of the shutdown limit, kept for closing the databases
+
 log_level level_of(std::string_view event) noexcept {
   const bool bad = event == "database_not_served" || event == "database_not_closed" || event == "device_full";
   return bad ? log_level::error : log_level::info;
@@ -109,6 +111,7 @@ std::string running_server::metrics_text() {
 }
 
 std::vector<std::string> running_server::not_ready() const {
+  if (stops_.load(std::memory_order_relaxed)) return {"the server stops"};
   if (!is_open_.load(std::memory_order_acquire)) return {"the server starts: it opens its databases"};
   std::vector<std::string> all;
   for (const auto& [name, why] : service_->not_ready())
@@ -166,11 +169,15 @@ void running_server::reload() {
 // A database that is not served does not make a restart worth while: not_ready() tells of it.
 std::string running_server::unwell() const { return {}; }
 
-// The HTTP door goes last, so that probes see the server stop.
+// The HTTP door goes last of the doors, so that probes see the server stop. A call that does not end by itself, such as
+// a stream that nobody reads, is cut while there is time left for closing the databases.
 void running_server::stop(std::chrono::steady_clock::time_point deadline) {
   if (!service_) return;
+  stops_.store(true, std::memory_order_relaxed);
+  const milliseconds limit = duration_cast<milliseconds>(told_.server.shutdown_limit);
+  const auto calls_end = deadline - std::min(limit / 4, for_closing_most);
   const auto left = [&] {
-    return std::max(milliseconds(0), duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now()));
+    return std::max(milliseconds(0), duration_cast<milliseconds>(calls_end - std::chrono::steady_clock::now()));
   };
   // The doors beside each other, so that a slow client of one does not take the time of the other's.
   std::jthread stopping;
