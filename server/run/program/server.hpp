@@ -62,8 +62,8 @@ class running_server {
   std::optional<service::service> service_;
   std::optional<doors::grpc_door> grpc_;
   std::unique_ptr<job_door> ucx_;
-  // Release when all is open, and acquire by the thread of the HTTP door, which looks at service and doors only then.
   std::atomic<bool> stops_{false};  // relaxed: it guards nothing
+  // Release when all is open, and acquire by the thread of the HTTP door, which looks at service and doors only then.
   std::atomic<bool> is_open_{false};
   std::optional<http::door> http_;
 };
