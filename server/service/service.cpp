@@ -355,6 +355,14 @@ std::vector<database_settings> service::list(const principal& who) {
   return seen;
 }
 
+// Unless somebody has dropped it meanwhile, and made another one of that name.
+void service::forget_copy(const std::shared_ptr<database>& made, const std::string& name) {
+  try {
+    if (find_database(principal::anyone(), name) == made) drop(principal::anyone(), name);
+  } catch (const icecore::error&) {  // it is gone; why the copy failed is to be told
+  }
+}
+
 std::shared_ptr<database> service::copy(const principal& who, std::string_view from, const point& at,
                                         database_settings settings) {
   std::shared_ptr<database> source;
@@ -371,7 +379,7 @@ std::shared_ptr<database> service::copy(const principal& who, std::string_view f
     for (row_block block; rows->next(block, {.rows = 4096, .bytes = std::size_t{4} << 20});) made->load(block, false);
     made->sync();
   } catch (...) {
-    drop(principal::anyone(), name);
+    forget_copy(made, name);
     throw;
   }
   return made;

@@ -113,6 +113,7 @@ class service {
   void stop();
 
  private:
+  void forget_copy(const std::shared_ptr<database>& made, const std::string& name);
   struct state;
   std::unique_ptr<state> state_;
 };
