@@ -1,6 +1,8 @@
 """Several independent servers as one, from Python."""
 
+import dataclasses
 import threading
+import time
 
 import pytest
 from remote_server import Server, needs_server
@@ -77,6 +79,14 @@ def test_a_list_that_is_not_the_group_is_refused(servers):
             remote.connect_group(wrong)
     with pytest.raises(errors.OtherClusterError):
         remote.connect_group([a, b, c], group="another")
+
+
+def test_a_dependent_group_is_refused(servers, monkeypatch):
+    told = remote.Client.status
+    assert not remote.connect(servers[0].address).status().dependent
+    monkeypatch.setattr(remote.Client, "status", lambda self: dataclasses.replace(told(self), dependent=True))
+    with pytest.raises(errors.OtherClusterError, match="dependent"):
+        remote.connect_group([server.address for server in servers])
 
 
 def test_keys_are_at_their_servers_and_scans_are_merged(group, store):
@@ -159,6 +169,76 @@ def test_a_watch_tells_what_all_servers_tell_once_and_goes_on(store):
                 told.setdefault(change.key, []).append(change.value)
         watch.close()
         assert told == {key: [b"1", b"2", b"3"] for key in KEYS[:30]}
+
+
+def _until(true):
+    ends = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
+def test_a_watch_is_one_stream_of_each_server_and_ends(store, monkeypatch):
+    from icecore.remote._streams import WatchStream
+
+    streams = []
+    request = WatchStream.request
+    monkeypatch.setattr(WatchStream, "request", lambda self: streams.append(self) or request(self))
+    watch = store.watch(prefix=b"key")
+    following = []
+
+    def follow():
+        following.append(next(watch))
+        watch.close()
+
+    reader = threading.Thread(target=follow, daemon=True)
+    reader.start()
+    for i in range(60):
+        store[b"other%d" % i] = b"1"
+    store.tag()
+    last = store.tag()
+    # What the prefix leaves out moves it on, too.
+    _until(lambda: len(streams) == 3 and all(stream.told >= min(last) - 1 for stream in streams))
+    store[KEYS[0]] = b"1"
+    store.tag()
+    reader.join(60)
+    assert [(change.key, change.value) for change in following[0].changes] == [(KEYS[0], b"1")]
+    assert len(streams) == len(set(streams)) == 3
+
+
+def test_the_threads_of_a_watch_end_with_it(store):
+    def followers():
+        return [each for each in threading.enumerate() if each.name == "icecore watch"]
+
+    before = set(followers())
+    watch = store.watch()
+    store[KEYS[0]] = b"1"
+    store.tag()
+    assert len(next(watch).changes) == 1
+    mine = set(followers()) - before
+    assert len(mine) == 3
+    watch.close()
+    _until(lambda: not any(each.is_alive() for each in mine))
+
+
+def test_a_watch_of_a_server_that_is_gone_fails(tmp_path):
+    options = ("--group-mode", "independent", "--group-name", "g", "--group-size", "1", "--group-index", "0")
+    failures = []
+    with Server(tmp_path, *options) as server, remote.connect_group([server.address], timeout=2) as connected:
+        watch = connected.create("some").watch()
+
+        def follow():
+            try:
+                next(watch)
+            except errors.Error as error:
+                failures.append(error)
+
+        reader = threading.Thread(target=follow, daemon=True)
+        reader.start()
+        _until(lambda: any(each.name == "icecore watch" for each in threading.enumerate()))
+        server.kill()
+        reader.join(60)
+    assert [type(each) for each in failures] == [errors.UnavailableError]
 
 
 def test_a_lease_is_kept_by_all_servers(group, store):

@@ -82,16 +82,19 @@ class Connection:
             running = self._stub(state.method)(
                 state.request(), timeout=left, metadata=metadata_of(token, self._request_id)
             )
+            told = False
             try:
                 async for rows in running:
+                    told = True
                     for one in state.take(rows):
-                        attempts = Attempts(self.timeout, True)
                         yield one
                 return
             except grpc.RpcError as failure:
                 error = error_from(failure)
             finally:
                 running.cancel()
+            if told:  # even if it told nothing new, or was read slowly: until now there was a connection
+                attempts = Attempts(self.timeout, True)
             if token is not None and attempts.must_log_in(error):
                 self._forget(token)
                 continue

@@ -78,6 +78,7 @@ class ServerStatus:
     index: int
     size: int
     not_ready: dict[str, str]  #: databases that are not served, and why
+    dependent: bool = False  #: any server of the group answers for all keys
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,8 @@ class ServerCalls:
     def status() -> Call[ServerStatus]:
         def read(r: Any) -> ServerStatus:
             sick = {one.database: one.why for one in r.not_ready}
-            return ServerStatus(r.identity, r.name, r.version, r.group.name, r.group.index, r.group.size, sick)
+            g = r.group
+            return ServerStatus(r.identity, r.name, r.version, g.name, g.index, g.size, sick, g.dependent)
 
         return Call("Server.Status", new("StatusRequest"), read)
 

@@ -6,7 +6,7 @@ again: a scan goes on behind its last key at the version that it reads; a watch 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from .._types import Change, Difference
@@ -214,11 +214,20 @@ class WatchStream:
     method = "Store.Watch"
     over = False
 
-    def __init__(self, database: str, after: int | None, bounds: Bounds, before: bool, progress_ms: int) -> None:
+    def __init__(
+        self,
+        database: str,
+        after: int | None,
+        bounds: Bounds,
+        before: bool,
+        progress_ms: int,
+        look: Callable[[], None] | None = None,
+    ) -> None:
         self._database = database
         self._bounds = bounds
         self._before = before
         self._progress_ms = progress_ms
+        self._look = look  # called with each message
         self._pending: list[KeyChange] = []
         self.told: int | None = after
 
@@ -234,6 +243,8 @@ class WatchStream:
         )
 
     def take(self, rows: Any) -> Iterator[VersionChanges]:
+        if self._look is not None:
+            self._look()
         self._pending.extend(_changes_of(rows))
         count = 0
         while count < len(self._pending) and self._pending[count].version <= rows.told:

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from .._types import Change, Difference
-from ..errors import DeadlineExceededError, Error, InvalidArgumentError, OtherClusterError
+from ..errors import Error, InvalidArgumentError, OtherClusterError
 from ._requests import Lease
 from ._server_calls import SnapshotPart, Tls
 from ._streams import KeyChange, VersionChanges
@@ -209,6 +209,10 @@ class GroupSnapshot(_Reader, Mapping[bytes, bytes]):
         return f"<icecore.remote.GroupSnapshot versions {self.versions}>"
 
 
+class _Ended(Exception):
+    """Nobody reads a watch any more."""
+
+
 class ServerChanges(NamedTuple):
     """What one server of a group tells: all changes of one of its versions."""
 
@@ -325,22 +329,21 @@ class GroupStore(_Reader, MutableMapping[bytes, bytes]):
                 except queue.Full:
                     continue
 
-        def follow(server: int, part: Store, version: int) -> None:
+        def follow(server: int, changes: Iterator[VersionChanges]) -> None:
             try:
-                while not ended.is_set():
-                    try:
-                        for one in part.watch(version, timeout=0.5, **bounds):
-                            give(ServerChanges(server, one.version, one.changes))
-                            version = one.version
-                            if ended.is_set():
-                                return
-                    except DeadlineExceededError:
-                        continue  # a look whether anybody is still interested
+                for one in changes:
+                    give(ServerChanges(server, one.version, one.changes))
+            except _Ended:
+                pass
             except BaseException as error:  # raised where the watch is read
                 give(error)
 
+        def look() -> None:  # each time that a server tells anything, if only that it is there
+            if ended.is_set():
+                raise _Ended
+
         for server, part in enumerate(self._parts):
-            following = (server, part, versions[server])
+            following = (server, part._follow(versions[server], look, **bounds))
             threading.Thread(target=follow, args=following, name="icecore watch", daemon=True).start()
         try:
             while True:
@@ -454,6 +457,11 @@ def connect_group(
             client = connect(address, user=user, password=password, tls=tls, timeout=timeout)
             clients.append(client)
             is_ = client.status()
+            if is_.dependent:
+                raise OtherClusterError(
+                    f"the servers of the group {is_.group!r}, of which {address} is one, are dependent: each of them "
+                    "answers for all keys; connect() to one of them"
+                )
             group = is_.group if group is None else group
             if (is_.group, is_.index, is_.size) != (group, number, len(addresses)):
                 raise OtherClusterError(

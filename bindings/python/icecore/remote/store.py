@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -350,6 +350,21 @@ class Store(_Reader, _Base):
         version = self.latest().version if after is None else self._number(after)
         stream = WatchStream(self._calls.name, version, Bounds(start, stop, prefix), before, 0)
         return self._connection.stream(stream, timeout)
+
+    def _follow(
+        self,
+        after: int,
+        look: Callable[[], None],
+        start: BytesLike | None = None,
+        stop: BytesLike | None = None,
+        prefix: BytesLike | None = None,
+        *,
+        before: bool = False,
+    ) -> Iterator[VersionChanges]:
+        """A watch that calls ``look`` with each message, of which there are at least two a second; what it raises ends
+        the watch."""
+        stream = WatchStream(self._calls.name, after, Bounds(start, stop, prefix), before, 500, look)
+        return self._connection.stream(stream)
 
     def compact(self, oldest_kept: Any, *, timeout: float | None = None) -> None:
         """Gives up the versions before this one: reading them is VersionExpiredError from now on."""

@@ -93,6 +93,7 @@ class server_calls final : public served_service {
       response->mutable_group()->set_name(all.options().group.name);
       response->mutable_group()->set_index(all.options().group.index);
       response->mutable_group()->set_size(all.options().group.size);
+      response->mutable_group()->set_dependent(all.options().link != nullptr);
       if (!c.who().is_root()) return;  // names of databases are not for everybody
       for (const auto& [database, why] : all.not_ready()) {
         v1::StatusResponse::Sick& sick = *response->add_not_ready();
