@@ -8,6 +8,7 @@
 // Errors: icecore::error, as connect() says; how a call ended is told with its answer. Cost: a lock and a call.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -60,6 +61,10 @@ class link {
   void forget(const std::string& database);
   /// The number of the database: another one of the same name has another number.
   [[nodiscard]] std::uint64_t number_of(const std::string& database, steady_time deadline);
+  /// How often it failed, one time after the other, since a call was answered. Relaxed: it decides alone how long
+  /// others go around this server.
+  [[nodiscard]] unsigned failures() const noexcept { return failures_.load(std::memory_order_relaxed); }
+  void set_failures(unsigned count) noexcept { failures_.store(count, std::memory_order_relaxed); }
 
  private:
   struct opened {
@@ -73,6 +78,7 @@ class link {
   check on_connected_;
   std::string name_;
   std::mutex mutex_;
+  std::atomic<unsigned> failures_{0};
   endpoint_pointer endpoint_;
   std::unordered_map<std::string, opened> databases_;  // on endpoint_
 };

@@ -222,8 +222,13 @@ void session::after_failure(const icecore::error& why, unsigned attempt, steady_
     const owner_map* const map = map_.load(std::memory_order_acquire);
     for (const auto& each : map->owners) {
       if (each->to != &from) continue;
-      const unsigned failures = std::min(6U, each->failures.fetch_add(1, std::memory_order_relaxed));
-      each->avoid_until.store(count_in(std::chrono::seconds(10U << failures)), std::memory_order_relaxed);
+      // Many calls may have been under way over a link that broke: the first one alone counts. Others go around it too.
+      std::int64_t avoid = each->avoid_until.load(std::memory_order_relaxed);
+      if (avoid > now_count()) continue;
+      const unsigned failures = from.failures();
+      const std::int64_t until = count_in(std::chrono::seconds(10U << std::min(6U, failures)));
+      if (!each->avoid_until.compare_exchange_strong(avoid, until, std::memory_order_relaxed)) continue;
+      if (why.code() == errc::unavailable) from.set_failures(failures + 1);
     }
     if (std::chrono::steady_clock::now() >= deadline) throw why;
     return;
@@ -243,7 +248,10 @@ bool session::settle(const wire::answer& got, link& to, const endpoint_pointer& 
   // The server has taken none of these; a dropped request it may have begun.
   const bool refused = answered && (got.status == wire::status_busy || got.status == wire::status_stopping);
   const bool dropped = answered && got.status == wire::status_dropped;
-  if (answered && !refused && !dropped) return true;
+  if (answered && !refused && !dropped) {
+    if (to.failures() != 0) to.set_failures(0);
+    return true;
+  }
   if (got.how == wire::outcome::timed_out) {
     throw icecore::error(errc::deadline_exceeded, "the server " + to.name() + " did not answer in time");
   }

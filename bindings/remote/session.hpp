@@ -89,7 +89,6 @@ class [[gnu::visibility("hidden")]] session {
     std::unique_ptr<link> own{};  // null: it is one of the servers of the list
     // Relaxed: they decide which way a call goes, and any way leads to the key.
     std::atomic<std::int64_t> avoid_until{0};  // a time of the steady clock; 0: it has never failed
-    std::atomic<unsigned> failures{0};
   };
   struct owner_map {
     std::vector<std::string> addresses;  // what it was made from
