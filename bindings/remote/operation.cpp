@@ -60,8 +60,13 @@ bool operation::settled() {
   if (failed_ || cancelled_) return true;
   if (!slot_->done()) return false;
   link& to = to_ != nullptr ? *to_ : of_->all->link_of(part_);
-  if (bound_ && slot_->answer().how != wire::outcome::answered && slot_->answer().how != wire::outcome::timed_out) {
-    failed_ = std::make_exception_ptr(icecore::error(errc::unavailable, "the connection to " + to.name() + " broke"));
+  const wire::answer& got = slot_->answer();
+  const bool broke = got.how != wire::outcome::answered && got.how != wire::outcome::timed_out;
+  const bool dropped = got.how == wire::outcome::answered && got.status == wire::status_dropped;
+  if (bound_ && (broke || dropped)) {  // a dropped request may have taken rows or changes with it: not a second time
+    failed_ = std::make_exception_ptr(
+        icecore::error(errc::unavailable, broke ? "the connection to " + to.name() + " broke"
+                                                : "the server " + to.name() + " let go of the request"));
     return true;
   }
   const endpoint_pointer endpoint = sent_over_.endpoint.lock();

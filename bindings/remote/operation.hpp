@@ -55,7 +55,8 @@ class [[gnu::visibility("hidden")]] operation {
   operation(std::shared_ptr<database> of, std::size_t part, operation_number number, wire::byte_buffer payload,
             bool repeatable, steady_time deadline);
 
-  /// Before begin(): sends it over this connection or not at all; if that breaks, wait() throws errc::unavailable.
+  /// Before begin(): sends it over this connection or not at all; if that breaks, or the server lets go of the request,
+  /// wait() throws errc::unavailable.
   void bind(const sent_over& connection) {
     sent_over_ = connection;
     bound_ = true;

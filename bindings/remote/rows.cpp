@@ -21,7 +21,9 @@ row_source::row_source(std::shared_ptr<database> of, std::size_t part, open_requ
   open();
 }
 
-row_source::~row_source() {
+row_source::~row_source() { close(); }
+
+void row_source::close() noexcept {
   if (all_sent_) return;
   try {  // a server that cannot be told forgets the rows with their connection
     std::ignore = begun(wire::close_rows_request{.rows = rows_}, close_limit);
@@ -83,7 +85,8 @@ void row_source::load() {
 }
 
 void row_source::resume() {
-  all_sent_ = true;  // the server has nothing to close any more
+  close();  // over a connection that is still there, the server has them
+  all_sent_ = true;
   auto* scan = std::get_if<wire::open_scan_request>(&what_);
   if (scan == nullptr) {
     throw icecore::error(errc::unavailable, "the connection broke while rows were read; read them again");

@@ -44,6 +44,7 @@ class row_source {
   void open();
   void ask_ahead();
   void load();
+  void close() noexcept;
   /// A scan goes on behind what it has given, over another connection; other rows cannot.
   void resume();
   template <class Request>

@@ -42,12 +42,7 @@ class [[gnu::visibility("hidden")]] watch_part {
       : of_(std::move(of)), part_(part), what_(std::move(what)), deadline_(deadline), waked_(std::move(waked)) {
     open();
   }
-  ~watch_part() {
-    try {  // a server that cannot be told forgets the watch with its connection
-      std::ignore = begun(wire::close_watch_request{.watch = watch_}, std::chrono::seconds(1), false);
-    } catch (...) {
-    }
-  }
+  ~watch_part() { close(); }
   watch_part(const watch_part&) = delete;
   watch_part& operator=(const watch_part&) = delete;
 
@@ -72,6 +67,7 @@ class [[gnu::visibility("hidden")]] watch_part {
     } catch (const icecore::error& why) {
       waits_.reset();
       if (why.code() != errc::unavailable) throw;
+      close();  // over a connection that is still there, the server has it
       open();
       return std::nullopt;
     }
@@ -87,6 +83,13 @@ class [[gnu::visibility("hidden")]] watch_part {
     made->bind(connection_);
     made->begin();
     return made;
+  }
+
+  void close() noexcept {
+    try {  // a server that cannot be told forgets the watch with its connection
+      std::ignore = begun(wire::close_watch_request{.watch = watch_}, std::chrono::seconds(1), false);
+    } catch (...) {
+    }
   }
 
   void open() {
