@@ -267,6 +267,7 @@ class store {
   /// The same database, with another deadline for each call.
   [[nodiscard]] store with_deadline(std::chrono::milliseconds deadline) const noexcept { return {of_, deadline}; }
   [[nodiscard]] const std::string& name() const noexcept;
+  /// Of independent servers: what the first one tells, of its own part alone.
   [[nodiscard]] database_status status() const;
 
   // ---- Writing ----
@@ -328,6 +329,7 @@ class store {
   /// Closes the open version. Of independent servers each closes its own, one after the other; what is returned is
   /// the first one's.
   version tag(std::string_view name = {}, std::string_view note = {});
+  /// Both: of independent servers, those of the first one, with its versions; at(tag) finds the version of each.
   [[nodiscard]] std::vector<tag_info> tags() const;
   [[nodiscard]] std::optional<tag_info> find_tag(std::string_view name) const;
   /// Gives up the versions before this one.
