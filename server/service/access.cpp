@@ -96,8 +96,8 @@ bool is_root_by_password(const user_record& u) { return u.password && has_role(u
 // Locks: `changing` is held through a whole change, its sync included, so that changes come one after the other; only
 // its holder writes `records` (and therefore may read them without `mutex`). `mutex` is held for moments alone, and
 // guards `records`, `rules` and `tokens`. A change is shown to others after it is durable. A log-in computes its hash
-// without a lock, and gives no token out if the user was changed meanwhile: rules of a changed user are never current
-// again.
+// without a lock, and gives a token out only if the user then still has the record of the password that was proved:
+// each hash has its own salt, so a password that was set meanwhile, even the same one, has another record.
 struct access::state {
   state(icecore::store& store, bool with_users, std::chrono::seconds token_lives, group_link* of_group)
       : link(of_group),
@@ -224,7 +224,6 @@ access_token access::log_in(std::string_view name, std::string_view password) {
   if (!s.users) throw error(errc::unauthenticated, "this server has no users; call it without name and password");
   if (name.size() > name_size_max || password.size() > password_size_max) unauthenticated();
   const std::string known(name);
-  std::shared_ptr<const user_rules> rules;
   std::string kept = s.nobody;
   bool may = false;
   {
@@ -232,7 +231,6 @@ access_token access::log_in(std::string_view name, std::string_view password) {
     const auto record = s.records.users.find(name);
     if (record != s.records.users.end() && record->second.password) {
       kept = *record->second.password;
-      rules = s.rules.at(known);
       may = true;
     }
   }

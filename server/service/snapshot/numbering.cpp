@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
+#include <set>
 #include <string_view>
 
 namespace icecore::service {
 
 numbering::numbering(const std::vector<std::vector<placed_tag>>& tags) : old_(tags.size()) {
+  std::set<std::string, std::less<>> left;  // the names in left_out_
   std::vector<std::map<std::string, icecore::version, std::less<>>> known(tags.size());
   for (std::size_t s = 0; s < tags.size(); ++s) {
     for (const placed_tag& each : tags[s]) {
@@ -29,6 +30,7 @@ numbering::numbering(const std::vector<std::vector<placed_tag>>& tags) : old_(ta
     for (std::size_t s = 0; s < here.size() && everywhere; ++s) everywhere = tags_.empty() || here[s] > last[s];
     if (!everywhere) {
       left_out_.push_back(each.name.empty() ? "(one without a name)" : each.name);
+      left.insert(each.name);
       continue;
     }
     icecore::version step = 0;
@@ -40,12 +42,12 @@ numbering::numbering(const std::vector<std::vector<placed_tag>>& tags) : old_(ta
     }
     last = std::move(here);
     tags_.push_back({each.name, each.note, each.time_ns, last_new});
+    kept_.insert(each.name);
   }
   for (std::size_t s = 1; s < tags.size(); ++s) {
     for (const placed_tag& each : tags[s]) {
       const std::string& name = each.name;
-      if (name.empty() || known.front().contains(name) || std::ranges::find(left_out_, name) != left_out_.end())
-        continue;
+      if (name.empty() || known.front().contains(name) || !left.insert(name).second) continue;
       left_out_.push_back(name);
     }
   }
@@ -74,8 +76,6 @@ icecore::version_ranges numbering::of(std::size_t server, const icecore::version
   return made;
 }
 
-bool numbering::keeps(std::string_view tag) const {
-  return std::ranges::any_of(tags_, [&](const placed_tag& each) { return each.name == tag; });
-}
+bool numbering::keeps(std::string_view tag) const { return kept_.contains(tag); }
 
 }  // namespace icecore::service

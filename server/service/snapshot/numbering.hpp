@@ -13,7 +13,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "icecore/version_ranges.hpp"
@@ -44,6 +47,7 @@ class numbering {
 
  private:
   std::vector<placed_tag> tags_;
+  std::set<std::string, std::less<>> kept_;  // names of tags_
   std::vector<std::string> left_out_;
   std::vector<std::vector<icecore::version>> old_;  // by server: its versions of tags_
   bool same_ = true;
