@@ -200,6 +200,39 @@ TEST_F(Remote, a_watch_tells_each_change_once_across_broken_connections) {
   EXPECT_TRUE(watch.next(0ms).changes.empty());
 }
 
+TEST_F(Remote, scans_and_watches_go_on_when_the_server_lets_go_of_a_request) {
+  remote::watch watch = store.watch({.after = 0});
+  std::vector<std::string> keys;
+  for (int i = 0; i < 20'000; ++i) keys.push_back("key" + std::to_string(1'000'000 + i));
+  std::vector<icecore::item> items;
+  for (const std::string& key : keys) items.push_back({key, key});
+  store.insert_many(items);
+  store.tag();
+
+  server.drop_at(operation_number::next_rows);
+  std::vector<std::string> seen;
+  for (const auto& [key, value] : store.latest().range()) seen.emplace_back(key);
+  EXPECT_EQ(seen, keys);
+  EXPECT_EQ(server.count(operation_number::open_scan), 2U);
+  EXPECT_EQ(server.count(operation_number::close_rows), 1U);
+
+  std::vector<std::string> told;
+  const auto read = [&] {
+    for (const remote::watched_change& each : watch.next(100ms).changes) told.push_back(each.key);
+  };
+  read();
+  server.drop_at(operation_number::next_changes);
+  const auto limit = std::chrono::steady_clock::now() + 20s;
+  while (told.size() < keys.size() && std::chrono::steady_clock::now() < limit) read();
+  store.insert("last", "v");
+  store.tag();
+  while (told.size() < keys.size() + 1 && std::chrono::steady_clock::now() < limit) read();
+  keys.emplace_back("last");
+  EXPECT_EQ(told, keys);
+  EXPECT_EQ(server.count(operation_number::open_watch), 2U);
+  EXPECT_EQ(server.count(operation_number::close_watch), 1U);
+}
+
 TEST_F(Remote, operations_are_under_way_at_the_same_time) {
   std::vector<remote::pending<icecore::version>> writes;
   for (int i = 0; i < 1000; ++i) writes.push_back(store.start_insert("k" + std::to_string(i), std::to_string(i)));

@@ -381,6 +381,11 @@ void test_server::break_at(wire::operation_number operation, bool executed) {
   break_at_ = {operation, executed};
 }
 
+void test_server::drop_at(wire::operation_number operation) {
+  const std::lock_guard held(mutex_);
+  drop_at_ = operation;
+}
+
 std::uint64_t test_server::count(wire::operation_number operation) {
   const std::lock_guard held(mutex_);
   return counts_[operation];
@@ -393,6 +398,10 @@ void test_server::on_request(wire::request&& asked) {
   {
     const std::lock_guard held(mutex_);
     ++counts_[number];
+    if (drop_at_ == number) {
+      drop_at_.reset();
+      return asked.answer(wire::status_dropped, {});
+    }
     if (break_at_ && break_at_->first == number) {
       breaks = true;
       executed = break_at_->second;

@@ -38,6 +38,8 @@ class test_server final : public icecore::wire::frame_handler {
   void break_connections();
   /// The next request of this operation is executed (`then`: also answered), or not, and its connection is ended.
   void break_at(icecore::wire::operation_number operation, bool executed);
+  /// The next request of this operation is let go of: it is neither executed nor answered by more than that.
+  void drop_at(icecore::wire::operation_number operation);
   /// How many requests of this operation came.
   [[nodiscard]] std::uint64_t count(icecore::wire::operation_number operation);
 
@@ -57,5 +59,6 @@ class test_server final : public icecore::wire::frame_handler {
   std::map<std::uint32_t, std::shared_ptr<icecore::wire::connection>> open_;
   std::map<icecore::wire::operation_number, std::uint64_t> counts_;
   std::optional<std::pair<icecore::wire::operation_number, bool>> break_at_;
+  std::optional<icecore::wire::operation_number> drop_at_;
   std::unique_ptr<icecore::wire::server_endpoint> endpoint_;
 };
