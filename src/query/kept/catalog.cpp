@@ -16,8 +16,26 @@ query_catalog::query_catalog(const store_core& core) : core_(&core), space_(core
   space_.finish();
   for (const link head : space_.heads([](link, const std::string&) {})) {
     if (is_of_lost_version(head)) set_phase(head, query_phase::dropped);
+    keep_finished(head);
   }
   free_dropped();
+}
+
+/// Makes it durable that the query is finished, if a run of an earlier opening was killed before it had done so. Under
+/// the lock: restart_part() and begin_run() change these words, too. Behind the sync no crash takes it back; where a
+/// crash keeps the runner's word, this is done again.
+void query_catalog::keep_finished(link at) {
+  const auto& head = space_.head_at(at);
+  const auto was_cut_off = [&] {
+    const auto runner = space_.read(head.runner);
+    return runner && *runner != 0 && is_of_earlier_opening(*runner) &&
+           space_.read(head.state) == static_cast<std::uint64_t>(query_phase::finished);
+  };
+  if (!was_cut_off()) return;
+  const recovering_lock shared = space_.hold();
+  if (!was_cut_off()) return;
+  space_.pools().persist().persist(&head.state, sizeof head.state);
+  space_.write(space_.head_at(at).runner, 0);
 }
 
 query_catalog::~query_catalog() { readers_->close(); }
@@ -220,12 +238,24 @@ std::uint64_t query_catalog::runner_pid(const format::query_head& head) const no
   if (!word || *word == 0) return 0;
   const std::uint64_t mine = own_runner_word();
   const auto process = static_cast<unsigned>(*word >> process_shift);
-  if (((*word ^ mine) >> epoch_shift & epoch_mask) != 0) return 0;  // of another opening of the store
+  if (is_of_earlier_opening(*word)) return 0;
   if (*word == mine) return mine & pid_mask;
   return process != core_->process() && core_->is_alive(process) ? *word & pid_mask : 0;
 }
 
-void query_catalog::begin_run(kept_query& q) {
+bool query_catalog::is_of_earlier_opening(std::uint64_t runner) const noexcept {
+  return ((runner ^ own_runner_word()) >> epoch_shift & epoch_mask) != 0;
+}
+
+bool query_catalog::runs_have_ended(const kept_query& q) const {
+  const auto word = space_.read(q.head().runner);
+  if (!word || *word == 0) return true;
+  if (is_of_earlier_opening(*word)) return true;
+  return *word == own_runner_word() &&
+         !q.running_here.load(std::memory_order_acquire);  // acquire: what the run did happened before
+}
+
+bool query_catalog::begin_run(kept_query& q) {
   const std::scoped_lock mine(mutex_);
   auto& head = space_.head_at(q.head_place());
   const recovering_lock shared = space_.hold();
@@ -241,6 +271,13 @@ void query_catalog::begin_run(kept_query& q) {
       raise(errc::invalid_argument, "query '{}' was cancelled; start another one", q.definition().name);
     case query_phase::dropped:
       raise(errc::no_such_query, "query '{}' was dropped", q.definition().name);
+    case query_phase::finished:
+      // Another run finished it since the caller looked. It must not be opened again: somebody may have been told, and
+      // the word for `open` might reach the device before a power cut. Who finished it may have been killed before that
+      // was durable; only then is its runner's word cleared, so that it is told.
+      space_.pools().persist().persist(&head.state, sizeof head.state);
+      space_.write(head.runner, 0);
+      return false;
     default:
       break;
   }
@@ -248,6 +285,7 @@ void query_catalog::begin_run(kept_query& q) {
   space_.write(head.state, static_cast<std::uint64_t>(query_phase::open));
   space_.write(head.runs, space_.read(head.runs).value_or(0) + 1);
   q.running_here = true;
+  return true;
 }
 
 void query_catalog::end_run(kept_query& q) noexcept {

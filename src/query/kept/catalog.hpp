@@ -56,17 +56,21 @@ class query_catalog final : public store_companion {
   [[nodiscard]] const store_core& core() const noexcept { return *core_; }
 
   // ---- Runners ----
-  /// Makes this process the runner, or throws errc::query_busy.
-  void begin_run(kept_query& q);
+  /// Makes this process the runner, or throws errc::query_busy. False: the query is finished, durably, and not run.
+  [[nodiscard]] bool begin_run(kept_query& q);
   void end_run(kept_query& q) noexcept;
   [[nodiscard]] static std::uint64_t own_pid() noexcept;
   /// The pid of the living runner; 0 if there is none.
   [[nodiscard]] std::uint64_t runner_pid(const format::query_head& head) const noexcept;
+  /// Whether each run of this opening has come to end_run(), and so has made durable what it did to the phase.
+  [[nodiscard]] bool runs_have_ended(const kept_query& q) const;
   /// Changes the phase durably.
   void set_phase(link head, query_phase to);
   [[nodiscard]] std::recursive_mutex& mutex() noexcept { return mutex_; }
 
  private:
+  void keep_finished(link at);
+  [[nodiscard]] bool is_of_earlier_opening(std::uint64_t runner) const noexcept;
   [[nodiscard]] std::shared_ptr<kept_query> read(link head);
   void settle(kept_query& q);
   [[nodiscard]] bool is_of_lost_version(link head) const noexcept;

@@ -41,10 +41,15 @@ query_phase kept_query::phase() const {
         in_->core().the_pool().origin(at), link_offset(at), what_.name);
 }
 
+/// `finished` is stored before it is durable, and the run ends (end_run()) when it is. So it is told only if no run of
+/// this opening goes on, looked at after the phase: else somebody could be told what a power cut takes back. A run that
+/// was killed in between leaves it paused, until the next run() makes it durable. What runs of earlier openings left is
+/// told: query_catalog's constructor made it durable, unless the store was opened for reading.
 query_state kept_query::state() const {
   switch (phase()) {
     case query_phase::finished:
-      return query_state::finished;
+      if (in_->runs_have_ended(*this)) return query_state::finished;
+      break;
     case query_phase::cancelled:
       return query_state::cancelled;
     default:

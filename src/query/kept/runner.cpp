@@ -83,17 +83,19 @@ query_run::query_run(kept_query& q, const run_options& how)
   }
   how_.threads = thread_count(how_.threads);
   links_ = &in_key_order(*core_, kept_, how_.threads);
-  q.catalog().begin_run(q);
+  begun_run_ = q.catalog().begin_run(q);
   if (q.phase() == query_phase::open) open_word_ = state_->load(std::memory_order_relaxed);  // relaxed: a hint
 }
 
 query_run::~query_run() {
+  if (!begun_run_) return;
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(clock::now() - begun_).count();
   q_->catalog().space().write(q_->head().worked_us, worked_before_us_ + static_cast<std::uint64_t>(us));
   q_->catalog().end_run(*q_);
 }
 
 void query_run::go() {
+  if (!begun_run_) return;  // it is finished
   const bool by_pages = core_->the_pool().persist().by_pages();
   std::jthread publisher;
   if (by_pages) publisher = std::jthread([this] { publish_until_done(); });

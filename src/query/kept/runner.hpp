@@ -82,6 +82,7 @@ class query_run {
   const std::atomic<std::uint64_t>* state_;
   std::optional<std::uint64_t> open_word_;  // what the word of its state is while nobody asks the run to stop
   bool counts_keys_;
+  bool begun_run_ = false;  // false: the query was finished before
   clock::time_point begun_;
   std::uint64_t worked_before_us_;
   std::atomic<std::size_t> next_part_{0};
