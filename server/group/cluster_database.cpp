@@ -43,6 +43,10 @@ icecore::cluster open_cluster(MPI_Comm servers, const std::filesystem::path& fol
   return icecore::cluster(servers, folder, opening);
 }
 
+std::int64_t time_ns_of(const service::wall_time& when) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(when.time.time_since_epoch()).count();
+}
+
 // The state of one key, as its owner's update finds it.
 class one_present final : public service::present {
  public:
@@ -162,6 +166,7 @@ cluster_database::cluster_database(MPI_Comm servers, const std::filesystem::path
       cluster_(open_cluster(servers, folder, settings_)),
       codec_(service::make_codec(settings_.compression)),
       watchers_(std::make_shared<watchers>()),
+      calls_(settings_.name),
       writes_(settings_.name) {
   MPI_Comm_dup(servers, &servers_);
   no_leases_.emplace(cluster_->local());
@@ -185,19 +190,30 @@ cluster_database::~cluster_database() {
 }
 
 cluster_database::shared cluster_database::open() const {
-  shared lock(mutex_);
-  if (!cluster_) throw error(errc::unavailable, fmt::format("the database '{}' is closed", settings_.name));
+  shared lock = calls_.enter_anyway();
+  require_open();
   return lock;
 }
 
+void cluster_database::require_open() const {
+  if (!cluster_) throw error(errc::unavailable, fmt::format("the database '{}' is closed", settings_.name));
+}
+
+// Orders that change or drop the database run on the thread that this one would wait for, and wait for the calls that
+// are inside: so no call waits for an order while it is inside. The order looks again whether the database is open.
+std::string cluster_database::order_all(const std::string& order) {
+  { const shared lock = open(); }
+  return everywhere_(order);
+}
+
 service::database_settings cluster_database::settings() const {
-  const shared lock(mutex_);
+  const std::lock_guard lock(settings_mutex_);
   return settings_;
 }
 
 service::database_status cluster_database::status() const {
   const shared lock = open();
-  return {.settings = settings_,
+  return {.settings = settings(),
           .statistics = cluster_->local().stats(),
           .newest = cluster_->clock() - 1,
           .durable = cluster_->clock() - 1,
@@ -242,7 +258,7 @@ outcome cluster_database::at_owner(const transaction& what) {
 }
 
 bool cluster_database::is_near(std::string_view key) const noexcept {
-  const shared lock(mutex_);
+  const shared lock = calls_.enter_anyway();
   if (!cluster_) return true;  // it fails at once
   return cluster_->owner_of(key) == cluster_->rank() &&
          cluster_->local().durability().mode != icecore::durability::operation;
@@ -278,10 +294,7 @@ std::uint64_t cluster_database::load(const service::row_block& rows, bool keep) 
   return written;
 }
 
-void cluster_database::sync() {
-  const shared lock = open();
-  everywhere_(json{{"do", "sync"}}.dump());
-}
+void cluster_database::sync() { order_all(json{{"do", "sync"}}.dump()); }
 
 // ---- Reading ----
 
@@ -293,41 +306,37 @@ void cluster_database::require_kept(icecore::version at) const {
 }
 
 icecore::version cluster_database::close_open_version() {
-  return json::parse(everywhere_(json{{"do", "close"}}.dump())).get<icecore::version>();
+  return json::parse(order_all(json{{"do", "close"}}.dump())).get<icecore::version>();
 }
 
+// Not while this call is inside: `newest` is an order.
 icecore::version cluster_database::version_at(const point& at) {
-  struct chooser {
-    cluster_database* self;
-    icecore::version operator()(service::newest) const { return self->close_open_version(); }
-    icecore::version operator()(icecore::version v) const { return self->cluster_->at(v).version(); }
-    icecore::version operator()(const service::tag_name& tag) const { return self->cluster_->at(tag.name).version(); }
-    icecore::version operator()(const service::wall_time& when) const {
-      using std::chrono::nanoseconds;
-      const auto time_ns = std::chrono::duration_cast<nanoseconds>(when.time.time_since_epoch()).count();
-      std::optional<icecore::tag_info> last;
-      for (icecore::tag_info& next : self->cluster_->tags()) {
-        if (next.time_ns <= time_ns && (!last || next.time_ns >= last->time_ns)) last = std::move(next);
-      }
-      if (!last) throw error(errc::unknown_tag, "no tag is as old as this time");
-      return last->version;
-    }
-  };
-  const icecore::version chosen = std::visit(chooser{this}, at);
+  const icecore::version chosen =
+      std::holds_alternative<service::newest>(at) ? close_open_version() : closed_version_at(at);
   require_kept(chosen);
   return chosen;
 }
 
-icecore::version cluster_database::resolve(const point& at) {
+icecore::version cluster_database::closed_version_at(const point& at) {
   const shared lock = open();
-  return version_at(at);
+  if (const auto* const version = std::get_if<icecore::version>(&at)) return cluster_->at(*version).version();
+  if (const auto* const tag = std::get_if<service::tag_name>(&at)) return cluster_->at(tag->name).version();
+  const std::int64_t time_ns = time_ns_of(std::get<service::wall_time>(at));
+  std::optional<icecore::tag_info> last;
+  for (icecore::tag_info& next : cluster_->tags()) {
+    if (next.time_ns <= time_ns && (!last || next.time_ns >= last->time_ns)) last = std::move(next);
+  }
+  if (!last) throw error(errc::unknown_tag, "no tag is as old as this time");
+  return last->version;
 }
 
+icecore::version cluster_database::resolve(const point& at) { return version_at(at); }
+
 std::optional<found> cluster_database::find(std::string_view key, const point& at) {
-  const shared lock = open();
   if (service::is_hidden(key)) return std::nullopt;
   const bool newest = std::holds_alternative<service::newest>(at);
   const icecore::version version = newest ? icecore::version_max : version_at(at);
+  const shared lock = open();
   if (cluster_->owner_of(key) == cluster_->rank()) {
     icecore::key_history past(cluster_->local().hold(), key, version);
     const auto record = past.begin();
@@ -353,31 +362,31 @@ std::optional<found> cluster_database::find(std::string_view key, const point& a
 }
 
 std::unique_ptr<row_stream> cluster_database::scan(const service::scan_request& what) {
-  const shared lock = open();
   if (what.versions) {
     throw error(errc::invalid_argument,
                 "scans of a group of dependent servers do not tell the versions of the records");
   }
-  return scan_of(cluster_->at(version_at(what.at)), what, codec_, [this] { return open(); });
+  const icecore::version version = version_at(what.at);
+  const shared lock = open();
+  return scan_of(cluster_->at(version), what, codec_, [this] { return open(); });
 }
 
 std::unique_ptr<row_stream> cluster_database::history(std::string_view key, const point& up_to) {
-  const shared lock = open();
   const icecore::version version = version_at(up_to);
+  const shared lock = open();
   std::vector<icecore::versioned_value> records;
   if (!service::is_hidden(key)) records = cluster_->history(key);
   return history_of(std::move(records), version, codec_);
 }
 
 std::unique_ptr<row_stream> cluster_database::differences(const service::difference_request& what) {
-  const shared lock = open();
   const icecore::version after = version_at(what.after);
   const icecore::version before = version_at(what.before);
+  const shared lock = open();
   return differences_of(cluster_->at(before), cluster_->at(after), what.bounds, codec_, [this] { return open(); });
 }
 
 std::unique_ptr<row_stream> cluster_database::changes(const service::changes_request& what) {
-  const shared lock = open();
   const icecore::version up_to = version_at(what.up_to);
   if (what.after > up_to) {
     throw error(errc::invalid_argument,
@@ -389,6 +398,7 @@ std::unique_ptr<row_stream> cluster_database::changes(const service::changes_req
   icecore::feed_request request;
   request.after = what.after;
   request.unsynced = true;  // versions are made durable by the order that closes them
+  const shared lock = open();
   return changes_of(cluster_->feed(request), what, up_to, codec_, [this] { return open(); });
 }
 
@@ -400,7 +410,6 @@ std::uint64_t cluster_database::count(const icecore::key_bounds& bounds, const p
 }
 
 std::unique_ptr<service::watch> cluster_database::watch_changes(const service::watch_request& what) {
-  const shared lock = open();
   const icecore::version newest = version_at(service::newest{});
   const icecore::version after = what.after.value_or(newest);
   if (after > newest) {
@@ -422,9 +431,10 @@ bool cluster_database::written_anywhere() {
   return written != 0;
 }
 
-// An order runs on a thread of the link on every server; whoever gave it holds the database open here, and no server
-// closes it but by an order.
+// An order runs on a thread of the link on every server, and no server closes the database but by an order: so it is
+// open at all of them or at none.
 std::string cluster_database::execute(const std::string& order) {
+  require_open();
   const json what = json::parse(order);
   const std::string& kind = what.at("do").get_ref<const std::string&>();
   icecore::version closed = 0;
@@ -460,19 +470,15 @@ std::string cluster_database::execute(const std::string& order) {
 }
 
 icecore::version cluster_database::tag(const icecore::tag_options& label) {
-  const shared lock = open();
   json order{{"do", label.name.empty() && label.note.empty() && !label.time_ns ? "close" : "tag"},
              {"name", label.name},
              {"note", label.note},
              {"durable", true}};
   if (label.time_ns) order["time_ns"] = *label.time_ns;
-  return json::parse(everywhere_(order.dump())).get<icecore::version>();
+  return json::parse(order_all(order.dump())).get<icecore::version>();
 }
 
-void cluster_database::close_version() {
-  const shared lock = open();
-  everywhere_(json{{"do", "close"}, {"durable", true}}.dump());
-}
+void cluster_database::close_version() { order_all(json{{"do", "close"}, {"durable", true}}.dump()); }
 
 std::vector<icecore::tag_info> cluster_database::tags() {
   const shared lock = open();
@@ -485,33 +491,25 @@ std::vector<icecore::tag_info> cluster_database::tags() {
 std::optional<icecore::tag_info> cluster_database::find_tag(const point& at) {
   std::optional<icecore::tag_info> last;
   for (icecore::tag_info& next : tags()) {
-    const bool chosen = std::visit(
-        [&]<typename Point>(const Point& where) {
-          using std::chrono::nanoseconds;
-          if constexpr (std::is_same_v<Point, service::newest>) {
-            return true;
-          } else if constexpr (std::is_same_v<Point, icecore::version>) {
-            return next.version == where;
-          } else if constexpr (std::is_same_v<Point, service::tag_name>) {
-            return next.name == where.name;
-          } else {
-            return next.time_ns <= std::chrono::duration_cast<nanoseconds>(where.time.time_since_epoch()).count();
-          }
-        },
-        at);
+    bool chosen = true;  // of `newest`, all are
+    if (const auto* const version = std::get_if<icecore::version>(&at)) chosen = next.version == *version;
+    if (const auto* const tag = std::get_if<service::tag_name>(&at)) chosen = next.name == tag->name;
+    if (const auto* const when = std::get_if<service::wall_time>(&at)) chosen = next.time_ns <= time_ns_of(*when);
     if (chosen && (!last || next.time_ns >= last->time_ns)) last = std::move(next);
   }
   return last;
 }
 
 void cluster_database::compact(icecore::version oldest_kept) {
-  const shared lock = open();
-  if (oldest_kept >= cluster_->clock()) {
-    throw error(errc::version_not_closed,
-                fmt::format("compaction to version {}: the newest version is {}", oldest_kept, cluster_->clock() - 1));
+  {
+    const shared lock = open();
+    if (oldest_kept >= cluster_->clock()) {
+      throw error(errc::version_not_closed, fmt::format("compaction to version {}: the newest version is {}",
+                                                        oldest_kept, cluster_->clock() - 1));
+    }
+    require_kept(oldest_kept);
   }
-  require_kept(oldest_kept);
-  everywhere_(json{{"do", "compact"}, {"oldest", oldest_kept}}.dump());
+  order_all(json{{"do", "compact"}, {"oldest", oldest_kept}}.dump());
 }
 
 // ---- Leases: a group keeps none ----
@@ -535,7 +533,7 @@ void cluster_database::revoke(service::lease_number, service::completion done) {
 // ---- The whole ----
 
 void cluster_database::change(const service::changed_settings& what) {
-  const std::unique_lock lock(mutex_);
+  const std::lock_guard lock(settings_mutex_);
   if (what.rule == service::version_rule::write) {
     throw error(errc::invalid_argument,
                 "a group of dependent servers has the rules `every` and `tag`: a version of `write` "
@@ -587,7 +585,7 @@ icecore::verify_report cluster_database::verify(const icecore::progress_function
 
 void cluster_database::close() {
   watchers_->wake(0, service::failure{errc::unavailable, fmt::format("the database '{}' is closed", settings().name)});
-  const std::unique_lock lock(mutex_);
+  const auto alone = calls_.exclude();
   if (!cluster_) return;
   cluster_->close();
   cluster_.reset();

@@ -98,16 +98,19 @@ class cluster_database final : public service::database {
   struct watchers;
   using shared = std::shared_lock<std::shared_mutex>;
   [[nodiscard]] shared open() const;  // errc::unavailable once it is closed
+  void require_open() const;
+  std::string order_all(const std::string& order);
   [[nodiscard]] bool is_near(std::string_view key) const noexcept;
   [[nodiscard]] service::outcome at_owner(const service::transaction& what);
   [[nodiscard]] service::outcome execute_here(std::string_view key, std::optional<std::string>& value,
                                               const service::transaction& what, bool& changed);
   [[nodiscard]] bool written_anywhere();
   [[nodiscard]] icecore::version version_at(const service::point& at);
+  [[nodiscard]] icecore::version closed_version_at(const service::point& at);
   void require_kept(icecore::version at) const;
   icecore::version close_open_version();
 
-  mutable std::shared_mutex mutex_;  // shared by calls; exclusive: close(), change()
+  mutable std::mutex settings_mutex_;  // what change() changes of the settings
   service::database_settings settings_;
   order_function everywhere_;
   std::optional<icecore::cluster> cluster_;  // empty once closed
@@ -115,6 +118,7 @@ class cluster_database final : public service::database {
   std::optional<service::lease_table> no_leases_;
   std::atomic<icecore::version> compacted_{0};
   std::shared_ptr<watchers> watchers_;
+  service::gate calls_;  // calls are inside, but not while they wait for an order; alone: close()
   MPI_Comm servers_;
   // Every write of this server's clients is inside. Who holds still has it alone, waits for all servers to have theirs,
   // and lets go after all servers have captured their parts: between, no write takes effect anywhere. Writes of others'
