@@ -35,12 +35,7 @@ class slow_client {
     send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     send(frame(4, 0, 0, ""));
   }
-  void begin(const std::string& path) {
-    send(frame(1, 4, 1,
-               header(":method", "POST") + header(":scheme", "http") + header(":path", path) +
-                   header(":authority", "localhost") + header("content-type", "application/grpc") +
-                   header("te", "trailers")));
-  }
+  void begin(const std::string& path) { send(headers(path, 1)); }
   void send_data(const std::string& bytes, bool last = false) { send(frame(0, last ? 1 : 0, 1, bytes)); }
 
   /// What comes within the time; true if the stream, or the connection, has ended.
@@ -56,6 +51,12 @@ class slow_client {
     return ended_;
   }
 
+  static std::string headers(const std::string& path, int stream) {
+    return frame(1, 4, stream,
+                 header(":method", "POST") + header(":scheme", "http") + header(":path", path) +
+                     header(":authority", "localhost") + header("content-type", "application/grpc") +
+                     header("te", "trailers"));
+  }
   static std::string frame(int type, int flags, int stream, const std::string& body) {
     std::string out;
     for (const std::size_t byte : {body.size() >> 16, body.size() >> 8, body.size()}) out += static_cast<char>(byte);
@@ -296,6 +297,41 @@ TEST_F(GrpcLimits, a_stranger_is_refused_before_his_message) {
   stranger.begin("/icecore.v1.Store/Put");
   EXPECT_TRUE(stranger.has_ended(30s)) << "the message was not asked for";
   EXPECT_EQ(door_->counted().closed_unread, 0U);
+}
+
+TEST_F(GrpcLimits, strangers_who_cancel_at_once_harm_nobody) {
+  start_with_users({});
+  std::string calls;
+  for (int stream = 1; stream < 128; stream += 2) {
+    calls += slow_client::headers("/icecore.v1.Leases/KeepAlive", stream);
+    calls += slow_client::frame(3, 0, stream, std::string("\0\0\0\x08", 4));  // RST_STREAM
+  }
+  for (int i = 0; i < 30; ++i) {
+    slow_client stranger(door_->port());
+    stranger.greet();
+    stranger.send(calls);
+  }
+  ASSERT_EQ(log_in("root", "the root's password"), errc{});
+  create("db");
+  EXPECT_TRUE(eventually([&] { return service_->in_flight_bytes().used() == 0; }));
+  others_do_not_notice();
+}
+
+TEST_F(GrpcLimits, who_goes_while_calls_are_refused_after_the_read_limit_harms_nobody) {
+  start_with(100ms);
+  std::string calls;
+  for (int stream = 1; stream < 128; stream += 2) calls += slow_client::headers("/grpc.health.v1.Health/Watch", stream);
+  for (int i = 0; i < 10; ++i) {
+    slow_client first(door_->port());
+    slow_client second(door_->port());
+    for (slow_client* const one : {&first, &second}) {
+      one->greet();
+      one->send(calls);
+    }
+    EXPECT_TRUE(first.has_ended(30s));
+  }
+  EXPECT_TRUE(eventually([&] { return service_->in_flight_bytes().used() == 0; }));
+  others_do_not_notice();
 }
 
 TEST_F(GrpcLimits, what_the_libraries_say_goes_to_the_log) {

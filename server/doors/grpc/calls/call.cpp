@@ -178,7 +178,10 @@ void grpc_call::read(bool limited) {
 }
 
 void grpc_call::bytes_came(bool well) {
-  if (!limited_ || door_.end_reading(*this)) message_came(well);
+  if (!limited_ || door_.end_reading(*this)) {  // else it is refused already
+    begun_ = true;
+    message_came(well);
+  }
   release();
 }
 
@@ -232,7 +235,8 @@ void grpc_call::release() {
 }
 
 void grpc_call::ended(bool) {
-  if (context_.IsCancelled()) cancelled();
+  // Who has not begun is refused already, or told by message_came() that there is no message: finished once.
+  if (begun_ && context_.IsCancelled()) cancelled();
   release();
 }
 

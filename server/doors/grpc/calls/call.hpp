@@ -192,7 +192,7 @@ class grpc_call {
   virtual void message_came(bool well) = 0;
   /// write()'s message is with gRPC; not `taken`: the client is gone.
   virtual void was_written(bool /*taken*/) {}
-  /// The client has cancelled, its deadline has passed, or its connection is gone.
+  /// The client has cancelled, its deadline has passed, or its connection is gone; after the first message_came().
   virtual void cancelled() {}
   /// All is over; the object is deleted next.
   virtual void over() {}
@@ -253,6 +253,7 @@ class grpc_call {
   // Of the list of those whose message is waited for, under its lock.
   bool listed_ = false;
   bool limited_ = false;  ///< of the queue's thread alone
+  bool begun_ = false;    ///< the kind has the call; of the queue's thread alone
   std::chrono::steady_clock::time_point reading_since_{};
   grpc_call* previous_ = nullptr;
   grpc_call* next_ = nullptr;
