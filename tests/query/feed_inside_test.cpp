@@ -12,6 +12,7 @@
 #include "query/feed/key_pass.hpp"
 #include "query/feed/new_records.hpp"
 #include "query/kept/catalog.hpp"
+#include "query/kept/kept_query.hpp"
 #include "store/feed/settling.hpp"
 #include "support/expect.hpp"
 #include "support/file.hpp"
@@ -272,6 +273,40 @@ INSTANTIATE_TEST_SUITE_P(Indexes, ListsAfterAPowerCut,
                          ::testing::Values(setting{place::tmpfs, durability::tag},
                                            setting{place::tmpfs, durability::tag, index_kind::persistent}),
                          [](const auto& tested) { return tested.param.name(); });
+
+// ---- The phase of a query ----
+
+class PhaseOfAQuery : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    store_.insert("key", "x");
+    store_.tag();
+    static_cast<void>(store_.start({.name = "audit"}));
+  }
+  scratch folder_;
+  store store_{folder_ / "store"};
+};
+
+TEST_F(PhaseOfAQuery, stays_finished_if_a_run_begins_that_looked_before) {
+  auto& catalog = detail::query_catalog::of(store_.core());
+  const auto q = catalog.find("audit");
+  store_.query("audit").run();
+  EXPECT_FALSE(catalog.begin_run(*q));
+  EXPECT_EQ(q->phase(), format::query_phase::finished);
+  EXPECT_EQ(q->state(), query_state::finished);
+  EXPECT_EQ(store_.query("audit").progress().runs, 1U);
+  store_.query("audit").drop();
+}
+
+TEST_F(PhaseOfAQuery, is_told_to_be_finished_once_the_run_that_makes_it_durable_has_ended) {
+  auto& catalog = detail::query_catalog::of(store_.core());
+  const auto q = catalog.find("audit");
+  ASSERT_TRUE(catalog.begin_run(*q));
+  catalog.set_phase(q->head_place(), format::query_phase::finished);
+  EXPECT_EQ(q->state(), query_state::running);
+  catalog.end_run(*q);
+  EXPECT_EQ(q->state(), query_state::finished);
+}
 
 TEST(FilledRanges, are_read_as_they_were_left_or_not_at_all) {
   auto ranges = std::make_unique<filled_ranges>();
