@@ -125,6 +125,35 @@ TEST_F(ServerGroup, streams_and_watches_merge_all_servers) {
   stop();
 }
 
+// Reads of the present give orders: one that comes after a drop waits for it, and the drop waits for no such read.
+TEST_F(ServerGroup, is_changed_and_dropped_while_all_servers_read_the_present) {
+  start();
+  for (int round = 0; round < 5; ++round) {
+    const auto db = create("one");
+    put(*db, "key" + std::to_string(rank()), "value");
+    std::vector<std::thread> readers;
+    for (int i = 0; i < 4; ++i) {
+      readers.emplace_back([&] {
+        const auto read_on = [&] {
+          for (;;) db->count({}, service::newest{});
+        };
+        EXPECT_EQ(code_of(read_on), errc::unavailable);  // until it is dropped
+      });
+    }
+    meet();
+    if (rank() == 0) {
+      service::changed_settings slower;
+      slower.interval = 50ms;
+      service_->change(root_, "one", slower);
+      std::this_thread::sleep_for(5ms);
+      service_->drop(root_, "one");
+    }
+    for (std::thread& reader : readers) reader.join();
+    meet();
+  }
+  stop();
+}
+
 TEST_F(ServerGroup, what_a_group_does_not_do_is_refused) {
   start();
   const auto db = create("one");
