@@ -160,7 +160,7 @@ void control::work_as_other() {
   bool told_leaving = false;
   for (;;) {
     bool idle = true;
-    if (mine == nullptr) {
+    if (mine == nullptr && !told_leaving) {  // rank 0 may be gone before it takes an order that comes after `leaving`
       mine = next_asked();
       if (mine != nullptr) send(0, request, mine->order);
     }

@@ -34,7 +34,9 @@ class grpc_observer final : public doors::call_observer {
       into_->count_call("grpc", what.method, outcome, what.took);
       const auto took = std::chrono::duration_cast<std::chrono::microseconds>(what.took);
       // Those live as long as their client wants.
-      if (what.method == "Store.Watch" || what.method == "Leases.KeepAlive" || !slow_->is_slow(took)) return;
+      const bool endless =
+          what.method == "Store.Watch" || what.method == "Leases.KeepAlive" || what.method == "Health.Watch";
+      if (endless || !slow_->is_slow(took)) return;
       slow_->record({.door = "grpc",
                      .operation = what.method,
                      .user = what.user,

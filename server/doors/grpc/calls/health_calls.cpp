@@ -36,7 +36,7 @@ class health_watch : public grpc_call, public open_stream {
     }
     door().add(*this);
     const std::lock_guard lock(mutex_);
-    tell();
+    if (!writing_) tell();  // else end() came between
   }
   void refuse(const grpc::Status& status) {
     const std::lock_guard lock(mutex_);
@@ -62,7 +62,7 @@ class health_watch : public grpc_call, public open_stream {
     writing_ = false;
     if (!taken || is_cancelled()) {
       end_with(ended_by({errc::cancelled, "the client has ended the watch"}));
-    } else if (message_.status() == HealthCheckResponse::NOT_SERVING) {
+    } else if (last_) {
       end_with(ended_by({errc::unavailable, "the server is stopping"}));
     } else if (ending_) {
       tell();
@@ -73,6 +73,7 @@ class health_watch : public grpc_call, public open_stream {
   void tell() {
     if (finished_) return;
     message_.set_status(status_of(door(), service_));
+    last_ = ending_;
     writing_ = true;
     write(message_);
   }
@@ -88,6 +89,7 @@ class health_watch : public grpc_call, public open_stream {
   std::mutex mutex_;
   bool writing_ = false;
   bool ending_ = false;
+  bool last_ = false;  ///< what is being written was made after the end was known
   bool finished_ = false;
 };
 

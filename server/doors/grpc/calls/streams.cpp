@@ -93,11 +93,12 @@ void rows_from_client::load() {
       database_ = find(message_.database());
       settings_ = database_->settings();
       keep_ = message_.keep();
-      may_write_all_ =
-          who().is_root() || who().allows(settings_.name, settings_.owner, key_bounds{}, service::right::write);
     }
+    // For each message: the right may have been withdrawn since the one before.
+    const bool may_write_all =
+        who().is_root() || who().allows(settings_.name, settings_.owner, key_bounds{}, service::right::write);
     const service::row_block rows = rows_of(*message_.mutable_rows());
-    if (!may_write_all_) {
+    if (!may_write_all) {
       for (std::size_t i = 0; i < rows.size(); ++i) require(settings_, rows.keys[i], service::right::write);
     }
     if (!rows.empty()) {

@@ -81,7 +81,6 @@ class rows_from_client : public grpc_call {
   std::shared_ptr<service::database> database_;
   service::database_settings settings_;
   bool keep_ = false;
-  bool may_write_all_ = false;
 };
 
 }  // namespace icecore::doors
