@@ -11,6 +11,7 @@
 #include <system_error>
 #include <thread>
 
+#include "cores.hpp"
 #include "icecore/icecore.hpp"
 #include "isolated.hpp"
 #include "machine_limits.hpp"
@@ -94,6 +95,12 @@ double spread(const std::vector<double>& rates) {
   return (greatest - least) / 2 / median(rates);
 }
 
+/// What a store of n keys, some of them written three times, takes at most, with its index and what it keeps aside.
+std::uint64_t memory_of(std::uint64_t n) {
+  constexpr std::uint64_t of_a_key = 1024, base = std::uint64_t{512} << 20;
+  return base + n * of_a_key;
+}
+
 std::string short_number(double number) {
   constexpr double thousand = 1e3;
   for (const auto& [unit, size] : {std::pair{" G", 1e9}, std::pair{" M", 1e6}, std::pair{" k", thousand}}) {
@@ -169,9 +176,11 @@ void comparison::measure(const std::function<bool()>& stopped, const std::functi
   std::vector<std::vector<stage>> stages;
   for (const suite* s : chosen_.suites) stages.push_back(s->prepare(chosen_.n));
 
-  cli::progress_bar bar("measuring", chosen_.repetitions * runs_in_a_repetition(), "runs");
+  const unsigned most =
+      chosen_.spread_max > 0 ? std::max(chosen_.repetitions, chosen_.repetitions_max) : chosen_.repetitions;
+  cli::progress_bar bar("measuring", most * runs_in_a_repetition(), "runs at most");
   std::uint64_t done = 0;
-  for (unsigned repetition = 0; repetition < chosen_.repetitions; ++repetition) {
+  for (unsigned repetition = 0; repetition < most && !is_enough(repetition); ++repetition) {
     const auto before = rows_;
     measure_limits();
     for (std::size_t suite = 0; suite < suites; ++suite) {
@@ -179,7 +188,7 @@ void comparison::measure(const std::function<bool()>& stopped, const std::functi
         for (std::size_t turn = 0; turn < stores; ++turn) {
           const std::size_t store = (turn + repetition) % stores;
           if (!chosen_.suites[suite]->measures(*chosen_.stores[store])) continue;
-          bar.update(done++, fmt::format("repetition {} of {}: {}, {} threads, {}", repetition + 1, chosen_.repetitions,
+          bar.update(done++, fmt::format("repetition {} of {}: {}, {} threads, {}", repetition + 1, most,
                                          suite_name(suite), threads, store_name(suite, store)));
           const std::size_t failures = failures_.size();
           if (!has_failed(suite, threads, store)) measure_one(suite, stages[suite], threads, store);
@@ -208,26 +217,54 @@ void comparison::measure_one(std::size_t suite, const std::vector<stage>& stages
   const store_kind& kind = *chosen_.stores[store];
   const scratch_folder folder(chosen_.folder);
   const shared_array<figures> measured(1);
+  const run one{kind, threads, folder.path(), measured[0], chosen_.memory};
+  const other_load others;
+  double own_s = 0;
   try {
     for (const stage& s : stages) {
       if (s.reopens && !kind.survives_kill) continue;
       if (!s.reopens) folder.renew();
-      run_and_kill(chosen_.limit_s, [&] { s.work({kind, threads, folder.path(), measured[0]}); });
+      own_s += run_and_kill(chosen_.limit_s, [&] {
+        if (chosen_.suites[suite]->form == store_form::versions) one.touch(memory_of(chosen_.n));
+        s.work(one);
+      });
     }
   } catch (const std::exception& failed) {
     failures_.push_back({suite, threads, store, failed.what()});
     return;
   }
-  keep(suite, threads, store, measured[0]);
+  keep(suite, threads, store, measured[0], others.cores(own_s));
 }
 
-void comparison::keep(std::size_t suite, unsigned threads, std::size_t store, const figures& measured) {
+bool comparison::is_settled(const row& r) const {
+  const auto [low, high, confidence] = interval_of_median(r.rates);
+  return confidence > 0 && (high - low) / 2 <= chosen_.spread_max * median(r.rates);
+}
+
+bool comparison::is_enough(unsigned repetitions) const {
+  if (repetitions < chosen_.repetitions || chosen_.spread_max == 0) return false;
+  // The machine's limits are context, and no result.
+  return std::ranges::all_of(
+      rows_, [this](const auto& one) { return one.first.suite >= chosen_.suites.size() || is_settled(one.second); });
+}
+
+/// Of the ratios within each repetition, which had the same other load as nearly as can be.
+interval comparison::ratio_to_first(const row_key& key, const row& r) const {
+  const row* const first = first_of(key);
+  if (first == nullptr || first == &r || first->rates.size() != r.rates.size()) return {};
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < r.rates.size(); ++i) ratios.push_back(first->rates[i] / r.rates[i]);
+  return interval_of_median(ratios);
+}
+
+void comparison::keep(std::size_t suite, unsigned threads, std::size_t store, const figures& measured, double others) {
   for (std::size_t i = 0; i < measured.count; ++i) {
     const figure& f = measured.all[i];
     row& r = rows_[{suite, workload_number(f.workload.data()), threads, store}];
     r.n = f.n;
     r.unit = f.unit.data();
     r.rates.push_back(f.operations / f.seconds);
+    r.others.push_back(others);
     if (f.bytes_per_key > 0) r.bytes_per_key.push_back(f.bytes_per_key);
     r.figures.push_back(f);
   }
@@ -266,6 +303,8 @@ const std::string& comparison::store_name(std::size_t suite, std::size_t store) 
 json comparison::to_json() const {
   const unsigned cores = std::thread::hardware_concurrency();
   json about = machine();
+  about["memory"] = name_of(chosen_.memory);
+  about["threads_kept_on_cores"] = threads_are_kept_on_cores();
   about["folder"] = chosen_.folder.string();
   about["mount"] = mount_of(chosen_.folder);
   about["sync_folder"] = chosen_.sync_folder.string();
@@ -287,7 +326,13 @@ json comparison::to_json() const {
                 {"repetitions", r.rates.size()},
                 {"ops_per_second", median(r.rates)},
                 {"min", least},
-                {"max", greatest}};
+                {"max", greatest},
+                {"rates", r.rates}};
+    if (const auto [low, high, confidence] = interval_of_median(r.rates); confidence > 0)
+      one["interval"] = {{"low", low}, {"high", high}, {"confidence", confidence}};
+    if (chosen_.spread_max > 0) one["settled"] = is_settled(r);
+    if (key.suite < chosen_.suites.size()) one["memory"] = name_of(chosen_.memory);
+    if (!r.others.empty()) one["other_cores"] = median(r.others);
     if (key.threads > cores) one["oversubscribed"] = true;
     if (!r.unit.empty()) one["unit"] = r.unit;
     if (!r.bytes_per_key.empty()) one["bytes_per_key"] = median(r.bytes_per_key);
@@ -313,16 +358,34 @@ const comparison::row* comparison::first_of(const row_key& key) const {
 }
 
 void comparison::print() const {
-  table shown({"suite", "workload", "threads", "store", "a second", "+-", "the first is"});
+  constexpr double others_told = 0.1;
+  double busiest = 0;
+  std::size_t unsettled = 0;
+  table shown({"suite", "workload", "threads", "memory", "store", "a second", "+-", "others' cores", "the first is",
+               "interval"});
   for (const auto& [key, r] : rows_) {
     const row* const first = first_of(key);
     const bool comparable = first != nullptr && first != &r;
+    const bool of_store = key.suite < chosen_.suites.size();
+    const interval ratio = ratio_to_first(key, r);
     shown.add({suite_name(key.suite), workloads_[key.workload], std::to_string(key.threads),
-               store_name(key.suite, key.store), short_number(median(r.rates)),
-               fmt::format("{:.0f} %", spread(r.rates) * 100),
-               comparable ? fmt::format("{:.2f} times as fast", median(first->rates) / median(r.rates)) : ""});
+               of_store ? std::string(name_of(chosen_.memory)) : "", store_name(key.suite, key.store),
+               short_number(median(r.rates)), fmt::format("{:.0f} %", spread(r.rates) * 100),
+               r.others.empty() ? "" : fixed(median(r.others), 2),
+               comparable ? fmt::format("{:.2f} times as fast", median(first->rates) / median(r.rates)) : "",
+               ratio.confidence > 0 ? fmt::format("{:.2f} to {:.2f}", ratio.low, ratio.high) : ""});
+    if (!r.others.empty()) busiest = std::max(busiest, median(r.others));
+    if (of_store && !is_settled(r)) ++unsettled;
   }
   shown.print();
+  if (busiest > others_told) {
+    std::printf("NOT QUIET: other programs kept up to %.2f cores busy; these figures would be others without them.\n",
+                busiest);
+  }
+  if (chosen_.spread_max > 0 && unsettled > 0) {
+    std::printf("NOT SETTLED: %zu rows spread by more than %g %% after all repetitions.\n", unsettled,
+                chosen_.spread_max * 100);
+  }
   print_latencies();
   for (const auto& f : failures_) {
     std::printf("FAILED: %s, %u threads, %s: %s\n", suite_name(f.suite).c_str(), f.threads,

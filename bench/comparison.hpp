@@ -18,6 +18,9 @@ struct comparison_settings {
   std::vector<unsigned> threads = {1, 2};
   std::uint64_t n = 1'000'000;
   unsigned repetitions = 5;
+  unsigned repetitions_max = 50;  ///< where `spread_max` is given
+  double spread_max = 0;          ///< repeat until half of each row's interval is at most so much of its median; 0: not
+  memory_state memory = memory_state::warm;
   std::filesystem::path folder = "/dev/shm";       ///< where stores are; makes and removes a folder in it
   std::filesystem::path sync_folder = "/var/tmp";  ///< a folder on the device whose syncs are measured
   unsigned limit_s = 3600;                         ///< for one process
@@ -50,7 +53,8 @@ class comparison {
   struct row {
     std::uint64_t n = 0;
     std::string unit;
-    std::vector<double> rates;
+    std::vector<double> rates;   // one a repetition
+    std::vector<double> others;  // cores that other programs kept busy meanwhile
     std::vector<double> bytes_per_key;
     std::vector<figure> figures;  // whose latencies and tenths are reported
   };
@@ -63,9 +67,14 @@ class comparison {
 
   void measure_limits();
   void measure_one(std::size_t suite, const std::vector<stage>& stages, unsigned threads, std::size_t store);
-  void keep(std::size_t suite, unsigned threads, std::size_t store, const figures& measured);
+  void keep(std::size_t suite, unsigned threads, std::size_t store, const figures& measured, double others);
   [[nodiscard]] bool has_failed(std::size_t suite, unsigned threads, std::size_t store) const;
   [[nodiscard]] std::size_t runs_in_a_repetition() const;
+  /// Whether half of the row's interval is small enough.
+  [[nodiscard]] bool is_settled(const row& r) const;
+  /// Whether the repetitions made so far suffice.
+  [[nodiscard]] bool is_enough(unsigned repetitions) const;
+  [[nodiscard]] interval ratio_to_first(const row_key& key, const row& r) const;
   [[nodiscard]] const row* first_of(const row_key& key) const;
   void print_latencies() const;
   [[nodiscard]] std::size_t workload_number(std::string_view name);

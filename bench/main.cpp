@@ -16,6 +16,7 @@
 #include <stdexcept>
 
 #include "comparison.hpp"
+#include "cores.hpp"
 #include "stores/kinds.hpp"
 
 namespace icecore::bench {
@@ -180,6 +181,8 @@ int main(int argc, char** argv) {
   std::string json_path;
   bool quick = false;
   bool list = false;
+  bool pin = false;
+  double settle_percent = 0;
   ycsb::settings of_ycsb;
   auto suite_names = names_of(all_suites());
   suite_names.emplace_back("all");
@@ -200,6 +203,20 @@ int main(int argc, char** argv) {
   app.add_option("--repetitions", chosen.repetitions, "Repetitions, of which the median is taken")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
+  app.add_option("--settle", settle_percent,
+                 "Repeat until half of each row's 95 % interval is at most so many percent of its median")
+      ->check(CLI::Range(0.1, 100.0));
+  app.add_option("--most", chosen.repetitions_max, "Repetitions at most, with --settle")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  app.add_option(
+         "--memory", chosen.memory,
+         "warm: memory is touched just before each phase, so that the host of a virtual machine has it; cold: as found")
+      ->transform(CLI::CheckedTransformer(
+                      std::map<std::string, memory_state>{{"warm", memory_state::warm}, {"cold", memory_state::cold}})
+                      .description(""))
+      ->type_name("warm|cold");
+  app.add_flag("--pin", pin, "Keep each thread on a core of its own, where there are enough");
   app.add_flag("--quick", quick, "N = 50,000: minutes instead of hours")->excludes(n_option);
   add_ycsb_options(app, of_ycsb);
   app.add_option("--folder", chosen.folder, "Folder for the stores, which are removed after each run")
@@ -226,6 +243,8 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (quick) chosen.n = n_of_quick_runs;
+  if (pin) keep_threads_on_cores();
+  chosen.spread_max = settle_percent / 100;
   if (std::ranges::find(suites, "all") != suites.end()) suites.clear();
   chosen.of_ycsb = of_ycsb;
   const auto known_suites = all_suites(of_ycsb);

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "cores.hpp"
+
 namespace icecore::bench {
 
 /// Runs `work(session, thread)` in `threads` threads, each with a session that `new_session()` returned, and returns
@@ -23,6 +25,7 @@ double timed_with_sessions(unsigned threads, const NewSession& new_session, cons
   std::vector<std::thread> running;
   for (unsigned thread = 0; thread < threads; ++thread) {
     running.emplace_back([&, thread] {
+      stay_on_core(thread, threads);
       decltype(new_session()) own;
       try {
         own = new_session();

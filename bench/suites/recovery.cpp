@@ -11,7 +11,6 @@
 
 #include "../isolated.hpp"
 #include "../measure.hpp"
-#include "../memory_touch.hpp"
 #include "../ycsb/phases.hpp"
 #include "suite.hpp"
 
@@ -63,7 +62,7 @@ void fill_and_be_killed(const inputs& in, const run& r) {
   loaded->load();
   const ycsb::plan does = plan_of(in, r);
   loaded->warm_up(does);
-  touch_memory(r.folder, touched_bytes);
+  r.touch(touched_bytes);
   measure_second(in, r, "before_kill", *loaded, does);
   for (unsigned thread = 0; thread < r.threads; ++thread) {
     std::thread([&in, loaded, thread] { loaded->insert_until_killed(thread, in.inserted[thread]); }).detach();
@@ -74,7 +73,7 @@ void fill_and_be_killed(const inputs& in, const run& r) {
 void reopen(const inputs& in, const run& r) {
   const opening how = opening_for(r, in);
   const ycsb::plan does = plan_of(in, r);
-  touch_memory(r.folder, touched_bytes);
+  r.touch(touched_bytes);
   const auto begin = std::chrono::steady_clock::now();
   const auto store = r.kind.open_map(how);
   ycsb::check_there(*store, in.records / 2, in.chosen.value_size);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "../memory_touch.hpp"
 #include "../stores/map.hpp"
 #include "../stores/store.hpp"
 #include "../ycsb/phases.hpp"
@@ -51,8 +52,13 @@ struct run {
   unsigned threads;
   std::filesystem::path folder;  ///< of this store alone
   figures& out;
+  memory_state memory;
 
   [[nodiscard]] std::unique_ptr<store> open(std::uint64_t records, std::size_t key_size, std::size_t value_size) const;
+  /// Before a phase that will take this much memory: touches as much if memory is to be warm.
+  void touch(std::uint64_t bytes) const noexcept {
+    if (memory == memory_state::warm) touch_memory(folder, bytes);
+  }
 };
 
 /// The work of one process, which is killed after it.

@@ -6,7 +6,6 @@
 #include <memory>
 #include <stdexcept>
 
-#include "../memory_touch.hpp"
 #include "suite.hpp"
 
 namespace icecore::bench {
@@ -48,9 +47,9 @@ void keep(const ycsb::latencies& taken, figure& in) {
 }
 
 /// Touches memory for this many records of any store: after it is freed, the host takes it back within a second or two.
-void touch_for(std::uint64_t records, const opening& how) noexcept {
+void touch_for(const run& r, std::uint64_t records, const opening& how) noexcept {
   constexpr std::uint64_t of_a_record = 256, base = std::uint64_t{512} << 20;
-  touch_memory(how.folder, base + records * (of_a_record + how.value_size));
+  r.touch(base + records * (of_a_record + how.value_size));
 }
 
 /// The load is reported once, for the first workload. In each phase, every store finds memory that was touched just
@@ -58,7 +57,7 @@ void touch_for(std::uint64_t records, const opening& how) noexcept {
 void measure(const ycsb::workload& work, std::uint64_t records, const ycsb::settings& chosen, bool tells_load,
              const run& r) {
   const opening how = opening_for(r, work, records, chosen);
-  touch_for(records, how);
+  touch_for(r, records, how);
   const auto store = r.kind.open_map(how);
   ycsb::loaded_map loaded(*store, r.threads, records, chosen);
   const double load_s = loaded.load();
@@ -66,10 +65,10 @@ void measure(const ycsb::workload& work, std::uint64_t records, const ycsb::sett
   const ycsb::plan does(work, r.threads, records, chosen);
   loaded.warm_up(does);
   const std::uint64_t more = how.records - records;
-  touch_for(more, how);
+  touch_for(r, more, how);
   const auto ran = loaded.run(does);
   figure& told = r.out.add(work.name, records, ran.operations, ran.seconds);
-  touch_for(more, how);
+  touch_for(r, more, how);
   keep(loaded.run_timed(does), told);
   loaded.check_writes_are_seen();
 }
