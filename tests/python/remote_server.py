@@ -12,6 +12,7 @@ import socket
 import subprocess
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,21 @@ class Server:
         self._process.send_signal(signal.SIGSTOP)
         while " T " not in Path(f"/proc/{self._process.pid}/stat").read_text():
             time.sleep(0.01)
+
+
+@contextmanager
+def independent_servers(tmp_path_factory, count):
+    """All servers of the independent group "g", in their order; clients close their versions."""
+    options = ("--group-mode", "independent", "--group-name", "g", "--group-size", str(count), "--defaults-rule", "tag")
+    running = []
+    try:
+        for number in range(count):
+            running.append(Server(tmp_path_factory.mktemp("server"), *options, "--group-index", str(number)))
+            running[-1].start()
+        yield running
+    finally:
+        for server in running:
+            server.stop()
 
 
 class Proxy:

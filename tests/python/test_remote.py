@@ -420,4 +420,15 @@ PROGRAM = """
                 assert_type(key, bytes)
             async for version, changes in store.watch(after=3):
                 assert_type(changes, list[remote.KeyChange])
+        async with await aio.connect_group(["icecore://h", "icecore://i"]) as group:
+            stores = await group.open("db")
+            assert_type(await stores.tag("t"), list[int])
+            assert_type(await stores.at(tag="t"), aio.GroupSnapshot)
+            assert_type(stores.server(b"k"), aio.Store)
+            async for key, value in stores.items():
+                assert_type(value, bytes)
+            async for server, version, changes in stores.watch(after=[3, 4]):
+                assert_type(changes, list[remote.KeyChange])
+            async with stores.lease(10) as lease:
+                assert_type(lease, int)
 """

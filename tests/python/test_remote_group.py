@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from remote_server import Server, needs_server
+from remote_server import Server, independent_servers, needs_server
 
 from icecore import errors
 
@@ -34,17 +34,8 @@ HASHES = [
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory):
-    options = ("--group-mode", "independent", "--group-name", "g", "--group-size", "3", "--defaults-rule", "tag")
-    running = []
-    try:
-        for number in range(3):
-            folder = tmp_path_factory.mktemp("server")
-            running.append(Server(folder, *options, "--group-index", str(number)))
-            running[-1].start()
+    with independent_servers(tmp_path_factory, 3) as running:
         yield running
-    finally:
-        for server in running:
-            server.stop()
 
 
 @pytest.fixture
@@ -64,7 +55,7 @@ KEYS = [b"key%03d" % i for i in range(120)]
 
 
 def test_the_owner_of_a_key_is_what_servers_compute():
-    from icecore.remote.group import _xxh64
+    from icecore.remote._group import _xxh64
 
     data = bytes((i * 37 + 1) % 256 for i in range(100))
     for size, digest in HASHES:

@@ -10,7 +10,7 @@
         store.at(tag="epoch-1")[b"layer1/bias"]     # b"0.5", and it always will be
 
 ``connect_group`` makes one client of several independent servers (``icecore.remote.group``).
-``icecore.remote.aio`` has the same for asyncio, of one server. They need grpcio and protobuf: ``pip install
+``icecore.remote.aio`` has the same for asyncio. They need grpcio and protobuf: ``pip install
 'icecore[remote]'``. Errors are those of ``icecore``.
 """
 
@@ -19,7 +19,8 @@ from ._server_calls import Permission, ServerStatus, SnapshotPart, Tls, User, Ve
 from ._batch import Batch
 from ._streams import KeyChange, VersionChanges
 from .client import Client, connect
-from .group import GroupClient, GroupSnapshot, GroupStore, ServerChanges, connect_group, owner_of
+from ._group import ServerChanges, owner_of
+from .group import GroupClient, GroupSnapshot, GroupStore, connect_group
 from .operations import (
     Condition,
     Operation,

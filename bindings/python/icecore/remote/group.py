@@ -18,14 +18,15 @@ from __future__ import annotations
 
 import heapq
 import queue
-import secrets
 import threading
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 from .._types import Change, Difference
-from ..errors import Error, InvalidArgumentError, OtherClusterError
+from ..errors import Error
+from ._group import ServerChanges, owner_of, places_of, require_member, version_of_each
+from ._leases import any_number, kept
 from ._requests import Lease
 from ._server_calls import SnapshotPart, Tls
 from ._streams import KeyChange, VersionChanges
@@ -37,67 +38,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from .._types import BytesLike
-
-T = TypeVar("T")
-
-_ONES = 2**64 - 1
-_P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
-_P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
-
-
-def _rotated(x: int, by: int) -> int:
-    return (x << by | x >> (64 - by)) & _ONES
-
-
-def _round(lane: int, word: int) -> int:
-    return _rotated((lane + word * _P2) & _ONES, 31) * _P1 & _ONES
-
-
-def _xxh64(data: bytes) -> int:
-    """XXH64 with seed 0."""
-    at, size = 0, len(data)
-    if size >= 32:
-        lanes = [(_P1 + _P2) & _ONES, _P2, 0, -_P1 & _ONES]
-        while at + 32 <= size:
-            for i in range(4):
-                lanes[i] = _round(lanes[i], int.from_bytes(data[at + 8 * i : at + 8 * i + 8], "little"))
-            at += 32
-        mixed = sum(_rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18))) & _ONES
-        for lane in lanes:
-            mixed = ((mixed ^ _round(0, lane)) * _P1 + _P4) & _ONES
-    else:
-        mixed = _P5
-    mixed = (mixed + size) & _ONES
-    while at + 8 <= size:
-        mixed ^= _round(0, int.from_bytes(data[at : at + 8], "little"))
-        mixed = (_rotated(mixed, 27) * _P1 + _P4) & _ONES
-        at += 8
-    if at + 4 <= size:
-        mixed ^= int.from_bytes(data[at : at + 4], "little") * _P1 & _ONES
-        mixed = (_rotated(mixed, 23) * _P2 + _P3) & _ONES
-        at += 4
-    for byte in data[at:]:
-        mixed ^= byte * _P5 & _ONES
-        mixed = _rotated(mixed, 11) * _P1 & _ONES
-    mixed = (mixed ^ mixed >> 33) * _P2 & _ONES
-    mixed = (mixed ^ mixed >> 29) * _P3 & _ONES
-    return mixed ^ mixed >> 32
-
-
-def owner_of(key: BytesLike, servers: int) -> int:
-    """The number of the server that has the key: the upper half of its XXH64 * servers / 2**32."""
-    return (_xxh64(as_bytes(key)) >> 32) * servers >> 32
-
-
-def _each(versions: Any, servers: int) -> list[int]:
-    """A version of each server: of a snapshot, or a list."""
-    numbers = list(getattr(versions, "versions", versions))
-    if len(numbers) != servers:
-        raise InvalidArgumentError(
-            f"{len(numbers)} versions for {servers} servers: a number of one means nothing to the others; give a "
-            "snapshot, or a version of each"
-        )
-    return numbers
 
 
 def _ask_all(stores: Sequence[Store], ask: Any) -> list[Any]:
@@ -137,11 +77,8 @@ class _Reader:
     def find_many(self, keys: Iterable[BytesLike], *, default: Any = None, timeout: float | None = None) -> list[Any]:
         """The values of many keys; ``default`` for those that are not there."""
         wanted = [as_bytes(key) for key in keys]
-        places: list[list[int]] = [[] for _ in self._parts]
-        for place, key in enumerate(wanted):
-            places[owner_of(key, len(self._parts))].append(place)
         found = [default] * len(wanted)
-        for part, mine in zip(self._parts, places):
+        for part, mine in zip(self._parts, places_of(wanted, len(self._parts))):
             if mine:
                 values = part.find_many([wanted[place] for place in mine], default=default, timeout=timeout)
                 for place, value in zip(mine, values):
@@ -213,14 +150,6 @@ class _Ended(Exception):
     """Nobody reads a watch any more."""
 
 
-class ServerChanges(NamedTuple):
-    """What one server of a group tells: all changes of one of its versions."""
-
-    server: int
-    version: int
-    changes: list[KeyChange]
-
-
 class GroupStore(_Reader, MutableMapping[bytes, bytes]):
     """A database of all servers. What concerns one key is as in ``icecore.remote.Store``."""
 
@@ -278,7 +207,7 @@ class GroupStore(_Reader, MutableMapping[bytes, bytes]):
             raise TypeError("at() takes exactly one of versions and tag")
         if tag is not None:
             return GroupSnapshot([part.at(tag=tag, timeout=timeout) for part in self._parts])
-        numbers = _each(versions, len(self._parts))
+        numbers = version_of_each(versions, len(self._parts))
         return GroupSnapshot([part.at(number, timeout=timeout) for part, number in zip(self._parts, numbers)])
 
     def diff(self, before: Any, after: Any = None, **bounds: Any) -> Iterator[Difference]:
@@ -302,12 +231,12 @@ class GroupStore(_Reader, MutableMapping[bytes, bytes]):
                 apply(changes); versions[server] = version
 
         To end it, leave the loop, or ``close()`` the iterator."""
-        versions = self.latest().versions if after is None else _each(after, len(self._parts))
+        versions = self.latest().versions if after is None else version_of_each(after, len(self._parts))
         return self._watch(versions, bounds)
 
     def compact(self, oldest_kept: Any, *, timeout: float | None = None) -> None:
         """Gives up the versions before this snapshot."""
-        for part, number in zip(self._parts, _each(oldest_kept, len(self._parts))):
+        for part, number in zip(self._parts, version_of_each(oldest_kept, len(self._parts))):
             part.compact(number, timeout=timeout)
 
     def sync(self, *, timeout: float | None = None) -> None:
@@ -316,7 +245,7 @@ class GroupStore(_Reader, MutableMapping[bytes, bytes]):
 
     def _both(self, before: Any, after: Any) -> tuple[list[int], list[int]]:
         count = len(self._parts)
-        return _each(before, count), _each(self.latest() if after is None else after, count)
+        return version_of_each(before, count), version_of_each(self.latest() if after is None else after, count)
 
     def _watch(self, versions: list[int], bounds: dict[str, Any]) -> Iterator[ServerChanges]:
         told: queue.Queue[ServerChanges | BaseException] = queue.Queue(maxsize=64)
@@ -356,28 +285,13 @@ class GroupStore(_Reader, MutableMapping[bytes, bytes]):
 
     # ---- Leases: kept by each server for its own keys, by its own clock ----------------------------------------------
 
-    @contextmanager
-    def lease(self, seconds: float, *, timeout: float | None = None) -> Iterator[int]:
+    def lease(self, seconds: float, *, timeout: float | None = None) -> AbstractContextManager[int]:
         """As ``Store.lease``, at all servers."""
-        granted = self.grant(seconds, timeout=timeout)
-        ended = threading.Event()
-
-        def keep() -> None:
-            while not ended.wait(granted.granted / 3):
-                self.keep_alive(granted.number)
-
-        keeper = threading.Thread(target=keep, name="icecore lease", daemon=True)
-        keeper.start()
-        try:
-            yield granted.number
-        finally:
-            ended.set()
-            keeper.join()
-            self.revoke(granted.number)
+        return kept(self, seconds, timeout)
 
     def grant(self, seconds: float, *, number: int = 0, timeout: float | None = None) -> Lease:
         """A lease of all servers; one that not all could grant is taken back."""
-        number = number or secrets.randbits(63) | 1
+        number = number or any_number()
         done: list[Store] = []
         granted: Lease | None = None
         try:
@@ -456,18 +370,7 @@ def connect_group(
         for number, address in enumerate(addresses):
             client = connect(address, user=user, password=password, tls=tls, timeout=timeout)
             clients.append(client)
-            is_ = client.status()
-            if is_.dependent:
-                raise OtherClusterError(
-                    f"the servers of the group {is_.group!r}, of which {address} is one, are dependent: each of them "
-                    "answers for all keys; connect() to one of them"
-                )
-            group = is_.group if group is None else group
-            if (is_.group, is_.index, is_.size) != (group, number, len(addresses)):
-                raise OtherClusterError(
-                    f"{address} is server {is_.index} of {is_.size} of the group {is_.group!r}, but in the list it is "
-                    f"server {number} of {len(addresses)} of {group!r}"
-                )
+            group = require_member(client.status(), address, number, len(addresses), group)
     except BaseException:
         for client in clients:
             client.close()

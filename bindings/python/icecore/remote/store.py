@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .._types import Change, Difference
@@ -12,6 +11,7 @@ from ..errors import TagExistsError
 from ..information import Tag, Tags
 from ..mapping import OrderedMapping
 from ._batch import Batch
+from ._leases import kept
 from ._requests import DatabaseCalls, DatabaseSettings, DatabaseStatus, Lease
 from ._streams import ChangesStream, DiffStream, HistoryStream, KeyChange, Scan, VersionChanges, WatchStream
 from ._values import Bounds, as_bytes, number_of, point_of
@@ -379,29 +379,14 @@ class Store(_Reader, _Base):
 
     # ---- Leases ------------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def lease(self, seconds: float, *, timeout: float | None = None) -> Iterator[int]:
+    def lease(self, seconds: float, *, timeout: float | None = None) -> AbstractContextManager[int]:
         """A lease that is kept alive as long as the ``with`` block runs, and the process; then its keys are removed.
 
             with store.lease(10) as lease:
                 store.put(b"workers/7", b"here", lease=lease)
                 work()
         """
-        granted = self.grant(seconds, timeout=timeout)
-        ended = threading.Event()
-
-        def keep() -> None:
-            while not ended.wait(granted.granted / 3):
-                self.keep_alive(granted.number)
-
-        keeper = threading.Thread(target=keep, name="icecore lease", daemon=True)
-        keeper.start()
-        try:
-            yield granted.number
-        finally:
-            ended.set()
-            keeper.join()
-            self.revoke(granted.number)
+        return kept(self, seconds, timeout)
 
     def grant(self, seconds: float, *, number: int = 0, timeout: float | None = None) -> Lease:
         """A lease of 1 second to 10 years. ``number``: 0 for one that is free."""

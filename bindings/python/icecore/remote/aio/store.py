@@ -1,41 +1,27 @@
-"""icecore.remote for asyncio: the same names, to be awaited; iterators are asynchronous.
-
-    from icecore.remote import aio
-
-    async with await aio.connect("icecore://localhost:7480") as server:
-        store = await server.create("weights", rule="write")
-        await store.put(b"layer1/bias", b"0.5")
-        async for key, value in store.items(prefix=b"layer1/"):
-            ...
-
-Cancelling a task cancels the call that it awaits; a write may still take effect then. One event loop uses a client.
-"""
+"""A database of a server, awaited."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from .._types import Change, Difference
-from ..errors import TagExistsError
-from ..information import Tag, Tags
-from ._awaiting import Connection
-from ._batch import Batch
-from ._requests import DatabaseCalls, DatabaseSettings, DatabaseStatus, Lease
-from ._server_calls import Permission, ServerCalls, ServerStatus, SnapshotPart, Tls, User, VerifyResult
-from ._streams import NO_LIMIT, ChangesStream, DiffStream, HistoryStream, KeyChange, Scan, VersionChanges, WatchStream
-from ._values import Bounds, as_bytes, number_of, point_of
-from .operations import Condition, Operation, Outcome, Result, append, increment, put, update, version_is
-from .store import checked
+from ..._types import Change, Difference
+from ...errors import TagExistsError
+from ...information import Tag, Tags
+from .._awaiting import Connection
+from .._batch import Batch
+from .._leases import kept_awaiting
+from .._requests import DatabaseCalls, DatabaseSettings, DatabaseStatus, Lease
+from .._streams import NO_LIMIT, ChangesStream, DiffStream, HistoryStream, KeyChange, Scan, VersionChanges, WatchStream
+from .._values import Bounds, as_bytes, number_of, point_of
+from ..operations import Condition, Operation, Outcome, Result, append, increment, put, update, version_is
+from ..store import checked
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from typing_extensions import Self
-
-    from .._types import BytesLike
+    from ..._types import BytesLike
 
 _KEY, _VALUE, _BOTH = 0, 1, 2
 
@@ -302,21 +288,8 @@ class Store(_Reader):
 
     # ---- Leases ------------------------------------------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def lease(self, seconds: float, *, timeout: float | None = None) -> AsyncIterator[int]:
-        granted = await self.grant(seconds, timeout=timeout)
-
-        async def keep() -> None:
-            while True:
-                await asyncio.sleep(granted.granted / 3)
-                await self.keep_alive(granted.number)
-
-        keeper = asyncio.create_task(keep())
-        try:
-            yield granted.number
-        finally:
-            keeper.cancel()
-            await self.revoke(granted.number)
+    def lease(self, seconds: float, *, timeout: float | None = None) -> AbstractAsyncContextManager[int]:
+        return kept_awaiting(self, seconds, timeout)
 
     async def grant(self, seconds: float, *, number: int = 0, timeout: float | None = None) -> Lease:
         return await self._connection.call(self._calls.grant(seconds, number), timeout)
@@ -352,111 +325,3 @@ class Store(_Reader):
 
     def __repr__(self) -> str:
         return f"<icecore.remote.aio.Store {self.name!r} at {self._connection.address}>"
-
-
-class Client:
-    """A connection to a server. ``icecore.remote.Client`` says what each function does."""
-
-    __slots__ = ("_connection",)
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        await self._connection.close()
-
-    async def log_out(self) -> None:
-        await self._connection.log_out()
-
-    async def status(self, *, timeout: float | None = None) -> ServerStatus:
-        return await self._connection.call(ServerCalls.status(), timeout)
-
-    async def create(
-        self,
-        name: str,
-        *,
-        rule: str = "",
-        interval_ms: int = 0,
-        durability: str = "",
-        index: str = "",
-        compression: str = "",
-        quota_bytes: int = 0,
-        owner: str = "",
-        timeout: float | None = None,
-    ) -> Store:
-        settings = DatabaseSettings(name, owner, rule, interval_ms, durability, index, compression, quota_bytes)
-        await self._connection.call(ServerCalls.create(settings), timeout)
-        return Store(self._connection, name)
-
-    async def open(self, name: str, *, timeout: float | None = None) -> Store:
-        store = Store(self._connection, name)
-        await store.status(timeout=timeout)
-        return store
-
-    async def databases(self, *, timeout: float | None = None) -> list[DatabaseSettings]:
-        return await self._connection.call(ServerCalls.databases(), timeout)
-
-    async def copy(self, source: str, name: str, *, at: Any = None, timeout: float | None = None) -> Store:
-        await self._connection.call(ServerCalls.copy(source, DatabaseSettings(name), at), timeout)
-        return Store(self._connection, name)
-
-    async def drop(self, name: str, *, timeout: float | None = None) -> None:
-        await self._connection.call(ServerCalls.drop(name), timeout)
-
-    async def snapshot(self, to: str, *, timeout: float | None = None) -> list[SnapshotPart]:
-        return await self._connection.call(ServerCalls.snapshot(to), timeout)
-
-    async def verify(self, name: str, *, timeout: float | None = None) -> VerifyResult:
-        return await self._connection.call(ServerCalls.verify(name), timeout)
-
-    async def users(self) -> list[User]:
-        return await self._connection.call(ServerCalls.users())
-
-    async def roles(self) -> dict[str, list[Permission]]:
-        return await self._connection.call(ServerCalls.roles())
-
-    async def add_user(self, name: str, password: str | None = None) -> None:
-        await self._connection.call(ServerCalls.add_user(name, password))
-
-    async def remove_user(self, name: str) -> None:
-        await self._connection.call(ServerCalls.remove_user(name))
-
-    async def set_password(self, name: str, password: str) -> None:
-        await self._connection.call(ServerCalls.set_password(name, password))
-
-    async def grant(self, user: str, role: str) -> None:
-        await self._connection.call(ServerCalls.grant(user, role))
-
-    async def withdraw(self, user: str, role: str) -> None:
-        await self._connection.call(ServerCalls.withdraw(user, role))
-
-    async def set_role(self, name: str, permissions: Iterable[Permission]) -> None:
-        await self._connection.call(ServerCalls.set_role(name, permissions))
-
-    async def remove_role(self, name: str) -> None:
-        await self._connection.call(ServerCalls.remove_role(name))
-
-
-async def connect(
-    address: str,
-    *,
-    user: str | None = None,
-    password: str | None = None,
-    tls: Tls | bool | None = None,
-    timeout: float | None = 30.0,
-    request_id: str | None = None,
-) -> Client:
-    """Connects to a server: see ``icecore.remote.connect``."""
-    client = Client(Connection(address, user, password, tls, timeout, request_id))
-    try:
-        await client.status()
-    except BaseException:
-        await client.close()
-        raise
-    return client
