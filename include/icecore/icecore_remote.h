@@ -150,7 +150,12 @@ int icecore_remote_at_tag(const icecore_remote_store* store, const void* tag, si
                           icecore_remote_snapshot** snapshot);
 int icecore_remote_latest(const icecore_remote_store* store, icecore_remote_snapshot** snapshot);
 void icecore_remote_snapshot_close(icecore_remote_snapshot* snapshot);
+/* ICECORE_INVALID_ARGUMENT of several independent servers: each has its own version. */
 int icecore_remote_snapshot_version(const icecore_remote_snapshot* snapshot, icecore_version* version);
+/* The version of each server that has a part, in their order: the first `capacity` of them (`versions` may be NULL if
+ * it is 0). `count`: how many there are; 1, but of several independent servers. */
+int icecore_remote_snapshot_versions(const icecore_remote_snapshot* snapshot, icecore_version* versions,
+                                     size_t capacity, size_t* count);
 int icecore_remote_snapshot_find(const icecore_remote_snapshot* snapshot, const void* key, size_t key_size,
                                  icecore_remote_value* value);
 /* from <= key < to; NULL means no bound. */
@@ -174,15 +179,30 @@ int icecore_remote_diff(const icecore_remote_store* store, icecore_version befor
                         icecore_remote_rows** rows);
 int icecore_remote_changes(const icecore_remote_store* store, icecore_version after, icecore_version up_to,
                            icecore_remote_rows** rows);
+/* The same two between snapshots, which may be of several independent servers, whose versions have nothing to do with
+ * each other: differences by key; changes by number of version, then by key, those of one key in their order. */
+int icecore_remote_diff_between(const icecore_remote_store* store, const icecore_remote_snapshot* before,
+                                const icecore_remote_snapshot* after, icecore_remote_rows** rows);
+int icecore_remote_changes_between(const icecore_remote_store* store, const icecore_remote_snapshot* after,
+                                   const icecore_remote_snapshot* up_to, icecore_remote_rows** rows);
 /* `there`: 0 at the end. */
 int icecore_remote_rows_next(icecore_remote_rows* rows, icecore_remote_row* row, int* there);
 void icecore_remote_rows_close(icecore_remote_rows* rows);
 
 /* Each change after `after` (UINT64_MAX: what comes), once. Release it with icecore_remote_watch_close(). */
 int icecore_remote_watch_open(const icecore_remote_store* store, icecore_version after, icecore_remote_watch** watch);
-/* The next change, if there is one within the time. `told`: all changes of the versions up to it were told. */
+/* The same after a version of each server that has a part: those of a snapshot, or what a watch has told of each. */
+int icecore_remote_watch_open_each(const icecore_remote_store* store, const icecore_version* after, size_t count,
+                                   icecore_remote_watch** watch);
+/* The next change, if there is one within the time. `told`: all changes of the versions up to it were told; 0 while
+ * others that came with the change are left, and of several independent servers. */
 int icecore_remote_watch_next(icecore_remote_watch* watch, uint32_t wait_ms, icecore_remote_row* row, int* there,
                               icecore_version* told);
+/* Up to which version of each server that has a part all changes were told, where another watch may go on; as
+ * icecore_remote_snapshot_versions(). `count` is 0 before the first change and while others that came with it are
+ * left. */
+int icecore_remote_watch_told(const icecore_remote_watch* watch, icecore_version* versions, size_t capacity,
+                              size_t* count);
 void icecore_remote_watch_close(icecore_remote_watch* watch);
 
 /* ---- Tags, versions, leases ------------------------------------------------------------------------------------- */
@@ -194,6 +214,7 @@ int icecore_remote_tag(icecore_remote_store* store, const void* name, size_t nam
 int icecore_remote_find_tag(const icecore_remote_store* store, const void* name, size_t name_size,
                             icecore_version* version);
 int icecore_remote_compact(icecore_remote_store* store, icecore_version oldest_kept);
+int icecore_remote_compact_snapshot(icecore_remote_store* store, const icecore_remote_snapshot* oldest_kept);
 /* `wanted`: its number, or 0 for one that is free. */
 int icecore_remote_grant_lease(icecore_remote_store* store, uint64_t time_ms, uint64_t wanted, uint64_t* lease);
 int icecore_remote_keep_lease(icecore_remote_store* store, uint64_t lease, uint64_t* left_ms);

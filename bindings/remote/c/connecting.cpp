@@ -141,6 +141,14 @@ int icecore_remote_compact(icecore_remote_store* store, icecore_version oldest_k
   });
 }
 
+int icecore_remote_compact_snapshot(icecore_remote_store* store, const icecore_remote_snapshot* oldest_kept) {
+  return guarded([&] {
+    require(store, __func__, "store");
+    require(oldest_kept, __func__, "oldest_kept");
+    store->store.compact(oldest_kept->snapshot);
+  });
+}
+
 int icecore_remote_grant_lease(icecore_remote_store* store, uint64_t time_ms, uint64_t wanted, uint64_t* lease) {
   put(lease, {});
   return guarded([&] {

@@ -1,4 +1,5 @@
 // The C interface of icecore::remote: writing and reading.
+#include <algorithm>
 #include <vector>
 
 #include "remote_c.hpp"
@@ -39,6 +40,15 @@ icecore_remote_row row_of(const remote::key_change& from) {
 
 std::optional<std::string_view> view_of(const std::optional<std::string>& text) {
   return text ? std::optional<std::string_view>(*text) : std::nullopt;
+}
+
+// As many of them as the caller has room for, and how many there are.
+void give_out(const std::vector<icecore::version>& from, icecore_version* versions, size_t capacity, size_t* count,
+              const char* function) {
+  require(count, function, "count");
+  if (capacity > 0) require(versions, function, "versions");
+  std::copy_n(from.begin(), std::min(capacity, from.size()), versions);
+  *count = from.size();
 }
 
 template <class Range>
@@ -233,6 +243,15 @@ int icecore_remote_snapshot_version(const icecore_remote_snapshot* snapshot, ice
   });
 }
 
+int icecore_remote_snapshot_versions(const icecore_remote_snapshot* snapshot, icecore_version* versions,
+                                     size_t capacity, size_t* count) {
+  if (count != nullptr) *count = 0;
+  return guarded([&] {
+    require(snapshot, __func__, "snapshot");
+    give_out(snapshot->snapshot.versions(), versions, capacity, count, __func__);
+  });
+}
+
 int icecore_remote_snapshot_find(const icecore_remote_snapshot* snapshot, const void* key, size_t key_size,
                                  icecore_remote_value* value) {
   if (value != nullptr) *value = {};
@@ -293,6 +312,30 @@ int icecore_remote_changes(const icecore_remote_store* store, icecore_version af
   });
 }
 
+int icecore_remote_diff_between(const icecore_remote_store* store, const icecore_remote_snapshot* before,
+                                const icecore_remote_snapshot* after, icecore_remote_rows** rows) {
+  if (rows != nullptr) *rows = nullptr;
+  return guarded([&] {
+    require(store, __func__, "store");
+    require(before, __func__, "before");
+    require(after, __func__, "after");
+    require(rows, __func__, "rows");
+    give_out(store->store.diff(before->snapshot, after->snapshot), rows);
+  });
+}
+
+int icecore_remote_changes_between(const icecore_remote_store* store, const icecore_remote_snapshot* after,
+                                   const icecore_remote_snapshot* up_to, icecore_remote_rows** rows) {
+  if (rows != nullptr) *rows = nullptr;
+  return guarded([&] {
+    require(store, __func__, "store");
+    require(after, __func__, "after");
+    require(up_to, __func__, "up_to");
+    require(rows, __func__, "rows");
+    give_out(store->store.changes(after->snapshot, up_to->snapshot), rows);
+  });
+}
+
 int icecore_remote_rows_next(icecore_remote_rows* rows, icecore_remote_row* row, int* there) {
   if (row != nullptr) *row = {};
   if (there != nullptr) *there = 0;
@@ -327,6 +370,22 @@ int icecore_remote_watch_open(const icecore_remote_store* store, icecore_version
   });
 }
 
+int icecore_remote_watch_open_each(const icecore_remote_store* store, const icecore_version* after, size_t count,
+                                   icecore_remote_watch** watch) {
+  if (watch != nullptr) *watch = nullptr;
+  return guarded([&] {
+    require(store, __func__, "store");
+    require(after, __func__, "after");
+    require(watch, __func__, "watch");
+    if (count == 0) {
+      throw icecore::error(icecore::errc::invalid_argument,
+                           "icecore_remote_watch_open_each: needs a version of each server, and was given none");
+    }
+    *watch = new icecore_remote_watch{
+        store->store.watch({.after_each = std::vector<icecore::version>(after, after + count)})};
+  });
+}
+
 int icecore_remote_watch_next(icecore_remote_watch* watch, uint32_t wait_ms, icecore_remote_row* row, int* there,
                               icecore_version* told) {
   if (row != nullptr) *row = {};
@@ -348,6 +407,16 @@ int icecore_remote_watch_next(icecore_remote_watch* watch, uint32_t wait_ms, ice
     }
     // Until the last change of a batch is given, its versions are not told completely.
     if (watch->given >= watch->batch.changes.size()) put(told, watch->batch.told);
+  });
+}
+
+int icecore_remote_watch_told(const icecore_remote_watch* watch, icecore_version* versions, size_t capacity,
+                              size_t* count) {
+  if (count != nullptr) *count = 0;
+  return guarded([&] {
+    require(watch, __func__, "watch");
+    const bool in_part = watch->given < watch->batch.changes.size();
+    give_out(in_part ? std::vector<icecore::version>() : watch->batch.told_each, versions, capacity, count, __func__);
   });
 }
 
