@@ -103,9 +103,13 @@ class restorer {
     const std::int64_t id = failure ? 0 : static_cast<std::int64_t>(std::hash<std::string>{}(named) >> 1);
     const agreed same = agree_.on(step::restore_read, failure, id);
     if (same.least != same.greatest) {
-      agree_.refuse(errc::other_cluster,
-                    fmt::format("{}: the ranks see different checkpoints in this folder, or were told different stores",
-                                from_.folder.native()));
+      agree_.refuse(
+          errc::other_cluster,
+          from_.stores.empty()
+              ? fmt::format("{}: the ranks see different checkpoints in this folder, or some were told stores",
+                            from_.folder.native())
+              : fmt::format("{}: the ranks were told different stores to restore from, of which this is one",
+                            from_.stores.front().native()));
     }
   }
 
