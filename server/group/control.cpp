@@ -11,7 +11,10 @@
 namespace icecore::server::group {
 namespace {
 
-enum message : int { request = 1, order = 2, done = 3, result = 4, leaving = 5, over = 6 };
+enum message : int { request = 1, order = 2, done = 3, result = 4, leaving = 5, over = 6, broken = 7 };
+
+// What one message carries.
+constexpr std::size_t bytes_max = std::size_t{std::numeric_limits<int>::max()} - 64;
 
 void check(int code, const char* what) {
   if (code == MPI_SUCCESS) return;
@@ -44,6 +47,16 @@ control::control(MPI_Comm of) {
   MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   MPI_Comm_rank(comm_, &rank_);
   MPI_Comm_size(comm_, &size_);
+  find_node();
+}
+
+void control::find_node() {
+  MPI_Comm node = MPI_COMM_NULL;
+  int in_node = 0;
+  check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  check(MPI_Comm_rank(node, &in_node), "MPI_Comm_rank");
+  MPI_Comm_free(&node);
+  leads_node_ = in_node == 0;
 }
 
 control::~control() {
@@ -57,6 +70,7 @@ void control::begin(execute_function how) {
 }
 
 std::string control::everywhere(const std::string& what) {
+  if (what.size() > bytes_max) throw error(errc::limit_reached, "an order to a group of servers of 2 GiB and more");
   auto mine = std::make_shared<asked>();
   mine->order = what;
   std::unique_lock lock(mutex_);
@@ -72,40 +86,70 @@ void control::end() {
   if (thread_.joinable()) thread_.join();
 }
 
-void control::work() {
+void control::work() noexcept {
+  service::failure why{errc::unavailable, "the group of servers is stopping"};
   try {
     if (rank_ == 0) {
       work_as_first();
     } else {
       work_as_other();
     }
-  } catch (...) {  // MPI failed: nobody waits for ever
-    const service::failure why = service::failure_of(std::current_exception());
-    const std::lock_guard lock(mutex_);
-    for (const auto& next : queue_) next->result.emplace(why, std::string());
-    queue_.clear();
-    over_ = true;
-    answered_.notify_all();
+  } catch (...) {
+    why = service::failure_of(std::current_exception());
+    tell_broken(why);
+  }
+  finish(why);
+}
+
+void control::finish(const service::failure& why) noexcept {
+  const std::lock_guard lock(mutex_);
+  over_ = true;
+  if (under_way_ != nullptr) queue_.push_front(std::exchange(under_way_, nullptr));
+  for (const auto& next : queue_) next->result.emplace(why, std::string());
+  queue_.clear();
+  answered_.notify_all();
+}
+
+// Nobody waits for these messages: MPI keeps what is short until it is received, if it still does anything.
+void control::tell_broken(const service::failure& why) const noexcept {
+  const std::string text = packed({service::failure{why.code, why.message.substr(0, 256)}, {}});
+  for (int other = 0; other < size_; ++other) {
+    if (other == rank_) continue;
+    try {
+      send(other, broken, text);
+    } catch (const error&) {  // it learns it when MPI fails there
+    }
   }
 }
 
-std::shared_ptr<control::asked> control::next_asked() {
-  const std::lock_guard lock(mutex_);
-  if (queue_.empty()) return nullptr;
-  auto next = queue_.front();
-  queue_.pop_front();
-  return next;
+void control::require_whole() const {
+  const auto came = receive(MPI_ANY_SOURCE, broken);
+  if (!came) return;
+  const service::failure why = *unpacked(came->second).first;
+  throw error(errc::mpi, fmt::format("server {} of the group takes no orders any more: {}", came->first, why.message));
 }
 
-void control::answer(const std::shared_ptr<asked>& to, told came) {
+bool control::take_next() {
   const std::lock_guard lock(mutex_);
-  to->result = std::move(came);
+  if (queue_.empty()) return false;
+  under_way_ = std::move(queue_.front());
+  queue_.pop_front();
+  return true;
+}
+
+void control::answer(told came) {
+  const std::lock_guard lock(mutex_);
+  if (under_way_ == nullptr) return;
+  under_way_->result = std::move(came);
+  under_way_.reset();
   answered_.notify_all();
 }
 
 control::told control::execute(const std::string& what) const {
   try {
-    return {std::nullopt, how_(what)};
+    told came{std::nullopt, how_(what)};
+    if (came.second.size() <= bytes_max) return came;
+    return {service::failure{errc::limit_reached, "the answer to an order has 2 GiB and more"}, {}};
   } catch (...) {
     return {service::failure_of(std::current_exception()), {}};
   }
@@ -130,9 +174,10 @@ void control::work_as_first() {
   bool told_leaving = false;
   for (;;) {
     bool idle = true;
-    if (const auto mine = next_asked()) {
+    require_whole();
+    if (take_next()) {
       idle = false;
-      answer(mine, execute_on_all(mine->order));
+      answer(execute_on_all(under_way_->order));
     }
     if (const auto theirs = receive(MPI_ANY_SOURCE, request)) {
       idle = false;
@@ -147,45 +192,30 @@ void control::work_as_first() {
     if (idle) std::this_thread::sleep_for(pause);
   }
   for (int other = 1; other < size_; ++other) send(other, over, {});
-  const std::lock_guard lock(mutex_);
-  over_ = true;
-  for (const auto& next : queue_) {
-    next->result.emplace(service::failure{errc::unavailable, "the group of servers is stopping"}, std::string());
-  }
-  answered_.notify_all();
 }
 
 void control::work_as_other() {
-  std::shared_ptr<asked> mine;  // the order that rank 0 has of this rank
   bool told_leaving = false;
   for (;;) {
     bool idle = true;
-    if (mine == nullptr && !told_leaving) {  // rank 0 may be gone before it takes an order that comes after `leaving`
-      mine = next_asked();
-      if (mine != nullptr) send(0, request, mine->order);
-    }
+    require_whole();
+    // Rank 0 has one order of this rank at a time; and it may be gone before it takes one that comes after `leaving`.
+    if (under_way_ == nullptr && !told_leaving && take_next()) send(0, request, under_way_->order);
     if (const auto next = receive(0, order)) {
       idle = false;
       send(0, done, packed(execute(next->second)));
     }
     if (const auto came = receive(0, result)) {
       idle = false;
-      answer(mine, unpacked(came->second));
-      mine.reset();
+      answer(unpacked(came->second));
     }
     if (receive(0, over)) break;
-    if (!told_leaving && mine == nullptr && ending_.load(std::memory_order_acquire)) {
+    if (!told_leaving && under_way_ == nullptr && ending_.load(std::memory_order_acquire)) {
       told_leaving = true;
       send(0, leaving, {});
     }
     if (idle) std::this_thread::sleep_for(pause);
   }
-  const std::lock_guard lock(mutex_);
-  over_ = true;
-  for (const auto& next : queue_) {
-    next->result.emplace(service::failure{errc::unavailable, "the group of servers is stopping"}, std::string());
-  }
-  answered_.notify_all();
 }
 
 // ---- What all ranks do together. Collectives and the messages of orders do not meet: MPI keeps them apart. ----
@@ -225,9 +255,6 @@ bool control::everywhere_is(bool mine) const {
 // ---- Messages: those of one kind between two ranks arrive in their order ----
 
 void control::send(int to, int what, const std::string& bytes) const {
-  if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-    throw error(errc::limit_reached, "an order of 2 GiB and more");
-  }
   check(MPI_Send(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, what, comm_), "MPI_Send");
 }
 
@@ -247,6 +274,7 @@ std::optional<std::pair<int, std::string>> control::receive(int from, int what) 
 std::string control::await(int from, int what) const {
   for (;;) {
     if (auto came = receive(from, what)) return std::move(came->second);
+    require_whole();
     std::this_thread::sleep_for(pause / 5);
   }
 }

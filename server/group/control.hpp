@@ -9,8 +9,12 @@
 // itself, waits for all ranks' results, and tells the rank that gave it. So orders that are collective calls of a
 // cluster meet on all ranks. An order that fails on one rank is told as failed; what other ranks have done of it stays,
 // so whoever executes orders lets collective calls agree first. Threads: everywhere() from any thread but the one that
-// executes orders. One control thread a rank, which sleeps between looks (at most `pause` late). Errors: errc::mpi;
-// unavailable once the group ends.
+// executes orders. One control thread a rank, which sleeps between looks (at most `pause` late).
+//
+// Every order is answered: it is in the queue or under way until it has an answer, and when the control thread ends,
+// however it does, it answers all of both and lets no order in any more (finish()). A rank whose thread ends by a
+// failure tells the others, as far as MPI still carries that; theirs end with it, so that they wait for it no longer.
+// Errors: errc::mpi; unavailable once the group ends; limit_reached for orders of 2 GiB.
 #pragma once
 
 #include <mpi.h>
@@ -57,6 +61,8 @@ class control {
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
+  /// Whether this rank is the first of those on its node.
+  [[nodiscard]] bool leads_node() const noexcept { return leads_node_; }
 
  private:
   static constexpr std::chrono::microseconds pause{500};
@@ -66,13 +72,19 @@ class control {
     std::optional<told> result;
   };
 
-  void work();
+  void find_node();
+  void work() noexcept;
   void work_as_first();
   void work_as_other();
   [[nodiscard]] told execute(const std::string& order) const;
   [[nodiscard]] told execute_on_all(const std::string& order);
-  void answer(const std::shared_ptr<asked>& to, told result);
-  [[nodiscard]] std::shared_ptr<asked> next_asked();
+  /// Takes the next order from the queue: from now on it is under way. False if there is none.
+  [[nodiscard]] bool take_next();
+  void answer(told result);
+  void finish(const service::failure& why) noexcept;
+  void tell_broken(const service::failure& why) const noexcept;
+  /// Throws what another rank's thread has ended with.
+  void require_whole() const;
 
   void send(int to, int what, const std::string& bytes) const;
   /// A message that is there, if there is one.
@@ -82,12 +94,14 @@ class control {
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
+  bool leads_node_ = true;
   execute_function how_;
   std::mutex mutex_;
   std::condition_variable answered_;
   std::deque<std::shared_ptr<asked>> queue_;
-  bool over_ = false;                // no order is taken any more
-  std::atomic<bool> ending_{false};  // end() was called here
+  std::shared_ptr<asked> under_way_;  // only the control thread changes it
+  bool over_ = false;                 // no order is taken any more
+  std::atomic<bool> ending_{false};   // end() was called here
   std::thread thread_;
 };
 

@@ -47,7 +47,7 @@ class ServerGroup : public icecore::testing::ClusterTest {
       link_ = std::make_unique<mpi_link>(comm_, data);
       service::service_options options;
       options.data = data / ("rank-" + std::to_string(rank()));
-      options.limits.free_disk_bytes = 0;
+      options.limits = limits_;
       options.link = link_.get();
       options.users = users;
       options.group = {
@@ -70,17 +70,32 @@ class ServerGroup : public icecore::testing::ClusterTest {
     meet();
   }
   static void meet() { MPI_Barrier(MPI_COMM_WORLD); }
+  // What a rank has, at all ranks.
+  static std::string of_rank(int from, std::string text) {
+    std::uint64_t size = text.size();
+    MPI_Bcast(&size, 1, MPI_UINT64_T, from, MPI_COMM_WORLD);
+    text.resize(size);
+    MPI_Bcast(text.data(), static_cast<int>(size), MPI_BYTE, from, MPI_COMM_WORLD);
+    return text;
+  }
 
   // Made by one server, there on all.
-  std::shared_ptr<service::database> create(const std::string& name, int by = 0) {
+  std::shared_ptr<service::database> create(const std::string& name, int by = 0,
+                                            service::database_settings settings = {}) {
     if (rank() == by) {
-      service::database_settings settings;
       settings.name = name;
       settings.rule = service::version_rule::tag;
       service_->create(root_, settings);
     }
     meet();
     return serves() ? service_->find_database(root_, name) : nullptr;
+  }
+  /// A key that this server owns; each `number` gives another one.
+  static std::string key_at(int server, int number) {
+    for (int tried = 0;; ++tried) {
+      std::string key = "key" + std::to_string(number) + "-" + std::to_string(tried);
+      if (service::owner_of(key, static_cast<std::uint32_t>(ranks())) == static_cast<std::uint32_t>(server)) return key;
+    }
   }
 
   static service::outcome write(service::database& db, service::transaction what) {
@@ -112,6 +127,7 @@ class ServerGroup : public icecore::testing::ClusterTest {
     return all;
   }
 
+  service::limits limits_{.free_disk_bytes = 0};  // of this rank's server
   MPI_Comm comm_ = MPI_COMM_NULL;
   service::principal root_ = service::principal::anyone();
   std::unique_ptr<mpi_link> link_;

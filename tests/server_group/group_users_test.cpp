@@ -15,14 +15,6 @@ class GroupUsers : public ServerGroup {
     meet();
   }
   [[nodiscard]] service::access& users() { return service_->users(); }
-  // What a rank has, at all ranks.
-  static std::string of_rank(int from, std::string text) {
-    std::uint64_t size = text.size();
-    MPI_Bcast(&size, 1, MPI_UINT64_T, from, MPI_COMM_WORLD);
-    text.resize(size);
-    MPI_Bcast(text.data(), static_cast<int>(size), MPI_BYTE, from, MPI_COMM_WORLD);
-    return text;
-  }
   [[nodiscard]] bool knows(const std::string& token) {
     return code_of([&] { static_cast<void>(users().recognise(token)); }) == errc{};
   }
