@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <exception>
 #include <limits>
@@ -82,107 +83,45 @@ icecore::cluster_options cluster_options_of(const service::database_settings& se
   return opening;
 }
 
-// Who waits for a version to be closed. `told` is the newest version that is closed on all servers, as this one knows.
-struct cluster_database::watchers {
-  std::mutex mutex;
-  icecore::version told = 0;
-  std::optional<service::failure> over;
-  std::uint64_t next = 0;
-  std::map<std::uint64_t, std::function<void()>> armed;
-  std::atomic<std::uint64_t> count{0};
-
-  void wake(icecore::version closed, const std::optional<service::failure>& why) {
-    std::map<std::uint64_t, std::function<void()>> waked;
-    {
-      const std::lock_guard lock(mutex);
-      told = std::max(told, closed);
-      if (why && !over) over = why;
-      waked.swap(armed);
-    }
-    for (const auto& [number, call] : waked) call();
-  }
-};
-
-// Reads the changes since what it told as a stream, whenever a version was closed.
-class cluster_database::cluster_watch final : public service::watch {
- public:
-  cluster_watch(cluster_database& of, const service::watch_request& what, icecore::version after)
-      : of_(&of), shared_(of.watchers_), what_(what), told_(after) {
-    shared_->count.fetch_add(1, std::memory_order_relaxed);
-    const std::lock_guard lock(shared_->mutex);
-    number_ = ++shared_->next;
-  }
-  ~cluster_watch() override {
-    shared_->count.fetch_sub(1, std::memory_order_relaxed);
-    const std::lock_guard lock(shared_->mutex);
-    shared_->armed.erase(number_);
-  }
-
-  service::watched next(const service::block_limits& limits) override {
-    service::watched answer;
-    answer.told = told_;
-    for (;;) {
-      icecore::version newest = 0;
-      {
-        const std::lock_guard lock(shared_->mutex);
-        if (shared_->over) service::raise(*shared_->over);
-        newest = shared_->told;
-      }
-      if (stream_ == nullptr) {
-        if (newest <= told_) return answer;
-        stream_ = of_->changes({.after = told_, .up_to = newest, .bounds = what_.bounds, .before = what_.before});
-      }
-      if (stream_->next(answer.changes, limits)) return answer;
-      told_ = stream_->version();
-      answer.told = told_;
-      stream_.reset();
-    }
-  }
-
-  void arm(std::function<void()> wake) override {
-    {
-      const std::lock_guard lock(shared_->mutex);
-      if (!shared_->over && stream_ == nullptr && shared_->told <= told_) {
-        shared_->armed.insert_or_assign(number_, std::move(wake));
-        return;
-      }
-    }
-    wake();
-  }
-
- private:
-  cluster_database* of_;  // open while `over` is empty
-  std::shared_ptr<watchers> shared_;
-  service::watch_request what_;
-  std::uint64_t number_ = 0;
-  icecore::version told_;
-  std::unique_ptr<row_stream> stream_;
-};
-
 cluster_database::cluster_database(MPI_Comm servers, const std::filesystem::path& folder,
-                                   service::database_settings settings, order_function everywhere)
+                                   service::database_settings settings, const service::database_environment& around,
+                                   service::steps together, order_function everywhere)
     : settings_(std::move(settings)),
       everywhere_(std::move(everywhere)),
       cluster_(open_cluster(servers, folder, settings_)),
-      codec_(service::make_codec(settings_.compression)),
-      watchers_(std::make_shared<watchers>()),
+      watchers_(std::make_shared<watchers>(0)),
       calls_(settings_.name),
       writes_(settings_.name) {
-  MPI_Comm_dup(servers, &servers_);
-  no_leases_.emplace(cluster_->local());
-  cluster_->define_update(execute_number, [this](std::string_view key, std::optional<std::string>& value,
-                                                 std::string_view input, std::string& output) {
-    const auto what = unpacked_transaction(input);
-    if (!what) throw error(errc::bad_input, "a transaction from another server of the group is damaged");
-    bool changed = false;
-    output = packed(execute_here(key, value, *what, changed));
-    return changed;
+  // The cluster is open on all servers: from here on each step agrees, so that they close it together if one fails.
+  together.agree([&] {
+    codec_ = service::make_codec(settings_.compression);
+    no_leases_.emplace(cluster_->local());
+    space_.emplace(cluster_->local(), share_of(settings_.quota_bytes), around.device_has_room);
+    cluster_->define_update(execute_number, [this](std::string_view key, std::optional<std::string>& value,
+                                                   std::string_view input, std::string& output) {
+      const auto what = unpacked_transaction(input);
+      if (!what) throw error(errc::bad_input, "a transaction from another server of the group is damaged");
+      bool changed = false;
+      output = packed(execute_here(key, value, *what, changed));
+      return changed;
+    });
+    looks_at_space_ = around.pool->every(std::chrono::seconds(1), [this] {
+      try {
+        space_->look();
+      } catch (const error&) {  // a store that failed tells its writers
+      }
+    });
   });
-  cluster_->barrier();  // from here on every server knows the function
-  if (const auto kept = cluster_->find(service::compacted_key)) {
-    compacted_.store(service::number_of_bytes(*kept).value_or(0), std::memory_order_relaxed);
-  }
-  watchers_->told = cluster_->clock() - 1;
+  // From here on every server knows the function. What recovery found may be in no sync yet.
+  cluster_->barrier(promises_tags() ? icecore::barrier_level::storage : icecore::barrier_level::memory);
+  together.agree([&] {
+    MPI_Comm_dup(servers, &servers_);
+    if (const auto kept = cluster_->find(service::compacted_key)) {
+      compacted_.store(service::number_of_bytes(*kept).value_or(0), std::memory_order_relaxed);
+    }
+    watchers_->wake(cluster_->clock() - 1, std::nullopt);
+    synced_.store(cluster_->clock() - 1, std::memory_order_relaxed);
+  });
 }
 
 cluster_database::~cluster_database() {
@@ -216,10 +155,10 @@ service::database_status cluster_database::status() const {
   return {.settings = settings(),
           .statistics = cluster_->local().stats(),
           .newest = cluster_->clock() - 1,
-          .durable = cluster_->clock() - 1,
+          .durable = promises_tags() ? synced_.load(std::memory_order_relaxed) : cluster_->clock() - 1,
           .compacted = compacted_.load(std::memory_order_relaxed),
           .leases = 0,
-          .watches = watchers_->count.load(std::memory_order_relaxed),
+          .watches = watchers_->count(),
           .waiting = 0,
           .sick = std::nullopt};
 }
@@ -228,6 +167,7 @@ service::database_status cluster_database::status() const {
 
 outcome cluster_database::execute_here(std::string_view key, std::optional<std::string>& value, const transaction& what,
                                        bool& changed) {
+  space_->require(what);
   one_present now(value, cluster_->local(), *codec_);
   service::executed done = service::execute(what, now, *no_leases_, *codec_);
   // The cluster's gate is shut while a version is closed, so the write belongs to the version that is open now.
@@ -255,6 +195,12 @@ outcome cluster_database::at_owner(const transaction& what) {
   auto came = unpacked_outcome(cluster_->update(key, execute_number, packed(what)));
   if (!came) throw error(errc::bad_input, "an outcome from another server of the group is damaged");
   return std::move(*came);
+}
+
+// Keys are spread by a hash, so each server has its share of them.
+std::uint64_t cluster_database::share_of(std::uint64_t quota_bytes) const {
+  const auto servers = static_cast<std::uint64_t>(cluster_->size());
+  return quota_bytes / servers + (quota_bytes % servers != 0 ? 1 : 0);
 }
 
 bool cluster_database::is_near(std::string_view key) const noexcept {
@@ -305,14 +251,14 @@ void cluster_database::require_kept(icecore::version at) const {
               fmt::format("version {} was given up by compaction; the oldest that is kept is {}", at, oldest));
 }
 
-icecore::version cluster_database::close_open_version() {
-  return json::parse(order_all(json{{"do", "close"}}.dump())).get<icecore::version>();
+icecore::version cluster_database::close_open_version(bool durable) {
+  return json::parse(order_all(json{{"do", "close"}, {"durable", durable}}.dump())).get<icecore::version>();
 }
 
 // Not while this call is inside: `newest` is an order.
 icecore::version cluster_database::version_at(const point& at) {
   const icecore::version chosen =
-      std::holds_alternative<service::newest>(at) ? close_open_version() : closed_version_at(at);
+      std::holds_alternative<service::newest>(at) ? close_open_version(false) : closed_version_at(at);
   require_kept(chosen);
   return chosen;
 }
@@ -417,18 +363,37 @@ std::unique_ptr<service::watch> cluster_database::watch_changes(const service::w
                 fmt::format("a watch after version {}: the newest version is {}", after, newest));
   }
   require_kept(after);
-  return std::make_unique<cluster_watch>(*this, what, after);
+  return watch_of(*this, watchers_, what, after);
 }
 
 // ---- Tags and versions: orders ----
 
-// Collective. A write that comes after the look is in the version that is open then.
-bool cluster_database::written_anywhere() {
-  int written = written_.exchange(false, std::memory_order_acq_rel) ? 1 : 0;
-  if (MPI_Allreduce(MPI_IN_PLACE, &written, 1, MPI_INT, MPI_LOR, servers_) != MPI_SUCCESS) {
-    throw error(errc::mpi, "MPI_Allreduce failed");
+// Closes the open version if anything was written in it anywhere. A write that comes after the look is in the version
+// that is open then. What fails, the next call does.
+icecore::version cluster_database::close_together(bool durable) {
+  enum : std::size_t { written, unsynced };
+  std::array<int, 2> any{};
+  any[written] = written_.exchange(false, std::memory_order_acq_rel) ? 1 : 0;
+  any[unsynced] = synced_.load(std::memory_order_relaxed) + 1 < cluster_->clock() ? 1 : 0;
+  try {
+    if (MPI_Allreduce(MPI_IN_PLACE, any.data(), 2, MPI_INT, MPI_LOR, servers_) != MPI_SUCCESS) {
+      throw error(errc::mpi, "MPI_Allreduce failed");
+    }
+    const icecore::version closed = any[written] != 0 ? cluster_->tag() : cluster_->clock() - 1;
+    if (durable || !promises_tags()) tell_watches(closed, any[written] != 0 || any[unsynced] != 0);
+    return closed;
+  } catch (...) {
+    written_.store(true, std::memory_order_release);
+    throw;
   }
-  return written != 0;
+}
+
+void cluster_database::tell_watches(icecore::version closed, bool sync) {
+  if (sync && promises_tags()) {
+    cluster_->barrier(icecore::barrier_level::storage);
+    synced_.store(closed, std::memory_order_relaxed);
+  }
+  watchers_->wake(closed, std::nullopt);
 }
 
 // An order runs on a thread of the link on every server, and no server closes the database but by an order: so it is
@@ -438,22 +403,15 @@ std::string cluster_database::execute(const std::string& order) {
   const json what = json::parse(order);
   const std::string& kind = what.at("do").get_ref<const std::string&>();
   icecore::version closed = 0;
-  if (kind == "tag" || kind == "close") {
-    icecore::tag_options label;
-    const std::string name = what.value("name", std::string());
-    const std::string note = what.value("note", std::string());
-    label.name = name;
-    label.note = note;
+  if (kind == "close") {
+    closed = close_together(what.at("durable").get<bool>());
+  } else if (kind == "tag") {
+    const std::string name = what.at("name").get<std::string>();
+    const std::string note = what.at("note").get<std::string>();
+    icecore::tag_options label{.name = name, .note = note, .time_ns = std::nullopt};
     if (what.contains("time_ns")) label.time_ns = what.at("time_ns").get<std::int64_t>();
-    if (kind == "tag") {
-      closed = cluster_->tag(label);
-    } else {
-      closed = written_anywhere() ? cluster_->tag() : cluster_->clock() - 1;
-    }
-    if (cluster_->local().durability().mode == icecore::durability::tag && what.value("durable", false)) {
-      cluster_->barrier(icecore::barrier_level::storage);
-    }
-    watchers_->wake(closed, std::nullopt);
+    closed = cluster_->tag(label);
+    tell_watches(closed, true);
   } else if (kind == "sync") {
     cluster_->barrier(icecore::barrier_level::storage);
     closed = cluster_->clock() - 1;
@@ -470,15 +428,13 @@ std::string cluster_database::execute(const std::string& order) {
 }
 
 icecore::version cluster_database::tag(const icecore::tag_options& label) {
-  json order{{"do", label.name.empty() && label.note.empty() && !label.time_ns ? "close" : "tag"},
-             {"name", label.name},
-             {"note", label.note},
-             {"durable", true}};
+  if (label.name.empty() && label.note.empty() && !label.time_ns) return close_open_version(true);
+  json order{{"do", "tag"}, {"name", label.name}, {"note", label.note}};
   if (label.time_ns) order["time_ns"] = *label.time_ns;
   return json::parse(order_all(order.dump())).get<icecore::version>();
 }
 
-void cluster_database::close_version() { order_all(json{{"do", "close"}, {"durable", true}}.dump()); }
+void cluster_database::close_version() { close_open_version(true); }
 
 std::vector<icecore::tag_info> cluster_database::tags() {
   const shared lock = open();
@@ -533,6 +489,7 @@ void cluster_database::revoke(service::lease_number, service::completion done) {
 // ---- The whole ----
 
 void cluster_database::change(const service::changed_settings& what) {
+  require_open();
   const std::lock_guard lock(settings_mutex_);
   if (what.rule == service::version_rule::write) {
     throw error(errc::invalid_argument,
@@ -541,7 +498,10 @@ void cluster_database::change(const service::changed_settings& what) {
   }
   if (what.rule) settings_.rule = *what.rule;
   if (what.interval) settings_.interval = *what.interval;
-  if (what.quota_bytes) settings_.quota_bytes = *what.quota_bytes;
+  if (what.quota_bytes) {
+    settings_.quota_bytes = *what.quota_bytes;
+    space_->change(share_of(*what.quota_bytes));
+  }
   if (what.owner) settings_.owner = *what.owner;
 }
 
@@ -555,9 +515,8 @@ class cluster_database::stillness final : public service::held_still {
     std::optional<icecore::checkpoint> taken;
     std::exception_ptr failed;
     try {
-      const icecore::version closed = of_->written_anywhere() ? of_->cluster_->tag() : of_->cluster_->clock() - 1;
+      of_->close_together(false);
       taken = of_->cluster_->local().checkpoint();
-      of_->watchers_->wake(closed, std::nullopt);
     } catch (...) {
       failed = std::current_exception();
     }
@@ -587,6 +546,7 @@ void cluster_database::close() {
   watchers_->wake(0, service::failure{errc::unavailable, fmt::format("the database '{}' is closed", settings().name)});
   const auto alone = calls_.exclude();
   if (!cluster_) return;
+  looks_at_space_ = {};
   cluster_->close();
   cluster_.reset();
   MPI_Comm_free(&servers_);

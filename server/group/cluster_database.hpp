@@ -1,10 +1,17 @@
 // A database that lies on all servers of a dependent group: an icecore cluster.
 //
-//   auto db = std::make_shared<cluster_database>(MPI_COMM_WORLD, folder, settings, orders);    // on every rank
+//   auto db = std::make_shared<cluster_database>(MPI_COMM_WORLD, folder, settings, around, together, orders);
 //
 // Any server answers any request: what concerns one key is done by the key's owner, in an update of the cluster, which
 // an owner executes one at a time; so conditions and updates see every write before them. What concerns versions (tags,
 // compaction, syncs) is an order that all servers execute together, so a tag is one cut of all.
+//
+// Space is looked at by a key's owner: each server keeps its part within an equal share of the quota, and refuses
+// writes while its own device has too little room, whichever server the write came to. Removals go on
+// (service/write/space.hpp).
+//
+// Under durability `tag` a version that was closed for a reader alone is in no sync yet, and a power cut may take it:
+// so watches are told of it when the next tag, or the timer, has made it durable.
 //
 // What a group does not do: transactions of several keys, and leases (errc::invalid_argument).
 // Threads: MPI_THREAD_MULTIPLE is needed. Cost: for a key of this server, that of its store; for another's, a message
@@ -24,11 +31,15 @@
 #include <shared_mutex>
 #include <string>
 
+#include "group/watches.hpp"
 #include "icecore/cluster.hpp"
 #include "service/database.hpp"
+#include "service/executor.hpp"
 #include "service/read/gate.hpp"
 #include "service/read/value_codec.hpp"
+#include "service/steps.hpp"
 #include "service/write/leases.hpp"
+#include "service/write/space.hpp"
 
 namespace icecore::server::group {
 
@@ -40,9 +51,9 @@ class cluster_database final : public service::database {
   /// Gives an order for this database to all servers, and returns the first one's answer.
   using order_function = std::function<std::string(const std::string& order)>;
 
-  /// Collective.
+  /// Collective: made on all servers, or on none.
   cluster_database(MPI_Comm servers, const std::filesystem::path& folder, service::database_settings settings,
-                   order_function everywhere);
+                   const service::database_environment& around, service::steps together, order_function everywhere);
   ~cluster_database() override;
 
   /// Executes what `everywhere` was given: every server, in the same sequence.
@@ -93,9 +104,7 @@ class cluster_database final : public service::database {
   void close_version();
 
  private:
-  class cluster_watch;
   class stillness;
-  struct watchers;
   using shared = std::shared_lock<std::shared_mutex>;
   [[nodiscard]] shared open() const;  // errc::unavailable once it is closed
   void require_open() const;
@@ -104,11 +113,15 @@ class cluster_database final : public service::database {
   [[nodiscard]] service::outcome at_owner(const service::transaction& what);
   [[nodiscard]] service::outcome execute_here(std::string_view key, std::optional<std::string>& value,
                                               const service::transaction& what, bool& changed);
-  [[nodiscard]] bool written_anywhere();
+  [[nodiscard]] bool promises_tags() const { return cluster_->local().durability().mode == icecore::durability::tag; }
+  [[nodiscard]] std::uint64_t share_of(std::uint64_t quota_bytes) const;
+  /// Collective.
+  icecore::version close_together(bool durable);
+  void tell_watches(icecore::version closed, bool sync);
   [[nodiscard]] icecore::version version_at(const service::point& at);
   [[nodiscard]] icecore::version closed_version_at(const service::point& at);
   void require_kept(icecore::version at) const;
-  icecore::version close_open_version();
+  icecore::version close_open_version(bool durable);
 
   mutable std::mutex settings_mutex_;  // what change() changes of the settings
   service::database_settings settings_;
@@ -126,6 +139,11 @@ class cluster_database final : public service::database {
   service::gate writes_;
   // Set before a write is made, so that an order which comes after the write's answer finds it.
   std::atomic<bool> written_{true};
+  // Under durability `tag`: the newest version that a barrier at storage level covered. Relaxed: a number that status()
+  // tells; orders alone change it.
+  std::atomic<icecore::version> synced_{0};
+  std::optional<service::space> space_;           // of this server's part
+  service::executor::repetition looks_at_space_;  // ends before what it looks at
 };
 
 }  // namespace icecore::server::group

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "icecore/error.hpp"
+#include "service/steps.hpp"
 
 namespace icecore::server::group {
 
@@ -20,14 +21,16 @@ mpi_link::~mpi_link() = default;
 std::filesystem::path mpi_link::folder(std::uint64_t number) const { return data_ / "group" / std::to_string(number); }
 
 std::shared_ptr<service::database> mpi_link::open(const std::filesystem::path& folder,
-                                                  const service::database_settings& settings) {
+                                                  const service::database_settings& settings,
+                                                  const service::database_environment& around) {
   if (settings.rule == service::version_rule::write) {
     throw error(errc::invalid_argument,
                 "a group of dependent servers has the rules `every` and `tag`: a version of `write` "
                 "would be one cut of all servers for each transaction");
   }
   auto made = std::make_shared<cluster_database>(
-      servers_, folder / "cluster", settings, [this, name = settings.name](const std::string& order) {
+      servers_, folder / "cluster", settings, around, service::steps(this),
+      [this, name = settings.name](const std::string& order) {
         return control_.everywhere(json{{"do", "in"}, {"database", name}, {"with", order}}.dump());
       });
   const std::lock_guard lock(mutex_);

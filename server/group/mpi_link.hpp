@@ -33,12 +33,14 @@ class mpi_link final : public service::group_link {
 
   [[nodiscard]] std::uint32_t index() const noexcept override { return static_cast<std::uint32_t>(rank()); }
   [[nodiscard]] std::uint32_t size() const noexcept override { return static_cast<std::uint32_t>(control_.size()); }
+  [[nodiscard]] bool leads_node() const noexcept override { return control_.leads_node(); }
   [[nodiscard]] std::string of_first(const std::string& mine) override { return control_.of_first(mine); }
   void agree(const std::optional<service::failure>& mine) override { control_.agree(mine); }
   [[nodiscard]] bool everywhere_is(bool mine) override { return control_.everywhere_is(mine); }
   [[nodiscard]] std::filesystem::path folder(std::uint64_t number) const override;
   [[nodiscard]] std::shared_ptr<service::database> open(const std::filesystem::path& folder,
-                                                        const service::database_settings& settings) override;
+                                                        const service::database_settings& settings,
+                                                        const service::database_environment& around) override;
   std::string everywhere(const std::string& order) override;
   void executes(std::function<std::string(const std::string&)> how) override;
 

@@ -13,6 +13,7 @@
 #include "service/read/hidden_keys.hpp"
 #include "service/snapshot/files.hpp"
 #include "service/snapshot/placing.hpp"
+#include "service/steps.hpp"
 
 namespace icecore::server::group {
 namespace {
@@ -26,24 +27,28 @@ using std::filesystem::path;
 class restorer {
  public:
   restorer(MPI_Comm servers, const restore_request& what)
-      : servers_(servers), together_(servers), what_(what), partial_(new_folder::partial_of(what.to)) {}
+      : servers_(servers),
+        control_(servers),
+        steps_([this](const auto& failed) { control_.agree(failed); }),
+        what_(what),
+        partial_(new_folder::partial_of(what.to)) {}
 
   restore_notes run() {
-    all([&] {
-      if (together_.rank() == 0) plan();
+    steps_.agree([&] {
+      if (control_.rank() == 0) plan();
     });
-    const json plan = json::parse(together_.of_first(plan_.dump()));
-    const bool leads = leads_node();
-    all([&] {
+    const json plan = json::parse(control_.of_first(plan_.dump()));
+    steps_.agree([&] {
       std::error_code ignored;
-      if (leads && together_.rank() != 0 && !std::filesystem::exists(mark(), ignored)) folder_.emplace(what_.to);
+      const bool makes = control_.leads_node() && control_.rank() != 0;
+      if (makes && !std::filesystem::exists(mark(), ignored)) folder_.emplace(what_.to);
     });
     for (const json& database : plan) restore(database);
-    all([&] {
-      if (together_.rank() != 0 && folder_) folder_->complete();
+    steps_.agree([&] {
+      if (control_.rank() != 0 && folder_) folder_->complete();
     });
-    all([&] {
-      if (together_.rank() != 0) return;
+    steps_.agree([&] {
+      if (control_.rank() != 0) return;
       std::filesystem::remove_all(partial_ / "merged");
       folder_->complete();
     });
@@ -51,30 +56,8 @@ class restorer {
   }
 
  private:
-  template <typename What>
-  void all(const What& what) {
-    std::optional<service::failure> failed;
-    try {
-      what();
-    } catch (...) {
-      failed = service::failure_of(std::current_exception());
-    }
-    together_.agree(failed);
-  }
-
   // What only the first server has made; a server that sees it shares that folder.
   [[nodiscard]] path mark() const { return partial_ / "rank-0" / service::catalog_name; }
-
-  [[nodiscard]] bool leads_node() const {
-    MPI_Comm node = MPI_COMM_NULL;
-    int in_node = 0;
-    if (MPI_Comm_split_type(servers_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) != MPI_SUCCESS ||
-        MPI_Comm_rank(node, &in_node) != MPI_SUCCESS) {
-      throw error(errc::mpi, "MPI_Comm_split_type failed");
-    }
-    MPI_Comm_free(&node);
-    return in_node == 0;
-  }
 
   // By the first server.
   void plan() {
@@ -126,7 +109,7 @@ class restorer {
     opening.store.durability = icecore::durability::best_available;  // it opens as the database says
     icecore::cluster made = icecore::cluster::restore(servers_, from, to, opening);
     bool any = false;
-    all([&] {
+    steps_.agree([&] {
       for (const std::string_view prefix : {service::lease_prefix, service::leased_prefix}) {
         for (const std::string_view key : made.local().keys(icecore::key_bounds::of_prefix(prefix))) {
           if (!made.local().contains(key)) continue;
@@ -135,13 +118,14 @@ class restorer {
         }
       }
     });
-    const bool none = together_.everywhere_is(!any);
-    if (!none && together_.rank() == 0) service::append_notes(name, {.leases_left_out = true}, notes_);
+    const bool none = control_.everywhere_is(!any);
+    if (!none && control_.rank() == 0) service::append_notes(name, {.leases_left_out = true}, notes_);
     made.close();
   }
 
   MPI_Comm servers_;
-  control together_;
+  control control_;
+  service::steps steps_;
   const restore_request& what_;
   path partial_;
   std::optional<new_folder> folder_;  // of the first server, and of each node that does not share that one's

@@ -206,17 +206,17 @@ std::optional<catalog_entry> catalog::find(std::string_view name) const {
   return entry_of(key, record->bytes());
 }
 
-std::uint64_t catalog::next_number() {
+std::uint64_t catalog::next_number() const {
   const auto last = store_.find("server/last_number");
-  std::uint64_t number = 1;
-  if (last) {
-    const json known = json::parse(last->bytes(), nullptr, false);
-    if (!known.is_number_unsigned()) damaged("server/last_number", "no number");
-    number = known.get<std::uint64_t>() + 1;
-  }
+  if (!last) return 1;
+  const json known = json::parse(last->bytes(), nullptr, false);
+  if (!known.is_number_unsigned()) damaged("server/last_number", "no number");
+  return known.get<std::uint64_t>() + 1;
+}
+
+void catalog::use_number(std::uint64_t number) {
   store_.insert("server/last_number", std::to_string(number));
   durable();
-  return number;
 }
 
 void catalog::put(const catalog_entry& what) {

@@ -1,7 +1,9 @@
 // What a server knows of itself and its databases, in a store of its own: `catalog.ice`.
 //
 //   catalog c("/var/lib/icecore/catalog.ice");
-//   c.put(entry{.number = c.next_number(), .settings = s});      // durable when it returns
+//   entry e{.number = c.next_number(), .settings = s};
+//   c.use_number(e.number);                                      // durable when it returns
+//   c.put(e);                                                    // so is this
 //
 // Keys: "server/identity", "server/group", "database/NAME" with JSON, and those of access.hpp. Each change closes a
 // version, so the catalog tells what was there when.
@@ -39,8 +41,9 @@ class catalog {
 
   [[nodiscard]] std::vector<catalog_entry> databases() const;
   [[nodiscard]] std::optional<catalog_entry> find(std::string_view name) const;
-  /// A number that no database had.
-  [[nodiscard]] std::uint64_t next_number();
+  /// A number that no database had. use_number() says that one has it.
+  [[nodiscard]] std::uint64_t next_number() const;
+  void use_number(std::uint64_t number);
   void put(const catalog_entry& what);
   void remove(std::string_view name);
 

@@ -166,6 +166,15 @@ class held_still {
   [[nodiscard]] virtual icecore::checkpoint take() = 0;
 };
 
+class executor;
+
+/// What the service gives to each of its databases; it outlives them.
+struct database_environment {
+  executor* pool = nullptr;  ///< for tasks that wait for nothing but devices
+  std::function<bool()> device_has_room = [] { return true; };
+  std::uint64_t leases_most = 1'000'000;
+};
+
 class database {
  public:
   database() = default;

@@ -28,6 +28,8 @@ class group_link {
   /// Which server this is, from 0, and how many there are.
   [[nodiscard]] virtual std::uint32_t index() const noexcept = 0;
   [[nodiscard]] virtual std::uint32_t size() const noexcept = 0;
+  /// Whether this server does what is done once for all servers of its node: it is the first of them.
+  [[nodiscard]] virtual bool leads_node() const noexcept = 0;
 
   // ---- Called by every server, in the same sequence: before executes(), or while an order is executed ----
   /// The first server's text.
@@ -39,9 +41,10 @@ class group_link {
 
   /// Where a database of this number has its files: one folder for all servers of a node.
   [[nodiscard]] virtual std::filesystem::path folder(std::uint64_t number) const = 0;
-  /// Opens or makes a database that lies on all servers. Called as the three above.
+  /// Opens or makes a database that lies on all servers: at all of them, or at none. Called as the three above.
   [[nodiscard]] virtual std::shared_ptr<database> open(const std::filesystem::path& folder,
-                                                       const database_settings& settings) = 0;
+                                                       const database_settings& settings,
+                                                       const database_environment& around) = 0;
   /// Executes the order on all servers and returns what it returned on the first one. Throws what the first server that
   /// failed has thrown. errc::unavailable once the group stops.
   virtual std::string everywhere(const std::string& order) = 0;

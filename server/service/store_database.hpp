@@ -29,13 +29,6 @@
 
 namespace icecore::service {
 
-/// What the service gives to each of its databases; it outlives them.
-struct database_environment {
-  executor* pool = nullptr;  ///< for tasks that wait for nothing but devices
-  std::function<bool()> device_has_room = [] { return true; };
-  std::uint64_t leases_most = 1'000'000;
-};
-
 class store_database final : public database {
  public:
   /// Opens the store at `path` or makes it. Errors: those of opening a store.

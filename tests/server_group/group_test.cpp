@@ -1,5 +1,6 @@
 // A dependent group: any server answers any request, and a tag is one cut of all.
 #include "group_support.hpp"
+#include "support/scratch.hpp"
 
 namespace icecore::server::group {
 namespace {
@@ -151,6 +152,42 @@ TEST_F(ServerGroup, is_changed_and_dropped_while_all_servers_read_the_present) {
     for (std::thread& reader : readers) reader.join();
     meet();
   }
+  stop();
+}
+
+// Under durability `tag` a power cut may take what a read of the present has closed.
+TEST_F(ServerGroup, watches_are_told_only_what_a_power_cut_leaves_under_tag_durability) {
+  if (!icecore::testing::root_of(icecore::testing::place::disk)) GTEST_SKIP() << "no folder here is on a disk";
+  std::optional<icecore::testing::scratch> disk;
+  if (rank() == 0) disk.emplace(icecore::testing::place::disk);
+  start(of_rank(0, disk ? disk->path().native() : ""), ranks());
+  const auto db = create("one", 0, {.durability = durability::tag});
+  version begin = 0;
+  if (rank() == 0) begin = db->tag({});
+  begin = icecore::testing::of_rank_0(begin);
+  const auto watch = db->watch_changes({.after = begin});
+  meet();
+  const std::string key = "key" + std::to_string(rank());
+  put(*db, key, "1");
+  meet();
+  version closed = 0;
+  if (rank() == ranks() - 1) closed = db->resolve(service::newest{});
+  if (rank() == 0) service_->write_snapshot(root_, path() / "snapshot");
+  meet();
+  service::watched told = watch->next({});
+  EXPECT_TRUE(told.changes.empty());
+  EXPECT_EQ(told.told, begin);
+  EXPECT_EQ(db->status().durable, begin);
+  meet();
+  // Nothing was written since: yet the tag makes durable what was closed before it.
+  version tagged = 0;
+  if (rank() == 0) tagged = db->tag({});
+  meet();
+  told = watch->next({});
+  EXPECT_EQ(told.changes.size(), static_cast<std::size_t>(ranks()));
+  tagged = icecore::testing::of_rank_0(tagged);
+  EXPECT_EQ(db->status().durable, tagged);
+  EXPECT_GE(tagged, closed);
   stop();
 }
 

@@ -14,6 +14,7 @@
 
 #include "icecore/error.hpp"
 #include "service/snapshot/files.hpp"
+#include "service/steps.hpp"
 
 namespace icecore::service {
 namespace {
@@ -160,33 +161,28 @@ std::string group_snapshots::execute(const std::string& step, const path& to) {
     begin(to);
     return {};
   }
-  if (running_ == nullptr) throw icecore::error(errc::unavailable, "no snapshot of the group is being written");
-  if (step == "look") return look();
-  if (step == "end") return end();
-  abandon();
-  return {};
+  if (step == "abandon") {  // at each server, what there is of it
+    abandon();
+    return {};
+  }
+  steps(of_.link).agree([this] {
+    if (running_ == nullptr) throw icecore::error(errc::unavailable, "no snapshot of the group is being written");
+  });
+  return step == "look" ? look() : end();
 }
 
 void group_snapshots::begin(const path& to) {
-  if (running_ != nullptr) {
-    throw icecore::error(errc::limit_reached, "another snapshot of the group is being written; wait for its end");
-  }
   auto made = std::make_shared<running>();
   made->to = to;
-  std::optional<failure> failed;
   std::vector<snapshot_source> all;
-  const auto attempt = [&](const auto& what) {
-    try {
-      what();
-    } catch (...) {
-      if (!failed) failed = failure_of(std::current_exception());
+  steps together(of_.link);
+  together.agree([&] {
+    if (running_ != nullptr) {
+      throw icecore::error(errc::limit_reached, "another snapshot of the group is being written; wait for its end");
     }
-  };
-  attempt([&] {
     all = of_.databases();
     if (of_.link->index() == 0) made->folder.emplace(to);
   });
-  of_.link->agree(failed);
   {
     // hold() and take() are collective, and go on to their ends whatever fails here: no server waits for another one.
     std::vector<std::unique_ptr<held_still>> held;
@@ -194,7 +190,7 @@ void group_snapshots::begin(const path& to) {
     made->parts.reserve(all.size() + 1);
     for (const snapshot_source& each : all) held.push_back(each.open->hold());
     for (std::size_t i = 0; i < all.size(); ++i) {
-      attempt([&] {
+      together.attempt([&] {
         made->parts.push_back({.as = {.file = fmt::format("databases/{}/rank-{}.ice", all[i].number, of_.link->index()),
                                       .database = all[i].name,
                                       .sha256 = {}},
@@ -203,66 +199,64 @@ void group_snapshots::begin(const path& to) {
     }
   }
   if (of_.link->index() == 0) {  // no database is made and no user changed while an order is executed
-    attempt([&] {
+    together.attempt([&] {
       made->parts.push_back({.as = {.file = std::string(catalog_name), .database = {}, .sha256 = {}},
                              .taken = of_.catalog->checkpoint()});
     });
   }
-  of_.link->agree(failed);
+  together.agree();
   running_ = made;
   of_.pool->post([made, server = of_.link->index()] { made->write(server); });
 }
 
 std::string group_snapshots::look() {
-  std::optional<failure> failed;
   bool over = false;
-  {
+  steps(of_.link).agree([&] {
     const std::lock_guard lock(running_->mutex);
-    failed = running_->failed;
     over = running_->over;
-  }
-  of_.link->agree(failed);
+    if (running_->failed) raise(*running_->failed);
+  });
   return of_.link->everywhere_is(over) ? "over" : "writing";
 }
 
-std::string group_snapshots::end() {
-  std::optional<failure> failed;
-  std::string told;
-  if (of_.link->index() == 0) {
-    try {
-      snapshot_manifest manifest{.server = of_.identity, .place = of_.place, .dependent = true, .files = {}};
-      std::vector<std::vector<snapshot_file>> lists;
-      for (std::uint32_t server = 0; server < of_.link->size(); ++server) {
-        const path list = running_->list_of(server);
-        std::ifstream in(list, std::ios::binary);
-        if (!in) {
-          throw icecore::error(
-              errc::io, fmt::format("{}: the first server does not see what server {} has written: a snapshot of a "
-                                    "group goes to a folder that all its servers share",
-                                    list.native(), server));
-        }
-        lists.push_back(files_in(list, std::string{std::istreambuf_iterator<char>(in), {}}));
-      }
-      for (std::size_t i = 0; i < lists.front().size(); ++i) {  // by database, then by server
-        for (const auto& list : lists) {
-          if (i < list.size()) manifest.files.push_back(list[i]);
-        }
-      }
-      write_manifest(running_->folder->place(), manifest);
-      for (std::uint32_t server = 0; server < of_.link->size(); ++server)
-        std::filesystem::remove(running_->list_of(server));
-      running_->folder->complete();
-      told = text_of(manifest.files);
-    } catch (...) {
-      failed = failure_of(std::current_exception());
+// By the first server.
+std::string group_snapshots::complete() {
+  snapshot_manifest manifest{.server = of_.identity, .place = of_.place, .dependent = true, .files = {}};
+  std::vector<std::vector<snapshot_file>> lists;
+  for (std::uint32_t server = 0; server < of_.link->size(); ++server) {
+    const path list = running_->list_of(server);
+    std::ifstream in(list, std::ios::binary);
+    if (!in) {
+      throw icecore::error(errc::io,
+                           fmt::format("{}: the first server does not see what server {} has written: a snapshot of a "
+                                       "group goes to a folder that all its servers share",
+                                       list.native(), server));
+    }
+    lists.push_back(files_in(list, std::string{std::istreambuf_iterator<char>(in), {}}));
+  }
+  for (std::size_t i = 0; i < lists.front().size(); ++i) {  // by database, then by server
+    for (const auto& list : lists) {
+      if (i < list.size()) manifest.files.push_back(list[i]);
     }
   }
-  of_.link->agree(failed);
+  write_manifest(running_->folder->place(), manifest);
+  for (std::uint32_t server = 0; server < of_.link->size(); ++server)
+    std::filesystem::remove(running_->list_of(server));
+  running_->folder->complete();
+  return text_of(manifest.files);
+}
+
+std::string group_snapshots::end() {
+  std::string told;
+  steps(of_.link).agree([&] {
+    if (of_.link->index() == 0) told = complete();
+  });
   running_.reset();
   return told;
 }
 
 void group_snapshots::abandon() {
+  if (running_ == nullptr) return;
   running_->cancel_and_wait();
   std::error_code ignored;
   if (of_.link->index() != 0) std::filesystem::remove_all(new_folder::partial_of(running_->to), ignored);

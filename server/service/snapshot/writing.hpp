@@ -81,6 +81,7 @@ class group_snapshots {
   [[nodiscard]] std::string order(const char* step, const std::filesystem::path& to) const;
   void begin(const std::filesystem::path& to);
   [[nodiscard]] std::string look();
+  [[nodiscard]] std::string complete();
   [[nodiscard]] std::string end();
   void abandon();
 
