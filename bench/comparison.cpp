@@ -97,7 +97,7 @@ double spread(const std::vector<double>& rates) {
 
 /// What a store of n keys, some of them written three times, takes at most, with its index and what it keeps aside.
 std::uint64_t memory_of(std::uint64_t n) {
-  constexpr std::uint64_t of_a_key = 1024, base = std::uint64_t{512} << 20;
+  constexpr std::uint64_t of_a_key = 1024, base = std::uint64_t{64} << 20;
   return base + n * of_a_key;
 }
 
@@ -251,7 +251,7 @@ bool comparison::is_enough(unsigned repetitions) const {
 /// Of the ratios within each repetition, which had the same other load as nearly as can be.
 interval comparison::ratio_to_first(const row_key& key, const row& r) const {
   const row* const first = first_of(key);
-  if (first == nullptr || first == &r || first->rates.size() != r.rates.size()) return {};
+  if (first == nullptr || first == &r || !r.unit.empty() || first->rates.size() != r.rates.size()) return {};
   std::vector<double> ratios;
   for (std::size_t i = 0; i < r.rates.size(); ++i) ratios.push_back(first->rates[i] / r.rates[i]);
   return interval_of_median(ratios);
@@ -365,7 +365,7 @@ void comparison::print() const {
                "interval"});
   for (const auto& [key, r] : rows_) {
     const row* const first = first_of(key);
-    const bool comparable = first != nullptr && first != &r;
+    const bool comparable = first != nullptr && first != &r && r.unit.empty();  // of values, less may be better
     const bool of_store = key.suite < chosen_.suites.size();
     const interval ratio = ratio_to_first(key, r);
     shown.add({suite_name(key.suite), workloads_[key.workload], std::to_string(key.threads),

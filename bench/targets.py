@@ -16,7 +16,7 @@ import gzip
 import json
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Optional, Union
 
 import query_targets
@@ -53,7 +53,8 @@ class Published:
 
 @dataclass(frozen=True)
 class Target:
-    """Required of subject / rival, or of the subject itself where there is no rival, by number of threads."""
+    """Required of subject / rival, or of the subject itself where there is no rival, by number of threads; in a run with
+    so many keys and memory of this kind."""
 
     what: str
     against: str
@@ -61,24 +62,33 @@ class Target:
     rival: Union[Measured, Published, None]
     required: dict[int, float]
     at_most: bool = False
+    keys: int = KEYS
+    memory: str = "warm"
 
 
 NONE = ("icecore-none",)
 OPERATION = ("icecore-operation",)
 LMDB = ("LMDB", "LMDB-batch")
 ROCKSDB = ("RocksDB",)
-SQLITE = ("SQLiteReg",)
-LOCKED_MAP = ("LockedMap",)
 ABSL = ("absl",)
 PERSISTENT = "icecore-persistent"
+PERSISTENT_VERSIONS = ("icecore-operation-persistent",)
 POOLS = "icecore-persistent-pools"
 
 
-def against(what, workload, ours, *rivals):
+def against(what, workload, ours, *rivals, **of_run):
     """The targets of one workload; a rival is (stores, required of 1 thread, of 2 threads)."""
     return tuple(
-        Target(what, stores[0], Measured(workload, ours), Measured(workload, stores), {1: one, 2: two})
+        Target(what, stores[0], Measured(workload, ours), Measured(workload, stores), {1: one, 2: two}, **of_run)
         for stores, one, two in rivals
+    )
+
+
+def two_beside_one(what, measured, required):
+    """What two threads do beside one; `required` by number of keys."""
+    return tuple(
+        Target(what, "by 1 thread", measured, replace(measured, threads=1), {2: wanted}, keys=keys)
+        for keys, wanted in required.items()
     )
 
 
@@ -120,31 +130,44 @@ def cost_of_pools(workload):
     return Target(f"YCSB {workload}: cost of several pools", POOLS, of_one, of_ycsb(workload, POOLS), {2: 1.06}, at_most=True)
 
 
+WARM, COLD = "warm", "cold"
+SMALL = 50_000  # the other N that targets are set for: stores that fit in the caches
+
 TARGETS = (
-    *against("insert, none", "insert", NONE, (LMDB, 2.8, 4), (ROCKSDB, 15, 22), (SQLITE, 38, 100)),
-    *against("insert, operation", "insert", OPERATION, (LMDB, 2.3, 3.7), (ROCKSDB, 13, 20), (SQLITE, 32, 90)),
-    *against("insert, none", "insert", NONE, (ABSL, 1.1, 3.0)),
-    *against("remove, operation", "remove", OPERATION, (LMDB, 4.5, 7), (ROCKSDB, 15, 25)),
-    *against("find at a version", "find", NONE, (LMDB, 2.3, 2.2), (ROCKSDB, 13, 14), (LOCKED_MAP, 2.8, 8)),
-    Target("find_many at a version", "LMDB's finds", Measured("find_many", NONE), Measured("find", LMDB), {1: 6, 2: 6}),
-    *against("key history", "history", NONE, (LMDB, 2, 2), (ROCKSDB, 15, 16)),
-    *against("snapshot, each thread its own", "snapshot", NONE, (LMDB, 1.8, 1.8), (ROCKSDB, 9, 9)),
-    Target(
-        "one snapshot by 2 threads",
-        "by 1 thread",
-        Measured("one_snapshot", NONE),
-        Measured("one_snapshot", NONE, threads=1),
-        {2: 1.7},
-    ),
+    *against("insert, none", "insert", NONE, (LMDB, 3.5, 5), (ABSL, 1.2, 3.0)),
+    *against("insert, operation", "insert", OPERATION, (LMDB, 2.6, 4.5)),
+    *against("insert, none", "insert", NONE, (LMDB, 2.5, 3.5), memory=COLD),
+    *against("insert, operation", "insert", OPERATION, (LMDB, 2.0, 3.5), memory=COLD),
+    *against("insert, none", "insert", NONE, (ABSL, 1.0, 2.5), keys=SMALL),
+    *against("insert, operation", "insert", OPERATION, (LMDB, 1.6, 2.5), keys=SMALL),
+    *against("remove, operation", "remove", OPERATION, (LMDB, 3.3, 6)),
+    *against("find at a version", "find", NONE, (LMDB, 2.8, 2.8)),
+    *against("find at a version", "find", NONE, (LMDB, 2.5, 2.5), keys=SMALL),
+    Target("find_many at a version", "LMDB's finds", Measured("find_many", NONE), Measured("find", LMDB), {1: 9, 2: 9}),
+    *against("key history", "history", NONE, (LMDB, 2.2, 2.2), (ABSL, 1.5, 1.3)),
+    *against("snapshot, each thread its own", "snapshot", NONE, (LMDB, 2.2, 2.2)),
+    *against("snapshot, persistent index", "snapshot", PERSISTENT_VERSIONS, (LMDB, 1.3, 1.3)),
+    *two_beside_one("one snapshot by 2 threads", Measured("one_snapshot", NONE), {KEYS: 1.8, SMALL: 1.5}),
     Target(
         "insert, none: cost of operation durability",
         "icecore-operation",
         Measured("insert", NONE),
         Measured("insert", OPERATION),
-        {1: 1.25, 2: 1.25},
+        {1: 1.2, 2: 1.15},
         at_most=True,
     ),
-    *against("reopen after kill, operation", "reopen", OPERATION, (ROCKSDB, 5, 8)),
+    *against("reopen after kill, operation", "reopen", OPERATION, (ROCKSDB, 6, 8)),
+    *two_beside_one("reopen after kill by 2 threads", Measured("reopen", OPERATION), {KEYS: 1.7}),
+    Target(
+        "a key with N versions: find before a kill beside after opening, persistent index",
+        "icecore-operation-persistent",
+        Measured("find_before", PERSISTENT_VERSIONS, suite="deep_key"),
+        Measured("find_after_opening", PERSISTENT_VERSIONS, suite="deep_key"),
+        {1: 1.3},
+        at_most=True,
+    ),
+    Target("what differs: ns a key", "–", Measured("difference", NONE, suite="difference"), None, {1: 15}, at_most=True),
+    Target("the longest of 10 M inserts, ms", "–", Measured("insert_worst", NONE, suite="waits"), None, {1: 2, 2: 2}, at_most=True, keys=10_000_000),
     Target(
         "file bytes a key, operation",
         "–",
@@ -382,6 +405,17 @@ def suites_of_targets(results):
     return {suite for suite in {target.subject.suite for target in TARGETS} if results.has(suite) or not results.rows}
 
 
+def applies(results, target):
+    """Whether the target is for runs like this one: its memory, and its number of keys. A run with a number that no
+    target has is held against those for KEYS, and says so."""
+    if target.memory != results.machine.get("memory", WARM):
+        return False
+    suite = target.subject.suite
+    counts = {row["n"] for row in results.rows if row["suite"] == suite and row["workload"] == target.subject.workload}
+    known = {other.keys for other in TARGETS if other.subject.suite == suite}
+    return target.keys == (counts.pop() if len(counts) == 1 and counts <= known else KEYS)
+
+
 def target_table(results):
     header = ["", "against"]
     for threads in THREADS:
@@ -390,7 +424,7 @@ def target_table(results):
     suites = suites_of_targets(results)
     if not suites:
         return
-    for target in (target for target in TARGETS if target.subject.suite in suites):
+    for target in (target for target in TARGETS if target.subject.suite in suites and applies(results, target)):
         columns = [judge(results, target, threads) for threads in THREADS]
         rows.append([target.what, target.against, *(text for column in columns for text in column)])
         verdicts += [column[2] for column in columns if column[2] != "–"]

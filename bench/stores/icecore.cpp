@@ -35,6 +35,13 @@ class icecore_session final : public session {
     }
   }
 
+  std::uint64_t count_differences(version before, version after) override {
+    std::uint64_t count = 0;
+    auto differing = store_.diff(before, after);
+    for ([[maybe_unused]] const difference& one : differing) ++count;
+    return count;
+  }
+
   void extract(version at, pair_columns& out, unsigned threads) override {
     out.set_count(store_.at(at).extract({.keys = out.keys(),
                                          .key_size = out.key_size(),
@@ -85,6 +92,7 @@ store_kind kind(std::string name, durability promised, index_kind index, std::st
       .configuration = std::move(configuration),
       .survives_kill = true,
       .parallel_extract = true,
+      .tells_differences = true,
       .open = [promised, index](const opening& how) { return std::make_unique<icecore_store>(how, promised, index); }};
 }
 
@@ -98,6 +106,8 @@ std::vector<store_kind> icecore_kinds() {
       kind("icecore-tag", durability::tag, index_kind::btree,
            "B+-tree, every tag durable: it syncs the file, which on a file system in memory does little"),
       kind("icecore-operation", durability::operation, index_kind::btree, "B+-tree, every write durable" + emulated),
+      kind("icecore-operation-persistent", durability::operation, index_kind::persistent,
+           "persistent index, every write durable" + emulated),
       kind("ESkipList", durability::none, index_kind::skip_list,
            "the paper's lock-free skip list, durability none" + versions),
       kind("PSkipList", durability::operation, index_kind::skip_list,

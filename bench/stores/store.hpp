@@ -109,6 +109,12 @@ class session {
 
   /// Fills `out`, which is empty, with all pairs at `at`. `threads` is more than 1 only if this kind can use several.
   virtual void extract(version at, pair_columns& out, unsigned threads) = 0;
+
+  /// The number of keys that differ between two versions, of stores that can tell without reading both.
+  virtual std::uint64_t count_differences(version before, version after) {
+    throw std::logic_error("this store cannot tell what differs between " + std::to_string(before) + " and " +
+                           std::to_string(after));
+  }
 };
 
 class store {
@@ -153,10 +159,11 @@ class filtered_store;
 
 /// A multi-version store, a map, or a store that filters: one of the three functions is there.
 struct store_kind {
-  std::string name;           ///< its name in the papers and the figures
-  std::string configuration;  ///< its configuration in one sentence, for the documentation
-  bool survives_kill;         ///< a process that opens the same folder finds what a killed one left
-  bool parallel_extract;      ///< extract() uses more threads than one
+  std::string name;                ///< its name in the papers and the figures
+  std::string configuration;       ///< its configuration in one sentence, for the documentation
+  bool survives_kill;              ///< a process that opens the same folder finds what a killed one left
+  bool parallel_extract;           ///< extract() uses more threads than one
+  bool tells_differences = false;  ///< has count_differences()
   std::function<std::unique_ptr<store>(const opening&)> open = {};                    ///< makes it, or opens it again
   std::function<std::unique_ptr<map>(const opening&)> open_map = {};                  ///< the same; map.hpp
   std::function<std::unique_ptr<filtered_store>(const opening&)> open_filtered = {};  ///< the same; filtered.hpp

@@ -35,8 +35,9 @@ std::unique_ptr<store> run::open(std::uint64_t records, std::size_t key_size, st
 }
 
 std::vector<suite> all_suites(const ycsb::settings& chosen) {
-  return {paper_suite(), depth_suite(),      paths_suite(),          values_suite(), sequential_suite(),
-          mixed_suite(), ycsb_suite(chosen), recovery_suite(chosen), query_suite()};
+  return {paper_suite(),      depth_suite(), paths_suite(),      values_suite(),
+          sequential_suite(), mixed_suite(), ycsb_suite(chosen), recovery_suite(chosen),
+          query_suite(),      waits_suite(), deep_key_suite(),   difference_suite()};
 }
 
 }  // namespace icecore::bench

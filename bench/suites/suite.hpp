@@ -99,6 +99,9 @@ struct suite {
 [[nodiscard]] suite ycsb_suite(const ycsb::settings& chosen);
 [[nodiscard]] suite recovery_suite(const ycsb::settings& chosen);
 [[nodiscard]] suite query_suite();
+[[nodiscard]] suite waits_suite();
+[[nodiscard]] suite deep_key_suite();
+[[nodiscard]] suite difference_suite();
 
 /// All suites, in the order of reports.
 [[nodiscard]] std::vector<suite> all_suites(const ycsb::settings& chosen = {});
