@@ -99,6 +99,7 @@ class Proxy:
         self._pairs = []
         self._swallow = None
         self._reply_bytes_left = None
+        self.delay = 0  # of each piece of an answer, in seconds
         self.breaks = 0
 
     def __enter__(self):
@@ -171,6 +172,8 @@ class Proxy:
                 # Shorter ones are pings and windows of HTTP/2.
                 if not is_reply and self._swallow == "request" and len(data) > _REQUEST_BYTES_LEAST:
                     self._swallow = "answer"
+                if is_reply:
+                    time.sleep(self.delay)
                 to.sendall(data)
         except OSError:
             pass

@@ -235,6 +235,13 @@ def test_what_cannot_be_repeated_says_that_its_outcome_is_unknown(proxy, proxied
     assert store[b"n"] == b"1" and b"log" not in store and store[b"new"] == b"1"  # each was done once
 
 
+def test_a_connection_is_made_over_a_slow_network(proxy, proxied, store):
+    store[b"a"] = b"1"
+    proxy.delay = 1.5
+    proxy.cut()
+    assert proxied[b"a"] == b"1"
+
+
 def test_a_named_tag_is_made_once(proxy, proxied, store):
     proxy.swallow_replies()
     version = proxied.tag("named", "note")

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 PORT = 7480
 
-# A broken connection is noticed within a minute, and tried again at once, then at most every second.
+# A broken connection is noticed within a minute, and tried again at once, then at most every second. An attempt has the
+# time of min_reconnect_backoff_ms, which has to suffice for TCP, TLS and the first words of HTTP/2: several round trips.
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
@@ -30,7 +31,7 @@ CHANNEL_OPTIONS = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.use_local_subchannel_pool", 1),
 )
