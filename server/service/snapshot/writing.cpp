@@ -165,9 +165,6 @@ std::string group_snapshots::execute(const std::string& step, const path& to) {
     abandon();
     return {};
   }
-  steps(of_.link).agree([this] {
-    if (running_ == nullptr) throw icecore::error(errc::unavailable, "no snapshot of the group is being written");
-  });
   return step == "look" ? look() : end();
 }
 
@@ -209,9 +206,14 @@ void group_snapshots::begin(const path& to) {
   of_.pool->post([made, server = of_.link->index()] { made->write(server); });
 }
 
+void group_snapshots::require_running() const {
+  if (running_ == nullptr) throw icecore::error(errc::unavailable, "no snapshot of the group is being written");
+}
+
 std::string group_snapshots::look() {
   bool over = false;
   steps(of_.link).agree([&] {
+    require_running();
     const std::lock_guard lock(running_->mutex);
     over = running_->over;
     if (running_->failed) raise(*running_->failed);
@@ -249,6 +251,7 @@ std::string group_snapshots::complete() {
 std::string group_snapshots::end() {
   std::string told;
   steps(of_.link).agree([&] {
+    require_running();
     if (of_.link->index() == 0) told = complete();
   });
   running_.reset();

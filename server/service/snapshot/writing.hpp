@@ -80,6 +80,7 @@ class group_snapshots {
   struct running;
   [[nodiscard]] std::string order(const char* step, const std::filesystem::path& to) const;
   void begin(const std::filesystem::path& to);
+  void require_running() const;
   [[nodiscard]] std::string look();
   [[nodiscard]] std::string complete();
   [[nodiscard]] std::string end();
