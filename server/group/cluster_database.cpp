@@ -14,6 +14,7 @@
 #include "group/one_key.hpp"
 #include "group/streams.hpp"
 #include "icecore/error.hpp"
+#include "service/json_text.hpp"
 #include "service/owner.hpp"
 #include "service/read/hidden_keys.hpp"
 #include "service/write/execution.hpp"
@@ -431,7 +432,7 @@ icecore::version cluster_database::tag(const icecore::tag_options& label) {
   if (label.name.empty() && label.note.empty() && !label.time_ns) return close_open_version(true);
   json order{{"do", "tag"}, {"name", label.name}, {"note", label.note}};
   if (label.time_ns) order["time_ns"] = *label.time_ns;
-  return json::parse(order_all(order.dump())).get<icecore::version>();
+  return json::parse(order_all(service::json_text(order))).get<icecore::version>();
 }
 
 void cluster_database::close_version() { close_open_version(true); }

@@ -16,6 +16,7 @@
 #include "service/access/tokens.hpp"
 #include "service/access/user_catalog.hpp"
 #include "service/group_link.hpp"
+#include "service/json_text.hpp"
 
 namespace icecore::service {
 namespace {
@@ -193,7 +194,7 @@ struct access::state {
   void change(const principal& who, json what) {
     if (link == nullptr) return execute(what, &who);
     what["by"] = who.name();
-    link->everywhere(json{{"do", "users"}, {"database", ""}, {"with", std::move(what)}}.dump());
+    link->everywhere(json_text(json{{"do", "users"}, {"database", ""}, {"with", std::move(what)}}));
   }
   void execute(const json& what, const principal* who);
   void require_still_root(const json& what, const principal* who) const;

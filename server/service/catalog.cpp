@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "icecore/error.hpp"
+#include "service/json_text.hpp"
 
 namespace icecore::service {
 namespace {
@@ -90,7 +91,7 @@ json json_of(const group_place& place) {
 std::string json_of(const catalog_entry& entry) {
   json record = json_of(entry.settings);
   record["number"] = entry.number;
-  return record.dump();
+  return json_text(record);
 }
 
 catalog_entry entry_of(std::string_view key, std::string_view text) {
@@ -135,7 +136,7 @@ bool is_shared(std::string_view key) {
 
 }  // namespace
 
-std::string text_of(const database_settings& settings) { return json_of(settings).dump(); }
+std::string text_of(const database_settings& settings) { return json_text(json_of(settings)); }
 
 database_settings settings_of(std::string_view where, std::string_view text) {
   try {

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "icecore/error.hpp"
+#include "service/json_text.hpp"
 #include "service/state.hpp"
 
 namespace icecore::service {
@@ -27,11 +28,12 @@ void require_name(std::string_view name) {
 }
 
 std::string order_text(std::string_view kind, std::string_view name, json with) {
-  return json{{"do", kind}, {"database", name}, {"with", std::move(with)}}.dump();
+  return json_text(json{{"do", kind}, {"database", name}, {"with", std::move(with)}});
 }
 
 void require_settings(const database_settings& settings) {
   require_name(settings.name);
+  static_cast<void>(text_of(settings));  // what the catalog cannot keep is refused before anything changes
   if (settings.interval < 1ms || settings.interval > 24h) {
     throw icecore::error(
         errc::invalid_argument,

@@ -99,6 +99,10 @@ TEST_F(Service, names_and_limits_are_checked) {
   }
   EXPECT_EQ(code_of([&] { create(std::string(256, 'x')); }), errc::invalid_argument);
   create("one");
+  const database_settings no_text{.name = "two", .owner = "\xff"};
+  EXPECT_EQ(code_of([&] { service_->create(root_, no_text); }), errc::invalid_argument);
+  EXPECT_EQ(code_of([&] { service_->change(root_, "one", {.owner = "\xff"}); }), errc::invalid_argument);
+  EXPECT_EQ(service_->find_database(root_, "one")->settings().owner, "");
   EXPECT_EQ(code_of([&] { create("one"); }), errc::database_exists);
   service_options few;
   few.limits.databases = 2;

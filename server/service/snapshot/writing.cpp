@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "icecore/error.hpp"
+#include "service/json_text.hpp"
 #include "service/snapshot/files.hpp"
 #include "service/steps.hpp"
 
@@ -134,7 +135,7 @@ group_snapshots::~group_snapshots() {
 
 std::string group_snapshots::order(const char* step, const path& to) const {
   return of_.link->everywhere(
-      json{{"do", "snapshot"}, {"database", ""}, {"with", {{"step", step}, {"to", to.native()}}}}.dump());
+      json_text(json{{"do", "snapshot"}, {"database", ""}, {"with", {{"step", step}, {"to", to.native()}}}}));
 }
 
 snapshot_report group_snapshots::write(const path& to, const icecore::progress_function& on_progress) {
