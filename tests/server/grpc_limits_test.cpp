@@ -1,13 +1,13 @@
 // What gRPC's door allows to who has not said enough yet: half requests, slow ones, strangers, too many connections.
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <grpc/health/v1/health.grpc.pb.h>
 
 #include "doors/grpc/connection_users.hpp"
 #include "doors/grpc/library_log.hpp"
+#include "doors/grpc/listener.hpp"
+#include "grpc_slow_client.hpp"
 #include "grpc_support.hpp"
 
 namespace icecore::doors {
@@ -15,87 +15,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
-
-/// A client that speaks HTTP/2 byte by byte, of one stream.
-class slow_client {
- public:
-  explicit slow_client(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in where{};
-    where.sin_family = AF_INET;
-    where.sin_port = htons(port);
-    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::connect(socket_, reinterpret_cast<sockaddr*>(&where), sizeof where), 0);
-  }
-  ~slow_client() { ::close(socket_); }
-  slow_client(const slow_client&) = delete;
-  slow_client& operator=(const slow_client&) = delete;
-
-  void send(std::string_view bytes) { (void)!::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
-  void greet() {
-    send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-    send(frame(4, 0, 0, ""));
-  }
-  void begin(const std::string& path) { send(headers(path, 1)); }
-  void send_data(const std::string& bytes, bool last = false) { send(frame(0, last ? 1 : 0, 1, bytes)); }
-
-  /// What comes within the time; true if the stream, or the connection, has ended.
-  bool has_ended(std::chrono::milliseconds within) {
-    pollfd waits{.fd = socket_, .events = POLLIN, .revents = 0};
-    while (!ended_ && ::poll(&waits, 1, static_cast<int>(within.count())) > 0) {
-      std::array<char, 4096> some{};
-      const ssize_t came = ::recv(socket_, some.data(), some.size(), 0);
-      if (came <= 0) ended_ = true;
-      if (came > 0) came_.append(some.data(), static_cast<std::size_t>(came));
-      look();
-    }
-    return ended_;
-  }
-
-  static std::string headers(const std::string& path, int stream) {
-    return frame(1, 4, stream,
-                 header(":method", "POST") + header(":scheme", "http") + header(":path", path) +
-                     header(":authority", "localhost") + header("content-type", "application/grpc") +
-                     header("te", "trailers"));
-  }
-  static std::string frame(int type, int flags, int stream, const std::string& body) {
-    std::string out;
-    for (const std::size_t byte : {body.size() >> 16, body.size() >> 8, body.size()}) out += static_cast<char>(byte);
-    out += static_cast<char>(type);
-    out += static_cast<char>(flags);
-    out += std::string(3, '\0');
-    out += static_cast<char>(stream);
-    return out + body;
-  }
-  /// A message as gRPC sends it.
-  static std::string message(const std::string& bytes) {
-    std::string out(3, '\0');
-    out += static_cast<char>(bytes.size() >> 8);
-    out += static_cast<char>(bytes.size());
-    return out + bytes;
-  }
-
- private:
-  static std::string header(const std::string& name, const std::string& value) {
-    std::string out(1, '\0');
-    out += static_cast<char>(name.size());
-    out += name;
-    out += static_cast<char>(value.size());
-    return out + value;
-  }
-  /// The end of stream 1: a frame of it with END_STREAM, or RST_STREAM.
-  void look() {
-    while (came_.size() >= 9) {
-      const auto byte = [&](std::size_t at) { return static_cast<std::size_t>(static_cast<unsigned char>(came_[at])); };
-      const std::size_t size = byte(0) << 16 | byte(1) << 8 | byte(2);
-      if (came_.size() < 9 + size) return;
-      if (byte(8) == 1 && (byte(3) == 3 || (byte(3) <= 1 && (byte(4) & 1) != 0))) ended_ = true;
-      came_.erase(0, 9 + size);
-    }
-  }
-  int socket_;
-  std::string came_;
-  bool ended_ = false;
-};
 
 class GrpcLimits : public door_fixture {
  protected:
@@ -245,6 +164,26 @@ TEST_F(GrpcLimits, connections_are_not_counted_by_user_without_a_limit) {
   EXPECT_EQ(door_->counted().refused_of_user, 0U);
 }
 
+TEST(Listener, says_that_it_has_no_descriptor_left) {
+  service::gauge connections("connections", 10);
+  connection_users users(0);
+  const int next = ::dup(0);
+  ::close(next);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit one_more{.rlim_cur = static_cast<rlim_t>(next) + 1, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &one_more), 0);
+  std::string said;
+  try {
+    const listener made("127.0.0.1", 0, connections, users, [](int socket) { ::close(socket); });
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::io);
+    said = e.message();
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_THAT(said, HasSubstr("descriptor"));
+}
+
 TEST(ConnectionUsers, read_the_address_in_what_grpc_calls_a_peer) {
   EXPECT_EQ(connection_users::address_of("ipv4:127.0.0.1:4711"), "127.0.0.1:4711");
   EXPECT_EQ(connection_users::address_of("ipv6:%5B::1%5D:4711"), "::1:4711");
@@ -284,7 +223,8 @@ TEST_F(GrpcLimits, headers_and_log_ins_have_as_many_bytes_as_the_limit_says) {
   request.set_password(std::string(1900 + 2000 - request.ByteSizeLong(), 'p'));
   ASSERT_EQ(request.ByteSizeLong(), 2000U);
   v1::LogInResponse response;
-  EXPECT_EQ(call(*users_, &v1::Users::StubInterface::LogIn, request, response), errc::unauthenticated);
+  EXPECT_EQ(call(*users_, &v1::Users::StubInterface::LogIn, request, response), errc::unauthenticated)
+      << status_.error_code() << status_.error_message();
   request.mutable_password()->push_back('p');
   EXPECT_EQ(call(*users_, &v1::Users::StubInterface::LogIn, request, response), errc::limit_reached);
   EXPECT_THAT(status_.error_message(), HasSubstr("before_login_bytes is 2000"));

@@ -26,6 +26,7 @@ namespace {
 
 constexpr int backlog = 1024;
 constexpr int look_interval_ms = 1000;
+constexpr std::chrono::milliseconds least_between_looks{100};
 
 std::string reason(int number) { return std::error_code(number, std::generic_category()).message(); }
 
@@ -106,6 +107,12 @@ listener::listener(const std::string& host, std::uint16_t port, service::gauge& 
                                                why != 0 ? reason(why) : "the machine has no such address"));
   }
   wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake_ < 0) {
+    const int failed_with = errno;
+    for (const int one : listening_) ::close(one);
+    throw error(errc::io,
+                fmt::format("the gRPC door has no descriptor to stop its listener with: {}", reason(failed_with)));
+  }
 }
 
 listener::~listener() {
@@ -131,18 +138,13 @@ void listener::run() {
   std::vector<pollfd> waits;
   for (const int one : listening_) waits.push_back({.fd = one, .events = POLLIN, .revents = 0});
   waits.push_back({.fd = wake_, .events = POLLIN, .revents = 0});
-  auto looked = std::chrono::steady_clock::now();
   for (;;) {
     ::poll(waits.data(), waits.size(), look_interval_ms);
     if (waits.back().revents != 0) return;
     for (const pollfd& one : waits) {
       if (one.revents != 0) accept_from(one.fd);
     }
-    if (const auto now = std::chrono::steady_clock::now();
-        now - looked >= std::chrono::milliseconds(look_interval_ms)) {
-      forget_closed();
-      looked = now;
-    }
+    forget_closed(std::chrono::milliseconds(look_interval_ms));
   }
 }
 
@@ -156,14 +158,14 @@ void listener::accept_from(int listening) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       // Out of descriptors or memory: the connection stays in the backlog; poll() would report it at once again.
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        forget_closed();
+        forget_closed(least_between_looks);
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
       }
       return;
     }
     service::gauge::share held;
     if (!gauge_.try_take(1, held)) {
-      forget_closed();
+      forget_closed(least_between_looks);
       if (!gauge_.try_take(1, held)) {
         ::close(socket);
         continue;
@@ -183,7 +185,11 @@ void listener::accept_from(int listening) {
   }
 }
 
-void listener::forget_closed() {
+// At the limit each connection that comes would have all others looked at: so not more often than this.
+void listener::forget_closed(std::chrono::milliseconds interval) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - looked_ < interval) return;
+  looked_ = now;
   std::erase_if(connections_, [this](const connection& one) {
     struct stat what {};
     if (::fstat(one.socket, &what) == 0 && S_ISSOCK(what.st_mode) && what.st_ino == one.inode) return false;

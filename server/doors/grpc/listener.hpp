@@ -13,6 +13,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -47,7 +48,8 @@ class listener {
   };
   void run();
   void accept_from(int listening);
-  void forget_closed();
+  /// Looks at all connections, unless it has done so within the interval.
+  void forget_closed(std::chrono::milliseconds interval);
 
   service::gauge& gauge_;
   connection_users& users_;
@@ -57,6 +59,7 @@ class listener {
   std::uint16_t port_ = 0;
   int wake_ = -1;
   std::vector<connection> connections_;
+  std::chrono::steady_clock::time_point looked_{};
   std::thread thread_;
 };
 
