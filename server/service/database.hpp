@@ -164,6 +164,9 @@ class held_still {
   virtual ~held_still() = default;
   /// The database as it is, for a file. O(segments).
   [[nodiscard]] virtual icecore::checkpoint take() = 0;
+  /// What take() gave can be written as long as the result lives, even if the database is closed meanwhile. Null: only
+  /// as long as the database is open.
+  [[nodiscard]] virtual std::shared_ptr<const void> keep() { return nullptr; }
 };
 
 class executor;

@@ -221,12 +221,21 @@ snapshot_report service::write_snapshot(const principal& who, const std::filesys
   if (state_->snapshots) {
     report = state_->snapshots->write(to, on_progress);
   } else {
-    const std::lock_guard one_at_a_time(state_->making);
-    report = write_snapshot_of_server(state_->all_served(), state_->known.store(), identity(), state_->options.group,
-                                      to, on_progress);
+    const std::lock_guard one_at_a_time(state_->writing_snapshot);
+    report = write_snapshot_of_server({.identity = identity(),
+                                       .place = state_->options.group,
+                                       .to = to,
+                                       .capture = [this] { return state_->capture(); },
+                                       .look = [this] { state_->require_running_now(); }},
+                                      on_progress);
   }
   state_->log("snapshot_written", {{"folder", to.native()}, {"databases", std::to_string(report.parts.size())}});
   return report;
+}
+
+std::vector<snapshot_part> service::state::capture() {
+  const std::lock_guard one_at_a_time(making);
+  return captured(all_served(), known.store());
 }
 
 std::vector<snapshot_source> service::state::all_served() const {
@@ -288,6 +297,9 @@ void service::stop() {
   }
   state_->looks_at_device = {};
   state_->snapshots.reset();
+  {
+    const std::lock_guard written(state_->writing_snapshot);  // it is given up at its next look
+  }
   std::optional<failure> first;
   for (auto& [name, next] : closing) {
     if (next.open == nullptr) continue;

@@ -74,6 +74,10 @@ struct service::state {
   void require_running() const {
     if (stopped) throw icecore::error(errc::unavailable, "the server is stopping");
   }
+  void require_running_now() const {
+    const std::lock_guard lock(mutex);
+    require_running();
+  }
   served& require(const principal& who, std::string_view name, right what) {
     require_running();
     const auto found = databases.find(name);
@@ -94,6 +98,7 @@ struct service::state {
   void drop_here(std::string_view name);
   std::string execute(const std::string& order);
   [[nodiscard]] std::vector<snapshot_source> all_served() const;
+  [[nodiscard]] std::vector<snapshot_part> capture();
   void remove_orphans() const;
   /// In a group: at all servers, or at none.
   [[nodiscard]] std::shared_ptr<database> make(const catalog_entry& entry);
@@ -114,7 +119,8 @@ struct service::state {
   std::map<std::string, served, std::less<>> databases;
   std::map<std::uint32_t, std::string> addresses;  // of the group's servers; guarded by `mutex`, too
   bool stopped = false;
-  std::mutex making;  // one database is made, copied or dropped at a time
+  std::mutex writing_snapshot;  // one snapshot of a server that stands alone at a time; before `making`
+  std::mutex making;            // one database is made, copied or dropped at a time, or all are captured
   std::optional<group_snapshots> snapshots;
   executor::repetition looks_at_device;
 };

@@ -46,7 +46,8 @@ store_database::store_database(const std::filesystem::path& path, database_setti
     : around_(around),
       settings_(std::move(settings)),
       gate_(std::make_shared<gate>(settings_.name)),
-      store_(open_store(path, settings_)),
+      store_(std::make_shared<icecore::store>(open_store(path, settings_))),
+      life_(std::make_shared<store_life>(store_)),
       codec_(make_codec(settings_.compression)),
       promises_operations_(store_->durability().mode == icecore::durability::operation) {
   leases_.emplace(*store_);
@@ -441,13 +442,14 @@ void store_database::change(const changed_settings& what) {
 
 class store_database::stillness final : public held_still {
  public:
-  explicit stillness(const store_database& of) : open_(of.open()), writes_(of.path_->hold()), store_(&*of.store_) {}
-  [[nodiscard]] icecore::checkpoint take() override { return store_->checkpoint(); }
+  explicit stillness(const store_database& of) : open_(of.open()), writes_(of.path_->hold()), of_(&of) {}
+  [[nodiscard]] icecore::checkpoint take() override { return of_->store_->checkpoint(); }
+  [[nodiscard]] std::shared_ptr<const void> keep() override { return store_life::keep(of_->life_); }
 
  private:
   gate::pass open_;
   write_path::held writes_;
-  const icecore::store* store_;
+  const store_database* of_;
 };
 
 std::unique_ptr<held_still> store_database::hold() { return std::make_unique<stillness>(*this); }
@@ -471,9 +473,9 @@ void store_database::close() {
   path_->finish();
   const auto alone = gate_->exclude();
   path_.reset();
-  icecore::store closing = std::move(*store_);
   store_.reset();
-  closing.close();
+  const std::shared_ptr<store_life> ending = std::move(life_);
+  ending->end();
 }
 
 }  // namespace icecore::service

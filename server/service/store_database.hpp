@@ -23,6 +23,7 @@
 #include "service/read/gate.hpp"
 #include "service/read/value_codec.hpp"
 #include "service/read/watches.hpp"
+#include "service/snapshot/store_life.hpp"
 #include "service/write/leases.hpp"
 #include "service/write/space.hpp"
 #include "service/write/write_path.hpp"
@@ -88,8 +89,9 @@ class store_database final : public database {
   database_environment around_;
   std::mutex whole_;  // held by close() and change(), before the gate excludes calls
   database_settings settings_;
-  std::shared_ptr<gate> gate_;           // calls enter; excluded: close(), change()
-  std::optional<icecore::store> store_;  // empty once closed
+  std::shared_ptr<gate> gate_;             // calls enter; excluded: close(), change()
+  std::shared_ptr<icecore::store> store_;  // empty once closed
+  std::shared_ptr<store_life> life_;       // of *store_
   std::shared_ptr<const value_codec> codec_;
   std::optional<lease_table> leases_;
   std::optional<space> space_;

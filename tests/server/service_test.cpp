@@ -206,6 +206,69 @@ TEST_F(Service, a_snapshot_under_load_is_one_instant_of_all_databases) {
   EXPECT_EQ(code_of([&] { service_->write_snapshot(root_, folder_ / "snapshot0"); }), errc::store_exists);
 }
 
+// How many files are open below the folder, removed ones too.
+std::size_t open_below(const std::filesystem::path& folder) {
+  std::size_t count = 0;
+  for (const auto& open : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code closed;
+    count += std::filesystem::read_symlink(open.path(), closed).native().starts_with(folder.native()) ? 1U : 0U;
+  }
+  return count;
+}
+
+TEST_F(Service, databases_are_made_changed_and_dropped_while_a_snapshot_is_written) {
+  put(*create("a"), "k", "of a");
+  const auto dropped = create("b");
+  for (int i = 0; i < 100; ++i) put(*dropped, std::to_string(i), std::string(10'000, 'v'));
+  const std::filesystem::path folder_of_dropped = folder_ / "data/databases/2";
+  std::promise<void> done;
+  std::thread other;
+  changed_settings with_quota;
+  with_quota.quota_bytes = 1 << 30;
+  bool first_part = true;
+  const auto report = service_->write_snapshot(root_, folder_ / "snapshot", [&](const icecore::progress&) {
+    if (!std::exchange(first_part, false)) return;
+    other = std::thread([&] {
+      create("new");
+      service_->change(root_, "a", with_quota);
+      service_->drop(root_, "b");
+      EXPECT_EQ(code_of([&] { put(*dropped, "late", ""); }), errc::unavailable);
+      EXPECT_THAT(names(), ElementsAre("a", "new"));
+      put(*create("b"), "k", "of another b");
+      done.set_value();
+    });
+    EXPECT_EQ(done.get_future().wait_for(std::chrono::minutes(1)), std::future_status::ready) << "they wait";
+  });
+  other.join();
+  EXPECT_EQ(report.parts.size(), 2U);
+  EXPECT_FALSE(std::filesystem::exists(folder_of_dropped));
+  EXPECT_EQ(open_below(folder_of_dropped), 0U) << "its space is free once it is written";
+  EXPECT_EQ(read(*service_->find_database(root_, "b"), "k"), "of another b");
+
+  service::restore_snapshot(folder_ / "snapshot", folder_ / "restored");
+  service_options options;
+  options.data = folder_ / "restored";
+  service restored(options);
+  EXPECT_EQ(restored.list(root_).size(), 2U);
+  EXPECT_EQ(read(*restored.find_database(root_, "a"), "k"), "of a");
+  EXPECT_EQ(restored.find_database(root_, "b")->count({}, newest{}), 100U);
+}
+
+TEST_F(Service, stopping_gives_up_the_snapshot_that_is_written) {
+  put(*create("a"), "k", "v");
+  put(*create("b"), "k", "v");
+  std::thread stopping;
+  const auto written = [&](const icecore::progress&) {
+    if (stopping.joinable()) return;
+    stopping = std::thread([&] { service_->stop(); });
+    while (code_of([&] { static_cast<void>(service_->list(root_)); }) != errc::unavailable) std::this_thread::yield();
+  };
+  EXPECT_EQ(code_of([&] { service_->write_snapshot(root_, folder_ / "snapshot", written); }), errc::unavailable);
+  stopping.join();
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "snapshot"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "snapshot.partial"));
+}
+
 TEST_F(Service, a_changed_snapshot_is_refused) {
   put(*create("one"), "a", "1");
   service_->write_snapshot(root_, folder_ / "snapshot");

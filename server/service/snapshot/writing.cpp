@@ -30,7 +30,10 @@ void write_file(const snapshot_part& what, const path& folder, std::vector<snaps
   const path to = folder / what.as.file;
   make_folder(to.parent_path());
   what.taken.write(to, on_progress);
-  const file_digest is = digest_of(to);
+  const auto look = [&](std::string_view) {
+    if (on_progress) on_progress({.what = "reading what was written", .done = 0, .total = 0, .unit = "bytes"});
+  };
+  const file_digest is = digest_of(to, look);
   snapshot_file done = what.as;
   done.version = what.taken.version();
   done.bytes = is.bytes;
@@ -53,37 +56,42 @@ snapshot_report report_of(const path& to, const std::vector<snapshot_file>& file
 
 }  // namespace
 
-snapshot_report write_snapshot_of_server(const std::vector<snapshot_source>& all, const icecore::store& catalog,
-                                         const std::string& identity, const group_place& place, const path& to,
-                                         const icecore::progress_function& on_progress) {
+std::vector<snapshot_part> captured(const std::vector<snapshot_source>& all, const icecore::store& catalog) {
   std::vector<snapshot_part> parts;
-  {
-    // The instant: all are held still at once, in the order of their names.
-    std::vector<std::unique_ptr<held_still>> held;
-    held.reserve(all.size());
-    for (const snapshot_source& each : all) held.push_back(each.open->hold());
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      parts.push_back({.as = {.file = "databases/" + std::to_string(all[i].number) + "/store.ice",
-                              .database = all[i].name,
-                              .sha256 = {}},
-                       .taken = held[i]->take()});
-    }
-    parts.push_back(
-        {.as = {.file = std::string(catalog_name), .database = {}, .sha256 = {}}, .taken = catalog.checkpoint()});
+  // In the order of their names.
+  std::vector<std::unique_ptr<held_still>> held;
+  held.reserve(all.size());
+  for (const snapshot_source& each : all) held.push_back(each.open->hold());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    parts.push_back({.as = {.file = "databases/" + std::to_string(all[i].number) + "/store.ice",
+                            .database = all[i].name,
+                            .sha256 = {}},
+                     .taken = held[i]->take(),
+                     .kept = held[i]->keep()});
   }
-  new_folder folder(to);
-  snapshot_manifest manifest{.server = identity, .place = place, .files = {}};
+  parts.push_back(
+      {.as = {.file = std::string(catalog_name), .database = {}, .sha256 = {}}, .taken = catalog.checkpoint()});
+  return parts;
+}
+
+snapshot_report write_snapshot_of_server(const server_snapshot& what, const icecore::progress_function& on_progress) {
+  new_folder folder(what.to);
+  std::vector<snapshot_part> parts = what.capture();
+  snapshot_manifest manifest{.server = what.identity, .place = what.place, .files = {}};
   std::uint64_t done = 0;
   std::uint64_t total = 0;
   for (const snapshot_part& part : parts) total += part.taken.bytes();
-  for (const snapshot_part& part : parts) {
-    write_file(part, folder.place(), manifest.files, {});
-    done += part.taken.bytes();
+  while (!parts.empty()) {
+    const std::uint64_t bytes = parts.front().taken.bytes();
+    write_file(parts.front(), folder.place(), manifest.files, [&](const icecore::progress&) { what.look(); });
+    parts.erase(parts.begin());  // what was dropped meanwhile takes no space any longer
+    done += bytes;
     if (on_progress) on_progress({.what = "writing the snapshot", .done = done, .total = total, .unit = "bytes"});
+    what.look();
   }
   write_manifest(folder.place(), manifest);
   folder.complete();
-  return report_of(to, manifest.files);
+  return report_of(what.to, manifest.files);
 }
 
 // ---- Groups ----

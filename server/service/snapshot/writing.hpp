@@ -35,12 +35,24 @@ struct snapshot_source {
 struct snapshot_part {
   snapshot_file as;
   icecore::checkpoint taken;
+  std::shared_ptr<const void> kept{};  ///< `taken` can be written as long as it lives
 };
 
-/// All databases are held still at once, and each is captured in O(segments); then they are let go, and written.
-[[nodiscard]] snapshot_report write_snapshot_of_server(const std::vector<snapshot_source>& all,
-                                                       const icecore::store& catalog, const std::string& identity,
-                                                       const group_place& place, const std::filesystem::path& to,
+/// The instant of a server that stands alone: all databases are held still at once, and each is captured in
+/// O(segments). The parts can be written when the databases have been dropped, too.
+[[nodiscard]] std::vector<snapshot_part> captured(const std::vector<snapshot_source>& all,
+                                                  const icecore::store& catalog);
+
+/// Makes the folder, asks `capture` for the parts, and writes these. What `look` throws ends it: it is called again and
+/// again meanwhile, from this thread.
+struct server_snapshot {
+  std::string identity;
+  group_place place;
+  std::filesystem::path to;
+  std::function<std::vector<snapshot_part>()> capture;
+  std::function<void()> look;
+};
+[[nodiscard]] snapshot_report write_snapshot_of_server(const server_snapshot& what,
                                                        const icecore::progress_function& on_progress);
 
 /// The snapshots of a dependent group, at one of its servers. Four orders make one:
