@@ -6,6 +6,7 @@ import sys
 import textwrap
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ import icecore
 from icecore import errors
 
 remote = pytest.importorskip("icecore.remote")
+from icecore.remote import _streams  # noqa: E402
+
 pytestmark = needs_server
 
 
@@ -283,6 +286,26 @@ def test_a_watch_goes_on_over_broken_connections(proxy, proxied, store):
             proxy.cut()
         told += [c.value for c in next(watch).changes]
     assert told == [b"%d" % i for i in range(200)]
+
+
+@pytest.fixture
+def progress_often(monkeypatch):
+    monkeypatch.setattr(_streams, "PROGRESS_MS", 100)
+
+
+def test_a_quiet_watch_goes_on_behind_what_it_was_told(proxy, store, progress_often):
+    with remote.connect(proxy.address, timeout=0.5) as client:
+        watch = client.open(store.name).watch(prefix=b"watched")
+        with ThreadPoolExecutor() as pool:
+            first = pool.submit(next, watch)
+            time.sleep(0.7)  # quiet for longer than the client may be without a connection
+            version = store.put(b"other", b"")
+            store.compact(version)
+            time.sleep(0.7)  # until it was told that the version is not for it
+            proxy.cut()
+            store[b"watched"] = b"1"
+            assert [c.value for c in first.result(60).changes] == [b"1"]
+        watch.close()
 
 
 def test_calls_end_at_their_deadline(tmp_path):

@@ -8,7 +8,7 @@ from remote_server import Proxy, Server, needs_server
 from icecore import errors
 
 remote = pytest.importorskip("icecore.remote")
-from icecore.remote import aio  # noqa: E402
+from icecore.remote import _streams, aio  # noqa: E402
 
 pytestmark = needs_server
 
@@ -71,6 +71,27 @@ def test_watches_go_on_over_broken_connections(server):
                         proxy.cut()
                     told += [c.value for c in (await anext(watch)).changes]
                 assert told == [b"%d" % i for i in range(100)]
+                await watch.aclose()
+
+    run(test())
+
+
+def test_a_quiet_watch_goes_on_behind_what_it_was_told(server, monkeypatch):
+    monkeypatch.setattr(_streams, "PROGRESS_MS", 100)
+
+    async def test():
+        with Proxy(server.port) as proxy:
+            async with await aio.connect(server.address) as client, await aio.connect(proxy.address, timeout=0.5) as proxied:
+                store = await client.create("quiet", rule="write")
+                watch = (await proxied.open("quiet")).watch(prefix=b"watched")
+                first = asyncio.ensure_future(anext(watch))
+                await asyncio.sleep(0.7)  # quiet for longer than the client may be without a connection
+                version = await store.put(b"other", b"")
+                await store.compact(version)
+                await asyncio.sleep(0.7)  # until it was told that the version is not for it
+                proxy.cut()
+                await store.put(b"watched", b"1")
+                assert [c.value for c in (await first).changes] == [b"1"]
                 await watch.aclose()
 
     run(test())

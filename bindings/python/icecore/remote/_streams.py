@@ -16,6 +16,10 @@ from ._values import Bounds, cells
 _KEY, _VALUE, _BOTH = 0, 1, 2
 NO_LIMIT = 2**64 - 1
 
+# How often the server tells a watch how far it came, though nothing was written between its bounds: a watch that goes on
+# over another connection begins there, and what is compacted meanwhile is behind it.
+PROGRESS_MS = 5000
+
 
 class KeyChange(NamedTuple):
     """One insert or removal of a key."""
@@ -220,13 +224,13 @@ class WatchStream:
         after: int | None,
         bounds: Bounds,
         before: bool,
-        progress_ms: int,
+        progress_ms: int | None = None,
         look: Callable[[], None] | None = None,
     ) -> None:
         self._database = database
         self._bounds = bounds
         self._before = before
-        self._progress_ms = progress_ms
+        self._progress_ms = PROGRESS_MS if progress_ms is None else progress_ms
         self._look = look  # called with each message
         self._pending: list[KeyChange] = []
         self.told: int | None = after

@@ -340,7 +340,8 @@ class Store(_Reader, _Base):
         timeout: float | None = None,
     ) -> Iterator[VersionChanges]:
         """What is written in the versions behind ``after`` (by default, from now on), as it comes: one version at a time,
-        with all its changes, each once, in order. The iterator waits; it goes on over new connections.
+        with all its changes, each once, in order. The iterator waits; it goes on over new connections, behind what it was
+        told, and every few seconds it is told of versions in which nothing between its bounds was written.
 
             for version, changes in store.watch(after=last):
                 apply(changes); last = version
@@ -348,7 +349,7 @@ class Store(_Reader, _Base):
         To end it, leave the loop, or ``close()`` the iterator. ``timeout``: DeadlineExceededError after so many seconds.
         """
         version = self.latest().version if after is None else self._number(after)
-        stream = WatchStream(self._calls.name, version, Bounds(start, stop, prefix), before, 0)
+        stream = WatchStream(self._calls.name, version, Bounds(start, stop, prefix), before)
         return self._connection.stream(stream, timeout)
 
     def _follow(

@@ -273,7 +273,7 @@ class Store(_Reader):
     ) -> AsyncIterator[VersionChanges]:
         """Without ``after`` it begins when it is first awaited: give ``(await store.latest()).version`` to begin now."""
         version = (await self.latest()).version if after is None else await self._number(after)
-        stream = WatchStream(self._calls.name, version, Bounds(start, stop, prefix), before, 0)
+        stream = WatchStream(self._calls.name, version, Bounds(start, stop, prefix), before)
         async for one in self._connection.stream(stream, timeout):
             yield one
 
