@@ -143,7 +143,16 @@ class client {
 
   /// What this client has to do, by the name of the work.
   void work(const std::string& what) {
-    if (what == "insert") return each([&](const std::string& key) { insert(key); });
+    if (what == "insert") {
+      worst_ = {};
+      auto before = clock_type::now();
+      return each([&](const std::string& key) {
+        insert(key);
+        const auto now = clock_type::now();
+        worst_ = std::max(worst_, now - before);
+        before = now;
+      });
+    }
     if (what == "retrieve") return each([&](const std::string& key) { retrieve(key); });
     if (what == "insert_asynchronous") {
       each([&](const std::string& key) { start(key, wire::operation_number::put, put_of(key)); });
@@ -161,6 +170,8 @@ class client {
   }
   /// Records that the last cursor has read.
   [[nodiscard]] std::uint64_t seen() const noexcept { return seen_; }
+  /// The longest that one of the last inserts has taken.
+  [[nodiscard]] clock_type::duration worst() const noexcept { return worst_; }
 
  private:
   template <typename Answer>
@@ -305,6 +316,7 @@ class client {
   std::atomic<std::uint64_t> under_way_{0};  // relaxed: a count alone
   std::atomic<bool> failed_{false};          // relaxed: looked at after drain(), which orders it
   std::uint64_t seen_ = 0;
+  clock_type::duration worst_{};
 };
 
 /// All clients begin at once; the time until the last one is done.
@@ -348,17 +360,22 @@ void measure(const arguments& told) {
                                  " records");
       }
     }
-    const nlohmann::ordered_json line{{"work", what},
-                                      {"servers", split(told.servers).size()},
-                                      {"clients", told.clients},
-                                      {"grouping", told.grouping},
-                                      {"transport", told.transport},
-                                      {"rule", told.rule},
-                                      {"records", records},
-                                      {"key_bytes", 8},
-                                      {"value_bytes", told.value_bytes},
-                                      {"seconds", seconds},
-                                      {"records_per_second", static_cast<double>(records) / seconds}};
+    nlohmann::ordered_json line{{"work", what},
+                                {"servers", split(told.servers).size()},
+                                {"clients", told.clients},
+                                {"grouping", told.grouping},
+                                {"transport", told.transport},
+                                {"rule", told.rule},
+                                {"records", records},
+                                {"key_bytes", 8},
+                                {"value_bytes", told.value_bytes},
+                                {"seconds", seconds},
+                                {"records_per_second", static_cast<double>(records) / seconds}};
+    if (what == "insert") {
+      clock_type::duration worst{};
+      for (const auto& each : clients) worst = std::max(worst, each->worst());
+      line["worst_ms"] = std::chrono::duration<double, std::milli>(worst).count();
+    }
     std::cout << line.dump() << std::endl;
   }
   if (!told.keep) clients.front()->drop_database();
