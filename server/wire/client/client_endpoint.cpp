@@ -191,7 +191,8 @@ void client_endpoint::drive(lock& held, const Condition& holds, steady_time dead
     if (now >= deadline) break;
     if (now - last_tick_ >= tick_interval) {
       tick(now);  // it may have made the condition true, or completions due: the loop looks before it sleeps
-    } else if (now - last_event >= settings_.spin) {
+    } else if (core_.wanted_by_others() ? !happened : now - last_event >= settings_.spin) {
+      core_.look();
       sleep(held, deadline);
     }
   }

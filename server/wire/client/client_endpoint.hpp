@@ -39,6 +39,7 @@
 #include "wire/format/frame.hpp"
 #include "wire/format/handshake.hpp"
 #include "wire/transport/control_socket.hpp"
+#include "wire/transport/polling.hpp"
 #include "wire/transport/ucx.hpp"
 
 namespace icecore::wire {
@@ -146,6 +147,7 @@ class client_endpoint {
   bool driven_ = false;
   std::thread::id driver_;
   bool sleeping_ = false;
+  core_use core_{};        ///< whether polling is worth it
   unsigned waiting_ = 0;   // threads in changed_
   bool refusing_ = false;  // the server stops, or close() was called: nothing new is sent
   bool server_stops_ = false;

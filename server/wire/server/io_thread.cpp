@@ -7,6 +7,7 @@
 
 #include "wire/server/io_operations.hpp"
 #include "wire/transport/failure.hpp"
+#include "wire/transport/polling.hpp"
 
 namespace icecore::wire {
 
@@ -120,6 +121,7 @@ void io_thread::run() {
   now_ = std::chrono::steady_clock::now();
   auto last_event = now_, last_sockets = now_, last_clocks = now_;
   auto spin = shared_->settings.spin;
+  core_use core;
   for (unsigned idle_rounds = 0; !done();) {
     // Relaxed: what is seen late is seen in the next round; before it sleeps, the thread looks again.
     if (inbox_filled_.load(std::memory_order_relaxed)) take_posted();
@@ -137,7 +139,9 @@ void io_thread::run() {
       look_at_clocks();
       last_clocks = now_;
     }
-    if (now_ - last_event >= spin && closing_endpoints_.empty()) {
+    const bool polled_enough = core.wanted_by_others() ? !busy : now_ - last_event >= spin;
+    if (polled_enough && closing_endpoints_.empty()) {
+      core.look();
       sleep();
       // Who is woken soon would have done better to poll on: clients that wait for each answer come back at once. So
       // the time of polling grows while sleeps are short, to ten times the setting, and falls back with the first long
