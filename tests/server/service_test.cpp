@@ -101,7 +101,9 @@ TEST_F(Service, names_and_limits_are_checked) {
   create("one");
   const database_settings no_text{.name = "two", .owner = "\xff"};
   EXPECT_EQ(code_of([&] { service_->create(root_, no_text); }), errc::invalid_argument);
-  EXPECT_EQ(code_of([&] { service_->change(root_, "one", {.owner = "\xff"}); }), errc::invalid_argument);
+  changed_settings without_text;
+  without_text.owner = "\xff";
+  EXPECT_EQ(code_of([&] { service_->change(root_, "one", without_text); }), errc::invalid_argument);
   EXPECT_EQ(service_->find_database(root_, "one")->settings().owner, "");
   EXPECT_EQ(code_of([&] { create("one"); }), errc::database_exists);
   service_options few;
